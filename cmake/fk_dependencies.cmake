@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Every package of the host, found with the names that Debian 12 and Ubuntu 24.04 use. What is
+# missing is collected and reported once, with the one command that installs all of it.
+
+set(fk_missing)
+macro(fk_need condition package)
+  if(NOT (${condition}))
+    list(APPEND fk_missing ${package})
+  endif()
+endmacro()
+
+set(THREADS_PREFER_PTHREAD_FLAG ON)
+find_package(Threads REQUIRED)
+
+find_package(fmt 9 QUIET)
+fk_need("TARGET;fmt::fmt-header-only" libfmt-dev)
+
+# 0.7 names its target yaml-cpp, 0.8 yaml-cpp::yaml-cpp; both names work after this.
+find_package(yaml-cpp QUIET)
+fk_need("TARGET;yaml-cpp;OR;TARGET;yaml-cpp::yaml-cpp" libyaml-cpp-dev)
+if(TARGET yaml-cpp::yaml-cpp AND NOT TARGET yaml-cpp)
+  add_library(yaml-cpp INTERFACE IMPORTED)
+  target_link_libraries(yaml-cpp INTERFACE yaml-cpp::yaml-cpp)
+elseif(TARGET yaml-cpp AND NOT TARGET yaml-cpp::yaml-cpp)
+  add_library(yaml-cpp::yaml-cpp INTERFACE IMPORTED)
+  target_link_libraries(yaml-cpp::yaml-cpp INTERFACE yaml-cpp)
+endif()
+
+find_package(nlohmann_json 3.11 QUIET)
+fk_need("TARGET;nlohmann_json::nlohmann_json" nlohmann-json3-dev)
+
+find_package(CLI11 QUIET)
+fk_need("TARGET;CLI11::CLI11" libcli11-dev)
+
+find_path(FK_XXHASH_INCLUDE xxhash.h)
+mark_as_advanced(FK_XXHASH_INCLUDE)
+fk_need("FK_XXHASH_INCLUDE" libxxhash-dev)
+
+# Boost.DLL is headers; its file system calls may need the library on 1.74.
+if(POLICY CMP0167)
+  cmake_policy(SET CMP0167 OLD)
+endif()
+find_package(Boost 1.74 QUIET COMPONENTS filesystem)
+fk_need("Boost_FOUND;AND;TARGET;Boost::filesystem" "libboost-dev;libboost-filesystem-dev")
+
+if(NOT DEFINED BUILD_TESTING OR BUILD_TESTING)
+  find_package(Catch2 QUIET)  # 2 or 3: test/catch.hpp hides the difference
+  fk_need("TARGET;Catch2::Catch2" catch2)
+endif()
+
+if(fk_missing)
+  list(REMOVE_DUPLICATES fk_missing)
+  list(JOIN fk_missing " " fk_missing)
+  message(FATAL_ERROR "packages are missing; install them with\n  apt-get install -y ${fk_missing}\n")
+endif()

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The two ways in which the host gives up. Bad input (a file, an argument, a plugin's claim) is an
+// `Error`: one sentence that says where, what and, if known, what to do. A broken invariant of the
+// host itself is FK_CHECK, which aborts, because nothing that the host says afterwards can be
+// trusted.
+
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+namespace fk {
+
+/// Every refusal of bad input. what() is "where: what (hint)"; empty parts are left out together
+/// with their punctuation.
+class Error : public std::runtime_error {
+ public:
+  /// `where` is a file position, a path or a name; `what` a sentence without a full stop; `hint`
+  /// says what would help.
+  Error(std::string where, std::string what, std::string hint = "");
+
+  const std::string& where() const noexcept { return where_; }
+  const std::string& what_text() const noexcept { return what_; }
+  const std::string& hint() const noexcept { return hint_; }
+
+ private:
+  std::string where_, what_, hint_;
+};
+
+/// Throws Error(where, what, hint).
+[[noreturn]] void fail(std::string where, std::string what, std::string hint = "");
+
+namespace detail {
+/// Prints "file:line: check failed: condition: message" to stderr and aborts. Allocates nothing.
+[[noreturn]] void check_failed(const char* file, int line, const char* condition,
+                               const char* message) noexcept;
+}  // namespace detail
+
+}  // namespace fk
+
+/// Aborts when `cond` is false. For invariants of the host; never for input. `message` is a C
+/// string. Not compiled out in release builds.
+#define FK_CHECK(cond, message) \
+  ((cond) ? static_cast<void>(0) : ::fk::detail::check_failed(__FILE__, __LINE__, #cond, message))

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where the project's folders are at run time, from a build tree, a source tree or an installed
+// prefix alike. Everything is looked up again on each call, so a test can change the environment.
+
+#pragma once
+
+#include <filesystem>
+#include <vector>
+
+namespace fk::paths {
+
+/// The folder of the running program (/proc/self/exe).
+std::filesystem::path executable_dir();
+
+/// The folder with registry/ops and scenarios: FK_HOME if set (Error when it lacks them), else the
+/// first such folder from the program's folder upwards, else <prefix>/share/fk-host. Error says
+/// where it looked.
+std::filesystem::path home();
+
+/// home()/registry first, then the entries of FK_REGISTRY_PATH (separated by ':') in order. Error
+/// for an entry that is no folder.
+std::vector<std::filesystem::path> registry_dirs();
+
+/// home()/scenarios.
+std::filesystem::path scenarios_dir();
+
+/// Folders that hold plugins: `plugins` beside the program or <prefix>/lib/fk-host/plugins where
+/// they exist, then the entries of FK_PLUGIN_PATH. Error for an entry of FK_PLUGIN_PATH that does
+/// not exist; an entry may also be a single .so file.
+std::vector<std::filesystem::path> plugin_dirs();
+
+/// FK_CANDIDATES if set, else home()/candidates. May not exist.
+std::filesystem::path candidates_dir();
+
+/// FK_CACHE if set, else `cache` beside the program when it runs from a build tree (a folder
+/// with CMakeCache.txt), else $XDG_CACHE_HOME/fk-host, else ~/.cache/fk-host. Not created here.
+std::filesystem::path cache_dir();
+
+}  // namespace fk::paths

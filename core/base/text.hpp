@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Small helpers for text that people read: suggestions for misspelt names, splitting and joining,
+// and numbers with units.
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace fk {
+
+/// The candidate with the smallest edit distance (insert, delete, replace, swap of neighbours; case
+/// is ignored) to `word`; the first of equals. Empty when none is within a third of the word's
+/// length (at least 1, so very short words match only almost exactly).
+std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
+
+/// A hint for an unknown name: "did you mean `x`?", else "known: a, b, c" (at most 12 names, then
+/// ", and 30 more"), else "" when there are no candidates.
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates);
+
+/// The parts between separators, empty ones included; one empty part for an empty text.
+std::vector<std::string> split(std::string_view text, char separator);
+
+/// The parts with `separator` between them.
+std::string join(const std::vector<std::string>& parts, std::string_view separator);
+
+/// The text without ASCII white space at both ends; a view into the argument.
+std::string_view trim(std::string_view text);
+
+bool starts_with(std::string_view text, std::string_view prefix);
+bool ends_with(std::string_view text, std::string_view suffix);
+
+/// ASCII lower case.
+std::string lower(std::string_view text);
+
+/// At most `bytes_max` bytes, cut at a UTF-8 boundary with "..." at the end, control characters
+/// written as \xNN: for quoting untrusted input inside a message.
+std::string excerpt(std::string_view text, std::size_t bytes_max = 60);
+
+/// "640 B", "1.5 KiB", "93.0 GiB".
+std::string human_bytes(int64_t bytes);
+
+/// "950", "12.3 k", "1.2 M", "46.7 G" (powers of 1000).
+std::string human_count(int64_t count);
+
+/// "812 ns", "12.1 us", "3.40 ms", "1.5 s", "2 min 05 s", "3 h 07 min". `seconds` may be negative.
+std::string human_duration(double seconds);
+
+}  // namespace fk

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Checkpoints as the HuggingFace Hub stores them. The header of a file is data from a stranger:
+// sizes, offsets, shapes and names are checked in full when the file is opened, with the rules of
+// the format's own reader (offsets contiguous from 0 to the end of the file, no holes, no overlap),
+// so that at() afterwards cannot reach outside the mapping.
+
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/io.hpp"
+#include "core/tensor/dtype.hpp"
+#include "core/tensor/tensor.hpp"
+
+namespace fk {
+
+/// A tensor inside a mapped file; valid while its SafeTensors or Checkpoint lives. The bytes may be
+/// unaligned: the format allows it, so copy or memcpy before using them as numbers.
+struct StoredTensor {
+  DType dtype = DType::f32;
+  Shape shape;
+  std::span<const std::byte> bytes;
+  std::string where;  ///< "path/model.safetensors: tensor `name`"
+
+  TensorView view() const { return {bytes.data(), dtype, shape}; }
+  Tensor load() const { return Tensor::copy_of(bytes.data(), dtype, shape); }
+};
+
+/// One .safetensors file, mapped. Movable.
+class SafeTensors {
+ public:
+  static constexpr std::size_t kHeaderBytesMax = 100'000'000;  ///< the reference reader's limit
+
+  /// Error names the file and the first thing that is wrong.
+  static SafeTensors open(const std::filesystem::path& path);
+  /// The same for an image in memory, which must outlive the object.
+  static SafeTensors parse(std::span<const std::byte> image, std::string name);
+
+  /// Sorted.
+  std::vector<std::string> names() const;
+  bool has(std::string_view name) const { return find(name) != nullptr; }
+  /// Null when there is none.
+  const StoredTensor* find(std::string_view name) const;
+  /// Error with the nearest name.
+  const StoredTensor& at(std::string_view name) const;
+  /// __metadata__, often {"format": "pt"}.
+  const std::map<std::string, std::string>& metadata() const { return metadata_; }
+  const std::string& file() const { return file_; }
+
+ private:
+  SafeTensors() = default;
+  void read(std::span<const std::byte> image);
+
+  Mapping mapping_;
+  std::string file_;
+  std::map<std::string, StoredTensor, std::less<>> tensors_;
+  std::map<std::string, std::string> metadata_;
+};
+
+/// Writes a file that the reference reader accepts: header padded to 8 bytes, widest elements
+/// first, data contiguous. Strided views are packed. Written beside and renamed. Error when it
+/// cannot.
+void write_safetensors(const std::filesystem::path& path,
+                       const std::map<std::string, TensorView>& tensors,
+                       const std::map<std::string, std::string>& metadata = {});
+
+/// A model's weights: a folder with model.safetensors.index.json and its shards, or with
+/// model.safetensors, or with exactly one *.safetensors (diffusers); or the path of one such file.
+/// All shards are mapped on opening. Movable.
+class Checkpoint {
+ public:
+  /// Error names the missing shard, the entry of weight_map that its shard lacks, or the folder
+  /// that holds no weights. Shard names with a folder in them are refused.
+  static Checkpoint open(const std::filesystem::path& path);
+
+  std::vector<std::string> names() const;  ///< sorted
+  bool has(std::string_view name) const { return find(name) != nullptr; }
+  const StoredTensor* find(std::string_view name) const;
+  /// Error with the nearest name.
+  const StoredTensor& at(std::string_view name) const;
+  /// at(name) with a shape check; the Error says file, tensor, expected and found shape.
+  const StoredTensor& expect(std::string_view name, const Shape& shape) const;
+  /// Bytes of all tensors.
+  int64_t bytes() const;
+  const std::string& where() const { return where_; }
+
+ private:
+  Checkpoint() = default;
+  void add_index(const std::filesystem::path& index);
+  void add_file(const std::filesystem::path& file);
+
+  std::string where_;
+  std::vector<std::unique_ptr<SafeTensors>> shards_;
+  std::map<std::string, const StoredTensor*, std::less<>> tensors_;
+};
+
+}  // namespace fk
