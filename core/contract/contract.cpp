@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0
+// YAML -> Contract. Everything that a file can get wrong is told with file, line and the nearest right word.
+#include "core/contract/contract.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "core/base/error.hpp"
+#include "core/base/text.hpp"
+#include "core/base/yaml.hpp"
+#include "core/contract/identity.hpp"
+
+namespace fk {
+
+const char* section_name(SectionId section) {
+  static constexpr const char* kNames[] = {"init", "weights", "forward", "plan"};
+  return kNames[static_cast<int>(section)];
+}
+
+namespace {
+
+std::vector<std::string> texts(const Yaml& node) {
+  std::vector<std::string> out;
+  if (node.is_list()) {
+    for (const auto& item : node.items()) out.push_back(item.text());
+  } else {
+    out.push_back(node.text());
+  }
+  return out;
+}
+
+template <class T>
+T pick(const Yaml& node, const std::vector<std::pair<std::string, T>>& known) {
+  const std::string word = node.text();
+  std::vector<std::string> names;
+  for (const auto& [name, value] : known) {
+    if (name == word) return value;
+    names.push_back(name);
+  }
+  node.fail("unknown value `" + word + "`", did_you_mean(word, names));
+}
+
+const std::vector<std::pair<std::string, SlotKind>> kKinds = {
+    {"tensor", SlotKind::tensor}, {"int", SlotKind::integer}, {"float", SlotKind::number},
+    {"bool", SlotKind::boolean},  {"enum", SlotKind::choice}, {"dtype", SlotKind::dtype},
+    {"ints", SlotKind::ints},     {"comm", SlotKind::comm}};
+
+DType read_dtype_name(const Yaml& node) {
+  try {
+    return dtype_from_name(node.text());
+  } catch (const Error& e) {
+    node.fail(e.what_text(), e.hint());
+  }
+}
+
+void read_dtype(Slot& slot, const Yaml& node) {
+  if (node.is_list()) {
+    for (const auto& item : node.items()) slot.dtypes.push_back(read_dtype_name(item));
+  } else if (node.text() == "float") {
+    slot.dtypes = {DType::f32, DType::bf16, DType::f16};
+  } else {
+    slot.dtype_of = node.text();
+  }
+}
+
+void read_tensor(Slot& slot, const Yaml& node) {
+  for (const auto& dim : node.at("shape").items()) slot.shape.push_back(Expr::parse(dim.text(), dim.where()));
+  read_dtype(slot, node.at("dtype"));
+  if (auto role = node.find("role")) {
+    slot.role = pick<Role>(*role, {{"in", Role::in}, {"out", Role::out}, {"inout", Role::inout}});
+    if (slot.section != SectionId::forward && slot.role != Role::in) role->fail("only forward fields are written");
+  } else if (slot.section == SectionId::forward) {
+    node.fail("the forward tensor `" + slot.name + "` has no role", "role: in, out or inout");
+  }
+  if (auto layout = node.find("layout")) slot.strided = pick<bool>(*layout, {{"strided", true}, {"dense", false}});
+  if (auto optional = node.find("optional")) slot.optional = optional->boolean();
+  const auto text = [&](const char* key, std::string& into) {
+    if (auto found = node.find(key)) into = found->text();
+  };
+  text("writes", slot.writes);
+  text("count", slot.count);
+  text("list", slot.list);
+  text("mirror", slot.mirror);
+  text("values", slot.values);
+}
+
+void read_default(Slot& slot, const Yaml& node) {
+  slot.has_default = true;
+  switch (slot.kind) {
+    case SlotKind::number: slot.default_value.f = node.number(); break;
+    case SlotKind::boolean: slot.default_value.i = node.boolean() ? 1 : 0; break;
+    case SlotKind::choice: {
+      const auto it = std::find(slot.choices.begin(), slot.choices.end(), node.text());
+      if (it == slot.choices.end()) node.fail("the default is not one of the values", did_you_mean(node.text(), slot.choices));
+      slot.default_value.i = it - slot.choices.begin();
+      break;
+    }
+    case SlotKind::integer: slot.default_value.i = node.integer(); break;
+    default: node.fail("a slot of this type has no default");
+  }
+}
+
+void read_scalar(Slot& slot, const Yaml& node) {
+  if (auto axis = node.find("axis")) slot.axis = axis->text();
+  if (auto expr = node.find("expr")) slot.expr = expr->text();
+  if (auto capture = node.find("capture")) slot.capture = capture->boolean();
+  if (auto list = node.find("list")) slot.list = list->text();
+  if (slot.kind == SlotKind::choice) slot.choices = texts(node.at("choices"));
+  if (auto value = node.find("default")) read_default(slot, *value);
+  if (auto value = node.find("min")) slot.min = value->number();
+  if (auto value = node.find("max")) slot.max = value->number();
+  if (slot.kind == SlotKind::comm) slot.optional = true;
+  if (slot.section == SectionId::forward && !slot.capture) {
+    node.fail("the forward scalar `" + slot.name + "` changes per call",
+              "a forward scalar is `capture: true`, an upper bound; a value that changes is a tensor");
+  }
+}
+
+Slot read_slot(const Yaml& node, SectionId section, int index) {
+  node.only({"name", "type", "role", "shape", "dtype", "layout", "optional", "group", "writes", "count", "list",
+             "values", "mirror", "axis", "capture", "expr", "choices", "default", "min", "max", "meaning", "since"});
+  Slot slot{};
+  slot.section = section;
+  slot.index = index;
+  slot.name = node.at("name").text();
+  for (char c : slot.name) {
+    if (!(std::isalnum(static_cast<unsigned char>(c)) || c == '_')) {
+      node.at("name").fail("`" + slot.name + "` is not an identifier of C");
+    }
+  }
+  if (auto type = node.find("type")) slot.kind = pick(*type, kKinds);
+  if (auto meaning = node.find("meaning")) slot.meaning = meaning->text();
+  if (auto group = node.find("group")) slot.group = group->text();
+  if (auto since = node.find("since")) slot.since = static_cast<int>(since->integer());
+  if (slot.is_tensor()) {
+    if (section == SectionId::init) node.fail("init has no tensors", "constants that are tensors are weights");
+    read_tensor(slot, node);
+  } else {
+    if (section == SectionId::weights || section == SectionId::plan) node.fail("this section has tensors only");
+    read_scalar(slot, node);
+  }
+  if (slot.since > 1 && slot.required()) node.fail("the appended slot `" + slot.name + "` is required", "only optional slots and those with a default can be appended");
+  slot.line = slot_line(slot);
+  return slot;
+}
+
+void read_mirrors(Contract& c, const Yaml& node) {
+  for (const auto& item : node.items()) {
+    item.only({"name", "arguments"});
+    Mirror m;
+    m.name = item.at("name").text();
+    if (auto arguments = item.find("arguments")) {
+      for (const auto& [argument, target] : arguments->entries()) {
+        const std::string to = target.text();
+        if (!to.starts_with("dropped: ") && !c.find(to)) {
+          target.fail("`" + to + "` is not a slot of " + c.op, did_you_mean(to, c.field_names()));
+        }
+        m.arguments[argument] = to;
+      }
+    }
+    c.mirrors.push_back(std::move(m));
+  }
+}
+
+std::string flat_text(const Yaml& node) {
+  if (!node.is_list()) return node.text();
+  return join(texts(node), ",");
+}
+
+Case read_case(const Contract& c, const Yaml& node, const std::string& size, size_t number) {
+  Case out;
+  out.size = size;
+  out.where = node.where();
+  out.name = size + std::to_string(number);
+  for (const auto& [key, value] : node.entries()) {
+    const bool letter = std::any_of(c.axes.begin(), c.axes.end(), [&, k = key](const auto& a) { return a.first == k; });
+    if (key == "name") out.name = value.text();
+    else if (key == "from") out.from = value.text();
+    else if (key == "with") out.with = texts(value);
+    else if (key == "strided") out.strided = texts(value);
+    else if (key == "values") for (const auto& [field, gen] : value.entries()) out.values[c.at(field).name] = gen.text();
+    else if (key == "dtype") for (const auto& [field, type] : value.entries()) out.dtypes[c.at(field).name] = read_dtype_name(type);
+    else if (letter) out.axes[key] = value.integer();
+    else if (c.find(SectionId::init, key)) out.init[key] = flat_text(value);
+    else {
+      std::vector<std::string> known = {"name", "from", "with", "strided", "values", "dtype"};
+      for (const auto& [a, meaning] : c.axes) known.push_back(a);
+      for (const auto& s : c.section(SectionId::init)) known.push_back(s.name);
+      value.fail("unknown key `" + key + "` in a case of " + c.op, did_you_mean(key, known));
+    }
+  }
+  for (const auto& w : out.with) {
+    bool group = false;
+    for (const auto& s : c.sections) for (const auto& slot : s) group |= slot.group == w;
+    if (!group && !c.find(w)) node.fail("`" + w + "` is not a field or group of " + c.op, did_you_mean(w, c.field_names()));
+  }
+  for (const auto& s : c.section(SectionId::init)) {
+    if (s.required() && !out.init.count(s.name)) node.fail("the case has no value for `" + s.name + "`");
+  }
+  return out;
+}
+
+void check_names(const Contract& c, const Yaml& root) {
+  std::set<std::string> seen, letters;
+  for (const auto& [letter, meaning] : c.axes) letters.insert(letter);
+  for (const auto& s : c.section(SectionId::init)) letters.insert(s.name);
+  for (int i = 0; i < kSections; ++i) {
+    std::set<std::string> here;
+    for (const auto& slot : c.sections[static_cast<size_t>(i)]) {
+      const bool fresh = i == 3 ? here.insert(slot.name).second : seen.insert(slot.name).second;
+      if (!fresh) root.fail("the slot `" + slot.name + "` is there twice");
+      if (!slot.axis.empty() && !letters.count(slot.axis)) root.fail("the axis `" + slot.axis + "` of " + slot.name + " is not listed under axes");
+      for (const auto& dim : slot.shape) {
+        for (const auto& s : dim.symbols()) {
+          if (!letters.count(s)) root.fail("the axis `" + s + "` in the shape of " + slot.name + " is not listed under axes", did_you_mean(s, {letters.begin(), letters.end()}));
+        }
+      }
+      if (!slot.dtype_of.empty() && !c.find(slot.dtype_of)) root.fail("dtype of " + slot.name + ": `" + slot.dtype_of + "` is not a field", did_you_mean(slot.dtype_of, c.field_names()));
+      if (!slot.mirror.empty() && !c.find(slot.mirror)) root.fail("mirror of " + slot.name + ": `" + slot.mirror + "` is not a field");
+    }
+  }
+}
+
+Contract read(const Yaml& root, const std::string& stem, int level, const std::string& family) {
+  root.only({"op", "revision", "summary", "aliases", "mirrors", "axes", "init", "weights", "forward", "plan", "cost", "cases", "tolerance"});
+  Contract c;
+  c.where = root.where();
+  c.op = root.at("op").text();
+  if (c.op != stem) root.at("op").fail("the op is `" + c.op + "` but the file is `" + stem + ".yaml`", "one name, one spelling");
+  c.level = level;
+  c.family = family;
+  c.revision = static_cast<uint32_t>(root.at("revision").integer());
+  c.summary = root.at("summary").text();
+  if (auto aliases = root.find("aliases")) c.aliases = texts(*aliases);
+  for (const auto& [letter, meaning] : root.at("axes").entries()) c.axes.emplace_back(letter, meaning.text());
+  for (int i = 0; i < kSections; ++i) {
+    const auto id = static_cast<SectionId>(i);
+    auto section = root.find(section_name(id));
+    if (!section || section->is_null()) continue;
+    for (const auto& item : section->items()) {
+      auto& slots = c.sections[static_cast<size_t>(i)];
+      slots.push_back(read_slot(item, id, static_cast<int>(slots.size())));
+      const Slot& slot = slots.back();
+      if (slot.since < c.editions && slots.size() > 1 && slots[slots.size() - 2].since > slot.since) item.fail("slots are appended at the end: `" + slot.name + "` is older than the one before it");
+      c.editions = std::max(c.editions, slot.since);
+    }
+  }
+  check_names(c, root);
+  if (auto mirrors = root.find("mirrors")) read_mirrors(c, *mirrors);
+  if (auto cost = root.find("cost")) {
+    cost->only({"flops", "bytes"});
+    if (auto flops = cost->find("flops")) c.flops = Expr::parse(flops->text(), flops->where());
+    if (auto bytes = cost->find("bytes")) c.bytes = Expr::parse(bytes->text(), bytes->where());
+  }
+  if (auto tolerance = root.find("tolerance")) {
+    tolerance->only({"numerics", "length"});
+    const Yaml numerics = tolerance->at("numerics");
+    c.tolerance.numerics = pick<std::string>(numerics, {{"exact", "exact"}, {"elementwise", "elementwise"}, {"reduction", "reduction"}, {"softmax", "softmax"}, {"selection", "selection"}});
+    if (auto length = tolerance->find("length")) c.tolerance.length = Expr::parse(length->text(), length->where());
+  }
+  if (auto cases = root.find("cases")) {
+    cases->only({"smoke", "ci", "full"});
+    for (const auto& [size, list] : cases->entries()) {
+      size_t number = 0;
+      for (const auto& item : list.items()) c.cases.push_back(read_case(c, item, size, number++));
+    }
+  }
+  seal(c);
+  return c;
+}
+
+}  // namespace
+
+Contract Contract::load(const std::filesystem::path& file) {
+  const std::string level = file.parent_path().parent_path().filename();
+  const int number = level.size() == 2 && level[0] == 'l' && level[1] >= '1' && level[1] <= '4' ? level[1] - '0' : 0;
+  if (!number) fail(file.string(), "a contract lies in ops/l1..l4/<family>/<op>.yaml");
+  return read(Yaml::load(file), file.stem(), number, file.parent_path().filename());
+}
+Contract Contract::parse(const std::string& text, const std::string& name, int level, const std::string& family) {
+  return read(Yaml::parse(text, name), std::filesystem::path(name).stem(), level, family);
+}
+
+const Slot* Contract::find(SectionId id, std::string_view field) const {
+  for (const auto& slot : section(id)) if (slot.name == field) return &slot;
+  return nullptr;
+}
+const Slot* Contract::find(std::string_view field) const {
+  for (const auto id : {SectionId::init, SectionId::weights, SectionId::forward}) {
+    if (const Slot* slot = find(id, field)) return slot;
+  }
+  return nullptr;
+}
+const Slot& Contract::at(std::string_view field) const {
+  if (const Slot* slot = find(field)) return *slot;
+  fail(where, op + " has no field `" + std::string(field) + "`", did_you_mean(std::string(field), field_names()));
+}
+std::vector<std::string> Contract::field_names() const {
+  std::vector<std::string> names;
+  for (int i = 0; i < 3; ++i) for (const auto& slot : sections[static_cast<size_t>(i)]) names.push_back(slot.name);
+  return names;
+}
+int Contract::required_slots(SectionId id) const {
+  int n = 0;
+  for (const auto& slot : section(id)) if (slot.required()) n = slot.index + 1;
+  return n;
+}
+
+Catalog::Catalog(const std::vector<std::filesystem::path>& registry_dirs) {
+  for (const auto& dir : registry_dirs) {
+    const auto ops = dir / "ops";
+    if (!std::filesystem::is_directory(ops)) continue;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(ops)) {
+      if (entry.path().extension() != ".yaml") continue;
+      const auto [it, fresh] = files_.emplace(entry.path().stem(), entry.path());
+      if (!fresh) fail(entry.path().string(), "the op `" + it->first + "` has a contract already: " + it->second.string());
+    }
+  }
+}
+const Contract* Catalog::find(const std::string& op) const {
+  const auto file = files_.find(op);
+  if (file == files_.end()) return nullptr;
+  auto& slot = loaded_[op];
+  if (!slot) slot = std::make_unique<Contract>(Contract::load(file->second));
+  return slot.get();
+}
+const Contract& Catalog::at(const std::string& op) const {
+  if (const Contract* c = find(op)) return *c;
+  fail("registry", "there is no op `" + op + "`", did_you_mean(op, ops()));
+}
+std::vector<std::string> Catalog::ops() const {
+  std::vector<std::string> names;
+  for (const auto& [name, file] : files_) names.push_back(name);
+  return names;
+}
+
+}  // namespace fk

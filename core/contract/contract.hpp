@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// A contract: the one file that defines an op. Its YAML is parsed here, and from it come the typed header
+// (header.hpp), the identity that plugins are matched against (identity.hpp), shapes, costs and cases.
+// registry/README.md documents the grammar.
+#pragma once
+#include <array>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/contract/expr.hpp"
+#include "core/tensor/dtype.hpp"
+#include "fk/tensor.h"
+
+namespace fk {
+
+enum class SectionId { init, weights, forward, plan };
+inline constexpr int kSections = 4;
+const char* section_name(SectionId section);
+
+enum class SlotKind { tensor, integer, number, boolean, choice, dtype, ints, comm };
+enum class Role { in, out, inout };
+
+struct Slot {
+  SectionId section;
+  int index;  // in its section
+  std::string name, meaning;
+  SlotKind kind = SlotKind::tensor;
+  Role role = Role::in;
+
+  // tensors
+  std::vector<Expr> shape;
+  std::vector<DType> dtypes;  // allowed; empty when dtype_of is set
+  std::string dtype_of;       // has the dtype of that field
+  bool optional = false;      // may be absent
+  bool strided = false;       // any strides with a dense last axis
+  std::string group;          // fields of one group are present together or not at all
+  std::string writes;         // inout: footprint, "flat(P,Z)[slot_mapping]"
+  std::string count;          // out: its first axis is a capacity, the actual length is in this field
+  std::string list;           // axis letter: a list of that many tensors
+  std::string values;         // input generator; empty: normal(0,1)
+  std::string mirror;         // plan: host copy of this forward field
+
+  // scalars
+  std::string axis;  // init integers: the value is this axis
+  bool capture = false;  // forward scalars: an upper bound that is constant in a captured graph
+  std::string expr;      // forward scalars in cases: the value from the axes
+  std::vector<std::string> choices;
+  bool has_default = false;
+  fk_slot default_value{};
+  std::optional<double> min, max;
+
+  int since = 1;     // edition in which it was appended
+  std::string line;  // canonical text; what is before " | " is hashed
+
+  bool is_tensor() const { return kind == SlotKind::tensor; }
+  bool required() const { return !optional && !has_default; }
+  std::string hashed() const { return line.substr(0, line.find(" | ")); }
+};
+
+// One concrete call: constructor values, axes, which optional fields are there.
+struct Case {
+  std::string name, size;                    // size: smoke, ci or full
+  std::map<std::string, int64_t> axes;       // free axes (those that no init value gives)
+  std::map<std::string, std::string> init;   // as written
+  std::vector<std::string> with;             // optional fields and groups that are present
+  std::map<std::string, DType> dtypes;       // by field; others take the first allowed
+  std::vector<std::string> strided;          // fields to be given padded strides
+  std::map<std::string, std::string> values; // generators that replace the contract's
+  std::string from;                          // which real configuration it was taken from
+  std::string where;
+};
+
+struct Mirror {
+  std::string name;                              // import path of the production class or function
+  std::map<std::string, std::string> arguments;  // production argument -> slot or "dropped: reason"
+};
+
+struct Tolerance {
+  std::string numerics;  // exact, elementwise, reduction, softmax, selection
+  Expr length = 1;       // terms that are summed up for one output
+};
+
+struct Contract {
+  std::string op, family, summary;
+  int level = 0;
+  uint32_t revision = 1;
+  int editions = 1;  // the highest `since`
+  std::vector<std::string> aliases;
+  std::vector<Mirror> mirrors;
+  std::vector<std::pair<std::string, std::string>> axes;  // letter, meaning
+  std::array<std::vector<Slot>, kSections> sections;
+  std::array<std::vector<uint64_t>, kSections> prefix;  // chained hashes, slots + 1 each
+  Expr flops = 0;
+  std::optional<Expr> bytes;  // otherwise every tensor once
+  std::vector<Case> cases;
+  Tolerance tolerance;
+  std::string where;
+
+  // The file's folders give level and family: .../ops/l1/norm/rms_norm.yaml. Throws Error.
+  static Contract load(const std::filesystem::path& file);
+  static Contract parse(const std::string& text, const std::string& name, int level, const std::string& family);
+
+  const std::vector<Slot>& section(SectionId id) const { return sections[static_cast<size_t>(id)]; }
+  const Slot* find(std::string_view field) const;          // init, weights and forward; null if none
+  const Slot& at(std::string_view field) const;            // Error with the nearest name
+  const Slot* find(SectionId id, std::string_view field) const;
+  std::vector<std::string> field_names() const;
+  int required_slots(SectionId id) const;  // up to the last required
+};
+
+// All contracts below the registry folders, found by file name and parsed when first asked for.
+class Catalog {
+ public:
+  explicit Catalog(const std::vector<std::filesystem::path>& registry_dirs);
+  const Contract& at(const std::string& op) const;  // Error with the nearest name
+  const Contract* find(const std::string& op) const;
+  std::vector<std::string> ops() const;  // sorted
+
+ private:
+  std::map<std::string, std::filesystem::path> files_;
+  mutable std::map<std::string, std::unique_ptr<Contract>> loaded_;
+};
+
+}  // namespace fk
