@@ -20,7 +20,7 @@ LogLevel log_level();
 LogLevel log_level_from(std::string_view name);
 
 /// One line, written with a single call so that lines of threads and processes do not mix; control
-/// characters other than newline and tab are escaped, because part of a line may come from a
+/// characters other than newline and tab become `?`, because part of a line may come from a
 /// plugin. Safe from any thread.
 void log_debug(std::string_view text);
 void log_info(std::string_view text);

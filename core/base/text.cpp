@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Suggestions, splitting and numbers with units.
+
+#include "core/base/text.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cmath>
+
+namespace fk {
+namespace {
+
+// Names are short. A hostile word is not worth a quadratic table.
+constexpr std::size_t kWordMax = 128;
+
+// Optimal string alignment: Levenshtein with swaps of neighbours.
+std::size_t distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> before(b.size() + 1), above(b.size() + 1), row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) above[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      row[j] = std::min({above[j] + 1, row[j - 1] + 1,
+                         above[j - 1] + static_cast<std::size_t>(a[i - 1] != b[j - 1])});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+        row[j] = std::min(row[j], before[j - 2] + 1);
+      }
+    }
+    std::swap(before, above);
+    std::swap(above, row);
+  }
+  return above[b.size()];
+}
+
+}  // namespace
+
+std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
+  if (word.empty() || word.size() > kWordMax) return {};
+  const std::string wanted = lower(word);
+  std::size_t best = std::max<std::size_t>(1, word.size() / 3) + 1;
+  const std::string* found = nullptr;
+  for (const std::string& candidate : candidates) {
+    if (candidate.size() >= word.size() + best || word.size() >= candidate.size() + best) continue;
+    const std::size_t d = distance(wanted, lower(candidate));
+    // A distance that rewrites a whole short word is no similarity.
+    if (d < best && d < std::max(word.size(), candidate.size())) {
+      best = d;
+      found = &candidate;
+    }
+  }
+  return found == nullptr ? std::string{} : *found;
+}
+
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates) {
+  constexpr std::size_t kShown = 12;
+  const std::string found = nearest(word, candidates);
+  if (!found.empty()) return "did you mean `" + excerpt(found, 100) + "`?";
+  if (candidates.empty()) return {};
+  std::vector<std::string> shown;
+  for (std::size_t i = 0; i < std::min(kShown, candidates.size()); ++i) {
+    shown.push_back(excerpt(candidates[i], 100));
+  }
+  std::string text = "known: " + join(shown, ", ");
+  if (candidates.size() > kShown) text += fmt::format(", and {} more", candidates.size() - kShown);
+  return text;
+}
+
+std::vector<std::string> split(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  for (;;) {
+    const std::size_t end = text.find(separator);
+    parts.emplace_back(text.substr(0, end));
+    if (end == std::string_view::npos) return parts;
+    text.remove_prefix(end + 1);
+  }
+}
+
+std::string join(const std::vector<std::string>& parts, std::string_view separator) {
+  std::string text;
+  for (const std::string& part : parts) {
+    if (&part != parts.data()) text += separator;
+    text += part;
+  }
+  return text;
+}
+
+std::string_view trim(std::string_view text) {
+  constexpr std::string_view kSpace = " \t\r\n\v\f";
+  const std::size_t begin = text.find_first_not_of(kSpace);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
+}
+
+bool starts_with(std::string_view text, std::string_view prefix) {
+  return text.starts_with(prefix);
+}
+bool ends_with(std::string_view text, std::string_view suffix) { return text.ends_with(suffix); }
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return result;
+}
+
+std::string excerpt(std::string_view text, std::size_t bytes_max) {
+  const bool cut = text.size() > bytes_max;
+  if (cut) {
+    std::size_t end = bytes_max < 3 ? 0 : bytes_max - 3;
+    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+    text = text.substr(0, end);
+  }
+  std::string result;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7F) {
+      result += fmt::format("\\x{:02x}", byte);
+    } else {
+      result += c;
+    }
+  }
+  return cut ? result + "..." : result;
+}
+
+std::string human_bytes(int64_t bytes) {
+  constexpr std::array kUnits = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  const double magnitude = std::abs(static_cast<double>(bytes));
+  if (magnitude < 1024) return fmt::format("{} B", bytes);
+  double value = static_cast<double>(bytes) / 1024;
+  std::size_t unit = 0;
+  for (; std::abs(value) >= 1023.95 && unit + 1 < kUnits.size(); ++unit) value /= 1024;
+  return fmt::format("{:.1f} {}", value, kUnits[unit]);
+}
+
+std::string human_count(int64_t count) {
+  constexpr std::array kUnits = {"k", "M", "G", "T", "P", "E"};
+  if (std::abs(static_cast<double>(count)) < 1000) return fmt::format("{}", count);
+  double value = static_cast<double>(count) / 1000;
+  std::size_t unit = 0;
+  for (; std::abs(value) >= 999.95 && unit + 1 < kUnits.size(); ++unit) value /= 1000;
+  return fmt::format("{:.1f} {}", value, kUnits[unit]);
+}
+
+std::string human_duration(double seconds) {
+  if (!std::isfinite(seconds)) return fmt::format("{} s", seconds);
+  if (seconds < 0) return "-" + human_duration(-seconds);
+  if (seconds == 0) return "0 s";
+  const auto scaled = [](double value, const char* unit) {
+    const int decimals = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
+    return fmt::format("{:.{}f} {}", value, decimals, unit);
+  };
+  if (seconds < 999.5e-9) return fmt::format("{:.3g} ns", seconds * 1e9);
+  if (seconds < 999.5e-6) return scaled(seconds * 1e6, "us");
+  if (seconds < 999.5e-3) return scaled(seconds * 1e3, "ms");
+  if (seconds < 119.95) return fmt::format("{:.1f} s", seconds);
+  if (seconds > 1e15) return fmt::format("{:.3g} s", seconds);
+  const auto whole = static_cast<int64_t>(std::llround(seconds));
+  if (whole < 3600) return fmt::format("{} min {:02} s", whole / 60, whole % 60);
+  const int64_t minutes = (whole + 30) / 60;
+  return fmt::format("{} h {:02} min", minutes / 60, minutes % 60);
+}
+
+}  // namespace fk
