@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// The CPU as a device: aligned host memory, copies that are memcpy, no stream.
+#include <sched.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "core/base/error.hpp"
+#include "core/base/text.hpp"
+#include "core/device/device.hpp"
+
+namespace fk {
+
+namespace {
+
+int32_t usable_cores() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+  return std::max(1, CPU_COUNT(&set));
+}
+
+class Cpu final : public Device {
+ public:
+  int32_t type() const override { return FK_CPU; }
+  int32_t id() const override { return 0; }
+  std::string name() const override { return "cpu"; }
+  void* allocate(int64_t bytes, const std::string& purpose) override {
+    const auto rounded = (static_cast<size_t>(bytes) + 255) / 256 * 256;
+    void* memory = std::aligned_alloc(256, rounded);
+    if (!memory) fail("memory", "cannot allocate " + human_bytes(bytes) + " for " + purpose);
+    return memory;
+  }
+  void release(void* memory) override { std::free(memory); }
+  void upload(void* device, const void* host, int64_t bytes) override {
+    if (bytes) std::memcpy(device, host, static_cast<size_t>(bytes));
+  }
+  void download(void* host, const void* device, int64_t bytes) override {
+    if (bytes) std::memcpy(host, device, static_cast<size_t>(bytes));
+  }
+  void fill_zero(void* device, int64_t bytes) override {
+    if (bytes) std::memset(device, 0, static_cast<size_t>(bytes));
+  }
+  void synchronize() override {}
+  void* stream() override { return nullptr; }
+  int32_t cpu_threads() const override { return threads_; }
+
+ private:
+  int32_t threads_ = usable_cores();
+};
+
+}  // namespace
+
+std::vector<std::string> device_names() { return {"cpu"}; }
+
+std::unique_ptr<Device> open_device(const std::string& name) {
+  if (name == "cpu") return std::make_unique<Cpu>();
+  fail("device", "there is no device `" + name + "` in this build", did_you_mean(name, device_names()));
+}
+
+}  // namespace fk

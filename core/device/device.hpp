@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// A device as the runtime sees it: memory, copies and one stream. The CPU is one; CUDA devices are made by
+// a translation unit that exists only where CUDA was found.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fk/tensor.h"
+
+namespace fk {
+
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual int32_t type() const = 0;  // FK_CPU, FK_CUDA
+  virtual int32_t id() const = 0;
+  virtual std::string name() const = 0;  // "cpu", "cuda:0 NVIDIA H200"
+  // Aligned to 256 bytes, content undefined. Throws Error with the figures when it does not fit.
+  virtual void* allocate(int64_t bytes, const std::string& purpose) = 0;
+  virtual void release(void* memory) = 0;
+  // Ordered on the stream; the host side may be reused when the call returns.
+  virtual void upload(void* device, const void* host, int64_t bytes) = 0;
+  virtual void download(void* host, const void* device, int64_t bytes) = 0;  // returns when it is there
+  virtual void fill_zero(void* device, int64_t bytes) = 0;
+  virtual void synchronize() = 0;
+  virtual void* stream() = 0;          // cudaStream_t, null on the CPU
+  virtual int32_t cpu_threads() const = 0;
+  bool host_memory() const { return type() == FK_CPU; }
+};
+
+// "cpu" or "cuda:0"; Error when there is no such device, with the reason.
+std::unique_ptr<Device> open_device(const std::string& name);
+std::vector<std::string> device_names();  // those that open_device accepts here
+
+// Owns one allocation.
+class DeviceMemory {
+ public:
+  DeviceMemory() = default;
+  DeviceMemory(Device& device, int64_t bytes, const std::string& purpose)
+      : device_(&device), data_(bytes ? device.allocate(bytes, purpose) : nullptr), bytes_(bytes) {}
+  DeviceMemory(DeviceMemory&& o) noexcept
+      : device_(o.device_), data_(o.data_), bytes_(o.bytes_) { o.data_ = nullptr; }
+  DeviceMemory& operator=(DeviceMemory&& o) noexcept {
+    std::swap(device_, o.device_), std::swap(data_, o.data_), std::swap(bytes_, o.bytes_);
+    return *this;
+  }
+  ~DeviceMemory() { if (data_) device_->release(data_); }
+  std::byte* data() const { return static_cast<std::byte*>(data_); }
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  Device* device_ = nullptr;
+  void* data_ = nullptr;
+  int64_t bytes_ = 0;
+};
+
+}  // namespace fk

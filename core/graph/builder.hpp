@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// How models and blocks record graphs: the only header of core/graph that they see.
+//
+//   Value x = b.input("ids", DType::i64, {b.axis("T")});
+//   Value w = b.weight({.name = "model.norm.weight", .dtype = d, .shape = {C}, .mean = 1, .stddev = 0.2});
+//   Value y = b.call("rms_norm", "model.norm", {{"hidden_size", C}, {"weight", w}, {"x", x}});
+//
+// Shapes, dtypes, layouts and presence are checked against the contract when a call is recorded; a mistake
+// is an Error with the path of the module and the name of the field.
+#pragma once
+#include <initializer_list>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "core/graph/graph.hpp"
+
+namespace fk {
+
+// A named argument of a call: an init value (integers and booleans, floats, enum words, integer lists), a
+// tensor, a list of tensors, or the bound of a forward scalar (an expression over the phase's axes).
+struct Arg {
+  std::string name;
+  std::variant<int64_t, double, std::string, Value, std::vector<Value>, std::vector<int64_t>, Expr> value;
+  Arg(std::string n, int v) : name(std::move(n)), value(static_cast<int64_t>(v)) {}
+  Arg(std::string n, int64_t v) : name(std::move(n)), value(v) {}
+  Arg(std::string n, bool v) : name(std::move(n)), value(static_cast<int64_t>(v)) {}
+  Arg(std::string n, double v) : name(std::move(n)), value(v) {}
+  Arg(std::string n, const char* v) : name(std::move(n)), value(std::string(v)) {}
+  Arg(std::string n, std::string v) : name(std::move(n)), value(std::move(v)) {}
+  Arg(std::string n, Value v) : name(std::move(n)), value(v) {}
+  Arg(std::string n, std::vector<Value> v) : name(std::move(n)), value(std::move(v)) {}
+  Arg(std::string n, std::vector<int64_t> v) : name(std::move(n)), value(std::move(v)) {}
+  Arg(std::string n, Expr v) : name(std::move(n)), value(std::move(v)) {}
+};
+using Args = std::vector<Arg>;
+
+// What call() gives back: the output fields by name; converts to the value of the only output.
+struct Outputs {
+  std::vector<std::pair<std::string, Value>> fields;
+  Value operator[](const std::string& name) const;
+  operator Value() const;  // NOLINT: implicit on purpose
+};
+
+class Builder {
+ public:
+  Builder(const Catalog& catalog, std::string phase, std::shared_ptr<WeightTable> weights);
+
+  // A free axis of this phase; the engine gives its value per run, the session its maximum.
+  Expr axis(const std::string& name);
+
+  Value input(const std::string& name, DType dtype, Shape shape);
+  Value weight(WeightSpec spec);
+  // The same name in another phase is the same memory.
+  Value state(const std::string& name, DType dtype, Shape shape);
+  Value empty(DType dtype, Shape shape);  // content undefined until a call writes it
+  Value zeros(DType dtype, Shape shape);  // zero at the start of every run
+
+  // Views; no copy. slice keeps strides; reshape needs the axes that it merges or splits to be dense.
+  Value slice(Value v, int axis, Expr start, Expr length);
+  Value reshape(Value v, Shape shape);
+
+  // Records a call. Absent optional fields are left out or given as Value{}. Output tensors that are not
+  // given are made: their shape from the contract, their dtype from the field that the contract names,
+  // else that of the first forward tensor where allowed.
+  Outputs call(const std::string& op, const std::string& path, const Args& args);
+
+  void output(const std::string& name, Value v);
+  // Makes the sum of `values`, as they are at this point, visible under a name to `verify` and to tests.
+  void tap(const std::string& name, std::vector<Value> values);
+
+  const Shape& shape(Value v) const { return graph_.info(v).shape; }
+  DType dtype(Value v) const { return graph_.dtype(v); }
+  const Catalog& catalog() const { return catalog_; }
+  Graph finish() { return std::move(graph_); }
+
+ private:
+  friend class Lowering;
+  Builder(const Catalog& catalog, Graph graph) : catalog_(catalog), graph_(std::move(graph)) {}
+  Value add_value(int buffer, Shape shape);
+  int add_buffer(Buffer buffer);
+  const Catalog& catalog_;
+  Graph graph_;
+};
+
+// The arguments of a recorded L2 or L3 call, as its expansion sees them.
+class Region {
+ public:
+  Region(const Graph& graph, const Call& call) : graph_(&graph), call_(&call) {}
+  const std::string& path() const { return call_->path; }
+  int64_t integer(const std::string& init) const;
+  bool flag(const std::string& init) const { return integer(init) != 0; }
+  double number(const std::string& init) const;
+  std::string choice(const std::string& init) const;
+  bool has(const std::string& tensor) const { return static_cast<bool>((*this)[tensor]); }
+  Value operator[](const std::string& tensor) const;  // weights and forward; Value{} when absent
+  Expr scalar(const std::string& forward_scalar) const;
+
+ private:
+  const Slot& slot(const std::string& name, SlotKind kind) const;
+  const Graph* graph_;
+  const Call* call_;
+};
+
+// The host's own expansion of an L2 or L3 op into lower ops: it must write every output of the region.
+using Expansion = void (*)(Builder&, const Region&);
+// At file scope in baselines/blocks/<kind>/<op>.cpp: FK_BLOCK(gated_mlp, expand);
+struct BlockRegistration {
+  BlockRegistration(const char* op, Expansion expansion);
+};
+Expansion find_expansion(const std::string& op);  // null if there is none
+std::vector<std::string> expansion_names();
+#define FK_BLOCK(op, expansion) static const ::fk::BlockRegistration fk_block_##op(#op, expansion)
+
+}  // namespace fk

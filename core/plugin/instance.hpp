@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// One instance of an op and its life: supports, create, prepare, plan, forward, destroy; and the services
+// that the host lends it. Frames given here have the host's slots; they are fitted to the plugin's.
+#pragma once
+#include <array>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/device/device.hpp"
+#include "core/plugin/library.hpp"
+
+namespace fk {
+
+// The slots of the sections of one call in the host's layout. Pointers in them must outlive the instance
+// (init, weights) or the call (forward, plan).
+struct Frames {
+  std::vector<fk_slot> init, weights, forward, plan;
+};
+
+struct Support {
+  bool ok = false;
+  std::string why;  // the plugin's own sentence, or the host's
+  fk_need need{};
+};
+
+// Chooses a provider for a child op of an instance; null with `why` when none takes it.
+using ChildChooser = std::function<const Provider*(const Contract&, const Frames& meta, std::string& why)>;
+
+// Packed weights, shared by instances with equal plugin, op, init and weights.
+class PackedCache {
+ public:
+  struct Entry {
+    DeviceMemory memory;
+    bool ready = false;
+  };
+  std::shared_ptr<Entry> get(Device& device, const std::string& key, int64_t bytes);
+  int64_t bytes() const;
+
+ private:
+  std::map<std::string, std::shared_ptr<Entry>> entries_;
+};
+
+struct InstanceServices {
+  Device& device;
+  PackedCache& packed;
+  ChildChooser children;
+  std::function<void(int severity, const std::string& text)> log;
+};
+
+class Instance {
+ public:
+  // Asks the plugin; `meta` has null data pointers and a forward frame at its limits.
+  static Support supports(const Provider& provider, const Frames& meta);
+  // create + prepare. `frames.init` and `frames.weights` are real, `frames.forward` is the maximum frame
+  // with null data. Throws Error with the plugin's words.
+  Instance(const Provider& provider, const Frames& frames, const fk_need& need, InstanceServices services);
+  ~Instance();
+  Instance(const Instance&) = delete;
+
+  const Provider& provider() const { return provider_; }
+  const fk_need& need() const { return need_; }
+  bool has_plan() const { return provider_.op->plan_or_null != nullptr; }
+  // A forward frame as the plugin wants it; its pointer goes to forward(). Throws Error.
+  std::vector<fk_slot> fitted(SectionId section, const std::vector<fk_slot>& frame) const;
+
+  // These return the plugin's status; the text is in error().
+  int32_t plan(const fk_slot* frame, void* blob, int64_t* bytes);
+  int32_t forward(const fk_slot* frame, fk_ctx& ctx) {
+    ctx.error = &error_;
+    return provider_.op->forward(self_, frame, &ctx);
+  }
+  int32_t reset();
+  const fk_error& error() const { return error_; }
+  int64_t persistent_bytes() const { return persistent_.bytes(); }
+  struct Child;
+
+ private:
+  static int32_t make_child(const fk_host*, const fk_contract*, const void*, const void*, const void*,
+                            fk_child**, fk_error*);
+  const Provider& provider_;
+  fk_need need_;
+  InstanceServices services_;
+  std::array<std::vector<fk_slot>, 2> kept_;  // fitted init and weights, alive until destroy
+  std::shared_ptr<PackedCache::Entry> packed_;
+  DeviceMemory persistent_;
+  fk_host* host_ = nullptr;  // lives until the process ends, as plugins may keep it
+  std::vector<std::unique_ptr<Child>> children_;
+  void* self_ = nullptr;
+  fk_error error_{};
+};
+
+}  // namespace fk

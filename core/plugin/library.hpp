@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// A loaded plugin. Loading is for runner processes only.
+#pragma once
+#include <deque>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/contract/identity.hpp"
+#include "core/plugin/notes.hpp"
+#include "fk/plugin.h"
+
+namespace fk {
+
+// One op of one loaded plugin that matches this host's contract.
+struct Provider {
+  std::string plugin;  // the plugin's name, as in reports
+  Trust trust = Trust::baseline;
+  const fk_op* op = nullptr;
+  const Contract* contract = nullptr;
+  Match match;
+  std::filesystem::path path;
+};
+
+// Everything that is loaded into this process. Plugins stay mapped until the process ends by _exit:
+// unloading code whose kernels, threads or destructors may still run is not survivable.
+class Plugins {
+ public:
+  explicit Plugins(const Catalog& catalog) : catalog_(catalog) {}
+  // Loads through a copy under a content-hash name (a rebuilt path would give the old code), NOW and
+  // LOCAL, through Boost.DLL. Throws Error: what the loader said, an ABI the host does not speak, a table
+  // with null members. Ops that do not match are kept in refused().
+  void load(const std::filesystem::path& file, Trust trust);
+  // Providers of an op, in the order in which they were loaded.
+  const std::vector<const Provider*>& of(const std::string& op) const;
+  struct Refused {
+    std::string plugin, op, why;
+  };
+  const std::vector<Refused>& refused() const { return refused_; }
+  std::vector<std::string> plugin_names() const;
+  const Catalog& catalog() const { return catalog_; }
+
+ private:
+  const Catalog& catalog_;
+  std::deque<Provider> providers_;
+  std::map<std::string, std::vector<const Provider*>> by_op_;
+  std::vector<Refused> refused_;
+  std::vector<std::string> names_;
+};
+
+}  // namespace fk
