@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// YAML -> Contract. Everything that a file can get wrong is told with file, line and the nearest right word.
+// YAML -> Contract. Everything that a file can get wrong is told with file, line and the nearest
+// right word.
 #include "core/contract/contract.hpp"
 
 #include <algorithm>
@@ -64,15 +65,18 @@ void read_dtype(Slot& slot, const Yaml& node) {
 }
 
 void read_tensor(Slot& slot, const Yaml& node) {
-  for (const auto& dim : node.at("shape").items()) slot.shape.push_back(Expr::parse(dim.text(), dim.where()));
+  for (const auto& dim : node.at("shape").items())
+    slot.shape.push_back(Expr::parse(dim.text(), dim.where()));
   read_dtype(slot, node.at("dtype"));
   if (auto role = node.find("role")) {
     slot.role = pick<Role>(*role, {{"in", Role::in}, {"out", Role::out}, {"inout", Role::inout}});
-    if (slot.section != SectionId::forward && slot.role != Role::in) role->fail("only forward fields are written");
+    if (slot.section != SectionId::forward && slot.role != Role::in)
+      role->fail("only forward fields are written");
   } else if (slot.section == SectionId::forward) {
     node.fail("the forward tensor `" + slot.name + "` has no role", "role: in, out or inout");
   }
-  if (auto layout = node.find("layout")) slot.strided = pick<bool>(*layout, {{"strided", true}, {"dense", false}});
+  if (auto layout = node.find("layout"))
+    slot.strided = pick<bool>(*layout, {{"strided", true}, {"dense", false}});
   if (auto optional = node.find("optional")) slot.optional = optional->boolean();
   const auto text = [&](const char* key, std::string& into) {
     if (auto found = node.find(key)) into = found->text();
@@ -87,16 +91,24 @@ void read_tensor(Slot& slot, const Yaml& node) {
 void read_default(Slot& slot, const Yaml& node) {
   slot.has_default = true;
   switch (slot.kind) {
-    case SlotKind::number: slot.default_value.f = node.number(); break;
-    case SlotKind::boolean: slot.default_value.i = node.boolean() ? 1 : 0; break;
+    case SlotKind::number:
+      slot.default_value.f = node.number();
+      break;
+    case SlotKind::boolean:
+      slot.default_value.i = node.boolean() ? 1 : 0;
+      break;
     case SlotKind::choice: {
       const auto it = std::find(slot.choices.begin(), slot.choices.end(), node.text());
-      if (it == slot.choices.end()) node.fail("the default is not one of the values", did_you_mean(node.text(), slot.choices));
+      if (it == slot.choices.end())
+        node.fail("the default is not one of the values", did_you_mean(node.text(), slot.choices));
       slot.default_value.i = it - slot.choices.begin();
       break;
     }
-    case SlotKind::integer: slot.default_value.i = node.integer(); break;
-    default: node.fail("a slot of this type has no default");
+    case SlotKind::integer:
+      slot.default_value.i = node.integer();
+      break;
+    default:
+      node.fail("a slot of this type has no default");
   }
 }
 
@@ -111,14 +123,16 @@ void read_scalar(Slot& slot, const Yaml& node) {
   if (auto value = node.find("max")) slot.max = value->number();
   if (slot.kind == SlotKind::comm) slot.optional = true;
   if (slot.section == SectionId::forward && !slot.capture) {
-    node.fail("the forward scalar `" + slot.name + "` changes per call",
-              "a forward scalar is `capture: true`, an upper bound; a value that changes is a tensor");
+    node.fail(
+        "the forward scalar `" + slot.name + "` changes per call",
+        "a forward scalar is `capture: true`, an upper bound; a value that changes is a tensor");
   }
 }
 
 Slot read_slot(const Yaml& node, SectionId section, int index) {
-  node.only({"name", "type", "role", "shape", "dtype", "layout", "optional", "group", "writes", "count", "list",
-             "values", "mirror", "axis", "capture", "expr", "choices", "default", "min", "max", "meaning", "since"});
+  node.only({"name",    "type",    "role", "shape",  "dtype",   "layout", "optional", "group",
+             "writes",  "count",   "list", "values", "mirror",  "axis",   "capture",  "expr",
+             "choices", "default", "min",  "max",    "meaning", "since"});
   Slot slot{};
   slot.section = section;
   slot.index = index;
@@ -133,13 +147,17 @@ Slot read_slot(const Yaml& node, SectionId section, int index) {
   if (auto group = node.find("group")) slot.group = group->text();
   if (auto since = node.find("since")) slot.since = static_cast<int>(since->integer());
   if (slot.is_tensor()) {
-    if (section == SectionId::init) node.fail("init has no tensors", "constants that are tensors are weights");
+    if (section == SectionId::init)
+      node.fail("init has no tensors", "constants that are tensors are weights");
     read_tensor(slot, node);
   } else {
-    if (section == SectionId::weights || section == SectionId::plan) node.fail("this section has tensors only");
+    if (section == SectionId::weights || section == SectionId::plan)
+      node.fail("this section has tensors only");
     read_scalar(slot, node);
   }
-  if (slot.since > 1 && slot.required()) node.fail("the appended slot `" + slot.name + "` is required", "only optional slots and those with a default can be appended");
+  if (slot.since > 1 && slot.required())
+    node.fail("the appended slot `" + slot.name + "` is required",
+              "only optional slots and those with a default can be appended");
   slot.line = slot_line(slot);
   return slot;
 }
@@ -173,15 +191,25 @@ Case read_case(const Contract& c, const Yaml& node, const std::string& size, siz
   out.where = node.where();
   out.name = size + std::to_string(number);
   for (const auto& [key, value] : node.entries()) {
-    const bool letter = std::any_of(c.axes.begin(), c.axes.end(), [&, k = key](const auto& a) { return a.first == k; });
-    if (key == "name") out.name = value.text();
-    else if (key == "from") out.from = value.text();
-    else if (key == "with") out.with = texts(value);
-    else if (key == "strided") out.strided = texts(value);
-    else if (key == "values") for (const auto& [field, gen] : value.entries()) out.values[c.at(field).name] = gen.text();
-    else if (key == "dtype") for (const auto& [field, type] : value.entries()) out.dtypes[c.at(field).name] = read_dtype_name(type);
-    else if (letter) out.axes[key] = value.integer();
-    else if (c.find(SectionId::init, key)) out.init[key] = flat_text(value);
+    const bool letter = std::any_of(c.axes.begin(), c.axes.end(),
+                                    [&, k = key](const auto& a) { return a.first == k; });
+    if (key == "name")
+      out.name = value.text();
+    else if (key == "from")
+      out.from = value.text();
+    else if (key == "with")
+      out.with = texts(value);
+    else if (key == "strided")
+      out.strided = texts(value);
+    else if (key == "values")
+      for (const auto& [field, gen] : value.entries()) out.values[c.at(field).name] = gen.text();
+    else if (key == "dtype")
+      for (const auto& [field, type] : value.entries())
+        out.dtypes[c.at(field).name] = read_dtype_name(type);
+    else if (letter)
+      out.axes[key] = value.integer();
+    else if (c.find(SectionId::init, key))
+      out.init[key] = flat_text(value);
     else {
       std::vector<std::string> known = {"name", "from", "with", "strided", "values", "dtype"};
       for (const auto& [a, meaning] : c.axes) known.push_back(a);
@@ -191,11 +219,14 @@ Case read_case(const Contract& c, const Yaml& node, const std::string& size, siz
   }
   for (const auto& w : out.with) {
     bool group = false;
-    for (const auto& s : c.sections) for (const auto& slot : s) group |= slot.group == w;
-    if (!group && !c.find(w)) node.fail("`" + w + "` is not a field or group of " + c.op, did_you_mean(w, c.field_names()));
+    for (const auto& s : c.sections)
+      for (const auto& slot : s) group |= slot.group == w;
+    if (!group && !c.find(w))
+      node.fail("`" + w + "` is not a field or group of " + c.op, did_you_mean(w, c.field_names()));
   }
   for (const auto& s : c.section(SectionId::init)) {
-    if (s.required() && !out.init.count(s.name)) node.fail("the case has no value for `" + s.name + "`");
+    if (s.required() && !out.init.count(s.name))
+      node.fail("the case has no value for `" + s.name + "`");
   }
   return out;
 }
@@ -209,30 +240,41 @@ void check_names(const Contract& c, const Yaml& root) {
     for (const auto& slot : c.sections[static_cast<size_t>(i)]) {
       const bool fresh = i == 3 ? here.insert(slot.name).second : seen.insert(slot.name).second;
       if (!fresh) root.fail("the slot `" + slot.name + "` is there twice");
-      if (!slot.axis.empty() && !letters.count(slot.axis)) root.fail("the axis `" + slot.axis + "` of " + slot.name + " is not listed under axes");
+      if (!slot.axis.empty() && !letters.count(slot.axis))
+        root.fail("the axis `" + slot.axis + "` of " + slot.name + " is not listed under axes");
       for (const auto& dim : slot.shape) {
         for (const auto& s : dim.symbols()) {
-          if (!letters.count(s)) root.fail("the axis `" + s + "` in the shape of " + slot.name + " is not listed under axes", did_you_mean(s, {letters.begin(), letters.end()}));
+          if (!letters.count(s))
+            root.fail(
+                "the axis `" + s + "` in the shape of " + slot.name + " is not listed under axes",
+                did_you_mean(s, {letters.begin(), letters.end()}));
         }
       }
-      if (!slot.dtype_of.empty() && !c.find(slot.dtype_of)) root.fail("dtype of " + slot.name + ": `" + slot.dtype_of + "` is not a field", did_you_mean(slot.dtype_of, c.field_names()));
-      if (!slot.mirror.empty() && !c.find(slot.mirror)) root.fail("mirror of " + slot.name + ": `" + slot.mirror + "` is not a field");
+      if (!slot.dtype_of.empty() && !c.find(slot.dtype_of))
+        root.fail("dtype of " + slot.name + ": `" + slot.dtype_of + "` is not a field",
+                  did_you_mean(slot.dtype_of, c.field_names()));
+      if (!slot.mirror.empty() && !c.find(slot.mirror))
+        root.fail("mirror of " + slot.name + ": `" + slot.mirror + "` is not a field");
     }
   }
 }
 
 Contract read(const Yaml& root, const std::string& stem, int level, const std::string& family) {
-  root.only({"op", "revision", "summary", "aliases", "mirrors", "axes", "init", "weights", "forward", "plan", "cost", "cases", "tolerance"});
+  root.only({"op", "revision", "summary", "aliases", "mirrors", "axes", "init", "weights",
+             "forward", "plan", "cost", "cases", "tolerance"});
   Contract c;
   c.where = root.where();
   c.op = root.at("op").text();
-  if (c.op != stem) root.at("op").fail("the op is `" + c.op + "` but the file is `" + stem + ".yaml`", "one name, one spelling");
+  if (c.op != stem)
+    root.at("op").fail("the op is `" + c.op + "` but the file is `" + stem + ".yaml`",
+                       "one name, one spelling");
   c.level = level;
   c.family = family;
   c.revision = static_cast<uint32_t>(root.at("revision").integer());
   c.summary = root.at("summary").text();
   if (auto aliases = root.find("aliases")) c.aliases = texts(*aliases);
-  for (const auto& [letter, meaning] : root.at("axes").entries()) c.axes.emplace_back(letter, meaning.text());
+  for (const auto& [letter, meaning] : root.at("axes").entries())
+    c.axes.emplace_back(letter, meaning.text());
   for (int i = 0; i < kSections; ++i) {
     const auto id = static_cast<SectionId>(i);
     auto section = root.find(section_name(id));
@@ -241,7 +283,9 @@ Contract read(const Yaml& root, const std::string& stem, int level, const std::s
       auto& slots = c.sections[static_cast<size_t>(i)];
       slots.push_back(read_slot(item, id, static_cast<int>(slots.size())));
       const Slot& slot = slots.back();
-      if (slot.since < c.editions && slots.size() > 1 && slots[slots.size() - 2].since > slot.since) item.fail("slots are appended at the end: `" + slot.name + "` is older than the one before it");
+      if (slot.since < c.editions && slots.size() > 1 && slots[slots.size() - 2].since > slot.since)
+        item.fail("slots are appended at the end: `" + slot.name +
+                  "` is older than the one before it");
       c.editions = std::max(c.editions, slot.since);
     }
   }
@@ -255,8 +299,13 @@ Contract read(const Yaml& root, const std::string& stem, int level, const std::s
   if (auto tolerance = root.find("tolerance")) {
     tolerance->only({"numerics", "length"});
     const Yaml numerics = tolerance->at("numerics");
-    c.tolerance.numerics = pick<std::string>(numerics, {{"exact", "exact"}, {"elementwise", "elementwise"}, {"reduction", "reduction"}, {"softmax", "softmax"}, {"selection", "selection"}});
-    if (auto length = tolerance->find("length")) c.tolerance.length = Expr::parse(length->text(), length->where());
+    c.tolerance.numerics = pick<std::string>(numerics, {{"exact", "exact"},
+                                                        {"elementwise", "elementwise"},
+                                                        {"reduction", "reduction"},
+                                                        {"softmax", "softmax"},
+                                                        {"selection", "selection"}});
+    if (auto length = tolerance->find("length"))
+      c.tolerance.length = Expr::parse(length->text(), length->where());
   }
   if (auto cases = root.find("cases")) {
     cases->only({"smoke", "ci", "full"});
@@ -273,16 +322,20 @@ Contract read(const Yaml& root, const std::string& stem, int level, const std::s
 
 Contract Contract::load(const std::filesystem::path& file) {
   const std::string level = file.parent_path().parent_path().filename();
-  const int number = level.size() == 2 && level[0] == 'l' && level[1] >= '1' && level[1] <= '4' ? level[1] - '0' : 0;
+  const int number = level.size() == 2 && level[0] == 'l' && level[1] >= '1' && level[1] <= '4'
+                         ? level[1] - '0'
+                         : 0;
   if (!number) fail(file.string(), "a contract lies in ops/l1..l4/<family>/<op>.yaml");
   return read(Yaml::load(file), file.stem(), number, file.parent_path().filename());
 }
-Contract Contract::parse(const std::string& text, const std::string& name, int level, const std::string& family) {
+Contract Contract::parse(const std::string& text, const std::string& name, int level,
+                         const std::string& family) {
   return read(Yaml::parse(text, name), std::filesystem::path(name).stem(), level, family);
 }
 
 const Slot* Contract::find(SectionId id, std::string_view field) const {
-  for (const auto& slot : section(id)) if (slot.name == field) return &slot;
+  for (const auto& slot : section(id))
+    if (slot.name == field) return &slot;
   return nullptr;
 }
 const Slot* Contract::find(std::string_view field) const {
@@ -293,16 +346,19 @@ const Slot* Contract::find(std::string_view field) const {
 }
 const Slot& Contract::at(std::string_view field) const {
   if (const Slot* slot = find(field)) return *slot;
-  fail(where, op + " has no field `" + std::string(field) + "`", did_you_mean(std::string(field), field_names()));
+  fail(where, op + " has no field `" + std::string(field) + "`",
+       did_you_mean(std::string(field), field_names()));
 }
 std::vector<std::string> Contract::field_names() const {
   std::vector<std::string> names;
-  for (int i = 0; i < 3; ++i) for (const auto& slot : sections[static_cast<size_t>(i)]) names.push_back(slot.name);
+  for (int i = 0; i < 3; ++i)
+    for (const auto& slot : sections[static_cast<size_t>(i)]) names.push_back(slot.name);
   return names;
 }
 int Contract::required_slots(SectionId id) const {
   int n = 0;
-  for (const auto& slot : section(id)) if (slot.required()) n = slot.index + 1;
+  for (const auto& slot : section(id))
+    if (slot.required()) n = slot.index + 1;
   return n;
 }
 
@@ -313,7 +369,9 @@ Catalog::Catalog(const std::vector<std::filesystem::path>& registry_dirs) {
     for (const auto& entry : std::filesystem::recursive_directory_iterator(ops)) {
       if (entry.path().extension() != ".yaml") continue;
       const auto [it, fresh] = files_.emplace(entry.path().stem(), entry.path());
-      if (!fresh) fail(entry.path().string(), "the op `" + it->first + "` has a contract already: " + it->second.string());
+      if (!fresh)
+        fail(entry.path().string(),
+             "the op `" + it->first + "` has a contract already: " + it->second.string());
     }
   }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A contract: the one file that defines an op. Its YAML is parsed here, and from it come the typed header
-// (header.hpp), the identity that plugins are matched against (identity.hpp), shapes, costs and cases.
-// registry/README.md documents the grammar.
+// A contract: the one file that defines an op. Its YAML is parsed here, and from it come the typed
+// header (header.hpp), the identity that plugins are matched against (identity.hpp), shapes, costs
+// and cases. registry/README.md documents the grammar.
 #pragma once
 #include <array>
 #include <filesystem>
@@ -39,13 +39,13 @@ struct Slot {
   bool strided = false;       // any strides with a dense last axis
   std::string group;          // fields of one group are present together or not at all
   std::string writes;         // inout: footprint, "flat(P,Z)[slot_mapping]"
-  std::string count;          // out: its first axis is a capacity, the actual length is in this field
-  std::string list;           // axis letter: a list of that many tensors
-  std::string values;         // input generator; empty: normal(0,1)
-  std::string mirror;         // plan: host copy of this forward field
+  std::string count;   // out: its first axis is a capacity, the actual length is in this field
+  std::string list;    // axis letter: a list of that many tensors
+  std::string values;  // input generator; empty: normal(0,1)
+  std::string mirror;  // plan: host copy of this forward field
 
   // scalars
-  std::string axis;  // init integers: the value is this axis
+  std::string axis;      // init integers: the value is this axis
   bool capture = false;  // forward scalars: an upper bound that is constant in a captured graph
   std::string expr;      // forward scalars in cases: the value from the axes
   std::vector<std::string> choices;
@@ -63,14 +63,14 @@ struct Slot {
 
 // One concrete call: constructor values, axes, which optional fields are there.
 struct Case {
-  std::string name, size;                    // size: smoke, ci or full
-  std::map<std::string, int64_t> axes;       // free axes (those that no init value gives)
-  std::map<std::string, std::string> init;   // as written
-  std::vector<std::string> with;             // optional fields and groups that are present
-  std::map<std::string, DType> dtypes;       // by field; others take the first allowed
-  std::vector<std::string> strided;          // fields to be given padded strides
-  std::map<std::string, std::string> values; // generators that replace the contract's
-  std::string from;                          // which real configuration it was taken from
+  std::string name, size;                     // size: smoke, ci or full
+  std::map<std::string, int64_t> axes;        // free axes (those that no init value gives)
+  std::map<std::string, std::string> init;    // as written
+  std::vector<std::string> with;              // optional fields and groups that are present
+  std::map<std::string, DType> dtypes;        // by field; others take the first allowed
+  std::vector<std::string> strided;           // fields to be given padded strides
+  std::map<std::string, std::string> values;  // generators that replace the contract's
+  std::string from;                           // which real configuration it was taken from
   std::string where;
 };
 
@@ -102,11 +102,12 @@ struct Contract {
 
   // The file's folders give level and family: .../ops/l1/norm/rms_norm.yaml. Throws Error.
   static Contract load(const std::filesystem::path& file);
-  static Contract parse(const std::string& text, const std::string& name, int level, const std::string& family);
+  static Contract parse(const std::string& text, const std::string& name, int level,
+                        const std::string& family);
 
   const std::vector<Slot>& section(SectionId id) const { return sections[static_cast<size_t>(id)]; }
-  const Slot* find(std::string_view field) const;          // init, weights and forward; null if none
-  const Slot& at(std::string_view field) const;            // Error with the nearest name
+  const Slot* find(std::string_view field) const;  // init, weights and forward; null if none
+  const Slot& at(std::string_view field) const;    // Error with the nearest name
   const Slot* find(SectionId id, std::string_view field) const;
   std::vector<std::string> field_names() const;
   int required_slots(SectionId id) const;  // up to the last required

@@ -21,14 +21,19 @@ struct Expr::Node {
 
 namespace {
 
-int64_t floor_div(int64_t a, int64_t b) { return a / b - ((a % b != 0 && (a < 0) != (b < 0)) ? 1 : 0); }
+int64_t floor_div(int64_t a, int64_t b) {
+  return a / b - ((a % b != 0 && (a < 0) != (b < 0)) ? 1 : 0);
+}
 
 // Returns false on overflow or a zero divisor.
 bool apply(char op, int64_t a, int64_t b, int64_t* out) {
   switch (op) {
-    case '+': return !__builtin_add_overflow(a, b, out);
-    case '-': return !__builtin_sub_overflow(a, b, out);
-    case '*': return !__builtin_mul_overflow(a, b, out);
+    case '+':
+      return !__builtin_add_overflow(a, b, out);
+    case '-':
+      return !__builtin_sub_overflow(a, b, out);
+    case '*':
+      return !__builtin_mul_overflow(a, b, out);
     case '/':
       if (b == 0 || (a == INT64_MIN && b == -1)) return false;
       *out = floor_div(a, b);
@@ -37,9 +42,14 @@ bool apply(char op, int64_t a, int64_t b, int64_t* out) {
       if (b == 0 || a == INT64_MIN) return false;
       *out = -floor_div(-a, b);
       return true;
-    case '<': *out = std::min(a, b); return true;
-    case '>': *out = std::max(a, b); return true;
-    default: return false;
+    case '<':
+      *out = std::min(a, b);
+      return true;
+    case '>':
+      *out = std::max(a, b);
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -70,9 +80,12 @@ class Parser {
     if (++depth_ > 64) bad("nested too deeply");
     Expr e = product();
     for (;;) {
-      if (take('+')) e = e + product();
-      else if (take('-')) e = e - product();
-      else break;
+      if (take('+'))
+        e = e + product();
+      else if (take('-'))
+        e = e - product();
+      else
+        break;
     }
     --depth_;
     return e;
@@ -80,9 +93,12 @@ class Parser {
   Expr product() {
     Expr e = atom();
     for (;;) {
-      if (take('*')) e = e * atom();
-      else if (take('/')) e = e / atom();
-      else break;
+      if (take('*'))
+        e = e * atom();
+      else if (take('/'))
+        e = e / atom();
+      else
+        break;
     }
     return e;
   }
@@ -138,7 +154,9 @@ Expr Expr::symbol(std::string name) {
   node->name = std::move(name);
   return Expr(std::shared_ptr<const Node>(std::move(node)));
 }
-Expr Expr::parse(std::string_view text, const std::string& where) { return Parser(text, where).run(); }
+Expr Expr::parse(std::string_view text, const std::string& where) {
+  return Parser(text, where).run();
+}
 
 Expr Expr::make(char op, const Expr& a, const Expr& b) {
   int64_t v = 0;
@@ -169,16 +187,22 @@ int64_t Expr::value() const {
 
 std::string Expr::text() const {
   switch (node_->op) {
-    case '#': return std::to_string(node_->value);
-    case '$': return node_->name;
-    case 'c': return "cdiv(" + node_->a.text() + "," + node_->b.text() + ")";
-    case '<': return "min(" + node_->a.text() + "," + node_->b.text() + ")";
-    case '>': return "max(" + node_->a.text() + "," + node_->b.text() + ")";
+    case '#':
+      return std::to_string(node_->value);
+    case '$':
+      return node_->name;
+    case 'c':
+      return "cdiv(" + node_->a.text() + "," + node_->b.text() + ")";
+    case '<':
+      return "min(" + node_->a.text() + "," + node_->b.text() + ")";
+    case '>':
+      return "max(" + node_->a.text() + "," + node_->b.text() + ")";
     default: {
       const auto side = [&](const Expr& e, bool right) {
         const char o = e.node_->op, p = node_->op;
         const bool low = o == '+' || o == '-', mul = o == '*' || o == '/';
-        const bool wrap = ((p == '*' || p == '/') && (low || (right && mul))) || (p == '-' && right && low);
+        const bool wrap =
+            ((p == '*' || p == '/') && (low || (right && mul))) || (p == '-' && right && low);
         return wrap ? "(" + e.text() + ")" : e.text();
       };
       return side(node_->a, false) + node_->op + side(node_->b, true);
@@ -230,7 +254,8 @@ void ExprProgram::emit(const Expr& expr) {
   const auto& node = *expr.node_;
   if (node.op == '$') {
     const auto it = std::find(symbols_.begin(), symbols_.end(), node.name);
-    if (it == symbols_.end()) fail("graph", "the axis `" + node.name + "` is not one of the phase's");
+    if (it == symbols_.end())
+      fail("graph", "the axis `" + node.name + "` is not one of the phase's");
     steps_.push_back({'$', it - symbols_.begin()});
   } else if (node.op == '#') {
     steps_.push_back({'#', node.value});
@@ -248,8 +273,10 @@ void ExprProgram::run(const int64_t* symbol_values, int64_t* values) const {
     int top = 0;
     for (size_t i = starts_[e]; i < end; ++i) {
       const Step& s = steps_[i];
-      if (s.op == '#') stack[top++] = s.value;
-      else if (s.op == '$') stack[top++] = symbol_values[s.value];
+      if (s.op == '#')
+        stack[top++] = s.value;
+      else if (s.op == '$')
+        stack[top++] = symbol_values[s.value];
       else {
         --top;
         if (!apply(s.op, stack[top - 1], stack[top], &stack[top - 1])) stack[top - 1] = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Integer expressions over axis letters ("(H+2*G)*D", "cdiv(T,Z)"): the shapes and costs of contracts and
-// the symbolic dimensions of graphs are the same thing.
+// Integer expressions over axis letters ("(H+2*G)*D", "cdiv(T,Z)"): the shapes and costs of
+// contracts and the symbolic dimensions of graphs are the same thing.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -49,8 +49,8 @@ class Expr {
   std::shared_ptr<const Node> node_;
 };
 
-// Several expressions compiled for fast evaluation against an array of axis values: what a graph does once
-// per step. Equal expressions share one slot.
+// Several expressions compiled for fast evaluation against an array of axis values: what a graph
+// does once per step. Equal expressions share one slot.
 class ExprProgram {
  public:
   explicit ExprProgram(std::vector<std::string> symbols) : symbols_(std::move(symbols)) {}

@@ -7,8 +7,8 @@
 
 namespace fk {
 
-// The whole header as text. Only the struct part is meant to be read by people; `struct_part` gives that
-// part alone, as it stands in `fk-host show`.
+// The whole header as text. Only the struct part is meant to be read by people; `struct_part` gives
+// that part alone, as it stands in `fk-host show`.
 std::string header_text(const Contract& contract);
 std::string struct_part(const Contract& contract);
 

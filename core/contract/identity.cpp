@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lines, hashes and matching. The line format is part of the ABI: a change of it changes every hash.
+// Lines, hashes and matching. The line format is part of the ABI: a change of it changes every
+// hash.
 #include "core/contract/identity.hpp"
 
 #include <algorithm>
@@ -12,7 +13,8 @@ namespace fk {
 
 namespace {
 
-constexpr const char* kKindNames[] = {"tensor", "int", "float", "bool", "enum", "dtype", "ints", "comm"};
+constexpr const char* kKindNames[] = {"tensor", "int",   "float", "bool",
+                                      "enum",   "dtype", "ints",  "comm"};
 constexpr const char* kRoleNames[] = {"in", "out", "inout"};
 
 uint64_t fnv1a(uint64_t hash, const std::string& text) {
@@ -27,13 +29,15 @@ std::string number_text(double value) {
 }
 
 std::string default_text(const Slot& slot) {
-  return slot.kind == SlotKind::number ? number_text(slot.default_value.f) : std::to_string(slot.default_value.i);
+  return slot.kind == SlotKind::number ? number_text(slot.default_value.f)
+                                       : std::to_string(slot.default_value.i);
 }
 
 fk_slot default_of(const Slot& slot) { return slot.has_default ? slot.default_value : fk_slot{}; }
 
 const fk_section& section_of(const fk_contract& contract, int i) {
-  const fk_section* sections[] = {&contract.init, &contract.weights, &contract.forward, &contract.plan};
+  const fk_section* sections[] = {&contract.init, &contract.weights, &contract.forward,
+                                  &contract.plan};
   return *sections[i];
 }
 
@@ -74,21 +78,27 @@ Slot parse_line(const std::string& line) {
   slot.line = line;
   const auto words = split(line, ' ');
   const auto dot = words.empty() ? std::string::npos : words[0].find('.');
-  if (words.size() < 2 || dot == std::string::npos) fail("contract line", "`" + line + "` is not a slot");
+  if (words.size() < 2 || dot == std::string::npos)
+    fail("contract line", "`" + line + "` is not a slot");
   for (int i = 0; i < kSections; ++i) {
-    if (words[0].substr(0, dot) == section_name(static_cast<SectionId>(i))) slot.section = static_cast<SectionId>(i);
+    if (words[0].substr(0, dot) == section_name(static_cast<SectionId>(i)))
+      slot.section = static_cast<SectionId>(i);
   }
   slot.name = words[0].substr(dot + 1);
-  for (int i = 0; i < 8; ++i) if (words[1] == kKindNames[i]) slot.kind = static_cast<SlotKind>(i);
+  for (int i = 0; i < 8; ++i)
+    if (words[1] == kKindNames[i]) slot.kind = static_cast<SlotKind>(i);
   for (size_t i = 2; i < words.size(); ++i) {
     const auto eq = words[i].find('=');
-    const std::string key = words[i].substr(0, eq), value = eq == std::string::npos ? "" : words[i].substr(eq + 1);
+    const std::string key = words[i].substr(0, eq),
+                      value = eq == std::string::npos ? "" : words[i].substr(eq + 1);
     if (key == "opt") slot.optional = true;
     if (key == "enum") slot.choices = split(value, ',');
     if (key == "default") {
       slot.has_default = true;
-      if (slot.kind == SlotKind::number) slot.default_value.f = std::strtod(value.c_str(), nullptr);
-      else slot.default_value.i = std::strtoll(value.c_str(), nullptr, 10);
+      if (slot.kind == SlotKind::number)
+        slot.default_value.f = std::strtod(value.c_str(), nullptr);
+      else
+        slot.default_value.i = std::strtoll(value.c_str(), nullptr, 10);
     }
   }
   return slot;
@@ -97,9 +107,11 @@ Slot parse_line(const std::string& line) {
 void seal(Contract& c) {
   for (int i = 0; i < kSections; ++i) {
     auto& prefix = c.prefix[static_cast<size_t>(i)];
-    const std::string seed = c.op + "@" + std::to_string(c.revision) + " " + section_name(static_cast<SectionId>(i)) + "\n";
+    const std::string seed = c.op + "@" + std::to_string(c.revision) + " " +
+                             section_name(static_cast<SectionId>(i)) + "\n";
     prefix = {fnv1a(0xcbf29ce484222325ULL, seed)};
-    for (const auto& slot : c.sections[static_cast<size_t>(i)]) prefix.push_back(fnv1a(prefix.back(), slot.hashed() + "\n"));
+    for (const auto& slot : c.sections[static_cast<size_t>(i)])
+      prefix.push_back(fnv1a(prefix.back(), slot.hashed() + "\n"));
   }
 }
 
@@ -119,15 +131,16 @@ std::string match_section(const Contract& host, const fk_section& plugin, int i,
     while (j < common && plugin.prefix[j + 1] == prefix[j + 1]) ++j;
     const std::string theirs = j < plugin.slots ? parse_line(plugin.lines[j]).hashed() : "nothing";
     const std::string ours = j < known ? slots[j].hashed() : "nothing";
-    return section + " slot " + std::to_string(j) + " is `" + theirs + "` in the plugin and `" + ours +
-           "` in this host; rebuild the plugin against this host's fk/ops/" + host.op + ".h";
+    return section + " slot " + std::to_string(j) + " is `" + theirs + "` in the plugin and `" +
+           ours + "` in this host; rebuild the plugin against this host's fk/ops/" + host.op + ".h";
   }
   for (uint32_t j = 0; j < plugin.slots; ++j) {
     const Slot theirs = parse_line(plugin.lines[j]);
     m.choices[at].push_back(theirs.choices.size());
     if (j >= known) {
       if (theirs.required()) {
-        return "the plugin needs the " + section + " slot `" + theirs.name + "`, which this host does not have";
+        return "the plugin needs the " + section + " slot `" + theirs.name +
+               "`, which this host does not have";
       }
       m.tail[at].push_back(theirs);
       continue;
@@ -135,13 +148,14 @@ std::string match_section(const Contract& host, const fk_section& plugin, int i,
     const auto& ours = slots[j].choices;
     for (size_t k = 0; k < std::min(ours.size(), theirs.choices.size()); ++k) {
       if (ours[k] == theirs.choices[k]) continue;
-      return section + " slot `" + theirs.name + "`: value " + std::to_string(k) + " is `" + theirs.choices[k] +
-             "` in the plugin and `" + ours[k] + "` in this host";
+      return section + " slot `" + theirs.name + "`: value " + std::to_string(k) + " is `" +
+             theirs.choices[k] + "` in the plugin and `" + ours[k] + "` in this host";
     }
   }
   for (uint32_t j = plugin.slots; j < known; ++j) {
     if (slots[j].required()) {
-      return "this host requires the " + section + " slot `" + slots[j].name + "`, which the plugin does not have";
+      return "this host requires the " + section + " slot `" + slots[j].name +
+             "`, which the plugin does not have";
     }
   }
   return "";
@@ -153,8 +167,8 @@ Match match(const Contract& host, const fk_contract& plugin) {
   Match m;
   const std::string id = host.op + "@" + std::to_string(host.revision) + ": ";
   if (plugin.revision != host.revision) {
-    m.why = id + "the plugin was built for revision " + std::to_string(plugin.revision) + ", this host has revision " +
-            std::to_string(host.revision);
+    m.why = id + "the plugin was built for revision " + std::to_string(plugin.revision) +
+            ", this host has revision " + std::to_string(host.revision);
     return m;
   }
   for (int i = 0; i < kSections; ++i) {
@@ -168,8 +182,8 @@ Match match(const Contract& host, const fk_contract& plugin) {
   return m;
 }
 
-std::string fit(const Contract& host, const Match& m, SectionId section, const std::vector<fk_slot>& frame,
-                std::vector<fk_slot>& out) {
+std::string fit(const Contract& host, const Match& m, SectionId section,
+                const std::vector<fk_slot>& frame, std::vector<fk_slot>& out) {
   const auto at = static_cast<size_t>(section);
   const auto& slots = host.sections[at];
   out = frame;
@@ -182,7 +196,8 @@ std::string fit(const Contract& host, const Match& m, SectionId section, const s
   for (size_t j = 0; j < std::min(frame.size(), m.choices[at].size()); ++j) {
     const size_t known = m.choices[at][j];
     if (known && slots[j].kind == SlotKind::choice && static_cast<size_t>(frame[j].i) >= known) {
-      return host.op + ": " + slots[j].name + "=" + slots[j].choices[static_cast<size_t>(frame[j].i)] +
+      return host.op + ": " + slots[j].name + "=" +
+             slots[j].choices[static_cast<size_t>(frame[j].i)] +
              " was added after the plugin was built";
     }
   }

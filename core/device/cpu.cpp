@@ -55,7 +55,8 @@ std::vector<std::string> device_names() { return {"cpu"}; }
 
 std::unique_ptr<Device> open_device(const std::string& name) {
   if (name == "cpu") return std::make_unique<Cpu>();
-  fail("device", "there is no device `" + name + "` in this build", did_you_mean(name, device_names()));
+  fail("device", "there is no device `" + name + "` in this build",
+       did_you_mean(name, device_names()));
 }
 
 }  // namespace fk

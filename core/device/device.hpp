@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A device as the runtime sees it: memory, copies and one stream. The CPU is one; CUDA devices are made by
-// a translation unit that exists only where CUDA was found.
+// A device as the runtime sees it: memory, copies and one stream. The CPU is one; CUDA devices are
+// made by a translation unit that exists only where CUDA was found.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -23,10 +23,11 @@ class Device {
   virtual void release(void* memory) = 0;
   // Ordered on the stream; the host side may be reused when the call returns.
   virtual void upload(void* device, const void* host, int64_t bytes) = 0;
-  virtual void download(void* host, const void* device, int64_t bytes) = 0;  // returns when it is there
+  virtual void download(void* host, const void* device,
+                        int64_t bytes) = 0;  // returns when it is there
   virtual void fill_zero(void* device, int64_t bytes) = 0;
   virtual void synchronize() = 0;
-  virtual void* stream() = 0;          // cudaStream_t, null on the CPU
+  virtual void* stream() = 0;  // cudaStream_t, null on the CPU
   virtual int32_t cpu_threads() const = 0;
   bool host_memory() const { return type() == FK_CPU; }
 };
@@ -41,13 +42,16 @@ class DeviceMemory {
   DeviceMemory() = default;
   DeviceMemory(Device& device, int64_t bytes, const std::string& purpose)
       : device_(&device), data_(bytes ? device.allocate(bytes, purpose) : nullptr), bytes_(bytes) {}
-  DeviceMemory(DeviceMemory&& o) noexcept
-      : device_(o.device_), data_(o.data_), bytes_(o.bytes_) { o.data_ = nullptr; }
+  DeviceMemory(DeviceMemory&& o) noexcept : device_(o.device_), data_(o.data_), bytes_(o.bytes_) {
+    o.data_ = nullptr;
+  }
   DeviceMemory& operator=(DeviceMemory&& o) noexcept {
     std::swap(device_, o.device_), std::swap(data_, o.data_), std::swap(bytes_, o.bytes_);
     return *this;
   }
-  ~DeviceMemory() { if (data_) device_->release(data_); }
+  ~DeviceMemory() {
+    if (data_) device_->release(data_);
+  }
   std::byte* data() const { return static_cast<std::byte*>(data_); }
   int64_t bytes() const { return bytes_; }
 

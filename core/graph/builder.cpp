@@ -36,11 +36,13 @@ int64_t WeightTable::bytes() const {
 }
 
 Value Outputs::operator[](const std::string& name) const {
-  for (const auto& [field, value] : fields) if (field == name) return value;
+  for (const auto& [field, value] : fields)
+    if (field == name) return value;
   fail("graph", "the call has no output `" + name + "`");
 }
 Outputs::operator Value() const {
-  if (fields.size() != 1) fail("graph", "the call has " + std::to_string(fields.size()) + " outputs: name one");
+  if (fields.size() != 1)
+    fail("graph", "the call has " + std::to_string(fields.size()) + " outputs: name one");
   return fields[0].second;
 }
 
@@ -51,7 +53,8 @@ Builder::Builder(const Catalog& catalog, std::string phase, std::shared_ptr<Weig
 }
 
 Expr Builder::axis(const std::string& name) {
-  if (std::find(graph_.axes.begin(), graph_.axes.end(), name) == graph_.axes.end()) graph_.axes.push_back(name);
+  if (std::find(graph_.axes.begin(), graph_.axes.end(), name) == graph_.axes.end())
+    graph_.axes.push_back(name);
   return Expr::symbol(name);
 }
 
@@ -60,7 +63,7 @@ int Builder::add_buffer(Buffer buffer) {
   return static_cast<int>(graph_.buffers.size()) - 1;
 }
 
-Value Builder::add_value(int buffer, Shape shape) {
+Value Builder::add_value(int buffer, Dims shape) {
   ValueInfo info;
   info.buffer = buffer;
   info.strides.resize(shape.size());
@@ -74,7 +77,7 @@ Value Builder::add_value(int buffer, Shape shape) {
   return Value{static_cast<int>(graph_.values.size()) - 1};
 }
 
-Value Builder::input(const std::string& name, DType dtype, Shape shape) {
+Value Builder::input(const std::string& name, DType dtype, Dims shape) {
   if (const auto it = graph_.inputs.find(name); it != graph_.inputs.end()) return it->second;
   const Value v = add_value(add_buffer({BufferKind::input, name, dtype, shape, -1, false}), shape);
   graph_.inputs[name] = v;
@@ -82,20 +85,20 @@ Value Builder::input(const std::string& name, DType dtype, Shape shape) {
 }
 
 Value Builder::weight(WeightSpec spec) {
-  Shape shape;
+  Dims shape;
   for (const int64_t d : spec.shape) shape.emplace_back(d);
   Buffer buffer{BufferKind::weight, spec.name, spec.dtype, shape, -1, false};
   buffer.weight = graph_.weights->add(std::move(spec));
   return add_value(add_buffer(std::move(buffer)), std::move(shape));
 }
 
-Value Builder::state(const std::string& name, DType dtype, Shape shape) {
+Value Builder::state(const std::string& name, DType dtype, Dims shape) {
   return add_value(add_buffer({BufferKind::state, name, dtype, shape, -1, false}), shape);
 }
-Value Builder::empty(DType dtype, Shape shape) {
+Value Builder::empty(DType dtype, Dims shape) {
   return add_value(add_buffer({BufferKind::temp, "", dtype, shape, -1, false}), shape);
 }
-Value Builder::zeros(DType dtype, Shape shape) {
+Value Builder::zeros(DType dtype, Dims shape) {
   return add_value(add_buffer({BufferKind::temp, "", dtype, shape, -1, true}), shape);
 }
 
@@ -109,7 +112,7 @@ Value Builder::slice(Value v, int axis, Expr start, Expr length) {
   return Value{static_cast<int>(graph_.values.size()) - 1};
 }
 
-Value Builder::reshape(Value v, Shape shape) {
+Value Builder::reshape(Value v, Dims shape) {
   const ValueInfo& from = graph_.info(v);
   ValueInfo info;
   info.buffer = from.buffer;
@@ -119,14 +122,16 @@ Value Builder::reshape(Value v, Shape shape) {
   while (same < shape.size() && same < from.shape.size() && shape[same] == from.shape[same]) ++same;
   Expr rest_old = 1, rest_new = 1, step = from.shape.empty() ? Expr(1) : from.strides.back();
   for (size_t i = from.shape.size(); i-- > same;) {
-    if (!(from.strides[i] == rest_old * from.strides.back())) fail("graph", "reshape of axes that are not dense");
+    if (!(from.strides[i] == rest_old * from.strides.back()))
+      fail("graph", "reshape of axes that are not dense");
     rest_old = rest_old * from.shape[i];
   }
   for (size_t i = same; i < shape.size(); ++i) rest_new = rest_new * shape[i];
   if (rest_old.is_constant() && rest_new.is_constant() && rest_old.value() != rest_new.value()) {
     fail("graph", "reshape from " + rest_old.text() + " to " + rest_new.text() + " elements");
   }
-  info.strides.assign(from.strides.begin(), from.strides.begin() + static_cast<std::ptrdiff_t>(same));
+  info.strides.assign(from.strides.begin(),
+                      from.strides.begin() + static_cast<std::ptrdiff_t>(same));
   info.strides.resize(shape.size());
   for (size_t i = shape.size(); i-- > same;) {
     info.strides[i] = step;
@@ -149,7 +154,8 @@ const Slot& Region::slot(const std::string& name, SlotKind kind) const {
 }
 int64_t Region::integer(const std::string& init) const {
   const Slot& s = call_->contract->at(init);
-  if (s.kind == SlotKind::number || s.is_tensor()) fail(Graph::label(*call_), "`" + init + "` is no integer");
+  if (s.kind == SlotKind::number || s.is_tensor())
+    fail(Graph::label(*call_), "`" + init + "` is no integer");
   return call_->init[static_cast<size_t>(s.index)].i;
 }
 double Region::number(const std::string& init) const {
@@ -161,7 +167,9 @@ std::string Region::choice(const std::string& init) const {
 }
 Value Region::operator[](const std::string& tensor) const {
   const Slot& s = slot(tensor, SlotKind::tensor);
-  const auto& values = (s.section == SectionId::weights ? call_->weights : call_->forward)[static_cast<size_t>(s.index)];
+  const auto& values =
+      (s.section == SectionId::weights ? call_->weights
+                                       : call_->forward)[static_cast<size_t>(s.index)];
   return values.empty() ? Value{} : values[0];
 }
 Expr Region::scalar(const std::string& forward_scalar) const {
@@ -174,7 +182,9 @@ std::map<std::string, Expansion>& expansions() {
   return *map;
 }
 }  // namespace
-BlockRegistration::BlockRegistration(const char* op, Expansion expansion) { expansions()[op] = expansion; }
+BlockRegistration::BlockRegistration(const char* op, Expansion expansion) {
+  expansions()[op] = expansion;
+}
 Expansion find_expansion(const std::string& op) {
   const auto it = expansions().find(op);
   return it == expansions().end() ? nullptr : it->second;

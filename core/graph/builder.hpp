@@ -2,11 +2,12 @@
 // How models and blocks record graphs: the only header of core/graph that they see.
 //
 //   Value x = b.input("ids", DType::i64, {b.axis("T")});
-//   Value w = b.weight({.name = "model.norm.weight", .dtype = d, .shape = {C}, .mean = 1, .stddev = 0.2});
-//   Value y = b.call("rms_norm", "model.norm", {{"hidden_size", C}, {"weight", w}, {"x", x}});
+//   Value w = b.weight({.name = "model.norm.weight", .dtype = d, .shape = {C}, .mean = 1, .stddev =
+//   0.2}); Value y = b.call("rms_norm", "model.norm", {{"hidden_size", C}, {"weight", w}, {"x",
+//   x}});
 //
-// Shapes, dtypes, layouts and presence are checked against the contract when a call is recorded; a mistake
-// is an Error with the path of the module and the name of the field.
+// Shapes, dtypes, layouts and presence are checked against the contract when a call is recorded; a
+// mistake is an Error with the path of the module and the name of the field.
 #pragma once
 #include <initializer_list>
 #include <string>
@@ -17,11 +18,13 @@
 
 namespace fk {
 
-// A named argument of a call: an init value (integers and booleans, floats, enum words, integer lists), a
-// tensor, a list of tensors, or the bound of a forward scalar (an expression over the phase's axes).
+// A named argument of a call: an init value (integers and booleans, floats, enum words, integer
+// lists), a tensor, a list of tensors, or the bound of a forward scalar (an expression over the
+// phase's axes).
 struct Arg {
   std::string name;
-  std::variant<int64_t, double, std::string, Value, std::vector<Value>, std::vector<int64_t>, Expr> value;
+  std::variant<int64_t, double, std::string, Value, std::vector<Value>, std::vector<int64_t>, Expr>
+      value;
   Arg(std::string n, int v) : name(std::move(n)), value(static_cast<int64_t>(v)) {}
   Arg(std::string n, int64_t v) : name(std::move(n)), value(v) {}
   Arg(std::string n, bool v) : name(std::move(n)), value(static_cast<int64_t>(v)) {}
@@ -49,27 +52,29 @@ class Builder {
   // A free axis of this phase; the engine gives its value per run, the session its maximum.
   Expr axis(const std::string& name);
 
-  Value input(const std::string& name, DType dtype, Shape shape);
+  Value input(const std::string& name, DType dtype, Dims shape);
   Value weight(WeightSpec spec);
   // The same name in another phase is the same memory.
-  Value state(const std::string& name, DType dtype, Shape shape);
-  Value empty(DType dtype, Shape shape);  // content undefined until a call writes it
-  Value zeros(DType dtype, Shape shape);  // zero at the start of every run
+  Value state(const std::string& name, DType dtype, Dims shape);
+  Value empty(DType dtype, Dims shape);  // content undefined until a call writes it
+  Value zeros(DType dtype, Dims shape);  // zero at the start of every run
 
-  // Views; no copy. slice keeps strides; reshape needs the axes that it merges or splits to be dense.
+  // Views; no copy. slice keeps strides; reshape needs the axes that it merges or splits to be
+  // dense.
   Value slice(Value v, int axis, Expr start, Expr length);
-  Value reshape(Value v, Shape shape);
+  Value reshape(Value v, Dims shape);
 
-  // Records a call. Absent optional fields are left out or given as Value{}. Output tensors that are not
-  // given are made: their shape from the contract, their dtype from the field that the contract names,
-  // else that of the first forward tensor where allowed.
+  // Records a call. Absent optional fields are left out or given as Value{}. Output tensors that
+  // are not given are made: their shape from the contract, their dtype from the field that the
+  // contract names, else that of the first forward tensor where allowed.
   Outputs call(const std::string& op, const std::string& path, const Args& args);
 
   void output(const std::string& name, Value v);
-  // Makes the sum of `values`, as they are at this point, visible under a name to `verify` and to tests.
+  // Makes the sum of `values`, as they are at this point, visible under a name to `verify` and to
+  // tests.
   void tap(const std::string& name, std::vector<Value> values);
 
-  const Shape& shape(Value v) const { return graph_.info(v).shape; }
+  const Dims& shape(Value v) const { return graph_.info(v).shape; }
   DType dtype(Value v) const { return graph_.dtype(v); }
   const Catalog& catalog() const { return catalog_; }
   Graph finish() { return std::move(graph_); }
@@ -77,7 +82,7 @@ class Builder {
  private:
   friend class Lowering;
   Builder(const Catalog& catalog, Graph graph) : catalog_(catalog), graph_(std::move(graph)) {}
-  Value add_value(int buffer, Shape shape);
+  Value add_value(int buffer, Dims shape);
   int add_buffer(Buffer buffer);
   const Catalog& catalog_;
   Graph graph_;
@@ -102,7 +107,8 @@ class Region {
   const Call* call_;
 };
 
-// The host's own expansion of an L2 or L3 op into lower ops: it must write every output of the region.
+// The host's own expansion of an L2 or L3 op into lower ops: it must write every output of the
+// region.
 using Expansion = void (*)(Builder&, const Region&);
 // At file scope in baselines/blocks/<kind>/<op>.cpp: FK_BLOCK(gated_mlp, expand);
 struct BlockRegistration {

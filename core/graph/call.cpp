@@ -12,16 +12,17 @@ namespace {
 
 using Bound = std::map<std::string, Expr>;
 
-std::string shape_text(const Shape& shape) {
+std::string shape_text(const Dims& shape) {
   std::vector<std::string> dims;
   for (const auto& d : shape) dims.push_back(d.text());
   return "[" + join(dims, ", ") + "]";
 }
 
 // Binds the axis letters of a field to the dimensions of the tensor that was given for it.
-void unify(const std::string& where, const Slot& slot, const Shape& given, Bound& axes) {
+void unify(const std::string& where, const Slot& slot, const Dims& given, Bound& axes) {
   const auto wrong = [&](const std::string& why) {
-    fail(where, "`" + slot.name + "` is " + shape_text(given) + " but the contract says " + shape_text(slot.shape) + why);
+    fail(where, "`" + slot.name + "` is " + shape_text(given) + " but the contract says " +
+                    shape_text(slot.shape) + why);
   };
   if (given.size() != slot.shape.size()) wrong("");
   for (size_t i = 0; i < given.size(); ++i) {
@@ -39,18 +40,25 @@ bool allowed(const Slot& slot, DType dtype) {
   return std::find(slot.dtypes.begin(), slot.dtypes.end(), dtype) != slot.dtypes.end();
 }
 
-fk_slot init_value(const std::string& where, const Slot& slot, const Arg& arg, std::vector<int64_t>& list) {
+fk_slot init_value(const std::string& where, const Slot& slot, const Arg& arg,
+                   std::vector<int64_t>& list) {
   fk_slot out{};
   if (const auto* i = std::get_if<int64_t>(&arg.value)) {
-    if (slot.kind == SlotKind::number) out.f = static_cast<double>(*i);
-    else out.i = *i;
+    if (slot.kind == SlotKind::number)
+      out.f = static_cast<double>(*i);
+    else
+      out.i = *i;
   } else if (const auto* f = std::get_if<double>(&arg.value); f && slot.kind == SlotKind::number) {
     out.f = *f;
-  } else if (const auto* word = std::get_if<std::string>(&arg.value); word && slot.kind == SlotKind::choice) {
+  } else if (const auto* word = std::get_if<std::string>(&arg.value);
+             word && slot.kind == SlotKind::choice) {
     const auto it = std::find(slot.choices.begin(), slot.choices.end(), *word);
-    if (it == slot.choices.end()) fail(where, "`" + slot.name + "` cannot be `" + *word + "`", did_you_mean(*word, slot.choices));
+    if (it == slot.choices.end())
+      fail(where, "`" + slot.name + "` cannot be `" + *word + "`",
+           did_you_mean(*word, slot.choices));
     out.i = it - slot.choices.begin();
-  } else if (const auto* ints = std::get_if<std::vector<int64_t>>(&arg.value); ints && slot.kind == SlotKind::ints) {
+  } else if (const auto* ints = std::get_if<std::vector<int64_t>>(&arg.value);
+             ints && slot.kind == SlotKind::ints) {
     list = *ints;
   } else {
     fail(where, "the value of `" + slot.name + "` is of the wrong type");
@@ -72,7 +80,8 @@ bool dense(const ValueInfo& info) {
 }
 
 const Arg* find_arg(const Args& args, const std::string& name) {
-  for (const auto& arg : args) if (arg.name == name) return &arg;
+  for (const auto& arg : args)
+    if (arg.name == name) return &arg;
   return nullptr;
 }
 
@@ -83,9 +92,12 @@ void read_init(const std::string& where, const Args& args, Call& call, Bound& ax
   for (const auto& slot : slots) {
     const auto at = static_cast<size_t>(slot.index);
     const Arg* arg = find_arg(args, slot.name);
-    if (arg) call.init[at] = init_value(where, slot, *arg, call.init_lists[at]);
-    else if (slot.required()) fail(where, "no value for `" + slot.name + "`");
-    else call.init[at] = slot.default_value;
+    if (arg)
+      call.init[at] = init_value(where, slot, *arg, call.init_lists[at]);
+    else if (slot.required())
+      fail(where, "no value for `" + slot.name + "`");
+    else
+      call.init[at] = slot.default_value;
     if (slot.kind == SlotKind::integer) {
       axes[slot.name] = call.init[at].i;
       if (!slot.axis.empty()) axes[slot.axis] = call.init[at].i;
@@ -99,7 +111,9 @@ Outputs Builder::call(const std::string& op, const std::string& path, const Args
   const Contract& contract = catalog_.at(op);
   const std::string where = path + " (" + op + ")";
   for (const auto& arg : args) {
-    if (!contract.find(arg.name)) fail(where, op + " has no field `" + arg.name + "`", did_you_mean(arg.name, contract.field_names()));
+    if (!contract.find(arg.name))
+      fail(where, op + " has no field `" + arg.name + "`",
+           did_you_mean(arg.name, contract.field_names()));
   }
   Call call;
   call.contract = &contract;
@@ -111,15 +125,19 @@ Outputs Builder::call(const std::string& op, const std::string& path, const Args
     const ValueInfo& info = graph_.info(v);
     unify(where, slot, info.shape, axes);
     const DType type = graph_.dtype(v);
-    if (!slot.dtypes.empty() && !allowed(slot, type)) fail(where, "`" + slot.name + "` cannot be " + std::string(name(type)));
+    if (!slot.dtypes.empty() && !allowed(slot, type))
+      fail(where, "`" + slot.name + "` cannot be " + std::string(name(type)));
     const bool last = info.shape.empty() || info.strides.back() == Expr(1);
-    if (slot.strided ? !last : !dense(info)) fail(where, "`" + slot.name + "` is not dense" + (slot.strided ? " in its last axis" : ""));
+    if (slot.strided ? !last : !dense(info))
+      fail(where, "`" + slot.name + "` is not dense" + (slot.strided ? " in its last axis" : ""));
   };
   const auto given = [&](const Slot& slot) -> std::vector<Value> {
     const Arg* arg = find_arg(args, slot.name);
     if (!arg) return {};
-    if (const auto* v = std::get_if<Value>(&arg->value)) return *v ? std::vector<Value>{*v} : std::vector<Value>{};
-    if (const auto* list = std::get_if<std::vector<Value>>(&arg->value); list && !slot.list.empty()) return *list;
+    if (const auto* v = std::get_if<Value>(&arg->value))
+      return *v ? std::vector<Value>{*v} : std::vector<Value>{};
+    if (const auto* list = std::get_if<std::vector<Value>>(&arg->value); list && !slot.list.empty())
+      return *list;
     fail(where, "`" + slot.name + "` is a tensor");
   };
 
@@ -133,14 +151,19 @@ Outputs Builder::call(const std::string& op, const std::string& path, const Args
       if (!slot.is_tensor()) {
         const Arg* arg = find_arg(args, slot.name);
         if (!arg) fail(where, "no bound for `" + slot.name + "`");
-        if (const auto* e = std::get_if<Expr>(&arg->value)) call.scalars[at] = *e;
-        else if (const auto* i = std::get_if<int64_t>(&arg->value)) call.scalars[at] = *i;
-        else fail(where, "the bound `" + slot.name + "` is an integer or an expression");
+        if (const auto* e = std::get_if<Expr>(&arg->value))
+          call.scalars[at] = *e;
+        else if (const auto* i = std::get_if<int64_t>(&arg->value))
+          call.scalars[at] = *i;
+        else
+          fail(where, "the bound `" + slot.name + "` is an integer or an expression");
         continue;
       }
       into[at] = given(slot);
-      if (into[at].empty() && slot.required() && slot.role != Role::out) fail(where, "no tensor for `" + slot.name + "`");
-      if (slot.list.empty()) for (const Value v : into[at]) check(slot, v);
+      if (into[at].empty() && slot.required() && slot.role != Role::out)
+        fail(where, "no tensor for `" + slot.name + "`");
+      if (slot.list.empty())
+        for (const Value v : into[at]) check(slot, v);
       if (id == SectionId::forward && !first && !into[at].empty()) first = into[at][0];
     }
   }
@@ -151,12 +174,14 @@ Outputs Builder::call(const std::string& op, const std::string& path, const Args
     auto& values = call.forward[static_cast<size_t>(slot.index)];
     if (values.empty() && slot.optional) continue;
     if (values.empty()) {
-      Shape shape;
+      Dims shape;
       for (const auto& dim : slot.shape) shape.push_back(dim.substitute(axes));
       DType type = slot.dtypes.empty() ? DType::f32 : slot.dtypes[0];
       if (!slot.dtype_of.empty()) {
         const Slot& other = contract.at(slot.dtype_of);
-        const auto& source = (other.section == SectionId::weights ? call.weights : call.forward)[static_cast<size_t>(other.index)];
+        const auto& source =
+            (other.section == SectionId::weights ? call.weights
+                                                 : call.forward)[static_cast<size_t>(other.index)];
         if (!source.empty()) type = graph_.dtype(source[0]);
       } else if (first && allowed(slot, graph_.dtype(first))) {
         type = graph_.dtype(first);
@@ -169,11 +194,16 @@ Outputs Builder::call(const std::string& op, const std::string& path, const Args
   for (const auto id : {SectionId::weights, SectionId::forward}) {
     for (const auto& slot : contract.section(id)) {
       if (!slot.is_tensor() || slot.dtype_of.empty()) continue;
-      const auto& mine = (id == SectionId::weights ? call.weights : call.forward)[static_cast<size_t>(slot.index)];
+      const auto& mine =
+          (id == SectionId::weights ? call.weights : call.forward)[static_cast<size_t>(slot.index)];
       const Slot& other = contract.at(slot.dtype_of);
-      const auto& theirs = (other.section == SectionId::weights ? call.weights : call.forward)[static_cast<size_t>(other.index)];
+      const auto& theirs =
+          (other.section == SectionId::weights ? call.weights
+                                               : call.forward)[static_cast<size_t>(other.index)];
       if (!mine.empty() && !theirs.empty() && graph_.dtype(mine[0]) != graph_.dtype(theirs[0])) {
-        fail(where, "`" + slot.name + "` is " + std::string(name(graph_.dtype(mine[0]))) + " but `" + other.name + "` is " + std::string(name(graph_.dtype(theirs[0]))));
+        fail(where, "`" + slot.name + "` is " + std::string(name(graph_.dtype(mine[0]))) +
+                        " but `" + other.name + "` is " +
+                        std::string(name(graph_.dtype(theirs[0]))));
       }
     }
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A recorded phase of a model: axes, buffers, views of buffers, and calls of ops in order. Nothing in it
-// has been sized, chosen or allocated yet.
+// A recorded phase of a model: axes, buffers, views of buffers, and calls of ops in order. Nothing
+// in it has been sized, chosen or allocated yet.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -16,7 +16,7 @@
 
 namespace fk {
 
-using Shape = std::vector<Expr>;
+using Dims = std::vector<Expr>;
 
 // A handle to a tensor in the graph that is being recorded; a default one means "absent".
 struct Value {
@@ -25,16 +25,17 @@ struct Value {
   bool operator==(const Value&) const = default;
 };
 
-// How a weight comes to be. `parts[s][c]` are checkpoint names: concatenated along axis 0 over c, then
-// stacked along a new first axis over s (experts) when there is more than one s or `stacked` is set.
+// How a weight comes to be. `parts[s][c]` are checkpoint names: concatenated along axis 0 over c,
+// then stacked along a new first axis over s (experts) when there is more than one s or `stacked`
+// is set.
 struct WeightSpec {
   std::string name;  // unique in the model: where it would stand in a checkpoint
   DType dtype = DType::f32;
   std::vector<int64_t> shape;
   std::vector<std::vector<std::string>> parts;  // empty: {{name}}
   bool stacked = false;
-  // Without a checkpoint: normal(mean, stddev) from the seed and each part's name. stddev 0: unit gain,
-  // 1/sqrt(last axis).
+  // Without a checkpoint: normal(mean, stddev) from the seed and each part's name. stddev 0: unit
+  // gain, 1/sqrt(last axis).
   double mean = 0, stddev = 0;
   // Tables that no checkpoint has (cos and sin): computed, in double, then rounded to dtype.
   std::function<std::vector<double>()> compute;
@@ -62,23 +63,24 @@ struct Buffer {
   BufferKind kind = BufferKind::temp;
   std::string name;
   DType dtype = DType::f32;
-  Shape shape;
+  Dims shape;
   int weight = -1;
   bool zeroed = false;  // temp: filled with zeros before every run
 };
 
 struct ValueInfo {
   int buffer = -1;
-  Shape shape, strides;  // strides in elements
-  Expr offset = 0;       // in elements
+  Dims shape, strides;  // strides in elements
+  Expr offset = 0;      // in elements
 };
 
-// One call of an op. `init` has every slot of the contract; values are by slot, invalid where absent.
+// One call of an op. `init` has every slot of the contract; values are by slot, invalid where
+// absent.
 struct Call {
   const Contract* contract = nullptr;
   std::string path;  // checkpoint path of the module, "model.layers.3.mlp.gate_up_proj"
   std::vector<fk_slot> init;
-  std::vector<std::vector<int64_t>> init_lists;  // storage behind `ints` slots, by init slot
+  std::vector<std::vector<int64_t>> init_lists;      // storage behind `ints` slots, by init slot
   std::vector<std::vector<Value>> weights, forward;  // by slot; a list field has several
   std::vector<Expr> scalars;                         // forward scalars by slot
 };

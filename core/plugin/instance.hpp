@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One instance of an op and its life: supports, create, prepare, plan, forward, destroy; and the services
-// that the host lends it. Frames given here have the host's slots; they are fitted to the plugin's.
+// One instance of an op and its life: supports, create, prepare, plan, forward, destroy; and the
+// services that the host lends it. Frames given here have the host's slots; they are fitted to the
+// plugin's.
 #pragma once
 #include <array>
 #include <functional>
@@ -14,8 +15,8 @@
 
 namespace fk {
 
-// The slots of the sections of one call in the host's layout. Pointers in them must outlive the instance
-// (init, weights) or the call (forward, plan).
+// The slots of the sections of one call in the host's layout. Pointers in them must outlive the
+// instance (init, weights) or the call (forward, plan).
 struct Frames {
   std::vector<fk_slot> init, weights, forward, plan;
 };
@@ -27,7 +28,8 @@ struct Support {
 };
 
 // Chooses a provider for a child op of an instance; null with `why` when none takes it.
-using ChildChooser = std::function<const Provider*(const Contract&, const Frames& meta, std::string& why)>;
+using ChildChooser =
+    std::function<const Provider*(const Contract&, const Frames& meta, std::string& why)>;
 
 // Packed weights, shared by instances with equal plugin, op, init and weights.
 class PackedCache {
@@ -54,9 +56,10 @@ class Instance {
  public:
   // Asks the plugin; `meta` has null data pointers and a forward frame at its limits.
   static Support supports(const Provider& provider, const Frames& meta);
-  // create + prepare. `frames.init` and `frames.weights` are real, `frames.forward` is the maximum frame
-  // with null data. Throws Error with the plugin's words.
-  Instance(const Provider& provider, const Frames& frames, const fk_need& need, InstanceServices services);
+  // create + prepare. `frames.init` and `frames.weights` are real, `frames.forward` is the maximum
+  // frame with null data. Throws Error with the plugin's words.
+  Instance(const Provider& provider, const Frames& frames, const fk_need& need,
+           InstanceServices services);
   ~Instance();
   Instance(const Instance&) = delete;
 
@@ -78,8 +81,8 @@ class Instance {
   struct Child;
 
  private:
-  static int32_t make_child(const fk_host*, const fk_contract*, const void*, const void*, const void*,
-                            fk_child**, fk_error*);
+  static int32_t make_child(const fk_host*, const fk_contract*, const void*, const void*,
+                            const void*, fk_child**, fk_error*);
   const Provider& provider_;
   fk_need need_;
   InstanceServices services_;

@@ -28,9 +28,9 @@ struct Provider {
 class Plugins {
  public:
   explicit Plugins(const Catalog& catalog) : catalog_(catalog) {}
-  // Loads through a copy under a content-hash name (a rebuilt path would give the old code), NOW and
-  // LOCAL, through Boost.DLL. Throws Error: what the loader said, an ABI the host does not speak, a table
-  // with null members. Ops that do not match are kept in refused().
+  // Loads through a copy under a content-hash name (a rebuilt path would give the old code), NOW
+  // and LOCAL, through Boost.DLL. Throws Error: what the loader said, an ABI the host does not
+  // speak, a table with null members. Ops that do not match are kept in refused().
   void load(const std::filesystem::path& file, Trust trust);
   // Providers of an op, in the order in which they were loaded.
   const std::vector<const Provider*>& of(const std::string& op) const;

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a model file needs from the runtime: the model interface, its registration, and the engines
+// that `drive` calls. A model says what it computes (forward) and how it is used (drive);
+// everything else - providers, memory, processes, clocks - belongs to the host.
+#pragma once
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/base/json.hpp"
+#include "core/graph/builder.hpp"
+
+namespace fk {
+
+// How the next token is chosen. temperature 0 is greedy.
+struct Sampling {
+  float temperature = 0;
+  int32_t top_k = 0;  // 0: off
+  float top_p = 1;    // 1: off
+  uint64_t seed = 0;
+};
+
+// One piece of work for a model.
+struct Request {
+  uint64_t id = 0;
+  std::vector<int64_t> tokens;  // prompt, or the text to encode
+  int64_t new_tokens = 0;       // how many to generate; 0 for encoders
+  Sampling sampling;
+  std::vector<int64_t> forced;  // teacher forcing: these are taken instead of what was sampled
+  bool logits = false;          // report the logits of every position that is sampled from
+  bool prompt_logits = false;   // and those of every prompt position
+  bool ignore_eos = true;
+};
+
+// Where requests come from and results go to. The engines call it from one thread.
+class Exchange {
+ public:
+  virtual ~Exchange() = default;
+  // The next request that has arrived; false if there is none now. With `wait`, blocks until one
+  // arrives and returns false only when no more will come.
+  virtual bool next(Request& request, bool wait) = 0;
+  // Token number `index` of a request (0 is the first after the prompt).
+  virtual void token(uint64_t id, int64_t index, int64_t token, bool last) = 0;
+  // Logits of position `position` (0 is the first prompt token), float32, `count` of them.
+  virtual void logits(uint64_t id, int64_t position, const float* values, int64_t count) = 0;
+  // A named result, float32 row-major.
+  virtual void tensor(uint64_t id, const std::string& name, const std::vector<int64_t>& shape,
+                      const float* values) = 0;
+  virtual void failed(uint64_t id, const std::string& why) = 0;
+  // After every step; `what` is "prefill 512 tokens" or "decode 8 requests".
+  virtual void progress(const std::string& what) = 0;
+};
+
+// Limits of one session, chosen by the scenario.
+struct Limits {
+  int64_t max_batch = 8;       // requests that run at the same time
+  int64_t max_context = 1024;  // tokens of one request, prompt and answer
+  int64_t chunk_tokens = 512;  // tokens of one prefill step
+  int64_t page_size = 16;
+  int64_t pages = 0;         // 0: enough for max_batch requests of max_context
+  DType dtype = DType::f32;  // weights and activations
+  DType cache_dtype = DType::f32;
+};
+
+class Session;  // core/runtime/session.hpp
+
+// One architecture with one configuration. Made from a HuggingFace config.json; holds no memory.
+class Model {
+ public:
+  virtual ~Model() = default;
+  // The phases that drive() runs, e.g. {"prefill", "decode"}.
+  virtual std::vector<std::string> phases() const = 0;
+  // Records one phase.
+  virtual void forward(Builder& builder, const std::string& phase, const Limits& limits) const = 0;
+  // Host code over the phases: reads requests from the session's exchange until none is left.
+  virtual void drive(Session& session) const = 0;
+  // The largest value of a phase's axis under these limits (T, B, P, W ...). Error for an unknown
+  // axis.
+  virtual int64_t axis_limit(const std::string& phase, const std::string& axis,
+                             const Limits& limits) const = 0;
+  virtual int64_t vocab_size() const { return 0; }  // 0 for models without tokens
+  virtual int64_t max_positions() const { return 0; }
+};
+
+using MakeModel = std::unique_ptr<Model> (*)(const Config& config);
+// At file scope in baselines/models/<domain>/<arch>.cpp:
+//   FK_MODEL(llama, make, {"LlamaForCausalLM"}, {"llama"});
+// with the class names of config.json's `architectures` and the values of its `model_type`.
+struct ModelRegistration {
+  ModelRegistration(const char* arch, MakeModel make, std::vector<std::string> architectures,
+                    std::vector<std::string> model_types);
+};
+#define FK_MODEL(arch, make, ...) \
+  static const ::fk::ModelRegistration fk_model_##arch(#arch, make, __VA_ARGS__)
+
+std::vector<std::string> model_names();
+// By arch name, else by what the configuration says. Error with the nearest known name.
+std::string arch_of(const Config& config);
+std::unique_ptr<Model> make_model(const std::string& arch, const Config& config);
+
+// ---- engines ----
+
+// Continuous batching over the phases "prefill" (chunked, ragged) and "decode" (one token per
+// request) with a paged cache. The phases have the inputs ids [T] i64, positions [T] i64,
+// slot_mapping [T] i64, block_tables [B,W] i32, cu_seqlens [B+1] i32, seq_lens [B] i32, rows [B]
+// i32 (which tokens get logits), temperature [B] f32, top_k [B] i32, top_p [B] f32, uniform [B]
+// f32, and the outputs logits [B,V] f32 and tokens [B] i64. In "prefill", rows may have as many
+// entries as there are tokens (prompt_logits).
+struct GenerateOptions {
+  std::vector<int64_t> eos;
+};
+void generate(Session& session, const GenerateOptions& options);
+
+// One pass per batch over the phase "encode": ids, positions, types [T] i64, cu_seqlens [B+1] i32;
+// the output last_hidden_state [T,C] is reported per request as a tensor of that name.
+struct EncodeOptions {
+  int64_t position_offset = 0;  // XLM-R counts from pad_token_id + 1
+};
+void encode(Session& session, const EncodeOptions& options);
+
+}  // namespace fk
