@@ -102,11 +102,14 @@ std::unique_ptr<Model> make_model(const std::string& arch, const Config& config)
 // ---- engines ----
 
 // Continuous batching over the phases "prefill" (chunked, ragged) and "decode" (one token per
-// request) with a paged cache. The phases have the inputs ids [T] i64, positions [T] i64,
-// slot_mapping [T] i64, block_tables [B,W] i32, cu_seqlens [B+1] i32, seq_lens [B] i32, rows [B]
-// i32 (which tokens get logits), temperature [B] f32, top_k [B] i32, top_p [B] f32, uniform [B]
-// f32, and the outputs logits [B,V] f32 and tokens [B] i64. In "prefill", rows may have as many
-// entries as there are tokens (prompt_logits).
+// request) with a paged cache. Both phases have the axes T (query tokens), B (requests), Q (rows
+// that get logits) and W (block-table width), the inputs
+//   ids [T] i64, positions [T] i64, slot_mapping [T] i64, block_tables [B,W] i32, cu_seqlens [B+1]
+//   i32, seq_lens [B] i32, rows [Q] i32 (indices into T), temperature [Q] f32, top_k [Q] i32, top_p
+//   [Q] f32, uniform [Q] f32
+// and the outputs logits [Q,V] f32 and tokens [Q] i64. In "decode" T = B = Q. In "prefill" Q may be
+// 0 (no request's last token is in the step) and larger than B (prompt_logits). The cache states
+// have the axis P (pages), which the session binds once.
 struct GenerateOptions {
   std::vector<int64_t> eos;
 };

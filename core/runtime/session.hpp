@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model made ready to run on one device with one set of providers: its weights, its states, and
+// one program per phase. Lives in a runner process.
+#pragma once
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/device/device.hpp"
+#include "core/plugin/instance.hpp"
+#include "core/runtime/choice.hpp"
+#include "core/runtime/drive.hpp"
+#include "core/runtime/weights.hpp"
+
+namespace fk {
+
+// An op failed while a program ran. `what` names path, op, provider and the plugin's words.
+class RunError : public Error {
+ public:
+  RunError(std::string path, std::string op, std::string provider, std::string text);
+  std::string path, op, provider;
+};
+
+// Called at a tap with the sum of its tensors, float32, for the current axes.
+using TapSink = std::function<void(const std::string& name, const std::vector<int64_t>& shape,
+                                   const std::vector<float>& values)>;
+
+// One phase: bind the axes, write the inputs, run, read the outputs. One thread at a time.
+class Program {
+ public:
+  virtual ~Program() = default;
+  virtual int axis(
+      const std::string& name) const = 0;  // index for bind(); -1 if the phase has none
+  virtual int64_t limit(const std::string& axis) const = 0;
+  virtual void bind(int axis, int64_t value) = 0;  // Error above the limit
+  // Host memory of an input, sized for the limits, at an address that never changes; what lies
+  // beyond the bound axes is ignored. Null if the phase has no such input.
+  virtual void* input(const std::string& name) = 0;
+  // Uploads the inputs, plans, runs every node. Throws RunError. Does not wait for the device.
+  virtual void run() = 0;
+  // Copies an output (dense, bound axes) to host memory, waiting for it.
+  virtual void read(const std::string& output, void* host, int64_t bytes) = 0;
+  virtual void set_taps(TapSink sink) = 0;  // null: off; on: run() stops at every tap to read it
+
+  // For reports: which provider runs which node, in order.
+  struct NodeInfo {
+    std::string path, op, provider;
+    int level = 1;
+    std::vector<std::string> refusals;  // "provider: why", of those that were asked first
+    Frames frames;                      // host layout at the limits, for cases taken from the graph
+    const Contract* contract = nullptr;
+  };
+  virtual const std::vector<NodeInfo>& nodes() const = 0;
+  virtual int64_t arena_bytes() const = 0;
+};
+
+class Session {
+ public:
+  struct Options {
+    Limits limits;
+    ProviderPolicy policy;
+    std::string log_name = "fk";
+  };
+  // Records, chooses, loads weights, creates and prepares every instance. Error when something does
+  // not fit or no provider takes an op; the message lists who refused and why.
+  Session(const Model& model, const Plugins& plugins, Device& device, WeightSource& weights,
+          Options options);
+  ~Session();
+
+  Program& phase(const std::string& name);
+  const Model& model() const;
+  const Limits& limits() const;
+  Device& device();
+  // The exchange that drive() serves; set before drive().
+  void attach(Exchange& exchange);
+  Exchange& exchange();
+  // Sets every state (caches) to zero and resets instances: between independent runs.
+  void clear_states();
+  struct Bytes {
+    int64_t weights = 0, packed = 0, persistent = 0, states = 0, arena = 0, scratch = 0;
+  };
+  Bytes bytes() const;
+  int64_t pages() const;  // of the paged caches
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace fk
