@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/error.hpp"
 #include "core/device/device.hpp"
 #include "core/plugin/instance.hpp"
 #include "core/runtime/choice.hpp"
