@@ -237,6 +237,27 @@ FK_CLONES void f16_to_f32(const char* source, char* target, int64_t count) {
   }
 }
 
+FK_CLONES void f32_to_f64(const char* source, char* target, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    float value;
+    std::memcpy(&value, source + 4 * i, 4);
+    const auto wide = static_cast<double>(value);
+    std::memcpy(target + 8 * i, &wide, 8);
+  }
+}
+
+// The comparison reads everything as double, so the 16-bit floats go there by way of float32.
+void half_to_f64(const char* source, DType dtype, char* target, int64_t count) {
+  constexpr int64_t kBlock = 1024;
+  float block[kBlock];
+  for (int64_t begin = 0; begin < count; begin += kBlock) {
+    const int64_t size = std::min(kBlock, count - begin);
+    auto* floats = reinterpret_cast<char*>(block);
+    (dtype == DType::bf16 ? bf16_to_f32 : f16_to_f32)(source + 2 * begin, floats, size);
+    f32_to_f64(floats, target + 8 * begin, size);
+  }
+}
+
 }  // namespace
 
 uint16_t f16_from(double value) { return static_cast<uint16_t>(encode(value, kF16)); }
@@ -325,6 +346,11 @@ void convert(const void* source, DType source_dtype, void* target, DType target_
   }
   if (source_dtype == DType::f32 && target_dtype == DType::f16) return f32_to_f16(from, to, count);
   if (source_dtype == DType::f16 && target_dtype == DType::f32) return f16_to_f32(from, to, count);
+  if (target_dtype == DType::f64) {
+    if (source_dtype == DType::f32) return f32_to_f64(from, to, count);
+    const bool half = source_dtype == DType::bf16 || source_dtype == DType::f16;
+    if (half) return half_to_f64(from, source_dtype, to, count);
+  }
   const bool integers = !is_float(source_dtype) && !is_float(target_dtype);
   for (int64_t i = 0; i < count; ++i) {
     if (integers) {

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From counts per row and column to words.
+
+#include "core/tensor/pattern.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/base/text.hpp"
+
+namespace fk {
+namespace {
+
+// The indices with a count above 0.
+std::vector<int64_t> touched(const std::vector<int64_t>& counts) {
+  std::vector<int64_t> result;
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    if (counts[i] > 0) result.push_back(static_cast<int64_t>(i));
+  }
+  return result;
+}
+
+std::string ordinal(int64_t n) {
+  const bool teen = n % 100 >= 11 && n % 100 <= 13;
+  const char* ending = teen || n % 10 > 3 || n % 10 == 0 ? "th"
+                       : n % 10 == 1                     ? "st"
+                       : n % 10 == 2                     ? "nd"
+                                                         : "rd";
+  return fmt::format("{}{}", n, ending);
+}
+
+// "rows 3 and 7", "all rows from 16 on", "last 3 columns", "every 4th row from 1"; empty when the
+// indices have no short description.
+std::string describe(const std::vector<int64_t>& indices, int64_t total, const std::string& noun) {
+  const auto count = static_cast<int64_t>(indices.size());
+  const int64_t first = indices.front(), last = indices.back();
+  if (count == total) return "every " + noun;
+  if (count == 1) return fmt::format("{} {}", noun, first);
+  if (last - first + 1 == count) {
+    if (last == total - 1) {
+      return noun == "row" ? fmt::format("all rows from {} on", first)
+                           : fmt::format("last {} {}s", count, noun);
+    }
+    if (first == 0) return fmt::format("first {} {}s", count, noun);
+    return fmt::format("{}s {} to {}", noun, first, last);
+  }
+  if (count <= 4) {
+    std::string text = noun + "s ";
+    for (std::size_t i = 0; i < indices.size(); ++i) {
+      text += i == 0 ? "" : i + 1 == indices.size() ? " and " : ", ";
+      text += std::to_string(indices[i]);
+    }
+    return text;
+  }
+  const int64_t step = indices[1] - first;
+  for (std::size_t i = 1; i < indices.size(); ++i) {
+    if (indices[i] - indices[i - 1] != step) return {};
+  }
+  if (first < step && last + step >= total) {
+    return fmt::format("every {} {} from {}", ordinal(step), noun, first);
+  }
+  return fmt::format("every {} {} from {} to {}", ordinal(step), noun, first, last);
+}
+
+std::string number(double value) {
+  const std::string text = fmt::format("{:.4g}", value);
+  return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
+}
+
+}  // namespace
+
+PatternFinder::PatternFinder(const Shape& shape, int64_t numel, double limit)
+    : columns_(shape.empty() ? 1 : shape.back()), numel_(numel), limit_(limit) {
+  rows_ = numel / columns_;
+  row_wrong_.resize(static_cast<std::size_t>(rows_));
+  column_wrong_.resize(static_cast<std::size_t>(columns_));
+}
+
+void PatternFinder::add(int64_t index, double got, double want, bool wrong) {
+  if (index == 0) first_got_ = got;
+  constant_ = constant_ && got == first_got_;
+  if (wrong) {
+    ++wrong_;
+    wrong_zero_ += got == 0 ? 1 : 0;
+    ++row_wrong_[static_cast<std::size_t>(index / columns_)];
+    ++column_wrong_[static_cast<std::size_t>(index % columns_)];
+  }
+  if (!std::isfinite(got) || !std::isfinite(want)) return;
+  ++finite_;
+  sum_gw_ += got * want;
+  sum_ww_ += want * want;
+  sum_error_ += got - want;
+}
+
+bool PatternFinder::wants_second_look() {
+  // One explanation for everything needs more than a handful of elements, most of them wrong.
+  if (numel_ < 4 || finite_ != numel_ || wrong_ * 4 < numel_ || constant_) return false;
+  if (sum_ww_ > 0 && std::isfinite(sum_gw_) && std::isfinite(sum_ww_)) {
+    factor_ = sum_gw_ / sum_ww_;
+    off_factor_ = 0;
+  }
+  offset_ = sum_error_ / static_cast<double>(numel_);
+  off_offset_ = std::isfinite(offset_) ? 0 : -1;
+  return true;
+}
+
+void PatternFinder::look_again(double got, double want) {
+  const double allowed = std::max(limit_, 1e-12 * std::abs(want));
+  if (off_factor_ >= 0) {
+    const double error = std::abs(got - factor_ * want);
+    off_factor_ += error > allowed * std::max(1.0, std::abs(factor_)) ? 1 : 0;
+  }
+  if (off_offset_ >= 0) off_offset_ += std::abs(got - want - offset_) > allowed ? 1 : 0;
+}
+
+std::string PatternFinder::region() const {
+  if (wrong_ == numel_) return "every element";
+  const std::vector<int64_t> rows = touched(row_wrong_), columns = touched(column_wrong_);
+  const auto box = static_cast<int64_t>(rows.size()) * static_cast<int64_t>(columns.size());
+  // A few elements of a region are right by accident; when most are, it is no region.
+  const bool filled = wrong_ * 4 >= box * 3;
+  if (wrong_ * 10 >= numel_ * 9) {
+    const double percent = 100 * static_cast<double>(wrong_) / static_cast<double>(numel_);
+    return fmt::format("nearly every element ({:.1f} %)", percent);
+  }
+  const std::string scattered = fmt::format("scattered over {} of {} elements", wrong_, numel_);
+  if (rows_ == 1) {
+    const std::string text = describe(columns, columns_, "element");
+    return text.empty() || !filled ? scattered : text;
+  }
+  const std::string row_text = describe(rows, rows_, "row");
+  const std::string column_text = describe(columns, columns_, "column");
+  if (wrong_ == 1) return fmt::format("one element, {}, {}", row_text, column_text);
+  const bool all_columns = static_cast<int64_t>(columns.size()) == columns_;
+  if (filled && !row_text.empty() && all_columns) return row_text;
+  if (filled && !row_text.empty() && !column_text.empty()) return column_text + " of " + row_text;
+  if (!row_text.empty() && row_text != "every row") return scattered + ", all in " + row_text;
+  if (!column_text.empty() && column_text != "every column") {
+    return scattered + ", all in " + column_text;
+  }
+  return scattered;
+}
+
+std::string PatternFinder::sentence(int64_t nan_count) const {
+  if (wrong_ == 0) return "looks like rounding noise";
+  if (nan_count > 0) {
+    const std::string text = nan_count == numel_ ? "NaN in every element"
+                                                 : fmt::format("NaN in {} element{}", nan_count,
+                                                               nan_count == 1 ? "" : "s");
+    if (nan_count == numel_) return text;
+    return nan_count == wrong_ ? text + ": " + region() : text + ", wrong: " + region();
+  }
+  if (constant_ && numel_ > 1) {
+    return first_got_ == 0 ? "all zeros" : "constant " + number(first_got_) + " in every element";
+  }
+  // The factor and the offset may leave out a few elements, for example saturated ones.
+  const int64_t few = numel_ / 1000;
+  if (off_factor_ >= 0 && off_factor_ <= few && std::abs(factor_) > 1e-3) {
+    return "every element x " + number(factor_);
+  }
+  if (off_offset_ >= 0 && off_offset_ <= few) return "every element + " + number(offset_);
+  if (wrong_zero_ == wrong_ && wrong_ > 1) return region() + ": zeros";
+  return region();
+}
+
+}  // namespace fk
