@@ -191,6 +191,7 @@ bool whole(std::string_view text, T& value, int base) {
 }
 
 bool to_integer(std::string_view text, int64_t& value) {
+  if (text.starts_with("+-")) return false;
   if (text.starts_with('+')) text.remove_prefix(1);
   const bool negative = text.starts_with('-');
   std::string_view digits = negative ? text.substr(1) : text;
@@ -211,6 +212,7 @@ bool to_number(std::string_view text, double& value) {
   if (text == ".inf" || text == "+.inf") value = std::numeric_limits<double>::infinity();
   if (text == "-.inf") value = -std::numeric_limits<double>::infinity();
   if (text == ".nan" || text == ".NaN" || text.ends_with(".inf")) return text.size() <= 5;
+  if (text.starts_with("+-")) return false;
   if (text.starts_with('+')) text.remove_prefix(1);
   // from_chars takes "inf" and "nan", YAML does not.
   if (text.find_first_not_of("0123456789+-.eE") != std::string_view::npos) return false;

@@ -134,8 +134,11 @@ std::string PatternFinder::region() const {
   const std::string row_text = describe(rows, rows_, "row");
   const std::string column_text = describe(columns, columns_, "column");
   if (wrong_ == 1) return fmt::format("one element, {}, {}", row_text, column_text);
-  const bool all_columns = static_cast<int64_t>(columns.size()) == columns_;
-  if (filled && !row_text.empty() && all_columns) return row_text;
+  // Whole rows or columns, though a value here and there is right by accident.
+  const auto whole_rows = static_cast<int64_t>(rows.size()) * columns_;
+  const auto whole_columns = static_cast<int64_t>(columns.size()) * rows_;
+  if (wrong_ * 10 > whole_rows * 8 && !row_text.empty()) return row_text;
+  if (wrong_ * 10 > whole_columns * 8 && !column_text.empty()) return column_text + " of every row";
   if (filled && !row_text.empty() && !column_text.empty()) return column_text + " of " + row_text;
   if (!row_text.empty() && row_text != "every row") return scattered + ", all in " + row_text;
   if (!column_text.empty() && column_text != "every column") {

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// If these fail, a wrong configuration builds a wrong model, or a hostile one stops the host.
+
+#include "core/base/json.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "core/base/error.hpp"
+#include "test/catch.hpp"
+
+using namespace fk;
+
+namespace {
+
+std::string refusal(const std::string& text) {
+  return message_of<Error>([&] { parse_json(text, "f.json"); });
+}
+
+Config config(const std::string& text) { return {parse_json(text, "f.json"), "f.json"}; }
+
+}  // namespace
+
+TEST_CASE("json_invalid_names_line_and_column", "[base]") {
+  CHECK_THAT(refusal("{\n  \"a\": ,\n}"), ContainsSubstring("f.json:2:8: not valid JSON"));
+  CHECK_THAT(refusal(""), ContainsSubstring("not valid JSON"));
+  CHECK_THAT(refusal("{} x"), ContainsSubstring("not valid JSON"));
+  CHECK_THAT(refusal("[NaN]"), ContainsSubstring("not valid JSON"));
+  CHECK_THAT(refusal("\"\xFF\""), ContainsSubstring("not valid JSON"));
+  CHECK_THAT(refusal("[1e999]"), ContainsSubstring("f.json"));
+  CHECK(refusal("{\"a\": {\"b\": 1, \"b\": 2}}") == "f.json: the key `a.b` is there twice");
+  CHECK_THAT(refusal(std::string(100000, '[')), ContainsSubstring("deeper than 64"));
+  CHECK(parse_json("{\"z\": 1, \"a\": [1, {\"k\": null}]}", "").dump() ==
+        "{\"z\":1,\"a\":[1,{\"k\":null}]}");
+}
+
+TEST_CASE("config_reads_types", "[base]") {
+  const Config c = config(
+      "{\"hidden_size\": 4096, \"eps\": 1e-5, \"act\": \"silu\", \"tie\": false, \"null\": null,"
+      "\"rope\": {\"type\": \"yarn\"}, \"ids\": [1, 2], \"arch\": [\"Llama\"], \"f\": 10000.0,"
+      "\"parts\": [{\"a\": 1}, {\"a\": \"x\"}]}");
+  CHECK(c.integer("hidden_size") == 4096);
+  CHECK(c.integer("f") == 10000);
+  CHECK(c.number("eps") == 1e-5);
+  CHECK(c.number("hidden_size") == 4096.0);
+  CHECK(c.text("act") == "silu");
+  CHECK_FALSE(c.boolean("tie"));
+  CHECK_FALSE(c.has("null"));
+  CHECK(c.integer("null", 5) == 5);
+  CHECK(c.text("absent", "x") == "x");
+  CHECK(c.child("rope").text("type") == "yarn");
+  CHECK(c.integers("ids") == std::vector<int64_t>{1, 2});
+  CHECK(c.texts("arch") == std::vector<std::string>{"Llama"});
+  CHECK(c.integers("absent", {3}) == std::vector<int64_t>{3});
+  CHECK(c.children("parts")[0].integer("a") == 1);
+  CHECK(c.is_list("ids"));
+  CHECK(c.keys().size() == 9);
+  const Config tiny = c.with(parse_json("{\"hidden_size\": 64, \"rope\": {\"f\": 2}}", ""));
+  CHECK(tiny.integer("hidden_size") == 64);
+  CHECK(tiny.child("rope").text("type") == "yarn");
+  CHECK(tiny.child("rope").integer("f") == 2);
+  CHECK(c.integer("hidden_size") == 4096);
+}
+
+TEST_CASE("config_errors_name_file_and_key", "[base]") {
+  const Config c = config("{\"hidden_size\": \"big\", \"n\": 1.5, \"l\": [1, \"x\"], \"o\": {}}");
+  CHECK(message_of<Error>([&] { c.integer("hiden_size"); }) ==
+        "f.json: `hiden_size` is missing (did you mean `hidden_size`?)");
+  CHECK(message_of<Error>([&] { c.integer("hidden_size"); }) ==
+        "f.json: `hidden_size`: expected an integer, found `\"big\"`");
+  CHECK_THAT(message_of<Error>([&] { c.integer("n"); }), ContainsSubstring("found `1.5`"));
+  CHECK(message_of<Error>([&] { c.integers("l"); }) ==
+        "f.json: `l[1]`: expected an integer, found `\"x\"`");
+  CHECK_THAT(message_of<Error>([&] { c.child("l"); }), ContainsSubstring("expected an object"));
+  CHECK_THAT(message_of<Error>([&] { c.child("o").text("x"); }),
+             ContainsSubstring("f.json: o: `x` is missing"));
+  CHECK_THAT(message_of<Error>([&] { c.boolean("n"); }), ContainsSubstring("true or false"));
+  CHECK_THAT(message_of<Error>([&] { config("[1]"); }),
+             ContainsSubstring("f.json: expected an object, found a list"));
+  CHECK_THROWS_AS(config("{\"a\": 18446744073709551615}").integer("a"), Error);
+  CHECK_THROWS_AS(load_json("/no/such.json"), Error);
+}

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// If these fail, host tensors lose values, or a comparison or a random fill says something untrue.
+
+#include "core/tensor/tensor.hpp"
+
+#include <cmath>
+#include <cstring>
+
+#include "core/base/error.hpp"
+#include "core/tensor/compare.hpp"
+#include "core/tensor/random.hpp"
+#include "test/catch.hpp"
+
+using namespace fk;
+
+namespace {
+
+Tensor noise(Shape shape, DType dtype) {
+  Tensor tensor(dtype, std::move(shape));
+  fill_normal(tensor.data(), dtype, tensor.numel(), 42, 0, 0, 1, 1);
+  return tensor;
+}
+
+// The pattern after `change` was applied to a [32, 16] bf16 tensor.
+template <class Change>
+std::string pattern_after(const Change& change) {
+  const Tensor want = noise({4, 8, 16}, DType::bf16);
+  Tensor got = want;
+  for (int64_t row = 0; row < 32; ++row) {
+    for (int64_t column = 0; column < 16; ++column) {
+      const int64_t i = row * 16 + column;
+      got.set(i, change(row, column, want.at(i)));
+    }
+  }
+  return compare(got, want).pattern;
+}
+
+}  // namespace
+
+TEST_CASE("tensor_owns_aligned_memory", "[tensor]") {
+  Tensor a = Tensor::of(DType::f32, {2, 3}, {1, 2, 3, 4, 5, 6});
+  CHECK(reinterpret_cast<std::uintptr_t>(a.data()) % 256 == 0);
+  CHECK(a.bytes() == 24);
+  const Tensor b = a;
+  a.set(0, 9);
+  CHECK(b.at(0) == 1);
+  const Tensor moved = std::move(a);
+  CHECK(moved.at(0) == 9);
+  CHECK(Tensor(DType::f32, {}).numel() == 1);
+  CHECK(Tensor(DType::f32, {0, 5}).data() == nullptr);
+  CHECK(b.reshaped({3, 2}).at(5) == 6);
+  const TensorView turned(b.data(), DType::f32, {3, 2}, {1, 3});
+  CHECK_FALSE(turned.contiguous());
+  CHECK(turned.copy().values() == std::vector<double>{1, 4, 2, 5, 3, 6});
+  CHECK(turned.to(DType::i32).values() == std::vector<double>{1, 4, 2, 5, 3, 6});
+  CHECK_THROWS_AS(b.reshaped({4}), Error);
+  CHECK_THROWS_AS(Tensor(DType::f32, {-1}), Error);
+  CHECK_THROWS_AS(Tensor(DType::f32, {int64_t{1} << 40, int64_t{1} << 40}), Error);
+  CHECK_THROWS_AS(Tensor(DType::f64, {int64_t{1} << 61}), Error);
+  CHECK_THROWS_AS(Tensor::of(DType::f32, {2}, {1}), Error);
+}
+
+TEST_CASE("random_slices_and_threads_agree", "[tensor]") {
+  // The known answer of Philox4x32-10 for counter 0 and key 0.
+  CHECK(philox(0, 0) == std::array<uint32_t, 4>{0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8});
+  const int64_t count = 300000;
+  for (const DType dtype : {DType::bf16, DType::f32, DType::f64, DType::i32}) {
+    const auto filled = [&](int kind, int64_t size, uint64_t offset, int threads) {
+      Tensor tensor(dtype, {size});
+      if (kind == 0) fill_normal(tensor.data(), dtype, size, 5, offset, 1, 20, threads);
+      if (kind == 1) fill_uniform(tensor.data(), dtype, size, 5, offset, -9, 9, threads);
+      if (kind == 2) fill_int(tensor.data(), dtype, size, 5, offset, -9, 10, threads);
+      return tensor;
+    };
+    for (int kind = 0; kind < 3; ++kind) {
+      const Tensor whole = filled(kind, count, 0, 1);
+      CHECK(compare(filled(kind, count, 0, 3), whole).identical());
+      for (const int64_t offset : {1, 1023, 1026, 77777}) {
+        const Tensor slice = filled(kind, 2500, static_cast<uint64_t>(offset), 1);
+        const auto* start = static_cast<const std::byte*>(whole.data()) + offset * bytes(dtype);
+        CHECK(std::memcmp(slice.data(), start, static_cast<std::size_t>(slice.bytes())) == 0);
+      }
+    }
+  }
+}
+
+TEST_CASE("random_has_the_right_moments", "[tensor]") {
+  const int64_t count = 1 << 20;
+  Tensor tensor(DType::f32, {count});
+  fill_normal(tensor.data(), DType::f32, count, 1, 0, 3, 2, 1);
+  double sum = 0, squares = 0;
+  int64_t beyond = 0;
+  for (const double value : tensor.values()) {
+    sum += value;
+    squares += (value - 3) * (value - 3);
+    beyond += std::abs(value - 3) > 4 ? 1 : 0;
+  }
+  const auto n = static_cast<double>(count);
+  CHECK(sum / n == Approx(3).margin(0.01));
+  CHECK(squares / n == Approx(4).margin(0.03));
+  CHECK(static_cast<double>(beyond) / n == Approx(0.0455).margin(0.001));
+  fill_int(tensor.data(), DType::f32, count, 1, 0, 0, 4, 1);
+  double low = 9, high = -9;
+  for (const double value : tensor.values()) {
+    low = std::min(low, value);
+    high = std::max(high, value);
+  }
+  CHECK(low == 0);
+  CHECK(high == 3);
+  CHECK_THROWS_AS(fill_int(tensor.data(), DType::f32, 1, 1, 0, 4, 4, 1), Error);
+  CHECK(seed_of("a", 1) != seed_of("b", 1));
+  CHECK(seed_of("a", 1) != seed_of("a", 2));
+  Random random(3);
+  for (int i = 0; i < 1000; ++i) {
+    const int64_t value = random.integer(-2, 3);
+    CHECK((value >= -2 && value < 3));
+  }
+}
+
+TEST_CASE("compare_numbers", "[tensor]") {
+  const Tensor want = Tensor::of(DType::f32, {4}, {-1, 1, -1, 1});
+  Tensor got = want;
+  got.set(2, -0.5);
+  const Difference d = compare(got, want);
+  CHECK(d.spread == 1);
+  CHECK(d.max_abs == 0.5);
+  CHECK(d.max_error_of_spread == 0.5);
+  CHECK(d.rms_of_spread == 0.25);
+  CHECK(d.worst_index == 2);
+  CHECK(d.got == -0.5);
+  CHECK(d.want == -1);
+  CHECK(d.mismatched == 1);
+  CHECK(compare(want, want).pattern == "identical");
+  CHECK(compare(Tensor(DType::f32, {0}), Tensor(DType::f32, {0})).identical());
+  CHECK_THROWS_AS(compare(want, Tensor(DType::f32, {2, 2})), Error);
+  Tensor special = Tensor::of(DType::f32, {4}, {INFINITY, NAN, 1, 2});
+  CHECK(compare(special, special).identical());
+  CHECK(compare(want, special).nan_count == 1);
+  CHECK(std::isinf(compare(want, special).max_abs));
+  CHECK(position_text({2, 3, 4}, 23) == "[1, 2, 3]");
+}
+
+TEST_CASE("compare_patterns_say_where", "[tensor]") {
+  CHECK(pattern_after([](int64_t row, int64_t, double v) { return row >= 16 ? v + 3 : v; }) ==
+        "all rows from 16 on");
+  CHECK(pattern_after([](int64_t, int64_t column, double v) { return column >= 13 ? 9 : v; }) ==
+        "last 3 columns of every row");
+  CHECK(pattern_after([](int64_t row, int64_t, double v) {
+          return row == 3 || row == 7 ? 9 : v;
+        }) == "rows 3 and 7");
+  CHECK(pattern_after([](int64_t row, int64_t, double v) { return row % 4 == 1 ? 9 : v; }) ==
+        "every 4th row from 1");
+  CHECK(pattern_after([](int64_t r, int64_t c, double v) {
+          return r >= 8 && r < 16 && c < 4 ? 9 : v;
+        }) == "first 4 columns of rows 8 to 15");
+  CHECK(pattern_after([](int64_t, int64_t, double v) { return 2 * v; }) == "every element x 2.0");
+  CHECK(pattern_after([](int64_t, int64_t, double v) { return -v; }) == "every element x -1.0");
+  CHECK(pattern_after([](int64_t, int64_t, double v) { return v + 2; }) == "every element + 2.0");
+  CHECK(pattern_after([](int64_t, int64_t, double) { return 0.0; }) == "all zeros");
+  CHECK(pattern_after([](int64_t, int64_t, double) { return 3.0; }) ==
+        "constant 3.0 in every element");
+  CHECK(pattern_after([](int64_t row, int64_t, double v) { return row == 5 ? 0 : v; }) ==
+        "row 5: zeros");
+  CHECK(pattern_after([](int64_t r, int64_t c, double v) { return r == 2 && c < 12 ? NAN : v; }) ==
+        "NaN in 12 elements: first 12 columns of row 2");
+  CHECK(pattern_after([](int64_t, int64_t, double v) { return v * 1.008; }) ==
+        "looks like rounding noise");
+  CHECK(pattern_after([](int64_t r, int64_t c, double v) { return r == 4 && c == 5 ? 9 : v; }) ==
+        "one element, row 4, column 5");
+  CHECK_THAT(
+      pattern_after([](int64_t r, int64_t c, double v) { return (r * 7 + c * 5) % 11 ? v : 9; }),
+      ContainsSubstring("scattered over"));
+}
