@@ -55,7 +55,7 @@ class Config {
   /// The objects of a list. Error when absent or when an element is no object.
   std::vector<Config> children(std::string_view key) const;
 
-  /// Lists. The one-argument forms refuse an absent key; with_scalars is not guessed: a number is
+  /// Lists. The one-argument forms refuse an absent key; a number is
   /// not a list of one.
   std::vector<int64_t> integers(std::string_view key) const;
   std::vector<int64_t> integers(std::string_view key, std::vector<int64_t> fallback) const;
