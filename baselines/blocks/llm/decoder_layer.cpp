@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// decoder_layer as rms_norm, self_attention, rms_norm, gated_mlp. `hidden` is read by the first
+// norm only, so the MLP writes its result there.
+#include "baselines/blocks/llm/attention_part.hpp"
+
+namespace fk {
+namespace {
+
+void expand(Builder& b, const Region& r) {
+  const Value x = blocks::attention_part(b, r);
+  b.call("gated_mlp", r.path() + ".mlp",
+         {{"hidden_size", r.integer("hidden_size")},
+          {"intermediate_size", r.integer("intermediate_size")},
+          {"gate_up", r["gate_up"]},
+          {"down", r["down"]},
+          {"x", x},
+          {"out", r["hidden"]}});
+}
+
+FK_BLOCK(decoder_layer, expand);
+
+}  // namespace
+}  // namespace fk

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// moe_decoder_layer as rms_norm, self_attention, rms_norm, moe_block.
+#include "baselines/blocks/llm/attention_part.hpp"
+
+namespace fk {
+namespace {
+
+void expand(Builder& b, const Region& r) {
+  const Value x = blocks::attention_part(b, r);
+  b.call("moe_block", r.path() + ".block_sparse_moe",
+         {{"hidden_size", r.integer("hidden_size")},
+          {"intermediate_size", r.integer("intermediate_size")},
+          {"num_experts", r.integer("num_experts")},
+          {"top_k", r.integer("top_k")},
+          {"renormalize", r.integer("renormalize")},
+          {"gate", r["gate"]},
+          {"w13", r["w13"]},
+          {"w2", r["w2"]},
+          {"x", x},
+          {"out", r["hidden"]}});
+}
+
+FK_BLOCK(moe_decoder_layer, expand);
+
+}  // namespace
+}  // namespace fk
