@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the op classes share: element types, refusals, row strides and the split of work over
+// threads. Compiled in the generic pass only.
+#pragma once
+#include <omp.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "fk/cpp/plugin.hpp"
+#include "level.hpp"
+
+namespace fk::cpu {
+
+// The index that with_type() of simd.hpp takes.
+enum Type : int { kF32 = 0, kBf16 = 1, kF16 = 2 };
+
+inline bool is_float(int dtype) { return dtype == FK_F32 || dtype == FK_BF16 || dtype == FK_F16; }
+template <class View>
+int type_of(const View* view) {
+  const int dtype = FK_DTYPE(view);
+  return dtype == FK_BF16 ? kBf16 : dtype == FK_F16 ? kF16 : kF32;
+}
+inline int64_t bytes_of(int type) { return type == kF32 ? 4 : 2; }
+
+// Refuses element types that the kernels do not read; `why` names the slot and what is taken.
+template <class View>
+void need_float(const View* view, const char* why) {
+  if (!is_float(FK_DTYPE(view))) throw unsupported{why};
+}
+template <class A, class B>
+void need_same(const A* a, const B* b, const char* why) {
+  if (FK_DTYPE(a) != FK_DTYPE(b)) throw unsupported{why};
+}
+
+// Rows of a [..., C] tensor whose last axis is dense; strides in elements.
+template <class View>
+int64_t rows(const View* view) {
+  int64_t n = 1;
+  for (int32_t i = 0; i + 1 < view->ndim; ++i) n *= view->shape[i];
+  return n;
+}
+template <class View>
+int64_t stride(const View* view, int axis) {
+  return view->strides[axis];
+}
+
+// Threads that any instance may use at most: what supports() sizes per-thread scratch with.
+inline int threads_max() {
+  static const int count =
+      static_cast<int>(std::clamp<long>(sysconf(_SC_NPROCESSORS_ONLN), 1, 256));
+  return count;
+}
+inline int threads_of(const fk_host& host) {
+  return std::clamp<int>(host.cpu_threads, 1, threads_max());
+}
+
+// Starting the team costs a few microseconds, so a thread gets at least this much work.
+inline constexpr int64_t kBytesPerThread = 48 << 10;
+
+inline int threads_for(int threads, int64_t items, int64_t bytes) {
+  return static_cast<int>(
+      std::max<int64_t>(1, std::min({int64_t{threads}, items, bytes / kBytesPerThread})));
+}
+
+// body(begin, end, thread) on equal contiguous parts of [0, items); `bytes` is the memory that all
+// of it touches. The parts depend on the number of threads, so a body's result must not depend on
+// its range.
+template <class Body>
+void split(int threads, int64_t items, int64_t bytes, const Body& body) {
+  if (items <= 0) return;
+  const int team = threads_for(threads, items, bytes);
+  if (team == 1) return body(int64_t{0}, items, 0);
+#pragma omp parallel num_threads(team)
+  {
+    const int64_t id = omp_get_thread_num(), count = omp_get_num_threads();
+    const int64_t begin = items * id / count, end = items * (id + 1) / count;
+    if (begin < end) body(begin, end, static_cast<int>(id));
+  }
+}
+
+// body(item, thread) for unequal items, taken in order by whichever thread is free.
+template <class Body>
+void share(int threads, int64_t items, int64_t bytes, const Body& body) {
+  const int team = threads_for(threads, items, bytes);
+  if (team == 1) {
+    for (int64_t item = 0; item < items; ++item) body(item, 0);
+    return;
+  }
+#pragma omp parallel num_threads(team)
+  {
+    const int id = omp_get_thread_num();
+#pragma omp for schedule(dynamic, 1)
+    for (int64_t item = 0; item < items; ++item) body(item, id);
+  }
+}
+
+}  // namespace fk::cpu
