@@ -19,7 +19,7 @@
 #define FK_EXTERN_C extern "C"
 #else
 #define FK_ASSERT(condition, message) _Static_assert(condition, message)
-#define FK_EXTERN_C
+#define FK_EXTERN_C extern
 /* C merely warns about these; here they are the type check of the ABI, so they are errors. */
 #pragma GCC diagnostic error "-Wincompatible-pointer-types"
 #pragma GCC diagnostic error "-Wdiscarded-qualifiers"
