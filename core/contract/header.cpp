@@ -91,6 +91,22 @@ std::string count_text(const Contract& c, SectionId id) {
   return text;
 }
 
+// Half of the hash over the slots that a source of each edition sees: bits [shift, shift + 32).
+std::string hash_text(const Contract& c, SectionId id, int shift) {
+  const auto& prefix = c.prefix[static_cast<size_t>(id)];
+  const auto half = [&](int edition) {
+    const auto visible = std::count_if(c.section(id).begin(), c.section(id).end(),
+                                       [&](const Slot& s) { return s.since <= edition; });
+    return fmt::format("0x{:08x}u", prefix[static_cast<size_t>(visible)] >> shift & 0xffffffffu);
+  };
+  std::string text = half(c.editions);
+  for (int e = c.editions - 1; e >= 1; --e) {
+    if (half(e) != half(e + 1))
+      text = fmt::format("FK_{}_EDITION < {} ? {} : {}", upper(c.op), e + 1, half(e), text);
+  }
+  return text;
+}
+
 void write_structs(const Contract& c, std::string& out) {
   for (const auto& section : c.sections) {
     for (const auto& slot : section) {
@@ -202,15 +218,12 @@ void write_identity(const Contract& c, std::string& out) {
                                    c.required_slots(id), p, name,
                                    lines.empty() ? "NULL" : fmt::format("{}_{}_lines", p, name)));
     counts.push_back(count_text(c, id));
-    const uint64_t all = c.prefix[static_cast<size_t>(i)].back();
-    hashes.push_back(fmt::format("{{0x{:08x}u, 0x{:08x}u}}", all & 0xffffffffu, all >> 32));
+    hashes.push_back(fmt::format("{{{}, {}}}", hash_text(c, id, 0), hash_text(c, id, 32)));
   }
   out += fmt::format(
       "static const fk_contract {0}_contract = {{FK_END(fk_contract, plan), {1}, "
       "\"{2}\",\n{3}}};\n",
       p, c.revision, c.op, join(sections, ",\n"));
-  // The note says the hash over all slots of the newest edition; matching proper uses the contract
-  // itself.
   out += fmt::format(
       "#define FK_NOTE_{0} {{FK_NOTE_BEGIN(fk_note_op, FK_NOTE_OP), \"{0}\", {1}, {{{2}}}, "
       "{{{3}}}}}\n",
