@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where plugins are looked for. Files come and go while this runs (a linker writes, an agent
+// deletes), so what disappears is skipped, and what is broken is reported, never fatal.
+#include <algorithm>
+#include <map>
+
+#include "core/base/error.hpp"
+#include "core/base/paths.hpp"
+#include "core/plugin/notes.hpp"
+
+namespace fk {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kDepthMax = 2;  // candidates/<name>/build/<name>.so
+
+using Files = std::map<fs::path, std::pair<fs::path, Trust>>;  // by real path: as found, trust
+
+void add(const fs::path& file, Trust trust, Files& files) {
+  std::error_code gone;
+  const fs::path real = fs::canonical(file, gone);
+  if (gone || !fs::is_regular_file(real, gone)) return;
+  const auto [it, fresh] = files.emplace(real, std::pair{file, trust});
+  // A file that is found as both is judged by the stricter rules.
+  if (!fresh && trust == Trust::candidate) it->second = {file, trust};
+}
+
+void scan(const fs::path& dir, Trust trust, Files& files) {
+  std::error_code error;
+  if (fs::is_regular_file(dir, error)) {
+    add(dir, trust, files);
+    return;
+  }
+  fs::recursive_directory_iterator it(dir, fs::directory_options::skip_permission_denied, error);
+  const fs::recursive_directory_iterator end;
+  while (!error && it != end) {
+    const fs::path& path = it->path();
+    const std::string name = path.filename().string();
+    if (it.depth() >= kDepthMax || name.starts_with(".")) it.disable_recursion_pending();
+    if (path.extension() == ".so" && !name.starts_with(".")) add(path, trust, files);
+    it.increment(error);
+  }
+}
+
+}  // namespace
+
+std::vector<FoundPlugin> discover() {
+  Files files;
+  for (const auto& dir : paths::plugin_dirs()) scan(dir, Trust::baseline, files);
+  scan(paths::candidates_dir(), Trust::candidate, files);
+  std::vector<FoundPlugin> out;
+  for (const auto& [real, found] : files) {
+    FoundPlugin plugin;
+    plugin.path = found.first;
+    plugin.trust = found.second;
+    try {
+      plugin.note = read_notes(found.first);
+    } catch (const Error& e) {
+      std::error_code gone;
+      if (!fs::exists(found.first, gone)) continue;
+      plugin.error = e.what();
+    }
+    out.push_back(std::move(plugin));
+  }
+  const auto name = [](const FoundPlugin& p) {
+    return p.error.empty() ? p.note.name : p.path.stem().string();
+  };
+  std::sort(out.begin(), out.end(), [&](const FoundPlugin& a, const FoundPlugin& b) {
+    return std::pair(name(a), a.path) < std::pair(name(b), b.path);
+  });
+  return out;
+}
+
+}  // namespace fk

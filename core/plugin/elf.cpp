@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the dynamic loader would use is what is read here (program headers and the dynamic segment,
+// never section headers), so that a file cannot show one thing to the judge and another to the
+// loader.
+#include "core/plugin/elf.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "core/base/error.hpp"
+#include "core/base/text.hpp"
+
+namespace fk {
+
+namespace {
+
+constexpr uint64_t kReadMax = uint64_t{1} << 28;  // no header table is near this
+
+#if defined(__aarch64__)
+constexpr uint16_t kMachine = EM_AARCH64;
+#else
+constexpr uint16_t kMachine = EM_X86_64;
+#endif
+
+std::string machine_name(uint16_t machine) {
+  switch (machine) {
+    case EM_X86_64:
+      return "x86-64";
+    case EM_AARCH64:
+      return "AArch64";
+    case EM_386:
+      return "32-bit x86";
+    case EM_ARM:
+      return "32-bit ARM";
+    case EM_RISCV:
+      return "RISC-V";
+    case EM_PPC64:
+      return "POWER";
+    case EM_CUDA:
+      return "CUDA device code";
+    default:
+      return "machine number " + std::to_string(machine);
+  }
+}
+
+std::string type_name(uint16_t type) {
+  switch (type) {
+    case ET_REL:
+      return "an object file";
+    case ET_EXEC:
+      return "a program";
+    case ET_CORE:
+      return "a core dump";
+    default:
+      return "of type " + std::to_string(type);
+  }
+}
+
+}  // namespace
+
+void Elf::fail(const std::string& what, const std::string& hint) const {
+  fk::fail(where_, what, hint);
+}
+
+Elf::Elf(const std::filesystem::path& file) : where_(file.string()) {
+  fd_ = open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd_ < 0) fail(std::string("cannot be opened: ") + std::strerror(errno));
+  struct stat status {};
+  if (fstat(fd_, &status) != 0 || !S_ISREG(status.st_mode)) {
+    close(fd_);
+    fail("is not a regular file");
+  }
+  file_bytes_ = static_cast<uint64_t>(status.st_size);
+  try {
+    if (file_bytes_ < SELFMAG)
+      fail("is not an ELF file: it has only " + human_bytes(status.st_size));
+    const auto magic = read(0, SELFMAG);
+    if (std::memcmp(magic.data(), ELFMAG, SELFMAG) != 0)
+      fail("is not an ELF file: it starts with `" +
+           excerpt({reinterpret_cast<const char*>(magic.data()), magic.size()}) + "`");
+    const auto header = table<Elf64_Ehdr>(0, 1)[0];
+    check_header(header);
+    segments_ = table<Elf64_Phdr>(header.e_phoff, header.e_phnum);
+    for (const auto& s : segments_) {
+      // The loader would map pages that the file does not have.
+      if (s.p_type == PT_LOAD &&
+          (s.p_offset > file_bytes_ || s.p_filesz > file_bytes_ - s.p_offset))
+        fail("is truncated: a segment ends beyond its " + std::to_string(file_bytes_) + " bytes");
+    }
+    read_dynamic();
+    if (entry(DT_FLAGS_1) & DF_1_PIE)
+      fail("is not a shared object but a program", "link it with -shared");
+  } catch (...) {
+    close(fd_);
+    throw;
+  }
+}
+
+Elf::~Elf() { close(fd_); }
+
+void Elf::check_header(const Elf64_Ehdr& header) const {
+  if (header.e_ident[EI_CLASS] != ELFCLASS64) fail("is not a 64-bit ELF file");
+  if (header.e_ident[EI_DATA] != ELFDATA2LSB) fail("is not a little-endian ELF file");
+  if (header.e_machine != kMachine) {
+    fail("is for another architecture: " + machine_name(header.e_machine) + ", this host is " +
+         machine_name(kMachine));
+  }
+  if (header.e_type != ET_DYN) {
+    fail("is not a shared object but " + type_name(header.e_type), "link it with -shared");
+  }
+  if (header.e_phentsize != sizeof(Elf64_Phdr))
+    fail("is damaged: program headers of " + std::to_string(header.e_phentsize) + " bytes");
+}
+
+std::vector<std::byte> Elf::read(uint64_t offset, uint64_t bytes) const {
+  if (offset > file_bytes_ || bytes > file_bytes_ - offset) {
+    fail("is truncated or damaged: " + std::to_string(bytes) + " bytes at offset " +
+         std::to_string(offset) + " lie beyond its " + std::to_string(file_bytes_) + " bytes");
+  }
+  if (bytes > kReadMax) fail("is damaged: a header table of " + std::to_string(bytes) + " bytes");
+  std::vector<std::byte> out(bytes);
+  uint64_t done = 0;
+  while (done < bytes) {
+    const ssize_t got =
+        pread(fd_, out.data() + done, bytes - done, static_cast<off_t>(offset + done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) fail(std::string("cannot be read: ") + std::strerror(errno));
+    if (got == 0) fail("was truncated while it was read", "wait until the linker is done");
+    done += static_cast<uint64_t>(got);
+  }
+  return out;
+}
+
+template <class T>
+std::vector<T> Elf::table(uint64_t offset, uint64_t count) const {
+  if (count > kReadMax / sizeof(T)) fail("is damaged: a table of " + std::to_string(count));
+  const auto bytes = read(offset, count * sizeof(T));
+  std::vector<T> out(count);
+  if (count) std::memcpy(out.data(), bytes.data(), bytes.size());
+  return out;
+}
+
+std::string Elf::text(uint64_t offset) const {
+  if (offset >= file_bytes_) fail("is damaged: a text at offset " + std::to_string(offset));
+  const auto bytes = read(offset, std::min<uint64_t>(4096, file_bytes_ - offset));
+  const auto end = std::find(bytes.begin(), bytes.end(), std::byte{0});
+  if (end == bytes.end()) fail("is damaged: a text without end");
+  return {reinterpret_cast<const char*>(bytes.data()), static_cast<size_t>(end - bytes.begin())};
+}
+
+uint64_t Elf::offset_of(uint64_t address) const {
+  for (const auto& segment : segments_) {
+    if (segment.p_type == PT_LOAD && address >= segment.p_vaddr &&
+        address - segment.p_vaddr < segment.p_filesz)
+      return segment.p_offset + (address - segment.p_vaddr);
+  }
+  fail("is damaged: address " + std::to_string(address) + " is in no segment");
+}
+
+void Elf::read_dynamic() {
+  for (const auto& segment : segments_) {
+    if (segment.p_type != PT_DYNAMIC) continue;
+    dynamic_ = table<Elf64_Dyn>(segment.p_offset, segment.p_filesz / sizeof(Elf64_Dyn));
+    const auto end = std::find_if(dynamic_.begin(), dynamic_.end(),
+                                  [](const Elf64_Dyn& d) { return d.d_tag == DT_NULL; });
+    dynamic_.erase(end, dynamic_.end());
+    return;
+  }
+}
+
+uint64_t Elf::entry(int64_t tag, uint64_t otherwise) const {
+  for (const auto& d : dynamic_)
+    if (d.d_tag == tag) return d.d_un.d_val;
+  return otherwise;
+}
+
+bool Elf::has(int64_t tag) const {
+  return std::any_of(dynamic_.begin(), dynamic_.end(),
+                     [&](const Elf64_Dyn& d) { return d.d_tag == tag; });
+}
+
+std::vector<std::string> Elf::entry_texts(int64_t tag) const {
+  std::vector<std::string> out;
+  if (!has(tag)) return out;
+  const uint64_t texts = offset_of(entry(DT_STRTAB));
+  for (const auto& d : dynamic_)
+    if (d.d_tag == tag) out.push_back(text(texts + d.d_un.d_val));
+  return out;
+}
+
+// The dynamic segment does not say how many symbols there are: the hash table does.
+uint64_t Elf::symbol_count() const {
+  if (has(DT_HASH)) return table<uint32_t>(offset_of(entry(DT_HASH)), 2)[1];
+  if (!has(DT_GNU_HASH)) return 0;
+  const uint64_t base = offset_of(entry(DT_GNU_HASH));
+  const auto head = table<uint32_t>(base, 4);  // buckets, first symbol, bloom words, shift
+  const uint64_t buckets_at = base + 16 + uint64_t{head[2]} * 8;
+  const auto buckets = table<uint32_t>(buckets_at, head[0]);
+  uint64_t last = 0;
+  for (const uint32_t b : buckets) last = std::max<uint64_t>(last, b);
+  if (last < head[1]) return head[1];
+  const uint64_t chains_at = buckets_at + uint64_t{head[0]} * 4;
+  while ((table<uint32_t>(chains_at + (last - head[1]) * 4, 1)[0] & 1) == 0) ++last;
+  return last + 1;
+}
+
+std::vector<Elf::Symbol> Elf::exports() const {
+  std::vector<Symbol> out;
+  if (!has(DT_SYMTAB) || !has(DT_STRTAB)) return out;
+  const uint64_t texts = offset_of(entry(DT_STRTAB));
+  for (const auto& s : table<Elf64_Sym>(offset_of(entry(DT_SYMTAB)), symbol_count())) {
+    if (s.st_shndx == SHN_UNDEF || ELF64_ST_BIND(s.st_info) == STB_LOCAL) continue;
+    out.push_back({text(texts + s.st_name), static_cast<uint8_t>(ELF64_ST_TYPE(s.st_info)),
+                   static_cast<uint8_t>(ELF64_ST_BIND(s.st_info))});
+  }
+  return out;
+}
+
+}  // namespace fk

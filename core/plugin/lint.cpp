@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// The lint of a plugin's ELF structure: every rule stands for a failure that is silent or fatal
+// once the file is loaded (docs/abi.md says which).
+#include <algorithm>
+#include <string_view>
+
+#include "core/base/text.hpp"
+#include "core/plugin/elf.hpp"
+#include "core/plugin/notes.hpp"
+#include "fk/plugin.h"
+
+namespace fk {
+
+namespace {
+
+// Beginnings of library names that a candidate may link.
+constexpr std::string_view kAllowed[] = {
+    "libc.so.",      "libm.so.",     "libstdc++.so.", "libgcc_s.so.",  "ld-linux-",
+    "libpthread.so", "libdl.so.",    "librt.so.",     "libcudart.so.",
+#if defined(__SANITIZE_ADDRESS__)
+    "libasan.so.",   "libubsan.so.",
+#endif
+};
+// What a baseline may not link either: each brings a runtime of its own into the process.
+constexpr std::string_view kForbidden[] = {"libtorch", "libc10", "libpython"};
+
+template <size_t N>
+bool among(const std::string& library, const std::string_view (&list)[N]) {
+  return std::any_of(std::begin(list), std::end(list),
+                     [&](std::string_view prefix) { return library.starts_with(prefix); });
+}
+
+// "3 weak symbols, `a` first"
+std::string count_text(const std::vector<std::string>& names, const std::string& what) {
+  return std::to_string(names.size()) + " " + what + (names.size() == 1 ? " symbol" : " symbols") +
+         " (`" + excerpt(names[0]) + "`)";
+}
+
+void lint_exports(const Elf& elf, std::vector<Finding>& out) {
+  std::vector<std::string> unique, weak, others;
+  bool entry = false;
+  for (const auto& symbol : elf.exports()) {
+    if (symbol.binding == STB_GNU_UNIQUE)
+      unique.push_back(symbol.name);
+    else if (symbol.binding == STB_WEAK)
+      weak.push_back(symbol.name);
+    else if (symbol.name == FK_PLUGIN_SYMBOL && symbol.type == STT_FUNC)
+      entry = true;
+    else
+      others.push_back(symbol.name);
+  }
+  if (!entry) {
+    out.push_back(
+        {true, "entry_symbol", std::string("does not export the function ") + FK_PLUGIN_SYMBOL});
+  }
+  if (!unique.empty()) {
+    out.push_back({true, "unique_export",
+                   "exports " + count_text(unique, "UNIQUE") +
+                       ", shared with every other plugin; compile with -fno-gnu-unique "
+                       "-fvisibility=hidden"});
+  }
+  if (!weak.empty()) {
+    out.push_back({true, "weak_export",
+                   "exports " + count_text(weak, "weak") +
+                       ", which another library can replace; compile with "
+                       "-fvisibility-inlines-hidden and link with fk/plugin.map"});
+  }
+  if (!others.empty()) {
+    out.push_back({true, "one_symbol",
+                   "exports " + count_text(others, "more") + " besides " + FK_PLUGIN_SYMBOL +
+                       "; link with fk/plugin.map as version script"});
+  }
+}
+
+void lint_needed(const Elf& elf, Trust trust, std::vector<Finding>& out) {
+  for (const int64_t tag : {int64_t{DT_NEEDED}, int64_t{DT_AUXILIARY}, int64_t{DT_FILTER}}) {
+    for (const auto& library : elf.entry_texts(tag)) {
+      if (trust == Trust::candidate && !among(library, kAllowed)) {
+        out.push_back({true, "needed",
+                       "needs `" + excerpt(library) +
+                           "`; a candidate links libc, libm, libstdc++, libgcc_s and "
+                           "libcudart only"});
+      } else if (trust == Trust::baseline && among(library, kForbidden)) {
+        out.push_back({false, "needed",
+                       "needs `" + excerpt(library) + "`, which brings a runtime of its own"});
+      }
+    }
+  }
+}
+
+void lint_flags(const Elf& elf, Trust trust, std::vector<Finding>& out) {
+  const bool strict = trust == Trust::candidate;
+  const uint64_t flags = elf.entry(DT_FLAGS), flags_1 = elf.entry(DT_FLAGS_1);
+  if (flags & DF_STATIC_TLS) {
+    out.push_back({true, "static_tls",
+                   "uses static thread-local storage, of which a process has little; compile "
+                   "with -ftls-model=global-dynamic"});
+  }
+  if (elf.has(DT_TEXTREL) || (flags & DF_TEXTREL))
+    out.push_back({true, "text_relocation", "has relocations in its code; compile with -fPIC"});
+  for (const int64_t tag : {int64_t{DT_RPATH}, int64_t{DT_RUNPATH}}) {
+    for (const auto& path : elf.entry_texts(tag)) {
+      out.push_back({strict, "search_path",
+                     "has the library search path `" + excerpt(path) + "`; link without -rpath"});
+    }
+  }
+  if (!elf.has(DT_BIND_NOW) && !(flags & DF_BIND_NOW) && !(flags_1 & DF_1_NOW)) {
+    out.push_back({strict, "bind_now",
+                   "resolves symbols lazily, so a missing one is found in the middle of a run; "
+                   "link with -z now"});
+  }
+  for (const auto& segment : elf.segments()) {
+    if (segment.p_type == PT_GNU_STACK && (segment.p_flags & PF_X)) {
+      out.push_back(
+          {strict, "executable_stack", "asks for an executable stack; link with -z noexecstack"});
+    }
+  }
+  // One entry is the compiler's own; each source file with static constructors adds one.
+  const uint64_t constructors = elf.entry(DT_INIT_ARRAYSZ) / 8;
+  if (constructors > 1) {
+    out.push_back({false, "constructors",
+                   "runs " + std::to_string(constructors - 1) +
+                       (constructors == 2 ? " static constructor" : " static constructors") +
+                       " while it is loaded, before any of its functions is called"});
+  }
+}
+
+}  // namespace
+
+std::vector<Finding> lint(const std::filesystem::path& file, Trust trust) {
+  const Elf elf(file);
+  std::vector<Finding> out;
+  lint_exports(elf, out);
+  lint_needed(elf, trust, out);
+  lint_flags(elf, trust, out);
+  return out;
+}
+
+}  // namespace fk

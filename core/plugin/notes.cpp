@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// The fk notes of a plugin file. What is read comes from a stranger: sizes and texts are checked
+// before anything is believed.
+#include "core/plugin/notes.hpp"
+
+#include <cctype>
+#include <cstring>
+#include <optional>
+
+#include "core/base/error.hpp"
+#include "core/base/io.hpp"
+#include "core/base/text.hpp"
+#include "core/plugin/elf.hpp"
+#include "fk/plugin.h"
+
+namespace fk {
+
+namespace {
+
+struct RawNote {
+  uint32_t type;
+  std::vector<std::byte> desc;
+};
+
+// The notes with owner "FK" of every note segment.
+std::vector<RawNote> fk_notes(const Elf& elf) {
+  std::vector<RawNote> out;
+  for (const auto& segment : elf.segments()) {
+    if (segment.p_type != PT_NOTE) continue;
+    const auto bytes = elf.read(segment.p_offset, segment.p_filesz);
+    const uint64_t align = segment.p_align == 8 ? 8 : 4;
+    const auto padded = [&](uint64_t n) { return (n + align - 1) / align * align; };
+    uint64_t at = 0;
+    while (bytes.size() - at >= sizeof(Elf64_Nhdr)) {
+      Elf64_Nhdr head;
+      std::memcpy(&head, bytes.data() + at, sizeof head);
+      const uint64_t name_at = at + sizeof head, desc_at = name_at + padded(head.n_namesz);
+      const bool ours = bytes.size() - name_at >= 4 && head.n_namesz == 4 &&
+                        std::memcmp(&bytes[name_at], "FK\0\0", 4) == 0;
+      if (desc_at > bytes.size() || head.n_descsz > bytes.size() - desc_at) {
+        if (ours) elf.fail("has garbled notes: one reaches beyond its segment");
+        break;  // somebody else's, which may be padded in ways of their own
+      }
+      if (ours) {
+        out.push_back({head.n_type,
+                       {bytes.begin() + static_cast<int64_t>(desc_at),
+                        bytes.begin() + static_cast<int64_t>(desc_at + head.n_descsz)}});
+      }
+      at = std::min<uint64_t>(bytes.size(), desc_at + padded(head.n_descsz));
+    }
+  }
+  return out;
+}
+
+template <size_t N>
+std::string field(const Elf& elf, const char (&text)[N], const char* what) {
+  const size_t n = strnlen(text, N);
+  if (n == N) elf.fail(std::string("has garbled notes: its ") + what + " has no end");
+  for (size_t i = 0; i < n; ++i) {
+    if (static_cast<unsigned char>(text[i]) < 0x20 || static_cast<unsigned char>(text[i]) > 0x7e)
+      elf.fail(std::string("has garbled notes: its ") + what + " is `" + excerpt({text, n}) + "`");
+  }
+  return {text, n};
+}
+
+bool is_name(const std::string& text) {
+  for (const char c : text)
+    if (!std::isalnum(static_cast<unsigned char>(c)) && !std::strchr("_-.+", c)) return false;
+  return !text.empty() && text[0] != '.';
+}
+
+// Copies the description behind a note header into the struct that has header and description.
+template <class T>
+T whole(const Elf& elf, const RawNote& raw, const char* what) {
+  T note{};
+  if (raw.desc.size() != sizeof(T) - 16) {
+    elf.fail(std::string("has garbled notes: the ") + what + " note has " +
+             std::to_string(raw.desc.size()) + " bytes instead of " +
+             std::to_string(sizeof(T) - 16));
+  }
+  std::memcpy(reinterpret_cast<std::byte*>(&note) + 16, raw.desc.data(), raw.desc.size());
+  return note;
+}
+
+void read_plugin(const Elf& elf, const RawNote& raw, PluginNote& out) {
+  // The major comes first in every version of the note, so it is read before the size is judged.
+  uint32_t major = 0;
+  if (raw.desc.size() >= 4) std::memcpy(&major, raw.desc.data(), 4);
+  if (raw.desc.size() < 4 || major != FK_ABI_MAJOR) {
+    elf.fail("was built for fk_plugin_v" + std::to_string(major) + ", this host speaks v" +
+                 std::to_string(FK_ABI_MAJOR),
+             "rebuild it with this host's headers");
+  }
+  const auto note = whole<fk_note_plugin>(elf, raw, "plugin");
+  out.abi_major = note.abi_major;
+  out.abi_minor = note.abi_minor;
+  out.name = field(elf, note.name, "name");
+  out.version = field(elf, note.version, "version");
+  out.compiler = field(elf, note.compiler, "compiler");
+  out.sm = field(elf, note.sm, "list of compute capabilities");
+  out.build = field(elf, note.build, "build id");
+  if (!is_name(out.name))
+    elf.fail("has garbled notes: `" + excerpt(out.name) + "` is no name of a plugin",
+             "letters, digits and _ - . + make a name");
+}
+
+OpNote read_op(const Elf& elf, const RawNote& raw) {
+  const auto note = whole<fk_note_op>(elf, raw, "op");
+  OpNote out;
+  out.op = field(elf, note.op, "op name");
+  if (!is_name(out.op))
+    elf.fail("has garbled notes: `" + excerpt(out.op) + "` is no name of an op");
+  out.revision = note.revision;
+  for (size_t i = 0; i < kSections; ++i) {
+    out.slots[i] = note.slots[i];
+    out.hash[i] = note.hash[i][0] | uint64_t{note.hash[i][1]} << 32;
+  }
+  return out;
+}
+
+}  // namespace
+
+PluginNote read_notes(const std::filesystem::path& file) {
+  const Elf elf(file);
+  const auto raw = fk_notes(elf);
+  if (raw.empty()) {
+    elf.fail("is not an fk plugin: no .note.fk",
+             "a plugin has one FK_PLUGIN(name, version) and is linked with -shared");
+  }
+  PluginNote out;
+  out.path = file;
+  bool named = false;
+  for (const auto& note : raw) {
+    if (note.type != FK_NOTE_PLUGIN) continue;
+    if (named) elf.fail("has garbled notes: two FK_PLUGIN in one file");
+    read_plugin(elf, note, out);
+    named = true;
+  }
+  if (!named) elf.fail("has garbled notes: ops, but no FK_PLUGIN(name, version)");
+  for (const auto& note : raw)
+    if (note.type == FK_NOTE_OP) out.ops.push_back(read_op(elf, note));
+  if (out.ops.empty()) elf.fail("has garbled notes: the plugin has no ops");
+  out.hash = hash_file(file);
+  return out;
+}
+
+std::string note_mismatch(const OpNote& note, const Catalog& catalog) {
+  const Contract* contract = catalog.find(note.op);
+  if (!contract) {
+    const std::string hint = did_you_mean(note.op, catalog.ops());
+    return note.op + ": the registry has no contract for it" +
+           (hint.empty() ? "" : " (" + hint + ")");
+  }
+  const std::string id = note.op + "@" + std::to_string(contract->revision) + ": ";
+  if (note.revision != contract->revision) {
+    return id + "the plugin was built for revision " + std::to_string(note.revision) +
+           ", this host has revision " + std::to_string(contract->revision);
+  }
+  for (size_t i = 0; i < kSections; ++i) {
+    const auto& prefix = contract->prefix[i];
+    const auto section = static_cast<SectionId>(i);
+    const auto required = static_cast<uint32_t>(contract->required_slots(section));
+    if (note.slots[i] < required) {
+      return id + "this host requires the " + section_name(section) + " slot `" +
+             contract->section(section)[required - 1].name + "`, which the plugin does not have";
+    }
+    if (note.slots[i] < prefix.size() && prefix[note.slots[i]] != note.hash[i]) {
+      return id + "its " + section_name(section) +
+             " slots are not those of this host; rebuild the plugin against this host's fk/ops/" +
+             note.op + ".h";
+    }
+  }
+  return "";
+}
+
+}  // namespace fk
