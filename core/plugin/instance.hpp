@@ -27,9 +27,15 @@ struct Support {
   fk_need need{};
 };
 
-// Chooses a provider for a child op of an instance; null with `why` when none takes it.
-using ChildChooser =
-    std::function<const Provider*(const Contract&, const Frames& meta, std::string& why)>;
+// Finds contracts and providers for the children of an instance.
+class ChildChooser {
+ public:
+  virtual ~ChildChooser() = default;
+  virtual const Contract* contract(const std::string& op) = 0;  // null if the host has none
+  // `meta` has null data. Null with `why` when no provider takes it.
+  virtual const Provider* choose(const Contract& contract, const Frames& meta,
+                                 std::string& why) = 0;
+};
 
 // Packed weights, shared by instances with equal plugin, op, init and weights.
 class PackedCache {
@@ -48,7 +54,7 @@ class PackedCache {
 struct InstanceServices {
   Device& device;
   PackedCache& packed;
-  ChildChooser children;
+  ChildChooser* children;  // null: no children
   std::function<void(int severity, const std::string& text)> log;
 };
 

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+// Instances and their children. A child's frames arrive laid out by the header that its caller was
+// compiled with; they are brought to the host's layout first and then to the child's plugin's.
+#include "core/plugin/instance.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+
+#include "core/base/error.hpp"
+#include "core/base/io.hpp"
+
+namespace fk {
+
+namespace {
+
+fk_error fresh_error() {
+  fk_error error{};
+  error.struct_size = FK_END(fk_error, text);
+  return error;
+}
+
+// A frame always has an address, also with no slots.
+const void* frame_data(const std::vector<fk_slot>& frame) {
+  static const fk_slot empty{};
+  return frame.empty() ? static_cast<const void*>(&empty) : frame.data();
+}
+
+std::string words(const fk_error& error, int32_t status) {
+  return error.text[0] ? std::string(error.text, strnlen(error.text, sizeof error.text))
+                       : "status " + std::to_string(status) + " without a reason";
+}
+
+// Everything that packed weights may depend on.
+std::string packed_key(const Provider& p, const std::vector<fk_slot>& init,
+                       const std::vector<fk_slot>& weights) {
+  std::string key = p.path.string() + "|" + p.contract->op + "|";
+  for (const auto& slot : p.contract->section(SectionId::init)) {
+    const auto at = static_cast<size_t>(slot.index);
+    if (at >= init.size()) break;
+    if (slot.kind == SlotKind::ints && init[at].p) {
+      const auto* list = static_cast<const fk_ints*>(init[at].p);
+      for (int64_t i = 0; i < list->n; ++i) key += std::to_string(list->at[i]) + ",";
+    } else {
+      key += std::to_string(init[at].i) + ",";
+    }
+  }
+  const auto& slots = p.contract->section(SectionId::weights);
+  const auto add = [&](const fk_in* view) {
+    key += std::to_string(reinterpret_cast<uintptr_t>(view->data)) + ":" +
+           std::to_string(view->nbytes) + ":" + std::to_string(FK_DTYPE(view)) + ";";
+  };
+  for (size_t i = 0; i < std::min(slots.size(), weights.size()); ++i) {
+    if (!weights[i].p) continue;
+    if (slots[i].list.empty())
+      add(static_cast<const fk_in*>(weights[i].p));
+    else {
+      const auto* list = static_cast<const fk_in_list*>(weights[i].p);
+      for (int64_t k = 0; k < list->n; ++k) add(list->at[k]);
+    }
+  }
+  return key;
+}
+
+// The same frames as supports() sees them: weights without data (the caller's `max` has none
+// already).
+Frames without_data(const Contract& contract, const Frames& frames, std::vector<fk_in>& views) {
+  Frames meta = frames;
+  const auto& slots = contract.section(SectionId::weights);
+  views.reserve(slots.size());
+  for (size_t i = 0; i < slots.size(); ++i) {
+    if (!frames.weights[i].p || !slots[i].list.empty()) continue;
+    views.push_back(*static_cast<const fk_in*>(frames.weights[i].p));
+    views.back().data = nullptr;
+    meta.weights[i].p = &views.back();
+  }
+  return meta;
+}
+
+}  // namespace
+
+std::shared_ptr<PackedCache::Entry> PackedCache::get(Device& device, const std::string& key,
+                                                     int64_t bytes) {
+  auto& entry = entries_[key + "#" + std::to_string(bytes)];
+  if (!entry) {
+    entry = std::make_shared<Entry>();
+    entry->memory = DeviceMemory(device, bytes, "packed weights");
+  }
+  return entry;
+}
+int64_t PackedCache::bytes() const {
+  int64_t total = 0;
+  for (const auto& [key, entry] : entries_) total += entry->memory.bytes();
+  return total;
+}
+
+struct Instance::Child {
+  Frames frames;  // host layout, for the life of the child
+  std::unique_ptr<Instance> instance;
+  size_t caller_slots = 0;       // forward slots of the caller's layout
+  std::vector<fk_slot> forward;  // fitted, when the layouts differ
+  bool same_layout = true;
+  DeviceMemory scratch, plan_device;
+  std::vector<std::byte> plan;
+  int64_t plan_bytes = 0;
+};
+
+Support Instance::supports(const Provider& p, const Frames& meta) {
+  Support s;
+  s.need.struct_size = FK_END(fk_need, plan);
+  std::vector<fk_slot> init, weights, forward;
+  s.why = fit(*p.contract, p.match, SectionId::init, meta.init, init);
+  if (s.why.empty()) s.why = fit(*p.contract, p.match, SectionId::weights, meta.weights, weights);
+  if (s.why.empty()) s.why = fit(*p.contract, p.match, SectionId::forward, meta.forward, forward);
+  if (!s.why.empty()) return s;
+  fk_error error = fresh_error();
+  const int32_t status =
+      p.op->supports(frame_data(init), frame_data(weights), frame_data(forward), &s.need, &error);
+  s.ok = status == FK_OK;
+  if (!s.ok) s.why = words(error, status);
+  for (const int64_t bytes : {s.need.scratch, s.need.packed, s.need.persistent, s.need.plan}) {
+    if (bytes < 0 || bytes > (int64_t{1} << 46)) {
+      s.ok = false;
+      s.why = "it asks for an impossible amount of memory: " + std::to_string(bytes) + " bytes";
+    }
+  }
+  return s;
+}
+
+Instance::Instance(const Provider& provider, const Frames& frames, const fk_need& need,
+                   InstanceServices services)
+    : provider_(provider), need_(need), services_(std::move(services)), error_(fresh_error()) {
+  const std::string where = provider.contract->op + "@" + provider.plugin;
+  kept_[0] = fitted(SectionId::init, frames.init);
+  kept_[1] = fitted(SectionId::weights, frames.weights);
+  const std::vector<fk_slot> max = fitted(SectionId::forward, frames.forward);
+  Device& device = services_.device;
+  static auto* tables = new std::deque<fk_host>;  // plugins may keep the pointer: never freed
+  host_ = &tables->emplace_back();
+  *host_ = fk_host{FK_END(fk_host, child_forward),
+                   FK_ABI_MINOR,
+                   this,
+                   device.type(),
+                   device.id(),
+                   device.cpu_threads(),
+                   0,
+                   nullptr,
+                   nullptr,
+                   nullptr,
+                   nullptr};
+  host_->log = [](const fk_host* host, int32_t severity, const char* text) {
+    static_cast<Instance*>(host->self)->services_.log(severity, text);
+  };
+  host_->child = &Instance::make_child;
+  host_->child_plan = [](fk_child* handle, const void* frame, fk_error* error) -> int32_t {
+    auto* child = reinterpret_cast<Child*>(handle);
+    if (!child->instance->has_plan()) return FK_OK;
+    child->plan_bytes = static_cast<int64_t>(child->plan.size());
+    const int32_t status = child->instance->plan(static_cast<const fk_slot*>(frame),
+                                                 child->plan.data(), &child->plan_bytes);
+    if (status != FK_OK) return fk_fail(error, status, child->instance->error().text);
+    child->instance->services_.device.upload(child->plan_device.data(), child->plan.data(),
+                                             child->plan_bytes);
+    return FK_OK;
+  };
+  host_->child_forward = [](fk_child* handle, const void* frame, const fk_ctx* parent) -> int32_t {
+    auto* child = reinterpret_cast<Child*>(handle);
+    const auto* slots = static_cast<const fk_slot*>(frame);
+    if (!child->same_layout) {
+      std::copy_n(slots, std::min(child->caller_slots, child->forward.size()),
+                  child->forward.begin());
+      slots = child->forward.data();
+    }
+    fk_ctx ctx{
+        FK_END(fk_ctx, error),  parent->device_id,         parent->stream,    child->scratch.data(),
+        child->scratch.bytes(), child->plan_device.data(), child->plan_bytes, nullptr};
+    const int32_t status = child->instance->forward(slots, ctx);
+    return status == FK_OK ? status : fk_fail(parent->error, status, child->instance->error().text);
+  };
+  int32_t status =
+      provider_.op->create(host_, frame_data(kept_[0]), frame_data(kept_[1]), &self_, &error_);
+  if (status != FK_OK) fail(where, "create: " + words(error_, status));
+  fk_memory memory{
+      FK_END(fk_memory, persistent_bytes), 0, nullptr, need.packed, nullptr, need.persistent};
+  if (need.packed) {
+    packed_ = services_.packed.get(device, packed_key(provider, frames.init, frames.weights),
+                                   need.packed);
+    memory.packed = packed_->memory.data();
+    memory.packed_ready = packed_->ready ? 1 : 0;
+  }
+  if (need.persistent) {
+    persistent_ = DeviceMemory(device, need.persistent, "the persistent memory of " + where);
+    device.fill_zero(persistent_.data(), need.persistent);
+    memory.persistent = persistent_.data();
+  }
+  status = provider_.op->prepare(self_, frame_data(max), &memory, &error_);
+  if (status != FK_OK) {
+    provider_.op->destroy(self_);
+    fail(where, "prepare: " + words(error_, status));
+  }
+  if (packed_) packed_->ready = true;
+}
+
+Instance::~Instance() {
+  if (self_) provider_.op->destroy(self_);
+  children_.clear();  // after the instance that used them
+}
+
+std::vector<fk_slot> Instance::fitted(SectionId section, const std::vector<fk_slot>& frame) const {
+  std::vector<fk_slot> out;
+  const std::string why = fit(*provider_.contract, provider_.match, section, frame, out);
+  if (!why.empty()) fail(provider_.plugin, why);
+  if (out.empty()) out.push_back({});
+  return out;
+}
+
+int32_t Instance::plan(const fk_slot* frame, void* blob, int64_t* bytes) {
+  error_.text[0] = 0;
+  const int64_t room = *bytes;
+  const int32_t status = provider_.op->plan_or_null(self_, frame, blob, bytes, &error_);
+  if (status == FK_OK && (*bytes < 0 || *bytes > room)) {
+    return fk_fail(&error_, FK_FAILED, "plan() says that it wrote more than it was given");
+  }
+  return status;
+}
+
+int32_t Instance::reset() {
+  if (!FK_HAS(provider_.op, fk_op, reset_or_null) || !provider_.op->reset_or_null) return FK_OK;
+  return provider_.op->reset_or_null(self_, &error_);
+}
+
+int32_t Instance::make_child(const fk_host* host, const fk_contract* theirs, const void* init,
+                             const void* weights, const void* max, fk_child** out,
+                             fk_error* error) {
+  auto& parent = *static_cast<Instance*>(host->self);
+  const auto refuse = [&](const std::string& why) {
+    return fk_fail(error, FK_UNSUPPORTED, why.c_str());
+  };
+  try {
+    if (!parent.services_.children || !theirs || !theirs->op)
+      return refuse("this host lends no children here");
+    ChildChooser& chooser = *parent.services_.children;
+    const Contract* wanted = chooser.contract(theirs->op);
+    if (!wanted)
+      return refuse("this host has no contract for the child " + std::string(theirs->op));
+    if (wanted->level >= parent.provider_.contract->level) {
+      return refuse(wanted->op + " is not of a lower level than " + parent.provider_.contract->op);
+    }
+    const Match caller = match(*wanted, *theirs);
+    if (!caller.ok) return refuse(caller.why);
+    auto child = std::make_unique<Child>();
+    const void* frames[] = {init, weights, max};
+    std::vector<fk_slot>* into[] = {&child->frames.init, &child->frames.weights,
+                                    &child->frames.forward};
+    for (size_t i = 0; i < 3; ++i) {
+      const auto& slots = wanted->sections[i];
+      const auto* given = static_cast<const fk_slot*>(frames[i]);
+      for (size_t j = 0; j < slots.size(); ++j) {
+        into[i]->push_back(given && j < caller.slots[i] ? given[j]
+                           : slots[j].has_default       ? slots[j].default_value
+                                                        : fk_slot{});
+      }
+    }
+    std::vector<fk_in> views;
+    const Frames meta = without_data(*wanted, child->frames, views);
+    std::string why;
+    const Provider* provider = chooser.choose(*wanted, meta, why);
+    if (!provider) return refuse("no provider for the child " + wanted->op + ": " + why);
+    const Support support = supports(*provider, meta);
+    if (!support.ok) return refuse(provider->plugin + ": " + support.why);
+    child->instance =
+        std::make_unique<Instance>(*provider, child->frames, support.need, parent.services_);
+    child->caller_slots = caller.slots[2];
+    child->forward = child->instance->fitted(SectionId::forward, child->frames.forward);
+    // A caller that knows more slots than the child's plugin passes a longer frame, which is as
+    // good.
+    child->same_layout = provider->match.slots[2] <= caller.slots[2];
+    if (support.need.scratch)
+      child->scratch =
+          DeviceMemory(parent.services_.device, support.need.scratch, "a child's scratch");
+    if (support.need.plan) {
+      child->plan.resize(static_cast<size_t>(support.need.plan));
+      child->plan_device =
+          DeviceMemory(parent.services_.device, support.need.plan, "a child's plan");
+    }
+    *out = reinterpret_cast<fk_child*>(child.get());
+    parent.children_.push_back(std::move(child));
+    return FK_OK;
+  } catch (const std::exception& e) {
+    return fk_fail(error, FK_FAILED, e.what());
+  }
+}
+
+}  // namespace fk

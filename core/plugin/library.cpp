@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loading: copy under the content hash, dlopen through Boost.DLL, negotiate, match every op.
+#include "core/plugin/library.hpp"
+
+#include <dlfcn.h>
+
+#include <boost/dll/shared_library.hpp>
+
+#include "core/base/error.hpp"
+#include "core/base/io.hpp"
+#include "core/base/log.hpp"
+#include "core/base/paths.hpp"
+#include "core/base/text.hpp"
+
+namespace fk {
+
+namespace {
+
+// The copy that is loaded; the loader would give back the old code for a path that it has seen.
+std::filesystem::path content_copy(const std::filesystem::path& file) {
+  const auto dir = paths::cache_dir() / "plugins";
+  const auto copy = dir / (file.stem().string() + "-" + hash_file(file).substr(0, 16) + ".so");
+  if (!std::filesystem::exists(copy)) {
+    std::filesystem::create_directories(dir);
+    write_file_atomic(copy, read_file(file));
+  }
+  return copy;
+}
+
+std::string null_member(const fk_op& op) {
+  if (!op.contract || !op.contract->op) return "contract";
+  if (!op.claims) return "claims";
+  if (!op.supports) return "supports";
+  if (!op.create) return "create";
+  if (!op.prepare) return "prepare";
+  if (!op.forward) return "forward";
+  if (!op.destroy) return "destroy";
+  return "";
+}
+
+const fk_plugin& negotiate(fk_plugin_entry entry, const std::string& where) {
+  fk_error error{};
+  error.struct_size = FK_END(fk_error, text);
+  const fk_hello hello{FK_END(fk_hello, error), FK_ABI_MINOR, "fk-host", "0.1.0", &error};
+  const fk_plugin* table = entry(&hello);
+  if (!table)
+    fail(where, error.text[0] ? error.text : "the plugin refused this host without saying why");
+  if (table->struct_size < FK_END(fk_plugin, ops_end) || !table->name || !table->version) {
+    fail(where, "the plugin's table is incomplete");
+  }
+  if (table->minor > FK_ABI_MINOR) {
+    fail(where, "the plugin needs ABI minor " + std::to_string(table->minor) + ", this host has " +
+                    std::to_string(FK_ABI_MINOR));
+  }
+  if (!table->ops_begin || table->ops_end <= table->ops_begin) fail(where, "the plugin has no ops");
+  return *table;
+}
+
+}  // namespace
+
+void Plugins::load(const std::filesystem::path& file, Trust trust) {
+  const std::string where = file.string();
+  if (!std::filesystem::exists(file)) fail(where, "there is no such file");
+  const auto copy = content_copy(file);
+  boost::dll::shared_library library;
+  try {
+    library.load(copy.string(),
+                 boost::dll::load_mode::rtld_now | boost::dll::load_mode::rtld_local);
+  } catch (const std::exception& e) {
+    fail(where, std::string("cannot be loaded: ") + e.what());
+  }
+  // Boost.DLL closes what it opened; this second handle pins the library until the process ends.
+  if (!dlopen(copy.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE)) fail(where, dlerror());
+  if (!library.has(FK_PLUGIN_SYMBOL)) {
+    fail(where, std::string("it does not export ") + FK_PLUGIN_SYMBOL,
+         "is it a plugin of another ABI major?");
+  }
+  const auto entry = reinterpret_cast<fk_plugin_entry>(&library.get<void()>(FK_PLUGIN_SYMBOL));
+  const fk_plugin& table = negotiate(entry, where);
+  names_.emplace_back(table.name);
+  for (const fk_op* const* at = table.ops_begin; at != table.ops_end; ++at) {
+    const fk_op& op = **at;
+    if (op.struct_size < FK_END(fk_op, destroy)) fail(where, "an op table is too short");
+    if (const std::string member = null_member(op); !member.empty()) {
+      fail(where, "an op table has a null `" + member + "`");
+    }
+    const std::string name = op.contract->op;
+    const Contract* contract = catalog_.find(name);
+    if (!contract) {
+      refused_.push_back(
+          {table.name, name,
+           "this host has no contract `" + name + "`; " + did_you_mean(name, catalog_.ops())});
+      continue;
+    }
+    Match m = match(*contract, *op.contract);
+    if (!m.ok) {
+      refused_.push_back({table.name, name, m.why});
+      continue;
+    }
+    providers_.push_back({table.name, trust, &op, contract, std::move(m), file});
+    by_op_[name].push_back(&providers_.back());
+  }
+}
+
+const std::vector<const Provider*>& Plugins::of(const std::string& op) const {
+  static const std::vector<const Provider*> none;
+  const auto it = by_op_.find(op);
+  return it == by_op_.end() ? none : it->second;
+}
+
+std::vector<std::string> Plugins::plugin_names() const { return names_; }
+
+}  // namespace fk
