@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/runtime/lower.hpp"
+
+#include <algorithm>
+
+#include "core/base/error.hpp"
+#include "core/base/text.hpp"
+#include "core/graph/builder.hpp"
+
+namespace fk {
+
+class Lowering {
+ public:
+  Lowering(const Catalog& catalog, const Plugins& plugins, const ProviderPolicy& policy, int32_t device_type,
+           int32_t device_id, const Axes& limits)
+      : catalog_(catalog), plugins_(plugins), policy_(policy), device_type_(device_type), device_id_(device_id),
+        limits_(limits), out_(std::make_unique<Lowered>()) {}
+
+  std::unique_ptr<Lowered> run(Graph graph) {
+    std::vector<Call> calls = std::move(graph.calls);
+    std::vector<Tap> taps = std::move(graph.taps);
+    out_->graph = std::move(graph);
+    size_t tap = 0;
+    for (size_t i = 0; i <= calls.size(); ++i) {
+      for (; tap < taps.size() && taps[tap].before == i; ++tap) {
+        out_->taps.push_back({taps[tap].name, taps[tap].values, out_->nodes.size()});
+      }
+      if (i < calls.size()) lower_call(std::move(calls[i]), 0);
+    }
+    make_views();  // of taps and outputs that no node uses
+    return std::move(out_);
+  }
+
+ private:
+  void lower_call(Call call, int depth) {
+    if (depth > 8) fail(Graph::label(call), "expansions are nested too deeply");
+    make_views();
+    Node node;
+    node.call = std::move(call);
+    make_frames(node);
+    const std::string& op = node.call.contract->op;
+    const Expansion expansion = find_expansion(op);
+    Chosen chosen = choose(policy_, plugins_, *node.call.contract, node.frames, expansion != nullptr, node.call.path);
+    node.refusals = std::move(chosen.refusals);
+    if (chosen.provider) {
+      node.provider = chosen.provider;
+      node.need = chosen.need;
+      out_->nodes.push_back(std::move(node));
+      return;
+    }
+    Builder builder(catalog_, std::move(out_->graph));
+    // The expansion reads the region from the graph that it appends to, so the handles stay valid.
+    const Call region_call = node.call;
+    const Graph& graph = builder.graph_;
+    expansion(builder, Region(graph, region_call));
+    std::vector<Call> inner = std::move(builder.graph_.calls);
+    builder.graph_.calls.clear();
+    builder.graph_.taps.clear();
+    out_->graph = builder.finish();
+    if (inner.empty()) fail(Graph::label(node.call), "its expansion recorded nothing");
+    for (auto& next : inner) {
+      if (next.contract->level >= node.call.contract->level) {
+        fail(Graph::label(next), "an expansion may only use ops of lower levels");
+      }
+      lower_call(std::move(next), depth + 1);
+    }
+  }
+
+  // Views of values that have none yet, at the limits.
+  void make_views() {
+    for (size_t i = out_->views.size(); i < out_->graph.values.size(); ++i) {
+      set_view(out_->views.emplace_back(), Value{static_cast<int>(i)}, device_type_);
+    }
+  }
+
+  void set_view(ViewStore& store, Value value, int32_t device_type) {
+    const ValueInfo& info = out_->graph.info(value);
+    const DType type = out_->graph.dtype(value);
+    FK_CHECK(info.shape.size() <= 8, "a tensor has at most 8 axes");
+    int64_t reach = 1, count = 1;
+    for (size_t d = 0; d < info.shape.size(); ++d) {
+      store.dims[d] = info.shape[d].eval(limits_);
+      store.dims[8 + d] = info.strides[d].eval(limits_);
+      reach += (store.dims[d] - 1) * store.dims[8 + d];
+      count *= store.dims[d];
+    }
+    fk_out& v = store.view;
+    v.device_type = device_type;
+    v.device_id = device_type == FK_CPU ? 0 : device_id_;
+    v.ndim = static_cast<int32_t>(info.shape.size());
+    v.dtype = {to_dlpack(type).code, to_dlpack(type).bits, 1};
+    v.shape = store.dims;
+    v.strides = store.dims + 8;
+    v.nbytes = count ? reach * bytes(type) : 0;
+  }
+
+  fk_slot tensor_slot(const Slot& slot, const std::vector<Value>& values) {
+    fk_slot out{};
+    if (slot.list.empty()) {
+      if (!values.empty()) out.p = &out_->views[static_cast<size_t>(values[0].id)].view;
+      return out;
+    }
+    auto& items = out_->list_items.emplace_back();
+    for (const Value v : values) items.push_back(fk_as_in(&out_->views[static_cast<size_t>(v.id)].view));
+    out.p = &out_->lists.emplace_back(fk_in_list{static_cast<int64_t>(items.size()), items.data()});
+    return out;
+  }
+
+  void make_frames(Node& node) {
+    const Contract& contract = *node.call.contract;
+    node.frames.init = node.call.init;
+    for (const auto& slot : contract.section(SectionId::init)) {
+      if (slot.kind != SlotKind::ints) continue;
+      auto& list = node.call.init_lists[static_cast<size_t>(slot.index)];
+      node.frames.init[static_cast<size_t>(slot.index)].p =
+          &out_->ints.emplace_back(fk_ints{static_cast<int64_t>(list.size()), list.data()});
+    }
+    for (const auto& slot : contract.section(SectionId::weights)) {
+      node.frames.weights.push_back(tensor_slot(slot, node.call.weights[static_cast<size_t>(slot.index)]));
+    }
+    for (const auto& slot : contract.section(SectionId::forward)) {
+      const auto at = static_cast<size_t>(slot.index);
+      fk_slot out{};
+      if (slot.is_tensor()) out = tensor_slot(slot, node.call.forward[at]);
+      else out.i = node.call.scalars[at].eval(limits_);
+      node.frames.forward.push_back(out);
+    }
+    for (const auto& slot : contract.section(SectionId::plan)) node.frames.plan.push_back(plan_slot(node, slot));
+  }
+
+  // A plan field is the host copy of a forward field, which the engine must have written as an input.
+  fk_slot plan_slot(const Node& node, const Slot& slot) {
+    const Slot& mirrored = node.call.contract->at(slot.mirror.empty() ? slot.name : slot.mirror);
+    const auto& values = node.call.forward[static_cast<size_t>(mirrored.index)];
+    fk_slot out{};
+    if (values.empty()) return out;
+    const ValueInfo& info = out_->graph.info(values[0]);
+    if (out_->graph.buffers[static_cast<size_t>(info.buffer)].kind != BufferKind::input) {
+      fail(Graph::label(node.call), "plan needs `" + mirrored.name + "` on the host, but it is computed on the device");
+    }
+    for (size_t i = 0; i < out_->host_views.size(); ++i) {
+      if (out_->host_view_values[i] == values[0].id) {
+        out.p = &out_->host_views[i].view;
+        return out;
+      }
+    }
+    set_view(out_->host_views.emplace_back(), values[0], FK_CPU);
+    out_->host_view_values.push_back(values[0].id);
+    out.p = &out_->host_views.back().view;
+    return out;
+  }
+
+  const Catalog& catalog_;
+  const Plugins& plugins_;
+  const ProviderPolicy& policy_;
+  int32_t device_type_, device_id_;
+  const Axes& limits_;
+  std::unique_ptr<Lowered> out_;
+};
+
+std::unique_ptr<Lowered> lower(const Catalog& catalog, Graph graph, const Plugins& plugins,
+                               const ProviderPolicy& policy, int32_t device_type, int32_t device_id,
+                               const Axes& limits) {
+  return Lowering(catalog, plugins, policy, device_type, device_id, limits).run(std::move(graph));
+}
+
+}  // namespace fk

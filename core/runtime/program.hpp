@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// The program of one phase, for session.cpp: made in two steps, because all programs share the arena.
+#pragma once
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/contract/expr.hpp"
+#include "core/runtime/lower.hpp"
+#include "core/runtime/session.hpp"
+
+namespace fk {
+
+// Memory that the session owns and all its programs use.
+struct SharedBlocks {
+  std::vector<std::byte*> weights;            // by index in the weight table
+  std::map<std::string, std::byte*> states;   // by name
+  std::byte* arena = nullptr;
+  std::byte* scratch = nullptr;
+  int64_t scratch_bytes = 0;
+};
+
+class PhaseProgram final : public Program {
+ public:
+  PhaseProgram(std::unique_ptr<Lowered> lowered, Axes limits, Device& device);
+
+  // Sizes of what the session must provide.
+  int64_t arena_bytes() const override { return arena_bytes_; }
+  int64_t scratch_bytes() const;
+  int64_t persistent_bytes() const;
+  std::map<std::string, int64_t> state_bytes() const;
+
+  void set_weights(const SharedBlocks& blocks);         // before instances
+  void make_instances(const InstanceServices& services);  // prepare() sees null forward data
+  void set_memory(const SharedBlocks& blocks);          // after instances
+  void reset_instances();
+
+  int axis(const std::string& name) const override;
+  int64_t limit(const std::string& axis) const override;
+  void bind(int axis, int64_t value) override;
+  void* input(const std::string& name) override;
+  void run() override;
+  void read(const std::string& output, void* host, int64_t bytes) override;
+  void set_taps(TapSink sink) override { taps_ = std::move(sink); }
+  void set_marker(volatile int32_t* node) override { marker_ = node; }
+  const std::vector<NodeInfo>& nodes() const override { return infos_; }
+
+ private:
+  struct Input {
+    std::string name;
+    std::vector<std::byte> host;  // staging; on the CPU it is the device memory as well
+    std::byte* data = nullptr;    // aligned start inside `host`
+    DeviceMemory device;
+    int bytes_value = -1;         // index of the program's bound size in bytes
+  };
+  struct Patch {
+    int64_t* target;
+    int value;
+  };
+  struct PlanGroup {
+    Instance* leader;
+    std::vector<fk_slot> frame;
+    std::vector<std::byte> blob;
+    DeviceMemory device;
+    std::vector<size_t> nodes;
+  };
+  struct Zeroed {
+    std::byte* data;
+    int bytes_value;
+  };
+  void plan_arena();
+  void make_patches();
+  void patch_view(ViewStore& store, const ValueInfo& info, DType dtype);
+  void make_groups();
+  void run_plans();
+  void read_tap(const Tap& tap);
+  [[noreturn]] void node_failed(size_t node);
+  int64_t size_at_limits(const Buffer& buffer) const;
+  int bytes_value(const Buffer& buffer);
+  std::byte* buffer_data(int buffer, const SharedBlocks& blocks) const;
+
+  std::unique_ptr<Lowered> lowered_;
+  Axes limits_;
+  Device& device_;
+  std::vector<int64_t> axis_values_;
+  bool dirty_ = true;
+  ExprProgram expressions_;
+  std::vector<int64_t> values_;
+  std::vector<Patch> patches_;
+  std::vector<int64_t> arena_offsets_;  // by buffer; -1 for those not in the arena
+  int64_t arena_bytes_ = 0;
+  std::vector<Input> inputs_;
+  std::vector<Zeroed> zeroed_;
+  std::vector<std::unique_ptr<Instance>> instances_;
+  std::vector<std::vector<fk_slot>> frames_;  // fitted forward frames
+  std::vector<fk_ctx> contexts_;
+  std::vector<PlanGroup> groups_;
+  std::vector<NodeInfo> infos_;
+  TapSink taps_;
+  volatile int32_t* marker_ = nullptr;
+};
+
+}  // namespace fk
