@@ -12,12 +12,6 @@ namespace fk {
 
 namespace {
 
-int64_t numel(const std::vector<int64_t>& shape) {
-  int64_t n = 1;
-  for (const int64_t d : shape) n *= d;
-  return n;
-}
-
 std::string shape_text(const std::vector<int64_t>& shape) {
   std::vector<std::string> dims;
   for (const int64_t d : shape) dims.push_back(std::to_string(d));

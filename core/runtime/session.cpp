@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/runtime/session.hpp"
+
+#include <algorithm>
+
+#include "core/base/error.hpp"
+#include "core/base/log.hpp"
+#include "core/base/text.hpp"
+#include "core/runtime/program.hpp"
+
+namespace fk {
+
+namespace {
+
+Graph record(const Model& model, const Catalog& catalog, const std::string& phase, const Limits& limits,
+             const std::shared_ptr<WeightTable>& weights) {
+  Builder builder(catalog, phase, weights);
+  model.forward(builder, phase, limits);
+  return builder.finish();
+}
+
+class Children final : public ChildChooser {
+ public:
+  Children(const Plugins& plugins, const ProviderPolicy& policy) : plugins_(plugins), policy_(policy) {}
+  const Contract* contract(const std::string& op) override { return plugins_.catalog().find(op); }
+  const Provider* choose(const Contract& contract, const Frames& meta, std::string& why) override {
+    try {
+      return fk::choose(policy_, plugins_, contract, meta, false, "child").provider;
+    } catch (const Error& e) {
+      why = e.what_text();
+      return nullptr;
+    }
+  }
+
+ private:
+  const Plugins& plugins_;
+  const ProviderPolicy& policy_;
+};
+
+}  // namespace
+
+std::shared_ptr<WeightTable> weight_table(const Model& model, const Catalog& catalog, const Limits& limits) {
+  auto table = std::make_shared<WeightTable>();
+  for (const auto& phase : model.phases()) record(model, catalog, phase, limits, table);
+  return table;
+}
+
+struct Session::Impl {
+  const Model& model;
+  Device& device;
+  Options options;
+  Exchange* exchange = nullptr;
+  PackedCache packed;
+  Children children;
+  std::shared_ptr<WeightTable> table = std::make_shared<WeightTable>();
+  std::vector<DeviceMemory> weight_memory;
+  std::map<std::string, DeviceMemory> states;
+  DeviceMemory arena, scratch;
+  std::map<std::string, std::unique_ptr<PhaseProgram>> programs;  // destroyed before the memory they use
+  Bytes bytes;
+
+  Impl(const Model& m, const Plugins& plugins, Device& d, Options o)
+      : model(m), device(d), options(std::move(o)), children(plugins, options.policy) {}
+
+  void load_weights(WeightSource& source, SharedBlocks& blocks) {
+    const WeightLayout layout(*table);
+    const std::byte* host = source.block(*table);
+    bytes.weights = layout.bytes;
+    std::byte* base = const_cast<std::byte*>(host);  // views of weights are fk_in: read only by type
+    if (!device.host_memory()) {
+      weight_memory.emplace_back(device, layout.bytes, "the weights of " + options.log_name);
+      base = weight_memory.back().data();
+      device.upload(base, host, layout.bytes);
+    }
+    for (const int64_t offset : layout.offsets) blocks.weights.push_back(base + offset);
+  }
+
+  void allocate(SharedBlocks& blocks) {
+    std::map<std::string, int64_t> sizes;
+    for (const auto& [name, program] : programs) {
+      for (const auto& [state, size] : program->state_bytes()) sizes[state] = std::max(sizes[state], size);
+      bytes.arena = std::max(bytes.arena, program->arena_bytes());
+      bytes.scratch = std::max(bytes.scratch, program->scratch_bytes());
+      bytes.persistent += program->persistent_bytes();
+    }
+    for (const auto& [state, size] : sizes) {
+      DeviceMemory& memory = states[state] = DeviceMemory(device, size, "the state " + state);
+      device.fill_zero(memory.data(), size);
+      blocks.states[state] = memory.data();
+      bytes.states += size;
+    }
+    arena = DeviceMemory(device, bytes.arena, "the arena of " + options.log_name);
+    scratch = DeviceMemory(device, bytes.scratch, "scratch");
+    blocks.arena = arena.data();
+    blocks.scratch = scratch.data();
+    blocks.scratch_bytes = bytes.scratch;
+  }
+};
+
+Session::Session(const Model& model, const Plugins& plugins, Device& device, WeightSource& weights, Options options)
+    : impl_(std::make_unique<Impl>(model, plugins, device, std::move(options))) {
+  Impl& s = *impl_;
+  for (const auto& phase : model.phases()) {
+    Graph graph = record(model, plugins.catalog(), phase, s.options.limits, s.table);
+    Axes limits;
+    for (const auto& axis : graph.axes) limits[axis] = model.axis_limit(phase, axis, s.options.limits);
+    auto lowered = lower(plugins.catalog(), std::move(graph), plugins, s.options.policy, device.type(), device.id(), limits);
+    s.programs[phase] = std::make_unique<PhaseProgram>(std::move(lowered), std::move(limits), device);
+  }
+  SharedBlocks blocks;
+  s.load_weights(weights, blocks);
+  const InstanceServices services{device, s.packed, &s.children, [name = s.options.log_name](int severity, const std::string& text) {
+                                    severity >= FK_LOG_WARNING ? log::warn(name + ": " + text) : log::debug(name + ": " + text);
+                                  }};
+  for (auto& [phase, program] : s.programs) {
+    program->set_weights(blocks);
+    program->make_instances(services);
+  }
+  s.allocate(blocks);
+  for (auto& [phase, program] : s.programs) program->set_memory(blocks);
+  s.bytes.packed = s.packed.bytes();
+}
+Session::~Session() = default;
+
+Program& Session::phase(const std::string& name) {
+  const auto it = impl_->programs.find(name);
+  if (it == impl_->programs.end()) fail("session", "the model has no phase `" + name + "`", did_you_mean(name, impl_->model.phases()));
+  return *it->second;
+}
+const Model& Session::model() const { return impl_->model; }
+const Limits& Session::limits() const { return impl_->options.limits; }
+Device& Session::device() { return impl_->device; }
+void Session::attach(Exchange& exchange) { impl_->exchange = &exchange; }
+Exchange& Session::exchange() {
+  FK_CHECK(impl_->exchange, "the session has no exchange");
+  return *impl_->exchange;
+}
+void Session::clear_states() {
+  for (auto& [name, memory] : impl_->states) impl_->device.fill_zero(memory.data(), memory.bytes());
+  for (auto& [name, program] : impl_->programs) program->reset_instances();
+}
+Session::Bytes Session::bytes() const { return impl_->bytes; }
+int64_t Session::pages() const {
+  const Limits& l = impl_->options.limits;
+  return l.pages ? l.pages : l.max_batch * ((l.max_context + l.page_size - 1) / l.page_size);
+}
+
+}  // namespace fk
