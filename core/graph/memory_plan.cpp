@@ -11,15 +11,18 @@ MemoryPlan plan_memory(const std::vector<Life>& lives) {
   plan.offsets.assign(lives.size(), 0);
   std::vector<size_t> order(lives.size()), placed;
   std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return lives[a].bytes > lives[b].bytes; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return lives[a].bytes > lives[b].bytes; });
   const auto rounded = [&](size_t i) { return (lives[i].bytes + 255) / 256 * 256; };
   for (const size_t i : order) {
-    // The ones already placed that live at the same time, by address: take the first gap that is wide enough.
+    // The ones already placed that live at the same time, by address: take the first gap that is
+    // wide enough.
     std::vector<size_t> busy;
     for (const size_t j : placed) {
       if (lives[j].first <= lives[i].last && lives[i].first <= lives[j].last) busy.push_back(j);
     }
-    std::sort(busy.begin(), busy.end(), [&](size_t a, size_t b) { return plan.offsets[a] < plan.offsets[b]; });
+    std::sort(busy.begin(), busy.end(),
+              [&](size_t a, size_t b) { return plan.offsets[a] < plan.offsets[b]; });
     int64_t at = 0;
     for (const size_t j : busy) {
       if (at + rounded(i) <= plan.offsets[j]) break;

@@ -15,8 +15,8 @@ bool contains(const std::vector<std::string>& list, const std::string& word) {
 }
 
 // Asks one plugin's implementation; fills `chosen` and returns true if it takes the call.
-bool ask(const Plugins& plugins, const Contract& contract, const Frames& meta, const std::string& plugin,
-         Chosen& chosen) {
+bool ask(const Plugins& plugins, const Contract& contract, const Frames& meta,
+         const std::string& plugin, Chosen& chosen) {
   for (const Provider* provider : plugins.of(contract.op)) {
     if (provider->plugin != plugin) continue;
     const Support support = Instance::supports(*provider, meta);
@@ -32,21 +32,25 @@ bool ask(const Plugins& plugins, const Contract& contract, const Frames& meta, c
 
 }  // namespace
 
-Chosen choose(const ProviderPolicy& policy, const Plugins& plugins, const Contract& contract, const Frames& meta,
-              bool expandable, const std::string& path) {
+Chosen choose(const ProviderPolicy& policy, const Plugins& plugins, const Contract& contract,
+              const Frames& meta, bool expandable, const std::string& path) {
   Chosen chosen;
   const std::string where = path + " (" + contract.op + ")";
   if (const auto pin = policy.pins.find(contract.op); pin != policy.pins.end()) {
     if (ask(plugins, contract, meta, pin->second, chosen)) return chosen;
     if (pin->second == "expansion" && expandable) return chosen;
     std::string why = chosen.refusals.empty() ? "it has no such op" : chosen.refusals.back();
-    for (const auto& r : plugins.refused()) if (r.plugin == pin->second && r.op == contract.op) why = r.why;
-    fail(where, "the scenario wants the provider `" + pin->second + "`, which does not take it: " + why,
+    for (const auto& r : plugins.refused())
+      if (r.plugin == pin->second && r.op == contract.op) why = r.why;
+    fail(where,
+         "the scenario wants the provider `" + pin->second + "`, which does not take it: " + why,
          did_you_mean(pin->second, plugins.plugin_names()));
   }
-  if (!policy.candidate.empty() && ask(plugins, contract, meta, policy.candidate, chosen)) return chosen;
+  if (!policy.candidate.empty() && ask(plugins, contract, meta, policy.candidate, chosen))
+    return chosen;
   for (const auto& name : policy.baselines) {
-    if (!contains(policy.oracles, name) && ask(plugins, contract, meta, name, chosen)) return chosen;
+    if (!contains(policy.oracles, name) && ask(plugins, contract, meta, name, chosen))
+      return chosen;
   }
   const auto ask_oracles = [&] {
     return std::any_of(policy.oracles.begin(), policy.oracles.end(), [&](const std::string& name) {
@@ -56,7 +60,8 @@ Chosen choose(const ProviderPolicy& policy, const Plugins& plugins, const Contra
   if (policy.whole && ask_oracles()) return chosen;
   if (expandable) return chosen;
   if (!policy.whole && ask_oracles()) return chosen;
-  fail(where, "no provider takes it: " + (chosen.refusals.empty() ? "none has this op" : join(chosen.refusals, "; ")));
+  fail(where, "no provider takes it: " +
+                  (chosen.refusals.empty() ? "none has this op" : join(chosen.refusals, "; ")));
 }
 
 }  // namespace fk

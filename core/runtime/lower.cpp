@@ -11,10 +11,15 @@ namespace fk {
 
 class Lowering {
  public:
-  Lowering(const Catalog& catalog, const Plugins& plugins, const ProviderPolicy& policy, int32_t device_type,
-           int32_t device_id, const Axes& limits)
-      : catalog_(catalog), plugins_(plugins), policy_(policy), device_type_(device_type), device_id_(device_id),
-        limits_(limits), out_(std::make_unique<Lowered>()) {}
+  Lowering(const Catalog& catalog, const Plugins& plugins, const ProviderPolicy& policy,
+           int32_t device_type, int32_t device_id, const Axes& limits)
+      : catalog_(catalog),
+        plugins_(plugins),
+        policy_(policy),
+        device_type_(device_type),
+        device_id_(device_id),
+        limits_(limits),
+        out_(std::make_unique<Lowered>()) {}
 
   std::unique_ptr<Lowered> run(Graph graph) {
     std::vector<Call> calls = std::move(graph.calls);
@@ -40,7 +45,8 @@ class Lowering {
     make_frames(node);
     const std::string& op = node.call.contract->op;
     const Expansion expansion = find_expansion(op);
-    Chosen chosen = choose(policy_, plugins_, *node.call.contract, node.frames, expansion != nullptr, node.call.path);
+    Chosen chosen = choose(policy_, plugins_, *node.call.contract, node.frames,
+                           expansion != nullptr, node.call.path);
     node.refusals = std::move(chosen.refusals);
     if (chosen.provider) {
       node.provider = chosen.provider;
@@ -101,7 +107,8 @@ class Lowering {
       return out;
     }
     auto& items = out_->list_items.emplace_back();
-    for (const Value v : values) items.push_back(fk_as_in(&out_->views[static_cast<size_t>(v.id)].view));
+    for (const Value v : values)
+      items.push_back(fk_as_in(&out_->views[static_cast<size_t>(v.id)].view));
     out.p = &out_->lists.emplace_back(fk_in_list{static_cast<int64_t>(items.size()), items.data()});
     return out;
   }
@@ -116,19 +123,24 @@ class Lowering {
           &out_->ints.emplace_back(fk_ints{static_cast<int64_t>(list.size()), list.data()});
     }
     for (const auto& slot : contract.section(SectionId::weights)) {
-      node.frames.weights.push_back(tensor_slot(slot, node.call.weights[static_cast<size_t>(slot.index)]));
+      node.frames.weights.push_back(
+          tensor_slot(slot, node.call.weights[static_cast<size_t>(slot.index)]));
     }
     for (const auto& slot : contract.section(SectionId::forward)) {
       const auto at = static_cast<size_t>(slot.index);
       fk_slot out{};
-      if (slot.is_tensor()) out = tensor_slot(slot, node.call.forward[at]);
-      else out.i = node.call.scalars[at].eval(limits_);
+      if (slot.is_tensor())
+        out = tensor_slot(slot, node.call.forward[at]);
+      else
+        out.i = node.call.scalars[at].eval(limits_);
       node.frames.forward.push_back(out);
     }
-    for (const auto& slot : contract.section(SectionId::plan)) node.frames.plan.push_back(plan_slot(node, slot));
+    for (const auto& slot : contract.section(SectionId::plan))
+      node.frames.plan.push_back(plan_slot(node, slot));
   }
 
-  // A plan field is the host copy of a forward field, which the engine must have written as an input.
+  // A plan field is the host copy of a forward field, which the engine must have written as an
+  // input.
   fk_slot plan_slot(const Node& node, const Slot& slot) {
     const Slot& mirrored = node.call.contract->at(slot.mirror.empty() ? slot.name : slot.mirror);
     const auto& values = node.call.forward[static_cast<size_t>(mirrored.index)];
@@ -136,7 +148,8 @@ class Lowering {
     if (values.empty()) return out;
     const ValueInfo& info = out_->graph.info(values[0]);
     if (out_->graph.buffers[static_cast<size_t>(info.buffer)].kind != BufferKind::input) {
-      fail(Graph::label(node.call), "plan needs `" + mirrored.name + "` on the host, but it is computed on the device");
+      fail(Graph::label(node.call),
+           "plan needs `" + mirrored.name + "` on the host, but it is computed on the device");
     }
     for (size_t i = 0; i < out_->host_views.size(); ++i) {
       if (out_->host_view_values[i] == values[0].id) {

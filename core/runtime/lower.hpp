@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a recorded graph to nodes with providers: regions are given to a provider that takes the op whole,
-// or expanded and asked again. The views that frames point to are made here and keep their addresses.
+// From a recorded graph to nodes with providers: regions are given to a provider that takes the op
+// whole, or expanded and asked again. The views that frames point to are made here and keep their
+// addresses.
 #pragma once
 #include <deque>
 #include <memory>
@@ -27,12 +28,13 @@ struct Node {
 };
 
 struct Lowered {
-  Graph graph;               // with the buffers and values that expansions added; its calls are in `nodes`
+  Graph graph;  // with the buffers and values that expansions added; its calls are in `nodes`
   std::vector<Node> nodes;
-  std::vector<Tap> taps;     // `before` counts nodes
-  std::deque<ViewStore> views;       // by value, at the limits, data null
-  std::deque<ViewStore> host_views;  // for plan frames; their data is set to the input's host memory
-  std::vector<int> host_view_values; // the value that each mirrors
+  std::vector<Tap> taps;        // `before` counts nodes
+  std::deque<ViewStore> views;  // by value, at the limits, data null
+  std::deque<ViewStore>
+      host_views;  // for plan frames; their data is set to the input's host memory
+  std::vector<int> host_view_values;  // the value that each mirrors
   std::deque<fk_in_list> lists;
   std::deque<std::vector<const fk_in*>> list_items;
   std::deque<fk_ints> ints;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Per run: evaluate the few distinct expressions over the axes, write them into the views that depend on
-// them, plan once per group, then call every node. Frames never change after set_memory.
+// Per run: evaluate the few distinct expressions over the axes, write them into the views that
+// depend on them, plan once per group, then call every node. Frames never change after set_memory.
 #include "core/runtime/program.hpp"
 
 #include <algorithm>
@@ -13,15 +13,20 @@
 namespace fk {
 
 RunError::RunError(std::string path_, std::string op_, std::string provider_, std::string text)
-    : Error(path_, op_ + "@" + provider_ + ": " + text), path(std::move(path_)), op(std::move(op_)),
+    : Error(path_, op_ + "@" + provider_ + ": " + text),
+      path(std::move(path_)),
+      op(std::move(op_)),
       provider(std::move(provider_)) {}
 
 PhaseProgram::PhaseProgram(std::unique_ptr<Lowered> lowered, Axes limits, Device& device)
-    : lowered_(std::move(lowered)), limits_(std::move(limits)), device_(device), expressions_(lowered_->graph.axes) {
+    : lowered_(std::move(lowered)),
+      limits_(std::move(limits)),
+      device_(device),
+      expressions_(lowered_->graph.axes) {
   for (const auto& name : lowered_->graph.axes) axis_values_.push_back(limits_.at(name));
   for (const auto& node : lowered_->nodes) {
-    infos_.push_back({node.call.path, node.call.contract->op, node.provider->plugin, node.call.contract->level,
-                      node.refusals, node.frames, node.call.contract});
+    infos_.push_back({node.call.path, node.call.contract->op, node.provider->plugin,
+                      node.call.contract->level, node.refusals, node.frames, node.call.contract});
   }
   plan_arena();
 }
@@ -32,8 +37,8 @@ int64_t PhaseProgram::size_at_limits(const Buffer& buffer) const {
   return n;
 }
 
-// A temp lives from the first to the last node that sees any view of it; what is zeroed, looked at or an
-// output lives longer.
+// A temp lives from the first to the last node that sees any view of it; what is zeroed, looked at
+// or an output lives longer.
 void PhaseProgram::plan_arena() {
   const Graph& g = lowered_->graph;
   const int count = static_cast<int>(lowered_->nodes.size());
@@ -45,9 +50,11 @@ void PhaseProgram::plan_arena() {
   };
   for (int i = 0; i < count; ++i) {
     const Call& call = lowered_->nodes[static_cast<size_t>(i)].call;
-    for (const auto& values : call.forward) for (const Value v : values) use(v, i);
+    for (const auto& values : call.forward)
+      for (const Value v : values) use(v, i);
   }
-  for (const auto& tap : lowered_->taps) for (const Value v : tap.values) use(v, static_cast<int>(tap.before));
+  for (const auto& tap : lowered_->taps)
+    for (const Value v : tap.values) use(v, static_cast<int>(tap.before));
   for (const auto& [name, v] : g.outputs) use(v, count);
   std::vector<Life> temps;
   std::vector<size_t> which;
@@ -87,15 +94,16 @@ void PhaseProgram::set_weights(const SharedBlocks& blocks) {
   for (size_t i = 0; i < g.values.size(); ++i) {
     const Buffer& b = g.buffers[static_cast<size_t>(g.values[i].buffer)];
     if (b.kind != BufferKind::weight) continue;
-    lowered_->views[i].view.data =
-        blocks.weights[static_cast<size_t>(b.weight)] + g.values[i].offset.eval(limits_) * bytes(b.dtype);
+    lowered_->views[i].view.data = blocks.weights[static_cast<size_t>(b.weight)] +
+                                   g.values[i].offset.eval(limits_) * bytes(b.dtype);
   }
 }
 
 void PhaseProgram::make_instances(const InstanceServices& services) {
   for (const auto& node : lowered_->nodes) {
     try {
-      instances_.push_back(std::make_unique<Instance>(*node.provider, node.frames, node.need, services));
+      instances_.push_back(
+          std::make_unique<Instance>(*node.provider, node.frames, node.need, services));
     } catch (const Error& e) {
       throw RunError(node.call.path, node.call.contract->op, node.provider->plugin, e.what_text());
     }
@@ -106,13 +114,16 @@ void PhaseProgram::make_instances(const InstanceServices& services) {
 std::byte* PhaseProgram::buffer_data(int buffer, const SharedBlocks& blocks) const {
   const Buffer& b = lowered_->graph.buffers[static_cast<size_t>(buffer)];
   switch (b.kind) {
-    case BufferKind::weight: return blocks.weights[static_cast<size_t>(b.weight)];
-    case BufferKind::state: return blocks.states.at(b.name);
+    case BufferKind::weight:
+      return blocks.weights[static_cast<size_t>(b.weight)];
+    case BufferKind::state:
+      return blocks.states.at(b.name);
     case BufferKind::temp: {
       const int64_t offset = arena_offsets_[static_cast<size_t>(buffer)];
       return offset < 0 ? nullptr : blocks.arena + offset;
     }
-    case BufferKind::input: break;
+    case BufferKind::input:
+      break;
   }
   for (const auto& input : inputs_) {
     if (input.name == b.name) return device_.host_memory() ? input.data : input.device.data();
@@ -147,7 +158,8 @@ void PhaseProgram::set_memory(const SharedBlocks& blocks) {
     const ValueInfo& info = g.values[i];
     const DType dtype = g.buffers[static_cast<size_t>(info.buffer)].dtype;
     if (std::byte* data = buffer_data(info.buffer, blocks)) {
-      if (!info.offset.is_constant()) fail("graph", "a slice whose start depends on an axis is not supported");
+      if (!info.offset.is_constant())
+        fail("graph", "a slice whose start depends on an axis is not supported");
       lowered_->views[i].view.data = data + info.offset.value() * bytes(dtype);
     }
   }
@@ -159,8 +171,8 @@ void PhaseProgram::set_memory(const SharedBlocks& blocks) {
   make_patches();
   make_groups();
   for (size_t i = 0; i < instances_.size(); ++i) {
-    contexts_.push_back({FK_END(fk_ctx, error), device_.id(), device_.stream(), blocks.scratch, blocks.scratch_bytes,
-                         nullptr, 0, nullptr});
+    contexts_.push_back({FK_END(fk_ctx, error), device_.id(), device_.stream(), blocks.scratch,
+                         blocks.scratch_bytes, nullptr, 0, nullptr});
   }
 }
 
@@ -174,7 +186,8 @@ void PhaseProgram::patch_view(ViewStore& store, const ValueInfo& info, DType dty
       patches_.push_back({&store.dims[d], expressions_.add(info.shape[d])});
       free = true;
     }
-    if (!info.strides[d].is_constant()) patches_.push_back({&store.dims[8 + d], expressions_.add(info.strides[d])});
+    if (!info.strides[d].is_constant())
+      patches_.push_back({&store.dims[8 + d], expressions_.add(info.strides[d])});
   }
   if (!free) return;
   // An empty tensor reaches nothing; min(count, 1) is 0 then and 1 otherwise.
@@ -184,7 +197,8 @@ void PhaseProgram::patch_view(ViewStore& store, const ValueInfo& info, DType dty
 
 void PhaseProgram::make_patches() {
   const Graph& g = lowered_->graph;
-  for (size_t i = 0; i < g.values.size(); ++i) patch_view(lowered_->views[i], g.values[i], g.dtype(Value{static_cast<int>(i)}));
+  for (size_t i = 0; i < g.values.size(); ++i)
+    patch_view(lowered_->views[i], g.values[i], g.dtype(Value{static_cast<int>(i)}));
   for (size_t i = 0; i < lowered_->host_views.size(); ++i) {
     const Value v{lowered_->host_view_values[i]};
     patch_view(lowered_->host_views[i], g.info(v), g.dtype(v));
@@ -225,7 +239,9 @@ int PhaseProgram::axis(const std::string& name) const {
 }
 int64_t PhaseProgram::limit(const std::string& axis) const {
   const auto it = limits_.find(axis);
-  if (it == limits_.end()) fail(lowered_->graph.phase, "the phase has no axis `" + axis + "`", did_you_mean(axis, lowered_->graph.axes));
+  if (it == limits_.end())
+    fail(lowered_->graph.phase, "the phase has no axis `" + axis + "`",
+         did_you_mean(axis, lowered_->graph.axes));
   return it->second;
 }
 void PhaseProgram::bind(int axis, int64_t value) {
@@ -233,20 +249,23 @@ void PhaseProgram::bind(int axis, int64_t value) {
   FK_CHECK(axis >= 0 && at < axis_values_.size(), "bind() of an axis that the phase does not have");
   const std::string& name = lowered_->graph.axes[at];
   if (value < 0 || value > limits_.at(name)) {
-    fail(lowered_->graph.phase, "axis " + name + " = " + std::to_string(value) + " is outside 0.." + std::to_string(limits_.at(name)));
+    fail(lowered_->graph.phase, "axis " + name + " = " + std::to_string(value) + " is outside 0.." +
+                                    std::to_string(limits_.at(name)));
   }
   dirty_ |= axis_values_[at] != value;
   axis_values_[at] = value;
 }
 void* PhaseProgram::input(const std::string& name) {
-  for (auto& input : inputs_) if (input.name == name) return input.data;
+  for (auto& input : inputs_)
+    if (input.name == name) return input.data;
   return nullptr;
 }
 
 void PhaseProgram::node_failed(size_t node) {
   const NodeInfo& info = infos_[node];
   const fk_error& error = instances_[node]->error();
-  throw RunError(info.path, info.op, info.provider, error.text[0] ? error.text : "failed without a reason");
+  throw RunError(info.path, info.op, info.provider,
+                 error.text[0] ? error.text : "failed without a reason");
 }
 
 void PhaseProgram::run_plans() {
@@ -254,7 +273,8 @@ void PhaseProgram::run_plans() {
     auto bytes = static_cast<int64_t>(group.blob.size()) - 1;
     if (group.leader->plan(group.frame.data(), group.blob.data(), &bytes) != FK_OK) {
       const NodeInfo& info = infos_[group.nodes[0]];
-      throw RunError(info.path, info.op, info.provider, std::string("plan: ") + group.leader->error().text);
+      throw RunError(info.path, info.op, info.provider,
+                     std::string("plan: ") + group.leader->error().text);
     }
     const void* data = group.blob.data();
     if (!device_.host_memory()) {
@@ -275,23 +295,29 @@ void PhaseProgram::run() {
     dirty_ = false;
   }
   if (!device_.host_memory()) {
-    for (auto& input : inputs_) device_.upload(input.device.data(), input.data, values_[static_cast<size_t>(input.bytes_value)]);
+    for (auto& input : inputs_)
+      device_.upload(input.device.data(), input.data,
+                     values_[static_cast<size_t>(input.bytes_value)]);
   }
-  for (const auto& z : zeroed_) device_.fill_zero(z.data, values_[static_cast<size_t>(z.bytes_value)]);
+  for (const auto& z : zeroed_)
+    device_.fill_zero(z.data, values_[static_cast<size_t>(z.bytes_value)]);
   run_plans();
   size_t tap = 0;
   const auto& taps = lowered_->taps;
   for (size_t i = 0; i < instances_.size(); ++i) {
-    if (taps_) for (; tap < taps.size() && taps[tap].before <= i; ++tap) read_tap(taps[tap]);
+    if (taps_)
+      for (; tap < taps.size() && taps[tap].before <= i; ++tap) read_tap(taps[tap]);
     if (marker_) *marker_ = static_cast<int32_t>(i);
     if (instances_[i]->forward(frames_[i].data(), contexts_[i]) != FK_OK) node_failed(i);
   }
-  if (taps_) for (; tap < taps.size(); ++tap) read_tap(taps[tap]);
+  if (taps_)
+    for (; tap < taps.size(); ++tap) read_tap(taps[tap]);
 }
 
 void PhaseProgram::read(const std::string& output, void* host, int64_t bytes) {
   const auto it = lowered_->graph.outputs.find(output);
-  if (it == lowered_->graph.outputs.end()) fail(lowered_->graph.phase, "the phase has no output `" + output + "`");
+  if (it == lowered_->graph.outputs.end())
+    fail(lowered_->graph.phase, "the phase has no output `" + output + "`");
   const fk_out& view = lowered_->views[static_cast<size_t>(it->second.id)].view;
   if (bytes > view.nbytes) fail(lowered_->graph.phase, "read() of more than `" + output + "` has");
   device_.download(host, view.data, bytes);
@@ -313,7 +339,8 @@ void PhaseProgram::read_tap(const Tap& tap) {
     for (int64_t i = 0; i < count; ++i) {
       int64_t at = 0;
       for (size_t d = 0; d < shape.size(); ++d) at += index[d] * view.strides[d];
-      sum[static_cast<size_t>(i)] += static_cast<float>(to_double(raw.data() + at * bytes(dtype), dtype));
+      sum[static_cast<size_t>(i)] +=
+          static_cast<float>(to_double(raw.data() + at * bytes(dtype), dtype));
       for (size_t d = shape.size(); d-- > 0 && ++index[d] == shape[d];) index[d] = 0;
     }
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program of one phase, for session.cpp: made in two steps, because all programs share the arena.
+// The program of one phase, for session.cpp: made in two steps, because all programs share the
+// arena.
 #pragma once
 #include <map>
 #include <memory>
@@ -14,8 +15,8 @@ namespace fk {
 
 // Memory that the session owns and all its programs use.
 struct SharedBlocks {
-  std::vector<std::byte*> weights;            // by index in the weight table
-  std::map<std::string, std::byte*> states;   // by name
+  std::vector<std::byte*> weights;           // by index in the weight table
+  std::map<std::string, std::byte*> states;  // by name
   std::byte* arena = nullptr;
   std::byte* scratch = nullptr;
   int64_t scratch_bytes = 0;
@@ -31,9 +32,9 @@ class PhaseProgram final : public Program {
   int64_t persistent_bytes() const;
   std::map<std::string, int64_t> state_bytes() const;
 
-  void set_weights(const SharedBlocks& blocks);         // before instances
+  void set_weights(const SharedBlocks& blocks);           // before instances
   void make_instances(const InstanceServices& services);  // prepare() sees null forward data
-  void set_memory(const SharedBlocks& blocks);          // after instances
+  void set_memory(const SharedBlocks& blocks);            // after instances
   void reset_instances();
 
   int axis(const std::string& name) const override;
@@ -52,7 +53,7 @@ class PhaseProgram final : public Program {
     std::vector<std::byte> host;  // staging; on the CPU it is the device memory as well
     std::byte* data = nullptr;    // aligned start inside `host`
     DeviceMemory device;
-    int bytes_value = -1;         // index of the program's bound size in bytes
+    int bytes_value = -1;  // index of the program's bound size in bytes
   };
   struct Patch {
     int64_t* target;

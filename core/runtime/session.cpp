@@ -12,8 +12,8 @@ namespace fk {
 
 namespace {
 
-Graph record(const Model& model, const Catalog& catalog, const std::string& phase, const Limits& limits,
-             const std::shared_ptr<WeightTable>& weights) {
+Graph record(const Model& model, const Catalog& catalog, const std::string& phase,
+             const Limits& limits, const std::shared_ptr<WeightTable>& weights) {
   Builder builder(catalog, phase, weights);
   model.forward(builder, phase, limits);
   return builder.finish();
@@ -21,7 +21,8 @@ Graph record(const Model& model, const Catalog& catalog, const std::string& phas
 
 class Children final : public ChildChooser {
  public:
-  Children(const Plugins& plugins, const ProviderPolicy& policy) : plugins_(plugins), policy_(policy) {}
+  Children(const Plugins& plugins, const ProviderPolicy& policy)
+      : plugins_(plugins), policy_(policy) {}
   const Contract* contract(const std::string& op) override { return plugins_.catalog().find(op); }
   const Provider* choose(const Contract& contract, const Frames& meta, std::string& why) override {
     try {
@@ -39,7 +40,8 @@ class Children final : public ChildChooser {
 
 }  // namespace
 
-std::shared_ptr<WeightTable> weight_table(const Model& model, const Catalog& catalog, const Limits& limits) {
+std::shared_ptr<WeightTable> weight_table(const Model& model, const Catalog& catalog,
+                                          const Limits& limits) {
   auto table = std::make_shared<WeightTable>();
   for (const auto& phase : model.phases()) record(model, catalog, phase, limits, table);
   return table;
@@ -56,7 +58,8 @@ struct Session::Impl {
   std::vector<DeviceMemory> weight_memory;
   std::map<std::string, DeviceMemory> states;
   DeviceMemory arena, scratch;
-  std::map<std::string, std::unique_ptr<PhaseProgram>> programs;  // destroyed before the memory they use
+  std::map<std::string, std::unique_ptr<PhaseProgram>>
+      programs;  // destroyed before the memory they use
   Bytes bytes;
 
   Impl(const Model& m, const Plugins& plugins, Device& d, Options o)
@@ -66,7 +69,8 @@ struct Session::Impl {
     const WeightLayout layout(*table);
     const std::byte* host = source.block(*table);
     bytes.weights = layout.bytes;
-    std::byte* base = const_cast<std::byte*>(host);  // views of weights are fk_in: read only by type
+    std::byte* base =
+        const_cast<std::byte*>(host);  // views of weights are fk_in: read only by type
     if (!device.host_memory()) {
       weight_memory.emplace_back(device, layout.bytes, "the weights of " + options.log_name);
       base = weight_memory.back().data();
@@ -78,7 +82,8 @@ struct Session::Impl {
   void allocate(SharedBlocks& blocks) {
     std::map<std::string, int64_t> sizes;
     for (const auto& [name, program] : programs) {
-      for (const auto& [state, size] : program->state_bytes()) sizes[state] = std::max(sizes[state], size);
+      for (const auto& [state, size] : program->state_bytes())
+        sizes[state] = std::max(sizes[state], size);
       bytes.arena = std::max(bytes.arena, program->arena_bytes());
       bytes.scratch = std::max(bytes.scratch, program->scratch_bytes());
       bytes.persistent += program->persistent_bytes();
@@ -97,21 +102,27 @@ struct Session::Impl {
   }
 };
 
-Session::Session(const Model& model, const Plugins& plugins, Device& device, WeightSource& weights, Options options)
+Session::Session(const Model& model, const Plugins& plugins, Device& device, WeightSource& weights,
+                 Options options)
     : impl_(std::make_unique<Impl>(model, plugins, device, std::move(options))) {
   Impl& s = *impl_;
   for (const auto& phase : model.phases()) {
     Graph graph = record(model, plugins.catalog(), phase, s.options.limits, s.table);
     Axes limits;
-    for (const auto& axis : graph.axes) limits[axis] = model.axis_limit(phase, axis, s.options.limits);
-    auto lowered = lower(plugins.catalog(), std::move(graph), plugins, s.options.policy, device.type(), device.id(), limits);
-    s.programs[phase] = std::make_unique<PhaseProgram>(std::move(lowered), std::move(limits), device);
+    for (const auto& axis : graph.axes)
+      limits[axis] = model.axis_limit(phase, axis, s.options.limits);
+    auto lowered = lower(plugins.catalog(), std::move(graph), plugins, s.options.policy,
+                         device.type(), device.id(), limits);
+    s.programs[phase] =
+        std::make_unique<PhaseProgram>(std::move(lowered), std::move(limits), device);
   }
   SharedBlocks blocks;
   s.load_weights(weights, blocks);
-  const InstanceServices services{device, s.packed, &s.children, [name = s.options.log_name](int severity, const std::string& text) {
-                                    severity >= FK_LOG_WARNING ? log::warn(name + ": " + text) : log::debug(name + ": " + text);
-                                  }};
+  const InstanceServices services{
+      device, s.packed, &s.children,
+      [name = s.options.log_name](int severity, const std::string& text) {
+        severity >= FK_LOG_WARNING ? log_warn(name + ": " + text) : log_debug(name + ": " + text);
+      }};
   for (auto& [phase, program] : s.programs) {
     program->set_weights(blocks);
     program->make_instances(services);
@@ -124,7 +135,9 @@ Session::~Session() = default;
 
 Program& Session::phase(const std::string& name) {
   const auto it = impl_->programs.find(name);
-  if (it == impl_->programs.end()) fail("session", "the model has no phase `" + name + "`", did_you_mean(name, impl_->model.phases()));
+  if (it == impl_->programs.end())
+    fail("session", "the model has no phase `" + name + "`",
+         did_you_mean(name, impl_->model.phases()));
   return *it->second;
 }
 const Model& Session::model() const { return impl_->model; }

@@ -17,9 +17,10 @@
 
 namespace fk {
 
-// Every weight of a model under these limits, in the order in which a session records them: the layout that
-// whoever fills a shared block and whoever maps it agree on.
-std::shared_ptr<WeightTable> weight_table(const Model& model, const Catalog& catalog, const Limits& limits);
+// Every weight of a model under these limits, in the order in which a session records them: the
+// layout that whoever fills a shared block and whoever maps it agree on.
+std::shared_ptr<WeightTable> weight_table(const Model& model, const Catalog& catalog,
+                                          const Limits& limits);
 
 // An op failed while a program ran. `what` names path, op, provider and the plugin's words.
 class RunError : public Error {
@@ -47,8 +48,8 @@ class Program {
   virtual void run() = 0;
   // Copies an output (dense, bound axes) to host memory, waiting for it.
   virtual void read(const std::string& output, void* host, int64_t bytes) = 0;
-  // The index of the node that is about to run is written here, so that whoever shares the memory knows
-  // where a crash or a hang happened. Null: off.
+  // The index of the node that is about to run is written here, so that whoever shares the memory
+  // knows where a crash or a hang happened. Null: off.
   virtual void set_marker(volatile int32_t* node) = 0;
   virtual void set_taps(TapSink sink) = 0;  // null: off; on: run() stops at every tap to read it
 

@@ -19,42 +19,51 @@ std::string shape_text(const std::vector<int64_t>& shape) {
 }
 
 // One stack entry: checkpoint tensors one after another along axis 0.
-void read_parts(const WeightSpec& spec, const std::vector<std::string>& names, const std::vector<int64_t>& shape,
-                const Checkpoint& checkpoint, std::byte* into) {
+void read_parts(const WeightSpec& spec, const std::vector<std::string>& names,
+                const std::vector<int64_t>& shape, const Checkpoint& checkpoint, std::byte* into) {
   int64_t rows = 0;
   const int64_t row = shape.empty() ? 1 : numel(shape) / std::max<int64_t>(shape[0], 1);
   for (const auto& name : names) {
     const auto tensor = checkpoint.at(name);
-    std::vector<int64_t> rest(tensor.shape.begin() + (tensor.shape.empty() ? 0 : 1), tensor.shape.end());
+    std::vector<int64_t> rest(tensor.shape.begin() + (tensor.shape.empty() ? 0 : 1),
+                              tensor.shape.end());
     const std::vector<int64_t> want(shape.begin() + (shape.empty() ? 0 : 1), shape.end());
     const int64_t here = tensor.shape.empty() ? 1 : tensor.shape[0];
     if (rest != want || rows + here > (shape.empty() ? 1 : shape[0])) {
-      fail(tensor.where, "`" + name + "` is " + shape_text(tensor.shape) + ", which does not fit into " + spec.name +
-                             " " + shape_text(shape), "does config.json belong to this checkpoint?");
+      fail(tensor.where,
+           "`" + name + "` is " + shape_text(tensor.shape) + ", which does not fit into " +
+               spec.name + " " + shape_text(shape),
+           "does config.json belong to this checkpoint?");
     }
-    convert(tensor.bytes.data(), tensor.dtype, into + rows * row * bytes(spec.dtype), spec.dtype, here * row);
+    convert(tensor.bytes.data(), tensor.dtype, into + rows * row * bytes(spec.dtype), spec.dtype,
+            here * row);
     rows += here;
   }
   if (!shape.empty() && rows != shape[0]) {
-    fail("weight " + spec.name, "the checkpoint has " + std::to_string(rows) + " rows for " + shape_text(shape));
+    fail("weight " + spec.name,
+         "the checkpoint has " + std::to_string(rows) + " rows for " + shape_text(shape));
   }
 }
 
-void fill_one(const WeightSpec& spec, const Checkpoint* checkpoint, uint64_t seed, std::byte* into, int threads) {
+void fill_one(const WeightSpec& spec, const Checkpoint* checkpoint, uint64_t seed, std::byte* into,
+              int threads) {
   const int64_t count = numel(spec.shape);
   if (spec.compute) {
     const std::vector<double> values = spec.compute();
     FK_CHECK(static_cast<int64_t>(values.size()) == count, "a computed weight has the wrong size");
-    for (int64_t i = 0; i < count; ++i) from_double(values[static_cast<size_t>(i)], into + i * bytes(spec.dtype), spec.dtype);
+    for (int64_t i = 0; i < count; ++i)
+      from_double(values[static_cast<size_t>(i)], into + i * bytes(spec.dtype), spec.dtype);
   } else if (checkpoint) {
     const auto stack = static_cast<int64_t>(spec.parts.size());
     const bool stacked = spec.stacked || stack > 1;
     std::vector<int64_t> shape(spec.shape.begin() + (stacked ? 1 : 0), spec.shape.end());
     if (stacked && spec.shape[0] != stack) {
-      fail("weight " + spec.name, "it stacks " + std::to_string(stack) + " parts into " + shape_text(spec.shape));
+      fail("weight " + spec.name,
+           "it stacks " + std::to_string(stack) + " parts into " + shape_text(spec.shape));
     }
     for (int64_t s = 0; s < stack; ++s) {
-      read_parts(spec, spec.parts[static_cast<size_t>(s)], shape, *checkpoint, into + s * numel(shape) * bytes(spec.dtype));
+      read_parts(spec, spec.parts[static_cast<size_t>(s)], shape, *checkpoint,
+                 into + s * numel(shape) * bytes(spec.dtype));
     }
   } else {
     const double last = spec.shape.empty() ? 1 : static_cast<double>(spec.shape.back());
@@ -69,7 +78,8 @@ class PrivateWeights final : public WeightSource {
       : checkpoint_(checkpoint), seed_(seed), threads_(threads) {}
   const std::byte* block(const WeightTable& table) override {
     const WeightLayout layout(table);
-    memory_ = SharedMemory::create("fk-weights", static_cast<size_t>(std::max<int64_t>(layout.bytes, 1)));
+    memory_ =
+        SharedMemory::create("fk-weights", static_cast<size_t>(std::max<int64_t>(layout.bytes, 1)));
     fill_weights(table, checkpoint_, seed_, static_cast<std::byte*>(memory_.data()), threads_, {});
     memory_.seal_read_only();
     return static_cast<const std::byte*>(memory_.data());
@@ -88,8 +98,8 @@ class SharedWeights final : public WeightSource {
   const std::byte* block(const WeightTable& table) override {
     const WeightLayout layout(table);
     if (static_cast<int64_t>(memory_.bytes()) < layout.bytes) {
-      fail("weights", "the shared block has " + human_bytes(static_cast<int64_t>(memory_.bytes())) + ", the model needs " +
-                          human_bytes(layout.bytes));
+      fail("weights", "the shared block has " + human_bytes(static_cast<int64_t>(memory_.bytes())) +
+                          ", the model needs " + human_bytes(layout.bytes));
     }
     return static_cast<const std::byte*>(memory_.data());
   }
@@ -107,24 +117,28 @@ WeightLayout::WeightLayout(const WeightTable& table) {
   }
 }
 
-void fill_weights(const WeightTable& table, const Checkpoint* checkpoint, uint64_t seed, std::byte* into, int threads,
-                  const Progress& progress) {
+void fill_weights(const WeightTable& table, const Checkpoint* checkpoint, uint64_t seed,
+                  std::byte* into, int threads, const Progress& progress) {
   const WeightLayout layout(table);
   for (size_t i = 0; i < table.all().size(); ++i) {
     fill_one(table.all()[i], checkpoint, seed, into + layout.offsets[i], threads);
-    if (progress) progress(i + 1 < layout.offsets.size() ? layout.offsets[i + 1] : layout.bytes, layout.bytes);
+    if (progress)
+      progress(i + 1 < layout.offsets.size() ? layout.offsets[i + 1] : layout.bytes, layout.bytes);
   }
 }
 
-void convert_weights(const WeightTable& from, const std::byte* source, const WeightTable& to, std::byte* into) {
+void convert_weights(const WeightTable& from, const std::byte* source, const WeightTable& to,
+                     std::byte* into) {
   const WeightLayout a(from), b(to);
   FK_CHECK(from.all().size() == to.all().size(), "the tables of one model differ");
   for (size_t i = 0; i < to.all().size(); ++i) {
-    convert(source + a.offsets[i], from.all()[i].dtype, into + b.offsets[i], to.all()[i].dtype, numel(to.all()[i].shape));
+    convert(source + a.offsets[i], from.all()[i].dtype, into + b.offsets[i], to.all()[i].dtype,
+            numel(to.all()[i].shape));
   }
 }
 
-std::unique_ptr<WeightSource> private_weights(const Checkpoint* checkpoint, uint64_t seed, int threads) {
+std::unique_ptr<WeightSource> private_weights(const Checkpoint* checkpoint, uint64_t seed,
+                                              int threads) {
   return std::make_unique<PrivateWeights>(checkpoint, seed, threads);
 }
 std::unique_ptr<WeightSource> shared_weights(SharedMemory memory) {
