@@ -102,23 +102,27 @@ std::unique_ptr<Model> make_model(const std::string& arch, const Config& config)
 // ---- engines ----
 
 // Continuous batching over the phases "prefill" (chunked, ragged) and "decode" (one token per
-// request) with a paged cache. Both phases have the axes T (query tokens), B (requests), Q (rows
-// that get logits) and W (block-table width), the inputs
+// request) with a paged cache. The axes are T (query tokens), B (requests), Q (rows that get
+// logits) and W (block-table width), the inputs
 //   ids [T] i64, positions [T] i64, slot_mapping [T] i64, block_tables [B,W] i32, cu_seqlens [B+1]
 //   i32, seq_lens [B] i32, rows [Q] i32 (indices into T), temperature [Q] f32, top_k [Q] i32, top_p
 //   [Q] f32, uniform [Q] f32
-// and the outputs logits [Q,V] f32 and tokens [Q] i64. In "decode" T = B = Q. In "prefill" Q may be
-// 0 (no request's last token is in the step) and larger than B (prompt_logits). The cache states
-// have the axis P (pages), which the session binds once.
+// and the outputs logits [Q,V] f32 and tokens [Q] i64. In "decode" T = B = Q, so a model may record
+// them as the one axis B and leave `rows` out. In "prefill" Q may be 0 (no request's last token is
+// in the step) and larger than B (prompt_logits). The cache states have the axis P (pages), which
+// the session binds once.
 struct GenerateOptions {
   std::vector<int64_t> eos;
 };
 void generate(Session& session, const GenerateOptions& options);
 
 // One pass per batch over the phase "encode": ids, positions, types [T] i64, cu_seqlens [B+1] i32;
-// the output last_hidden_state [T,C] is reported per request as a tensor of that name.
+// the output `output` [T,width] is reported per request as a tensor of that name.
 struct EncodeOptions {
+  std::string output = "last_hidden_state";
+  int64_t width = 0;            // channels of the output
   int64_t position_offset = 0;  // XLM-R counts from pad_token_id + 1
+  int64_t pad_token = -1;       // XLM-R: a pad token inside a text has this position; -1: none
 };
 void encode(Session& session, const EncodeOptions& options);
 

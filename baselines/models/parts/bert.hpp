@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// What BERT and XLM-RoBERTa share as encoders: configuration, embeddings and post-norm layers over
+// a ragged batch.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "core/graph/builder.hpp"
+#include "core/runtime/drive.hpp"
+
+namespace fk::parts {
+
+struct BertConfig {
+  int64_t hidden_size = 0, intermediate_size = 0, layers = 0, heads = 0, vocab_size = 0;
+  int64_t max_position = 0, type_vocab_size = 0;
+  double eps = 1e-12;
+  std::string approximate = "none";  // of gelu
+  std::string prefix;                // of every checkpoint name
+};
+
+// Error for another activation or relative positions.
+BertConfig read_bert(const Config& config);
+
+// Records embeddings and layers with the taps hidden.0 (after the embeddings) to hidden.N and
+// returns the last hidden state [T,C]. Axes T and B; inputs ids, positions, types, cu_seqlens.
+Value record_bert(Builder& b, const BertConfig& config, const Limits& limits);
+
+int64_t encoder_axis_limit(const std::string& phase, const std::string& axis, const Limits& limits);
+
+}  // namespace fk::parts

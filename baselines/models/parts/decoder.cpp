@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checkpoint names are those of transformers; they are the same for every family that uses this.
+#include "baselines/models/parts/decoder.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/base/error.hpp"
+#include "core/base/text.hpp"
+
+namespace fk::parts {
+
+namespace {
+
+int64_t positive(const Config& config, const char* key) {
+  const int64_t value = config.integer(key);
+  if (value < 1) config.fail_at(key, "it is " + std::to_string(value) + " but must be positive");
+  return value;
+}
+
+std::vector<int64_t> read_eos(const Config& config) {
+  if (!config.has("eos_token_id")) return {};
+  if (config.is_list("eos_token_id")) return config.integers("eos_token_id");
+  return {config.integer("eos_token_id")};
+}
+
+WeightSpec embedding_table(const DecoderConfig& config, DType dtype) {
+  WeightSpec spec;
+  spec.name = "model.embed_tokens.weight";
+  spec.dtype = dtype;
+  spec.shape = {config.vocab_size, config.hidden_size};
+  // As a head too, a table of unit elements would give logits of the size sqrt(C).
+  spec.stddev = config.tied ? 1 / std::sqrt(static_cast<double>(config.hidden_size)) : 1;
+  return spec;
+}
+
+// Positions are below max_context, so no more rows of the table are ever read.
+int64_t table_positions(const DecoderConfig& config, const Limits& limits) {
+  return std::min(config.max_position, limits.max_context);
+}
+
+}  // namespace
+
+DecoderConfig read_decoder(const Config& config) {
+  DecoderConfig d;
+  d.hidden_size = positive(config, "hidden_size");
+  d.intermediate_size = positive(config, "intermediate_size");
+  d.layers = positive(config, "num_hidden_layers");
+  d.vocab_size = positive(config, "vocab_size");
+  d.heads = positive(config, "num_attention_heads");
+  d.kv_heads = config.integer("num_key_value_heads", d.heads);
+  if (d.kv_heads < 1 || d.heads % d.kv_heads != 0) {
+    config.fail_at("num_key_value_heads", "it does not divide num_attention_heads");
+  }
+  d.head_dim = config.integer("head_dim", d.hidden_size / d.heads);
+  if (d.head_dim < 1) config.fail("the head width is not positive");
+  d.max_position = positive(config, "max_position_embeddings");
+  d.eps = config.number("rms_norm_eps", d.eps);
+  d.tied = config.boolean("tie_word_embeddings", false);
+  d.windows.assign(static_cast<size_t>(d.layers), 0);
+  d.eos = read_eos(config);
+  d.rope = read_rope(config, d.head_dim);
+  const std::string activation = config.text("hidden_act", "silu");
+  if (activation != "silu") {
+    config.fail_at("hidden_act", "`" + activation + "` is not implemented here, only `silu`");
+  }
+  for (const char* key : {"attention_bias", "mlp_bias"}) {
+    if (config.boolean(key, false))
+      config.fail_at(key, "projections with biases are not implemented");
+  }
+  return d;
+}
+
+void slide_all_layers(const Config& config, DecoderConfig& decoder) {
+  const int64_t window = config.integer("sliding_window", 0);
+  if (window < 0) config.fail_at("sliding_window", "it is negative");
+  decoder.windows.assign(static_cast<size_t>(decoder.layers), window);
+}
+
+WeightSpec matrix(std::string name, DType dtype, std::vector<int64_t> shape,
+                  std::vector<std::string> concatenated) {
+  WeightSpec spec;
+  spec.name = std::move(name);
+  spec.dtype = dtype;
+  spec.shape = std::move(shape);
+  if (!concatenated.empty()) spec.parts = {std::move(concatenated)};
+  return spec;
+}
+
+WeightSpec norm_weight(std::string name, DType dtype, int64_t channels) {
+  WeightSpec spec;
+  spec.name = std::move(name);
+  spec.dtype = dtype;
+  spec.shape = {channels};
+  spec.mean = 1;
+  spec.stddev = 0.2;
+  return spec;
+}
+
+DecoderStep begin_step(Builder& b, const std::string& phase, const DecoderConfig& config,
+                       const Limits& limits) {
+  DecoderStep s;
+  s.decode = phase == "decode";
+  s.requests = b.axis("B");
+  s.tokens = s.decode ? s.requests : b.axis("T");
+  s.rows_count = s.decode ? s.requests : b.axis("Q");
+  s.width = b.axis("W");
+  s.max_query_len = s.decode ? Expr(1) : s.tokens;
+  s.max_seq_len = s.width * limits.page_size;
+  s.positions = b.input("positions", DType::i64, {s.tokens});
+  s.slot_mapping = b.input("slot_mapping", DType::i64, {s.tokens});
+  s.block_tables = b.input("block_tables", DType::i32, {s.requests, s.width});
+  s.cu_seqlens = b.input("cu_seqlens", DType::i32, {s.requests + 1});
+  s.seq_lens = b.input("seq_lens", DType::i32, {s.requests});
+
+  WeightSpec table;
+  table.name = "model.rotary_emb.cos_sin_cache";
+  const int64_t positions = table_positions(config, limits);
+  table.shape = {positions, config.rope.rotary_dim};
+  table.compute = [rope = config.rope, positions] { return rope_table(rope, positions); };
+  s.cos_sin = b.weight(std::move(table));
+
+  s.hidden = b.call("embedding", "model.embed_tokens",
+                    {{"num_embeddings", config.vocab_size},
+                     {"embedding_dim", config.hidden_size},
+                     {"table", b.weight(embedding_table(config, limits.dtype))},
+                     {"ids", b.input("ids", DType::i64, {s.tokens})}});
+  s.residual = b.zeros(limits.dtype, {s.tokens, config.hidden_size});
+  return s;
+}
+
+Args layer_args(Builder& b, const DecoderStep& step, const DecoderConfig& config,
+                const Limits& limits, int64_t layer) {
+  const std::string path = layer_path(layer);
+  const std::string attention = path + ".self_attn.";
+  const int64_t channels = config.hidden_size, width = config.head_dim;
+  const auto cache = [&](const char* name) {
+    return b.state(attention + name, limits.cache_dtype,
+                   {b.axis("P"), limits.page_size, config.kv_heads, width});
+  };
+  const auto norm = [&](const char* name) {
+    return b.weight(norm_weight(path + name, limits.dtype, channels));
+  };
+  const Value qkv = b.weight(matrix(
+      attention + "qkv_proj.weight", limits.dtype,
+      {(config.heads + 2 * config.kv_heads) * width, channels},
+      {attention + "q_proj.weight", attention + "k_proj.weight", attention + "v_proj.weight"}));
+  const Value o = b.weight(
+      matrix(attention + "o_proj.weight", limits.dtype, {channels, config.heads * width}, {}));
+  return {{"hidden_size", channels},
+          {"intermediate_size", config.intermediate_size},
+          {"num_heads", config.heads},
+          {"num_kv_heads", config.kv_heads},
+          {"head_dim", width},
+          {"page_size", limits.page_size},
+          {"rotary_dim", config.rope.rotary_dim},
+          {"max_position", table_positions(config, limits)},
+          {"scale", 1 / std::sqrt(static_cast<double>(width))},
+          {"window", config.windows[static_cast<size_t>(layer)]},
+          {"eps", config.eps},
+          {"qkv", qkv},
+          {"o", o},
+          {"cos_sin_cache", step.cos_sin},
+          {"input_norm", norm(".input_layernorm.weight")},
+          {"post_norm", norm(".post_attention_layernorm.weight")},
+          {"positions", step.positions},
+          {"k_cache", cache("k_cache")},
+          {"v_cache", cache("v_cache")},
+          {"block_tables", step.block_tables},
+          {"cu_seqlens", step.cu_seqlens},
+          {"seq_lens", step.seq_lens},
+          {"slot_mapping", step.slot_mapping},
+          {"max_query_len", step.max_query_len},
+          {"max_seq_len", step.max_seq_len},
+          {"hidden", step.hidden},
+          {"residual", step.residual}};
+}
+
+void add_gated_mlp(Args& args, Builder& b, const DecoderConfig& config, const Limits& limits,
+                   int64_t layer) {
+  const std::string mlp = layer_path(layer) + ".mlp.";
+  const int64_t channels = config.hidden_size, hidden = config.intermediate_size;
+  args.emplace_back(
+      "gate_up", b.weight(matrix(mlp + "gate_up_proj.weight", limits.dtype, {2 * hidden, channels},
+                                 {mlp + "gate_proj.weight", mlp + "up_proj.weight"})));
+  args.emplace_back(
+      "down", b.weight(matrix(mlp + "down_proj.weight", limits.dtype, {channels, hidden}, {})));
+}
+
+void tap_hidden(Builder& b, const DecoderStep& step, int64_t layer) {
+  b.tap("hidden." + std::to_string(layer), {step.hidden, step.residual});
+}
+
+std::string layer_path(int64_t layer) { return "model.layers." + std::to_string(layer); }
+
+void end_step(Builder& b, const DecoderStep& step, const DecoderConfig& config,
+              const Limits& limits) {
+  const int64_t channels = config.hidden_size;
+  // Over all rows, though few are needed: the last hidden state is something to compare, and the
+  // norm costs little.
+  Value x = b.call("rms_norm", "model.norm",
+                   {{"hidden_size", channels},
+                    {"eps", config.eps},
+                    {"weight", b.weight(norm_weight("model.norm.weight", limits.dtype, channels))},
+                    {"x", step.hidden},
+                    {"residual", step.residual}});
+  b.tap("hidden." + std::to_string(config.layers), {x});
+  if (!step.decode) {
+    const Value rows = b.input("rows", DType::i32, {step.rows_count});
+    x = b.call("gather_rows", "model.rows", {{"size", channels}, {"x", x}, {"rows", rows}});
+  }
+  const WeightSpec head =
+      config.tied ? embedding_table(config, limits.dtype)
+                  : matrix("lm_head.weight", limits.dtype, {config.vocab_size, channels}, {});
+  const Value logits = b.call("linear", "lm_head",
+                              {{"in_features", channels},
+                               {"out_features", config.vocab_size},
+                               {"weight", b.weight(head)},
+                               {"x", x},
+                               {"out", b.empty(DType::f32, {step.rows_count, config.vocab_size})}});
+  const auto per_row = [&](const char* name, DType dtype) {
+    return b.input(name, dtype, {step.rows_count});
+  };
+  const Value tokens = b.call("sample_tokens", "sampler",
+                              {{"vocab_size", config.vocab_size},
+                               {"logits", logits},
+                               {"temperature", per_row("temperature", DType::f32)},
+                               {"top_k", per_row("top_k", DType::i32)},
+                               {"top_p", per_row("top_p", DType::f32)},
+                               {"uniform", per_row("uniform", DType::f32)}});
+  b.output("logits", logits);
+  b.output("tokens", tokens);
+}
+
+int64_t cache_pages(const Limits& limits) {
+  const int64_t width = (limits.max_context + limits.page_size - 1) / limits.page_size;
+  return limits.pages > 0 ? limits.pages : limits.max_batch * width;
+}
+
+int64_t decoder_axis_limit(const std::string& phase, const std::string& axis,
+                           const Limits& limits) {
+  const bool decode = phase == "decode";
+  if (axis == "P") return cache_pages(limits);
+  if (axis == "W") return (limits.max_context + limits.page_size - 1) / limits.page_size;
+  if (axis == "B") return limits.max_batch;
+  if (axis == "T") return decode ? limits.max_batch : limits.chunk_tokens;
+  if (axis == "Q") {
+    return decode ? limits.max_batch
+                  : std::min(limits.chunk_tokens, std::max(limits.max_batch, kPrefillRows));
+  }
+  fail("phase " + phase, "there is no axis `" + axis + "`",
+       did_you_mean(axis, {"T", "B", "Q", "W", "P"}));
+}
+
+}  // namespace fk::parts

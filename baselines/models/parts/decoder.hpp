@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// What decoder-only models with rotary positions and a paged cache share: reading the
+// configuration, the inputs of a step, the arguments of an attention layer, and the head. The
+// layers themselves stand in the model files.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "baselines/models/parts/rope.hpp"
+#include "core/graph/builder.hpp"
+#include "core/runtime/drive.hpp"
+
+namespace fk::parts {
+
+struct DecoderConfig {
+  int64_t hidden_size = 0, intermediate_size = 0, layers = 0, vocab_size = 0;
+  int64_t heads = 0, kv_heads = 0, head_dim = 0;
+  int64_t max_position = 0;
+  double eps = 1e-6;
+  bool tied = false;             // lm_head is the embedding table
+  std::vector<int64_t> windows;  // by layer; 0: attends to everything before
+  std::vector<int64_t> eos;
+  Rope rope;
+};
+
+// Error for what the shared parts do not have: another activation, biases.
+DecoderConfig read_decoder(const Config& config);
+
+// The window of a model all of whose layers slide; `sliding_window` absent or null: none.
+void slide_all_layers(const Config& config, DecoderConfig& decoder);
+
+WeightSpec matrix(std::string name, DType dtype, std::vector<int64_t> shape,
+                  std::vector<std::string> concatenated);
+WeightSpec norm_weight(std::string name, DType dtype, int64_t channels);
+
+// One step while it is recorded. In "decode" every request has one token that is sampled from, so
+// that all three counts are the one axis B and no rows need to be gathered.
+struct DecoderStep {
+  Expr tokens, requests, rows_count, width;  // T, B, Q, W
+  Expr max_query_len, max_seq_len;
+  bool decode = false;
+  Value positions, slot_mapping, block_tables, cu_seqlens, seq_lens, cos_sin;
+  Value hidden, residual;  // [T,C] each; their sum is the input of the next layer
+};
+
+// Declares the inputs and looks the tokens up.
+DecoderStep begin_step(Builder& b, const std::string& phase, const DecoderConfig& config,
+                       const Limits& limits);
+// Init values, weights and tensors that every decoder layer has: attention and both norms.
+Args layer_args(Builder& b, const DecoderStep& step, const DecoderConfig& config,
+                const Limits& limits, int64_t layer);
+// The weights of a dense layer's gated MLP.
+void add_gated_mlp(Args& args, Builder& b, const DecoderConfig& config, const Limits& limits,
+                   int64_t layer);
+// Makes the input of a layer visible as "hidden.<layer>".
+void tap_hidden(Builder& b, const DecoderStep& step, int64_t layer);
+// "model.layers.<layer>"
+std::string layer_path(int64_t layer);
+// Final norm, logits of the wanted rows, sampling.
+void end_step(Builder& b, const DecoderStep& step, const DecoderConfig& config,
+              const Limits& limits);
+
+// Pages of the cache under these limits.
+int64_t cache_pages(const Limits& limits);
+// Rows that get logits in one prefill step: prompts may be scored, but not a whole chunk at once.
+inline constexpr int64_t kPrefillRows = 64;
+int64_t decoder_axis_limit(const std::string& phase, const std::string& axis, const Limits& limits);
+
+}  // namespace fk::parts

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rotary position tables as configurations describe them: plain, linear and llama3 scaling, in the
+// new style (`rope_parameters`) and the old one (`rope_theta`, `rope_scaling`).
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "core/base/json.hpp"
+
+namespace fk::parts {
+
+struct Rope {
+  int64_t rotary_dim = 0;  // even; the first channels of a head that are rotated
+  double theta = 10000;
+  double linear_factor = 1;  // `linear`: positions are divided by it
+  // `llama3`: wave lengths beyond original / low_freq_factor are stretched by `factor`, those below
+  // original / high_freq_factor stay, between them it is blended.
+  bool llama3 = false;
+  double factor = 1, low_freq_factor = 1, high_freq_factor = 4, original_max_position = 8192;
+};
+
+// Reads the rope of a decoder. Error for a kind of scaling that is not implemented.
+Rope read_rope(const Config& config, int64_t head_dim);
+
+// Angular step of each pair of channels, rotary_dim / 2 of them.
+std::vector<double> rope_frequencies(const Rope& rope);
+
+// [positions, rotary_dim] row-major: cosines of the rotary_dim / 2 angles, then their sines.
+std::vector<double> rope_table(const Rope& rope, int64_t positions);
+
+}  // namespace fk::parts

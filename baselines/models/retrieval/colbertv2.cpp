@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// ColBERTv2: BERT, and one normalised vector per token. The configuration says which checkpoint it
+// is: HF_ColBERT has its names below `bert.` and a projection `linear.weight` of `dim` rows (128
+// when the file is silent, as the published one is); BertModel is the bare encoder.
+#include <algorithm>
+
+#include "baselines/models/parts/bert.hpp"
+
+namespace fk {
+namespace {
+
+using namespace parts;
+
+struct ColbertConfig {
+  BertConfig bert;
+  int64_t projected = 0;  // 0: no projection
+};
+
+ColbertConfig read(const Config& config) {
+  ColbertConfig c;
+  c.bert = read_bert(config);
+  const auto classes = config.texts("architectures", {});
+  if (std::find(classes.begin(), classes.end(), "HF_ColBERT") != classes.end()) {
+    c.bert.prefix = "bert.";
+    c.projected = config.integer("dim", 128);
+    if (c.projected < 1) config.fail_at("dim", "it must be positive");
+  }
+  return c;
+}
+
+class Colbert : public Model {
+ public:
+  explicit Colbert(const Config& config) : config_(read(config)) {}
+
+  std::vector<std::string> phases() const override { return {"encode"}; }
+
+  void forward(Builder& b, const std::string&, const Limits& limits) const override {
+    const Value x = record_bert(b, config_.bert, limits);
+    b.output("last_hidden_state", x);
+    if (config_.projected == 0) return;
+    WeightSpec projection;
+    projection.name = "linear.weight";
+    projection.dtype = limits.dtype;
+    projection.shape = {config_.projected, config_.bert.hidden_size};
+    const Value y = b.call("linear", "linear",
+                           {{"in_features", config_.bert.hidden_size},
+                            {"out_features", config_.projected},
+                            {"weight", b.weight(std::move(projection))},
+                            {"x", x}});
+    b.output("embeddings", b.call("l2_norm", "normalize",
+                                  {{"hidden_size", config_.projected}, {"eps", 1e-12}, {"x", y}}));
+  }
+
+  void drive(Session& session) const override {
+    EncodeOptions options;
+    if (config_.projected > 0) options.output = "embeddings";
+    options.width = config_.projected > 0 ? config_.projected : config_.bert.hidden_size;
+    encode(session, options);
+  }
+
+  int64_t axis_limit(const std::string& phase, const std::string& axis,
+                     const Limits& limits) const override {
+    return encoder_axis_limit(phase, axis, limits);
+  }
+  int64_t vocab_size() const override { return config_.bert.vocab_size; }
+  int64_t max_positions() const override { return config_.bert.max_position; }
+
+ private:
+  ColbertConfig config_;
+};
+
+std::unique_ptr<Model> make(const Config& config) { return std::make_unique<Colbert>(config); }
+
+FK_MODEL(colbertv2, make, {"HF_ColBERT", "BertModel"}, {"bert"});
+
+}  // namespace
+}  // namespace fk
