@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// fk-host: finds the verb, parses its options, runs it, and turns what it throws into one line on
+// stderr and an exit code.
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <exception>
+
+#include "core/base/error.hpp"
+#include "core/base/text.hpp"
+#include "core/cli/verb.hpp"
+
+namespace fk {
+
+namespace {
+
+std::vector<Verb>& registered() {
+  static std::vector<Verb> list;
+  return list;
+}
+
+int refuse(const std::string& text, int code) {
+  std::fprintf(stderr, "fk-host: %s\n", text.c_str());
+  return code;
+}
+
+// CLI11 would name neither the word nor its neighbours.
+std::string unknown_verb(int argc, char** argv, const std::vector<Verb>& known) {
+  if (argc < 2 || argv[1][0] == '-') return {};
+  std::vector<std::string> names;
+  for (const auto& verb : known) {
+    if (verb.name == argv[1]) return {};
+    if (!verb.help.empty()) names.push_back(verb.name);
+  }
+  return Error("", "unknown command `" + excerpt(argv[1]) + "`", did_you_mean(argv[1], names))
+      .what();
+}
+
+int main_of(int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_IGN);  // `fk-host list | head` ends by a failed write, not by a signal
+  const auto known = verbs();
+  if (const auto text = unknown_verb(argc, argv, known); !text.empty())
+    return refuse(text, kExitUsage);
+  CLI::App app("Loads kernels as plugins into whole models and judges them there.", "fk-host");
+  app.set_version_flag("--version", "fk-host " FK_VERSION);
+  app.require_subcommand(1);
+  std::function<int()> action;
+  for (const auto& verb : known) {
+    // Only the verb that was asked for declares its options: start-up stays short.
+    CLI::App* sub = app.add_subcommand(verb.name, verb.help);
+    if (verb.help.empty()) sub->group("");
+    if (argc >= 2 && verb.name == argv[1]) action = verb.add(*sub);
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kExitOk : kExitUsage;
+  }
+  return action();
+}
+
+}  // namespace
+
+std::vector<Verb> verbs() {
+  auto list = registered();
+  std::sort(list.begin(), list.end(), [](const Verb& a, const Verb& b) { return a.name < b.name; });
+  return list;
+}
+
+VerbRegistration::VerbRegistration(const char* name, const char* help,
+                                   std::function<int()> (*add)(CLI::App&)) {
+  registered().push_back({name, help, add});
+}
+
+}  // namespace fk
+
+int main(int argc, char** argv) {
+  try {
+    return fk::main_of(argc, argv);
+  } catch (const fk::Error& error) {
+    return fk::refuse(error.what(), fk::kExitUsage);
+  } catch (const std::exception& error) {
+    return fk::refuse(error.what(), fk::kExitEnvironment);
+  }
+}

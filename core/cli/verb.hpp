@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// A verb of the command line: `fk-host run`, `fk-host check`. One file core/cli/<verb>.cpp
+// registers one verb; there is no central list. Exit codes of every verb: 0 all is well, 1
+// something that was judged failed, 2 bad input or usage, 3 the environment (or a baseline) failed.
+#pragma once
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace fk {
+
+enum ExitCode : int { kExitOk = 0, kExitFailed = 1, kExitUsage = 2, kExitEnvironment = 3 };
+
+struct Verb {
+  std::string name;
+  std::string help;  // one line; empty hides the verb
+  // Declares options on the verb's own sub-command and returns what to run after parsing. The
+  // options' storage is best held in a shared_ptr that the returned function captures. That
+  // function returns an ExitCode; an fk::Error that it throws is printed to stderr and ends with 2.
+  std::function<int()> (*add)(CLI::App& app) = nullptr;
+};
+
+// In order of name.
+std::vector<Verb> verbs();
+
+struct VerbRegistration {
+  VerbRegistration(const char* name, const char* help, std::function<int()> (*add)(CLI::App&));
+};
+
+}  // namespace fk
+
+// At file scope: FK_VERB(run, "run a scenario", add);
+#define FK_VERB(name, help, add) \
+  static const ::fk::VerbRegistration fk_verb_##name(#name, help, add)
