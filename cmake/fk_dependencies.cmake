@@ -33,16 +33,12 @@ fk_need("TARGET;nlohmann_json::nlohmann_json" nlohmann-json3-dev)
 find_package(CLI11 QUIET)
 fk_need("TARGET;CLI11::CLI11" libcli11-dev)
 
-find_path(FK_XXHASH_INCLUDE xxhash.h)
-mark_as_advanced(FK_XXHASH_INCLUDE)
-fk_need("FK_XXHASH_INCLUDE" libxxhash-dev)
-
-# Boost.DLL is headers; its file system calls may need the library on 1.74.
+# Boost.DLL and Boost.UUID are headers; with the standard's file system nothing is linked.
 if(POLICY CMP0167)
   cmake_policy(SET CMP0167 OLD)
 endif()
-find_package(Boost 1.74 QUIET COMPONENTS filesystem)
-fk_need("Boost_FOUND;AND;TARGET;Boost::filesystem" "libboost-dev;libboost-filesystem-dev")
+find_package(Boost 1.74 QUIET)
+fk_need("Boost_FOUND" libboost-dev)
 
 if(NOT DEFINED BUILD_TESTING OR BUILD_TESTING)
   find_package(Catch2 QUIET)  # 2 or 3: test/catch.hpp hides the difference

@@ -20,13 +20,13 @@
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
 
-#define XXH_INLINE_ALL
 // The header is written in C and warns under -Wconversion.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wconversion"
 #pragma GCC diagnostic ignored "-Wsign-conversion"
 #pragma GCC diagnostic ignored "-Wpedantic"
-#include <xxhash.h>
+#include <boost/uuid/name_generator_sha1.hpp>
+#include <boost/uuid/uuid.hpp>
 #pragma GCC diagnostic pop
 
 #ifndef F_SEAL_FUTURE_WRITE  // Linux 5.1, missing from older C library headers
@@ -83,8 +83,13 @@ void write_all(int fd, std::string_view text, const std::string& name) {
   }
 }
 
-std::string hex(const XXH128_hash_t& hash) {
-  return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
+// The name-based identifier of RFC 4122 is a SHA-1 over a fixed namespace and the content.
+std::string digest(const void* data, std::size_t size) {
+  const boost::uuids::name_generator_sha1 generate(boost::uuids::ns::oid());
+  const boost::uuids::uuid id = generate(data, size);
+  std::string text;
+  for (const auto byte : id) text += fmt::format("{:02x}", static_cast<unsigned>(byte));
+  return text;
 }
 
 }  // namespace
@@ -240,23 +245,12 @@ void SharedMemory::seal_future_writes() {
   }
 }
 
-std::string hash_bytes(std::span<const std::byte> bytes) {
-  return hex(XXH3_128bits(bytes.data(), bytes.size()));
-}
-std::string hash_bytes(std::string_view text) {
-  return hex(XXH3_128bits(text.data(), text.size()));
-}
-
+std::string hash_bytes(std::span<const std::byte> bytes) { return digest(bytes.data(), bytes.size()); }
+std::string hash_bytes(std::string_view text) { return digest(text.data(), text.size()); }
 std::string hash_file(const std::filesystem::path& path) {
-  const File file(path);
-  // The state must be aligned to 64 bytes, which its declaration takes care of on the stack.
-  XXH3_state_t state;
-  XXH3_128bits_reset(&state);
-  std::vector<std::byte> buffer(std::size_t{1} << 20);
-  while (const std::size_t got = file.read(buffer.data(), buffer.size())) {
-    XXH3_128bits_update(&state, buffer.data(), got);
-  }
-  return hex(XXH3_128bits_digest(&state));
+  if (std::filesystem::is_empty(path)) return hash_bytes(std::string_view());
+  const Mapping file(path);
+  return hash_bytes(file.bytes());
 }
 
 }  // namespace fk

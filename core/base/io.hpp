@@ -85,11 +85,11 @@ class SharedMemory {
   bool writable_ = false;
 };
 
-/// XXH3 with 128 bits as 32 lower-case hex digits. Not cryptographic: it tells contents apart, it
-/// does not stop a forger.
+/// 128 bits of a SHA-1 as 32 lower-case hex digits. It tells contents apart, it does not stop a
+/// forger.
 std::string hash_bytes(std::span<const std::byte> bytes);
 std::string hash_bytes(std::string_view text);
-/// The hash of a file's contents; reads in pieces, so the file may be larger than memory.
+/// The hash of a file's contents, which are mapped, not read.
 std::string hash_file(const std::filesystem::path& path);
 
 }  // namespace fk

@@ -4,6 +4,8 @@
 
 #include <dlfcn.h>
 
+// Without it Boost.DLL would want Boost.Filesystem, which is not headers only.
+#define BOOST_DLL_USE_STD_FS
 #include <boost/dll/shared_library.hpp>
 
 #include "core/base/error.hpp"
