@@ -49,14 +49,12 @@ class Cpu final : public Device {
   int32_t threads_ = usable_cores();
 };
 
+std::vector<std::string> names() { return {"cpu"}; }
+std::unique_ptr<Device> open(const std::string&) { return std::make_unique<Cpu>(); }
+std::string missing() { return ""; }
+
 }  // namespace
 
-std::vector<std::string> device_names() { return {"cpu"}; }
-
-std::unique_ptr<Device> open_device(const std::string& name) {
-  if (name == "cpu") return std::make_unique<Cpu>();
-  fail("device", "there is no device `" + name + "` in this build",
-       did_you_mean(name, device_names()));
-}
+DeviceKind cpu_device_kind() { return {names, open, missing}; }
 
 }  // namespace fk

@@ -32,7 +32,19 @@ class Device {
   bool host_memory() const { return type() == FK_CPU; }
 };
 
-// "cpu" or "cuda:0"; Error when there is no such device, with the reason.
+// A kind of device, registered by its translation unit: FK_DEVICE_KIND(cuda, {names, open}).
+struct DeviceKind {
+  std::vector<std::string> (*names)();  // what is here, e.g. {"cuda:0", "cuda:1"}; empty if none
+  std::unique_ptr<Device> (*open)(const std::string& name);
+  std::string (*missing)();  // why there is none; empty otherwise
+};
+struct DeviceRegistration {
+  DeviceRegistration(const char* kind, DeviceKind functions);
+};
+#define FK_DEVICE_KIND(kind, ...) \
+  static const ::fk::DeviceRegistration fk_device_##kind(#kind, __VA_ARGS__)
+
+// "cpu" or "cuda:0" ("cuda" is the first one); Error when there is no such device, with the reason.
 std::unique_ptr<Device> open_device(const std::string& name);
 std::vector<std::string> device_names();  // those that open_device accepts here
 

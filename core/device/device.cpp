@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kinds of device. The CPU is always there; others register themselves where they were built.
+#include "core/device/device.hpp"
+
+#include <map>
+
+#include "core/base/error.hpp"
+#include "core/base/text.hpp"
+
+namespace fk {
+
+DeviceKind cpu_device_kind();  // cpu.cpp
+
+namespace {
+std::map<std::string, DeviceKind>& kinds() {
+  static auto* map = new std::map<std::string, DeviceKind>{{"cpu", cpu_device_kind()}};
+  return *map;
+}
+}  // namespace
+
+DeviceRegistration::DeviceRegistration(const char* kind, DeviceKind functions) {
+  kinds()[kind] = functions;
+}
+
+std::vector<std::string> device_names() {
+  std::vector<std::string> all;
+  for (const auto& [kind, functions] : kinds()) {
+    for (auto& name : functions.names()) all.push_back(std::move(name));
+  }
+  return all;
+}
+
+std::unique_ptr<Device> open_device(const std::string& name) {
+  const std::string kind = name.substr(0, name.find(':'));
+  const auto it = kinds().find(kind);
+  if (it == kinds().end()) {
+    fail("device", "this build has no devices of the kind `" + kind + "`",
+         kind == "cuda" ? "it was configured without CUDA" : did_you_mean(name, device_names()));
+  }
+  const auto names = it->second.names();
+  if (names.empty())
+    fail("device", "there is no " + kind + " device here: " + it->second.missing());
+  const std::string full = name == kind ? names.front() : name;
+  for (const auto& known : names)
+    if (known == full) return it->second.open(full);
+  fail("device", "there is no device `" + name + "`", did_you_mean(name, device_names()));
+}
+
+}  // namespace fk
