@@ -36,7 +36,12 @@ function(fk_add_plugin name)
   add_library(plugin_${name} MODULE ${arg_SOURCES})
   set_target_properties(plugin_${name} PROPERTIES PREFIX "" OUTPUT_NAME ${name} LIBRARY_OUTPUT_DIRECTORY ${arg_DIR})
   target_include_directories(plugin_${name} PRIVATE ${PROJECT_SOURCE_DIR}/plugin_api ${FK_GENERATED})
-  target_compile_options(plugin_${name} PRIVATE ${FK_PLUGIN_FLAGS} $<$<COMPILE_LANGUAGE:CXX>:${FK_PLUGIN_FLAGS_CXX}>)
+  target_compile_options(plugin_${name} PRIVATE
+    $<$<COMPILE_LANGUAGE:C,CXX>:${FK_PLUGIN_FLAGS}> $<$<COMPILE_LANGUAGE:CXX>:${FK_PLUGIN_FLAGS_CXX}>
+    $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-fPIC,-fvisibility=hidden,-fvisibility-inlines-hidden,-fno-gnu-unique>)
+  if(fk_use_cuda)
+    target_compile_definitions(plugin_${name} PRIVATE FK_BUILD_SM="${CMAKE_CUDA_ARCHITECTURES}")
+  endif()
   target_link_options(plugin_${name} PRIVATE ${FK_PLUGIN_LINK})
   add_dependencies(plugin_${name} fk_headers)
 endfunction()
