@@ -37,7 +37,7 @@ function(fk_add_plugin name)
   set_target_properties(plugin_${name} PROPERTIES PREFIX "" OUTPUT_NAME ${name} LIBRARY_OUTPUT_DIRECTORY ${arg_DIR})
   target_include_directories(plugin_${name} PRIVATE ${PROJECT_SOURCE_DIR}/plugin_api ${FK_GENERATED})
   target_compile_options(plugin_${name} PRIVATE
-    $<$<COMPILE_LANGUAGE:C,CXX>:${FK_PLUGIN_FLAGS}> $<$<COMPILE_LANGUAGE:CXX>:${FK_PLUGIN_FLAGS_CXX}>
+    "$<$<COMPILE_LANGUAGE:C,CXX>:${FK_PLUGIN_FLAGS}>" "$<$<COMPILE_LANGUAGE:CXX>:${FK_PLUGIN_FLAGS_CXX}>"
     $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-fPIC,-fvisibility=hidden,-fvisibility-inlines-hidden,-fno-gnu-unique>)
   if(fk_use_cuda)
     target_compile_definitions(plugin_${name} PRIVATE FK_BUILD_SM="${CMAKE_CUDA_ARCHITECTURES}")
