@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// The encode engine over any program: what drive.hpp's encode() does for a session.
+#pragma once
+#include "core/runtime/drive.hpp"
+#include "core/runtime/session.hpp"
+
+namespace fk {
+
+struct EncodeSetup {
+  EncodeOptions options;
+  int64_t max_context = 0, vocab_size = 0;
+  DType dtype = DType::f32;  // of the output
+};
+
+// Serves the exchange until no request will come. Throws what the program throws.
+void encode(Program& program, Exchange& exchange, const EncodeSetup& setup);
+
+}  // namespace fk

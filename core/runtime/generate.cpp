@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+// Turns the scheduler's steps into inputs of a program, and its outputs into tokens. All buffers
+// are made once; a step allocates only when a request arrives or wants logits.
+#include "core/runtime/generate.hpp"
+
+#include <algorithm>
+
+#include "core/base/error.hpp"
+#include "core/runtime/scheduler.hpp"
+#include "core/tensor/random.hpp"
+
+namespace fk {
+
+float sampling_uniform(uint64_t seed, int64_t index) {
+  return static_cast<float>(philox(static_cast<uint64_t>(index), seed)[0] >> 8) * 0x1p-24F;
+}
+
+namespace {
+
+// The axes and inputs of one phase. What a phase leaves out (`rows` where every token is sampled
+// from) is written to a buffer that nobody reads.
+class PhaseInputs {
+ public:
+  PhaseInputs(Program& program, const GenerateSetup& setup)
+      : program_(program), page_size_(setup.page_size) {
+    for (const char* name : {"T", "B", "Q", "W"}) axes_.push_back(program.axis(name));
+    ids_ = at<int64_t>("ids");
+    positions_ = at<int64_t>("positions");
+    slots_ = at<int64_t>("slot_mapping");
+    tables_ = at<int32_t>("block_tables");
+    starts_ = at<int32_t>("cu_seqlens");
+    lengths_ = at<int32_t>("seq_lens");
+    temperature_ = at<float>("temperature");
+    top_k_ = at<int32_t>("top_k");
+    top_p_ = at<float>("top_p");
+    uniform_ = at<float>("uniform");
+    rows_ = static_cast<int32_t*>(program.input("rows"));
+    if (rows_ == nullptr) {
+      unread_.resize(static_cast<size_t>(setup.max_batch));
+      rows_ = unread_.data();
+    }
+  }
+
+  Program& program() { return program_; }
+
+  // Writes all inputs, binds the axes; the number of logits rows.
+  int64_t write(const std::vector<Work>& work) {
+    int64_t width = 1, token = 0, row = 0;
+    for (const Work& w : work) width = std::max(width, pages(w));
+    for (size_t b = 0; b < work.size(); ++b) {
+      const Work& w = work[b];
+      const Sequence& s = *w.sequence;
+      starts_[b] = static_cast<int32_t>(token);
+      lengths_[b] = static_cast<int32_t>(w.first + w.count);
+      int32_t* table = tables_ + static_cast<int64_t>(b) * width;
+      std::fill(std::copy_n(s.pages.begin(), pages(w), table), table + width, 0);
+      for (int64_t p = w.first; p < w.first + w.count; ++p, ++token) {
+        ids_[token] = s.tokens[static_cast<size_t>(p)];
+        positions_[token] = p;
+        slots_[token] = s.pages[static_cast<size_t>(p / page_size_)] * page_size_ + p % page_size_;
+      }
+      for (int64_t r = token - w.rows; r < token; ++r, ++row) write_row(row, r, w, r == token - 1);
+    }
+    starts_[work.size()] = static_cast<int32_t>(token);
+    const int64_t values[] = {token, static_cast<int64_t>(work.size()), row, width};
+    for (size_t i = 0; i < axes_.size(); ++i)
+      if (axes_[i] >= 0) program_.bind(axes_[i], values[i]);
+    return row;
+  }
+
+ private:
+  template <class T>
+  T* at(const char* name) {
+    void* data = program_.input(name);
+    if (data == nullptr) fail("generate", std::string("the phase has no input `") + name + "`");
+    return static_cast<T*>(data);
+  }
+
+  int64_t pages(const Work& w) const { return (w.first + w.count + page_size_ - 1) / page_size_; }
+
+  void write_row(int64_t row, int64_t token, const Work& w, bool last) {
+    const Sampling& sampling = w.sequence->request.sampling;
+    const bool samples = last && w.samples;
+    rows_[row] = static_cast<int32_t>(token);
+    temperature_[row] = samples ? sampling.temperature : 0;
+    top_k_[row] = samples ? sampling.top_k : 0;
+    top_p_[row] = samples ? sampling.top_p : 1;
+    uniform_[row] = samples && sampling.temperature > 0
+                        ? sampling_uniform(sampling.seed, w.sequence->generated())
+                        : 0;
+  }
+
+  Program& program_;
+  int64_t page_size_;
+  std::vector<int> axes_;  // T, B, Q, W
+  int64_t *ids_, *positions_, *slots_;
+  int32_t *tables_, *starts_, *lengths_, *rows_, *top_k_;
+  float *temperature_, *top_p_, *uniform_;
+  std::vector<int32_t> unread_;
+};
+
+class Generator {
+ public:
+  Generator(Program& prefill, Program& decode, Exchange& exchange, const GenerateSetup& setup)
+      : setup_(setup),
+        exchange_(exchange),
+        scheduler_({setup.max_batch, setup.max_context, prefill.limit("T"), prefill.limit("Q"),
+                    setup.page_size, setup.pages, setup.vocab_size}),
+        prefill_(prefill, setup),
+        decode_(decode, setup),
+        tokens_(static_cast<size_t>(std::max(prefill.limit("Q"), setup.max_batch))) {}
+
+  void run() {
+    for (;;) {
+      // Waits only while there is nothing to do; false then means that no request will come.
+      while (exchange_.next(request_, scheduler_.idle())) take_request();
+      if (scheduler_.idle()) return;
+      const Scheduler::Step step = scheduler_.next();
+      FK_CHECK(step != Scheduler::Step::none, "requests are waiting but none can be computed");
+      run_step(step == Scheduler::Step::prefill ? prefill_ : decode_);
+      exchange_.progress(describe(step));
+    }
+  }
+
+ private:
+  void take_request() {
+    if (const std::string why = scheduler_.refusal(request_); !why.empty())
+      exchange_.failed(request_.id, why);
+    else
+      scheduler_.add(std::move(request_));
+    request_ = {};
+  }
+
+  std::string describe(Scheduler::Step step) const {
+    if (step == Scheduler::Step::decode)
+      return "decode " + std::to_string(scheduler_.work().size()) + " requests";
+    return "prefill " + std::to_string(step_tokens_) + " tokens";
+  }
+
+  void run_step(PhaseInputs& phase) {
+    const std::vector<Work>& work = scheduler_.work();
+    const int64_t rows = phase.write(work);
+    phase.program().run();
+    bool samples = false, logits = false;
+    step_tokens_ = 0;
+    for (const Work& w : work) {
+      samples |= w.samples;
+      logits |= w.rows > 0 && (w.sequence->request.logits || w.sequence->request.prompt_logits);
+      step_tokens_ += w.count;
+    }
+    if (samples) {
+      phase.program().read("tokens", tokens_.data(), rows * static_cast<int64_t>(sizeof(int64_t)));
+    }
+    if (logits) {
+      logits_.resize(static_cast<size_t>(rows * setup_.vocab_size));
+      phase.program().read("logits", logits_.data(),
+                           rows * setup_.vocab_size * static_cast<int64_t>(sizeof(float)));
+    }
+    int64_t row = 0;
+    for (const Work& w : work) {
+      scheduler_.computed(w);
+      if (w.rows > 0) report_logits(w, row);
+      row += w.rows;
+      if (w.samples) take_token(*w.sequence, tokens_[static_cast<size_t>(row - 1)]);
+      // A request that only wants its prompt scored ends with the prompt.
+      else if (w.sequence->request.new_tokens == 0 && w.sequence->cached == w.sequence->prompt)
+        scheduler_.finish(w.sequence);
+    }
+  }
+
+  void report_logits(const Work& w, int64_t row) {
+    const Request& request = w.sequence->request;
+    const int64_t prompt = w.sequence->prompt;
+    for (int64_t p = w.first + w.count - w.rows; p < w.first + w.count; ++p, ++row) {
+      const bool wanted =
+          (request.prompt_logits && p < prompt) || (request.logits && p >= prompt - 1);
+      if (!wanted) continue;
+      exchange_.logits(request.id, p, logits_.data() + row * setup_.vocab_size, setup_.vocab_size);
+    }
+  }
+
+  void take_token(Sequence& s, int64_t sampled) {
+    const int64_t index = s.generated();
+    const auto& forced = s.request.forced;
+    const bool is_forced = index < static_cast<int64_t>(forced.size());
+    const int64_t token = is_forced ? forced[static_cast<size_t>(index)] : sampled;
+    FK_CHECK(index < s.request.new_tokens, "a finished request was sampled from");
+    if (token < 0 || token >= setup_.vocab_size) {
+      // A provider's fault, which would otherwise become a read out of bounds in the next step.
+      exchange_.failed(s.request.id, "token " + std::to_string(index) + " was sampled as " +
+                                         std::to_string(token) + ", outside the vocabulary");
+      scheduler_.finish(&s);
+      return;
+    }
+    s.tokens.push_back(token);
+    const bool ended = !s.request.ignore_eos &&
+                       std::find(setup_.eos.begin(), setup_.eos.end(), token) != setup_.eos.end();
+    const bool last = ended || index + 1 == s.request.new_tokens;
+    exchange_.token(s.request.id, index, token, last);
+    if (last) scheduler_.finish(&s);
+  }
+
+  GenerateSetup setup_;
+  Exchange& exchange_;
+  Scheduler scheduler_;
+  PhaseInputs prefill_, decode_;
+  Request request_;
+  std::vector<int64_t> tokens_;
+  std::vector<float> logits_;
+  int64_t step_tokens_ = 0;
+};
+
+}  // namespace
+
+void generate(Program& prefill, Program& decode, Exchange& exchange, const GenerateSetup& setup) {
+  Generator(prefill, decode, exchange, setup).run();
+}
+
+void generate(Session& session, const GenerateOptions& options) {
+  const Limits& limits = session.limits();
+  const Model& model = session.model();
+  const int64_t positions = model.max_positions();
+  GenerateSetup setup;
+  setup.max_batch = limits.max_batch;
+  setup.max_context = positions > 0 ? std::min(limits.max_context, positions) : limits.max_context;
+  setup.page_size = limits.page_size;
+  setup.pages = session.pages();
+  setup.vocab_size = model.vocab_size();
+  setup.eos = options.eos;
+  generate(session.phase("prefill"), session.phase("decode"), session.exchange(), setup);
+}
+
+}  // namespace fk

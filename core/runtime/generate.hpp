@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// The generate engine over any two programs: what drive.hpp's generate() does for a session, open
+// to tests with programs of their own.
+#pragma once
+#include <vector>
+
+#include "core/runtime/drive.hpp"
+#include "core/runtime/session.hpp"
+
+namespace fk {
+
+struct GenerateSetup {
+  int64_t max_batch = 1, max_context = 0, page_size = 1, pages = 0, vocab_size = 0;
+  std::vector<int64_t> eos;
+};
+
+// Serves the exchange until no request will come. Throws what a program throws.
+void generate(Program& prefill, Program& decode, Exchange& exchange, const GenerateSetup& setup);
+
+// The random number in [0, 1) with which token `index` of a request is chosen: a function of the
+// request alone, so that batching, chunking and preemption do not change what is sampled.
+float sampling_uniform(uint64_t seed, int64_t index);
+
+}  // namespace fk

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// The pages of a paged cache that no request holds.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+namespace fk {
+
+class PagePool {
+ public:
+  explicit PagePool(int64_t pages);
+  int64_t total() const { return total_; }
+  int64_t free() const { return static_cast<int64_t>(free_.size()); }
+  // Appends `count` pages to `to`, or nothing and false when there are not so many.
+  bool acquire(int64_t count, std::vector<int32_t>& to);
+  // Takes all of them back and empties the list. FK_CHECK: a page comes back once.
+  void release(std::vector<int32_t>& from);
+
+ private:
+  int64_t total_;
+  std::vector<int32_t> free_;  // the last one goes out first
+  std::vector<bool> held_;
+};
+
+}  // namespace fk
