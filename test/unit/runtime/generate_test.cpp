@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// If this fails, what a request gets depends on which others ran beside it, or on how its prompt
+// was cut, or on whether it had to leave the cache and come back.
+#include "core/runtime/generate.hpp"
+
+#include "core/tensor/random.hpp"
+#include "test/catch.hpp"
+#include "test/unit/runtime/fake_model.hpp"
+
+namespace {
+
+struct Setting {
+  int64_t max_batch, max_context, chunk, rows, page_size, pages;
+};
+
+struct Outcome {
+  fake::Exchange exchange;
+  int64_t prefills = 0, decodes = 0;
+};
+
+Outcome serve(const Setting& s, const std::vector<fk::Request>& requests, size_t per_poll = 1000,
+              std::vector<int64_t> eos = {}) {
+  const int64_t width = (s.max_context + s.page_size - 1) / s.page_size;
+  fake::Cache cache(static_cast<size_t>(s.pages * s.page_size));
+  fake::Program prefill(cache, {{"T", s.chunk}, {"B", s.max_batch}, {"Q", s.rows}, {"W", width}},
+                        s.page_size, false);
+  fake::Program decode(cache, {{"B", s.max_batch}, {"W", width}}, s.page_size, true);
+  Outcome out;
+  out.exchange.per_poll = per_poll;
+  out.exchange.requests.assign(requests.begin(), requests.end());
+  fk::GenerateSetup setup{s.max_batch, s.max_context, s.page_size,
+                          s.pages,     fake::kVocab,  std::move(eos)};
+  fk::generate(prefill, decode, out.exchange, setup);
+  out.prefills = prefill.runs;
+  out.decodes = decode.runs;
+  return out;
+}
+
+fk::Request request(uint64_t id, int64_t prompt, int64_t new_tokens, fk::Random& random) {
+  fk::Request r;
+  r.id = id;
+  for (int64_t i = 0; i < prompt; ++i) r.tokens.push_back(random.integer(0, fake::kVocab));
+  r.new_tokens = new_tokens;
+  return r;
+}
+
+std::vector<fk::Request> mixed(int count, int64_t prompt_max, int64_t new_max, uint64_t seed) {
+  fk::Random random(seed);
+  std::vector<fk::Request> requests;
+  for (int i = 0; i < count; ++i) {
+    requests.push_back(request(static_cast<uint64_t>(i) + 1, random.integer(1, prompt_max + 1),
+                               random.integer(1, new_max + 1), random));
+    if (i % 3 == 1) requests.back().sampling = {1.F, 0, 1.F, random.next()};
+    if (i % 4 == 2) requests.back().forced = {1, 2, 3};
+    requests.back().logits = i % 5 == 0;
+    requests.back().prompt_logits = i % 5 <= 1;
+  }
+  return requests;
+}
+
+// Every position that was asked for, once, in order, each with the answer to its context.
+void check_scores(const fk::Request& r, const Outcome& out) {
+  const auto prompt = static_cast<int64_t>(r.tokens.size());
+  std::vector<int64_t> context = r.tokens;
+  const auto generated = fake::expected(r);
+  context.insert(context.end(), generated.begin(), generated.end());
+  std::vector<std::pair<int64_t, int64_t>> want;
+  for (int64_t p = 0; p < prompt + r.new_tokens - 1; ++p) {
+    if (!((r.prompt_logits && p < prompt) || (r.logits && p >= prompt - 1))) continue;
+    const bool samples = p >= prompt - 1;
+    const float uniform = samples ? fk::sampling_uniform(r.sampling.seed, p - prompt + 1) : 0;
+    want.emplace_back(
+        p, fake::answer({context.begin(), context.begin() + static_cast<std::ptrdiff_t>(p) + 1},
+                        samples ? r.sampling.temperature : 0, uniform));
+  }
+  const auto it = out.exchange.scored.find(r.id);
+  CHECK((it == out.exchange.scored.end() ? decltype(want){} : it->second) == want);
+}
+
+void check_all(const Setting& s, const std::vector<fk::Request>& requests, size_t per_poll) {
+  const Outcome out = serve(s, requests, per_poll);
+  CHECK(out.exchange.failures.empty());
+  for (const auto& r : requests) {
+    INFO("request " << r.id);
+    const auto it = out.exchange.tokens.find(r.id);
+    REQUIRE(it != out.exchange.tokens.end());
+    CHECK(it->second == fake::expected(r));
+    CHECK(out.exchange.done.at(r.id));
+    check_scores(r, out);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("generate_gives_every_request_what_it_would_get_alone") {
+  const auto requests = mixed(40, 50, 30, 3);
+  check_all({8, 96, 512, 64, 16, 48}, requests, 1000);  // roomy
+  check_all({8, 96, 7, 8, 4, 200}, requests, 3);        // small chunks, late arrivals
+  check_all({1, 96, 16, 1, 16, 6}, requests, 1);        // one at a time
+  check_all({5, 80, 13, 5, 3, 40}, requests, 2);        // odd sizes
+}
+
+TEST_CASE("generate_preempts_when_pages_run_out_and_the_result_is_the_same") {
+  const auto requests = mixed(24, 10, 40, 5);
+  const Setting tight{8, 64, 32, 16, 4, 20};  // 80 slots for 8 requests of up to 50 tokens
+  check_all(tight, requests, 1000);
+  const Outcome out = serve(tight, requests), roomy = serve({8, 64, 32, 16, 4, 400}, requests);
+  CHECK(out.prefills > roomy.prefills);  // what was evicted was computed again
+}
+
+TEST_CASE("generate_refuses_what_can_never_run_and_goes_on") {
+  fk::Random random(1);
+  std::vector<fk::Request> requests;
+  for (uint64_t id = 1; id <= 9; ++id) requests.push_back(request(id, 5, 4, random));
+  requests[0].tokens.clear();
+  requests[1].tokens[3] = fake::kVocab;
+  requests[2].tokens[0] = -1;
+  requests[3].new_tokens = 1000;
+  requests[4].new_tokens = 0;
+  requests[5].forced = {fake::kVocab};
+  requests[6].sampling.temperature = -1;
+  requests[7] = request(8, 40, 20, random);  // 59 slots of 48
+  const Outcome out = serve({4, 64, 16, 4, 8, 6}, requests);
+  CHECK(out.exchange.tokens.size() == 1);
+  CHECK(out.exchange.tokens.at(9) == fake::expected(requests[8]));
+  REQUIRE(out.exchange.failures.size() == 8);
+  CHECK_THAT(out.exchange.failures.at(2), ContainsSubstring("prompt token 3 is 97"));
+  CHECK_THAT(out.exchange.failures.at(4), ContainsSubstring("exceed the context of 64"));
+  CHECK_THAT(out.exchange.failures.at(8), ContainsSubstring("needs 8 pages"));
+}
+
+TEST_CASE("generate_uses_the_last_page_of_a_cache_that_just_fits") {
+  fk::Random random(2);
+  const auto r = request(1, 40, 9, random);  // the last token needs no slot: 48 = 6 pages
+  const Outcome out = serve({4, 64, 16, 4, 8, 6}, {r});
+  CHECK(out.exchange.tokens.at(1) == fake::expected(r));
+}
+
+TEST_CASE("generate_scores_a_prompt_without_new_tokens") {
+  fk::Random random(4);
+  auto r = request(1, 33, 0, random);
+  r.prompt_logits = true;
+  const Outcome out = serve({2, 64, 16, 4, 8, 16}, {r});
+  CHECK(out.exchange.failures.empty());
+  CHECK(out.exchange.tokens.empty());
+  check_scores({r.id, r.tokens, 1, {}, {}, false, true}, out);
+}
+
+TEST_CASE("generate_stops_at_an_end_token_only_when_asked") {
+  fk::Random random(6);
+  auto r = request(1, 6, 30, random);
+  const auto all = fake::expected(r);
+  const Outcome on = serve({2, 64, 16, 4, 8, 16}, {r}, 1000, {all[4]});
+  CHECK(on.exchange.tokens.at(1) == all);
+  r.ignore_eos = false;
+  const Outcome off = serve({2, 64, 16, 4, 8, 16}, {r}, 1000, {all[4]});
+  const auto& got = off.exchange.tokens.at(1);
+  CHECK(got.back() == all[4]);
+  CHECK(got.size() <= 5);
+  CHECK(off.exchange.done.at(1));
+}
+
+TEST_CASE("generate_batches_decode_steps") {
+  fk::Random random(8);
+  std::vector<fk::Request> requests;
+  for (uint64_t id = 1; id <= 8; ++id) requests.push_back(request(id, 16, 11, random));
+  const Outcome out = serve({8, 64, 512, 64, 16, 64}, requests);
+  CHECK(out.prefills == 1);
+  CHECK(out.decodes == 10);
+}
+
+TEST_CASE("sampling_uniform_depends_on_seed_and_index_alone") {
+  CHECK(fk::sampling_uniform(1, 0) == fk::sampling_uniform(1, 0));
+  CHECK(fk::sampling_uniform(1, 0) != fk::sampling_uniform(2, 0));
+  CHECK(fk::sampling_uniform(1, 0) != fk::sampling_uniform(1, 1));
+  double sum = 0;
+  for (int64_t i = 0; i < 10000; ++i) {
+    const float u = fk::sampling_uniform(42, i);
+    CHECK((u >= 0 && u < 1));
+    sum += static_cast<double>(u);
+  }
+  CHECK(sum / 10000 == Approx(0.5).margin(0.02));
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// If this fails, pages leak or are shared, or a step is larger than a phase can take.
+#include "core/runtime/scheduler.hpp"
+
+#include "core/tensor/random.hpp"
+#include "test/catch.hpp"
+
+TEST_CASE("page_pool_gives_distinct_pages_and_takes_them_back") {
+  fk::PagePool pool(5);
+  std::vector<int32_t> a, b;
+  CHECK(pool.acquire(3, a));
+  CHECK_FALSE(pool.acquire(3, b));
+  CHECK(b.empty());
+  CHECK(pool.acquire(2, b));
+  std::vector<int32_t> all = a;
+  all.insert(all.end(), b.begin(), b.end());
+  std::sort(all.begin(), all.end());
+  CHECK(all == std::vector<int32_t>{0, 1, 2, 3, 4});
+  pool.release(a);
+  CHECK(a.empty());
+  CHECK(pool.free() == 3);
+}
+
+namespace {
+
+fk::Request request(int64_t prompt, int64_t new_tokens) {
+  fk::Request r;
+  r.tokens.assign(static_cast<size_t>(prompt), 1);
+  r.new_tokens = new_tokens;
+  return r;
+}
+
+}  // namespace
+
+TEST_CASE("scheduler_cuts_prompts_over_several_requests") {
+  fk::Scheduler s({4, 100, 10, 4, 4, 100, 8});
+  s.add(request(6, 2));
+  s.add(request(13, 2));
+  REQUIRE(s.next() == fk::Scheduler::Step::prefill);
+  REQUIRE(s.work().size() == 2);
+  CHECK((s.work()[0].count == 6 && s.work()[0].rows == 1 && s.work()[0].samples));
+  CHECK((s.work()[1].count == 4 && s.work()[1].rows == 0 && !s.work()[1].samples));
+  for (const auto& w : s.work()) s.computed(w);
+  s.work()[0].sequence->tokens.push_back(1);
+  // The rest of the second prompt goes before the first request's next token.
+  REQUIRE(s.next() == fk::Scheduler::Step::prefill);
+  REQUIRE(s.work().size() == 1);
+  CHECK((s.work()[0].first == 4 && s.work()[0].count == 9 && s.work()[0].samples));
+}
+
+TEST_CASE("scheduler_evicts_the_youngest_and_serves_it_again") {
+  fk::Scheduler s({4, 100, 100, 4, 1, 12, 8});
+  s.add(request(4, 8));  // 11 pages in the end
+  s.add(request(4, 4));
+  REQUIRE(s.next() == fk::Scheduler::Step::prefill);
+  CHECK(s.running() == 2);
+  int64_t steps = 0;
+  while (!s.idle() && steps++ < 100) {
+    if (steps > 1) REQUIRE(s.next() != fk::Scheduler::Step::none);
+    const std::vector<fk::Work> work = s.work();
+    for (const auto& w : work) {
+      s.computed(w);
+      CHECK(w.sequence->pages.size() >= static_cast<size_t>(w.first + w.count));
+      if (!w.samples) continue;
+      w.sequence->tokens.push_back(1);
+      if (w.sequence->generated() == w.sequence->request.new_tokens) s.finish(w.sequence);
+    }
+  }
+  CHECK(s.idle());
+  CHECK(s.preemptions() >= 1);
+}
