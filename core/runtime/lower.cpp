@@ -65,8 +65,8 @@ class Lowering {
     out_->graph = builder.finish();
     if (inner.empty()) fail(Graph::label(node.call), "its expansion recorded nothing");
     for (auto& next : inner) {
-      if (next.contract->level >= node.call.contract->level) {
-        fail(Graph::label(next), "an expansion may only use ops of lower levels");
+      if (next.contract->level > node.call.contract->level || next.contract == node.call.contract) {
+        fail(Graph::label(next), "an expansion may not use itself or ops of higher levels");
       }
       lower_call(std::move(next), depth + 1);
     }
