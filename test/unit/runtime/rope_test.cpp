@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// If this fails, rotary tables differ from the formulas of the papers and of transformers.
+#include "baselines/models/parts/rope.hpp"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <numbers>
+
+#include "core/base/error.hpp"
+#include "test/catch.hpp"
+
+namespace {
+
+fk::parts::Rope read(const std::string& text, int64_t head_dim = 16) {
+  return fk::parts::read_rope({fk::parse_json(text, "config"), "config.json"}, head_dim);
+}
+
+}  // namespace
+
+TEST_CASE("rope_table_is_cosines_then_sines") {
+  const auto rope = read(R"({"rope_theta": 10000})", 8);
+  const auto table = fk::parts::rope_table(rope, 50);
+  REQUIRE(table.size() == 50 * 8);
+  for (size_t p = 0; p < 50; ++p) {
+    for (size_t i = 0; i < 4; ++i) {
+      const double angle = static_cast<double>(p) * std::pow(10000.0, -static_cast<double>(i) / 4);
+      CHECK(table[p * 8 + i] == Approx(std::cos(angle)).margin(1e-14));
+      CHECK(table[p * 8 + 4 + i] == Approx(std::sin(angle)).margin(1e-14));
+    }
+  }
+}
+
+TEST_CASE("rope_reads_both_styles_of_configuration") {
+  const auto a = read(R"({"rope_parameters": {"rope_theta": 500000.0, "rope_type": "llama3",
+      "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+      "original_max_position_embeddings": 64}})");
+  const auto b = read(R"({"rope_theta": 500000.0, "rope_scaling": {"type": "llama3", "factor": 8.0,
+      "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 64}})");
+  CHECK(a.llama3);
+  CHECK(fk::parts::rope_frequencies(a) == fk::parts::rope_frequencies(b));
+  CHECK(read(R"({"rope_scaling": null})").theta == 10000);
+  CHECK(read(R"({"partial_rotary_factor": 0.5})").rotary_dim == 8);
+}
+
+TEST_CASE("rope_llama3_keeps_short_waves_and_stretches_long_ones") {
+  const auto rope = read(R"({"rope_theta": 500000.0, "rope_scaling": {"rope_type": "llama3",
+      "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+      "original_max_position_embeddings": 8192}})",
+                         128);
+  const auto scaled = fk::parts::rope_frequencies(rope);
+  auto plain = rope;
+  plain.llama3 = false;
+  const auto unscaled = fk::parts::rope_frequencies(plain);
+  int kept = 0, stretched = 0, blended = 0;
+  for (size_t i = 0; i < scaled.size(); ++i) {
+    const double wave = 2 * std::numbers::pi / unscaled[i];
+    if (wave < 8192 / 4.0) {
+      CHECK(scaled[i] == unscaled[i]);
+      ++kept;
+    } else if (wave > 8192 / 1.0) {
+      CHECK(scaled[i] == Approx(unscaled[i] / 8));
+      ++stretched;
+    } else {
+      const double smooth = (8192 / wave - 1) / (4 - 1);
+      CHECK(scaled[i] == Approx((1 - smooth) * unscaled[i] / 8 + smooth * unscaled[i]));
+      ++blended;
+    }
+  }
+  CHECK((kept > 0 && stretched > 0 && blended > 0));
+}
+
+TEST_CASE("rope_linear_scaling_divides_positions") {
+  const auto rope = read(R"({"rope_scaling": {"rope_type": "linear", "factor": 4.0}})");
+  CHECK(fk::parts::rope_frequencies(rope)[0] == Approx(0.25));
+}
+
+TEST_CASE("rope_refuses_what_it_does_not_know") {
+  CHECK_THAT(message_of<fk::Error>([] { read(R"({"rope_scaling": {"rope_type": "linea"}})"); }),
+             ContainsSubstring("did you mean `linear`"));
+  CHECK_THROWS_AS(read(R"({"rope_scaling": {"rope_type": "llama3"}})"), fk::Error);
+  CHECK_THROWS_AS(read(R"({"partial_rotary_factor": 0.1})"), fk::Error);
+}
