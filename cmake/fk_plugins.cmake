@@ -38,6 +38,7 @@ function(fk_add_plugin name)
   target_include_directories(plugin_${name} PRIVATE ${PROJECT_SOURCE_DIR}/plugin_api ${FK_GENERATED})
   target_compile_options(plugin_${name} PRIVATE
     "$<$<COMPILE_LANGUAGE:C,CXX>:${FK_PLUGIN_FLAGS}>" "$<$<COMPILE_LANGUAGE:CXX>:${FK_PLUGIN_FLAGS_CXX}>"
+    $<$<COMPILE_LANGUAGE:CUDA>:-diag-suppress=177>
     $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-fPIC,-fvisibility=hidden,-fvisibility-inlines-hidden,-fno-gnu-unique>)
   if(fk_use_cuda)
     target_compile_definitions(plugin_${name} PRIVATE FK_BUILD_SM="${CMAKE_CUDA_ARCHITECTURES}")
