@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// Self-attention over the paged cache in two passes over the tokens: every k and v is in the cache
+// before anything is read from it, since a token may see one that comes later in the batch.
+#pragma once
+#include "op.hpp"
+
+namespace fk::reference {
+
+struct DecoderRows {
+  double *x, *qkv, *row, *scores, *mixed, *queries;
+  template <class Init, class Forward>
+  DecoderRows(Scratch& s, const Init& i, const Forward& args)
+      : x(s.take(i.hidden_size)),
+        qkv(s.take((i.num_heads + 2 * i.num_kv_heads) * i.head_dim)),
+        row(s.take(std::max(i.hidden_size, i.head_dim))),
+        scores(s.take(args.block_tables->shape[1] * i.page_size)),
+        mixed(s.take(i.num_heads * i.head_dim)),
+        queries(s.take(args.positions->shape[0] * i.num_heads * i.head_dim)) {}
+};
+
+template <class Init, class Weights, class Forward>
+void need_decoder(const Init& init, const Weights& weights, const Forward& max) {
+  need_floats(weights.qkv, weights.qkv_bias.or_null, weights.o, weights.q_norm.or_null,
+              weights.k_norm.or_null, max.k_cache, max.v_cache);
+  if (init.num_heads % init.num_kv_heads)
+    throw unsupported{"num_heads is not a multiple of num_kv_heads"};
+}
+
+template <class Init, class Weights, class Forward>
+struct Decoder {
+  const Init& init;
+  const Weights& weights;
+  const Forward& args;
+  const DecoderRows& rows;
+
+  int64_t tokens() const { return args.positions->shape[0]; }
+  double* queries(int64_t t) const { return rows.queries + t * init.num_heads * init.head_dim; }
+
+  // First pass: from x[C] of token t, its queries for later and its k and v in the cache.
+  void project(int64_t t, const double* x) const {
+    const int64_t heads = init.num_heads, kv_heads = init.num_kv_heads, width = init.head_dim;
+    matrix_vector(weights.qkv, 0, (heads + 2 * kv_heads) * width, init.hidden_size,
+                  weights.qkv_bias.or_null, x, rows.qkv);
+    const fk_in* cache = weights.cos_sin_cache;
+    const float* table = data<float>(cache) + offset(cache, index<int64_t>(args.positions, t));
+    for (int64_t h = 0; h < heads + kv_heads; ++h) {
+      double* head = rows.qkv + h * width;
+      const fk_in* norm = h < heads ? weights.q_norm.or_null : weights.k_norm.or_null;
+      if (norm) rms_normalize(head, width, init.eps, norm, rows.row);
+      rotate(head, init.rotary_dim, false, table);
+    }
+    std::copy_n(rows.qkv, heads * width, queries(t));
+    const int64_t slot = index<int64_t>(args.slot_mapping, t);
+    if (slot < 0) return;
+    for (int64_t g = 0; g < kv_heads; ++g) {
+      const double* k = rows.qkv + (heads + g) * width;
+      put_slot(args.k_cache, slot, g, k);
+      put_slot(args.v_cache, slot, g, k + kv_heads * width);
+    }
+  }
+
+  // Second pass: calls then(t, attended[C]) for every token, after attention and its projection.
+  template <class Then>
+  void attend(double* attended, Then then) const {
+    for (int64_t b = 0; b < args.block_tables->shape[0]; ++b) {
+      const int64_t first = index<int32_t>(args.cu_seqlens, b);
+      const int64_t last = index<int32_t>(args.cu_seqlens, b + 1);
+      const int64_t length = index<int32_t>(args.seq_lens, b);
+      const PagedRequest request{fk_as_in(args.k_cache), fk_as_in(args.v_cache),
+                                 data<int32_t>(args.block_tables) + offset(args.block_tables, b),
+                                 init.page_size};
+      for (int64_t t = first; t < last; ++t) {
+        mix(request, t, length - last + t);
+        matrix_vector(weights.o, 0, init.hidden_size, init.num_heads * init.head_dim, nullptr,
+                      rows.mixed, attended);
+        then(t, attended);
+      }
+    }
+  }
+
+ private:
+  void put_slot(const fk_inout* cache, int64_t slot, int64_t head, const double* from) const {
+    store(cache, offset(cache, slot / init.page_size, slot % init.page_size, head), init.head_dim,
+          from);
+  }
+  void mix(const PagedRequest& request, int64_t t, int64_t position) const {
+    for (int64_t h = 0; h < init.num_heads; ++h) {
+      const int64_t kv_head = h / (init.num_heads / init.num_kv_heads);
+      request.attend({init.scale}, queries(t) + h * init.head_dim, kv_head, init.head_dim, position,
+                     init.window, rows.scores, rows.mixed + h * init.head_dim);
+    }
+  }
+};
+
+// A whole layer; feed_forward(x[C], out[C]) is its second half. The residual and the hidden state
+// are read in both passes, so they are written only when the second is done with a token.
+template <class Init, class Weights, class Forward, class FeedForward>
+void decoder_layer_tokens(const Decoder<Init, Weights, Forward>& decoder, double* out,
+                          FeedForward feed_forward) {
+  const auto& [init, weights, args, rows] = decoder;
+  const int64_t channels = init.hidden_size;
+  const auto sum = [&](int64_t t) {
+    load(args.hidden, offset(args.hidden, t), channels, rows.x);
+    add_scaled(args.residual, offset(args.residual, t), channels, 1, rows.x);
+  };
+  for (int64_t t = 0; t < decoder.tokens(); ++t) {
+    sum(t);
+    rms_normalize(rows.x, channels, init.eps, weights.input_norm, rows.row);
+    decoder.project(t, rows.x);
+  }
+  decoder.attend(out, [&](int64_t t, const double* attended) {
+    sum(t);
+    for (int64_t c = 0; c < channels; ++c) rows.x[c] += attended[c];
+    store(args.residual, offset(args.residual, t), channels, rows.x);
+    rms_normalize(rows.x, channels, init.eps, weights.post_norm, rows.row);
+    feed_forward(rows.x, out);
+    store(args.hidden, offset(args.hidden, t), channels, out);
+  });
+}
+
+}  // namespace fk::reference

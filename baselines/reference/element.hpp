@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// Elements of views as doubles: exact on the way in, one correct rounding (nearest, ties to even)
+// on the way out. Offsets count elements; the last axis of every view is dense.
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+
+#include "fk/cpp/plugin.hpp"
+
+namespace fk::reference {
+
+struct Bf16 {
+  uint16_t bits;
+};
+struct F16 {
+  uint16_t bits;
+};
+
+inline double value(double x) { return x; }
+inline double value(float x) { return static_cast<double>(x); }
+inline double value(Bf16 x) {
+  const uint32_t wide = static_cast<uint32_t>(x.bits) << 16;
+  float out;
+  std::memcpy(&out, &wide, sizeof out);
+  return static_cast<double>(out);
+}
+inline double value(F16 x) {
+  const int exponent = x.bits >> 10 & 31, fraction = x.bits & 1023;
+  double out;
+  if (exponent == 31)
+    out = fraction ? std::numeric_limits<double>::quiet_NaN()
+                   : std::numeric_limits<double>::infinity();
+  else
+    out = exponent ? std::ldexp(1024 + fraction, exponent - 25) : std::ldexp(fraction, -24);
+  return x.bits & 0x8000 ? -out : out;
+}
+
+// v with `digits` significant bits, and no bit below 2^lowest.
+inline double rounded(double v, int digits, int lowest) {
+  if (!std::isfinite(v) || v == 0) return v;
+  int exponent;
+  std::frexp(v, &exponent);
+  const int step = std::max(exponent - digits, lowest);
+  return std::ldexp(std::nearbyint(std::ldexp(v, -step)), step);
+}
+
+inline void put(float& to, double v) { to = static_cast<float>(v); }
+inline void put(Bf16& to, double v) {
+  const float exact = static_cast<float>(rounded(v, 8, -133));
+  uint32_t wide;
+  std::memcpy(&wide, &exact, sizeof wide);
+  to.bits = static_cast<uint16_t>(wide >> 16 | (std::isnan(v) ? 0x40u : 0u));
+}
+inline void put(F16& to, double v) {
+  const uint16_t sign = std::signbit(v) ? 0x8000 : 0;
+  const double magnitude = std::fabs(rounded(v, 11, -24));
+  uint16_t bits;
+  if (std::isnan(v))
+    bits = 0x7e00;
+  else if (magnitude >= 65536)
+    bits = 0x7c00;
+  else if (magnitude < std::ldexp(1.0, -14))
+    bits = static_cast<uint16_t>(std::ldexp(magnitude, 24));
+  else {
+    const int exponent = std::ilogb(magnitude);
+    // 11 bits with the leading one, which adds 1 to the exponent field.
+    const auto digits = static_cast<uint32_t>(std::ldexp(magnitude, 10 - exponent));
+    bits = static_cast<uint16_t>((static_cast<uint32_t>(exponent + 14) << 10) + digits);
+  }
+  to.bits = static_cast<uint16_t>(sign | bits);
+}
+
+// body(typed pointer) for the element type of a view.
+template <class View, class Body>
+auto with_type(const View* view, Body body) {
+  switch (FK_DTYPE(view)) {
+    case FK_F32:
+      return body(static_cast<const float*>(nullptr));
+    case FK_BF16:
+      return body(static_cast<const Bf16*>(nullptr));
+    case FK_F16:
+      return body(static_cast<const F16*>(nullptr));
+  }
+  throw unsupported{"the element type is not f32, bf16 or f16"};
+}
+
+// Refuses element types other than f32, bf16 and f16; absent fields are null.
+template <class... Views>
+void need_floats(const Views*... views) {
+  const auto check = [](const auto* view) {
+    if (view) with_type(view, [](auto) {});
+  };
+  (check(views), ...);
+}
+
+// Offset of the element at the given leading indices.
+template <class View, class... Index>
+int64_t offset(const View* view, Index... index) {
+  const int64_t at[] = {static_cast<int64_t>(index)...};
+  int64_t sum = 0;
+  for (size_t i = 0; i < sizeof...(index); ++i) sum += at[i] * view->strides[i];
+  return sum;
+}
+
+template <class View>
+void load(const View* view, int64_t from, int64_t count, double* to) {
+  with_type(view, [&](auto type) {
+    const auto* x = static_cast<decltype(type)>(view->data) + from;
+    for (int64_t i = 0; i < count; ++i) to[i] = value(x[i]);
+  });
+}
+inline void store(const fk_out* view, int64_t at, int64_t count, const double* from) {
+  with_type(view, [&](auto type) {
+    using T = std::remove_const_t<std::remove_pointer_t<decltype(type)>>;
+    T* out = static_cast<T*>(view->data) + at;
+    for (int64_t i = 0; i < count; ++i) put(out[i], from[i]);
+  });
+}
+// to += factor * (elements of the view)
+template <class View>
+void add_scaled(const View* view, int64_t from, int64_t count, double factor, double* to) {
+  with_type(view, [&](auto type) {
+    const auto* x = static_cast<decltype(type)>(view->data) + from;
+    for (int64_t i = 0; i < count; ++i) to[i] += factor * value(x[i]);
+  });
+}
+
+// Sum of products. Eight partial sums, so that the compiler may use vectors; their order depends on
+// the length alone.
+template <class T>
+double dot(const T* a, const double* b, int64_t count) {
+  double sums[8] = {};
+  int64_t i = 0;
+  for (; i + 8 <= count; i += 8)
+    for (int j = 0; j < 8; ++j) sums[j] += value(a[i + j]) * b[i + j];
+  for (; i < count; ++i) sums[0] += value(a[i]) * b[i];
+  return ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
+}
+template <class View>
+double dot_view(const View* view, int64_t from, const double* b, int64_t count) {
+  return with_type(view, [&](auto type) {
+    return dot(static_cast<decltype(type)>(view->data) + from, b, count);
+  });
+}
+
+// Elements of the index types of the contracts.
+template <class T>
+int64_t index(const fk_in* view, int64_t at) {
+  return static_cast<int64_t>(data<T>(view)[at]);
+}
+
+}  // namespace fk::reference

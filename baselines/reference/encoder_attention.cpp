@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// encoder_attention: see encoder.hpp.
+#include "fk/ops/encoder_attention.h"
+#include "encoder.hpp"
+
+namespace fk::reference {
+namespace {
+
+struct EncoderAttention : Base<encoder_attention> {
+  using Base::Base;
+  static void supports(const op::init& init, const op::weights& weights, const op::forward& max,
+                       fk_need& need) {
+    need_floats(weights.qkv, weights.qkv_bias.or_null, weights.o, weights.o_bias.or_null, max.x,
+                max.out);
+    need.scratch = scratch_bytes<EncoderRows>(init, max);
+  }
+  void forward(const op::forward& args, const fk_ctx& ctx) {
+    Scratch scratch(ctx);
+    const EncoderRows rows(scratch, init, args);
+    attend_encoder(init, weights, args, rows, [&](int64_t t, const double* attended) {
+      store(args.out, offset(args.out, t), init.hidden_size, attended);
+    });
+  }
+};
+FK_OP(encoder_attention, EncoderAttention);
+
+}  // namespace
+}  // namespace fk::reference

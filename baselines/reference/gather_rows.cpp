@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// gather_rows: out[t] = x[rows[t]].
+#include "fk/ops/gather_rows.h"
+#include "op.hpp"
+
+namespace fk::reference {
+namespace {
+
+struct GatherRows : Base<gather_rows> {
+  using Base::Base;
+  static void supports(const op::init& init, const op::weights&, const op::forward& max,
+                       fk_need& need) {
+    need_floats(max.x, max.out);
+    need.scratch = init.size * 8;
+  }
+  void forward(const op::forward& args, const fk_ctx& ctx) {
+    double* row = Scratch(ctx).take(init.size);
+    for (int64_t t = 0; t < args.rows->shape[0]; ++t) {
+      load(args.x, offset(args.x, index<int32_t>(args.rows, t)), init.size, row);
+      store(args.out, offset(args.out, t), init.size, row);
+    }
+  }
+};
+FK_OP(gather_rows, GatherRows);
+
+}  // namespace
+}  // namespace fk::reference

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// The mathematics that several ops share, on rows of doubles. The L2 and L3 ops are written from
+// these and not from L1 ops, so nothing is rounded between their steps.
+#pragma once
+#include "element.hpp"
+
+namespace fk::reference {
+
+// out[n] = sum over k of weight[at + n * columns + k] * x[k] + bias[n]
+inline void matrix_vector(const fk_in* weight, int64_t at, int64_t rows, int64_t columns,
+                          const fk_in* bias_or_null, const double* x, double* out) {
+  if (bias_or_null)
+    load(bias_or_null, 0, rows, out);
+  else
+    std::fill_n(out, rows, 0.0);
+  for (int64_t n = 0; n < rows; ++n) out[n] += dot_view(weight, at + n * columns, x, columns);
+}
+
+inline void multiply(double* x, int64_t count, const fk_in* weight_or_null, double* row) {
+  if (!weight_or_null) return;
+  load(weight_or_null, 0, count, row);
+  for (int64_t i = 0; i < count; ++i) x[i] *= row[i];
+}
+
+// x = x / sqrt(mean(x^2) + eps) * weight; `row` has room for `count` doubles, as below.
+inline void rms_normalize(double* x, int64_t count, double eps, const fk_in* weight_or_null,
+                          double* row) {
+  double squares = 0;
+  for (int64_t i = 0; i < count; ++i) squares += x[i] * x[i];
+  const double scale = 1 / std::sqrt(squares / static_cast<double>(count) + eps);
+  for (int64_t i = 0; i < count; ++i) x[i] *= scale;
+  multiply(x, count, weight_or_null, row);
+}
+
+// x = (x - mean) / sqrt(variance + eps) * weight + bias
+inline void layer_normalize(double* x, int64_t count, double eps, const fk_in* weight_or_null,
+                            const fk_in* bias_or_null, double* row) {
+  double sum = 0, squares = 0;
+  for (int64_t i = 0; i < count; ++i) sum += x[i];
+  const double mean = sum / static_cast<double>(count);
+  for (int64_t i = 0; i < count; ++i) squares += (x[i] - mean) * (x[i] - mean);
+  const double scale = 1 / std::sqrt(squares / static_cast<double>(count) + eps);
+  for (int64_t i = 0; i < count; ++i) x[i] = (x[i] - mean) * scale;
+  multiply(x, count, weight_or_null, row);
+  if (bias_or_null) add_scaled(bias_or_null, 0, count, 1, x);
+}
+
+inline double silu(double x) { return x / (1 + std::exp(-x)); }
+inline double gelu(double x, bool tanh_form) {
+  constexpr double kPi = 3.14159265358979323846;
+  if (tanh_form) return 0.5 * x * (1 + std::tanh(std::sqrt(2 / kPi) * (x + 0.044715 * x * x * x)));
+  return 0.5 * x * std::erfc(-x / std::sqrt(2.0));
+}
+
+// Turns the first `width` channels of a head by the angles of one position; `table` is that
+// position's row of the cache: width/2 cosines, then width/2 sines.
+inline void rotate(double* head, int64_t width, bool interleaved, const float* table) {
+  const int64_t half = width / 2;
+  for (int64_t i = 0; i < half; ++i) {
+    double& a = head[interleaved ? 2 * i : i];
+    double& b = head[interleaved ? 2 * i + 1 : i + half];
+    const double cosine = value(table[i]), sine = value(table[half + i]), old = a;
+    a = old * cosine - b * sine;
+    b = b * cosine + old * sine;
+  }
+}
+
+// Softmax attention of one query over the keys [first, last): dot(j) gives q.k_j, add(j, p) adds
+// p * v_j to the output, which the caller has set to 0. `scores` has room for last - first doubles.
+struct Attention {
+  double scale = 1, softcap = 0;
+  const float* sink_or_null = nullptr;  // a score without a value
+
+  template <class Dot, class Add>
+  void operator()(int64_t first, int64_t last, double* scores, Dot dot, Add add) const {
+    if (first >= last) return;
+    double top = sink_or_null ? value(*sink_or_null) : -std::numeric_limits<double>::infinity();
+    for (int64_t j = first; j < last; ++j) {
+      double score = scale * dot(j);
+      if (softcap > 0) score = softcap * std::tanh(score / softcap);
+      scores[j - first] = score;
+      top = std::max(top, score);
+    }
+    double sum = sink_or_null ? std::exp(value(*sink_or_null) - top) : 0;
+    for (int64_t j = first; j < last; ++j)
+      sum += scores[j - first] = std::exp(scores[j - first] - top);
+    for (int64_t j = first; j < last; ++j) add(j, scores[j - first] / sum);
+  }
+};
+
+// A request's keys and values, in pages. Views are those of the contracts' k_cache and v_cache.
+struct PagedRequest {
+  const fk_in *k, *v;
+  const int32_t* pages;
+  int64_t page_size;
+
+  // out[D] = attention of a query at `position` that sees `window` positions (0: all) up to itself.
+  void attend(const Attention& attention, const double* q, int64_t kv_head, int64_t width,
+              int64_t position, int64_t window, double* scores, double* out) const {
+    const auto at = [&](const fk_in* cache, int64_t j) {
+      return offset(cache, pages[j / page_size], j % page_size, kv_head);
+    };
+    std::fill_n(out, width, 0.0);
+    attention(
+        window > 0 ? std::max<int64_t>(0, position - window + 1) : 0, position + 1, scores,
+        [&](int64_t j) { return dot_view(k, at(k, j), q, width); },
+        [&](int64_t j, double p) { add_scaled(v, at(v, j), width, p, out); });
+  }
+};
+
+// probabilities = softmax(logits); then the `count` most probable ids with their weights, ties to
+// the lowest id. probabilities may be logits.
+inline void choose_experts(const double* logits, int64_t experts, int64_t count, bool renormalize,
+                           double* probabilities, double* weights, int32_t* ids) {
+  const double top = *std::max_element(logits, logits + experts);
+  double sum = 0, chosen = 0;
+  for (int64_t e = 0; e < experts; ++e) sum += probabilities[e] = std::exp(logits[e] - top);
+  for (int64_t e = 0; e < experts; ++e) probabilities[e] /= sum;
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t best = -1;
+    for (int64_t e = 0; e < experts; ++e) {
+      const bool taken = std::find(ids, ids + i, static_cast<int32_t>(e)) != ids + i;
+      if (!taken && (best < 0 || probabilities[e] > probabilities[best])) best = e;
+    }
+    ids[i] = static_cast<int32_t>(best);
+    weights[i] = probabilities[best];
+    chosen += weights[i];
+  }
+  if (renormalize)
+    for (int64_t i = 0; i < count; ++i) weights[i] /= chosen;
+}
+
+// out[C] = down @ (silu(gate) * up), where [gate; up] = gate_up @ x; `hidden` has room for 2*F.
+// The matrices begin at the given offsets of their views: those of one expert, or 0.
+inline void gated_mlp(const fk_in* gate_up, int64_t gate_up_at, const fk_in* down, int64_t down_at,
+                      int64_t channels, int64_t width, const double* x, double* hidden,
+                      double* out) {
+  matrix_vector(gate_up, gate_up_at, 2 * width, channels, nullptr, x, hidden);
+  for (int64_t i = 0; i < width; ++i) hidden[i] = silu(hidden[i]) * hidden[width + i];
+  matrix_vector(down, down_at, channels, width, nullptr, hidden, out);
+}
+
+// out[C] = sum over the chosen experts of weight * gated_mlp; `part` has room for C.
+inline void experts_sum(const fk_in* w13, const fk_in* w2, int64_t channels, int64_t width,
+                        int64_t count, const double* weights, const int32_t* ids, const double* x,
+                        double* hidden, double* part, double* out) {
+  std::fill_n(out, channels, 0.0);
+  for (int64_t i = 0; i < count; ++i) {
+    gated_mlp(w13, offset(w13, ids[i]), w2, offset(w2, ids[i]), channels, width, x, hidden, part);
+    for (int64_t c = 0; c < channels; ++c) out[c] += weights[i] * part[c];
+  }
+}
+
+}  // namespace fk::reference

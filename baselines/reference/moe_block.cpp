@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// moe_block: token by token.
+#include "fk/ops/moe_block.h"
+#include "sparse_mlp.hpp"
+
+namespace fk::reference {
+namespace {
+
+struct MoeBlock : Base<moe_block> {
+  using Base::Base;
+  struct Rows {
+    double *x, *out;
+    SparseMlpRows mlp;
+    Rows(Scratch& s, const op::init& i)
+        : x(s.take(i.hidden_size)), out(s.take(i.hidden_size)), mlp(s, i) {}
+  };
+  static void supports(const op::init& init, const op::weights& weights, const op::forward& max,
+                       fk_need& need) {
+    need_floats(weights.gate, weights.w13, weights.w2, max.x, max.out);
+    if (init.top_k > init.num_experts) throw unsupported{"top_k is more than num_experts"};
+    need.scratch = scratch_bytes<Rows>(init);
+  }
+  void forward(const op::forward& args, const fk_ctx& ctx) {
+    Scratch scratch(ctx);
+    const Rows row(scratch, init);
+    for (int64_t t = 0; t < args.x->shape[0]; ++t) {
+      load(args.x, offset(args.x, t), init.hidden_size, row.x);
+      sparse_mlp(init, weights, row.x, row.mlp, row.out);
+      store(args.out, offset(args.out, t), init.hidden_size, row.out);
+    }
+  }
+};
+FK_OP(moe_block, MoeBlock);
+
+}  // namespace
+}  // namespace fk::reference

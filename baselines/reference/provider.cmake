@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# The oracle on the CPU: no dependencies, one thread.
+
+file(GLOB reference_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/*.cpp)
+fk_add_plugin(reference SOURCES ${reference_sources})
+# No contraction: the same bits from every compiler and instruction set.
+target_compile_options(plugin_reference PRIVATE -O3 -ffp-contract=off -Wconversion -Wshadow -Werror)

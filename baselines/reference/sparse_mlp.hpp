@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// A router and its experts for one token: moe_block, and the second half of moe_decoder_layer.
+#pragma once
+#include "op.hpp"
+
+namespace fk::reference {
+
+struct SparseMlpRows {
+  double *logits, *weights, *hidden, *part;
+  int32_t* ids;
+  template <class Init>
+  SparseMlpRows(Scratch& s, const Init& i)
+      : logits(s.take(i.num_experts)),
+        weights(s.take(i.top_k)),
+        hidden(s.take(2 * i.intermediate_size)),
+        part(s.take(i.hidden_size)),
+        ids(reinterpret_cast<int32_t*>(s.take(i.top_k))) {}
+};
+
+// out[C] = the weighted sum of the experts that the router chooses for x[C].
+template <class Init, class Weights>
+void sparse_mlp(const Init& init, const Weights& weights, const double* x, const SparseMlpRows& row,
+                double* out) {
+  matrix_vector(weights.gate, 0, init.num_experts, init.hidden_size, nullptr, x, row.logits);
+  choose_experts(row.logits, init.num_experts, init.top_k, init.renormalize, row.logits,
+                 row.weights, row.ids);
+  experts_sum(weights.w13, weights.w2, init.hidden_size, init.intermediate_size, init.top_k,
+              row.weights, row.ids, x, row.hidden, row.part, out);
+}
+
+}  // namespace fk::reference
