@@ -29,7 +29,32 @@ FK_INLINE Vf exp(Vf x) {
   return p * a * b;
 }
 
-FK_INLINE Vf logistic(Vf x) { return 1.f / (1.f + exp(-x)); }
+// In double, to 2e-16, for x <= 0; below -700 it stays at exp(-700).
+FK_INLINE Vd exp_negative(Vd x) {
+  const Vd low = Vd{} - 700.0;
+  x = x < low ? low : x;
+  const Vd magic = Vd{} + 6755399441055744.0;  // 1.5 * 2^52
+  const Vd shifted = x * 1.4426950408889634 + magic;
+  const Vl n = bits_as<Vl>(shifted) - bits_as<Vl>(magic);
+  const Vd whole = shifted - magic;
+  const Vd r = (x - whole * 6.93147180369123816490e-01) - whole * 1.90821492927058770002e-10;
+  Vd p = Vd{} + 1.0 / 6227020800;
+  const double factors[] = {1.0 / 479001600,
+                            1.0 / 39916800,
+                            1.0 / 3628800,
+                            1.0 / 362880,
+                            1.0 / 40320,
+                            1.0 / 5040,
+                            1.0 / 720,
+                            1.0 / 120,
+                            1.0 / 24,
+                            1.0 / 6,
+                            0.5,
+                            1.0,
+                            1.0};
+  for (const double factor : factors) p = p * r + factor;
+  return p * bits_as<Vd>((n + 1023) << 52);
+}
 
 // x * Phi(x). Phi(-t) = exp(-t^2/2) * q(t), t >= 0, where (1 + t) * q(t) is a polynomial of degree
 // 10 in (t - 3) / (t + 3), fitted at Chebyshev nodes (1.4e-8): no cancellation in the left tail.

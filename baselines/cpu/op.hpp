@@ -22,6 +22,7 @@ int type_of(const View* view) {
   const int dtype = FK_DTYPE(view);
   return dtype == FK_BF16 ? kBf16 : dtype == FK_F16 ? kF16 : kF32;
 }
+inline int type_or_f32(fk_opt_in view) { return view.or_null ? type_of(view.or_null) : int{kF32}; }
 inline int64_t bytes_of(int type) { return type == kF32 ? 4 : 2; }
 
 // Refuses element types that the kernels do not read; `why` names the slot and what is taken.
@@ -56,6 +57,9 @@ inline int threads_of(const fk_host& host) {
   return std::clamp<int>(host.cpu_threads, 1, threads_max());
 }
 
+// Floats of one thread's row buffer: whole cache lines, so that threads do not share one.
+inline int64_t padded(int64_t floats) { return (floats + 15) / 16 * 16; }
+
 // Starting the team costs a few microseconds, so a thread gets at least this much work.
 inline constexpr int64_t kBytesPerThread = 48 << 10;
 
@@ -78,6 +82,20 @@ void split(int threads, int64_t items, int64_t bytes, const Body& body) {
     const int64_t begin = items * id / count, end = items * (id + 1) / count;
     if (begin < end) body(begin, end, static_cast<int>(id));
   }
+}
+
+// body(row, begin, end) on tiles of [rows, columns]: for work without sums along a row, so that few
+// long rows are shared as well as many short ones.
+template <class Body>
+void split_tiles(int threads, int64_t row_count, int64_t columns, int64_t bytes, const Body& body) {
+  constexpr int64_t kTile = 8192;
+  const int64_t tiles = (columns + kTile - 1) / kTile;
+  split(threads, row_count * tiles, bytes, [&](int64_t first, int64_t last, int) {
+    for (int64_t i = first; i < last; ++i) {
+      const int64_t begin = i % tiles * kTile;
+      body(i / tiles, begin, std::min(columns, begin + kTile));
+    }
+  });
 }
 
 // body(item, thread) for unequal items, taken in order by whichever thread is free.

@@ -29,7 +29,7 @@ else()
   set(cpu_kernels ${cpu_all})
   list(FILTER cpu_kernels EXCLUDE REGEX "/(plugin|gemm_[a-z]+)\\.cpp$")
   set(cpu_options -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math -Wconversion -Wshadow
-                  -Werror -Wno-psabi -Wno-maybe-uninitialized)  # the last: in the intrinsics of gcc 12
+                  -Werror -Wno-psabi -Wno-uninitialized -Wno-maybe-uninitialized)  # the last two: in the intrinsics of gcc 12
 
   set(cpu_levels)
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|amd64|AMD64)$")

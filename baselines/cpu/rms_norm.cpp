@@ -65,30 +65,22 @@ struct RmsNormOp {
                        fk_need& need) {
     need_float(max.x, "x: f32, bf16 or f16");
     if (weights.weight.or_null) need_float(weights.weight.or_null, "weight: f32, bf16 or f16");
-    if (max.residual.or_null) need.scratch = threads_max() * row_floats(init) * 4;
+    if (max.residual.or_null) need.scratch = threads_max() * padded(init.hidden_size) * 4;
   }
   RmsNormOp(const fk_host& host, const op::init& init, const op::weights& weights)
       : init_(init), weights_(weights), threads_(threads_of(host)) {}
   void prepare(const op::forward&, const fk_memory&) {}
   void forward(const op::forward& args, const fk_ctx& ctx) {
-    const RmsNorm a{args.x->data,
-                    data<void>(weights_.weight),
-                    data<void>(args.residual),
-                    args.out->data,
-                    init_.hidden_size,
-                    static_cast<float>(init_.eps),
-                    type_of(args.x),
-                    weights_.weight.or_null ? type_of(weights_.weight.or_null) : kF32};
+    const RmsNorm a{args.x->data,    data<void>(weights_.weight), data<void>(args.residual),
+                    args.out->data,  init_.hidden_size,           static_cast<float>(init_.eps),
+                    type_of(args.x), type_or_f32(weights_.weight)};
     const int64_t bytes = args.x->nbytes * (a.residual ? 4 : 2);
     split(threads_, rows(args.x), bytes, [&](int64_t begin, int64_t end, int thread) {
-      kernel_(a, begin, end, static_cast<float*>(ctx.scratch) + thread * row_floats(init_));
+      kernel_(a, begin, end, static_cast<float*>(ctx.scratch) + thread * padded(init_.hidden_size));
     });
   }
 
  private:
-  // Rounded up to a cache line, so that threads do not share one.
-  static int64_t row_floats(const op::init& init) { return (init.hidden_size + 15) / 16 * 16; }
-
   const op::init& init_;
   const op::weights& weights_;
   const int threads_;

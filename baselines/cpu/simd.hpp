@@ -35,6 +35,10 @@ typedef float Vf __attribute__((vector_size(4 * kLanes)));
 typedef int32_t Vi __attribute__((vector_size(4 * kLanes)));
 typedef uint32_t Vu __attribute__((vector_size(4 * kLanes)));
 typedef uint16_t Vh __attribute__((vector_size(2 * kLanes)));
+// Doubles: half as many lanes, and the floats that become them.
+typedef double Vd __attribute__((vector_size(4 * kLanes)));
+typedef int64_t Vl __attribute__((vector_size(4 * kLanes)));
+typedef float Vhalf __attribute__((vector_size(2 * kLanes)));
 
 FK_INLINE Vf splat(float x) { return Vf{} + x; }
 template <class To, class From>
@@ -143,6 +147,7 @@ FK_INLINE float sum(Vf v) {
   return part[0];
 #endif
 }
+// A NaN in `a` loses, one in `b` wins.
 FK_INLINE Vf max(Vf a, Vf b) { return a > b ? a : b; }
 FK_INLINE Vf min(Vf a, Vf b) { return a < b ? a : b; }
 FK_INLINE float max(Vf v) {
@@ -162,6 +167,8 @@ FK_INLINE float to_float(F16 x) { return static_cast<float>(bits_as<_Float16>(x.
 
 // Loads and stores of n lanes where n is kLanes (a compile-time tag) or less.
 struct Full {};
+FK_INLINE int64_t lanes(Full) { return kLanes; }
+FK_INLINE int64_t lanes(int64_t n) { return n; }
 template <class T>
 FK_INLINE Vf load(const T* p, Full) {
   return load(p);

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernel of attention.hpp: one pass over the keys with a running maximum. Scores are held
+// transposed, [key, row], so that the softmax runs over vectors of rows without a sum across lanes;
+// the queries are transposed once per task and keys and values are only widened. Few rows
+// (decoding) take dot products.
+#include "attention.hpp"
+
+#include "math.hpp"
+
+namespace fk::cpu::FK_CPU_LEVEL {
+
+namespace {
+
+struct Buffers {
+  int64_t rows, width;  // padded to whole vectors
+  float* qt;            // [D, rows], scaled; few rows: [rows, D]
+  float* scores;        // [key, rows]
+  float *k, *v;         // [key, D]
+  float* sums;          // [rows, D]
+  float *top, *mass, *fade;
+  int32_t* position;
+};
+
+FK_INLINE int64_t whole(int64_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
+
+inline constexpr int64_t kFewRows = 8;
+
+// C[i][j] = C[i][j] * fade[i] + sum_k A(i, k) * B[k][j] for I rows and J vectors; without kAdd C is
+// only written. A(i, k) is at a[i * i_stride + k * k_stride].
+struct Panel {
+  const float* a;
+  int64_t i_stride, k_stride;
+  const float* b;
+  int64_t b_stride, depth;
+  float* c;
+  int64_t c_stride;
+  const float* fade;
+};
+template <int I, int J, bool kAdd>
+FK_INLINE void panel_block(const Panel& p, int64_t i0, int64_t j0) {
+  Vf acc[I][J];
+  for (int i = 0; i < I; ++i) {
+    for (int j = 0; j < J; ++j) {
+      acc[i][j] =
+          kAdd ? load(p.c + (i0 + i) * p.c_stride + j0 + j * kLanes) * p.fade[i0 + i] : Vf{};
+    }
+  }
+  const float* a = p.a + i0 * p.i_stride;
+  const float* b = p.b + j0;
+  for (int64_t k = 0; k < p.depth; ++k) {
+    Vf row[J];
+    for (int j = 0; j < J; ++j) row[j] = load(b + k * p.b_stride + j * kLanes);
+    for (int i = 0; i < I; ++i) {
+      const Vf x = splat(a[i * p.i_stride + k * p.k_stride]);
+      for (int j = 0; j < J; ++j) acc[i][j] += x * row[j];
+    }
+  }
+  for (int i = 0; i < I; ++i) {
+    for (int j = 0; j < J; ++j) store(p.c + (i0 + i) * p.c_stride + j0 + j * kLanes, acc[i][j]);
+  }
+}
+template <int J, bool kAdd>
+FK_INLINE void panel_columns(const Panel& p, int64_t rows, int64_t j0) {
+  constexpr int kI = kLanes == 16 ? (J == 4 ? 6 : 8) : (J == 1 ? 8 : 4);
+  int64_t i = 0;
+  for (; i + kI <= rows; i += kI) panel_block<kI, J, kAdd>(p, i, j0);
+  for (; i + 4 <= rows; i += 4) panel_block<4, J, kAdd>(p, i, j0);
+  for (; i + 2 <= rows; i += 2) panel_block<2, J, kAdd>(p, i, j0);
+  if (i < rows) panel_block<1, J, kAdd>(p, i, j0);
+}
+// `columns` is a multiple of kLanes.
+template <bool kAdd>
+void panel(const Panel& p, int64_t rows, int64_t columns) {
+  constexpr int kJ = kLanes == 16 ? 4 : 2;
+  int64_t j = 0;
+  for (; j + kJ * kLanes <= columns; j += kJ * kLanes) panel_columns<kJ, kAdd>(p, rows, j);
+  for (; j < columns; j += kLanes) panel_columns<1, kAdd>(p, rows, j);
+}
+
+FK_INLINE Vf tanh(Vf y) {
+  const Vf y2 = y * y;
+  const Vf small =
+      y + y * y2 * (-1.f / 3 + y2 * (2.f / 15 + y2 * (-17.f / 315 + y2 * (62.f / 2835))));
+  const Vf large = 1.f - 2.f / (1.f + exp(y + y));
+  return y2 < splat(0.09f) ? small : large;
+}
+
+template <class T>
+void load_queries(const AttentionTask& a, const Buffers& b, bool few) {
+  for (int64_t r = 0; r < b.rows; ++r) {
+    const bool real = r < a.tokens * a.group;
+    const T* q =
+        static_cast<const T*>(a.q) + r / a.group * a.q_token_stride + r % a.group * a.q_head_stride;
+    for (int64_t i = 0; i < b.width; ++i) {
+      const float value = real && i < a.width ? to_float(q[i]) * a.scale : 0.f;
+      b.qt[few ? r * b.width + i : i * b.rows + r] = value;
+    }
+  }
+}
+
+FK_INLINE const char* row_at(const AttentionTask& a, const void* base, int64_t key,
+                             int64_t page_stride, int64_t slot_stride, int64_t element) {
+  const int64_t page = a.pages ? a.pages[key / a.page_size] : 0;
+  const int64_t slot = a.pages ? key % a.page_size : key;
+  return static_cast<const char*>(base) + (page * page_stride + slot * slot_stride) * element;
+}
+
+// Widens keys (or values) [first, first + count) and asks for those of the next block.
+template <class T>
+void load_block(const AttentionTask& a, const void* base, int64_t page_stride, int64_t slot_stride,
+                int64_t first, int64_t count, int64_t end, float* to, int64_t width) {
+  const int64_t bytes = a.width * static_cast<int64_t>(sizeof(T));
+  for (int64_t i = 0; i < count; ++i) {
+    if (const int64_t next = first + kKeyBlock + i; next < end) {
+      const char* line = row_at(a, base, next, page_stride, slot_stride, sizeof(T));
+      for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(line + at);
+    }
+    const T* row =
+        reinterpret_cast<const T*>(row_at(a, base, first + i, page_stride, slot_stride, sizeof(T)));
+    float* target = to + i * width;
+    each_vector(a.width, [&](int64_t j, auto n) { store(target + j, load(row + j, n)); });
+  }
+}
+
+// Scores of few rows: dot products along D, four rows at a time.
+void dot_scores(const Buffers& b, int64_t count, int64_t rows) {
+  for (int64_t key = 0; key < count; ++key) {
+    const float* k = b.k + key * b.width;
+    for (int64_t r = 0; r < rows; r += 4) {  // qt has zero rows up to a multiple of four
+      const float* q = b.qt + r * b.width;
+      Vf acc[4] = {};
+      for (int64_t i = 0; i < b.width; i += kLanes) {
+        const Vf x = load(k + i);
+        for (int j = 0; j < 4; ++j) acc[j] += x * load(q + j * b.width + i);
+      }
+      for (int j = 0; j < 4; ++j) b.scores[key * b.rows + r + j] = sum(acc[j]);
+    }
+  }
+}
+
+// Scores of keys [first, first + count) become weights under the new maximum; `mass` and `fade`
+// follow.
+void soften(const AttentionTask& a, const Buffers& b, int64_t first, int64_t count, bool masked) {
+  const float low = -__builtin_inff();
+  const auto window = static_cast<int32_t>(a.window);
+  for (int64_t r = 0; r < b.rows; r += kLanes) {
+    const Vi position = read<Vi>(b.position + r);
+    Vf top = load(b.top + r);
+    const Vf before = top;
+    for (int64_t key = 0; key < count; ++key) {
+      float* at = b.scores + key * b.rows + r;
+      Vf s = load(at);
+      if (a.softcap > 0) s = a.softcap * tanh(s / a.softcap);
+      if (masked) {
+        const Vi p = Vi{} + static_cast<int32_t>(first + key);
+        if (a.causal) s = p > position ? splat(low) : s;
+        if (a.window > 0) s = p <= position - window ? splat(low) : s;
+        if (a.window > 0 && !a.causal) s = p >= position + window ? splat(low) : s;
+      }
+      if (masked || a.softcap > 0) store(at, s);
+      top = max(top, s);
+    }
+    const Vf base = top == splat(low) ? splat(0.f) : top;
+    const Vf fade = exp(before - base);
+    Vf mass = load(b.mass + r) * fade;
+    for (int64_t key = 0; key < count; ++key) {
+      float* at = b.scores + key * b.rows + r;
+      const Vf p = exp(load(at) - base);
+      store(at, p);
+      mass += p;
+    }
+    store(b.top + r, top);
+    store(b.fade + r, fade);
+    store(b.mass + r, mass);
+  }
+}
+
+void begin_rows(const AttentionTask& a, const Buffers& b) {
+  const int64_t rows = a.tokens * a.group;
+  for (int64_t r = 0; r < b.rows; ++r) {
+    const bool real = r < rows;
+    b.top[r] = real && a.sinks ? a.sinks[r % a.group] : -__builtin_inff();
+    b.mass[r] = real && a.sinks ? 1.f : 0.f;
+    b.position[r] = static_cast<int32_t>(a.position + (real ? r / a.group : a.tokens - 1));
+  }
+  for (int64_t i = 0; i < rows * b.width; ++i) b.sums[i] = 0.f;
+  // Columns beyond D are read by the vectors of the products.
+  for (int64_t i = 0; i < kKeyBlock && b.width != a.width; ++i) {
+    for (int64_t j = a.width; j < b.width; ++j) b.k[i * b.width + j] = b.v[i * b.width + j] = 0.f;
+  }
+}
+
+template <class T>
+void finish_rows(const AttentionTask& a, const Buffers& b) {
+  for (int64_t r = 0; r < a.tokens * a.group; ++r) {
+    const float scale = b.mass[r] > 0 ? 1.f / b.mass[r] : 0.f;  // a row that sees no key is zero
+    T* out =
+        static_cast<T*>(a.out) + r / a.group * a.out_token_stride + r % a.group * a.out_head_stride;
+    each_vector(a.width, [&](int64_t i, auto n) {
+      store(out + i, load(b.sums + r * b.width + i) * scale, n);
+    });
+  }
+}
+
+Buffers carve(const AttentionTask& a, float* work) {
+  Buffers b{};
+  const auto take = [&](int64_t floats) {
+    float* at = work;
+    work += floats;
+    return at;
+  };
+  b.rows = whole(a.tokens * a.group);
+  b.width = whole(a.width);
+  b.qt = take(b.width * b.rows);
+  b.scores = take(kKeyBlock * b.rows);
+  b.k = take(kKeyBlock * b.width);
+  b.v = take(kKeyBlock * b.width);
+  b.sums = take(b.rows * b.width);
+  b.top = take(b.rows);
+  b.mass = take(b.rows);
+  b.fade = take(b.rows);
+  b.position = reinterpret_cast<int32_t*>(take(b.rows));
+  return b;
+}
+
+}  // namespace
+
+void attention_task(const AttentionTask& a, float* work) {
+  const Buffers b = carve(a, work);
+  const int64_t rows = a.tokens * a.group;
+  const bool few = rows <= kFewRows;
+  with_type(a.q_type, [&]<class T>() { load_queries<T>(a, b, few); });
+  begin_rows(a, b);
+  const int64_t last = a.position + a.tokens;  // one past the last token's position
+  const int64_t reach = a.causal ? last : a.window > 0 ? last - 1 + a.window : a.keys;
+  const int64_t end = reach < a.keys ? reach : a.keys;
+  int64_t first = a.window > 0 ? a.position - a.window + 1 : 0;
+  if (first < 0) first = 0;
+  for (; first < end; first += kKeyBlock) {
+    const int64_t count = end - first < kKeyBlock ? end - first : kKeyBlock;
+    with_type(a.k_type, [&]<class T>() {
+      load_block<T>(a, a.k, a.k_page_stride, a.k_slot_stride, first, count, end, b.k, b.width);
+    });
+    if (few)
+      dot_scores(b, count, rows);
+    else
+      panel<false>({b.k, b.width, 1, b.qt, b.rows, a.width, b.scores, b.rows, nullptr}, count,
+                   b.rows);
+    const bool masked = (a.causal && first + count > a.position + 1) ||
+                        (a.window > 0 && (!a.causal || first <= last - 1 - a.window));
+    soften(a, b, first, count, masked);
+    with_type(a.v_type, [&]<class T>() {
+      load_block<T>(a, a.v, a.v_page_stride, a.v_slot_stride, first, count, end, b.v, b.width);
+    });
+    panel<true>({b.scores, 1, b.rows, b.v, b.width, count, b.sums, b.width, b.fade}, rows, b.width);
+  }
+  with_type(a.out_type, [&]<class T>() { finish_rows<T>(a, b); });
+}
+
+}  // namespace fk::cpu::FK_CPU_LEVEL

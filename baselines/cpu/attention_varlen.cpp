@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// attention_varlen: tasks of attention.hpp over the keys of each request, which lie in a row.
+#ifdef FK_CPU_OPS
+#include "fk/ops/attention_varlen.h"
+#include "attention_tasks.hpp"
+
+namespace fk::cpu {
+
+struct AttentionVarlenOp {
+  using op = fk::attention_varlen;
+  static constexpr fk_claims claims{
+      FK_END(fk_claims, sm), FK_CPU, FK_GRAPH_ALWAYS, 1, 0, FK_ACCUMULATE_F32, 0, 0, nullptr};
+
+  static void supports(const op::init& init, const op::weights&, const op::forward& max,
+                       fk_need& need) {
+    need_float(max.q, "q: f32, bf16 or f16");
+    need_float(max.k, "k: f32, bf16 or f16");
+    need_float(max.v, "v: f32, bf16 or f16");
+    need_float(max.out, "out: f32, bf16 or f16");
+    need.scratch = AttentionTasks::scratch_bytes(max.q->shape[0], max.cu_seqlens_q->shape[0],
+                                                 init.num_heads, init.num_kv_heads, init.head_dim);
+  }
+  AttentionVarlenOp(const fk_host& host, const op::init& init, const op::weights&)
+      : init_(init), tasks_(init.num_heads, init.num_kv_heads, init.head_dim, threads_of(host)) {}
+  void prepare(const op::forward&, const fk_memory&) {}
+  void forward(const op::forward& args, const fk_ctx& ctx) {
+    const auto* starts = data<int32_t>(args.cu_seqlens_q);
+    const auto* key_starts = data<int32_t>(args.cu_seqlens_k);
+    const int64_t requests = args.cu_seqlens_q->shape[0] - 1;
+    tasks_.run(starts, requests, args.k->shape[0], ctx.scratch,
+               [&](int64_t request, int64_t first, int64_t tokens, int64_t head) {
+                 return task(args, starts + request, key_starts + request, first, tokens, head);
+               });
+  }
+
+ private:
+  AttentionTask task(const op::forward& args, const int32_t* start, const int32_t* key_start,
+                     int64_t first, int64_t tokens, int64_t head) const {
+    AttentionTask a{};
+    a.group = init_.num_heads / init_.num_kv_heads;
+    a.width = init_.head_dim;
+    a.tokens = tokens;
+    a.keys = key_start[1] - key_start[0];
+    a.position = a.keys - (start[1] - start[0]) + first;
+    a.window = init_.window;
+    a.causal = init_.causal != 0;
+    a.scale = static_cast<float>(init_.scale);
+    a.q_type = type_of(args.q);
+    a.k_type = type_of(args.k);
+    a.v_type = type_of(args.v);
+    a.out_type = type_of(args.out);
+    a.q_token_stride = args.q->strides[0];
+    a.q_head_stride = args.q->strides[1];
+    a.out_token_stride = args.out->strides[0];
+    a.out_head_stride = args.out->strides[1];
+    const int64_t token = start[0] + first, head0 = head * a.group;
+    a.q = data<char>(args.q) +
+          (token * a.q_token_stride + head0 * a.q_head_stride) * bytes_of(a.q_type);
+    a.out = data<char>(args.out) +
+            (token * a.out_token_stride + head0 * a.out_head_stride) * bytes_of(a.out_type);
+    a.k_slot_stride = args.k->strides[0];
+    a.v_slot_stride = args.v->strides[0];
+    a.k = data<char>(args.k) +
+          (key_start[0] * a.k_slot_stride + head * args.k->strides[1]) * bytes_of(a.k_type);
+    a.v = data<char>(args.v) +
+          (key_start[0] * a.v_slot_stride + head * args.v->strides[1]) * bytes_of(a.v_type);
+    return a;
+  }
+
+  const op::init& init_;
+  const AttentionTasks tasks_;
+};
+FK_OP(attention_varlen, AttentionVarlenOp);
+
+}  // namespace fk::cpu
+#endif

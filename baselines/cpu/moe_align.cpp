@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// moe_align: a counting sort, which is two passes over a few kilobytes of integers and no
+// arithmetic: the plain loop is the fast one, until there are enough assignments for every thread
+// to count its own part.
+#ifdef FK_CPU_OPS
+#include "fk/ops/moe_align.h"
+#include "op.hpp"
+
+namespace fk::cpu {
+
+struct MoeAlignOp {
+  using op = fk::moe_align;
+  static constexpr fk_claims claims = cpu_claims;
+
+  static void supports(const op::init& init, const op::weights&, const op::forward&,
+                       fk_need& need) {
+    need.scratch = threads_max() * padded(init.num_experts) * 4;
+  }
+  MoeAlignOp(const fk_host& host, const op::init& init, const op::weights&)
+      : experts_(init.num_experts), threads_(threads_of(host)) {}
+  void prepare(const op::forward&, const fk_memory&) {}
+  void forward(const op::forward& args, const fk_ctx& ctx) {
+    const auto* ids = data<int32_t>(args.topk_ids);
+    auto* rows = data<int32_t>(args.row_ids);
+    auto* offsets = data<int32_t>(args.expert_offsets);
+    const int64_t count = args.row_ids->shape[0], stride = padded(experts_);
+    auto* counts = static_cast<int32_t*>(ctx.scratch);
+    const int team = threads_for(threads_, count, count * 8);
+#pragma omp parallel num_threads(team) if (team > 1)
+    {
+      // The team may be smaller than asked for.
+      const int64_t id = omp_get_thread_num(), size = omp_get_num_threads();
+      const int64_t begin = count * id / size, end = count * (id + 1) / size;
+      int32_t* own = counts + id * stride;
+      std::fill_n(own, experts_, 0);
+      for (int64_t i = begin; i < end; ++i) ++own[ids[i]];
+#pragma omp barrier
+#pragma omp single
+      offsets[experts_] = place(counts, stride, size, offsets);
+      for (int64_t i = begin; i < end; ++i) rows[own[ids[i]]++] = static_cast<int32_t>(i);
+    }
+  }
+
+ private:
+  // Counts of every thread become where its first row of each expert goes.
+  int32_t place(int32_t* counts, int64_t stride, int64_t size, int32_t* offsets) const {
+    int32_t at = 0;
+    for (int64_t e = 0; e < experts_; ++e) {
+      offsets[e] = at;
+      for (int64_t thread = 0; thread < size; ++thread) {
+        const int32_t here = counts[thread * stride + e];
+        counts[thread * stride + e] = at;
+        at += here;
+      }
+    }
+    return at;
+  }
+
+  const int64_t experts_;
+  const int threads_;
+};
+FK_OP(moe_align, MoeAlignOp);
+
+}  // namespace fk::cpu
+#endif
