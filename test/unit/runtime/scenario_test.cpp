@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// If this fails, a scenario means something else than it says, or a mistake in one is not
+// explained.
+#include "core/runtime/scenario.hpp"
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "core/base/error.hpp"
+#include "core/base/paths.hpp"
+#include "test/catch.hpp"
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// A folder of scenarios of its own, removed at the end.
+struct Folder {
+  fs::path path = fs::temp_directory_path() / ("fk_scenario_" + std::to_string(::getpid()));
+  Folder() { fs::create_directories(path / "workloads"); }
+  ~Folder() { fs::remove_all(path); }
+  fs::path write(const std::string& name, const std::string& text) const {
+    std::ofstream(path / name) << text;
+    return path / name;
+  }
+};
+
+constexpr const char* kWorkloads = R"(workloads:
+  few:
+    kind: throughput
+    lengths: lengths.csv
+    requests: 5
+    output_cap: 9
+    tiny: {requests: 3, divide: 10, prompt_cap: 6}
+  one:
+    kind: latency
+    prompt: 20
+    output: 4
+    batch: 2
+    warmup: 1
+    iterations: 2
+)";
+constexpr const char* kLengths = "# made up\nprompt_tokens,output_tokens\n10,100\n30,2\n500,1\n";
+
+std::string scenario(const std::string& more) {
+  return "scenario: mine\nmodel: llama\nconfig: llama-3.1-8b\nworkloads: w\nrun: [few, one]\n"
+         "profiles:\n  tiny: {limits: {max_context: 40}}\n  full: {}\n" +
+         more;
+}
+
+struct Setting : Folder {
+  Setting() {
+    write("workloads/w.yaml", kWorkloads);
+    write("workloads/lengths.csv", kLengths);
+  }
+  std::string why(const std::string& text, const std::string& profile = "tiny") const {
+    const fs::path file = write("mine.yaml", text);
+    return message_of<fk::Error>([&] { fk::load_scenario(file, profile); });
+  }
+};
+
+std::vector<std::pair<int64_t, int64_t>> lengths(const fk::Workload& w) {
+  std::vector<std::pair<int64_t, int64_t>> out;
+  for (const auto& l : w.lengths) out.emplace_back(l.prompt, l.output);
+  return out;
+}
+
+using Pairs = std::vector<std::pair<int64_t, int64_t>>;
+
+}  // namespace
+
+TEST_CASE("scenario_of_the_project_loads_in_both_profiles") {
+  const auto names = fk::scenario_names();
+  CHECK(names.size() >= 8);
+  for (const auto& name : names) {
+    for (const auto& file : fk::scenario_files(fk::find_scenario(name))) {
+      for (const auto& profile : fk::profile_names()) {
+        INFO(file << " " << profile);
+        const fk::Scenario s = fk::load_scenario(file, profile);
+        CHECK(!s.workloads.empty());
+        for (const auto& w : s.workloads) CHECK(!w.lengths.empty());
+      }
+    }
+  }
+}
+
+TEST_CASE("scenario_tiny_applies_sizes_and_scaling") {
+  const Setting dir;
+  const fk::Scenario s = fk::load_scenario(dir.write("mine.yaml", scenario("")), "tiny");
+  CHECK(s.config.integer("hidden_size") == 128);
+  CHECK(s.config.child("rope_scaling").number("factor") == 8);
+  CHECK(s.limits.max_context == 40);
+  REQUIRE(s.workloads.size() == 2);
+  CHECK(lengths(s.workloads[0]) == Pairs{{1, 9}, {3, 1}, {6, 1}});
+  CHECK(lengths(s.workloads[1]) == Pairs{{20, 4}, {20, 4}});
+  CHECK(s.workloads[1].rounds() == 3);
+}
+
+TEST_CASE("scenario_full_keeps_sizes_and_leaves_out_what_does_not_fit") {
+  const Setting dir;
+  const fk::Scenario s = fk::load_scenario(
+      dir.write("mine.yaml", scenario("limits: {max_context: 100}\nproviders: {rms_norm: cpu}\n")),
+      "full");
+  CHECK(s.config.integer("hidden_size") == 4096);
+  CHECK(lengths(s.workloads[0]) == Pairs{{10, 9}, {30, 2}, {10, 9}, {30, 2}});
+  CHECK(s.workloads[0].left_out == 1);
+  CHECK(s.providers.at("rms_norm") == "cpu");
+}
+
+TEST_CASE("scenario_mistakes_have_line_and_nearest_name") {
+  const Setting dir;
+  const auto check = [&](const std::string& text, const std::string& part) {
+    INFO(text);
+    CHECK_THAT(dir.why(text), ContainsSubstring(part));
+  };
+  check(scenario("sede: 3\n"), "mine.yaml:9:1");
+  check(scenario("sede: 3\n"), "`seed`");
+  check(scenario("providers: {rms_nrm: cpu}\n"), "did you mean `rms_norm`");
+  check(scenario("dtype: bf17\n"), "bf16");
+  check(scenario("dtype: i64\n"), "f32, bf16 or f16");
+  check(scenario("limits: {max_batch: 0}\n"), "at least 1");
+  check(scenario("limits: {max_bach: 2}\n"), "`max_batch`");
+  const auto replaced = [&](const std::string& from, const std::string& to) {
+    std::string text = scenario("");
+    return text.replace(text.find(from), from.size(), to);
+  };
+  check(replaced("model: llama", "model: lama"), "did you mean `llama`");
+  check(replaced("config: llama-3.1-8b", "config: llama-3.1-7b"), "did you mean `llama-3.1-8b`");
+  check(replaced("run: [few", "run: [fwe"), "did you mean `few`");
+  check(replaced("scenario: mine", "scenario: yours"), "mine");
+  check(replaced("  full: {}", "  ful: {}"), "did you mean `full`");
+  check(replaced("{max_context: 40}", "{max_context: 3}"), "fits the context of 3");
+  CHECK_THAT(dir.why(scenario("weights: nowhere\n"), "full"), ContainsSubstring("nowhere"));
+  CHECK_THAT(dir.why(scenario(""), "tinny"), ContainsSubstring("did you mean `tiny`"));
+}
+
+TEST_CASE("scenario_mistakes_in_workloads_and_lengths_are_located") {
+  const Setting dir;
+  dir.write("workloads/lengths.csv", "prompt_tokens,output_tokens\n10,5\n10;5\n");
+  CHECK_THAT(dir.why(scenario("")), ContainsSubstring("lengths.csv:3"));
+  dir.write("workloads/lengths.csv", "prompt_tokens,output_tokens\n10,-5\n");
+  CHECK_THAT(dir.why(scenario("")), ContainsSubstring("`-5` is not a number of tokens"));
+  dir.write("workloads/w.yaml", "workloads:\n  few: {kind: througput}\n  one: {kind: latency}\n");
+  CHECK_THAT(dir.why(scenario("")), ContainsSubstring("did you mean `throughput`"));
+}
+
+TEST_CASE("scenario_lists_name_files_beside_them") {
+  const Folder dir;
+  dir.write("a.yaml", "scenario: a\n");
+  CHECK(fk::scenario_files(dir.write("all.yaml", "scenarios: [a]\n")).size() == 1);
+  const auto bad = dir.write("bad.yaml", "scenarios: [mixtrl]\n");
+  CHECK_THAT(message_of<fk::Error>([&] { fk::scenario_files(bad); }),
+             ContainsSubstring("bad.yaml:1"));
+  CHECK_THAT(message_of<fk::Error>([] { fk::find_scenario("mixtrl"); }),
+             ContainsSubstring("did you mean `mixtral`"));
+}
+
+TEST_CASE("workload_requests_depend_on_seed_name_round_and_id_alone") {
+  const Setting dir;
+  const auto w = fk::load_workload(dir.path / "workloads" / "w.yaml", "few", false, 1000);
+  const auto a = fk::make_requests(w, 50, 1, 0), b = fk::make_requests(w, 50, 1, 0);
+  REQUIRE(a.size() == 5);
+  CHECK(a[2].tokens == b[2].tokens);
+  CHECK(a[2].id == 3);
+  CHECK(a[0].tokens != a[3].tokens);
+  CHECK(fk::make_requests(w, 50, 2, 0)[2].tokens != a[2].tokens);
+  CHECK(fk::make_requests(w, 50, 1, 1)[2].tokens != a[2].tokens);
+  for (const auto& r : a)
+    for (const int64_t token : r.tokens) CHECK((token >= 0 && token < 50));
+}
+
+TEST_CASE("model_descriptions_match_the_models_and_the_blocks") {
+  const auto infos = fk::load_model_infos();
+  CHECK(infos.size() == fk::model_names().size());
+  for (const auto& info : infos) {
+    INFO(info.where);
+    for (const auto& name : info.configs) {
+      const fk::Config config = fk::Config::load(fk::find_config(name, info.where));
+      CHECK(fk::arch_of(config) == info.arch);
+      CHECK(fk::make_model(info.arch, config.with(*info.tiny)) != nullptr);
+    }
+    for (const auto& part : info.parts) CHECK(fk::find_expansion(part) != nullptr);
+  }
+}
