@@ -2,6 +2,7 @@
 // Mixtral: Llama's attention, and a mixture of experts in place of the MLP. The experts' matrices
 // are stacked: w13 holds gate and up of every expert, w2 the way back.
 #include "baselines/models/parts/decoder.hpp"
+#include "baselines/models/parts/sizes.hpp"
 
 namespace fk {
 namespace {
@@ -17,9 +18,8 @@ MixtralConfig read(const Config& config) {
   MixtralConfig c;
   c.decoder = read_decoder(config);
   slide_all_layers(config, c.decoder);
-  c.experts = config.integer("num_local_experts");
+  c.experts = read_count(config, "num_local_experts");
   c.top_k = config.integer("num_experts_per_tok");
-  if (c.experts < 1) config.fail_at("num_local_experts", "it must be positive");
   if (c.top_k < 1 || c.top_k > c.experts) {
     config.fail_at("num_experts_per_tok", "it must be between 1 and num_local_experts");
   }

@@ -2,6 +2,7 @@
 // Qwen3: dense layers with an RMS norm over every query and key head; a head width of its own;
 // optionally some layers with a sliding window.
 #include "baselines/models/parts/decoder.hpp"
+#include "baselines/models/parts/sizes.hpp"
 
 namespace fk {
 namespace {
@@ -12,7 +13,7 @@ using namespace parts;
 // holds.
 void read_windows(const Config& config, DecoderConfig& d) {
   if (!config.boolean("use_sliding_window", false)) return;
-  const int64_t window = config.integer("sliding_window", 0);
+  const int64_t window = read_size(config, "sliding_window");
   const auto types = config.texts("layer_types", {});
   if (!types.empty() && types.size() != d.windows.size()) {
     config.fail_at("layer_types", "it lists " + std::to_string(types.size()) + " layers of " +

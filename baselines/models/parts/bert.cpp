@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "baselines/models/parts/sizes.hpp"
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
 
@@ -86,19 +87,14 @@ std::string read_activation(const Config& config) {
 }  // namespace
 
 BertConfig read_bert(const Config& config) {
-  const auto positive = [&](const char* key) {
-    const int64_t value = config.integer(key);
-    if (value < 1) config.fail_at(key, "it is " + std::to_string(value) + " but must be positive");
-    return value;
-  };
   BertConfig c;
-  c.hidden_size = positive("hidden_size");
-  c.intermediate_size = positive("intermediate_size");
-  c.layers = positive("num_hidden_layers");
-  c.heads = positive("num_attention_heads");
-  c.vocab_size = positive("vocab_size");
-  c.max_position = positive("max_position_embeddings");
-  c.type_vocab_size = positive("type_vocab_size");
+  c.hidden_size = read_size(config, "hidden_size");
+  c.intermediate_size = read_size(config, "intermediate_size");
+  c.layers = read_count(config, "num_hidden_layers");
+  c.heads = read_count(config, "num_attention_heads");
+  c.vocab_size = read_size(config, "vocab_size");
+  c.max_position = read_size(config, "max_position_embeddings");
+  c.type_vocab_size = read_size(config, "type_vocab_size");
   c.eps = config.number("layer_norm_eps", c.eps);
   c.approximate = read_activation(config);
   if (c.hidden_size % c.heads != 0)

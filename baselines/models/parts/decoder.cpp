@@ -12,18 +12,6 @@ namespace fk::parts {
 
 namespace {
 
-int64_t positive(const Config& config, const char* key) {
-  const int64_t value = config.integer(key);
-  if (value < 1) config.fail_at(key, "it is " + std::to_string(value) + " but must be positive");
-  return value;
-}
-
-std::vector<int64_t> read_eos(const Config& config) {
-  if (!config.has("eos_token_id")) return {};
-  if (config.is_list("eos_token_id")) return config.integers("eos_token_id");
-  return {config.integer("eos_token_id")};
-}
-
 WeightSpec embedding_table(const DecoderConfig& config, DType dtype) {
   WeightSpec spec;
   spec.name = "model.embed_tokens.weight";
@@ -40,42 +28,6 @@ int64_t table_positions(const DecoderConfig& config, const Limits& limits) {
 }
 
 }  // namespace
-
-DecoderConfig read_decoder(const Config& config) {
-  DecoderConfig d;
-  d.hidden_size = positive(config, "hidden_size");
-  d.intermediate_size = positive(config, "intermediate_size");
-  d.layers = positive(config, "num_hidden_layers");
-  d.vocab_size = positive(config, "vocab_size");
-  d.heads = positive(config, "num_attention_heads");
-  d.kv_heads = config.integer("num_key_value_heads", d.heads);
-  if (d.kv_heads < 1 || d.heads % d.kv_heads != 0) {
-    config.fail_at("num_key_value_heads", "it does not divide num_attention_heads");
-  }
-  d.head_dim = config.integer("head_dim", d.hidden_size / d.heads);
-  if (d.head_dim < 1) config.fail("the head width is not positive");
-  d.max_position = positive(config, "max_position_embeddings");
-  d.eps = config.number("rms_norm_eps", d.eps);
-  d.tied = config.boolean("tie_word_embeddings", false);
-  d.windows.assign(static_cast<size_t>(d.layers), 0);
-  d.eos = read_eos(config);
-  d.rope = read_rope(config, d.head_dim);
-  const std::string activation = config.text("hidden_act", "silu");
-  if (activation != "silu") {
-    config.fail_at("hidden_act", "`" + activation + "` is not implemented here, only `silu`");
-  }
-  for (const char* key : {"attention_bias", "mlp_bias"}) {
-    if (config.boolean(key, false))
-      config.fail_at(key, "projections with biases are not implemented");
-  }
-  return d;
-}
-
-void slide_all_layers(const Config& config, DecoderConfig& decoder) {
-  const int64_t window = config.integer("sliding_window", 0);
-  if (window < 0) config.fail_at("sliding_window", "it is negative");
-  decoder.windows.assign(static_cast<size_t>(decoder.layers), window);
-}
 
 WeightSpec matrix(std::string name, DType dtype, std::vector<int64_t> shape,
                   std::vector<std::string> concatenated) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "baselines/models/parts/bert.hpp"
+#include "baselines/models/parts/sizes.hpp"
 
 namespace fk {
 namespace {
@@ -22,8 +23,7 @@ ColbertConfig read(const Config& config) {
   const auto classes = config.texts("architectures", {});
   if (std::find(classes.begin(), classes.end(), "HF_ColBERT") != classes.end()) {
     c.bert.prefix = "bert.";
-    c.projected = config.integer("dim", 128);
-    if (c.projected < 1) config.fail_at("dim", "it must be positive");
+    c.projected = bounded(config, "dim", config.integer("dim", 128), kSizeMax);
   }
   return c;
 }
