@@ -25,7 +25,9 @@ struct Sampling {
 struct Request {
   uint64_t id = 0;
   std::vector<int64_t> tokens;  // prompt, or the text to encode
-  int64_t new_tokens = 0;       // how many to generate; 0 for encoders
+  // How many to generate; 0 for encoders, and to only score a prompt (prompt_logits): such a
+  // request ends with the logits of its last prompt position.
+  int64_t new_tokens = 0;
   Sampling sampling;
   std::vector<int64_t> forced;  // teacher forcing: these are taken instead of what was sampled
   bool logits = false;          // report the logits of every position that is sampled from

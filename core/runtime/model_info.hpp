@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What registry/models/<domain>/<arch>.yaml says about a model: where it comes from, which public
-// configurations it has, how it is made tiny, how its correctness is judged. registry/models/README.md
-// has the grammar.
+// configurations it has, how it is made tiny, how its correctness is judged.
+// registry/models/README.md has the grammar.
 #pragma once
 #include <filesystem>
 #include <memory>
