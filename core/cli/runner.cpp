@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// The hidden verb that makes this program a runner process; only the broker starts it.
+#include "core/cli/verb.hpp"
+#include "core/worker/serve.hpp"
+
+namespace fk {
+namespace {
+
+std::function<int()> add(CLI::App& app) {
+  auto parent = std::make_shared<int>(0);
+  app.add_option("parent", *parent)->required();
+  return [parent]() -> int { serve_runner(*parent); };
+}
+
+FK_VERB(__runner, "", add);
+
+}  // namespace
+}  // namespace fk

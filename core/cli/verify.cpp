@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// fk-host verify DIR...: models against the answers of another implementation.
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "core/base/error.hpp"
+#include "core/base/io.hpp"
+#include "core/base/paths.hpp"
+#include "core/base/text.hpp"
+#include "core/cli/verb.hpp"
+#include "core/device/device.hpp"
+#include "core/referee/verify.hpp"
+#include "core/report/table.hpp"
+
+namespace fk {
+namespace {
+
+struct Arguments {
+  std::vector<std::string> folders;
+  std::string dtype = "f32", json;
+  VerifyOptions options;
+  bool as_json = false;
+};
+
+std::string share(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1e", value);
+  return text;
+}
+
+Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+
+Json to_json(const VerifyReport& r) {
+  Json rows = Json::array();
+  for (const auto& row : r.rows)
+    rows.push_back({{"what", row.what},
+                    {"judged", row.judged},
+                    {"ok", row.ok},
+                    {"rms_of_spread", number(row.rms)},
+                    {"worst_of_spread", number(row.worst)},
+                    {"limit", row.limit},
+                    {"text", row.text}});
+  return {{"name", r.name},           {"folder", r.folder},      {"arch", r.arch},
+          {"device", r.device},       {"passed", r.passed()},    {"error", r.error},
+          {"providers", r.providers}, {"rows", std::move(rows)}, {"seconds", r.seconds}};
+}
+
+void print(const VerifyReport& r, const Arguments& a) {
+  const bool colour = colour_wanted(stdout);
+  std::string head = r.name;
+  if (!r.arch.empty()) head += ": " + r.arch + " in " + a.dtype;
+  if (!r.providers.empty()) head += " on " + r.device + " by " + join(r.providers, ", ");
+  std::printf("%s\n", styled(head, Style::strong, colour).c_str());
+  Table table({{"compared"},
+               {"rms", Align::right},
+               {"worst", Align::right},
+               {"limit", Align::right},
+               {""},
+               {""}});
+  for (const auto& row : r.rows) {
+    const bool values = row.limit > 0;
+    const Cell verdict = !row.judged ? Cell("not judged", Style::weak)
+                         : row.ok    ? Cell("ok", Style::good)
+                                     : Cell("WRONG", Style::bad);
+    table.row({row.what, values ? share(row.rms) : "", values ? share(row.worst) : "",
+               values ? share(row.limit) : "", verdict, row.text});
+  }
+  if (!table.empty()) std::printf("%s", table.text(colour).c_str());
+  if (!r.error.empty()) std::printf("  %s\n", styled(r.error, Style::bad, colour).c_str());
+  std::printf("  %s in %s\n",
+              r.passed() ? styled("PASS", Style::good, colour).c_str()
+                         : styled("FAIL", Style::bad, colour).c_str(),
+              human_duration(r.seconds).c_str());
+  std::fflush(stdout);
+}
+
+// A name that is neither a baseline nor a candidate would judge nothing.
+void check_provider(const std::string& name, const Roster& roster) {
+  if (name.empty()) return;
+  std::vector<std::string> known;
+  for (const auto& p : roster.baselines) known.push_back(plugin_name(p));
+  for (const auto& p : roster.candidates) {
+    known.push_back(plugin_name(p));
+    if (plugin_name(p) == name && !p.error.empty()) fail(p.path.string(), p.error);
+  }
+  if (std::find(known.begin(), known.end(), name) == known.end())
+    fail("--provider", "there is no plugin `" + name + "`", did_you_mean(name, known));
+}
+
+int verify(const Arguments& a) {
+  VerifyOptions options = a.options;
+  options.dtype = dtype_from_name(a.dtype, "--dtype");
+  if (options.dtype != DType::f32 && options.dtype != DType::bf16 && options.dtype != DType::f16)
+    fail("--dtype", "models run in f32, bf16 or f16");
+  open_device(options.device);
+  const Catalog catalog(paths::registry_dirs());
+  const Roster roster = Roster::find(catalog);
+  check_provider(options.provider, roster);
+  Json all = Json::array();
+  int passed = 0, bad = 0;
+  for (const auto& folder : a.folders) {
+    const VerifyReport report = verify_case(folder, options, roster, catalog);
+    passed += report.passed();
+    bad += report.bad_input;
+    if (a.as_json)
+      all.push_back(to_json(report));
+    else
+      print(report, a);
+  }
+  const int total = static_cast<int>(a.folders.size());
+  if (a.as_json) {
+    const Json document = {{"schema", "fk-host.verify/1"},
+                           {"dtype", a.dtype},
+                           {"passed", passed == total},
+                           {"cases", std::move(all)}};
+    const std::string text = document.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+    if (a.json.empty() || a.json == "-")
+      std::fputs(text.c_str(), stdout);
+    else
+      write_file_atomic(a.json, text);
+  } else if (total > 1) {
+    std::printf("%d of %d passed\n", passed, total);
+  }
+  return bad ? kExitUsage : passed == total ? kExitOk : kExitFailed;
+}
+
+std::function<int()> add(CLI::App& app) {
+  auto a = std::make_shared<Arguments>();
+  app.add_option("DIR", a->folders,
+                 "folders with config.json, model.safetensors, golden.safetensors")
+      ->required();
+  app.add_option("--device", a->options.device, "cpu, cuda:0");
+  app.add_option("--dtype", a->dtype, "f32 (judged to 1e-4 of the spread), bf16, f16");
+  app.add_option("--provider", a->options.provider,
+                 "a baseline or candidate; default: the ranked baselines");
+  app.add_flag("--whole", a->options.whole, "the reference provider takes whole layers");
+  app.add_flag("--stress", a->options.stress,
+               "also with batches mixed, prompts chunked and requests preempted");
+  app.add_option("--patience", a->options.patience_s,
+                 "seconds without a sign of life before a runner is stopped");
+  auto* json = app.add_option("--json", a->json, "write JSON, to a file or to the standard output")
+                   ->expected(0, 1);
+  return [a, json] {
+    a->as_json = json->count() > 0;
+    return verify(*a);
+  };
+}
+
+FK_VERB(verify, "compare models with the answers of another implementation", add);
+
+}  // namespace
+}  // namespace fk

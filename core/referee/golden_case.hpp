@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// A folder with the answers of another implementation: config.json, model.safetensors (or shards),
+// golden.safetensors. Read as a stranger's: every shape is checked.
+#pragma once
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/json.hpp"
+#include "core/tensor/safetensors.hpp"
+
+namespace fk {
+
+struct GoldenCase {
+  std::string name;  // of the folder
+  Config config;
+  Checkpoint checkpoint;
+  std::vector<std::vector<int64_t>> rows;  // tokens of every row, without right padding
+  int64_t padded = 0;                      // length of a row with padding
+  // Wanted values with the padding removed, all rows one after the other: [sum of lengths, C].
+  std::map<int64_t, Tensor> hidden;          // by layer: the input of layer i
+  std::map<std::string, Tensor> outputs;     // "logits", "last_hidden_state", ...
+  std::vector<std::vector<int64_t>> greedy;  // continuations of the first rows
+  std::vector<std::string> not_compared;     // names of tensors that are there but not understood
+
+  // Error names file and tensor.
+  static GoldenCase load(const std::filesystem::path& folder);
+  int64_t tokens() const;  // of all rows
+  int64_t row_longest() const;
+};
+
+}  // namespace fk

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/referee/roster.hpp"
+
+#include <algorithm>
+
+#include "core/runtime/choice.hpp"
+
+namespace fk {
+
+namespace {
+
+// Why a candidate is not even loaded; empty if it may be.
+std::string refusal(const FoundPlugin& plugin, const Catalog& catalog) {
+  if (!plugin.error.empty()) return plugin.error;
+  std::string mismatches;
+  size_t usable = 0;
+  for (const auto& op : plugin.note.ops) {
+    const std::string why = note_mismatch(op, catalog);
+    if (why.empty())
+      ++usable;
+    else
+      mismatches += (mismatches.empty() ? "" : "; ") + why;
+  }
+  if (usable == 0) return mismatches.empty() ? "it has no op" : mismatches;
+  for (const auto& finding : lint(plugin.path, plugin.trust))
+    if (finding.fatal) return "lint: " + finding.rule + ": " + finding.text;
+  return {};
+}
+
+}  // namespace
+
+bool is_oracle(const std::string& plugin) {
+  const auto oracles = ProviderPolicy{}.oracles;
+  return std::find(oracles.begin(), oracles.end(), plugin) != oracles.end();
+}
+
+std::string plugin_name(const FoundPlugin& plugin) {
+  return plugin.note.name.empty() ? plugin.path.stem().string() : plugin.note.name;
+}
+
+Roster Roster::find(const Catalog& catalog) {
+  Roster roster;
+  for (auto& found : discover()) {
+    if (found.trust == Trust::baseline) {
+      (found.error.empty() ? roster.baselines : roster.broken).push_back(std::move(found));
+      continue;
+    }
+    found.error = refusal(found, catalog);
+    if (const auto* other = roster.candidate(plugin_name(found)); other && found.error.empty())
+      found.error = "another candidate has the same name: " + other->path.string();
+    for (const auto& baseline : roster.baselines)
+      if (found.error.empty() && plugin_name(baseline) == plugin_name(found))
+        found.error = "a baseline has the same name: " + baseline.path.string();
+    roster.candidates.push_back(std::move(found));
+  }
+  return roster;
+}
+
+std::vector<std::string> Roster::ranked() const {
+  std::vector<std::string> names;
+  for (const auto& plugin : baselines) names.push_back(plugin.note.name);
+  std::sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
+    return std::pair(is_oracle(a), a) < std::pair(is_oracle(b), b);
+  });
+  return names;
+}
+
+std::vector<PluginFile> Roster::baseline_files() const {
+  std::vector<PluginFile> files;
+  for (const auto& plugin : baselines) files.push_back({plugin.path, Trust::baseline});
+  return files;
+}
+
+std::vector<PluginFile> Roster::oracle_files() const {
+  std::vector<PluginFile> files;
+  for (const auto& plugin : baselines)
+    if (is_oracle(plugin.note.name)) files.push_back({plugin.path, Trust::baseline});
+  return files;
+}
+
+const FoundPlugin* Roster::candidate(const std::string& name) const {
+  for (const auto& plugin : candidates)
+    if (plugin_name(plugin) == name) return &plugin;
+  return nullptr;
+}
+
+}  // namespace fk

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which plugins there are, as the broker sees them: by their notes alone.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "core/plugin/notes.hpp"
+#include "core/worker/spec.hpp"
+
+namespace fk {
+
+struct Roster {
+  std::vector<FoundPlugin> baselines;   // usable ones, oracles included
+  std::vector<FoundPlugin> candidates;  // all, with the reason in `error` when one cannot be used
+  std::vector<FoundPlugin> broken;      // baselines that cannot be used
+
+  // Looks where plugins are looked for. Candidates are linted and their notes compared with the
+  // contracts; a second candidate of the same name is refused.
+  static Roster find(const Catalog& catalog);
+
+  // Names of the baselines, best first: by name, the oracles last.
+  std::vector<std::string> ranked() const;
+  std::vector<PluginFile> baseline_files() const;
+  std::vector<PluginFile> oracle_files() const;
+  // Null if there is none.
+  const FoundPlugin* candidate(const std::string& name) const;
+};
+
+// "reference" and "cuda_reference".
+bool is_oracle(const std::string& plugin);
+// The name to show for a found plugin: its own, else the file's.
+std::string plugin_name(const FoundPlugin& plugin);
+
+}  // namespace fk

@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/referee/verify.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <set>
+
+#include "core/base/error.hpp"
+#include "core/base/text.hpp"
+#include "core/referee/drive_round.hpp"
+#include "core/referee/golden_case.hpp"
+#include "core/referee/weight_block.hpp"
+#include "core/tensor/compare.hpp"
+
+namespace fk {
+
+namespace {
+
+// What ends a case without a verdict about numbers.
+struct CaseFailed {
+  std::string why;
+};
+
+std::string tokens_text(const std::vector<int64_t>& tokens) {
+  std::vector<std::string> words;
+  for (const int64_t t : tokens) words.push_back(std::to_string(t));
+  return join(words, " ");
+}
+
+// Rows laid one after the other as [tokens, width]; error when widths or lengths do not fit.
+Tensor stacked(const std::vector<const NamedTensor*>& parts, int64_t tokens) {
+  if (parts.empty() || parts[0]->shape.size() != 2) throw CaseFailed{"a result is missing"};
+  const int64_t width = parts[0]->shape[1];
+  Tensor out(DType::f32, {tokens, width});
+  auto target = out.as<float>();
+  size_t at = 0;
+  for (const auto* part : parts) {
+    if (part->shape.size() != 2 || part->shape[1] != width ||
+        at + part->values.size() > target.size())
+      throw CaseFailed{"a result has shape " + shape_text(part->shape)};
+    std::copy(part->values.begin(), part->values.end(), target.begin() + static_cast<int64_t>(at));
+    at += part->values.size();
+  }
+  if (at != target.size()) throw CaseFailed{"results are missing"};
+  return out;
+}
+
+class Verifier {
+ public:
+  Verifier(const GoldenCase& golden, const VerifyOptions& options, const Roster& roster,
+           const Catalog& catalog, VerifyReport& report)
+      : golden_(golden), options_(options), roster_(roster), catalog_(catalog), report_(report) {
+    report.arch = arch_of(golden.config);
+    model_ = make_model(report.arch, golden.config);
+    generates_ = model_->phases().size() > 1;
+    limit_ = verify_limit(options.dtype, golden.config.integer("num_hidden_layers", 1));
+    for (const auto& row : golden.rows)
+      for (const int64_t token : row)
+        if (token < 0 || token >= model_->vocab_size())
+          fail("in.input_ids",
+               "has a token outside the vocabulary of " + std::to_string(model_->vocab_size()));
+    for (const auto& row : golden.greedy)
+      new_tokens_ = std::max<int64_t>(new_tokens_, static_cast<int64_t>(row.size()));
+    if (!generates_ && new_tokens_ > 0) fail("out.greedy", "this model generates no tokens");
+    const int64_t need = golden.row_longest() + new_tokens_;
+    if (model_->max_positions() > 0 && need > model_->max_positions())
+      fail(golden.config.where(), "the case needs " + std::to_string(need) +
+                                      " positions, the model has " +
+                                      std::to_string(model_->max_positions()));
+  }
+
+  void run() {
+    plain();
+    if (options_.stress) stress();
+    for (const auto& name : golden_.not_compared)
+      report_.rows.push_back({name, false, true, 0, 0, 0, "not compared: no such output"});
+  }
+
+ private:
+  Limits plain_limits() const {
+    Limits limits;
+    limits.max_batch = std::max<int64_t>(2, static_cast<int64_t>(golden_.rows.size()));
+    limits.max_context = golden_.row_longest() + std::max<int64_t>(new_tokens_, 1);
+    limits.chunk_tokens = golden_.row_longest();
+    limits.dtype = limits.cache_dtype = options_.dtype;
+    return limits;
+  }
+
+  // Small pages and chunks, and pages for one and a half of the longest requests only.
+  Limits stress_limits() const {
+    Limits limits = plain_limits();
+    limits.max_batch = 4;
+    limits.page_size = 4;
+    const int64_t pages = (limits.max_context + limits.page_size - 1) / limits.page_size;
+    limits.pages = pages + pages / 2;
+    if (generates_) limits.chunk_tokens = std::max<int64_t>(2, golden_.row_longest() / 4);
+    return limits;
+  }
+
+  SessionInfo open(Runner& runner, const Limits& limits) {
+    std::vector<PluginFile> files = roster_.baseline_files();
+    SessionSpec spec{report_.arch, golden_.config, limits, {}, options_.device};
+    spec.policy.whole = options_.whole;
+    if (const auto* candidate = roster_.candidate(options_.provider)) {
+      files.push_back({candidate->path, Trust::candidate});
+      spec.policy.candidate = options_.provider;
+    }
+    // What a named provider lacks the oracles run: the report lists who ran nodes.
+    if (!options_.provider.empty() && spec.policy.candidate.empty())
+      spec.policy.baselines = {options_.provider};
+    for (const auto& name : roster_.ranked())
+      if (is_oracle(name) || options_.provider.empty() || !spec.policy.candidate.empty())
+        spec.policy.baselines.push_back(name);
+    const auto loaded = runner.load(files);
+    if (!loaded) throw CaseFailed{runner.failure().sentence()};
+    for (size_t i = 0; i < files.size(); ++i)
+      if (!loaded->errors[i].empty()) throw CaseFailed{loaded->errors[i]};
+    if (!weights_.table ||
+        weights_.bytes != WeightLayout(*weight_table(*model_, catalog_, limits)).bytes)
+      weights_ = make_weight_block(*model_, catalog_, limits, &golden_.checkpoint, 0, {});
+    const auto info = runner.open(spec, weights_.memory);
+    if (!info) throw CaseFailed{runner.failure().sentence()};
+    return *info;
+  }
+
+  Runner::Options runner_options() const {
+    Runner::Options options;
+    options.name = golden_.name;
+    options.patience_s = options_.patience_s;
+    return options;
+  }
+
+  void drive(Runner& runner, const std::vector<Request>& requests, bool taps, Round& round) {
+    RoundOptions options;
+    options.vocab_size = model_->vocab_size();
+    options.taps = taps;
+    if (!drive_round(runner, requests, options, round))
+      throw CaseFailed{runner.failure().sentence()};
+    for (const auto& [id, r] : round.requests)
+      if (!r.failed.empty()) throw CaseFailed{"request " + std::to_string(id) + ": " + r.failed};
+  }
+
+  Request prompt(uint64_t id, size_t row, int64_t new_tokens) const {
+    Request request;
+    request.id = id;
+    request.tokens = golden_.rows[row];
+    request.new_tokens = new_tokens;
+    return request;
+  }
+
+  // One row after the other, so that a tap belongs to one row.
+  void plain() {
+    Runner runner(runner_options());
+    const SessionInfo info = open(runner, plain_limits());
+    report_.device = info.device;
+    std::set<std::string> used;
+    for (const auto& phase : info.phases)
+      for (const auto& node : phase.nodes) used.insert(node.provider);
+    report_.providers.assign(used.begin(), used.end());
+    std::vector<Round> rounds(golden_.rows.size());
+    for (size_t b = 0; b < golden_.rows.size(); ++b) {
+      Request request = prompt(b + 1, b, 0);
+      request.prompt_logits = generates_ && golden_.outputs.count("logits") > 0;
+      drive(runner, {request}, true, rounds[b]);
+    }
+    compare_taps(rounds, model_->phases()[0]);
+    compare_outputs(rounds, "");
+    if (!generates_) return;
+    for (size_t b = 0; b < golden_.greedy.size(); ++b) {
+      Round round;
+      drive(runner, {prompt(1, b, static_cast<int64_t>(golden_.greedy[b].size()))}, false, round);
+      judge_tokens("greedy", round.requests.at(1).tokens, golden_.greedy[b]);
+    }
+    if (!options_.stress) return;
+    for (const Request& request : mixed_requests()) {
+      Round round;
+      drive(runner, {request}, false, round);
+      alone_[request.id] = round.requests.at(request.id).tokens;
+    }
+  }
+
+  void compare_taps(const std::vector<Round>& rounds, const std::string& phase) {
+    for (const auto& [layer, want] : golden_.hidden) {
+      const std::string tap = phase + ":hidden." + std::to_string(layer);
+      std::vector<const NamedTensor*> parts;
+      for (const auto& round : rounds)
+        for (const auto& tensor : round.taps)
+          if (tensor.name == tap) parts.push_back(&tensor);
+      const std::string label = "hidden." + std::to_string(layer);
+      if (parts.empty()) {
+        report_.rows.push_back({label, false, true, 0, 0, 0, "not compared: no such tap"});
+        continue;
+      }
+      judge_values(label, stacked(parts, golden_.tokens()), want);
+    }
+  }
+
+  // Rounds hold the rows as requests 1, 2, ... in whatever rounds.
+  void compare_outputs(const std::vector<Round>& rounds, const std::string& prefix) {
+    std::map<uint64_t, const RequestResult*> rows;
+    for (const auto& round : rounds)
+      for (const auto& [id, r] : round.requests)
+        if (id >= 1 && id <= golden_.rows.size()) rows[id] = &r;
+    for (const auto& [name, want] : golden_.outputs) {
+      std::vector<NamedTensor> logits;
+      std::vector<const NamedTensor*> parts;
+      for (const auto& [id, r] : rows) {
+        if (name == "logits")
+          logits.push_back(logit_rows(*r));
+        else
+          for (const auto& tensor : r->tensors)
+            if (tensor.name == name) parts.push_back(&tensor);
+      }
+      for (const auto& part : logits) parts.push_back(&part);
+      if (parts.empty())
+        report_.rows.push_back(
+            {prefix + name, false, true, 0, 0, 0, "not compared: no such output"});
+      else
+        judge_values(prefix + name, stacked(parts, golden_.tokens()), want);
+    }
+  }
+
+  NamedTensor logit_rows(const RequestResult& r) const {
+    const auto count = static_cast<int64_t>(r.request.tokens.size());
+    NamedTensor out{"logits", {count, model_->vocab_size()}, {}};
+    for (int64_t p = 0; p < count; ++p) {
+      const auto it = r.logits.find(p);
+      if (it == r.logits.end())
+        throw CaseFailed{"logits of position " + std::to_string(p) + " are missing"};
+      out.values.insert(out.values.end(), it->second.begin(), it->second.end());
+    }
+    return out;
+  }
+
+  void judge_values(const std::string& what, const Tensor& got, const Tensor& want) {
+    if (got.shape != want.shape) {
+      report_.rows.push_back(
+          {what, true, false, 0, 0, limit_,
+           "has shape " + shape_text(got.shape) + ", wanted " + shape_text(want.shape)});
+      return;
+    }
+    const Difference d = compare(got, want, options_.dtype == DType::f32 ? limit_ : -1);
+    const double measure = options_.dtype == DType::f32 ? d.max_error_of_spread : d.rms_of_spread;
+    const bool ok = d.nan_count == 0 && measure <= limit_;
+    report_.rows.push_back(
+        {what, true, ok, d.rms_of_spread, d.max_error_of_spread, limit_, ok ? "" : d.pattern});
+  }
+
+  // In 16 bits two tokens may be closer than rounding, so there the tokens are shown, not judged.
+  void judge_tokens(const std::string& what, const std::vector<int64_t>& got,
+                    const std::vector<int64_t>& want) {
+    const auto [at, unused] = std::mismatch(got.begin(), got.end(), want.begin(), want.end());
+    const bool same = got == want;
+    const auto index = static_cast<size_t>(at - got.begin());
+    std::string text = "all " + std::to_string(want.size()) + " equal";
+    if (!same)
+      text = "the first difference is token " + std::to_string(index) + "; got " +
+             tokens_text(got) + ", wanted " + tokens_text(want);
+    report_.rows.push_back({what, options_.dtype == DType::f32, same, 0, 0, 0, text});
+  }
+
+  // Prefixes of the rows in several lengths, so that batches are ragged and requests come and go.
+  std::vector<Request> mixed_requests() const {
+    std::vector<Request> list;
+    uint64_t id = 1000;
+    for (size_t b = 0; b < golden_.rows.size(); ++b) {
+      for (const size_t part : {1, 2, 3, 5}) {
+        Request request =
+            prompt(id++, b, std::max<int64_t>(new_tokens_, 8) / static_cast<int64_t>(part));
+        request.tokens.resize((request.tokens.size() + part - 1) / part);
+        const int64_t room =
+            plain_limits().max_context - static_cast<int64_t>(request.tokens.size());
+        request.new_tokens = std::clamp<int64_t>(request.new_tokens, 1, room);
+        list.push_back(std::move(request));
+      }
+    }
+    return list;
+  }
+
+  void stress() {
+    Runner runner(runner_options());
+    open(runner, stress_limits());
+    std::vector<Request> requests;
+    std::map<uint64_t, std::vector<int64_t>> want;
+    for (size_t b = 0; b < golden_.rows.size(); ++b) {
+      Request request = prompt(b + 1, b, 0);
+      if (b < golden_.greedy.size()) {
+        request.new_tokens = static_cast<int64_t>(golden_.greedy[b].size());
+        want[request.id] = golden_.greedy[b];
+      }
+      request.prompt_logits = golden_.outputs.count("logits") > 0;
+      requests.push_back(request);
+    }
+    if (generates_) {
+      for (auto& request : mixed_requests()) {
+        want[request.id] = alone_.at(request.id);
+        requests.push_back(std::move(request));
+      }
+    }
+    std::vector<Round> rounds(1);
+    drive(runner, requests, false, rounds[0]);
+    compare_outputs(rounds, "stress: ");
+    if (want.empty()) return;
+    size_t equal = 0;
+    std::string text;
+    for (const auto& [id, tokens] : want) {
+      const auto& got = rounds[0].requests.at(id).tokens;
+      equal += got == tokens;
+      if (got != tokens && text.empty())
+        text = "; request " + std::to_string(id) + " got " + tokens_text(got) + ", wanted " +
+               tokens_text(tokens);
+    }
+    report_.rows.push_back(
+        {"stress: greedy", options_.dtype == DType::f32, equal == want.size(), 0, 0, 0,
+         std::to_string(equal) + " of " + std::to_string(want.size()) + " requests equal" + text});
+  }
+
+  const GoldenCase& golden_;
+  const VerifyOptions& options_;
+  const Roster& roster_;
+  const Catalog& catalog_;
+  VerifyReport& report_;
+  std::unique_ptr<Model> model_;
+  WeightBlock weights_;
+  bool generates_ = false;
+  int64_t new_tokens_ = 0;
+  double limit_ = 0;
+  std::map<uint64_t, std::vector<int64_t>> alone_;  // tokens of the mixed requests one by one
+};
+
+}  // namespace
+
+double verify_limit(DType dtype, int64_t layers) {
+  if (dtype == DType::f32) return 1e-4;
+  return 4 * epsilon(dtype) * std::sqrt(static_cast<double>(layers + 1));
+}
+
+bool VerifyReport::passed() const {
+  if (!error.empty()) return false;
+  bool any = false;
+  for (const auto& row : rows) {
+    if (row.judged && !row.ok) return false;
+    any = any || row.judged;
+  }
+  return any;
+}
+
+VerifyReport verify_case(const std::filesystem::path& folder, const VerifyOptions& options,
+                         const Roster& roster, const Catalog& catalog) {
+  VerifyReport report;
+  report.folder = folder.string();
+  report.name = folder.filename().string();
+  const double start = now_seconds();
+  try {
+    const GoldenCase golden = GoldenCase::load(folder);
+    report.name = golden.name;
+    Verifier(golden, options, roster, catalog, report).run();
+  } catch (const Error& e) {
+    report.error = e.what();
+    report.bad_input = true;
+  } catch (const CaseFailed& e) {
+    report.error = e.why;
+  }
+  report.seconds = now_seconds() - start;
+  return report;
+}
+
+}  // namespace fk

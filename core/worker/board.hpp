@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// The shared memory of one runner: a board on which it writes where it is (read by the broker only
+// after a crash or a hang, as a hint), and the two rings.
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "core/worker/ring.hpp"
+
+namespace fk {
+
+inline constexpr int kPhasesMax = 8;
+inline constexpr uint64_t kRequestRingBytes = uint64_t{1} << 20;
+inline constexpr uint64_t kResultRingBytes = uint64_t{1} << 22;
+
+struct Board {
+  // Index of the node that runs, per phase in the model's order; -1 outside.
+  alignas(64) volatile int32_t nodes[kPhasesMax];
+  char stage[256];  // "loading mine.so"; not always terminated: read with a bound
+  char crash[256];  // "SIGSEGV at 0x10 in mine.so+0x1139 (forward)", written by a signal handler
+  uint64_t data_bytes;  // private memory at the crash, for telling a limit from a bug
+  RingControl requests, results;
+};
+
+inline constexpr size_t kBoardBytes = (sizeof(Board) + 4095) / 4096 * 4096;
+inline constexpr size_t kSharedBytes = kBoardBytes + kRequestRingBytes + kResultRingBytes;
+
+inline std::byte* request_data(void* shared) {
+  return static_cast<std::byte*>(shared) + kBoardBytes;
+}
+inline std::byte* result_data(void* shared) {
+  return static_cast<std::byte*>(shared) + kBoardBytes + kRequestRingBytes;
+}
+
+// The descriptors that a runner gets with its first message, in this order.
+struct RunnerFds {
+  int shared = -1, request_data = -1, request_space = -1, result_data = -1, result_space = -1;
+};
+inline constexpr int kControlFd = 3;  // the control socket in a runner
+
+}  // namespace fk

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/worker/channel.hpp"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+
+#include "core/base/error.hpp"
+
+namespace fk {
+
+namespace {
+
+constexpr uint32_t kMessageBytesMax = 64U << 20;
+constexpr size_t kFdsMax = 8;
+
+int poll_ms(double seconds) {
+  return static_cast<int>(std::clamp(std::ceil(seconds * 1e3), 0.0, 1e9));
+}
+
+bool wait_for(int fd, short events, double timeout_s) {
+  const double end = now_seconds() + timeout_s;
+  for (;;) {
+    pollfd entry{fd, events, 0};
+    const int got = ::poll(&entry, 1, poll_ms(end - now_seconds()));
+    if (got > 0) return true;
+    if (got == 0 || errno != EINTR) return false;
+  }
+}
+
+}  // namespace
+
+double now_seconds() {
+  timespec t{};
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
+}
+
+bool wait_readable(int fd, double timeout_s) { return wait_for(fd, POLLIN, timeout_s); }
+
+Channel::Channel(int fd, bool accept_fds) : fd_(fd), accept_fds_(accept_fds) {}
+
+Channel::~Channel() {
+  for (const int fd : fds_) ::close(fd);
+  ::close(fd_);
+}
+
+bool Channel::send(const Json& message, const std::vector<int>& fds, double timeout_s) {
+  FK_CHECK(fds.size() <= kFdsMax, "too many descriptors in one message");
+  std::string text = message.dump(-1, ' ', false, Json::error_handler_t::replace);
+  if (text.size() > kMessageBytesMax) fail("worker", "a message is too long");
+  const auto length = static_cast<uint32_t>(text.size());
+  text.insert(0, reinterpret_cast<const char*>(&length), sizeof length);
+  const double end = now_seconds() + timeout_s;
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(kFdsMax * sizeof(int))> control{};
+  for (size_t at = 0; at < text.size();) {
+    iovec part{text.data() + at, text.size() - at};
+    msghdr header{};
+    header.msg_iov = &part;
+    header.msg_iovlen = 1;
+    if (at == 0 && !fds.empty()) {
+      header.msg_control = control.data();
+      header.msg_controllen = CMSG_SPACE(fds.size() * sizeof(int));
+      cmsghdr* entry = CMSG_FIRSTHDR(&header);
+      entry->cmsg_level = SOL_SOCKET;
+      entry->cmsg_type = SCM_RIGHTS;
+      entry->cmsg_len = CMSG_LEN(fds.size() * sizeof(int));
+      std::memcpy(CMSG_DATA(entry), fds.data(), fds.size() * sizeof(int));
+    }
+    const ssize_t sent = ::sendmsg(fd_, &header, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent > 0) {
+      at += static_cast<size_t>(sent);
+    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      const double left = end - now_seconds();
+      if (left <= 0 || !wait_for(fd_, POLLOUT, left)) return false;
+    } else if (errno != EINTR) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void Channel::read_more() {
+  std::array<char, 65536> data;
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(kFdsMax * sizeof(int))> control{};
+  while (!closed_ && buffer_.size() < kMessageBytesMax + sizeof(uint32_t)) {
+    iovec part{data.data(), data.size()};
+    msghdr header{};
+    header.msg_iov = &part;
+    header.msg_iovlen = 1;
+    if (accept_fds_) {
+      header.msg_control = control.data();
+      header.msg_controllen = control.size();
+    }
+    const ssize_t got = ::recvmsg(fd_, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+    if (got <= 0) {
+      closed_ = true;
+      return;
+    }
+    buffer_.append(data.data(), static_cast<size_t>(got));
+    for (cmsghdr* entry = accept_fds_ ? CMSG_FIRSTHDR(&header) : nullptr; entry;
+         entry = CMSG_NXTHDR(&header, entry)) {
+      if (entry->cmsg_level != SOL_SOCKET || entry->cmsg_type != SCM_RIGHTS) continue;
+      const size_t count = (entry->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+      for (size_t i = 0; i < count; ++i) {
+        int fd = -1;
+        std::memcpy(&fd, CMSG_DATA(entry) + i * sizeof(int), sizeof fd);
+        fds_.push_back(fd);
+      }
+    }
+  }
+}
+
+std::optional<Json> Channel::receive() {
+  read_more();
+  uint32_t length = 0;
+  if (buffer_.size() < sizeof length) return std::nullopt;
+  std::memcpy(&length, buffer_.data(), sizeof length);
+  if (length > kMessageBytesMax) fail("worker", "a message claims an impossible length");
+  if (buffer_.size() - sizeof length < length) return std::nullopt;
+  const std::string text = buffer_.substr(sizeof length, length);
+  buffer_.erase(0, sizeof length + length);
+  Json message = parse_json(text, "a runner's message");
+  if (!message.is_object()) fail("worker", "a message is no JSON object");
+  return message;
+}
+
+std::vector<int> Channel::take_fds() { return std::exchange(fds_, {}); }
+
+}  // namespace fk

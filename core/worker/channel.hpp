@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Control messages between broker and runner: JSON with a length before it over a socket pair, and
+// descriptors beside the first byte. Neither side trusts the other's lengths, and no call blocks
+// longer than it is told to.
+#pragma once
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/json.hpp"
+
+namespace fk {
+
+class Channel {
+ public:
+  // Owns `fd`. Descriptors that arrive are kept only with `accept_fds`; otherwise the kernel drops
+  // them.
+  Channel(int fd, bool accept_fds);
+  Channel(const Channel&) = delete;
+  Channel& operator=(const Channel&) = delete;
+  ~Channel();
+
+  int fd() const { return fd_; }
+  // False when the peer is gone or does not read within the time.
+  bool send(const Json& message, const std::vector<int>& fds, double timeout_s);
+  // The next message if a whole one has arrived; never blocks. Error for a malformed message.
+  std::optional<Json> receive();
+  // Whether the peer has closed its end (all that it sent before can still be received).
+  bool closed() const { return closed_; }
+  // The descriptors that came so far; the caller owns them.
+  std::vector<int> take_fds();
+
+ private:
+  void read_more();
+  int fd_;
+  bool accept_fds_, closed_ = false;
+  std::string buffer_;
+  std::vector<int> fds_;
+};
+
+// Polls one descriptor for reading; false when the time is over.
+bool wait_readable(int fd, double timeout_s);
+// Seconds of the monotonic clock.
+double now_seconds();
+
+}  // namespace fk

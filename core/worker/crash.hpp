@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// In a runner: says where it was when plugin code crashes or ends the process. A hint for people;
+// the verdict rests on what the kernel tells the broker.
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "core/worker/board.hpp"
+
+namespace fk {
+
+// Handlers for fatal signals (on their own stack) and for exit(): they write the place and a
+// backtrace to the board and to stderr, then let the process end as it would have. `board` must
+// stay mapped.
+void install_crash_handlers(Board& board);
+// To be called again after code was loaded, so that this exit handler runs before those of plugins.
+void watch_exit();
+// What the runner does now, for the board.
+void set_stage(Board& board, const std::string& text);
+// Limits private memory (RLIMIT_DATA) to `bytes` above what is in use now; 0: no limit. Nothing
+// happens under AddressSanitizer, whose shadow counts as data.
+void limit_private_memory(int64_t bytes);
+// Ends the process without destructors: plugins' threads and exit handlers do not survive those.
+[[noreturn]] void leave(int code);
+
+}  // namespace fk

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// The exchange that a model's drive() serves in a runner: requests and results through the rings.
+#pragma once
+#include "core/runtime/drive.hpp"
+#include "core/worker/board.hpp"
+#include "core/worker/record.hpp"
+
+namespace fk {
+
+class RingExchange final : public Exchange {
+ public:
+  // `control_fd` is watched while waiting: when the broker goes away, the process ends.
+  RingExchange(Board& board, void* shared, RingEvents requests, RingEvents results, int control_fd);
+
+  void begin();  // a drive starts: requests are open
+  void end();    // a drive is over: requests that were not asked for are dropped up to the close
+
+  bool next(Request& request, bool wait) override;
+  void token(uint64_t id, int64_t index, int64_t token, bool last) override;
+  void logits(uint64_t id, int64_t position, const float* values, int64_t count) override;
+  void tensor(uint64_t id, const std::string& name, const std::vector<int64_t>& shape,
+              const float* values) override;
+  void failed(uint64_t id, const std::string& why) override;
+  void progress(const std::string& what) override;
+
+ private:
+  void write(const void* bytes, size_t count);
+  void sleep(int event);
+  Board& board_;
+  RecordReader requests_;
+  RingWriter results_;
+  RingEvents request_events_, result_events_;
+  int control_fd_;
+  bool closed_ = true;
+};
+
+}  // namespace fk

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/worker/process.hpp"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "core/base/error.hpp"
+#include "core/base/text.hpp"
+#include "core/worker/board.hpp"
+#include "core/worker/channel.hpp"
+
+extern char** environ;
+
+namespace fk {
+
+namespace {
+
+constexpr size_t kLogHalfBytes = 32 << 10;
+
+// The file actions and attributes of one spawn.
+struct SpawnSetup {
+  posix_spawn_file_actions_t actions{};
+  posix_spawnattr_t attributes{};
+  SpawnSetup(int control_fd, int log_fd) {
+    posix_spawn_file_actions_init(&actions);
+    posix_spawnattr_init(&attributes);
+    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_adddup2(&actions, log_fd, 1);
+    posix_spawn_file_actions_adddup2(&actions, log_fd, 2);
+    posix_spawn_file_actions_adddup2(&actions, control_fd, kControlFd);
+    posix_spawn_file_actions_addclosefrom_np(&actions, kControlFd + 1);
+    posix_spawnattr_setpgroup(&attributes, 0);
+    sigset_t none, all;
+    sigemptyset(&none);
+    sigfillset(&all);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setsigdefault(&attributes, &all);
+    posix_spawnattr_setflags(
+        &attributes,
+        static_cast<short>(POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF));
+  }
+  SpawnSetup(const SpawnSetup&) = delete;
+  ~SpawnSetup() {
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attributes);
+  }
+};
+
+}  // namespace
+
+ChildProcess::ChildProcess(const std::string& executable, const std::vector<std::string>& arguments,
+                           int control_fd) {
+  std::array<int, 2> pipe_fds{};
+  if (::pipe2(pipe_fds.data(), O_CLOEXEC) != 0)
+    fail("runner", std::string("cannot make a pipe: ") + std::strerror(errno));
+  // dup2 onto itself would leave close-on-exec set, so sources stay clear of the targets.
+  const int log_in = ::fcntl(pipe_fds[1], F_DUPFD_CLOEXEC, 10);
+  const int control = ::fcntl(control_fd, F_DUPFD_CLOEXEC, 10);
+  ::close(pipe_fds[1]);
+  log_fd_ = pipe_fds[0];
+  ::fcntl(log_fd_, F_SETFL, O_NONBLOCK);
+  std::vector<std::string> words{"fk-host"};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<char*> argv;
+  for (auto& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  int code = EMFILE;
+  if (log_in >= 0 && control >= 0) {
+    const SpawnSetup setup(control, log_in);
+    code = ::posix_spawn(&pid_, executable.c_str(), &setup.actions, &setup.attributes, argv.data(),
+                         environ);
+  }
+  ::close(log_in);
+  ::close(control);
+  if (code != 0) {
+    pid_ = -1;
+    ::close(log_fd_);
+    fail("runner", "cannot start " + executable + ": " + std::strerror(code));
+  }
+}
+
+ChildProcess::~ChildProcess() {
+  kill();
+  if (!status_) {
+    int status = 0;
+    while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+    }
+  }
+  ::close(log_fd_);
+}
+
+void ChildProcess::kill() {
+  // The group too: a plugin may have started processes of its own. Once, because after the end
+  // its number may belong to somebody else.
+  if (killed_) return;
+  killed_ = true;
+  ::kill(-pid_, SIGKILL);
+  if (!status_) ::kill(pid_, SIGKILL);
+}
+
+void ChildProcess::read_log() {
+  std::array<char, 16384> data;
+  // Bounded, so that somebody who prints without end cannot keep the caller here.
+  for (int turn = 0; turn < 64; ++turn) {
+    const ssize_t got = ::read(log_fd_, data.data(), data.size());
+    if (got <= 0) return;
+    std::string_view text(data.data(), static_cast<size_t>(got));
+    const size_t room = kLogHalfBytes - std::min(kLogHalfBytes, head_.size());
+    head_ += text.substr(0, room);
+    if (text.size() <= room) continue;
+    tail_ += text.substr(room);
+    if (tail_.size() > kLogHalfBytes) {
+      cut_ = true;
+      tail_.erase(0, tail_.size() - kLogHalfBytes);
+    }
+  }
+}
+
+std::string ChildProcess::log() const {
+  std::string text = head_ + (cut_ ? "\n[...]\n" : "") + tail_;
+  for (auto& c : text) {
+    const auto u = static_cast<unsigned char>(c);
+    if ((u < 0x20 && c != '\n' && c != '\t') || u == 0x7F) c = '?';
+  }
+  return text;
+}
+
+std::optional<int> ChildProcess::status() {
+  int status = 0;
+  if (!status_ && ::waitpid(pid_, &status, WNOHANG) == pid_) status_ = status;
+  return status_;
+}
+
+std::optional<int> ChildProcess::wait(double timeout_s) {
+  const double end = now_seconds() + timeout_s;
+  while (!status()) {
+    if (now_seconds() >= end) return std::nullopt;
+    ::usleep(1000);
+    read_log();
+  }
+  return status_;
+}
+
+int64_t private_bytes(pid_t pid) {
+  std::FILE* file = std::fopen(("/proc/" + std::to_string(pid) + "/status").c_str(), "re");
+  if (!file) return 0;
+  std::array<char, 256> line;
+  long long kib = 0;
+  while (std::fgets(line.data(), line.size(), file))
+    if (std::sscanf(line.data(), "VmData: %lld kB", &kib) == 1) break;
+  std::fclose(file);
+  return static_cast<int64_t>(kib) * 1024;
+}
+
+void die_with_parent(pid_t parent) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(3);  // it died before the line above
+}
+
+std::string signal_name(int number) {
+  const char* name = ::sigabbrev_np(number);
+  return name ? "SIG" + std::string(name) : "signal " + std::to_string(number);
+}
+
+}  // namespace fk

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// A child process that runs this same program again, with what it prints kept, and no way to
+// outlive its parent.
+#pragma once
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace fk {
+
+class ChildProcess {
+ public:
+  // Starts `executable arguments...` in a process group of its own, with `control_fd` as descriptor
+  // 3, no input, and both outputs captured. Everything else is closed. Error when it cannot. To be
+  // called from a thread that lives as long as the child: its death kills the child.
+  ChildProcess(const std::string& executable, const std::vector<std::string>& arguments,
+               int control_fd);
+  ChildProcess(const ChildProcess&) = delete;
+  ChildProcess& operator=(const ChildProcess&) = delete;
+  ~ChildProcess();  // kills the whole group and waits
+
+  pid_t pid() const { return pid_; }
+  int log_fd() const { return log_fd_; }
+  // Takes in what has been printed; never blocks.
+  void read_log();
+  // At most 64 KiB: the beginning and the end. Control characters but newline and tab become `?`.
+  std::string log() const;
+  // The wait status once it has ended.
+  std::optional<int> status();
+  // Waits for the end; nullopt when the time is over.
+  std::optional<int> wait(double timeout_s);
+  void kill();  // SIGKILL to the group
+
+ private:
+  pid_t pid_ = -1;
+  int log_fd_ = -1;
+  std::optional<int> status_;
+  std::string head_, tail_;
+  bool cut_ = false, killed_ = false;
+};
+
+// Private memory of a process in bytes (VmData of /proc); 0 when it cannot be read.
+int64_t private_bytes(pid_t pid);
+// In the child: die with the parent. Exits when that is gone already.
+void die_with_parent(pid_t parent);
+// "SIGSEGV"
+std::string signal_name(int number);
+
+}  // namespace fk

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/worker/record.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/base/error.hpp"
+
+namespace fk {
+
+namespace {
+
+constexpr size_t kTextBytesMax = 4096;
+constexpr size_t kNameBytesMax = 256;
+constexpr size_t kRankMax = 8;
+
+template <class T>
+void put(std::vector<std::byte>& out, const T* values, size_t count) {
+  if (count == 0) return;
+  const size_t at = out.size();
+  out.resize(at + count * sizeof(T));
+  std::memcpy(out.data() + at, values, count * sizeof(T));
+}
+
+// Reads a payload from the front; every read is bounded by what is left.
+class Cursor {
+ public:
+  explicit Cursor(const Record& record) : bytes_(record.payload) {}
+  template <class T>
+  std::vector<T> take(uint64_t count) {
+    if (count > (bytes_.size() - at_) / sizeof(T)) fail("worker", "a record is too short");
+    std::vector<T> values(static_cast<size_t>(count));
+    if (count) std::memcpy(values.data(), bytes_.data() + at_, values.size() * sizeof(T));
+    at_ += values.size() * sizeof(T);
+    return values;
+  }
+  template <class T>
+  T one() {
+    return take<T>(1)[0];
+  }
+  size_t left() const { return bytes_.size() - at_; }
+
+ private:
+  const std::vector<std::byte>& bytes_;
+  size_t at_ = 0;
+};
+
+struct RequestHead {
+  int64_t new_tokens;
+  float temperature, top_p;
+  int32_t top_k;
+  uint32_t flags;  // 1 logits, 2 prompt_logits, 4 ignore_eos
+  uint64_t seed, tokens, forced;
+};
+
+}  // namespace
+
+bool RecordReader::next(Record& record) {
+  auto* head = reinterpret_cast<std::byte*>(&partial_.header);
+  if (header_bytes_ < sizeof(RecordHeader)) {
+    header_bytes_ += ring_.read_some(head + header_bytes_, sizeof(RecordHeader) - header_bytes_);
+    if (header_bytes_ < sizeof(RecordHeader)) return false;
+    const auto& h = partial_.header;
+    if (h.kind < static_cast<uint32_t>(RecordKind::request) ||
+        h.kind > static_cast<uint32_t>(RecordKind::progress)) {
+      fail("worker", "a record of unknown kind " + std::to_string(h.kind));
+    }
+    if (h.payload_bytes > payload_bytes_max_) {
+      fail("worker", "a record of " + std::to_string(h.payload_bytes) + " bytes where at most " +
+                         std::to_string(payload_bytes_max_) + " make sense");
+    }
+    partial_.payload.resize(static_cast<size_t>(h.payload_bytes));
+  }
+  auto& payload = partial_.payload;
+  if (payload_bytes_ < payload.size()) {
+    payload_bytes_ +=
+        ring_.read_some(payload.data() + payload_bytes_, payload.size() - payload_bytes_);
+    if (payload_bytes_ < payload.size()) return false;
+  }
+  record = std::move(partial_);
+  partial_ = {};
+  header_bytes_ = payload_bytes_ = 0;
+  return true;
+}
+
+std::vector<std::byte> encode_request(const Request& r) {
+  RequestHead head{};
+  head.new_tokens = r.new_tokens;
+  head.temperature = r.sampling.temperature;
+  head.top_p = r.sampling.top_p;
+  head.top_k = r.sampling.top_k;
+  head.seed = r.sampling.seed;
+  head.flags = (r.logits ? 1U : 0U) | (r.prompt_logits ? 2U : 0U) | (r.ignore_eos ? 4U : 0U);
+  head.tokens = r.tokens.size();
+  head.forced = r.forced.size();
+  std::vector<std::byte> out;
+  put(out, &head, 1);
+  put(out, r.tokens.data(), r.tokens.size());
+  put(out, r.forced.data(), r.forced.size());
+  return out;
+}
+
+Request decode_request(const Record& record) {
+  Cursor cursor(record);
+  const auto head = cursor.one<RequestHead>();
+  Request r;
+  r.id = record.header.id;
+  r.new_tokens = head.new_tokens;
+  r.sampling = {head.temperature, head.top_k, head.top_p, head.seed};
+  r.logits = (head.flags & 1U) != 0;
+  r.prompt_logits = (head.flags & 2U) != 0;
+  r.ignore_eos = (head.flags & 4U) != 0;
+  r.tokens = cursor.take<int64_t>(head.tokens);
+  r.forced = cursor.take<int64_t>(head.forced);
+  return r;
+}
+
+std::vector<std::byte> encode_tensor_head(const std::string& name,
+                                          const std::vector<int64_t>& shape) {
+  const std::string kept = name.substr(0, kNameBytesMax);
+  const uint32_t sizes[2] = {static_cast<uint32_t>(kept.size()),
+                             static_cast<uint32_t>(shape.size())};
+  std::vector<std::byte> out;
+  put(out, sizes, 2);
+  put(out, shape.data(), shape.size());
+  put(out, kept.data(), kept.size());
+  return out;
+}
+
+NamedTensor decode_tensor(const Record& record) {
+  Cursor cursor(record);
+  const auto name_bytes = cursor.one<uint32_t>();
+  const auto rank = cursor.one<uint32_t>();
+  if (name_bytes > kNameBytesMax || rank > kRankMax) fail("worker", "a malformed tensor record");
+  NamedTensor tensor;
+  tensor.shape = cursor.take<int64_t>(rank);
+  const auto name = cursor.take<char>(name_bytes);
+  tensor.name.assign(name.begin(), name.end());
+  for (auto& c : tensor.name)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = '?';
+  const int64_t count = numel(tensor.shape, "a tensor record");
+  if (static_cast<uint64_t>(count) != cursor.left() / sizeof(float) ||
+      cursor.left() % sizeof(float) != 0) {
+    fail("worker", "a tensor record whose shape is not that of its values");
+  }
+  tensor.values = cursor.take<float>(static_cast<uint64_t>(count));
+  return tensor;
+}
+
+std::vector<float> decode_floats(const Record& record) {
+  if (record.payload.size() % sizeof(float) != 0) fail("worker", "a malformed logits record");
+  return Cursor(record).take<float>(record.payload.size() / sizeof(float));
+}
+
+std::string decode_text(const Record& record) {
+  std::string text(reinterpret_cast<const char*>(record.payload.data()),
+                   std::min(record.payload.size(), kTextBytesMax));
+  for (auto& c : text)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = '?';
+  return text;
+}
+
+}  // namespace fk

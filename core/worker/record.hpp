@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// What goes through the rings: a fixed header and a payload. Decoding checks every length, because
+// records of a runner are not to be trusted.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/runtime/drive.hpp"
+#include "core/worker/ring.hpp"
+
+namespace fk {
+
+enum class RecordKind : uint32_t {
+  request = 1,  // broker to runner
+  close,        // no more requests
+  token,        // runner to broker; index, value = token, flag 1 = last
+  logits,       // index = position, payload = floats
+  tensor,       // payload = name, shape, floats
+  failed,       // payload = text
+  progress,     // payload = text
+};
+
+struct RecordHeader {
+  uint32_t kind = 0, flags = 0;
+  uint64_t id = 0;
+  int64_t index = 0, value = 0;
+  uint64_t payload_bytes = 0;
+};
+static_assert(sizeof(RecordHeader) == 40);
+
+struct Record {
+  RecordHeader header;
+  std::vector<std::byte> payload;
+  RecordKind kind() const { return static_cast<RecordKind>(header.kind); }
+};
+
+// Puts records together from what a ring holds.
+class RecordReader {
+ public:
+  // Larger payloads are refused with an Error before memory is taken for them.
+  RecordReader(RingReader ring, uint64_t payload_bytes_max)
+      : ring_(ring), payload_bytes_max_(payload_bytes_max) {}
+  // True with a whole record; false when more bytes have to arrive. Error for a broken stream.
+  bool next(Record& record);
+  bool sleep() { return ring_.sleep(); }
+  void set_payload_bytes_max(uint64_t bytes) { payload_bytes_max_ = bytes; }
+
+ private:
+  RingReader ring_;
+  uint64_t payload_bytes_max_;
+  Record partial_;
+  size_t header_bytes_ = 0, payload_bytes_ = 0;
+};
+
+std::vector<std::byte> encode_request(const Request& request);
+Request decode_request(const Record& record);  // Error when it is malformed
+
+struct NamedTensor {
+  std::string name;
+  std::vector<int64_t> shape;
+  std::vector<float> values;
+};
+// The head of a tensor's payload; the floats follow.
+std::vector<std::byte> encode_tensor_head(const std::string& name,
+                                          const std::vector<int64_t>& shape);
+NamedTensor decode_tensor(const Record& record);  // Error when sizes contradict each other
+std::vector<float> decode_floats(const Record& record);
+// Control characters become `?`, at most 4 KiB.
+std::string decode_text(const Record& record);
+
+}  // namespace fk

@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/worker/runner.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "core/base/error.hpp"
+#include "core/base/text.hpp"
+
+namespace fk {
+
+namespace {
+
+constexpr double kTick = 0.1;  // the longest sleep: what a hostile runner can delay the broker by
+
+int make_event() {
+  const int fd = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (fd < 0) fail("runner", std::string("cannot make an event: ") + std::strerror(errno));
+  return fd;
+}
+
+std::string bounded(const char* text, size_t size) {
+  std::string out(text, strnlen(text, size));
+  for (auto& c : out)
+    if (static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) >= 0x7F) c = '?';
+  return out;
+}
+
+std::string text_of(const Json& object, const char* key) {
+  const auto it = object.find(key);
+  if (it == object.end() || !it->is_string()) return {};
+  std::string text = it->get<std::string>().substr(0, 8192);
+  for (auto& c : text)
+    if ((static_cast<unsigned char>(c) < 0x20 && c != '\n') || c == 0x7F) c = '?';
+  return text;
+}
+
+}  // namespace
+
+std::string RunnerFailure::sentence() const {
+  return where.empty() || text.find(where) != std::string::npos ? text : text + ", in " + where;
+}
+
+Runner::Runner(Options options) : options_(std::move(options)) {
+  life_s_ = now_seconds();
+  try {
+    start();
+  } catch (const Error& e) {
+    failure_ = RunnerFailure{"environment", "", e.what(), ""};
+  }
+}
+
+Runner::~Runner() {
+  child_.reset();
+  for (const int fd :
+       {request_events_.data, request_events_.space, result_events_.data, result_events_.space})
+    if (fd >= 0) ::close(fd);
+}
+
+void Runner::start() {
+  shared_ = SharedMemory::create("fk-runner", kSharedBytes);
+  board_ = static_cast<Board*>(shared_.data());
+  request_events_ = {make_event(), make_event()};
+  result_events_ = {make_event(), make_event()};
+  requests_ = std::make_unique<RingWriter>(board_->requests, request_data(board_),
+                                           kRequestRingBytes, request_events_);
+  results_ = std::make_unique<RecordReader>(
+      RingReader(board_->results, result_data(board_), kResultRingBytes, result_events_),
+      options_.payload_bytes_max);
+  std::array<int, 2> pair{};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair.data()) != 0)
+    fail("runner", std::string("cannot make a socket: ") + std::strerror(errno));
+  channel_ = std::make_unique<Channel>(pair[0], false);
+  try {
+    child_ = std::make_unique<ChildProcess>(
+        options_.executable, std::vector<std::string>{"__runner", std::to_string(::getpid())},
+        pair[1]);
+  } catch (...) {
+    ::close(pair[1]);
+    throw;
+  }
+  ::close(pair[1]);
+  ask({{"do", "hello"}, {"private_bytes_max", options_.private_bytes_max}},
+      {shared_.fd(), request_events_.data, request_events_.space, result_events_.data,
+       result_events_.space},
+      "hello", options_.open_patience_s, {});
+}
+
+// ---- control ----
+
+std::optional<Json> Runner::ask(const Json& message, const std::vector<int>& fds,
+                                const char* answer, double patience_s, const OnProgress& progress) {
+  if (failed()) return std::nullopt;
+  life_s_ = now_seconds();
+  if (!channel_->send(message, fds, patience_s)) {
+    bury("hang", "it does not take messages");
+    return std::nullopt;
+  }
+  while (!failed()) {
+    try {
+      while (auto reply = channel_->receive()) {
+        life_s_ = now_seconds();
+        if (!handle(*reply)) return std::nullopt;
+        if (reply->contains(answer)) return reply;
+        if (reply->contains("progress") && progress) progress(reply->at("progress"));
+      }
+    } catch (const Error& e) {
+      bury("protocol", e.what());
+      return std::nullopt;
+    }
+    if (!check_alive(patience_s)) return std::nullopt;
+    sleep(kTick);
+  }
+  return std::nullopt;
+}
+
+bool Runner::handle(const Json& message) {
+  const auto it = message.find("error");
+  if (it == message.end()) return true;
+  static const std::vector<std::string> known = {"refused", "op_failed", "threw", "memory"};
+  std::string kind = it->is_object() ? text_of(*it, "kind") : "";
+  if (std::find(known.begin(), known.end(), kind) == known.end()) kind = "protocol";
+  const std::string where = it->is_object() ? text_of(*it, "where") : "";
+  bury(kind, it->is_object() ? text_of(*it, "text") : "a malformed error");
+  if (failure_) failure_->where = where;
+  return false;
+}
+
+std::optional<Runner::Loaded> Runner::load(const std::vector<PluginFile>& plugins) {
+  Json list = Json::array();
+  for (const auto& p : plugins)
+    list.push_back({{"path", p.path.string()}, {"candidate", p.trust == Trust::candidate}});
+  const auto reply = ask({{"do", "load"}, {"plugins", std::move(list)}}, {}, "loaded",
+                         options_.open_patience_s, {});
+  if (!reply) return std::nullopt;
+  Loaded loaded;
+  try {
+    for (const auto& file : reply->at("loaded")) loaded.errors.push_back(text_of(file, "error"));
+    for (const auto& r : reply->at("refused"))
+      loaded.refused.push_back({text_of(r, "plugin"), text_of(r, "op"), text_of(r, "why")});
+  } catch (const Json::exception&) {
+    loaded.errors.clear();
+  }
+  if (loaded.errors.size() != plugins.size()) {
+    bury("protocol", "a malformed answer to loading");
+    return std::nullopt;
+  }
+  return loaded;
+}
+
+std::optional<SessionInfo> Runner::open(const SessionSpec& spec, const SharedMemory& weights) {
+  const auto reply = ask({{"do", "open"},
+                          {"name", options_.name},
+                          {"spec", to_json(spec)},
+                          {"weights_bytes", weights.bytes()}},
+                         {weights.fd()}, "session", options_.open_patience_s, {});
+  if (!reply) return std::nullopt;
+  try {
+    info_ = session_info_from(reply->at("session"));
+  } catch (const Error& e) {
+    bury("protocol", e.what());
+    return std::nullopt;
+  }
+  return info_;
+}
+
+bool Runner::clear() {
+  return ask({{"do", "clear"}}, {}, "cleared", options_.patience_s, {}).has_value();
+}
+
+std::optional<Json> Runner::task(const std::string& name, const Json& arguments,
+                                 const OnProgress& progress) {
+  auto reply = ask({{"do", "task"}, {"name", name}, {"arguments", arguments}}, {}, "result",
+                   options_.patience_s, progress);
+  if (!reply) return std::nullopt;
+  return reply->at("result");
+}
+
+// ---- drives ----
+
+bool Runner::begin(bool taps) {
+  if (failed()) return false;
+  FK_CHECK(!driving_, "a drive begins while another goes on");
+  life_s_ = now_seconds();
+  if (!channel_->send({{"do", "drive"}, {"taps", taps}, {"run", ++run_}}, {},
+                      options_.patience_s)) {
+    bury("hang", "it does not take messages");
+    return false;
+  }
+  driving_ = true;
+  driven_ = false;
+  return true;
+}
+
+void Runner::submit(const Request& request) {
+  if (failed()) return;
+  const auto payload = encode_request(request);
+  RecordHeader header;
+  header.kind = static_cast<uint32_t>(RecordKind::request);
+  header.id = request.id;
+  header.payload_bytes = payload.size();
+  const auto* head = reinterpret_cast<const std::byte*>(&header);
+  unsent_.insert(unsent_.end(), head, head + sizeof header);
+  unsent_.insert(unsent_.end(), payload.begin(), payload.end());
+  flush_requests();
+}
+
+void Runner::close_requests() {
+  if (failed()) return;
+  RecordHeader header;
+  header.kind = static_cast<uint32_t>(RecordKind::close);
+  const auto* head = reinterpret_cast<const std::byte*>(&header);
+  unsent_.insert(unsent_.end(), head, head + sizeof header);
+  flush_requests();
+}
+
+void Runner::flush_requests() {
+  try {
+    unsent_at_ += requests_->write_some(unsent_.data() + unsent_at_, unsent_.size() - unsent_at_);
+  } catch (const Error& e) {
+    bury("protocol", e.what());
+  }
+  if (unsent_at_ < unsent_.size()) return;
+  unsent_.clear();
+  unsent_at_ = 0;
+}
+
+std::optional<RunnerEvent> Runner::next_event() {
+  Record record;
+  if (!results_->next(record)) return std::nullopt;
+  RunnerEvent event;
+  event.time_s = life_s_ = now_seconds();
+  event.id = record.header.id;
+  event.index = record.header.index;
+  switch (record.kind()) {
+    case RecordKind::token:
+      event.kind = RunnerEvent::Kind::token;
+      event.token = record.header.value;
+      event.last = (record.header.flags & 1U) != 0;
+      break;
+    case RecordKind::logits:
+      event.kind = RunnerEvent::Kind::logits;
+      event.values = decode_floats(record);
+      break;
+    case RecordKind::tensor:
+      event.kind = RunnerEvent::Kind::tensor;
+      event.tensor = decode_tensor(record);
+      break;
+    case RecordKind::failed:
+    case RecordKind::progress:
+      event.kind = record.kind() == RecordKind::failed ? RunnerEvent::Kind::failed
+                                                       : RunnerEvent::Kind::progress;
+      event.text = decode_text(record);
+      break;
+    default:
+      fail("worker", "a record that only the broker may send");
+  }
+  return event;
+}
+
+std::optional<RunnerEvent> Runner::wait(double timeout_s) {
+  const double end = now_seconds() + timeout_s;
+  while (!failed()) {
+    try {
+      if (unsent_at_ < unsent_.size()) flush_requests();
+      if (auto event = next_event()) return event;
+      if (driven_) {
+        driven_ = driving_ = false;
+        RunnerEvent event;
+        event.kind = RunnerEvent::Kind::driven;
+        event.time_s = now_seconds();
+        return event;
+      }
+      // What came before the message is in the ring by now, so that is looked at once more first.
+      if (const auto message = channel_->receive()) {
+        if (!handle(*message)) return std::nullopt;
+        driven_ = driving_ && message->value("driven", int64_t{0}) == run_;
+        continue;
+      }
+    } catch (const std::exception& e) {
+      bury("protocol", e.what());
+      return std::nullopt;
+    }
+    if (driving_ && !check_alive(options_.patience_s)) return std::nullopt;
+    const double left = end - now_seconds();
+    if (left <= 0) return std::nullopt;
+    sleep(std::min(left, kTick));
+  }
+  return std::nullopt;
+}
+
+void Runner::sleep(double seconds) {
+  std::array<pollfd, 4> entries{
+      pollfd{channel_->fd(), POLLIN, 0}, pollfd{child_->log_fd(), POLLIN, 0},
+      pollfd{result_events_.data, POLLIN, 0}, pollfd{request_events_.space, POLLIN, 0}};
+  const bool full = unsent_at_ < unsent_.size();
+  if (!results_->sleep()) return;
+  if (full && !requests_->sleep()) return;
+  const timespec time{
+      static_cast<time_t>(seconds),
+      static_cast<long>((seconds - static_cast<double>(static_cast<time_t>(seconds))) * 1e9)};
+  ::ppoll(entries.data(), full ? 4 : 3, &time, nullptr);
+  if (entries[1].revents != 0) child_->read_log();
+  if (entries[2].revents != 0) drain_event(result_events_.data);
+  if (entries[3].revents != 0) drain_event(request_events_.space);
+}
+
+// ---- the end ----
+
+bool Runner::check_alive(double patience_s) {
+  if (channel_->closed()) {
+    // All descriptors of the process are closed, so it is dead or dying.
+    const auto status = child_->wait(2);
+    if (status)
+      ended(*status);
+    else
+      bury("protocol", "it closed its connection");
+    return false;
+  }
+  if (const auto status = child_->status()) {
+    ended(*status);
+    return false;
+  }
+  if (now_seconds() - life_s_ > patience_s) {
+    bury("hang", "gave no sign of life for " + human_duration(patience_s) + " and was stopped");
+    return false;
+  }
+  return true;
+}
+
+void Runner::ended(int status) {
+  const std::string hint = bounded(board_->crash, sizeof board_->crash);
+  const auto limit = static_cast<uint64_t>(options_.private_bytes_max);
+  if (WIFSIGNALED(status)) {
+    // Close below the limit counts: the allocation that failed is not part of the sum.
+    if (limit > 0 && board_->data_bytes > limit - limit / 8) {
+      return bury("memory", "ran into its limit of " + human_bytes(static_cast<int64_t>(limit)) +
+                                " of memory (" + signal_name(WTERMSIG(status)) + ")");
+    }
+    const std::string signal = signal_name(WTERMSIG(status));
+    const bool told = starts_with(hint, signal);
+    return bury("crashed", "crashed: " + (told ? hint : signal));
+  }
+  const int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  const size_t in = hint.find(" in ");
+  bury("exited",
+       "called exit(" + std::to_string(code) + ")" +
+           (starts_with(hint, "exit(") && in != std::string::npos ? hint.substr(in) : ""));
+}
+
+void Runner::condemn(const std::string& kind, const std::string& text) {
+  if (!failed()) bury(kind, text);
+}
+
+void Runner::bury(const std::string& kind, const std::string& text) {
+  if (failed()) return;
+  RunnerFailure failure{kind, "", text, ""};
+  if (board_) failure.where = place();
+  if (child_) {
+    child_->kill();
+    child_->wait(2);
+    child_->read_log();
+    failure.log = child_->log();
+  }
+  failure_ = std::move(failure);
+  driving_ = false;
+}
+
+std::string Runner::log() {
+  if (!child_) return {};
+  child_->read_log();
+  return child_->log();
+}
+
+// From the board, every index checked; a hint only.
+std::string Runner::place() const {
+  for (size_t i = 0; i < std::min<size_t>(info_.phases.size(), kPhasesMax); ++i) {
+    const int32_t node = board_->nodes[i];
+    const auto& nodes = info_.phases[i].nodes;
+    if (node < 0 || static_cast<size_t>(node) >= nodes.size()) continue;
+    const auto& n = nodes[static_cast<size_t>(node)];
+    return n.op + " (" + n.path + ")";
+  }
+  return bounded(board_->stage, sizeof board_->stage);
+}
+
+}  // namespace fk

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// A runner as the broker holds it: a process that loads plugins and runs a session or a task.
+// Nothing that plugin code does throws here or blocks longer than the patience: it becomes a
+// RunnerFailure, after which the process is gone.
+#pragma once
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/io.hpp"
+#include "core/worker/board.hpp"
+#include "core/worker/channel.hpp"
+#include "core/worker/process.hpp"
+#include "core/worker/record.hpp"
+#include "core/worker/spec.hpp"
+
+namespace fk {
+
+struct RunnerFailure {
+  // refused: an error with a text (loading, opening); op_failed: an op returned an error; threw;
+  // crashed: a signal; exited; hang; memory; protocol: records that make no sense; environment: the
+  // process could not be started.
+  std::string kind;
+  std::string where;  // "paged_attention (model.layers.0.self_attn.attn)" or a stage; may be empty
+  std::string text;   // "crashed: SIGSEGV at address 0x10 in mine.so+0x1139"
+  std::string log;    // what the process printed, at most 64 KiB
+  // "crashed: SIGSEGV ... in rms_norm (model.norm)"
+  std::string sentence() const;
+};
+
+// Something that a runner sent, with the broker's clock at the moment it was seen.
+struct RunnerEvent {
+  enum class Kind { token, logits, tensor, failed, progress, driven };
+  Kind kind = Kind::progress;
+  double time_s = 0;
+  uint64_t id = 0;
+  int64_t index = 0;  // token: number after the prompt; logits: position
+  int64_t token = 0;
+  bool last = false;
+  std::vector<float> values;  // logits
+  NamedTensor tensor;
+  std::string text;  // failed, progress
+};
+
+class Runner {
+ public:
+  struct Options {
+    std::string name = "runner";                     // for messages
+    int64_t private_bytes_max = 0;                   // 0: no limit
+    double patience_s = 60;                          // without a sign of life while it has work
+    double open_patience_s = 300;                    // for loading and opening
+    uint64_t payload_bytes_max = uint64_t{1} << 28;  // of one result
+    std::string executable = "/proc/self/exe";
+  };
+  // Starts the process; a failure to do so is in failure() too.
+  explicit Runner(Options options);
+  ~Runner();  // ends the process
+  Runner(const Runner&) = delete;
+
+  // ---- one after the other; each returns false or nothing when the runner has failed ----
+  struct Loaded {
+    struct Refused {
+      std::string plugin, op, why;
+    };
+    std::vector<std::string> errors;  // by file; empty: loaded
+    std::vector<Refused> refused;     // ops whose contract does not match
+  };
+  std::optional<Loaded> load(const std::vector<PluginFile>& plugins);
+  // `weights` is the block that fill_weights made, sealed.
+  std::optional<SessionInfo> open(const SessionSpec& spec, const SharedMemory& weights);
+  bool clear();  // states to zero, between independent drives
+  using OnProgress = std::function<void(const Json&)>;
+  std::optional<Json> task(const std::string& name, const Json& arguments,
+                           const OnProgress& progress);
+
+  // ---- a drive: begin, submit, close_requests, events until `driven` ----
+  bool begin(bool taps);
+  void submit(const Request& request);  // any time until close_requests
+  void close_requests();
+  // The next event; nothing when the time is over or the runner has failed.
+  std::optional<RunnerEvent> wait(double timeout_s);
+
+  bool failed() const { return failure_.has_value(); }
+  const RunnerFailure& failure() const { return *failure_; }
+  // Ends it with a failure that the broker found (a nonsensical result, a deadline).
+  void condemn(const std::string& kind, const std::string& text);
+  std::string log();
+  const std::string& name() const { return options_.name; }
+  void set_patience(double seconds) { options_.patience_s = seconds; }
+  pid_t pid() const { return child_ ? child_->pid() : -1; }
+
+ private:
+  void start();
+  std::optional<Json> ask(const Json& message, const std::vector<int>& fds, const char* answer,
+                          double patience_s, const OnProgress& progress);
+  bool handle(const Json& message);  // false when it was an error, which is kept as the failure
+  std::optional<RunnerEvent> next_event();
+  void flush_requests();
+  void sleep(double seconds);
+  bool check_alive(double patience_s);
+  void bury(const std::string& kind, const std::string& text);
+  void ended(int status);
+  std::string place() const;
+
+  Options options_;
+  SharedMemory shared_;
+  Board* board_ = nullptr;
+  std::unique_ptr<ChildProcess> child_;
+  std::unique_ptr<Channel> channel_;
+  RingEvents request_events_, result_events_;
+  std::unique_ptr<RingWriter> requests_;
+  std::unique_ptr<RecordReader> results_;
+  std::vector<std::byte> unsent_;  // of requests, when the ring is full
+  size_t unsent_at_ = 0;
+  SessionInfo info_;
+  std::optional<RunnerFailure> failure_;
+  double life_s_ = 0;  // when it last gave a sign of life
+  int64_t run_ = 0;
+  bool driving_ = false, driven_ = false;
+};
+
+}  // namespace fk

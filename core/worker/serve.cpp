@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/worker/serve.hpp"
+
+#include <cxxabi.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "core/base/error.hpp"
+#include "core/base/paths.hpp"
+#include "core/runtime/session.hpp"
+#include "core/worker/channel.hpp"
+#include "core/worker/crash.hpp"
+#include "core/worker/exchange.hpp"
+#include "core/worker/process.hpp"
+#include "core/worker/spec.hpp"
+#include "core/worker/task.hpp"
+
+namespace fk {
+
+namespace {
+
+constexpr double kForever = 1e6;  // seconds
+
+Json error_json(const std::string& kind, const std::string& where, const std::string& text) {
+  return {{"error", {{"kind", kind}, {"where", where}, {"text", text}}}};
+}
+
+// The type and text of the exception that is being handled.
+std::string thrown_text() {
+  const std::type_info* type = abi::__cxa_current_exception_type();
+  int status = -1;
+  char* name = type ? abi::__cxa_demangle(type->name(), nullptr, nullptr, &status) : nullptr;
+  std::string text = status == 0 ? name : (type ? type->name() : "something");
+  std::free(name);
+  try {
+    throw;
+  } catch (const std::exception& e) {
+    text += std::string(": ") + e.what();
+  } catch (...) {
+  }
+  return "threw " + text;
+}
+
+class Server {
+ public:
+  explicit Server(Channel& channel)
+      : channel_(channel), catalog_(paths::registry_dirs()), plugins_(catalog_) {}
+
+  [[noreturn]] void serve() {
+    for (;;) {
+      const Json message = wait_message();
+      const Json answer = obey(message);
+      if (!channel_.send(answer, {}, kForever)) leave(0);
+    }
+  }
+
+ private:
+  Json wait_message() {
+    for (;;) {
+      if (auto message = channel_.receive()) return std::move(*message);
+      if (channel_.closed()) leave(0);
+      wait_readable(channel_.fd(), kForever);
+    }
+  }
+
+  // Every failure becomes an answer; the broker decides what it means.
+  Json obey(const Json& message) {
+    try {
+      return dispatch(message.at("do").get<std::string>(), message);
+    } catch (const RunError& e) {
+      return error_json("op_failed", e.op + " (" + e.path + ")", e.what());
+    } catch (const Error& e) {
+      return error_json("refused", "", e.what());
+    } catch (const std::bad_alloc&) {
+      return error_json("memory", place(), "memory could not be had");
+    } catch (...) {
+      return error_json("threw", place(), thrown_text());
+    }
+  }
+
+  Json dispatch(const std::string& what, const Json& message) {
+    if (what == "hello") return hello(message);
+    FK_CHECK(board_, "a runner was asked for work before hello");
+    if (what == "load") return load(message);
+    if (what == "open") return open(message);
+    if (what == "drive") return drive(message);
+    if (what == "clear") return clear();
+    if (what == "task") return task(message);
+    if (what == "stop") leave(0);
+    fail("runner", "unknown message `" + what + "`");
+  }
+
+  Json hello(const Json& message) {
+    const auto fds = channel_.take_fds();
+    FK_CHECK(fds.size() == 5, "hello brings five descriptors");
+    shared_ = SharedMemory::from_fd(fds[0], kSharedBytes, true);
+    ::close(fds[0]);
+    board_ = static_cast<Board*>(shared_.data());
+    std::fill(board_->nodes, board_->nodes + kPhasesMax, -1);
+    exchange_ = std::make_unique<RingExchange>(*board_, shared_.data(), RingEvents{fds[1], fds[2]},
+                                               RingEvents{fds[3], fds[4]}, channel_.fd());
+    install_crash_handlers(*board_);
+    limit_private_memory(message.at("private_bytes_max").get<int64_t>());
+    return {{"hello", ::getpid()}};
+  }
+
+  Json load(const Json& message) {
+    Json files = Json::array();
+    for (const auto& entry : message.at("plugins")) {
+      const auto path = entry.at("path").get<std::string>();
+      set_stage(*board_, "loading " + path);
+      std::string error;
+      try {
+        plugins_.load(path, entry.at("candidate").get<bool>() ? Trust::candidate : Trust::baseline);
+      } catch (const Error& e) {
+        error = e.what();
+      } catch (...) {
+        error = thrown_text();
+      }
+      watch_exit();
+      files.push_back({{"path", path}, {"error", error}});
+    }
+    Json refused = Json::array();
+    for (const auto& r : plugins_.refused())
+      refused.push_back({{"plugin", r.plugin}, {"op", r.op}, {"why", r.why}});
+    return {{"loaded", files}, {"refused", refused}};
+  }
+
+  Json open(const Json& message) {
+    const auto fds = channel_.take_fds();
+    FK_CHECK(fds.size() == 1, "open brings one descriptor");
+    session_.reset();
+    const SessionSpec spec = session_spec_from(message.at("spec"));
+    weights_ = shared_weights(
+        SharedMemory::from_fd(fds[0], message.at("weights_bytes").get<size_t>(), false));
+    ::close(fds[0]);
+    set_stage(*board_, "creating instances");
+    model_ = make_model(spec.arch, spec.config);
+    device_ = open_device(spec.device);
+    Session::Options options{spec.limits, spec.policy, message.at("name").get<std::string>()};
+    session_ = std::make_unique<Session>(*model_, plugins_, *device_, *weights_, options);
+    session_->attach(*exchange_);
+    const auto phases = model_->phases();
+    for (size_t i = 0; i < std::min<size_t>(phases.size(), kPhasesMax); ++i)
+      session_->phase(phases[i]).set_marker(&board_->nodes[i]);
+    set_stage(*board_, "");
+    return {{"session", to_json(describe())}};
+  }
+
+  SessionInfo describe() const {
+    SessionInfo info;
+    for (const auto& name : model_->phases()) {
+      PhaseInfo phase{name, {}};
+      for (const auto& n : session_->phase(name).nodes())
+        phase.nodes.push_back({n.path, n.op, n.provider, n.level, n.refusals});
+      info.phases.push_back(std::move(phase));
+    }
+    const Session::Bytes bytes = session_->bytes();
+    info.weights_bytes = bytes.weights;
+    info.packed_bytes = bytes.packed;
+    info.persistent_bytes = bytes.persistent;
+    info.states_bytes = bytes.states;
+    info.arena_bytes = bytes.arena;
+    info.scratch_bytes = bytes.scratch;
+    info.pages = session_->pages();
+    info.device = device_->name();
+    info.device_threads = device_->cpu_threads();
+    return info;
+  }
+
+  Json drive(const Json& message) {
+    if (!session_) fail("runner", "there is no open session");
+    const bool taps = message.at("taps").get<bool>();
+    for (const auto& name : model_->phases()) {
+      TapSink sink;
+      if (taps) {
+        sink = [this, name](const std::string& tap, const std::vector<int64_t>& shape,
+                            const std::vector<float>& values) {
+          exchange_->tensor(0, name + ":" + tap, shape, values.data());
+        };
+      }
+      session_->phase(name).set_taps(std::move(sink));
+    }
+    set_stage(*board_, "");
+    exchange_->begin();
+    model_->drive(*session_);
+    device_->synchronize();
+    exchange_->end();
+    return {{"driven", message.at("run")}};
+  }
+
+  Json clear() {
+    if (session_) session_->clear_states();
+    return {{"cleared", true}};
+  }
+
+  Json task(const Json& message) {
+    const auto name = message.at("name").get<std::string>();
+    const Task function = find_task(name);
+    if (!function) fail("runner", "this program has no task `" + name + "`");
+    const TaskServices services{catalog_, plugins_,
+                                [this](const std::string& stage) { set_stage(*board_, stage); },
+                                [this](const Json& progress) {
+                                  if (!channel_.send({{"progress", progress}}, {}, kForever))
+                                    leave(0);
+                                }};
+    Json result = function(message.at("arguments"), services);
+    set_stage(*board_, "");
+    return {{"result", std::move(result)}};
+  }
+
+  // Where this process is, from its own board: for what did not come with a path.
+  std::string place() const {
+    if (board_ && session_) {
+      const auto phases = model_->phases();
+      for (size_t i = 0; i < std::min<size_t>(phases.size(), kPhasesMax); ++i) {
+        const auto& nodes = session_->phase(phases[i]).nodes();
+        const int32_t node = board_->nodes[i];
+        if (node < 0 || static_cast<size_t>(node) >= nodes.size()) continue;
+        const auto& n = nodes[static_cast<size_t>(node)];
+        return n.op + " (" + n.path + ")";
+      }
+    }
+    return board_ ? std::string(board_->stage, strnlen(board_->stage, sizeof board_->stage)) : "";
+  }
+
+  Channel& channel_;
+  Catalog catalog_;
+  Plugins plugins_;
+  SharedMemory shared_;
+  Board* board_ = nullptr;
+  std::unique_ptr<RingExchange> exchange_;
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<WeightSource> weights_;
+  std::unique_ptr<Session> session_;
+};
+
+std::map<std::string, Task>& tasks() {
+  static std::map<std::string, Task> map;
+  return map;
+}
+
+}  // namespace
+
+TaskRegistration::TaskRegistration(const char* name, Task task) { tasks()[name] = task; }
+
+Task find_task(const std::string& name) {
+  const auto it = tasks().find(name);
+  return it == tasks().end() ? nullptr : it->second;
+}
+
+void serve_runner(int parent) {
+  die_with_parent(parent);
+  Channel channel(kControlFd, true);
+  try {
+    Server(channel).serve();
+  } catch (const std::exception& e) {
+    channel.send(error_json("refused", "", e.what()), {}, 1);
+    leave(3);
+  }
+}
+
+}  // namespace fk

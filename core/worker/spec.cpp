@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/worker/spec.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "core/base/error.hpp"
+
+namespace fk {
+
+namespace {
+
+// Texts of a runner: bounded, without control characters.
+std::string clean(const std::string& text) {
+  std::string out = text.substr(0, 2048);
+  for (auto& c : out)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = '?';
+  return out;
+}
+
+Json limits_json(const Limits& l) {
+  return {{"max_batch", l.max_batch},
+          {"max_context", l.max_context},
+          {"chunk_tokens", l.chunk_tokens},
+          {"page_size", l.page_size},
+          {"pages", l.pages},
+          {"dtype", name(l.dtype)},
+          {"cache_dtype", name(l.cache_dtype)}};
+}
+
+Limits limits_from(const Json& j) {
+  Limits l;
+  l.max_batch = j.at("max_batch");
+  l.max_context = j.at("max_context");
+  l.chunk_tokens = j.at("chunk_tokens");
+  l.page_size = j.at("page_size");
+  l.pages = j.at("pages");
+  l.dtype = dtype_from_name(j.at("dtype").get<std::string>());
+  l.cache_dtype = dtype_from_name(j.at("cache_dtype").get<std::string>());
+  return l;
+}
+
+NodeRow node_from(const Json& j) {
+  NodeRow row;
+  row.path = clean(j.at("path").get<std::string>());
+  row.op = clean(j.at("op").get<std::string>());
+  row.provider = clean(j.at("provider").get<std::string>());
+  row.level = j.at("level");
+  for (const auto& text : j.at("refusals")) row.refusals.push_back(clean(text.get<std::string>()));
+  return row;
+}
+
+SessionInfo parse_info(const Json& json) {
+  SessionInfo info;
+  for (const auto& phase : json.at("phases")) {
+    PhaseInfo p{clean(phase.at("name").get<std::string>()), {}};
+    for (const auto& node : phase.at("nodes")) p.nodes.push_back(node_from(node));
+    info.phases.push_back(std::move(p));
+  }
+  const auto& bytes = json.at("bytes");
+  info.weights_bytes = bytes.at("weights");
+  info.packed_bytes = bytes.at("packed");
+  info.persistent_bytes = bytes.at("persistent");
+  info.states_bytes = bytes.at("states");
+  info.arena_bytes = bytes.at("arena");
+  info.scratch_bytes = bytes.at("scratch");
+  info.pages = json.at("pages");
+  info.device_threads = json.at("device_threads");
+  info.device = clean(json.at("device").get<std::string>());
+  return info;
+}
+
+}  // namespace
+
+Json to_json(const SessionSpec& spec) {
+  const ProviderPolicy& p = spec.policy;
+  return {{"arch", spec.arch},
+          {"config", spec.config.json()},
+          {"where", spec.config.where()},
+          {"limits", limits_json(spec.limits)},
+          {"policy",
+           {{"pins", p.pins},
+            {"candidate", p.candidate},
+            {"baselines", p.baselines},
+            {"oracles", p.oracles},
+            {"whole", p.whole}}},
+          {"device", spec.device}};
+}
+
+SessionSpec session_spec_from(const Json& json) {
+  SessionSpec spec{json.at("arch").get<std::string>(),
+                   Config(json.at("config"), json.at("where").get<std::string>()),
+                   limits_from(json.at("limits")),
+                   {},
+                   json.at("device").get<std::string>()};
+  const auto& policy = json.at("policy");
+  spec.policy.pins = policy.at("pins").get<std::map<std::string, std::string>>();
+  spec.policy.candidate = policy.at("candidate").get<std::string>();
+  spec.policy.baselines = policy.at("baselines").get<std::vector<std::string>>();
+  spec.policy.oracles = policy.at("oracles").get<std::vector<std::string>>();
+  spec.policy.whole = policy.at("whole");
+  return spec;
+}
+
+Json to_json(const SessionInfo& info) {
+  Json phases = Json::array();
+  for (const auto& phase : info.phases) {
+    Json nodes = Json::array();
+    for (const auto& n : phase.nodes)
+      nodes.push_back({{"path", n.path},
+                       {"op", n.op},
+                       {"provider", n.provider},
+                       {"level", n.level},
+                       {"refusals", n.refusals}});
+    phases.push_back({{"name", phase.name}, {"nodes", std::move(nodes)}});
+  }
+  return {{"phases", std::move(phases)},
+          {"bytes",
+           {{"weights", info.weights_bytes},
+            {"packed", info.packed_bytes},
+            {"persistent", info.persistent_bytes},
+            {"states", info.states_bytes},
+            {"arena", info.arena_bytes},
+            {"scratch", info.scratch_bytes}}},
+          {"pages", info.pages},
+          {"device_threads", info.device_threads},
+          {"device", info.device}};
+}
+
+SessionInfo session_info_from(const Json& json) {
+  try {
+    return parse_info(json);
+  } catch (const Json::exception&) {
+    fail("worker", "a malformed description of a session");
+  }
+}
+
+}  // namespace fk

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the broker asks a runner to make ready, and what it is told about it.
+#pragma once
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "core/base/json.hpp"
+#include "core/plugin/notes.hpp"
+#include "core/runtime/choice.hpp"
+#include "core/runtime/drive.hpp"
+
+namespace fk {
+
+struct PluginFile {
+  std::filesystem::path path;
+  Trust trust = Trust::baseline;
+};
+
+// A session to open. The weights come beside it, as a descriptor.
+struct SessionSpec {
+  std::string arch;
+  Config config;
+  Limits limits;
+  ProviderPolicy policy;
+  std::string device = "cpu";
+};
+
+struct NodeRow {
+  std::string path, op, provider;
+  int level = 1;
+  std::vector<std::string> refusals;
+};
+struct PhaseInfo {
+  std::string name;
+  std::vector<NodeRow> nodes;
+};
+// As a runner tells it: shown, never believed.
+struct SessionInfo {
+  std::vector<PhaseInfo> phases;
+  int64_t weights_bytes = 0, packed_bytes = 0, persistent_bytes = 0, states_bytes = 0,
+          arena_bytes = 0, scratch_bytes = 0;
+  int64_t pages = 0;
+  int32_t device_threads = 0;
+  std::string device;
+};
+
+Json to_json(const SessionSpec& spec);
+SessionSpec session_spec_from(const Json& json);  // Error when it is malformed
+Json to_json(const SessionInfo& info);
+SessionInfo session_info_from(const Json& json);
+
+}  // namespace fk

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Work other than whole models that has to happen in a runner, because it runs plugin code: `check`
+// and `bench` register theirs beside their verb. Arguments and results are JSON.
+#pragma once
+#include <functional>
+#include <string>
+
+#include "core/base/json.hpp"
+#include "core/plugin/library.hpp"
+
+namespace fk {
+
+// What a runner offers a task.
+struct TaskServices {
+  const Catalog& catalog;
+  const Plugins& plugins;  // all that this runner was told to load
+  // Tells the broker what is being done: the place that is named when the process crashes now.
+  std::function<void(const std::string& stage)> stage;
+  // Sends an intermediate result, which also shows that the runner is alive.
+  std::function<void(const Json& progress)> progress;
+};
+// Throws Error (or anything) when it cannot be done; the broker gets the text.
+using Task = Json (*)(const Json& arguments, const TaskServices& services);
+
+struct TaskRegistration {
+  TaskRegistration(const char* name, Task task);
+};
+Task find_task(const std::string& name);  // null if there is none
+
+}  // namespace fk
+
+// At file scope in core/cli/<verb>.cpp, which is always linked: FK_TASK(check, run_check).
+#define FK_TASK(name, task) static const ::fk::TaskRegistration fk_task_##name(#name, task)
