@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Sourced by the other scripts: fk_need_packages WORDS... makes sure that Debian packages are there. As root (or
+# with a password-less sudo) it installs what is missing; otherwise it prints the one command and stops with 3.
+set -euo pipefail
+
+fk_root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+
+# What the host, the CPU providers and the tests are built from. oneDNN is in Debian and not in Ubuntu 24.04,
+# where OpenBLAS takes its place; either is enough.
+fk_build_packages="g++ cmake ninja-build libboost-dev libyaml-cpp-dev libcli11-dev nlohmann-json3-dev libfmt-dev"
+fk_test_packages="catch2 python3"
+
+fk_installed() { dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null | grep -qx installed; }
+
+fk_need_packages() {
+  local missing=() package
+  command -v dpkg-query >/dev/null || return 0  # not a Debian: CMake says what is missing
+  for package in "$@"; do fk_installed "$package" || missing+=("$package"); done
+  if ! fk_installed libdnnl-dev && ! fk_installed libopenblas-dev; then missing+=(fk-blas); fi
+  ((${#missing[@]})) || return 0
+  local sudo=()
+  if [[ $EUID -ne 0 ]]; then
+    if ! sudo -n true 2>/dev/null; then
+      echo "packages are missing; install them with" >&2
+      echo "  sudo apt-get install -y ${missing[*]/fk-blas/libdnnl-dev}   # libopenblas-dev where there is no libdnnl-dev" >&2
+      exit 3
+    fi
+    sudo=(sudo -n)
+  fi
+  echo "installing ${missing[*]/fk-blas/libdnnl-dev or libopenblas-dev}" >&2
+  "${sudo[@]}" apt-get update -qq >&2 || true
+  if [[ " ${missing[*]} " == *" fk-blas "* ]]; then
+    missing=("${missing[@]/fk-blas/}")
+    if apt-cache show libdnnl-dev >/dev/null 2>&1; then missing+=(libdnnl-dev); else missing+=(libopenblas-dev); fi
+  fi
+  # shellcheck disable=SC2086
+  "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends ${missing[*]} >/dev/null
+}
+
+# fk_build DIR TARGET...: configures once, builds quietly; the compiler's words are shown only on failure.
+fk_build() {
+  local dir="$1" log
+  shift
+  log="$(mktemp)"
+  if [[ ! -f "$dir/build.ninja" ]]; then
+    echo "configuring $dir" >&2
+    if ! cmake -S "$fk_root" -B "$dir" -G Ninja -DCMAKE_BUILD_TYPE="${FK_BUILD_TYPE:-Release}" ${FK_CMAKE_ARGS:-} >"$log" 2>&1; then
+      cat "$log" >&2
+      rm -f "$log"
+      exit 3
+    fi
+  fi
+  if ! ninja -C "$dir" "$@" >"$log" 2>&1; then
+    grep -E "error|FAILED|ninja:" "$log" | head -40 >&2 || tail -40 "$log" >&2
+    echo "the build failed; the whole output is in $log" >&2
+    exit 3
+  fi
+  rm -f "$log"
+}

@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Installs what the tests need, builds everything and runs all tests: first the unit and ABI tests under
+# AddressSanitizer and UndefinedBehaviourSanitizer, then the whole suite. Options: --no-asan, --quick (unit and
+# ABI tests only). GPU tests are built where nvcc is, and listed as skipped where there is no GPU.
+source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+asan=1 labels=()
+for option in "$@"; do
+  case "$option" in
+    --no-asan) asan=0 ;;
+    --quick) labels=(-L 'unit|abi') ;;
+    *) echo "usage: scripts/test.sh [--no-asan] [--quick]" >&2; exit 2 ;;
+  esac
+done
+fk_need_packages $fk_build_packages $fk_test_packages
+cd "$fk_root"
+cuda=()
+if command -v nvcc >/dev/null || [[ -x /usr/local/cuda/bin/nvcc ]]; then export PATH="$PATH:/usr/local/cuda/bin"; cuda=(-DFK_CUDA=ON); fi
+if ((asan)); then
+  FK_BUILD_TYPE=Debug FK_CMAKE_ARGS="-DFK_SANITIZE=ON -DFK_CUDA=OFF -DCMAKE_CXX_FLAGS_DEBUG=-O1" fk_build build-asan fk_sanitized_tests
+  echo "unit and ABI tests under AddressSanitizer and UndefinedBehaviourSanitizer"
+  ASAN_OPTIONS=detect_leaks=0 ctest --test-dir build-asan -L 'unit|abi|fuzz' --output-on-failure --no-tests=error -j "$(nproc)"
+fi
+FK_CMAKE_ARGS="${cuda[*]}" fk_build build all
+if ! [[ -e /dev/nvidiactl ]]; then
+  echo "skipped: GPU tests (no NVIDIA GPU on this machine); they were $( ((${#cuda[@]})) && echo built || echo "not built: no nvcc")"
+fi
+ctest --test-dir build "${labels[@]}" --output-on-failure --no-tests=error -j "$(nproc)"
