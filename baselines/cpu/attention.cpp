@@ -98,41 +98,67 @@ void load_queries(const AttentionTask& a, const Buffers& b, bool few) {
   }
 }
 
-FK_INLINE const char* row_at(const AttentionTask& a, const void* base, int64_t key,
-                             int64_t page_stride, int64_t slot_stride, int64_t element) {
-  const int64_t page = a.pages ? a.pages[key / a.page_size] : 0;
-  const int64_t slot = a.pages ? key % a.page_size : key;
-  return static_cast<const char*>(base) + (page * page_stride + slot * slot_stride) * element;
+// Where the rows of a block of keys lie, in elements. Two of them are kept: this block's and the
+// next one's, whose rows are fetched ahead.
+struct Places {
+  int64_t count;
+  int64_t k[kKeyBlock], v[kKeyBlock];
+};
+
+void locate(const AttentionTask& a, int64_t first, int64_t end, Places& to) {
+  to.count = first >= end ? 0 : end - first < kKeyBlock ? end - first : kKeyBlock;
+  if (to.count == 0) return;
+  int64_t page = a.pages ? first / a.page_size : 0, slot = a.pages ? first % a.page_size : first;
+  for (int64_t i = 0; i < to.count;) {
+    const int64_t number = a.pages ? a.pages[page] : 0;
+    const int64_t left = a.pages ? a.page_size - slot : to.count;
+    const int64_t run = left < to.count - i ? left : to.count - i;
+    for (int64_t j = 0; j < run; ++j) {
+      to.k[i + j] = number * a.k_page_stride + (slot + j) * a.k_slot_stride;
+      to.v[i + j] = number * a.v_page_stride + (slot + j) * a.v_slot_stride;
+    }
+    i += run;
+    slot = 0;
+    ++page;
+  }
 }
 
-// Widens keys (or values) [first, first + count) and asks for those of the next block.
+// Widens the keys (or values) of a block, and fetches the rows that are wanted after them.
 template <class T>
-void load_block(const AttentionTask& a, const void* base, int64_t page_stride, int64_t slot_stride,
-                int64_t first, int64_t count, int64_t end, float* to, int64_t width) {
-  const int64_t bytes = a.width * static_cast<int64_t>(sizeof(T));
+void load_block(const AttentionTask& a, const void* base, int64_t count, const int64_t* at,
+                const void* next, int next_type, int64_t next_count, const int64_t* next_at,
+                float* to, int64_t width) {
+  const T* rows = static_cast<const T*>(base);
+  const int64_t next_bytes = next_type == 0 ? 4 : 2;
   for (int64_t i = 0; i < count; ++i) {
-    if (const int64_t next = first + kKeyBlock + i; next < end) {
-      const char* line = row_at(a, base, next, page_stride, slot_stride, sizeof(T));
-      for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(line + at);
+    if (i < next_count) {
+      const char* line = static_cast<const char*>(next) + next_at[i] * next_bytes;
+      for (int64_t j = 0; j < a.width * next_bytes; j += 64) __builtin_prefetch(line + j);
     }
-    const T* row =
-        reinterpret_cast<const T*>(row_at(a, base, first + i, page_stride, slot_stride, sizeof(T)));
+    const T* row = rows + at[i];
     float* target = to + i * width;
     each_vector(a.width, [&](int64_t j, auto n) { store(target + j, load(row + j, n)); });
   }
 }
 
-// Scores of few rows: dot products along D, four rows at a time.
-void dot_scores(const Buffers& b, int64_t count, int64_t rows) {
-  for (int64_t key = 0; key < count; ++key) {
-    const float* k = b.k + key * b.width;
+// Scores of few rows: dot products along D with the keys as they lie, four rows at a time. The
+// values of the block are fetched meanwhile.
+template <class T>
+void dot_scores(const AttentionTask& a, const Buffers& b, const Places& here, int64_t rows) {
+  const T* keys = static_cast<const T*>(a.k);
+  const char* values = static_cast<const char*>(a.v);
+  const int64_t value_bytes = a.v_type == 0 ? 4 : 2;
+  for (int64_t key = 0; key < here.count; ++key) {
+    const char* value = values + here.v[key] * value_bytes;
+    for (int64_t i = 0; i < a.width * value_bytes; i += 64) __builtin_prefetch(value + i);
+    const T* k = keys + here.k[key];
     for (int64_t r = 0; r < rows; r += 4) {  // qt has zero rows up to a multiple of four
       const float* q = b.qt + r * b.width;
       Vf acc[4] = {};
-      for (int64_t i = 0; i < b.width; i += kLanes) {
-        const Vf x = load(k + i);
+      each_vector(a.width, [&](int64_t i, auto n) {
+        const Vf x = load(k + i, n);
         for (int j = 0; j < 4; ++j) acc[j] += x * load(q + j * b.width + i);
-      }
+      });
       for (int j = 0; j < 4; ++j) b.scores[key * b.rows + r + j] = sum(acc[j]);
     }
   }
@@ -236,21 +262,23 @@ void attention_task(const AttentionTask& a, float* work) {
   const int64_t end = reach < a.keys ? reach : a.keys;
   int64_t first = a.window > 0 ? a.position - a.window + 1 : 0;
   if (first < 0) first = 0;
-  for (; first < end; first += kKeyBlock) {
-    const int64_t count = end - first < kKeyBlock ? end - first : kKeyBlock;
+  Places places[2];
+  locate(a, first, end, places[0]);
+  for (int turn = 0; first < end; first += kKeyBlock, turn ^= 1) {
+    const Places &here = places[turn], &next = places[turn ^ 1];
+    locate(a, first + kKeyBlock, end, places[turn ^ 1]);
+    const int64_t count = here.count;
     with_type(a.k_type, [&]<class T>() {
-      load_block<T>(a, a.k, a.k_page_stride, a.k_slot_stride, first, count, end, b.k, b.width);
-    });
-    if (few)
-      dot_scores(b, count, rows);
-    else
+      if (few) return dot_scores<T>(a, b, here, rows);
+      load_block<T>(a, a.k, count, here.k, a.v, a.v_type, count, here.v, b.k, b.width);
       panel<false>({b.k, b.width, 1, b.qt, b.rows, a.width, b.scores, b.rows, nullptr}, count,
                    b.rows);
+    });
     const bool masked = (a.causal && first + count > a.position + 1) ||
                         (a.window > 0 && (!a.causal || first <= last - 1 - a.window));
     soften(a, b, first, count, masked);
     with_type(a.v_type, [&]<class T>() {
-      load_block<T>(a, a.v, a.v_page_stride, a.v_slot_stride, first, count, end, b.v, b.width);
+      load_block<T>(a, a.v, count, here.v, a.k, a.k_type, next.count, next.k, b.v, b.width);
     });
     panel<true>({b.scores, 1, b.rows, b.v, b.width, count, b.sums, b.width, b.fade}, rows, b.width);
   }

@@ -55,12 +55,29 @@ FK_INLINE V read(const void* from) {
   return v;
 }
 
-FK_INLINE Vf widen_bf16(Vh h) { return bits_as<Vf>(__builtin_convertvector(h, Vu) << 16); }
+// The compiler's own conversions of 16-bit lanes go through halves of vectors (gcc 12).
+FK_INLINE Vu widen(Vh h) {
+#if defined(__AVX512F__)
+  return (Vu)_mm512_cvtepu16_epi32(bits_as<__m256i>(h));
+#elif defined(__AVX2__)
+  return (Vu)_mm256_cvtepu16_epi32(bits_as<__m128i>(h));
+#else
+  return __builtin_convertvector(h, Vu);
+#endif
+}
+FK_INLINE Vh narrow(Vu u) {
+#if defined(__AVX512F__)
+  return bits_as<Vh>(_mm512_cvtepi32_epi16((__m512i)u));
+#else
+  return __builtin_convertvector(u, Vh);
+#endif
+}
+FK_INLINE Vf widen_bf16(Vh h) { return bits_as<Vf>(widen(h) << 16); }
 FK_INLINE Vh narrow_bf16(Vf v) {
   const Vu u = bits_as<Vu>(v);
   const Vu rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
   const Vu quiet = (u >> 16) | 0x40u;
-  return __builtin_convertvector((v != v) ? quiet : rounded, Vh);
+  return narrow((v != v) ? quiet : rounded);
 }
 FK_INLINE Vf widen_f16(Vh h) {
 #if defined(__AVX512F__)

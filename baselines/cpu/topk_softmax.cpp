@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// topk_softmax: the choice is made on the logits, which order as the probabilities do; only the sum
-// of the softmax needs every exp. Ties go to the lower index.
+// topk_softmax: a vector of tokens at a time, expert by expert, so that nothing is summed or
+// searched across lanes. The choice is made on the logits, which order as the probabilities do;
+// ties go to the lower index because a later expert must be larger to replace an earlier one.
 #include "math.hpp"
 
 namespace fk::cpu {
@@ -12,41 +13,55 @@ struct TopkSoftmax {
   int type, renormalize;
 };
 }  // namespace fk::cpu
-// `row` has room for the experts and one more vector of 16.
-FK_CPU_KERNEL(topk_softmax, const TopkSoftmax&, int64_t begin, int64_t end, float* row)
+// `columns` holds the logits of 16 tokens.
+FK_CPU_KERNEL(topk_softmax, const TopkSoftmax&, int64_t begin, int64_t end, float* columns)
 
 namespace fk::cpu::FK_CPU_LEVEL {
 
-void topk_softmax(const TopkSoftmax& a, int64_t begin, int64_t end, float* row) {
-  const int64_t vectors = (a.experts + kLanes - 1) / kLanes;
-  const float low = -__builtin_inff();
-  for (int64_t t = begin; t < end; ++t) {
-    store(row + (vectors - 1) * kLanes, splat(low));
-    with_type(a.type, [&]<class T>() {
-      const T* logits = static_cast<const T*>(a.logits) + t * a.experts;
-      each_vector(a.experts, [&](int64_t i, auto n) { store(row + i, load(logits + i, n), n); });
-    });
-    float* weights = a.weights + t * a.chosen;
-    int32_t* ids = a.ids + t * a.chosen;
-    Vf most = splat(low);
-    for (int64_t v = 0; v < vectors; ++v) most = max(load(row + v * kLanes), most);
-    const float top = max(most);
-    Vf all{};
-    for (int64_t v = 0; v < vectors; ++v) all += exp(load(row + v * kLanes) - top);
-    float best = top, total = 0;
-    for (int64_t k = 0; k < a.chosen; ++k) {
-      int64_t i = 0;
-      while (i + 1 < a.experts && row[i] != best) ++i;  // the last one if all are NaN
-      ids[k] = static_cast<int32_t>(i);
-      weights[k] = exp(splat(best - top))[0];
-      total += weights[k];
-      row[i] = __builtin_nanf("");  // taken: never the largest and equal to nothing
-      most = splat(low);
-      for (int64_t v = 0; v < vectors; ++v) most = max(load(row + v * kLanes), most);
-      best = max(most);
+// Columns [expert, token] of `count` tokens; the other lanes are zero.
+template <class T>
+FK_INLINE void load_columns(const TopkSoftmax& a, int64_t token, int64_t count, float* columns) {
+  const T* logits = static_cast<const T*>(a.logits) + token * a.experts;
+  for (int64_t e = 0; e < a.experts; ++e) {
+    for (int64_t j = 0; j < kLanes; ++j) {
+      columns[e * kLanes + j] = j < count ? to_float(logits[j * a.experts + e]) : 0.f;
     }
-    const float scale = 1.f / (a.renormalize ? total : sum(all));
-    for (int64_t k = 0; k < a.chosen; ++k) weights[k] *= scale;
+  }
+}
+
+FK_INLINE void choose(const TopkSoftmax& a, int64_t token, int64_t count, float* columns) {
+  Vf top = splat(-__builtin_inff()), all{}, total{};
+  for (int64_t e = 0; e < a.experts; ++e) top = max(load(columns + e * kLanes), top);
+  for (int64_t e = 0; e < a.experts; ++e) all += exp(load(columns + e * kLanes) - top);
+  for (int64_t k = 0; k < a.chosen; ++k) {
+    Vf best = splat(-__builtin_inff());
+    Vi index = Vi{} - 1;
+    for (int64_t e = 0; e < a.experts; ++e) {
+      const Vf v = load(columns + e * kLanes);
+      const Vi take = (v > best) | ((index < 0) & (v == v));
+      best = take ? v : best;
+      index = take ? Vi{} + static_cast<int32_t>(e) : index;
+    }
+    index = index < 0 ? Vi{} : index;  // all that is left is NaN
+    const Vf weight = exp(best - top);
+    total += weight;
+    for (int64_t j = 0; j < count; ++j) {
+      a.ids[(token + j) * a.chosen + k] = index[j];
+      a.weights[(token + j) * a.chosen + k] = weight[j];
+      columns[index[j] * kLanes + j] = __builtin_nanf("");  // taken: never the largest
+    }
+  }
+  const Vf scale = 1.f / (a.renormalize ? total : all);
+  for (int64_t j = 0; j < count; ++j) {
+    for (int64_t k = 0; k < a.chosen; ++k) a.weights[(token + j) * a.chosen + k] *= scale[j];
+  }
+}
+
+void topk_softmax(const TopkSoftmax& a, int64_t begin, int64_t end, float* columns) {
+  for (int64_t t = begin; t < end; t += kLanes) {
+    const int64_t count = end - t < kLanes ? end - t : kLanes;
+    with_type(a.type, [&]<class T>() { load_columns<T>(a, t, count, columns); });
+    choose(a, t, count, columns);
   }
 }
 
@@ -65,7 +80,7 @@ struct TopkSoftmaxOp {
   static void supports(const op::init& init, const op::weights&, const op::forward& max,
                        fk_need& need) {
     need_float(max.logits, "logits: f32, bf16 or f16");
-    need.scratch = threads_max() * (padded(init.num_experts) + 16) * 4;
+    need.scratch = threads_max() * init.num_experts * 64;
   }
   TopkSoftmaxOp(const fk_host& host, const op::init& init, const op::weights&)
       : init_(init), threads_(threads_of(host)) {}
@@ -79,11 +94,11 @@ struct TopkSoftmaxOp {
                         type_of(args.logits),
                         init_.renormalize != 0};
     const int64_t tokens = args.logits->shape[0];
-    // Work counts more than bytes here: about 16 bytes' worth of time per logit and choice.
+    // Work counts more than bytes here.
     split(threads_, tokens, tokens * (init_.num_experts * 8 + init_.top_k * 64),
           [&](int64_t begin, int64_t end, int thread) {
             kernel_(a, begin, end,
-                    static_cast<float*>(ctx.scratch) + thread * (padded(init_.num_experts) + 16));
+                    static_cast<float*>(ctx.scratch) + thread * init_.num_experts * 16);
           });
   }
 
