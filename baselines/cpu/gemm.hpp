@@ -8,30 +8,16 @@
 
 namespace fk::cpu {
 
-// How many threads the library may use for calls from this thread, while this lives. Inside a
-// parallel region it uses one. [any thread]
-class LibraryThreads {
- public:
-  explicit LibraryThreads(int threads);
-  ~LibraryThreads();
-  LibraryThreads(const LibraryThreads&) = delete;
-  LibraryThreads& operator=(const LibraryThreads&) = delete;
-
- private:
-  int before_;
-};
-
-// In float32: out [m, n] = x * w^T with rows at the given strides, in elements; several threads may
-// call it at once under LibraryThreads(1). [any thread]
+// In float32: out [m, n] = x * w^T with rows at the given strides, in elements. [forward]
 void sgemm_nt(int64_t m, int64_t n, int64_t k, const float* x, int64_t x_stride, const float* w,
-              int64_t w_stride, float* out, int64_t out_stride);
+              int64_t w_stride, float* out, int64_t out_stride, int threads);
 
 // bf16 products with float32 accumulation and one rounding, where the library and the processor
 // have them. What the library generates for a new M is kept; its own work buffers are heap memory
 // of the library.
 class Bf16Gemm {
  public:
-  // Whether this machine has them; else callers convert panels and use sgemm_nt. [any thread]
+  // Whether the library has them for this processor. [any thread]
   static bool available();
 
   // `out_type` and `bias_type` are Types of op.hpp; bias_type -1: no bias. [control]

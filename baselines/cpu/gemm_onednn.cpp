@@ -14,6 +14,20 @@ namespace fk::cpu {
 
 namespace {
 
+// The library asks OpenMP, whose setting belongs to the calling thread; this is it for one call.
+class ThreadCount {
+ public:
+  explicit ThreadCount(int threads) : before_(omp_get_max_threads()) {
+    omp_set_num_threads(threads);
+  }
+  ~ThreadCount() { omp_set_num_threads(before_); }
+  ThreadCount(const ThreadCount&) = delete;
+  ThreadCount& operator=(const ThreadCount&) = delete;
+
+ private:
+  const int before_;
+};
+
 dnnl::engine& engine() {
   static dnnl::engine one(dnnl::engine::kind::cpu, 0);
   return one;
@@ -36,14 +50,9 @@ dnnl::matmul::primitive_desc describe(const dnnl::memory::desc& x, const dnnl::m
 
 }  // namespace
 
-// The library asks OpenMP, whose setting belongs to the calling thread.
-LibraryThreads::LibraryThreads(int threads) : before_(omp_get_max_threads()) {
-  omp_set_num_threads(threads);
-}
-LibraryThreads::~LibraryThreads() { omp_set_num_threads(before_); }
-
 void sgemm_nt(int64_t m, int64_t n, int64_t k, const float* x, int64_t x_stride, const float* w,
-              int64_t w_stride, float* out, int64_t out_stride) {
+              int64_t w_stride, float* out, int64_t out_stride, int threads) {
+  const ThreadCount count(threads);
   if (dnnl_sgemm('N', 'T', m, n, k, 1.f, x, x_stride, w, w_stride, 0.f, out, out_stride) !=
       dnnl_success) {
     throw std::runtime_error("oneDNN: sgemm failed");
@@ -103,13 +112,13 @@ Bf16Gemm::Bf16Gemm(int64_t n, int64_t k, int out_type, int bias_type, int thread
 Bf16Gemm::~Bf16Gemm() = default;
 
 void Bf16Gemm::prepare(int64_t m, int64_t x_stride) {
-  const LibraryThreads count(state_->threads);
+  const ThreadCount count(state_->threads);
   state_->plan(m, x_stride);
 }
 
 void Bf16Gemm::run(int64_t m, const void* x, int64_t x_stride, const void* w, const void* bias,
                    void* out) {
-  const LibraryThreads count(state_->threads);
+  const ThreadCount count(state_->threads);
   State::Plan& plan = state_->plan(m, x_stride);
   plan.x.set_data_handle(const_cast<void*>(x));
   plan.w.set_data_handle(const_cast<void*>(w));

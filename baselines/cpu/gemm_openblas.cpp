@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// gemm.hpp by OpenBLAS, which packagers build without bf16 products: callers convert panels
-// instead.
+// gemm.hpp by OpenBLAS, which packagers build without bf16 products.
 #include <cblas.h>
 
 #include <stdexcept>
@@ -9,14 +8,10 @@
 
 namespace fk::cpu {
 
-// The library has one setting for the process, which only this provider uses here.
-LibraryThreads::LibraryThreads(int threads) : before_(openblas_get_num_threads()) {
-  if (before_ != threads) openblas_set_num_threads(threads);
-}
-LibraryThreads::~LibraryThreads() = default;
-
+// The library has one number of threads for the process.
 void sgemm_nt(int64_t m, int64_t n, int64_t k, const float* x, int64_t x_stride, const float* w,
-              int64_t w_stride, float* out, int64_t out_stride) {
+              int64_t w_stride, float* out, int64_t out_stride, int threads) {
+  if (openblas_get_num_threads() != threads) openblas_set_num_threads(threads);
   cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, static_cast<blasint>(m),
               static_cast<blasint>(n), static_cast<blasint>(k), 1.f, x,
               static_cast<blasint>(x_stride), w, static_cast<blasint>(w_stride), 0.f, out,

@@ -18,8 +18,7 @@ struct LinearOp {
     if (weights.bias.or_null) need_float(weights.bias.or_null, "bias: f32, bf16 or f16");
     need_float(max.x, "x: f32, bf16 or f16");
     need_float(max.out, "out: f32, bf16 or f16");
-    need.scratch = Product::scratch_bytes(max.x->shape[0], init.out_features, init.in_features,
-                                          types(weights, max));
+    need.scratch = Product::scratch_bytes(max.x->shape[0], init.in_features, types(weights, max));
   }
   LinearOp(const fk_host& host, const op::init& init, const op::weights& weights)
       : init_(init), weights_(weights), threads_(threads_of(host)) {}

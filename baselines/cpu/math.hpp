@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// exp and what is made of it, over vectors. Errors were measured over all float arguments of the
-// ranges named: exp within 1.2e-7, logistic and the two forms of gelu within 4e-7 of the value.
+// exp and what is made of it, over vectors. Relative errors, measured on every 13th float against
+// double: exp 7.7e-8 on [-87, 88.7]; silu made of it 1.8e-7; gelu 4.8e-7 above -4 and 4.0e-6 above
+// -13; its tanh form 4.8e-7 above -2 and 3.0e-6 above -6.
 #pragma once
 #include "simd.hpp"
 

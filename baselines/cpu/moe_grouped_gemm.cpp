@@ -23,7 +23,7 @@ struct MoeGroupedGemmOp {
     const int64_t gathered =
         m > kSmallM ? aligned(m * k * bytes_of(t.x)) + aligned(m * n * bytes_of(t.out)) : 0;
     need.scratch =
-        std::max(threads_max() * few_floats(k) * 4, gathered + Product::scratch_bytes(m, n, k, t));
+        std::max(threads_max() * few_floats(k) * 4, gathered + Product::scratch_bytes(m, k, t));
   }
   MoeGroupedGemmOp(const fk_host& host, const op::init& init, const op::weights& weights)
       : init_(init), weights_(weights), threads_(threads_of(host)) {}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// out [M,N] = x [M,K] * weight [N,K]^T (+ bias) for any M and element types: few rows by
-// small_m.hpp, bf16 and float32 by the library, every other mix of types by panels in float32.
+// out [M,N] = x [M,K] * weight [N,K]^T (+ bias) for any M and element types: many rows of bf16 or
+// float32 by the library, few rows and every other mix of types by the kernels of small_m.hpp.
 #pragma once
 #include <memory>
 
@@ -19,7 +19,7 @@ class Product {
   Product(int64_t n, int64_t k, ProductTypes types, int threads);
 
   // Scratch that run() needs for any m up to m_max, whatever the number of threads. [any thread]
-  static int64_t scratch_bytes(int64_t m_max, int64_t n, int64_t k, ProductTypes types);
+  static int64_t scratch_bytes(int64_t m_max, int64_t k, ProductTypes types);
   // Makes ready for this m, so that its first run() is as fast as the others. [control]
   void prepare(int64_t m, int64_t x_stride);
   // x_stride in elements; out is dense; bias is null when types.bias is -1. [forward]
@@ -27,10 +27,8 @@ class Product {
            void* out, void* scratch);
 
  private:
-  void run_small(int64_t m, const char* x, int64_t x_stride, const void* weight, const void* bias,
-                 char* out, float* scratch) const;
-  void run_panels(int64_t m, const char* x, int64_t x_stride, const char* weight, const char* bias,
-                  char* out, float* scratch) const;
+  void run_rows(int64_t m, const char* x, int64_t x_stride, const char* weight, const void* bias,
+                char* out, float* scratch) const;
   bool is_small(int64_t m) const;
 
   const int64_t n_, k_;

@@ -28,8 +28,12 @@ else()
   file(GLOB cpu_all CONFIGURE_DEPENDS ${cpu_dir}/*.cpp)
   set(cpu_kernels ${cpu_all})
   list(FILTER cpu_kernels EXCLUDE REGEX "/(plugin|gemm_[a-z]+)\\.cpp$")
-  set(cpu_options -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math -Wconversion -Wshadow
-                  -Werror -Wno-psabi -Wno-uninitialized -Wno-maybe-uninitialized)  # the last two: in the intrinsics of gcc 12
+  # The last two are wrong about the intrinsics of gcc 12.
+  set(cpu_options -ffp-contract=fast -fno-math-errno -fno-trapping-math -Wconversion -Wshadow -Werror
+                  -Wno-psabi -Wno-uninitialized -Wno-maybe-uninitialized)
+  if(NOT FK_SANITIZE)
+    list(APPEND cpu_options -O3)
+  endif()
 
   set(cpu_levels)
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|amd64|AMD64)$")

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products with few rows of x, which are bound by reading the weight: it is streamed once, in the
 // order in which it lies, and multiplied with up to kSmallM rows held in the first caches. Float32
-// accumulation in the type's own order, one rounding at the end.
+// accumulation, one rounding at the end.
 #pragma once
 #include "level.hpp"
 
