@@ -31,8 +31,8 @@ void read_parts(const WeightSpec& spec, const std::vector<std::string>& names,
     const int64_t here = tensor.shape.empty() ? 1 : tensor.shape[0];
     if (rest != want || rows + here > (shape.empty() ? 1 : shape[0])) {
       fail(tensor.where,
-           "`" + name + "` is " + shape_text(tensor.shape) + ", which does not fit into " +
-               spec.name + " " + shape_text(shape),
+           "it is " + shape_text(tensor.shape) + ", which does not fit into row " +
+               std::to_string(rows) + " of " + spec.name + " " + shape_text(shape),
            "does config.json belong to this checkpoint?");
     }
     convert(tensor.bytes.data(), tensor.dtype, into + rows * row * bytes(spec.dtype), spec.dtype,
