@@ -189,6 +189,17 @@ Expansion find_expansion(const std::string& op) {
   const auto it = expansions().find(op);
   return it == expansions().end() ? nullptr : it->second;
 }
+Graph expand(const Catalog& catalog, Graph graph, const Call& call) {
+  const Expansion expansion = find_expansion(call.contract->op);
+  if (!expansion) fail(Graph::label(call), "the op has no expansion");
+  graph.calls.clear();
+  Builder builder(catalog, std::move(graph));
+  // Handles in the region stay valid: the expansion appends to the very graph that they refer to.
+  expansion(builder, Region(builder.graph_, call));
+  if (builder.graph_.calls.empty()) fail(Graph::label(call), "its expansion recorded nothing");
+  builder.graph_.taps.clear();
+  return builder.finish();
+}
 std::vector<std::string> expansion_names() {
   std::vector<std::string> names;
   for (const auto& [name, expansion] : expansions()) names.push_back(name);

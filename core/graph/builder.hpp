@@ -80,7 +80,7 @@ class Builder {
   Graph finish() { return std::move(graph_); }
 
  private:
-  friend class Lowering;
+  friend Graph expand(const Catalog&, Graph, const Call&);
   Builder(const Catalog& catalog, Graph graph) : catalog_(catalog), graph_(std::move(graph)) {}
   Value add_value(int buffer, Dims shape);
   int add_buffer(Buffer buffer);
@@ -116,6 +116,9 @@ struct BlockRegistration {
 };
 Expansion find_expansion(const std::string& op);  // null if there is none
 std::vector<std::string> expansion_names();
+// Runs the expansion of a call of `graph`: the graph again, with the values that were added, and with the
+// expansion's own calls in place of whatever it had. Error if there is no expansion or it records nothing.
+Graph expand(const Catalog& catalog, Graph graph, const Call& call);
 #define FK_BLOCK(op, expansion) static const ::fk::BlockRegistration fk_block_##op(#op, expansion)
 
 }  // namespace fk

@@ -54,16 +54,8 @@ class Lowering {
       out_->nodes.push_back(std::move(node));
       return;
     }
-    Builder builder(catalog_, std::move(out_->graph));
-    // The expansion reads the region from the graph that it appends to, so the handles stay valid.
-    const Call region_call = node.call;
-    const Graph& graph = builder.graph_;
-    expansion(builder, Region(graph, region_call));
-    std::vector<Call> inner = std::move(builder.graph_.calls);
-    builder.graph_.calls.clear();
-    builder.graph_.taps.clear();
-    out_->graph = builder.finish();
-    if (inner.empty()) fail(Graph::label(node.call), "its expansion recorded nothing");
+    out_->graph = expand(catalog_, std::move(out_->graph), node.call);
+    std::vector<Call> inner = std::move(out_->graph.calls);
     for (auto& next : inner) {
       if (next.contract->level > node.call.contract->level || next.contract == node.call.contract) {
         fail(Graph::label(next), "an expansion may not use itself or ops of higher levels");

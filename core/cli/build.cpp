@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+// fk-host build NAME|DIR: one folder of sources -> one plugin, with exactly the flags that the lint
+// expects.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+
+#include "core/base/error.hpp"
+#include "core/base/io.hpp"
+#include "core/base/paths.hpp"
+#include "core/base/text.hpp"
+#include "core/cli/candidate.hpp"
+#include "core/cli/verb.hpp"
+#include "core/contract/header.hpp"
+#include "core/plugin/notes.hpp"
+
+namespace fk {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// Runs a program without a shell; its words go to ours. 127 when it cannot be started.
+int run_program(const std::vector<std::string>& words) {
+  std::vector<char*> argv;
+  for (const auto& w : words) argv.push_back(const_cast<char*>(w.c_str()));
+  argv.push_back(nullptr);
+  std::fflush(nullptr);
+  const pid_t child = ::fork();
+  if (child < 0) fail("build", "cannot start a process");
+  if (child == 0) {
+    ::execvp(argv[0], argv.data());
+    ::_exit(127);
+  }
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+}
+
+// The folder with fk/plugin.h: the tree's, or the installed one.
+fs::path include_dir() {
+  const fs::path tree = paths::home() / "plugin_api";
+  if (fs::exists(tree / "fk/plugin.h")) return tree;
+  const fs::path installed = paths::home().parent_path().parent_path() / "include";
+  if (fs::exists(installed / "fk/plugin.h")) return installed;
+  fail("build", "the headers of the ABI (fk/plugin.h) are neither in " + tree.string() +
+                    " nor in " + installed.string());
+}
+
+// Headers of all contracts, written where they differ from what is there.
+fs::path header_dir() {
+  const fs::path dir = paths::cache_dir() / "headers";
+  fs::create_directories(dir / "fk/ops");
+  const Catalog catalog(paths::registry_dirs());
+  for (const auto& op : catalog.ops()) {
+    const fs::path file = dir / "fk/ops" / (op + ".h");
+    const std::string text = header_text(catalog.at(op));
+    if (!fs::exists(file) || read_file(file) != text) write_file_atomic(file, text);
+  }
+  return dir;
+}
+
+std::vector<fs::path> sources_of(const fs::path& dir) {
+  std::vector<fs::path> sources;
+  for (const auto& entry : fs::recursive_directory_iterator(dir)) {
+    const auto ext = entry.path().extension();
+    if (ext == ".c" || ext == ".cpp" || ext == ".cu") sources.push_back(entry.path());
+  }
+  std::sort(sources.begin(), sources.end());
+  return sources;
+}
+
+std::string environment(const char* name, const char* fallback) {
+  const char* value = std::getenv(name);
+  return value && *value ? value : fallback;
+}
+
+std::vector<std::string> compile_line(const fs::path& source, const fs::path& object,
+                                      const std::vector<std::string>& includes,
+                                      const std::string& build_id) {
+  const std::string ext = source.extension();
+  std::vector<std::string> line;
+  if (ext == ".cu") {
+    const std::string arch = environment("FK_CUDA_ARCH", "90a");
+    line = {environment("NVCC", "nvcc"),
+            "-O3",
+            "-std=c++17",
+            "-gencode=arch=compute_" + arch + ",code=sm_" + arch,
+            "-diag-suppress=177",
+            "-Xcompiler=-fPIC,-fvisibility=hidden,-fvisibility-inlines-hidden,-fno-gnu-unique,-"
+            "ftls-model=global-dynamic",
+            "-DFK_BUILD_SM=\"" + arch + "\""};
+  } else {
+    line = {ext == ".c" ? environment("CC", "cc") : environment("CXX", "c++"),
+            "-O3",
+            ext == ".c" ? "-std=c11" : "-std=c++20",
+            "-fPIC",
+            "-fvisibility=hidden",
+            "-ftls-model=global-dynamic",
+            "-Wall",
+            "-Wextra"};
+    if (ext != ".c") line.insert(line.end(), {"-fvisibility-inlines-hidden", "-fno-gnu-unique"});
+  }
+  line.push_back("-DFK_BUILD_ID=\"" + build_id + "\"");
+  for (const auto& dir : includes) line.insert(line.end(), {"-I", dir});
+  line.insert(line.end(), {"-c", source.string(), "-o", object.string()});
+  return line;
+}
+
+}  // namespace
+
+fs::path candidate_dir(const std::string& name) {
+  if (fs::is_directory(name) && name.find('/') != std::string::npos) return fs::canonical(name);
+  const fs::path dir = paths::candidates_dir() / name;
+  if (fs::is_directory(dir)) return dir;
+  std::vector<std::string> known;
+  if (fs::is_directory(paths::candidates_dir())) {
+    for (const auto& entry : fs::directory_iterator(paths::candidates_dir())) {
+      if (entry.is_directory()) known.push_back(entry.path().filename());
+    }
+  }
+  fail(paths::candidates_dir().string(), "there is no candidate `" + name + "`",
+       did_you_mean(name, known));
+}
+
+std::optional<fs::path> build_candidate(const fs::path& dir) {
+  const auto sources = sources_of(dir);
+  if (sources.empty()) fail(dir.string(), "there is no .c, .cpp or .cu file in it");
+  std::string contents;
+  for (const auto& source : sources) contents += read_file(source);
+  const std::string build_id = hash_bytes(contents).substr(0, 16);
+  const std::vector<std::string> includes = {include_dir().string(), header_dir().string(),
+                                             dir.string()};
+  const fs::path work = paths::cache_dir() / "candidates" /
+                        (dir.filename().string() + "-" + std::to_string(::getpid()));
+  fs::create_directories(work);
+  struct Cleanup {
+    fs::path dir;
+    ~Cleanup() {
+      std::error_code ignored;
+      fs::remove_all(dir, ignored);
+    }
+  } cleanup{work};
+  bool cuda = false;
+  std::vector<std::string> objects;
+  for (size_t i = 0; i < sources.size(); ++i) {
+    const fs::path object = work / (std::to_string(i) + ".o");
+    cuda |= sources[i].extension() == ".cu";
+    const auto line = compile_line(sources[i], object, includes, build_id);
+    const int status = run_program(line);
+    if (status == 127)
+      fail("build", "`" + line[0] + "` cannot be started", "is it installed and on the PATH?");
+    if (status != 0) return std::nullopt;
+    objects.push_back(object);
+  }
+  const fs::path library = work / "plugin.so", target = dir / (dir.filename().string() + ".so");
+  std::vector<std::string> link = {environment("CXX", "c++"), "-shared", "-o", library.string()};
+  link.insert(link.end(), objects.begin(), objects.end());
+  link.insert(link.end(), {"-Wl,--version-script=" + (include_dir() / "fk/plugin.map").string(),
+                           "-Wl,-z,now", "-Wl,-z,defs", "-Wl,--exclude-libs,ALL", "-Wl,--build-id",
+                           "-Wl,--as-needed", "-lm"});
+  if (cuda)
+    link.insert(link.end(),
+                {"-L" + environment("CUDA_HOME", "/usr/local/cuda") + "/lib64", "-lcudart"});
+  if (run_program(link) != 0) return std::nullopt;
+  fs::copy_file(library, target.string() + ".new", fs::copy_options::overwrite_existing);
+  fs::rename(target.string() + ".new", target);
+  return target;
+}
+
+namespace {
+
+int build(const std::string& name) {
+  const fs::path dir = candidate_dir(name);
+  const auto library = build_candidate(dir);
+  if (!library) {
+    std::fprintf(stderr, "fk-host: %s: the compiler's words are above\n", dir.filename().c_str());
+    return kExitFailed;
+  }
+  bool fatal = false;
+  for (const auto& finding : lint(*library, Trust::candidate)) {
+    std::printf("%s: %s: %s\n", finding.fatal ? "refused" : "note", finding.rule.c_str(),
+                finding.text.c_str());
+    fatal |= finding.fatal;
+  }
+  const PluginNote note = read_notes(*library);
+  const Catalog catalog(paths::registry_dirs());
+  std::vector<std::string> ops;
+  for (const auto& op : note.ops) {
+    const std::string why = note_mismatch(op, catalog);
+    ops.push_back(op.op + (why.empty() ? "" : " (" + why + ")"));
+    fatal |= !why.empty();
+  }
+  std::printf("%s: %s %s with %s\n", library->c_str(), note.name.c_str(), note.version.c_str(),
+              join(ops, ", ").c_str());
+  return fatal ? kExitFailed : kExitOk;
+}
+
+std::function<int()> add(CLI::App& app) {
+  auto name = std::make_shared<std::string>();
+  app.add_option("NAME", *name, "a folder of candidates/, or a path")->required();
+  return [name] { return build(*name); };
+}
+
+FK_VERB(build, "compile a candidate with the mandatory flags", add);
+
+}  // namespace
+}  // namespace fk

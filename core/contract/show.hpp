@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// A contract as a page that fits into a prompt: everything an author needs to write a kernel for
+// it.
+#pragma once
+#include <string>
+
+#include "core/contract/contract.hpp"
+
+namespace fk {
+
+std::string contract_page(const Contract& contract);
+
+}  // namespace fk
