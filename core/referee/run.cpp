@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/referee/run.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <random>
+
+#include "core/base/error.hpp"
+#include "core/base/text.hpp"
+#include "core/device/device.hpp"
+#include "core/referee/side.hpp"
+#include "core/referee/verify.hpp"
+#include "core/referee/workload_result.hpp"
+
+namespace fk {
+
+namespace {
+
+constexpr double kPatienceBaseline = 300, kPatienceLeast = 10;  // seconds
+constexpr double kPaceFactor = 20;  // a candidate that is this much slower than the baseline hangs
+constexpr int64_t kPrivateSlack = int64_t{2} << 30;
+constexpr int64_t kOracleBatch = 4;
+
+std::string host_text() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);)
+    if (starts_with(line, "model name"))
+      return std::string(trim(line.substr(std::min(line.size(), line.find(':') + 1))));
+  return "unknown CPU";
+}
+
+int64_t own_bytes(const SessionInfo& info) {
+  return info.packed_bytes + info.persistent_bytes + info.states_bytes + info.arena_bytes +
+         info.scratch_bytes;
+}
+
+class ScenarioRun {
+ public:
+  ScenarioRun(const Scenario& scenario, const RunOptions& options, const Catalog& catalog,
+              const Roster& roster)
+      : scenario_(scenario),
+        options_(options),
+        catalog_(catalog),
+        roster_(roster),
+        model_(scenario.make()) {
+    report_.scenario = scenario.name;
+    report_.summary = scenario.summary;
+    report_.arch = scenario.arch;
+    report_.profile = scenario.profile;
+    report_.dtype = name(scenario.limits.dtype);
+    report_.host = host_text();
+    report_.seed = scenario.seed;
+    report_.layers = layer_count(scenario.config);
+    report_.speed_judged = scenario.profile != "tiny";
+    for (const auto& broken : roster.broken)
+      report_.broken_plugins.emplace_back(broken.path.string(), broken.error);
+    generates_ = model_->phases().size() > 1;
+    routed_ = is_routed(scenario.config, scenario.limits.dtype);
+  }
+
+  RunReport run() {
+    const double start = now_seconds();
+    if (prepare() && judge_baseline()) {
+      for (const auto& found : roster_.candidates) {
+        const std::string name = plugin_name(found);
+        const auto& wanted = options_.candidates;
+        if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), name) == wanted.end())
+          continue;
+        report_.candidates.push_back(judge_candidate(found));
+        if (!report_.error.empty()) break;
+      }
+      if (report_.candidates.empty() && report_.error.empty()) time_baseline();
+    }
+    report_.seconds = now_seconds() - start;
+    return std::move(report_);
+  }
+
+ private:
+  void say(const std::string& text) {
+    if (options_.progress) options_.progress(scenario_.name + ": " + text);
+  }
+
+  bool give_up(const std::string& who, const std::string& why) {
+    report_.error = who + ": " + why;
+    return false;
+  }
+
+  SessionSpec spec(const std::vector<std::string>& baselines) const {
+    SessionSpec spec{scenario_.arch, scenario_.config, scenario_.limits, {}, options_.device};
+    spec.policy.pins = scenario_.providers;
+    spec.policy.baselines = baselines;
+    return spec;
+  }
+
+  Runner::Options runner_options(const std::string& name) const {
+    Runner::Options options;
+    options.name = name;
+    options.patience_s = kPatienceBaseline;
+    options.payload_bytes_max = std::max<uint64_t>(
+        uint64_t{1} << 20, static_cast<uint64_t>(scenario_.vocab_size) * 4 +
+                               static_cast<uint64_t>(scenario_.limits.max_context) * (64 << 10));
+    return options;
+  }
+
+  // Weights, the oracle and what it says about the correctness set.
+  bool prepare() {
+    say("making the weights");
+    std::unique_ptr<Checkpoint> checkpoint;
+    if (!scenario_.weights.empty())
+      checkpoint = std::make_unique<Checkpoint>(Checkpoint::open(scenario_.weights));
+    weights_ = make_weight_block(
+        *model_, catalog_, scenario_.limits, checkpoint.get(), scenario_.seed,
+        [&](int64_t done, int64_t total) {
+          say("making the weights, " + human_bytes(done) + " of " + human_bytes(total));
+        });
+    report_.weights_bytes = weights_.bytes;
+    std::vector<std::string> oracles;
+    for (const auto& name : roster_.ranked())
+      if (is_oracle(name)) oracles.push_back(name);
+    Side::Setup setup{"oracle",  roster_.oracle_files(),   spec(oracles),
+                      &weights_, runner_options("oracle"), false};
+    setup.spec.policy.pins.clear();
+    Limits& limits = setup.spec.limits;
+    limits.dtype = limits.cache_dtype = DType::f32;
+    limits.max_batch = std::min(limits.max_batch, kOracleBatch);
+    limits.pages = 0;
+    if (scenario_.limits.dtype != DType::f32) {
+      oracle_weights_ = convert_weight_block(weights_, *model_, catalog_, limits);
+      setup.weights = &oracle_weights_;
+    }
+    oracle_ = std::make_unique<Side>(std::move(setup));
+    say("the oracle computes");
+    if (!oracle_->open()) return give_up("the oracle", oracle_->why());
+    report_.device = oracle_->info().device;
+    correctness_ = correctness_requests(scenario_, generates_, scenario_.seed);
+    if (!oracle_->drive(correctness_, round_options("the oracle computes"), wanted_))
+      return give_up("the oracle", oracle_->why());
+    return true;
+  }
+
+  RoundOptions round_options(const std::string& what) {
+    RoundOptions options;
+    options.vocab_size = scenario_.vocab_size;
+    options.progress = [this, what](const std::string& text) { say(what + ": " + text); };
+    return options;
+  }
+
+  bool judge_baseline() {
+    SideReport& r = report_.baseline;
+    r.name = "baseline";
+    baseline_ = std::make_unique<Side>(Side::Setup{"baseline", roster_.baseline_files(),
+                                                   spec(roster_.ranked()), &weights_,
+                                                   runner_options("baseline"), false});
+    say("the baseline is opened");
+    Round round;
+    if (!baseline_->open() ||
+        !baseline_->drive(correctness_, round_options("the baseline is checked"), round)) {
+      r.verdict = "failed";
+      r.why = baseline_->why();
+      r.log = baseline_->log();
+      return give_up("the baseline", r.why);
+    }
+    r.ops = baseline_->ops();
+    r.private_bytes = own_bytes(baseline_->info());
+    r.correctness.done = true;
+    r.correctness.errors = compare_rounds(round, wanted_, routed_);
+    // The baseline has no baseline: it must be as right as `verify` wants a model to be.
+    const double limit = verify_limit(scenario_.limits.dtype, report_.layers);
+    r.correctness.limits = {limit, 4 * limit, r.correctness.errors.rows / 4};
+    r.correctness.why = judge_errors(r.correctness.errors, r.correctness.limits);
+    r.correctness.ok = r.correctness.why.empty();
+    r.verdict = r.correctness.ok ? "correct" : "wrong";
+    limits_ = error_limits(r.correctness.errors, scenario_.limits.dtype, report_.layers);
+    tolerance_ = 10 * limits_.rms * r.correctness.errors.spread;
+    return r.correctness.ok || give_up("the baseline", r.correctness.why);
+  }
+
+  double patience() const {
+    return options_.patience_s > 0 ? options_.patience_s
+                                   : std::max(kPatienceLeast, kPaceFactor * baseline_->gap_s());
+  }
+
+  Side::Setup candidate_setup(const FoundPlugin& found) {
+    Side::Setup setup{
+        plugin_name(found), roster_.baseline_files(),           spec(roster_.ranked()),
+        &weights_,          runner_options(plugin_name(found)), true};
+    setup.files.push_back({found.path, Trust::candidate});
+    setup.spec.policy.candidate = setup.name;
+    setup.runner.patience_s = patience();
+    setup.runner.open_patience_s =
+        std::max({options_.patience_s, kPatienceLeast, kPaceFactor * baseline_->open_s()});
+    setup.runner.private_bytes_max = kPrivateSlack + 4 * own_bytes(baseline_->info());
+    return setup;
+  }
+
+  SideReport judge_candidate(const FoundPlugin& found) {
+    SideReport r;
+    r.name = plugin_name(found);
+    r.version = found.note.version;
+    r.path = found.path.string();
+    r.verdict = "refused";
+    r.why = found.error;
+    if (!found.error.empty()) return r;
+    say(r.name + " is opened");
+    Side side(candidate_setup(found));
+    Round round;
+    const auto failed = [&] {
+      r.verdict = side.verdict();
+      r.why = side.why();
+      r.log = side.log();
+      return r;
+    };
+    if (!side.open()) return failed();
+    r.ops = side.ops();
+    r.private_bytes = own_bytes(side.info());
+    if (side.nodes_of(r.name) == 0) {
+      r.verdict = "unused";
+      r.why = unused_reason(r, side);
+      return r;
+    }
+    if (!side.drive(correctness_, round_options(r.name + " is checked"), round)) return failed();
+    r.correctness = {true, true, compare_rounds(round, wanted_, routed_), limits_, ""};
+    r.correctness.why = judge_errors(r.correctness.errors, limits_);
+    r.correctness.ok = r.correctness.why.empty();
+    r.verdict = r.correctness.ok ? "correct" : "wrong";
+    r.why = r.correctness.why;
+    // What is wrong is not timed.
+    if (r.correctness.ok) time_candidate(side, r);
+    return r;
+  }
+
+  static std::string unused_reason(const SideReport& r, const Side& side) {
+    if (!side.refused_ops().empty()) return side.refused_ops().front();
+    for (const auto& phase : side.info().phases)
+      for (const auto& node : phase.nodes)
+        for (const auto& refusal : node.refusals)
+          if (starts_with(refusal, r.name + ": "))
+            return "it refused " + node.op + " (" + node.path +
+                   "): " + refusal.substr(r.name.size() + 2);
+    return "none of its ops is a node of this model";
+  }
+
+  std::vector<const Workload*> workloads() const {
+    std::vector<const Workload*> list;
+    for (const auto& w : scenario_.workloads)
+      if (options_.workloads.empty() ||
+          std::find(options_.workloads.begin(), options_.workloads.end(), w.name) !=
+              options_.workloads.end())
+        list.push_back(&w);
+    return list;
+  }
+
+  TimedContext context(const Workload& workload, const std::string& who) {
+    TimedContext c{workload, scenario_, report_.speed_judged, options_.time_limit_s, {}};
+    c.progress = [this, who, &workload](const std::string& text) {
+      say(who + ", " + workload.name + ", " + text);
+    };
+    return c;
+  }
+
+  void time_baseline() {
+    for (const Workload* workload : workloads()) {
+      TimedPair timed;
+      const bool ok = time_alone(*baseline_, context(*workload, "baseline"), timed);
+      report_.baseline.workloads.push_back(workload_row(timed.baseline, *workload));
+      if (!ok) {
+        give_up("the baseline in " + workload->name, baseline_->why());
+        return;
+      }
+      WorkloadRow& row = report_.baseline.workloads.back();
+      row.why = audit_round(timed.baseline.last);
+      if (!row.why.empty()) give_up("the baseline in " + workload->name, row.why);
+    }
+  }
+
+  void time_candidate(Side& side, SideReport& r) {
+    for (const Workload* workload : workloads()) {
+      side.set_patience(patience());
+      TimedPair timed;
+      if (!side.is_open() && !side.open())
+        timed.candidate.why = "it could not be started again: " + side.why();
+      else
+        time_pair(*baseline_, side, context(*workload, r.name), timed);
+      if (!baseline_->is_open()) {
+        give_up("the baseline in " + workload->name, baseline_->why());
+        return;
+      }
+      WorkloadRow row = workload_row(timed.candidate, *workload);
+      const WorkloadRow own = workload_row(timed.baseline, *workload);
+      if (timed.candidate.why.empty()) {
+        row.why = audit_round(timed.candidate.last);
+        row.speedup = speedup_of(timed.baseline.samples.total_s, timed.candidate.samples.total_s);
+        row.same_tokens = same_tokens(timed.baseline.last, timed.candidate.last);
+        row.verdict = report_.speed_judged ? speed_verdict(row.speedup) : "not judged";
+      }
+      keep_baseline(own);
+      if (!row.why.empty()) {
+        row.verdict = row.done ? "wrong" : "failed";
+        if (r.verdict == "correct" || !row.done) r.verdict = row.verdict;
+        if (r.why.empty()) r.why = workload->name + ": " + row.why;
+        if (!row.done && r.log.empty()) r.log = side.log();
+      }
+      r.workloads.push_back(std::move(row));
+    }
+  }
+
+  // The baseline's figures of a workload are those beside the first candidate that finished it.
+  void keep_baseline(const WorkloadRow& row) {
+    auto& rows = report_.baseline.workloads;
+    const auto it = std::find_if(rows.begin(), rows.end(), [&](const WorkloadRow& have) {
+      return have.workload == row.workload;
+    });
+    if (it == rows.end())
+      rows.push_back(row);
+    else if (!it->done || it->rounds < row.rounds)
+      *it = row;
+  }
+
+  // Which requests are looked at is decided after the answers are in.
+  std::string audit_round(const Round& timed) {
+    constexpr size_t kSample = 3;
+    const auto requests = audit_requests(timed, kSample, std::random_device{}());
+    if (requests.empty()) return "none of its requests was answered";
+    Round scored;
+    if (!oracle_->drive(requests, round_options("the oracle audits"), scored)) {
+      give_up("the oracle", oracle_->why());
+      return "it could not be audited";
+    }
+    return audit(timed, scored, tolerance_, limits_, routed_);
+  }
+
+  const Scenario& scenario_;
+  const RunOptions& options_;
+  const Catalog& catalog_;
+  const Roster& roster_;
+  std::unique_ptr<Model> model_;
+  RunReport report_;
+  bool generates_ = false, routed_ = false;
+  WeightBlock weights_, oracle_weights_;
+  std::unique_ptr<Side> oracle_, baseline_;
+  std::vector<Request> correctness_;
+  Round wanted_;
+  ErrorLimits limits_;
+  double tolerance_ = 0;
+};
+
+void need_known(const std::vector<std::string>& wanted, const std::vector<std::string>& known,
+                const std::string& option, const std::string& noun) {
+  for (const auto& name : wanted)
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      fail(option, "there is no " + noun + " `" + name + "`", did_you_mean(name, known));
+}
+
+}  // namespace
+
+RunReport run_scenario(const Scenario& scenario, const RunOptions& options, const Catalog& catalog,
+                       const Roster& roster) {
+  std::vector<std::string> candidates, workloads;
+  for (const auto& found : roster.candidates) candidates.push_back(plugin_name(found));
+  for (const auto& workload : scenario.workloads) workloads.push_back(workload.name);
+  need_known(options.candidates, candidates, "--candidate", "candidate");
+  need_known(options.workloads, workloads, "--workload", "workload");
+  open_device(options.device);
+  if (roster.oracle_files().empty())
+    fail("plugins", "there is no reference provider to judge with",
+         "build the target plugin_reference, or set FK_PLUGIN_PATH");
+  return ScenarioRun(scenario, options, catalog, roster).run();
+}
+
+int RunReport::exit_code() const {
+  if (!error.empty()) return 3;
+  for (const auto& candidate : candidates)
+    if (candidate.verdict != "correct" && candidate.verdict != "unused") return 1;
+  return 0;
+}
+
+}  // namespace fk

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// A scenario from end to end: oracle, baseline, one candidate after the other; correctness first,
+// then timed workloads in which baseline and candidate alternate.
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/referee/roster.hpp"
+#include "core/referee/run_report.hpp"
+#include "core/runtime/scenario.hpp"
+
+namespace fk {
+
+struct RunOptions {
+  std::string device = "cpu";
+  std::vector<std::string> candidates;  // empty: all that there are
+  std::vector<std::string> workloads;   // empty: those of the scenario
+  double time_limit_s = 0;              // of one workload with one candidate; 0: none
+  double patience_s = 0;                // 0: derived from the baseline's pace
+  std::function<void(const std::string&)> progress;
+};
+
+// Errors of the scenario or the options are thrown; what runners do is in the report.
+RunReport run_scenario(const Scenario& scenario, const RunOptions& options, const Catalog& catalog,
+                       const Roster& roster);
+
+// "a full run needs 87.0 GiB for weights and 16.0 GiB for caches".
+std::string full_profile_needs(const Scenario& full, const Catalog& catalog);
+
+}  // namespace fk

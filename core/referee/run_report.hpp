@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Everything that a run of a scenario found, for the table and for JSON alike.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "core/referee/metrics.hpp"
+#include "core/referee/model_verdict.hpp"
+
+namespace fk {
+
+// Nodes of one op that one provider runs in one phase.
+struct OpRow {
+  std::string phase, op, provider;
+  int level = 1;
+  int64_t nodes = 0;
+  std::string refusal;  // why the first one that was asked did not take it; empty if it was taken
+};
+
+struct CorrectnessRow {
+  bool done = false, ok = false;
+  ErrorNumbers errors;
+  ErrorLimits limits;
+  std::string why;  // when it is not ok
+};
+
+struct WorkloadRow {
+  std::string workload;
+  bool done = false;
+  std::string why;  // when it is not done, or its answers do not follow from the model
+  int64_t rounds = 0, requests = 0, prompt_tokens = 0, output_tokens = 0;  // of one round
+  Figure total_s, prefill_tokens_s, decode_tokens_s, first_token_s, token_s;
+  Speedup speedup;         // candidates only
+  std::string verdict;     // candidates only: speed_verdict, or that it was not judged
+  double same_tokens = 0;  // candidates: share of tokens equal to the baseline's in the last round
+};
+
+struct SideReport {
+  std::string name, version, path;
+  // correct; wrong; failed (crash, hang, ...); refused (not loaded); unused (takes no op here)
+  std::string verdict;
+  std::string why, log;
+  std::vector<OpRow> ops;
+  CorrectnessRow correctness;
+  std::vector<WorkloadRow> workloads;
+  int64_t private_bytes = 0;  // packed weights, persistent, states, arena, scratch
+};
+
+struct RunReport {
+  std::string scenario, summary, arch, profile, dtype, device, host;
+  std::string note;  // about the profile
+  uint64_t seed = 0;
+  int64_t weights_bytes = 0, layers = 0;
+  bool speed_judged = false;
+  SideReport baseline;
+  std::vector<SideReport> candidates;
+  std::vector<std::pair<std::string, std::string>> broken_plugins;  // path, why
+  std::string error;  // why the run as a whole ended early: baseline or oracle
+  double seconds = 0;
+
+  // 0 all correct; 1 a candidate failed or is wrong; 3 the environment or the baseline failed.
+  int exit_code() const;
+};
+
+}  // namespace fk

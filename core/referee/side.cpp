@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/referee/side.hpp"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <tuple>
+
+#include "core/worker/task.hpp"
+
+namespace fk {
+
+bool Side::fail_with(const std::string& verdict, const std::string& why) {
+  verdict_ = verdict;
+  why_ = why;
+  if (runner_) log_ = runner_->failed() ? runner_->failure().log : runner_->log();
+  runner_.reset();
+  info_.reset();
+  return false;
+}
+
+bool Side::load() {
+  const auto loaded = runner_->load(setup_.files);
+  // A plugin that crashes or hangs in its first call ends the process while it is loaded.
+  if (!loaded) return fail_with("failed", runner_->failure().sentence());
+  for (size_t i = 0; i < setup_.files.size(); ++i)
+    if (!loaded->errors[i].empty()) return fail_with("refused", loaded->errors[i]);
+  refused_ops_.clear();
+  for (const auto& r : loaded->refused)
+    if (r.plugin == setup_.name) refused_ops_.push_back(r.op + ": " + r.why);
+  return true;
+}
+
+bool Side::smoke_check() {
+  if (!setup_.smoke_check || checked_ || !find_task(kSmokeCheckTask)) return true;
+  checked_ = true;
+  const auto result =
+      runner_->task(kSmokeCheckTask, {{"plugin", setup_.name}, {"device", setup_.spec.device}}, {});
+  if (!result)
+    return fail_with("failed", runner_->failure().sentence() + " (in the check of its ops)");
+  // The check's words come from the candidate's own process: they can only make things worse.
+  const std::string wrong = result->is_object() ? result->value("wrong", std::string()) : "";
+  return wrong.empty() ? true : fail_with("wrong", wrong);
+}
+
+bool Side::open() {
+  const double start = now_seconds();
+  info_.reset();
+  runner_ = std::make_unique<Runner>(setup_.runner);
+  if (runner_->failed()) return fail_with("failed", runner_->failure().sentence());
+  if (!load() || !smoke_check()) return false;
+  info_ = runner_->open(setup_.spec, setup_.weights->memory);
+  if (!info_) return fail_with("failed", runner_->failure().sentence());
+  open_s_ = now_seconds() - start;
+  return true;
+}
+
+bool Side::drive(const std::vector<Request>& requests, const RoundOptions& options, Round& round) {
+  if (!is_open()) return false;
+  if (!drive_round(*runner_, requests, options, round))
+    return fail_with("failed", runner_->failure().sentence());
+  gap_s_ = std::max(gap_s_, round.gap_s);
+  return true;
+}
+
+void Side::set_patience(double seconds) {
+  setup_.runner.patience_s = seconds;
+  if (runner_) runner_->set_patience(seconds);
+}
+
+std::vector<OpRow> Side::ops() const {
+  std::vector<OpRow> rows;
+  std::map<std::tuple<std::string, std::string, std::string>, size_t> index;
+  if (!info_) return rows;
+  for (const auto& phase : info_->phases) {
+    for (const auto& node : phase.nodes) {
+      const auto [it, fresh] = index.try_emplace({phase.name, node.op, node.provider}, rows.size());
+      if (fresh)
+        rows.push_back({phase.name, node.op, node.provider, node.level, 0,
+                        node.refusals.empty() ? "" : node.refusals.front()});
+      ++rows[it->second].nodes;
+    }
+  }
+  return rows;
+}
+
+int64_t Side::nodes_of(const std::string& provider) const {
+  int64_t count = 0;
+  if (!info_) return count;
+  for (const auto& phase : info_->phases)
+    count += std::count_if(phase.nodes.begin(), phase.nodes.end(),
+                           [&](const NodeRow& node) { return node.provider == provider; });
+  return count;
+}
+
+}  // namespace fk

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// One side of a run: a runner with its plugins, its session and what is known about its pace.
+#pragma once
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "core/referee/roster.hpp"
+#include "core/referee/run_report.hpp"
+#include "core/referee/weight_block.hpp"
+#include "core/worker/runner.hpp"
+
+namespace fk {
+
+class Side {
+ public:
+  struct Setup {
+    std::string name;
+    std::vector<PluginFile> files;  // the candidate's, if any, is the last
+    SessionSpec spec;
+    const WeightBlock* weights = nullptr;
+    Runner::Options runner;
+    bool smoke_check = false;  // of the candidate's ops, before its session is opened
+  };
+  explicit Side(Setup setup) : setup_(std::move(setup)) {}
+
+  // Starts a process, loads, checks and opens; false with why(). After a failure a further call
+  // starts a new process, without the check.
+  bool open();
+  bool is_open() const { return runner_ && !runner_->failed() && info_; }
+  bool drive(const std::vector<Request>& requests, const RoundOptions& options, Round& round);
+  void set_patience(double seconds);
+
+  // Why the last open() or drive() failed, in one sentence.
+  const std::string& why() const { return why_; }
+  // "refused" when the plugin could not be loaded, "wrong" by the check, else "failed".
+  const std::string& verdict() const { return verdict_; }
+  std::string log() const { return log_; }
+  const SessionInfo& info() const { return *info_; }
+  double gap_s() const { return gap_s_; }  // the longest time without a sign of life
+  double open_s() const { return open_s_; }
+  std::vector<OpRow> ops() const;
+  int64_t nodes_of(const std::string& provider) const;
+  // Ops whose contract does not match this host's: "op: why".
+  const std::vector<std::string>& refused_ops() const { return refused_ops_; }
+
+ private:
+  bool fail_with(const std::string& verdict, const std::string& why);
+  bool load();
+  bool smoke_check();
+  Setup setup_;
+  std::unique_ptr<Runner> runner_;
+  std::optional<SessionInfo> info_;
+  bool checked_ = false;
+  std::string why_, verdict_, log_;
+  std::vector<std::string> refused_ops_;
+  double gap_s_ = 0, open_s_ = 0;
+};
+
+// The task of a runner that checks a plugin's ops on their smallest cases; core/cli registers it.
+inline constexpr const char* kSmokeCheckTask = "smoke_check";
+
+}  // namespace fk

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/referee/workload_result.hpp"
+
+#include <algorithm>
+
+namespace fk {
+
+namespace {
+
+constexpr int64_t kThroughputPairs = 4, kThroughputPairsFew = 2;
+constexpr double kLimitLeast = 30, kLimitFactor = 20;  // of a candidate's round: seconds, pace
+
+class Timing {
+ public:
+  Timing(Side& baseline, Side* candidate, const TimedContext& context, TimedPair& timed)
+      : baseline_(baseline), candidate_(candidate), context_(context), timed_(timed) {}
+
+  bool run() {
+    const Workload& w = context_.workload;
+    const bool latency = w.kind == Workload::Kind::latency;
+    const int64_t warmup = latency ? w.warmup : 0;
+    const int64_t pairs = latency         ? std::max<int64_t>(1, w.iterations)
+                          : context_.many ? kThroughputPairs
+                                          : kThroughputPairsFew;
+    const double start = now_seconds();
+    for (int64_t i = 0; i < warmup + pairs; ++i) {
+      const bool measured = i >= warmup;
+      if (i > warmup && context_.time_limit_s > 0 && now_seconds() - start > context_.time_limit_s)
+        break;
+      label_ = "round " + std::to_string(i + 1) + " of " + std::to_string(warmup + pairs);
+      const auto requests =
+          make_requests(w, context_.scenario.vocab_size, context_.scenario.seed, i);
+      if (!pair(requests, measured, (i - warmup) % 2 != 0)) return baseline_.is_open();
+    }
+    return true;
+  }
+
+ private:
+  bool pair(const std::vector<Request>& requests, bool measured, bool candidate_first) {
+    if (!candidate_) return round(baseline_, timed_.baseline, requests, measured, 0);
+    // The first pair of all must start with the baseline: it gives the candidate's time limit.
+    const bool swap = candidate_first && !timed_.baseline.samples.total_s.empty();
+    if (swap) {
+      if (!round(*candidate_, timed_.candidate, requests, measured, limit())) return false;
+      return round(baseline_, timed_.baseline, requests, measured, 0);
+    }
+    if (!round(baseline_, timed_.baseline, requests, measured, 0)) return false;
+    return round(*candidate_, timed_.candidate, requests, measured, limit());
+  }
+
+  double limit() const { return std::max(kLimitLeast, kLimitFactor * slowest_); }
+
+  bool round(Side& side, TimedSide& timed, const std::vector<Request>& requests, bool measured,
+             double limit_s) {
+    RoundOptions options;
+    options.vocab_size = context_.scenario.vocab_size;
+    options.time_limit_s = limit_s;
+    if (context_.progress)
+      options.progress = [this](const std::string& text) {
+        context_.progress(label_ + ": " + text);
+      };
+    Round result;
+    if (!side.drive(requests, options, result)) {
+      timed.why = side.why();
+      return false;
+    }
+    if (&side == &baseline_) slowest_ = std::max(slowest_, result.end_s - result.start_s);
+    if (measured) {
+      const auto together =
+          static_cast<int64_t>(requests.size()) <= context_.scenario.limits.max_batch;
+      timed.samples.add(result, together);
+    }
+    timed.last = std::move(result);
+    return true;
+  }
+
+  Side& baseline_;
+  Side* candidate_;
+  const TimedContext& context_;
+  TimedPair& timed_;
+  std::string label_;
+  double slowest_ = 0;
+};
+
+}  // namespace
+
+bool time_pair(Side& baseline, Side& candidate, const TimedContext& context, TimedPair& timed) {
+  return Timing(baseline, &candidate, context, timed).run();
+}
+
+bool time_alone(Side& baseline, const TimedContext& context, TimedPair& timed) {
+  return Timing(baseline, nullptr, context, timed).run();
+}
+
+WorkloadRow workload_row(const TimedSide& side, const Workload& workload) {
+  WorkloadRow row;
+  row.workload = workload.name;
+  row.why = side.why;
+  row.rounds = static_cast<int64_t>(side.samples.total_s.size());
+  row.done = side.why.empty() && row.rounds > 0;
+  row.requests = static_cast<int64_t>(workload.lengths.size());
+  row.prompt_tokens = workload.prompt_tokens();
+  row.output_tokens = workload.output_tokens();
+  row.total_s = figure_of(side.samples.total_s);
+  row.prefill_tokens_s = figure_of(side.samples.prefill_tokens_s);
+  row.decode_tokens_s = figure_of(side.samples.decode_tokens_s);
+  row.first_token_s = figure_of(side.samples.first_token_s);
+  row.token_s = figure_of(side.samples.token_s);
+  return row;
+}
+
+double same_tokens(const Round& a, const Round& b) {
+  int64_t count = 0, same = 0;
+  for (const auto& [id, r] : a.requests) {
+    const auto it = b.requests.find(id);
+    if (it == b.requests.end()) continue;
+    for (size_t i = 0; i < std::min(r.tokens.size(), it->second.tokens.size()); ++i) {
+      ++count;
+      same += r.tokens[i] == it->second.tokens[i];
+    }
+  }
+  return count ? static_cast<double>(same) / static_cast<double>(count) : 0;
+}
+
+}  // namespace fk

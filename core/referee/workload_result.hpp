@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Timed rounds of a workload. Baseline and candidate run the same requests in pairs, and which of
+// the two goes first alternates (A B B A), so that drift of the machine hits both alike.
+#pragma once
+#include "core/referee/side.hpp"
+#include "core/runtime/scenario.hpp"
+
+namespace fk {
+
+struct TimedSide {
+  SpeedSamples samples;
+  Round last;       // with its answers
+  std::string why;  // when it failed
+};
+struct TimedPair {
+  TimedSide baseline, candidate;
+};
+struct TimedContext {
+  const Workload& workload;
+  const Scenario& scenario;
+  bool many = false;        // enough pairs for a verdict about speed
+  double time_limit_s = 0;  // after which no further pair begins
+  std::function<void(const std::string&)> progress;
+};
+
+// False when the baseline failed; a failed candidate is in `timed`, what was measured stays.
+bool time_pair(Side& baseline, Side& candidate, const TimedContext& context, TimedPair& timed);
+bool time_alone(Side& baseline, const TimedContext& context, TimedPair& timed);
+
+WorkloadRow workload_row(const TimedSide& side, const Workload& workload);
+// Share of equal tokens at equal places.
+double same_tokens(const Round& a, const Round& b);
+
+}  // namespace fk
