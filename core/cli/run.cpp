@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// fk-host run SCENARIO: the main job.
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "core/base/error.hpp"
+#include "core/base/io.hpp"
+#include "core/base/paths.hpp"
+#include "core/base/text.hpp"
+#include "core/cli/verb.hpp"
+#include "core/device/device.hpp"
+#include "core/referee/run.hpp"
+#include "core/report/progress.hpp"
+#include "core/report/run_text.hpp"
+#include "core/report/table.hpp"
+
+namespace fk {
+namespace {
+
+struct Arguments {
+  std::string scenario, profile, weights, json;
+  std::vector<std::string> pins;
+  RunOptions options;
+  uint64_t seed = 0;
+  bool has_seed = false, as_json = false, no_graph = false;
+};
+
+bool is_gpu(const std::string& device) { return starts_with(device, "cuda"); }
+
+// With a GPU the real sizes, without one the tiny ones.
+void set_defaults(Arguments& a) {
+  if (a.options.device.empty()) {
+    a.options.device = "cpu";
+    for (const auto& device : device_names())
+      if (is_gpu(device) && a.options.device == "cpu") a.options.device = device;
+  }
+  if (a.no_graph && !is_gpu(a.options.device))
+    fail("--no-graph", "there are no CUDA graphs on the device " + a.options.device);
+  // `run --json scenarios/x.yaml` means the scenario, not a file to overwrite.
+  if (ends_with(a.json, ".yaml")) fail("--json", "will not write over " + a.json, "put it last");
+  if (a.profile.empty()) a.profile = is_gpu(a.options.device) ? "full" : "tiny";
+}
+
+void pin(Scenario& scenario, const std::string& text, const Catalog& catalog) {
+  const auto parts = split(text, '=');
+  if (parts.size() != 2 || parts[0].empty() || parts[1].empty())
+    fail("--provider", "`" + excerpt(text) + "` is not OP=PLUGIN");
+  catalog.at(parts[0]);  // Error with the nearest name
+  scenario.providers[parts[0]] = parts[1];
+}
+
+Scenario load(const std::filesystem::path& file, const Arguments& a, const Catalog& catalog) {
+  Scenario scenario = load_scenario(file, a.profile);
+  if (a.has_seed) scenario.seed = a.seed;
+  if (!a.weights.empty()) scenario.weights = a.weights;
+  for (const auto& text : a.pins) pin(scenario, text, catalog);
+  return scenario;
+}
+
+std::string profile_note(const Scenario& scenario, const std::filesystem::path& file,
+                         const Catalog& catalog) {
+  if (scenario.profile != "tiny") return {};
+  const std::string needs = full_profile_needs(load_scenario(file, "full"), catalog);
+  return "The tiny profile stands for the real model in kind, not in size: answers are judged, "
+         "speed is not.\n  --profile full needs " +
+         needs + ".";
+}
+
+// Both profiles' exit codes in order of weight: an environment that fails says nothing about
+// candidates.
+int worse(int a, int b) { return std::max(a, b); }
+
+int run(Arguments a) {
+  set_defaults(a);
+  const Catalog catalog(paths::registry_dirs());
+  const auto files = scenario_files(find_scenario(a.scenario));
+  const Roster roster = Roster::find(catalog);
+  Json reports = Json::array();
+  int code = kExitOk;
+  ProgressLine progress;
+  a.options.progress = [&](const std::string& text) { progress.say(text); };
+  for (const auto& file : files) {
+    const Scenario scenario = load(file, a, catalog);
+    RunReport report = run_scenario(scenario, a.options, catalog, roster);
+    report.note = profile_note(scenario, file, catalog);
+    code = worse(code, report.exit_code());
+    progress.clear();
+    if (a.as_json)
+      reports.push_back(run_json(report));
+    else
+      std::printf("%s%s", &file == &files.front() ? "" : "\n",
+                  run_text(report, colour_wanted(stdout)).c_str());
+    std::fflush(stdout);
+  }
+  if (!a.as_json) return code;
+  const Json document = files.size() == 1
+                            ? reports.front()
+                            : Json{{"schema", "fk-host.runs/1"}, {"reports", std::move(reports)}};
+  const std::string text = document.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  if (a.json.empty() || a.json == "-")
+    std::fputs(text.c_str(), stdout);
+  else
+    write_file_atomic(a.json, text);
+  return code;
+}
+
+std::function<int()> add(CLI::App& app) {
+  auto a = std::make_shared<Arguments>();
+  a->options.device.clear();
+  app.add_option("SCENARIO", a->scenario, "a file, or a name in scenarios/")->required();
+  app.add_option("--profile", a->profile, "tiny or full; default: full with a GPU, else tiny");
+  app.add_option("--candidate", a->options.candidates, "only this candidate (may be repeated)")
+      ->allow_extra_args(false);
+  app.add_option("--workload", a->options.workloads, "only this workload (may be repeated)")
+      ->allow_extra_args(false);
+  app.add_option("--provider", a->pins, "OP=PLUGIN: who must run an op (may be repeated)")
+      ->allow_extra_args(false);
+  auto* json = app.add_option("--json", a->json, "write JSON, to a file or to the standard output")
+                   ->expected(0, 1);
+  app.add_option("--device", a->options.device, "cpu, cuda:0; default: a GPU where there is one");
+  app.add_flag("--no-graph", a->no_graph, "without CUDA graphs");
+  app.add_option("--weights", a->weights, "a checkpoint; default: random weights from the seed");
+  auto* seed = app.add_option("--seed", a->seed, "of weights and requests");
+  app.add_option("--time-limit", a->options.time_limit_s,
+                 "seconds per workload and candidate, after which no further round begins");
+  app.add_option("--patience", a->options.patience_s,
+                 "seconds without a sign of life before a candidate is stopped; default: 20 times "
+                 "the baseline's longest, at least 10");
+  return [a, json, seed] {
+    a->as_json = json->count() > 0;
+    a->has_seed = seed->count() > 0;
+    return run(*a);
+  };
+}
+
+FK_VERB(run, "run a scenario: judge candidates inside a whole model", add);
+
+}  // namespace
+}  // namespace fk

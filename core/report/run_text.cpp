@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstdio>
+#include <map>
+
+#include "core/base/text.hpp"
+#include "core/report/run_text.hpp"
+#include "core/report/table.hpp"
+
+namespace fk {
+
+namespace {
+
+std::string share(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1e", value);
+  return text;
+}
+
+std::string times(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2fx", value);
+  return text;
+}
+
+// "1.23 k (1.10 k-1.30 k)"
+std::string rate(const Figure& f) {
+  if (f.count == 0) return "-";
+  const auto text = [](double v) { return human_count(static_cast<int64_t>(v)); };
+  return text(f.median) + (f.count > 1 ? " (" + text(f.p10) + "-" + text(f.p90) + ")" : "");
+}
+
+std::string duration(const Figure& f) {
+  if (f.count == 0) return "-";
+  return human_duration(f.median) +
+         (f.count > 1 ? " (" + human_duration(f.p10) + "-" + human_duration(f.p90) + ")" : "");
+}
+
+Style style_of(const std::string& verdict) {
+  if (verdict == "correct" || verdict == "faster") return Style::good;
+  if (verdict == "unused" || verdict == "not judged" || verdict == "same") return Style::weak;
+  if (verdict == "cannot tell" || verdict.empty()) return Style::plain;
+  return Style::bad;
+}
+
+class Text {
+ public:
+  Text(const RunReport& report, bool colour) : r_(report), colour_(colour) {}
+
+  std::string all() {
+    head();
+    providers();
+    correctness();
+    speed();
+    candidates();
+    logs();
+    if (!r_.error.empty())
+      out_ += "\n" + styled("The run ended early: " + r_.error, Style::bad, colour_) + "\n";
+    out_ += "\n" + summary() + " (" + human_duration(r_.seconds) + ")\n";
+    return std::move(out_);
+  }
+
+ private:
+  void title(const std::string& text) {
+    out_ += "\n" + styled(text, Style::strong, colour_) + "\n";
+  }
+
+  void head() {
+    out_ += styled(r_.scenario, Style::strong, colour_) + ": " + r_.summary + "\n";
+    out_ += "  " + r_.arch + ", " + std::to_string(r_.layers) + " layers, " + r_.dtype + ", " +
+            human_bytes(r_.weights_bytes) + " of weights, profile " + r_.profile + ", on " +
+            (r_.device.empty() ? "?" : r_.device) + " (" + r_.host + ")\n";
+    if (!r_.note.empty()) out_ += "  " + r_.note + "\n";
+    for (const auto& [path, why] : r_.broken_plugins)
+      out_ += "  " + styled("not usable: " + path + ": " + why, Style::bad, colour_) + "\n";
+  }
+
+  // One line per op and provider; a phase column only where phases differ would be noise, so nodes
+  // of all phases are added up per side.
+  void providers() {
+    if (r_.baseline.ops.empty()) return;
+    title("Who runs what (nodes of all phases)");
+    Table table(
+        {{"op"}, {"level"}, {"side"}, {"nodes", Align::right}, {"provider"}, {"instead of"}});
+    rows_of(table, "baseline", r_.baseline, "");
+    for (const auto& candidate : r_.candidates)
+      rows_of(table, candidate.name, candidate, candidate.name);
+    out_ += table.text(colour_);
+  }
+
+  // Of a candidate only what it runs or refused: the rest is the baseline's.
+  static void rows_of(Table& table, const std::string& side, const SideReport& s,
+                      const std::string& only) {
+    std::map<std::pair<std::string, std::string>, OpRow> sums;
+    std::vector<std::pair<std::string, std::string>> order;
+    for (const auto& op : s.ops) {
+      const bool own = only.empty() || op.provider == only || starts_with(op.refusal, only + ": ");
+      if (!own) continue;
+      const auto [it, fresh] = sums.try_emplace({op.op, op.provider}, op);
+      if (fresh)
+        order.emplace_back(op.op, op.provider);
+      else
+        it->second.nodes += op.nodes;
+    }
+    for (const auto& key : order) {
+      const OpRow& op = sums.at(key);
+      table.row({op.op, "L" + std::to_string(op.level), side, std::to_string(op.nodes),
+                 Cell(op.provider, op.provider == only ? Style::strong : Style::plain),
+                 excerpt(op.refusal, 80)});
+    }
+  }
+
+  void correctness() {
+    if (!r_.baseline.correctness.done) return;
+    title("Correctness (teacher-forced, against the reference in float32; shares of the spread)");
+    Table table({{"side"},
+                 {"rms", Align::right},
+                 {"allowed", Align::right},
+                 {"worst 1 %", Align::right},
+                 {"allowed", Align::right},
+                 {"values", Align::right},
+                 {"verdict"}});
+    const auto row = [&](const std::string& name, const CorrectnessRow& c) {
+      if (!c.done) return;
+      table.row({name, share(c.errors.rms), share(c.limits.rms), share(c.errors.worst1),
+                 share(c.limits.worst1), human_count(c.errors.values),
+                 c.ok ? Cell("correct", Style::good) : Cell("wrong", Style::bad)});
+    };
+    row("baseline", r_.baseline.correctness);
+    for (const auto& candidate : r_.candidates) row(candidate.name, candidate.correctness);
+    out_ += table.text(colour_);
+  }
+
+  void speed() {
+    std::vector<std::string> names;
+    const auto note = [&](const SideReport& side) {
+      for (const auto& w : side.workloads)
+        if (std::find(names.begin(), names.end(), w.workload) == names.end())
+          names.push_back(w.workload);
+    };
+    note(r_.baseline);
+    for (const auto& candidate : r_.candidates) note(candidate);
+    if (names.empty()) return;
+    title(r_.speed_judged
+              ? "Speed (median, 10th to 90th percentile)"
+              : "Speed (median, 10th to 90th percentile; not judged on a tiny profile)");
+    Table table({{"workload"},
+                 {"side"},
+                 {"prefill tok/s", Align::right},
+                 {"decode tok/s", Align::right},
+                 {"first token", Align::right},
+                 {"per token", Align::right},
+                 {"speedup", Align::right},
+                 {"verdict"}});
+    for (const auto& name : names) {
+      speed_row(table, name, "baseline", r_.baseline, false);
+      for (const auto& candidate : r_.candidates)
+        speed_row(table, name, candidate.name, candidate, true);
+    }
+    out_ += table.text(colour_);
+  }
+
+  static void speed_row(Table& table, const std::string& workload, const std::string& side,
+                        const SideReport& s, bool candidate) {
+    for (const auto& w : s.workloads) {
+      if (w.workload != workload) continue;
+      std::string speedup;
+      if (candidate && w.speedup.pairs > 0)
+        speedup = times(w.speedup.median) + " (" + times(w.speedup.low) + "-" +
+                  times(w.speedup.high) + ")";
+      table.row({workload, side, rate(w.prefill_tokens_s), rate(w.decode_tokens_s),
+                 duration(w.first_token_s), duration(w.token_s), speedup,
+                 Cell(candidate ? w.verdict : "", style_of(w.verdict))});
+    }
+  }
+
+  void candidates() {
+    if (r_.candidates.empty()) return;
+    title("Candidates");
+    Table table({{"candidate"}, {"verdict"}, {"why"}});
+    for (const auto& c : r_.candidates)
+      table.row({c.name, Cell(c.verdict, style_of(c.verdict)), c.why});
+    out_ += table.text(colour_);
+  }
+
+  // What a failed process printed: its last lines.
+  void logs() {
+    const auto add = [&](const SideReport& side) {
+      if (side.log.empty()) return;
+      title("Printed by " + side.name);
+      auto lines = split(std::string(trim(side.log)), '\n');
+      constexpr size_t kLines = 20;
+      if (lines.size() > kLines) lines.erase(lines.begin(), lines.end() - kLines);
+      for (const auto& line : lines) out_ += "  | " + line + "\n";
+    };
+    add(r_.baseline);
+    for (const auto& candidate : r_.candidates) add(candidate);
+  }
+
+  std::string summary() const {
+    if (r_.candidates.empty())
+      return r_.error.empty() ? "No candidate: the baseline alone." : "No verdict.";
+    std::map<std::string, int> counts;
+    for (const auto& candidate : r_.candidates) ++counts[candidate.verdict];
+    std::vector<std::string> words;
+    for (const auto& [verdict, count] : counts)
+      words.push_back(std::to_string(count) + " " + verdict);
+    return std::to_string(r_.candidates.size()) +
+           (r_.candidates.size() == 1 ? " candidate: " : " candidates: ") + join(words, ", ");
+  }
+
+  const RunReport& r_;
+  bool colour_;
+  std::string out_;
+};
+
+}  // namespace
+
+std::string run_text(const RunReport& report, bool colour) { return Text(report, colour).all(); }
+
+}  // namespace fk

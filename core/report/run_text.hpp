@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// A RunReport for people and for programs: the same content. docs/report.md describes the JSON.
+#pragma once
+#include <string>
+
+#include "core/base/json.hpp"
+#include "core/referee/run_report.hpp"
+
+namespace fk {
+
+std::string run_text(const RunReport& report, bool colour);
+Json run_json(const RunReport& report);
+
+}  // namespace fk
