@@ -28,20 +28,20 @@ Figure figure_of(std::vector<double> values) {
 }
 
 void SpeedSamples::add(const Round& round, bool together) {
-  double prompt = 0, later = 0, last_first = round.start_s;
+  double prompt = 0, later = 0, last_first = round.start_s, first_first = round.end_s;
   for (const auto& [id, r] : round.requests) {
     prompt += static_cast<double>(r.request.tokens.size());
     const double first = r.token_s.empty() ? r.done_s : r.token_s.front();
     last_first = std::max(last_first, first);
+    first_first = std::min(first_first, first);
     first_token_s.push_back(first - round.start_s);
     const size_t count = r.token_s.size();
     if (count > 1)
       token_s.push_back((r.token_s.back() - r.token_s.front()) / static_cast<double>(count - 1));
   }
-  const double decode_start = together ? last_first : round.start_s;
+  const double decode_start = together ? last_first : first_first;
   for (const auto& [id, r] : round.requests)
-    for (size_t i = 0; i < r.token_s.size(); ++i)
-      later += together ? r.token_s[i] > last_first : i > 0;
+    for (size_t i = 1; i < r.token_s.size(); ++i) later += r.token_s[i] > decode_start;
   total_s.push_back(round.end_s - round.start_s);
   if (last_first > round.start_s) prefill_tokens_s.push_back(prompt / (last_first - round.start_s));
   if (later > 0 && round.end_s > decode_start)

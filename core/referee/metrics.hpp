@@ -19,11 +19,12 @@ Figure figure_of(std::vector<double> values);
 struct SpeedSamples {
   std::vector<double> total_s;           // by round
   std::vector<double> prefill_tokens_s;  // by round: prompt tokens until the last first token
-  std::vector<double> decode_tokens_s;   // by round: later tokens, after the last first token where
-                                         // all requests run together, else over the whole round
+  // By round: tokens after the first of each request, counted from the last first token where all
+  // requests begin together, else from the first one (then prompts of others are read meanwhile).
+  std::vector<double> decode_tokens_s;
   std::vector<double> first_token_s;     // by request
   std::vector<double> token_s;           // by request: mean time between its tokens
-  // `together`: all requests of the round fit one batch.
+  // `together`: the requests of the round are one batch.
   void add(const Round& round, bool together);
 };
 

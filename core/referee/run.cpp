@@ -188,7 +188,8 @@ class ScenarioRun {
     setup.spec.policy.candidate = setup.name;
     setup.runner.patience_s = patience();
     setup.runner.open_patience_s =
-        std::max({options_.patience_s, kPatienceLeast, kPaceFactor * baseline_->open_s()});
+        std::max(options_.patience_s > 0 ? options_.patience_s : kPatienceLeast,
+                 kPaceFactor * baseline_->open_s());
     setup.runner.private_bytes_max = kPrivateSlack + 4 * own_bytes(baseline_->info());
     return setup;
   }

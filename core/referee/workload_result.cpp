@@ -66,8 +66,7 @@ class Timing {
     }
     if (&side == &baseline_) slowest_ = std::max(slowest_, result.end_s - result.start_s);
     if (measured) {
-      const auto together =
-          static_cast<int64_t>(requests.size()) <= context_.scenario.limits.max_batch;
+      const bool together = context_.workload.kind == Workload::Kind::latency;
       timed.samples.add(result, together);
     }
     timed.last = std::move(result);

@@ -64,6 +64,11 @@ void report(const char* what) {
   char line[512], place[256] = "";
   write_text(line, std::snprintf(line, sizeof line, "fk-host runner: %s\n", what));
   for (int i = 2; i < count; ++i) {
+    // Below the plugin comes the host, which is of no interest.
+    Dl_info info{};
+    if (place[0] && dladdr(frames[static_cast<size_t>(i)], &info) &&
+        info.dli_fbase == self.dli_fbase)
+      break;
     char text[400];
     if (describe(frames[static_cast<size_t>(i)], text, sizeof text) <= 0)
       std::snprintf(text, sizeof text, "%p", frames[static_cast<size_t>(i)]);

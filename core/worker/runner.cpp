@@ -22,6 +22,16 @@ namespace {
 
 constexpr double kTick = 0.1;  // the longest sleep: what a hostile runner can delay the broker by
 
+// The kinds of failure that a runner reports itself.
+const std::vector<std::string> kErrors = {"refused", "op_failed", "threw", "memory"};
+
+// Close below the limit counts: the allocation that failed is not part of the sum.
+bool near_limit(int64_t bytes, int64_t limit) { return bytes > limit - limit / 8; }
+
+std::string limit_text(int64_t limit) {
+  return "ran into its limit of " + human_bytes(limit) + " of memory";
+}
+
 int make_event() {
   const int fd = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (fd < 0) fail("runner", std::string("cannot make an event: ") + std::strerror(errno));
@@ -47,7 +57,8 @@ std::string text_of(const Json& object, const char* key) {
 }  // namespace
 
 std::string RunnerFailure::sentence() const {
-  return where.empty() || text.find(where) != std::string::npos ? text : text + ", in " + where;
+  // An op's own error begins with its place.
+  return where.empty() || kind == "op_failed" ? text : text + ", in " + where;
 }
 
 Runner::Runner(Options options) : options_(std::move(options)) {
@@ -126,9 +137,8 @@ std::optional<Json> Runner::ask(const Json& message, const std::vector<int>& fds
 bool Runner::handle(const Json& message) {
   const auto it = message.find("error");
   if (it == message.end()) return true;
-  static const std::vector<std::string> known = {"refused", "op_failed", "threw", "memory"};
   std::string kind = it->is_object() ? text_of(*it, "kind") : "";
-  if (std::find(known.begin(), known.end(), kind) == known.end()) kind = "protocol";
+  if (std::find(kErrors.begin(), kErrors.end(), kind) == kErrors.end()) kind = "protocol";
   const std::string where = it->is_object() ? text_of(*it, "where") : "";
   bury(kind, it->is_object() ? text_of(*it, "text") : "a malformed error");
   if (failure_) failure_->where = where;
@@ -365,6 +375,12 @@ void Runner::bury(const std::string& kind, const std::string& text) {
   if (failed()) return;
   RunnerFailure failure{kind, "", text, ""};
   if (board_) failure.where = place();
+  if (child_ && options_.private_bytes_max > 0 &&
+      std::find(kErrors.begin(), kErrors.end(), kind) != kErrors.end() &&
+      near_limit(private_bytes(child_->pid()), options_.private_bytes_max)) {
+    failure.kind = "memory";
+    failure.text = limit_text(options_.private_bytes_max) + ": " + text;
+  }
   if (child_) {
     child_->kill();
     child_->wait(2);

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whatever a candidate does, the run ends with a row that says why, within the time, with nothing
+// of the others lost and no process left behind.
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "core/base/json.hpp"
+#include "test/catch.hpp"
+
+namespace {
+
+using fk::Json;
+
+struct Output {
+  int code = -1;
+  std::string text;
+};
+
+Output shell(const std::string& command) {
+  Output out;
+  std::FILE* pipe = ::popen(command.c_str(), "r");
+  REQUIRE(pipe);
+  std::array<char, 4096> data;
+  while (const size_t got = std::fread(data.data(), 1, data.size(), pipe))
+    out.text.append(data.data(), got);
+  const int status = ::pclose(pipe);
+  out.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return out;
+}
+
+// Runs the smoke scenario with the candidate of one folder; checks the exit code.
+Json run(const std::string& candidates, int code) {
+  const Output out =
+      shell("FK_CANDIDATES=" FK_ISOLATION "/" + candidates +
+            " timeout 60 " FK_HOST " run smoke --profile tiny --device cpu --patience 2 --json");
+  CAPTURE(candidates, out.text);
+  REQUIRE(out.code == code);
+  const Json report = fk::parse_json(out.text, "report");
+  REQUIRE(report.at("exit_code") == code);
+  REQUIRE(report.at("baseline").at("verdict") == "correct");
+  REQUIRE(report.at("candidates").size() == 1);
+  return report.at("candidates").at(0);
+}
+
+void failed_with(const std::string& mode, const std::string& verdict, const std::string& why) {
+  const Json row = run(mode, 1);
+  CAPTURE(row.dump());
+  CHECK(row.at("verdict") == verdict);
+  CHECK_THAT(row.at("why").get<std::string>(), ContainsSubstring(why));
+}
+
+}  // namespace
+
+TEST_CASE("isolation_right_candidate_is_correct") {
+  const Json row = run("right", 0);
+  CHECK(row.at("verdict") == "correct");
+  CHECK(row.at("correctness").at("ok") == true);
+  CHECK(row.at("workloads").at(0).at("done") == true);
+  CHECK(row.at("workloads").at(0).at("same_tokens") == 1.0);
+}
+
+TEST_CASE("isolation_wrong_values_are_found") {
+  const Json row = run("wrong", 1);
+  CHECK(row.at("verdict") == "wrong");
+  CHECK(row.at("workloads").empty());  // what is wrong is not timed
+}
+
+TEST_CASE("isolation_answers_of_timed_runs_are_audited") {
+  failed_with("zero_later", "wrong", "do not follow from the model");
+}
+
+TEST_CASE("isolation_crash_names_signal_and_place") {
+  failed_with("segfault", "failed", "SIGSEGV");
+  failed_with("segfault", "failed", "rms_norm (model.layers.0");
+  failed_with("aborts", "failed", "SIGABRT");
+}
+
+TEST_CASE("isolation_hang_is_stopped") {
+  failed_with("hang", "failed", "gave no sign of life");
+  failed_with("hang", "failed", "rms_norm (model.layers.0");
+  failed_with("hang_in_create", "failed", "gave no sign of life");
+}
+
+TEST_CASE("isolation_exit_is_seen") { failed_with("exits", "failed", "called exit(0)"); }
+
+TEST_CASE("isolation_exceptions_are_reported") {
+  failed_with("fails", "failed", "out of tune");
+  failed_with("raises", "failed", "threw std::runtime_error: across the boundary");
+}
+
+TEST_CASE("isolation_memory_without_end_is_stopped") { failed_with("eats", "failed", "memory"); }
+
+TEST_CASE("isolation_output_is_kept_out_of_the_report") {
+  const Json row = run("noisy", 0);  // the report is still JSON
+  CHECK(row.at("verdict") == "correct");
+}
+
+TEST_CASE("isolation_no_process_is_left_behind") {
+  // The broker is killed while a candidate hangs; its number is in its runners' arguments.
+  const Output broker = shell("FK_CANDIDATES=" FK_ISOLATION
+                              "/hang timeout -s KILL 2 sh -c 'echo $$; exec " FK_HOST
+                              " run smoke --profile tiny --device cpu --patience 50' 2>&1");
+  const std::string pid = std::to_string(std::stoi(broker.text));
+  CHECK(shell("sleep 0.3; pgrep -f '[f]k-host __runner " + pid + "'").text == "");
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// An rms_norm candidate that is right, but for what MODE makes of it.
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+
+#include "fk/ops/rms_norm.h"
+
+#define FK_TEXT_(x) #x
+#define FK_TEXT(x) FK_TEXT_(x)
+
+namespace {
+
+enum Mode {
+  right,
+  wrong,
+  zero_later,
+  segfault,
+  hang,
+  exits,
+  fails,
+  raises,
+  eats,
+  noisy,
+  aborts,
+  hang_in_create
+};
+constexpr Mode mode = MODE;
+
+// Not inlined, so that a backtrace has a frame in this file.
+__attribute__((noinline)) void misbehave() {
+  static int* volatile nowhere = nullptr;
+  if (mode == segfault) *nowhere = 1;
+  if (mode == hang)
+    for (;;) ::usleep(1000);
+  if (mode == exits) std::exit(0);
+  if (mode == aborts) std::abort();
+  if (mode == fails) throw std::runtime_error("out of tune");
+  while (mode == eats) {
+    constexpr size_t kBytes = size_t{64} << 20;
+    std::memset(new char[kBytes], 1, kBytes);
+  }
+  if (mode == noisy)
+    for (int i = 0; i < 2000; ++i) std::printf("line %d of much that nobody asked for\n", i);
+}
+
+struct Norm {
+  using op = fk::rms_norm;
+  static constexpr fk_claims claims = fk::cpu_claims;
+  op::init init;
+  op::weights weights;
+
+  static void supports(const op::init&, const op::weights& weights, const op::forward& max,
+                       fk_need&) {
+    const bool f32 = max.x->dtype.code == 2 && max.x->dtype.bits == 32;
+    if (!f32 || !weights.weight.or_null || max.x->strides[1] != 1)
+      throw fk::unsupported{"x: float32 rows with a weight only"};
+  }
+  Norm(const fk_host&, const op::init& i, const op::weights& w) : init(i), weights(w) {
+    if (mode == hang_in_create)
+      for (;;) ::usleep(1000);
+  }
+  void prepare(const op::forward&, const fk_memory&) {}
+  void forward(const op::forward& args, const fk_ctx&) {
+    misbehave();
+    const int64_t channels = init.hidden_size, rows = args.x->shape[0];
+    const float* weight = fk::data<float>(weights.weight);
+    for (int64_t t = 0; t < rows; ++t) {
+      const float* x = fk::data<float>(args.x) + t * args.x->strides[0];
+      float* out = fk::data<float>(args.out) + t * args.out->strides[0];
+      float* residual = fk::data<float>(args.residual);
+      if (residual) residual += t * args.residual.or_null->strides[0];
+      double sum = 0;
+      for (int64_t c = 0; c < channels; ++c) {
+        out[c] = x[c] + (residual ? residual[c] : 0.0F);
+        if (residual) residual[c] = out[c];
+        sum += double(out[c]) * double(out[c]);
+      }
+      const double gain = 1 / std::sqrt(sum / double(channels) + init.eps);
+      // The smoke workload decodes three requests at a time, the correctness set four.
+      const bool lazy = mode == zero_later && rows == 3;
+      for (int64_t c = 0; c < channels; ++c) {
+        out[c] = lazy ? 0.0F : float(out[c] * gain * double(weight[c]));
+        if (mode == wrong && c == 3) out[c] *= 1.02F;
+      }
+    }
+  }
+};
+FK_OP(rms_norm, Norm);
+
+}  // namespace
+
+FK_PLUGIN(FK_TEXT(MODE), "1.0");
