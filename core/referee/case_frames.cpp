@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: Apache-2.0
+// Placing tensors, building frames, and finding out what was written.
+#include "core/referee/case_frames.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/base/error.hpp"
+#include "core/base/io.hpp"
+#include "core/base/text.hpp"
+#include "core/tensor/compare.hpp"
+
+namespace fk {
+
+namespace {
+
+constexpr int64_t kGapElements = 16;  // between padded rows: 32 bytes of bf16, as a slice would be
+
+bool is_written(const CaseField& f) {
+  return f.slot->section == SectionId::forward && f.slot->role != Role::in;
+}
+
+// Calls body(row-major index, element offset) for every element.
+template <class Body>
+void each_element(const Shape& shape, const Shape& strides, const Body& body) {
+  const int64_t count = numel(shape);
+  if (shape.empty()) {
+    if (count) body(0, 0);
+    return;
+  }
+  Shape at(shape.size(), 0);
+  int64_t offset = 0;
+  for (int64_t flat = 0; flat < count; ++flat) {
+    body(flat, offset);
+    for (size_t d = shape.size(); d-- > 0;) {
+      offset += strides[d];
+      if (++at[d] < shape[d]) break;
+      offset -= strides[d] * shape[d];
+      at[d] = 0;
+    }
+  }
+}
+
+int64_t reach(const Shape& shape, const Shape& strides) {
+  int64_t last = 0;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (shape[d] == 0) return 0;
+    last += (shape[d] - 1) * strides[d];
+  }
+  return last + 1;
+}
+
+// Strides with gaps between the rows of the outermost axis, as in a slice of a wider tensor.
+Shape padded_strides(const Shape& shape) {
+  Shape strides = contiguous_strides(shape);
+  if (shape.size() > 1) strides[0] += kGapElements;
+  return strides;
+}
+
+// "flat(P,Z)[slot_mapping]" -> 2 axes, slot_mapping
+std::pair<size_t, std::string> parse_footprint(const Slot& slot, const std::string& where) {
+  const auto open = slot.writes.find('['), close = slot.writes.rfind(']');
+  if (!slot.writes.starts_with("flat(") || open == std::string::npos || close < open)
+    fail(where, "`writes: " + slot.writes + "` of " + slot.name + " is not a footprint",
+         "flat(P,Z)[slot_mapping]");
+  const auto axes = split(slot.writes.substr(5, slot.writes.find(')') - 5), ',');
+  return {axes.size(), slot.writes.substr(open + 1, close - open - 1)};
+}
+
+}  // namespace
+
+CaseFrames::CaseFrames(const ResolvedCase& resolved, const CaseValues& values, Layout layout)
+    : resolved_(resolved), layout_(layout) {
+  place_all();
+  fill(values);
+  build_frames();
+  build_plan();
+  remember();
+  real_before_ = real_;
+  views_before_.assign(views_.begin(), views_.end());
+  dims_before_.assign(dims_.begin(), dims_.end());
+}
+
+void CaseFrames::place(const CaseField& field, int64_t entry, size_t storage, Shape strides,
+                       int64_t offset) {
+  placed_.push_back({&field, entry, std::move(strides), offset, storage, {}, nullptr, nullptr});
+  storages_[storage].written |= is_written(field);
+  storages_[storage].dtype = field.dtype;
+  auto& text = storages_[storage].field;
+  text += (text.empty() ? "" : " and ") + field.slot->name;
+}
+
+void CaseFrames::place_all() {
+  const CaseField* k = resolved_.find("k_cache");
+  const CaseField* v = resolved_.find("v_cache");
+  const bool pair = layout_.interleaved && k && v && k->strided && v->strided &&
+                    k->shape == v->shape && k->dtype == v->dtype && k->shape.size() >= 2;
+  const auto add = [&](int64_t elements, DType dtype) {
+    storages_.emplace_back();
+    storages_.back().memory =
+        std::make_unique<GuardedBuffer>(elements * fk::bytes(dtype), layout_.shift++);
+    return storages_.size() - 1;
+  };
+  for (const auto& field : resolved_.fields) {
+    if (!field.present) continue;
+    if (pair && &field == v) continue;
+    if (pair && &field == k) {
+      Shape strides = contiguous_strides(k->shape);
+      const int64_t half = strides[0];
+      strides[0] = 2 * half;
+      const size_t at = add(2 * half * k->shape[0], k->dtype);
+      place(*k, 0, at, strides, 0);
+      place(*v, 0, at, strides, half);
+      continue;
+    }
+    for (int64_t entry = 0; entry < field.entries; ++entry) {
+      Shape strides = field.strided ? padded_strides(field.shape) : contiguous_strides(field.shape);
+      const size_t at = add(reach(field.shape, strides), field.dtype);
+      place(field, entry, at, std::move(strides), 0);
+    }
+  }
+}
+
+void CaseFrames::fill(const CaseValues& values) {
+  for (auto& s : storages_) s.memory->poison(layout_.poison);
+  for (auto& p : placed_) {
+    if (is_written(*p.field) && p.field->slot->role == Role::out) continue;
+    const auto found = values.find(p.field->slot->name);
+    FK_CHECK(found != values.end() && static_cast<int64_t>(found->second.size()) > p.entry,
+             "a field that is read has contents");
+    const Tensor& given = found->second[static_cast<size_t>(p.entry)];
+    FK_CHECK(given.shape == p.field->shape, "contents have the shape of their field");
+    if (given.dtype == p.field->dtype && !is_written(*p.field)) {
+      write(p, given);
+      continue;
+    }
+    Tensor dense = given.to(p.field->dtype);
+    write(p, dense);
+    if (is_written(*p.field)) p.initial = std::move(dense);
+  }
+}
+
+void CaseFrames::write(const Placed& p, const Tensor& dense) {
+  if (!dense.numel()) return;
+  const auto width = static_cast<size_t>(fk::bytes(p.field->dtype));
+  std::byte* to = storages_[p.storage].memory->data() + static_cast<size_t>(p.offset) * width;
+  const auto* from = static_cast<const std::byte*>(dense.data());
+  if (p.strides == contiguous_strides(p.field->shape)) {
+    std::memcpy(to, from, static_cast<size_t>(dense.bytes()));
+    return;
+  }
+  each_element(p.field->shape, p.strides, [&](int64_t flat, int64_t offset) {
+    std::memcpy(to + static_cast<size_t>(offset) * width, from + static_cast<size_t>(flat) * width,
+                width);
+  });
+}
+
+fk_in* CaseFrames::view(const Placed& p, bool real) {
+  const auto& f = *p.field;
+  const int64_t width = fk::bytes(f.dtype), elements = reach(f.shape, p.strides);
+  const Shape& shape = dims_.emplace_back(f.shape);
+  const Shape& strides = dims_.emplace_back(p.strides);
+  const auto type = to_dlpack(f.dtype);
+  fk_in v{};
+  if (real && elements) v.data = storages_[p.storage].memory->data() + p.offset * width;
+  v.device_type = FK_CPU;
+  v.ndim = static_cast<int32_t>(shape.size());
+  v.dtype = {type.code, type.bits, 1};
+  v.shape = shape.data();
+  v.strides = strides.data();
+  v.nbytes = elements * width;
+  return &views_.emplace_back(v);
+}
+
+fk_slot CaseFrames::tensor_slot(const CaseField& field, bool real) {
+  fk_slot slot{};
+  if (!field.present) return slot;
+  std::vector<const fk_in*> items;
+  for (auto& p : placed_) {
+    if (p.field != &field) continue;
+    fk_in*& made = real ? p.real : p.meta;
+    made = view(p, real);
+    items.push_back(made);
+  }
+  if (field.slot->list.empty()) {
+    slot.p = items[0];
+    return slot;
+  }
+  const auto& kept = list_items_.emplace_back(std::move(items));
+  slot.p = &lists_.emplace_back(fk_in_list{static_cast<int64_t>(kept.size()), kept.data()});
+  return slot;
+}
+
+void CaseFrames::build_frames() {
+  for (const bool real : {true, false}) {
+    Frames& frames = real ? real_ : meta_;
+    frames.init = resolved_.init;
+    frames.forward = resolved_.scalars;
+    frames.weights.resize(resolved_.contract->section(SectionId::weights).size());
+    for (const auto& field : resolved_.fields) {
+      auto& into = field.slot->section == SectionId::weights ? frames.weights : frames.forward;
+      into[static_cast<size_t>(field.slot->index)] = tensor_slot(field, real);
+    }
+  }
+}
+
+void CaseFrames::build_plan() {
+  for (const auto& slot : resolved_.contract->section(SectionId::plan)) {
+    const CaseField* field = slot.mirror.empty() ? nullptr : resolved_.find(slot.mirror);
+    fk_slot value{};
+    if (field) {
+      const Tensor host = contents(slot.mirror);
+      auto& memory = plan_memory_.emplace_back(host.bytes(), layout_.shift++);
+      if (host.bytes()) std::memcpy(memory.data(), host.data(), static_cast<size_t>(host.bytes()));
+      fk_in v = *at(*field, 0).real;
+      v.data = memory.data();
+      v.strides = dims_.emplace_back(contiguous_strides(field->shape)).data();
+      v.nbytes = host.bytes();
+      value.p = &views_.emplace_back(v);
+    }
+    real_.plan.push_back(value);
+  }
+  meta_.plan = real_.plan;
+}
+
+Frames CaseFrames::prepare_frames() const {
+  Frames frames = real_;
+  frames.forward = meta_.forward;
+  return frames;
+}
+
+void CaseFrames::remember() {
+  if (!layout_.snapshot) return;
+  for (auto& s : storages_) {
+    const std::span<const std::byte> now(s.memory->data(), static_cast<size_t>(s.memory->bytes()));
+    if (s.written)
+      s.before.assign(now.begin(), now.end());
+    else if (s.hash.empty())
+      s.hash = hash_bytes(now);
+  }
+}
+
+void CaseFrames::restore(Poison poison) {
+  for (auto& s : storages_)
+    if (s.written) s.memory->poison(poison);
+  for (const auto& p : placed_) {
+    if (!storages_[p.storage].written || p.field->slot->role == Role::out) continue;
+    FK_CHECK(is_written(*p.field), "an input shares no memory with what is written");
+    write(p, p.initial);
+  }
+  remember();
+}
+
+const CaseFrames::Placed& CaseFrames::at(const CaseField& field, int64_t entry) const {
+  for (const auto& p : placed_)
+    if (p.field->slot == field.slot && p.entry == entry) return p;
+  FK_CHECK(false, "a present field is placed");
+  std::abort();
+}
+
+Tensor CaseFrames::contents(const std::string& field, int64_t entry) const {
+  const CaseField* f = resolved_.find(field);
+  FK_CHECK(f, "only present fields have contents");
+  const Placed& p = at(*f, entry);
+  Tensor out(f->dtype, f->shape);
+  const auto width = static_cast<size_t>(fk::bytes(f->dtype));
+  const std::byte* from =
+      storages_[p.storage].memory->data() + static_cast<size_t>(p.offset) * width;
+  auto* to = static_cast<std::byte*>(out.data());
+  each_element(f->shape, p.strides, [&](int64_t flat, int64_t offset) {
+    std::memcpy(to + static_cast<size_t>(flat) * width, from + static_cast<size_t>(offset) * width,
+                width);
+  });
+  return out;
+}
+
+std::vector<uint8_t> CaseFrames::footprint(const CaseField& field) const {
+  const auto count = static_cast<size_t>(numel(field.shape));
+  if (!is_written(field)) return std::vector<uint8_t>(count, 0);
+  if (field.slot->writes.empty()) return std::vector<uint8_t>(count, 1);
+  const auto [axes, index] = parse_footprint(*field.slot, resolved_.contract->where);
+  std::vector<uint8_t> mask(count, 0);
+  int64_t rows = 1;
+  for (size_t d = 0; d < axes; ++d) rows *= field.shape[d];
+  const int64_t row = rows ? static_cast<int64_t>(count) / rows : 0;
+  const Tensor list = contents(index);
+  for (int64_t i = 0; i < list.numel(); ++i) {
+    const auto slot = static_cast<int64_t>(list.at(i));
+    if (slot < 0 || slot >= rows) continue;
+    std::fill_n(mask.begin() + slot * row, row, uint8_t{1});
+  }
+  return mask;
+}
+
+std::vector<const CaseField*> CaseFrames::written() const {
+  std::vector<const CaseField*> out;
+  for (const auto& f : resolved_.fields)
+    if (f.present && is_written(f)) out.push_back(&f);
+  return out;
+}
+
+int64_t CaseFrames::valid_rows(const CaseField& field) const {
+  const int64_t capacity = field.shape.empty() ? 1 : field.shape[0];
+  if (field.slot->count.empty() || !resolved_.find(field.slot->count)) return capacity;
+  const Tensor count = contents(field.slot->count);
+  return count.numel() ? std::clamp(static_cast<int64_t>(count.at(0)), int64_t{0}, capacity) : 0;
+}
+
+int64_t CaseFrames::bytes() const {
+  int64_t total = 0;
+  for (const auto& f : resolved_.fields)
+    if (f.present) total += f.entries * shape_bytes(f.shape, f.dtype);
+  return total;
+}
+
+std::vector<uint8_t> CaseFrames::writable(size_t storage) const {
+  const auto& s = storages_[storage];
+  std::vector<uint8_t> mask(static_cast<size_t>(s.memory->bytes() / fk::bytes(s.dtype)), 0);
+  for (const auto& p : placed_) {
+    if (p.storage != storage) continue;
+    const auto logical = footprint(*p.field);
+    each_element(p.field->shape, p.strides, [&](int64_t flat, int64_t offset) {
+      mask[static_cast<size_t>(p.offset + offset)] |= logical[static_cast<size_t>(flat)];
+    });
+  }
+  return mask;
+}
+
+std::vector<CaseFrames::Broken> CaseFrames::broken() const {
+  std::vector<Broken> out;
+  for (size_t i = 0; i < storages_.size(); ++i) {
+    const auto& s = storages_[i];
+    if (const std::string found = s.memory->damage(); !found.empty())
+      out.push_back({"guard", s.field + ": " + found});
+    const auto size = static_cast<size_t>(s.memory->bytes());
+    const std::span<const std::byte> now(s.memory->data(), size);
+    if (!s.written) {
+      if (!s.hash.empty() && hash_bytes(now) != s.hash)
+        out.push_back({"input", s.field + " was written, but it is read only"});
+      continue;
+    }
+    if (s.before.size() != size) continue;
+    const auto mask = writable(i);
+    const auto width = static_cast<size_t>(fk::bytes(s.dtype));
+    int64_t count = 0, first = -1;
+    for (size_t e = 0; e < mask.size(); ++e) {
+      if (mask[e] || std::memcmp(&s.before[e * width], &now[e * width], width) == 0) continue;
+      if (first < 0) first = static_cast<int64_t>(e);
+      ++count;
+    }
+    if (count) {
+      out.push_back({"footprint", s.field + ": " + std::to_string(count) +
+                                      " elements were written that the contract does not give, the "
+                                      "first at element " +
+                                      std::to_string(first) + " of its memory"});
+    }
+  }
+  for (const auto& memory : plan_memory_) {
+    if (const std::string found = memory.damage(); !found.empty())
+      out.push_back({"guard", "a host tensor of plan(): " + found});
+  }
+  const auto same = [](const std::vector<fk_slot>& a, const std::vector<fk_slot>& b) {
+    return a.size() == b.size() &&
+           (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(fk_slot)) == 0);
+  };
+  bool frames = same(real_.init, real_before_.init) && same(real_.weights, real_before_.weights) &&
+                same(real_.forward, real_before_.forward) && same(real_.plan, real_before_.plan);
+  for (size_t i = 0; i < views_.size(); ++i)
+    frames &= std::memcmp(&views_[i], &views_before_[i], sizeof(fk_in)) == 0;
+  for (size_t i = 0; i < dims_.size(); ++i) frames &= dims_[i] == dims_before_[i];
+  if (!frames) out.push_back({"frame", "a frame, a view or a shape was changed"});
+  return out;
+}
+
+}  // namespace fk

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// A resolved case in memory: every tensor in guarded memory, the frames that point to it, and the
+// questions that are asked afterwards: what was written, where, and what does the output hold?
+#pragma once
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/plugin/instance.hpp"
+#include "core/referee/guarded.hpp"
+#include "core/referee/inputs.hpp"
+
+namespace fk {
+
+struct Layout {
+  bool interleaved = false;      // k_cache and v_cache share pages: [P, 2, Z, G, D]
+  int shift = 0;                 // moves every buffer to another address
+  Poison poison = Poison::ones;  // of outputs and gaps
+  bool snapshot = true;          // keep copies, so that the questions can be answered
+};
+
+class CaseFrames {
+ public:
+  // `values` holds dense contents by field; they are converted to the resolved dtypes.
+  CaseFrames(const ResolvedCase& resolved, const CaseValues& values, Layout layout);
+
+  const ResolvedCase& resolved() const { return resolved_; }
+  const Frames& real() const { return real_; }  // with data, the plan section included
+  const Frames& meta() const { return meta_; }  // the same with null data pointers
+  // meta's forward with the real init and weights: what Instance wants.
+  Frames prepare_frames() const;
+
+  // Puts the contents of everything that is written back to what it was at the start.
+  void restore(Poison poison);
+
+  // Empty, or one sentence about the first broken rule: a canary, an input, a weight, a gap between
+  // strided rows, an element outside the write footprint, a frame.
+  struct Broken {
+    std::string rule, text;
+  };
+  std::vector<Broken> broken() const;
+
+  // Contents of a field, dense, as they are now. `entry` is the index in a list.
+  Tensor contents(const std::string& field, int64_t entry = 0) const;
+  // 1 for every element that the contract says is written: all of out, the footprint of inout.
+  std::vector<uint8_t> footprint(const CaseField& field) const;
+  // Names of the fields that are written, in slot order.
+  std::vector<const CaseField*> written() const;
+  // How many rows of an output hold a result: its capacity, or what its count field says.
+  int64_t valid_rows(const CaseField& field) const;
+  // Bytes of all fields: what one call touches at least once.
+  int64_t bytes() const;
+
+ private:
+  struct Storage {
+    std::unique_ptr<GuardedBuffer> memory;
+    std::vector<std::byte> before;
+    std::string hash;  // instead of `before` for what is never written
+    bool written = false;
+    std::string field;  // for messages: "k_cache and v_cache"
+    DType dtype = DType::f32;
+  };
+  struct Placed {
+    const CaseField* field = nullptr;
+    int64_t entry = 0;
+    Shape strides;
+    int64_t offset = 0;  // elements
+    size_t storage = 0;
+    Tensor initial;  // of inout fields
+    fk_in* real = nullptr;
+    fk_in* meta = nullptr;
+  };
+  void place(const CaseField& field, int64_t entry, size_t storage, Shape strides, int64_t offset);
+  void place_all();
+  void fill(const CaseValues& values);
+  void write(const Placed& placed, const Tensor& dense);
+  fk_in* view(const Placed& placed, bool real);
+  void build_frames();
+  fk_slot tensor_slot(const CaseField& field, bool real);
+  void build_plan();
+  void remember();
+  const Placed& at(const CaseField& field, int64_t entry) const;
+  // 1 for every element of a storage that may be written.
+  std::vector<uint8_t> writable(size_t storage) const;
+
+  ResolvedCase resolved_;
+  Layout layout_;
+  std::vector<Storage> storages_;
+  std::vector<Placed> placed_;
+  Frames real_, meta_;
+  Frames real_before_;
+  std::vector<fk_in> views_before_;
+  std::vector<Shape> dims_before_;
+  // Addresses in frames must not move.
+  std::deque<fk_in> views_;
+  std::deque<Shape> dims_;
+  std::deque<std::vector<const fk_in*>> list_items_;
+  std::deque<fk_in_list> lists_;
+  std::deque<GuardedBuffer> plan_memory_;
+};
+
+}  // namespace fk

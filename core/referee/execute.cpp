@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/referee/execute.hpp"
+
+#include <cstring>
+
+#include "core/base/error.hpp"
+
+namespace fk {
+
+namespace {
+
+std::string words(const Instance& instance, const char* call, int32_t status) {
+  const std::string text = instance.error().text;
+  return std::string(call) + ": " +
+         (text.empty() ? "status " + std::to_string(status) + " without a reason" : text);
+}
+
+}  // namespace
+
+const Provider* LoadedChildren::choose(const Contract& contract, const Frames& meta,
+                                       std::string& why) {
+  const Provider* found = nullptr;
+  for (const Provider* p : plugins_.of(contract.op)) {
+    const Support support = Instance::supports(*p, meta);
+    if (support.ok && (!found || p->plugin == parent_)) found = p;
+    if (!support.ok) why += (why.empty() ? "" : "; ") + p->plugin + ": " + support.why;
+  }
+  if (!found && why.empty()) why = "no plugin has " + contract.op;
+  return found;
+}
+
+Execution::Execution(const Provider& provider, const CaseFrames& max, const fk_need& need,
+                     GuardDevice& device, PackedCache& packed, ChildChooser* children)
+    : device_(device),
+      need_(need),
+      scratch_(need.scratch, 3),
+      plan_host_(need.plan, 5),
+      plan_device_(need.plan, 7) {
+  instance_ = std::make_unique<Instance>(
+      provider, max.prepare_frames(), need,
+      InstanceServices{device, packed, children, [](int, const std::string&) {}});
+}
+
+fk_ctx Execution::context() const {
+  fk_ctx ctx{};
+  ctx.struct_size = FK_END(fk_ctx, error);
+  ctx.scratch = scratch_.data();
+  ctx.scratch_bytes = need_.scratch;
+  ctx.plan = plan_bytes_ ? plan_device_.data() : nullptr;
+  ctx.plan_bytes = plan_bytes_;
+  return ctx;
+}
+
+std::string Execution::plan(const CaseFrames& frames) {
+  plan_bytes_ = 0;
+  if (!instance_->has_plan()) return "";
+  const auto frame = instance_->fitted(SectionId::plan, frames.real().plan);
+  plan_host_.poison(Poison::random);
+  int64_t bytes = need_.plan;
+  const int32_t status = instance_->plan(frame.data(), plan_host_.data(), &bytes);
+  if (status != FK_OK) return words(*instance_, "plan", status);
+  if (bytes) std::memcpy(plan_device_.data(), plan_host_.data(), static_cast<size_t>(bytes));
+  plan_bytes_ = bytes;
+  return "";
+}
+
+std::vector<fk_slot> Execution::fitted(const CaseFrames& frames) const {
+  return instance_->fitted(SectionId::forward, frames.real().forward);
+}
+
+int32_t Execution::forward(const std::vector<fk_slot>& frame) {
+  fk_ctx ctx = context();
+  return instance_->forward(frame.data(), ctx);
+}
+
+Execution::Outcome Execution::run(const CaseFrames& frames, Poison scratch) {
+  Outcome out;
+  scratch_.poison(scratch);
+  out.failure = plan(frames);
+  if (!out.failure.empty()) return out;
+  std::vector<std::byte> plan_before;
+  if (plan_bytes_) plan_before.assign(plan_device_.data(), plan_device_.data() + plan_bytes_);
+  const auto frame = fitted(frames), frame_before = frame;
+  const int32_t status = forward(frame);
+  if (status != FK_OK) out.failure = words(*instance_, "forward", status);
+  out.broken = frames.broken();
+  const auto guard = [&](const GuardedBuffer& memory, const char* what) {
+    if (const std::string found = memory.damage(); !found.empty())
+      out.broken.push_back({"guard", std::string(what) + ": " + found});
+  };
+  guard(scratch_, "scratch memory");
+  guard(plan_host_, "the blob of plan()");
+  guard(plan_device_, "the device copy of the plan");
+  if (plan_bytes_ && std::memcmp(plan_before.data(), plan_device_.data(), plan_before.size()) != 0)
+    out.broken.push_back({"input", "the device copy of the plan was written"});
+  if (std::memcmp(frame.data(), frame_before.data(), frame.size() * sizeof(fk_slot)) != 0)
+    out.broken.push_back({"frame", "the forward frame was changed"});
+  if (const std::string found = device_.damage(); !found.empty())
+    out.broken.push_back({"guard", found});
+  return out;
+}
+
+}  // namespace fk

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// One instance of a provider together with the scratch and plan memory of its calls, all guarded:
+// the part that conformance and benchmarks share.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/plugin/instance.hpp"
+#include "core/referee/case_frames.hpp"
+
+namespace fk {
+
+// Finds the providers of children among all that are loaded: baselines in the order in which they
+// were loaded, the parent's own plugin first.
+class LoadedChildren final : public ChildChooser {
+ public:
+  LoadedChildren(const Plugins& plugins, std::string parent_plugin)
+      : plugins_(plugins), parent_(std::move(parent_plugin)) {}
+  const Contract* contract(const std::string& op) override { return plugins_.catalog().find(op); }
+  const Provider* choose(const Contract& contract, const Frames& meta, std::string& why) override;
+
+ private:
+  const Plugins& plugins_;
+  std::string parent_;
+};
+
+class Execution {
+ public:
+  // create + prepare. `max` outlives this object. Throws Error with the plugin's words.
+  Execution(const Provider& provider, const CaseFrames& max, const fk_need& need,
+            GuardDevice& device, PackedCache& packed, ChildChooser* children);
+
+  struct Outcome {
+    std::string failure;  // empty, or which call failed and what the plugin said
+    std::vector<CaseFrames::Broken> broken;
+  };
+  // [plan,] forward on frames that are not larger than `max`. Scratch is poisoned first.
+  Outcome run(const CaseFrames& frames, Poison scratch);
+
+  // The same without any check, for the clock: `frame` comes from fitted().
+  std::vector<fk_slot> fitted(const CaseFrames& frames) const;
+  std::string plan(const CaseFrames& frames);  // why it failed, or empty
+  int32_t forward(const std::vector<fk_slot>& frame);
+
+  Instance& instance() { return *instance_; }
+
+ private:
+  fk_ctx context() const;
+  GuardDevice& device_;
+  fk_need need_;
+  GuardedBuffer scratch_, plan_host_, plan_device_;
+  int64_t plan_bytes_ = 0;
+  std::unique_ptr<Instance> instance_;
+};
+
+}  // namespace fk

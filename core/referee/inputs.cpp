@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: Apache-2.0
+// The input generators. Some fields belong together (lengths and the tables that they index), so a
+// generator may name other fields, which are made first.
+#include "core/referee/inputs.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
+
+#include "core/base/error.hpp"
+#include "core/base/text.hpp"
+#include "core/tensor/random.hpp"
+
+namespace fk {
+
+namespace {
+
+// "lens(cu_seqlens, W*Z)" -> lens, {cu_seqlens, W*Z}
+struct CallText {
+  std::string name;
+  std::vector<std::string> args;
+};
+
+CallText parse_call(const std::string& text, const std::string& where) {
+  CallText out;
+  const auto open = text.find('(');
+  out.name = trim(text.substr(0, open));
+  if (open == std::string::npos) return out;
+  if (trim(text).back() != ')') fail(where, "`" + text + "` is not a generator", "name(a, b)");
+  std::string arg;
+  int depth = 0;
+  for (size_t i = open + 1; i < text.rfind(')'); ++i) {
+    depth += text[i] == '(' ? 1 : text[i] == ')' ? -1 : 0;
+    if (text[i] == ',' && depth == 0) {
+      out.args.emplace_back(trim(arg));
+      arg.clear();
+    } else {
+      arg += text[i];
+    }
+  }
+  if (!trim(arg).empty()) out.args.emplace_back(trim(arg));
+  return out;
+}
+
+// Cuts `total` into `parts` uneven pieces, each at least 1 while there is enough.
+std::vector<int64_t> cut(int64_t total, int64_t parts, Random& random) {
+  std::vector<int64_t> sizes(static_cast<size_t>(parts), total >= parts ? 1 : 0);
+  int64_t left = total - (total >= parts ? parts : 0);
+  // Weights that differ by up to a factor of eight: batches of equal lengths hide indexing errors.
+  std::vector<double> weight;
+  for (int64_t i = 0; i < parts; ++i) weight.push_back(std::exp2(3 * random.uniform()));
+  const double sum = std::accumulate(weight.begin(), weight.end(), 0.0);
+  const int64_t shared = left;
+  for (size_t i = 0; i + 1 < sizes.size(); ++i) {
+    const auto part =
+        std::min(left, static_cast<int64_t>(weight[i] / sum * static_cast<double>(shared)));
+    sizes[i] += part;
+    left -= part;
+  }
+  if (!sizes.empty()) sizes.back() += left;
+  return sizes;
+}
+
+std::vector<int64_t> permutation(int64_t n, Random& random) {
+  std::vector<int64_t> out(static_cast<size_t>(n));
+  std::iota(out.begin(), out.end(), 0);
+  for (int64_t i = n - 1; i > 0; --i)
+    std::swap(out[static_cast<size_t>(i)], out[static_cast<size_t>(random.integer(0, i + 1))]);
+  return out;
+}
+
+class Maker {
+ public:
+  Maker(const ResolvedCase& resolved, uint64_t seed, int threads)
+      : r_(resolved), where_(resolved.contract->where), seed_(seed), threads_(threads) {}
+
+  CaseValues run() {
+    for (const auto& field : r_.fields) {
+      const bool read = field.slot->section == SectionId::weights || field.slot->role != Role::out;
+      if (field.present && read) make(field);
+    }
+    return std::move(out_);
+  }
+
+ private:
+  using Generator = void (Maker::*)(const CaseField&, const CallText&, Tensor&);
+  struct Named {
+    const char* name;
+    Generator make;
+    size_t args;
+  };
+  friend std::vector<std::string> fk::generator_names();
+  static const std::vector<Named>& generators();
+
+  [[noreturn]] void wrong(const CaseField& field, const std::string& what,
+                          const std::string& hint = "") const {
+    fail(where_, "values of `" + field.slot->name + "`: " + what, hint);
+  }
+
+  Random random(const std::string& what) const { return Random(seed_of(what, base())); }
+  uint64_t base() const { return seed_of(r_.contract->op + "/" + r_.name, seed_); }
+
+  double number(const std::string& text) const {
+    char* end = nullptr;
+    const double value = std::strtod(text.c_str(), &end);
+    if (!text.empty() && !*end) return value;
+    return static_cast<double>(Expr::parse(text, where_).eval(r_.axes));
+  }
+  int64_t whole(const std::string& text) const { return Expr::parse(text, where_).eval(r_.axes); }
+
+  // The contents of another field, made now if they are not there yet.
+  const Tensor& other(const CaseField& from, const std::string& field) {
+    const CaseField* f = r_.find(field);
+    if (!f)
+      wrong(from, "`" + field + "` is not a field of this case",
+            did_you_mean(field, r_.contract->field_names()));
+    return make(*f);
+  }
+
+  const Tensor& make(const CaseField& field) {
+    const std::string& name = field.slot->name;
+    if (const auto it = out_.find(name); it != out_.end()) {
+      if (it->second.empty()) wrong(field, "the fields' generators refer to each other in a ring");
+      return it->second[0];
+    }
+    out_[name] = {};
+    const CallText call = parse_call(field.values.empty() ? fallback(field) : field.values, where_);
+    const auto& known = generators();
+    const auto it = std::find_if(known.begin(), known.end(),
+                                 [&](const Named& g) { return g.name == call.name; });
+    if (it == known.end())
+      wrong(field, "there is no generator `" + call.name + "`",
+            did_you_mean(call.name, generator_names()));
+    if (call.args.size() != it->args)
+      wrong(field, call.name + " takes " + std::to_string(it->args) + " arguments, not " +
+                       std::to_string(call.args.size()));
+    std::vector<Tensor> made;
+    for (int64_t i = 0; i < field.entries; ++i) {
+      entry_ = name + (i ? "#" + std::to_string(i) : "");
+      made.emplace_back(field.dtype, field.shape);
+      if (made.back().numel()) (this->*it->make)(field, call, made.back());
+    }
+    if (made.empty()) made.emplace_back(field.dtype, field.shape);
+    return (out_[name] = std::move(made))[0];
+  }
+
+  std::string fallback(const CaseField& field) const {
+    if (!is_float(field.dtype))
+      wrong(field, "a field of whole numbers needs a generator", "values: randint(0, V)");
+    if (field.slot->section != SectionId::weights) return "normal(0,1)";
+    // Gains and biases around 1, so that a forgotten one shows; matrices of unit gain.
+    if (field.shape.size() < 2) return "normal(1,0.25)";
+    return "unit_gain()";
+  }
+
+  void normal(const CaseField&, const CallText& c, Tensor& t) {
+    fill_normal(t.data(), t.dtype, t.numel(), seed_of(entry_, base()), 0, number(c.args[0]),
+                number(c.args[1]), threads_);
+  }
+  void unit_gain(const CaseField& f, const CallText&, Tensor& t) {
+    fill_normal(t.data(), t.dtype, t.numel(), seed_of(entry_, base()), 0, 0,
+                1 / std::sqrt(static_cast<double>(std::max<int64_t>(1, f.shape.back()))), threads_);
+  }
+  void uniform(const CaseField&, const CallText& c, Tensor& t) {
+    fill_uniform(t.data(), t.dtype, t.numel(), seed_of(entry_, base()), 0, number(c.args[0]),
+                 number(c.args[1]), threads_);
+  }
+  void positive(const CaseField&, const CallText&, Tensor& t) {
+    fill_uniform(t.data(), t.dtype, t.numel(), seed_of(entry_, base()), 0, 0.125, 1.125, threads_);
+  }
+  void randint(const CaseField& f, const CallText& c, Tensor& t) {
+    const int64_t low = whole(c.args[0]), high = whole(c.args[1]);
+    if (low >= high) wrong(f, "randint(" + join(c.args, ", ") + ") is an empty range here");
+    fill_int(t.data(), t.dtype, t.numel(), seed_of(entry_, base()), 0, low, high, threads_);
+  }
+  void arange(const CaseField&, const CallText&, Tensor& t) {
+    for (int64_t i = 0; i < t.numel(); ++i) t.set(i, static_cast<double>(i));
+  }
+  void constant(const CaseField&, const CallText& c, Tensor& t) {
+    for (int64_t i = 0; i < t.numel(); ++i) t.set(i, number(c.args[0]));
+  }
+
+  // Distinct values below n. Where a table has more entries than there are pages, its first columns
+  // are distinct and the last ones, which short requests do not reach, repeat.
+  void perm(const CaseField& f, const CallText& c, Tensor& t) {
+    const int64_t n = whole(c.args[0]);
+    if (n < 1) wrong(f, "perm(" + c.args[0] + ") of nothing");
+    Random r = random(entry_);
+    const auto order = permutation(n, r);
+    const int64_t rows = f.shape.size() > 1 ? f.shape[0] : 1, columns = t.numel() / rows;
+    for (int64_t row = 0; row < rows; ++row) {
+      for (int64_t w = 0; w < columns; ++w)
+        t.set(row * columns + w,
+              static_cast<double>(order[static_cast<size_t>((w * rows + row) % n)]));
+    }
+  }
+
+  void cu(const CaseField& f, const CallText& c, Tensor& t) {
+    if (f.shape.size() != 1 || f.shape[0] < 1) wrong(f, "cu() needs the shape [B+1]");
+    Random r = random(entry_);
+    const int64_t total = whole(c.args[0]), parts = f.shape[0] - 1;
+    if (parts == 0 && total != 0) wrong(f, "no requests for " + std::to_string(total) + " tokens");
+    int64_t at = 0, i = 0;
+    t.set(i++, 0);
+    for (const int64_t size : cut(total, parts, r)) t.set(i++, static_cast<double>(at += size));
+  }
+
+  void lens(const CaseField& f, const CallText& c, Tensor& t) {
+    const Tensor& starts = other(f, c.args[0]);
+    const int64_t cap = whole(c.args[1]);
+    Random r = random(entry_);
+    for (int64_t b = 0; b < t.numel(); ++b) {
+      const auto queries = static_cast<int64_t>(starts.at(b + 1) - starts.at(b));
+      if (queries > cap)
+        wrong(f, "a request has " + std::to_string(queries) + " query tokens but room for " +
+                     std::to_string(cap));
+      // A first prefill (no context), a full cache, and anything between.
+      const int64_t pick = r.integer(0, 4);
+      const int64_t length = pick == 0 ? queries : pick == 1 ? cap : r.integer(queries, cap + 1);
+      t.set(b, static_cast<double>(std::max<int64_t>(length, std::min<int64_t>(1, cap))));
+    }
+  }
+
+  // Calls body(token, request, position) for every query token.
+  void each_token(const CaseField& f, const std::string& cu_name, const std::string& lens_name,
+                  const std::function<void(int64_t, int64_t, int64_t)>& body) {
+    const Tensor starts = other(f, cu_name), lengths = other(f, lens_name);
+    for (int64_t b = 0; b < lengths.numel(); ++b) {
+      const auto first = static_cast<int64_t>(starts.at(b)),
+                 last = static_cast<int64_t>(starts.at(b + 1));
+      const auto length = static_cast<int64_t>(lengths.at(b));
+      for (int64_t i = first; i < last; ++i) body(i, b, length - last + i);
+    }
+  }
+  void slots(const CaseField& f, const CallText& c, Tensor& t) {
+    const Tensor table = other(f, c.args[0]);
+    const int64_t page = whole(c.args[3]), width = table.shape.back();
+    each_token(f, c.args[2], c.args[1], [&](int64_t token, int64_t b, int64_t position) {
+      const double id = table.at(b * width + position / page);
+      t.set(token, id * static_cast<double>(page) + static_cast<double>(position % page));
+    });
+  }
+  void positions(const CaseField& f, const CallText& c, Tensor& t) {
+    each_token(f, c.args[1], c.args[0], [&](int64_t token, int64_t, int64_t position) {
+      t.set(token, static_cast<double>(position));
+    });
+  }
+
+  void unique(const CaseField& f, const CallText& c, Tensor& t) {
+    const int64_t n = whole(c.args[0]), columns = f.shape.back();
+    if (columns > n)
+      wrong(f, "rows of " + std::to_string(columns) + " distinct ids below " + std::to_string(n));
+    Random r = random(entry_);
+    for (int64_t row = 0; row < t.numel() / columns; ++row) {
+      const auto order = permutation(n, r);
+      for (int64_t i = 0; i < columns; ++i)
+        t.set(row * columns + i, static_cast<double>(order[static_cast<size_t>(i)]));
+    }
+  }
+
+  // The expert of each of `count` assignments, skewed: some experts get most, some none.
+  std::vector<int64_t> experts(int64_t count, int64_t n) const {
+    Random r = random("moe routing");
+    std::vector<int64_t> out;
+    for (int64_t i = 0; i < count; ++i) {
+      const double u = r.uniform();
+      out.push_back(std::min(n - 1, static_cast<int64_t>(u * u * static_cast<double>(n))));
+    }
+    return out;
+  }
+  void moe_rows(const CaseField&, const CallText& c, Tensor& t) {
+    const int64_t n = whole(c.args[0]);
+    const auto of = experts(t.numel(), n);
+    int64_t at = 0;
+    for (int64_t e = 0; e < n; ++e) {
+      for (int64_t i = 0; i < t.numel(); ++i)
+        if (of[static_cast<size_t>(i)] == e) t.set(at++, static_cast<double>(i));
+    }
+  }
+  void moe_offsets(const CaseField& f, const CallText& c, Tensor& t) {
+    const int64_t n = whole(c.args[0]);
+    const auto rows = std::find_if(r_.fields.begin(), r_.fields.end(), [](const CaseField& o) {
+      return o.values.starts_with("moe_rows");
+    });
+    if (rows == r_.fields.end()) wrong(f, "moe_offsets goes with a field of moe_rows");
+    if (t.numel() != n + 1) wrong(f, "moe_offsets(E) needs the shape [E+1]");
+    std::vector<int64_t> counts(static_cast<size_t>(n), 0);
+    for (const int64_t e : experts(rows->shape[0], n)) ++counts[static_cast<size_t>(e)];
+    int64_t at = 0;
+    for (int64_t e = 0; e <= n; ++e) {
+      t.set(e, static_cast<double>(at));
+      if (e < n) at += counts[static_cast<size_t>(e)];
+    }
+  }
+
+  void rope(const CaseField& f, const CallText& c, Tensor& t) {
+    const int64_t length = whole(c.args[0]), width = whole(c.args[1]), half = width / 2;
+    if (t.numel() != length * width) wrong(f, "rope(L,R) needs the shape [L,R]");
+    for (int64_t p = 0; p < length; ++p) {
+      for (int64_t i = 0; i < half; ++i) {
+        const double angle =
+            static_cast<double>(p) *
+            std::pow(10000.0, -2.0 * static_cast<double>(i) / static_cast<double>(width));
+        t.set(p * width + i, std::cos(angle));
+        t.set(p * width + half + i, std::sin(angle));
+      }
+    }
+  }
+
+  const ResolvedCase& r_;
+  std::string where_;
+  uint64_t seed_;
+  int threads_;
+  std::string entry_;  // names the stream of the tensor that is being made
+  CaseValues out_;
+};
+
+const std::vector<Maker::Named>& Maker::generators() {
+  static const std::vector<Named> list = {{"normal", &Maker::normal, 2},
+                                          {"unit_gain", &Maker::unit_gain, 0},
+                                          {"uniform", &Maker::uniform, 2},
+                                          {"positive", &Maker::positive, 0},
+                                          {"randint", &Maker::randint, 2},
+                                          {"arange", &Maker::arange, 0},
+                                          {"constant", &Maker::constant, 1},
+                                          {"perm", &Maker::perm, 1},
+                                          {"cu", &Maker::cu, 1},
+                                          {"lens", &Maker::lens, 2},
+                                          {"slots", &Maker::slots, 4},
+                                          {"positions", &Maker::positions, 2},
+                                          {"unique", &Maker::unique, 1},
+                                          {"moe_rows", &Maker::moe_rows, 1},
+                                          {"moe_offsets", &Maker::moe_offsets, 1},
+                                          {"rope", &Maker::rope, 2}};
+  return list;
+}
+
+}  // namespace
+
+std::vector<std::string> generator_names() {
+  std::vector<std::string> names;
+  for (const auto& g : Maker::generators()) names.emplace_back(g.name);
+  return names;
+}
+
+CaseValues make_inputs(const ResolvedCase& resolved, uint64_t seed, int threads) {
+  return Maker(resolved, seed, threads).run();
+}
+
+}  // namespace fk

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// A case of a contract made concrete: scalars, axes, dtypes and shapes, and the contents of every
+// input, made by the generators that the contract names. Contents depend on the seed and the names
+// alone.
+#pragma once
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/contract/contract.hpp"
+#include "core/tensor/tensor.hpp"
+
+namespace fk {
+
+// What is different from the case as it is written.
+struct Variant {
+  std::string name = "as written";
+  std::map<std::string, DType> dtypes;           // by field
+  std::optional<std::vector<std::string>> with;  // optional fields and groups that are present
+  std::map<std::string, int64_t> axes;           // free axes
+  enum class Layout { written, padded, interleaved } layout = Layout::written;
+};
+
+// One tensor field (or list of them) of a resolved case.
+struct CaseField {
+  const Slot* slot = nullptr;
+  bool present = true;
+  bool strided = false;  // to be laid out with gaps
+  DType dtype = DType::f32;
+  Shape shape;
+  int64_t entries = 1;  // tensors in a list; 1 otherwise
+  std::string values;   // generator; empty: by role
+};
+
+struct ResolvedCase {
+  const Contract* contract = nullptr;
+  std::string name;
+  Axes axes;
+  std::vector<fk_slot> init, scalars;  // scalars: the forward section, 0 for tensors
+  std::vector<CaseField> fields;       // weights, then forward tensors
+  // What `ints` slots of `init` point to.
+  std::shared_ptr<std::deque<std::pair<std::vector<int64_t>, fk_ints>>> lists;
+
+  const CaseField* find(std::string_view field) const;  // null if there is none or it is absent
+};
+
+// Error at the case when a value, an axis or a dtype is missing or wrong.
+ResolvedCase resolve(const Contract& contract, const Case& source, const Variant& variant);
+
+// Dense contents by field, one tensor per list entry, for everything that is read: weights, in and
+// inout. Error when a generator is unknown or cannot be satisfied.
+using CaseValues = std::map<std::string, std::vector<Tensor>>;
+CaseValues make_inputs(const ResolvedCase& resolved, uint64_t seed, int threads);
+
+// The generators' names, for messages and documents.
+std::vector<std::string> generator_names();
+
+}  // namespace fk

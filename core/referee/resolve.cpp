@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// Case + variant -> scalars, axes, dtypes and shapes.
+#include <algorithm>
+#include <cstdlib>
+#include <set>
+
+#include "core/base/error.hpp"
+#include "core/base/text.hpp"
+#include "core/referee/inputs.hpp"
+
+namespace fk {
+
+namespace {
+
+class Resolver {
+ public:
+  Resolver(const Contract& c, const Case& source, const Variant& variant)
+      : c_(c), source_(source), variant_(variant) {
+    out_.contract = &c;
+    out_.name = source.name;
+    out_.lists = std::make_shared<std::deque<std::pair<std::vector<int64_t>, fk_ints>>>();
+  }
+
+  ResolvedCase run() {
+    for (const auto& slot : c_.section(SectionId::init)) out_.init.push_back(init_value(slot));
+    for (const auto& [letter, value] : source_.axes) out_.axes[letter] = value;
+    for (const auto& [letter, value] : variant_.axes) out_.axes[letter] = value;
+    for (const auto& slot : c_.section(SectionId::forward)) {
+      fk_slot value{};
+      if (!slot.is_tensor()) value = forward_scalar(slot);
+      out_.scalars.push_back(value);
+    }
+    for (const auto id : {SectionId::weights, SectionId::forward}) {
+      for (const auto& slot : c_.section(id))
+        if (slot.is_tensor()) out_.fields.push_back(field(slot));
+    }
+    return std::move(out_);
+  }
+
+ private:
+  [[noreturn]] void wrong(const std::string& what, const std::string& hint = "") const {
+    fail(source_.where, c_.op + " case `" + source_.name + "`: " + what, hint);
+  }
+
+  int64_t integer(const Slot& slot, const std::string& text) const {
+    char* end = nullptr;
+    const long long value = std::strtoll(text.c_str(), &end, 0);
+    if (text.empty() || *end) wrong("`" + slot.name + ": " + text + "` is not a whole number");
+    return value;
+  }
+
+  fk_slot init_value(const Slot& slot) {
+    const auto written = source_.init.find(slot.name);
+    fk_slot value = slot.has_default ? slot.default_value : fk_slot{};
+    if (written != source_.init.end()) value = parse(slot, written->second);
+    if (slot.kind == SlotKind::integer) {
+      out_.axes[slot.name] = value.i;
+      if (!slot.axis.empty()) out_.axes[slot.axis] = value.i;
+    }
+    return value;
+  }
+
+  fk_slot parse(const Slot& slot, const std::string& text) {
+    fk_slot value{};
+    char* end = nullptr;
+    switch (slot.kind) {
+      case SlotKind::number:
+        value.f = std::strtod(text.c_str(), &end);
+        if (text.empty() || *end) wrong("`" + slot.name + ": " + text + "` is not a number");
+        break;
+      case SlotKind::boolean:
+        if (text != "true" && text != "false" && text != "0" && text != "1")
+          wrong("`" + slot.name + ": " + text + "` is not true or false");
+        value.i = text == "true" || text == "1";
+        break;
+      case SlotKind::choice: {
+        const auto it = std::find(slot.choices.begin(), slot.choices.end(), text);
+        if (it == slot.choices.end())
+          wrong("`" + slot.name + "` cannot be `" + text + "`", did_you_mean(text, slot.choices));
+        value.i = it - slot.choices.begin();
+        break;
+      }
+      case SlotKind::dtype: {
+        const auto type = to_dlpack(dtype_from_name(text, source_.where));
+        value.i = type.code | type.bits << 8;
+        break;
+      }
+      case SlotKind::ints: {
+        auto& list = out_.lists->emplace_back();
+        for (const auto& part : split(text, ','))
+          if (!trim(part).empty()) list.first.push_back(integer(slot, std::string(trim(part))));
+        list.second = {static_cast<int64_t>(list.first.size()), list.first.data()};
+        value.p = &list.second;
+        break;
+      }
+      default:
+        value.i = integer(slot, text);
+    }
+    return value;
+  }
+
+  fk_slot forward_scalar(const Slot& slot) const {
+    fk_slot value = slot.has_default ? slot.default_value : fk_slot{};
+    if (slot.expr.empty()) {
+      if (!slot.has_default)
+        wrong("the forward scalar `" + slot.name + "` has no `expr` in the contract");
+      return value;
+    }
+    const int64_t computed = Expr::parse(slot.expr, c_.where).eval(out_.axes);
+    if (slot.kind == SlotKind::number)
+      value.f = static_cast<double>(computed);
+    else
+      value.i = computed;
+    return value;
+  }
+
+  bool present(const Slot& slot) const {
+    if (!slot.optional) return true;
+    const auto& with = variant_.with ? *variant_.with : source_.with;
+    return std::any_of(with.begin(), with.end(), [&](const std::string& w) {
+      return w == slot.name || (!slot.group.empty() && w == slot.group);
+    });
+  }
+
+  DType dtype(const Slot& slot) const {
+    for (const auto* given : {&variant_.dtypes, &source_.dtypes}) {
+      const auto it = given->find(slot.name);
+      if (it == given->end()) continue;
+      const auto& allowed = slot.dtypes;
+      if (slot.dtype_of.empty() &&
+          std::find(allowed.begin(), allowed.end(), it->second) == allowed.end())
+        wrong("`" + slot.name + "` cannot be " + std::string(name(it->second)));
+      return it->second;
+    }
+    if (!slot.dtype_of.empty()) return dtype(c_.at(slot.dtype_of));
+    if (slot.dtypes.empty()) wrong("`" + slot.name + "` has no dtype");
+    return slot.dtypes.front();
+  }
+
+  CaseField field(const Slot& slot) const {
+    CaseField f;
+    f.slot = &slot;
+    f.present = present(slot);
+    f.dtype = dtype(slot);
+    f.values = slot.values;
+    if (const auto it = source_.values.find(slot.name); it != source_.values.end())
+      f.values = it->second;
+    const auto& s = source_.strided;
+    f.strided = slot.strided && (variant_.layout != Variant::Layout::written ||
+                                 std::find(s.begin(), s.end(), slot.name) != s.end());
+    if (!f.present) return f;
+    for (const auto& dim : slot.shape) f.shape.push_back(dim.eval(out_.axes));
+    if (!slot.list.empty()) f.entries = Expr::parse(slot.list, c_.where).eval(out_.axes);
+    for (const int64_t d : f.shape)
+      if (d < 0) wrong("`" + slot.name + "` has the shape " + shape_text(f.shape));
+    return f;
+  }
+
+  const Contract& c_;
+  const Case& source_;
+  const Variant& variant_;
+  ResolvedCase out_;
+};
+
+}  // namespace
+
+const CaseField* ResolvedCase::find(std::string_view field) const {
+  for (const auto& f : fields)
+    if (f.slot->name == field) return f.present ? &f : nullptr;
+  return nullptr;
+}
+
+ResolvedCase resolve(const Contract& contract, const Case& source, const Variant& variant) {
+  return Resolver(contract, source, variant).run();
+}
+
+}  // namespace fk
