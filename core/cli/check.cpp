@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+// fk-host check PLUGIN: lint, then every op of a plugin against its contract and the reference
+// provider. Each op has a runner process of its own, so a crash or a hang is a row and the rest
+// goes on.
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "core/base/error.hpp"
+#include "core/base/paths.hpp"
+#include "core/base/text.hpp"
+#include "core/cli/output.hpp"
+#include "core/cli/verb.hpp"
+#include "core/referee/check.hpp"
+#include "core/referee/roster.hpp"
+#include "core/referee/side.hpp"
+#include "core/report/table.hpp"
+#include "core/worker/runner.hpp"
+#include "core/worker/task.hpp"
+
+namespace fk {
+namespace {
+
+struct Arguments {
+  std::string plugin, op, json;
+  CheckOptions options;
+  double patience_s = 20;
+  bool verbose = false;
+};
+
+Json row_json(const CheckRow& r) {
+  return {{"op", r.op},
+          {"provider", r.provider},
+          {"case", r.case_name},
+          {"variant", r.variant},
+          {"status", status_name(r.status)},
+          {"rule", r.rule},
+          {"text", r.text},
+          {"worst", std::isfinite(r.worst) ? Json(r.worst) : Json(nullptr)}};
+}
+
+// ---- in the runner ----
+
+Json check_op(const Json& arguments, const TaskServices& services) {
+  CheckOptions options;
+  options.size = arguments.at("size").get<std::string>();
+  options.seed = arguments.at("seed").get<uint64_t>();
+  options.ops = {arguments.at("op").get<std::string>()};
+  options.plugins = &services.plugins;
+  options.on_row = [&](const CheckRow& row) { services.progress(row_json(row)); };
+  options.on_step = [&](const CheckRow& row, const std::string& step) {
+    services.stage(row.op + ", case " + row.case_name + ", " + row.variant + ": " + step);
+  };
+  const auto plugin = arguments.at("plugin").get<std::string>();
+  check_plugin(services.plugins, plugin, "reference", options);
+  return Json::object();
+}
+FK_TASK(check_op, check_op);
+
+// Before a candidate's whole-model run: its smallest cases as they are written.
+Json smoke_check(const Json& arguments, const TaskServices& services) {
+  if (arguments.at("device").get<std::string>() != "cpu") return Json::object();
+  CheckOptions options;
+  options.quick = true;
+  options.plugins = &services.plugins;
+  options.on_step = [&](const CheckRow& row, const std::string& step) {
+    services.stage(row.op + ", case " + row.case_name + ": " + step);
+  };
+  for (const auto& row : check_plugin(services.plugins, arguments.at("plugin").get<std::string>(),
+                                      "reference", options)
+                             .rows) {
+    if (row.status != CheckStatus::wrong && row.status != CheckStatus::violation) continue;
+    return {{"wrong", row.op + ", case " + row.case_name + ": " +
+                          (row.rule.empty() ? "" : row.rule + ": ") + row.text}};
+  }
+  return Json::object();
+}
+FK_TASK(smoke_check, smoke_check);
+
+// ---- in the broker ----
+
+FoundPlugin find_plugin(const std::string& word, const Roster& roster) {
+  std::vector<std::string> known;
+  for (const auto* list : {&roster.candidates, &roster.baselines, &roster.broken}) {
+    for (const auto& found : *list) {
+      if (plugin_name(found) == word) return found;
+      known.push_back(plugin_name(found));
+    }
+  }
+  if (word.find('/') == std::string::npos && !ends_with(word, ".so"))
+    fail("check", "there is no plugin `" + word + "`", did_you_mean(word, known));
+  FoundPlugin found;
+  found.path = word;
+  found.trust = Trust::candidate;
+  if (!std::filesystem::exists(word)) fail(word, "there is no such file");
+  found.note = read_notes(word);
+  return found;
+}
+
+class Checker {
+ public:
+  Checker(const Arguments& a, const FoundPlugin& found, const Roster& roster)
+      : a_(a), found_(found), roster_(roster) {}
+
+  std::vector<Json> run(const Catalog& catalog) {
+    for (const auto& finding : lint(found_.path, found_.trust)) {
+      if (finding.fatal) add("", "violation", "lint", finding.rule + ": " + finding.text);
+    }
+    if (!rows_.empty()) return rows_;  // a file that breaks the lint is not loaded
+    bool any = false;
+    for (const auto& op : found_.note.ops) {
+      if (!a_.op.empty() && op.op != a_.op) continue;
+      any = true;
+      const std::string why = note_mismatch(op, catalog);
+      if (!why.empty())
+        add(op.op, "violation", "contract", why);
+      else
+        check(op.op);
+    }
+    if (!any) {
+      std::vector<std::string> ops;
+      for (const auto& op : found_.note.ops) ops.push_back(op.op);
+      fail("--op", plugin_name(found_) + " has no op `" + a_.op + "`", did_you_mean(a_.op, ops));
+    }
+    return rows_;
+  }
+
+ private:
+  void add(const std::string& op, const std::string& status, const std::string& rule,
+           const std::string& text) {
+    rows_.push_back({{"op", op},
+                     {"provider", plugin_name(found_)},
+                     {"case", ""},
+                     {"variant", ""},
+                     {"status", status},
+                     {"rule", rule},
+                     {"text", text},
+                     {"worst", 0}});
+  }
+
+  void check(const std::string& op) {
+    Runner::Options options;
+    options.name = "check of " + op;
+    options.patience_s = a_.patience_s;
+    options.private_bytes_max = int64_t{8} << 30;
+    Runner runner(options);
+    std::vector<PluginFile> files;
+    for (const auto& b : roster_.baselines)
+      if (b.path != found_.path) files.push_back({b.path, b.trust});
+    files.push_back({found_.path, found_.trust});
+    const auto loaded = runner.failed() ? std::nullopt : runner.load(files);
+    if (loaded && !loaded->errors.back().empty())
+      return add(op, "violation", "load", loaded->errors.back());
+    if (loaded) {
+      runner.task("check_op",
+                  {{"plugin", found_.note.name},
+                   {"op", op},
+                   {"size", a_.options.size},
+                   {"seed", a_.options.seed}},
+                  [&](const Json& row) { rows_.push_back(row); });
+    }
+    if (runner.failed()) {
+      const RunnerFailure& f = runner.failure();
+      static const std::map<std::string, std::string> rules = {
+          {"crashed", "crash"}, {"exited", "exit"}, {"hang", "time"}, {"memory", "memory"}};
+      const auto rule = rules.find(f.kind);
+      add(op, "violation", rule == rules.end() ? f.kind : rule->second, f.sentence());
+    }
+  }
+
+  const Arguments& a_;
+  const FoundPlugin& found_;
+  const Roster& roster_;
+  std::vector<Json> rows_;
+};
+
+std::string text_of(const Json& row, const char* key) {
+  return row.is_object() ? row.value(key, std::string()) : "";
+}
+
+// One line per op where all is well, every bad row in full.
+void print(const std::vector<Json>& rows, bool verbose) {
+  const bool colour = colour_wanted(stdout);
+  std::map<std::string, std::map<std::string, int>> counts;
+  std::vector<std::string> order;
+  Table bad({{"op"}, {"case"}, {"variant"}, {"status"}, {"rule"}, {"what"}});
+  for (const auto& row : rows) {
+    const std::string op = text_of(row, "op"), status = text_of(row, "status");
+    if (counts.find(op) == counts.end()) order.push_back(op);
+    ++counts[op][status];
+    if (verbose || status == "wrong" || status == "violation" || status == "unjudged") {
+      const Style style = status == "ok"            ? Style::good
+                          : status == "unsupported" ? Style::weak
+                                                    : Style::bad;
+      bad.row({op, text_of(row, "case"), text_of(row, "variant"), Cell(status, style),
+               text_of(row, "rule"), excerpt(text_of(row, "text"), 300)});
+    }
+  }
+  Table summary({{"op"},
+                 {"ok", Align::right},
+                 {"unsupported", Align::right},
+                 {"unjudged", Align::right},
+                 {"wrong", Align::right},
+                 {"violations", Align::right}});
+  const auto number = [](int n, Style style) {
+    return n ? Cell(std::to_string(n), style) : Cell("-", Style::weak);
+  };
+  for (const auto& op : order) {
+    auto& c = counts[op];
+    summary.row({op, number(c["ok"], Style::good), number(c["unsupported"], Style::plain),
+                 number(c["unjudged"], Style::bad), number(c["wrong"], Style::bad),
+                 number(c["violation"], Style::bad)});
+  }
+  std::printf("%s", summary.text(colour).c_str());
+  if (!bad.empty()) std::printf("\n%s", bad.text(colour).c_str());
+}
+
+int run(const Arguments& a, bool as_json) {
+  if (a.options.size != "smoke" && a.options.size != "ci" && a.options.size != "full")
+    fail("--size", "`" + a.options.size + "` is not a size of cases", "smoke, ci or full");
+  const Catalog catalog(paths::registry_dirs());
+  const Roster roster = Roster::find(catalog);
+  const FoundPlugin found = find_plugin(a.plugin, roster);
+  if (found.note.ops.empty())
+    fail(found.path.string(), found.error.empty() ? "the plugin has no ops" : found.error);
+  const std::vector<Json> rows = Checker(a, found, roster).run(catalog);
+  bool good = !rows.empty();
+  for (const auto& row : rows)
+    good &= text_of(row, "status") != "wrong" && text_of(row, "status") != "violation";
+  if (as_json) {
+    print_json({{"schema", "fk-host.check/1"},
+                {"plugin", plugin_name(found)},
+                {"file", found.path.string()},
+                {"seed", a.options.seed},
+                {"size", a.options.size},
+                {"passed", good},
+                {"rows", rows}},
+               a.json);
+  } else {
+    std::printf("%s %s (%s), cases %s, seed %llu\n", plugin_name(found).c_str(),
+                found.note.version.c_str(), found.path.c_str(), a.options.size.c_str(),
+                static_cast<unsigned long long>(a.options.seed));
+    print(rows, a.verbose);
+    std::printf("%s\n", styled(good ? "PASS" : "FAIL", good ? Style::good : Style::bad,
+                               colour_wanted(stdout))
+                            .c_str());
+  }
+  return good ? kExitOk : kExitFailed;
+}
+
+std::function<int()> add(CLI::App& app) {
+  auto a = std::make_shared<Arguments>();
+  app.add_option("PLUGIN", a->plugin, "a .so, or the name of a plugin")->required();
+  app.add_option("--op", a->op, "only this op");
+  app.add_option("--size", a->options.size,
+                 "smoke (the default), ci or full; each with the smaller ones");
+  app.add_option("--seed", a->options.seed, "of the inputs");
+  app.add_option("--patience", a->patience_s,
+                 "seconds without a sign of life before a runner is stopped");
+  app.add_flag("--verbose", a->verbose, "a line for every case and variant");
+  auto* json = app.add_option("--json", a->json, "write JSON, to a file or to the standard output")
+                   ->expected(0, 1);
+  return [a, json] { return run(*a, json->count() > 0); };
+}
+
+FK_VERB(check, "lint, conformance and correctness of a plugin's ops", add);
+
+}  // namespace
+}  // namespace fk

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// Conformance: does a provider keep every promise of the contract, and are its values right?
+//
+// Per case and variant (dtype, layout, optional fields, shapes): supports() asked thrice with null
+// data, create, prepare, forward on poisoned outputs and scratch with guarded memory, again at other
+// addresses with other poison, and the comparison with the reference provider under an error model.
+// Everything runs in the calling process, which a bad plugin may bring down: isolate.hpp runs it in
+// a child process.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/plugin/library.hpp"
+#include "core/referee/inputs.hpp"
+
+namespace fk {
+
+enum class CheckStatus {
+  ok,
+  unsupported,  // the provider refused, with its reason
+  unjudged,     // every rule was kept, but there is no reference to compare with
+  wrong,        // values beyond what rounding explains
+  violation     // a broken rule: memory, lifecycle, claims, a crash
+};
+const char* status_name(CheckStatus status);
+
+struct CheckRow {
+  std::string op, provider, case_name, variant;
+  CheckStatus status = CheckStatus::ok;
+  std::string rule;  // of a violation: guard, input, footprint, gap, frame, unwritten, scratch, state,
+                     // deterministic, batch_invariant, packed, supports, create, forward, reset; from
+                     // outside: lint, load, contract, crash, exit, time, memory
+  std::string text;
+  double worst = 0;  // largest error as a share of what is allowed; below 1 is right
+};
+
+struct CheckReport {
+  std::vector<CheckRow> rows;
+  int count(CheckStatus status) const;
+  bool passed() const { return !count(CheckStatus::wrong) && !count(CheckStatus::violation); }
+};
+
+struct CheckOptions {
+  std::string size = "smoke";     // smoke; ci: and smoke; full: all cases
+  uint64_t seed = 1;
+  std::vector<std::string> ops;   // empty: all
+  std::string only_case;          // empty: all
+  bool quick = false;             // the cases as written, without variants
+  int threads = 2;                // what the plugin is told it may use
+  const Plugins* plugins = nullptr;  // where children come from; null: none are lent
+  // Called as the check goes, so that a crash loses nothing. `step` names what comes next.
+  std::function<void(const CheckRow& row)> on_row;
+  std::function<void(const CheckRow& about, const std::string& step)> on_step;
+};
+
+// `reference` may be null: rows that keep all rules are then unjudged. It may be `provider` itself.
+CheckReport check_provider(const Provider& provider, const Provider* reference,
+                           const CheckOptions& options);
+
+// All ops of one loaded plugin, against the provider named `reference` (empty: none).
+CheckReport check_plugin(const Plugins& plugins, const std::string& plugin,
+                         const std::string& reference, const CheckOptions& options);
+
+// The variants of a case that are checked; the first is the case as written.
+std::vector<Variant> variants_of(const Contract& contract, const Case& source, bool quick);
+
+// The reference's outputs for the same inputs, float32 where the contract allows it. Empty with
+// `why` when it does not take the case.
+CaseValues reference_outputs(const Provider& reference, const ResolvedCase& resolved,
+                             const Case& source, const Variant& variant, const CaseValues& values,
+                             const CheckOptions& options, std::string& why);
+
+}  // namespace fk
