@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* silu_and_mul done right except for one thing, which BAD_... chooses. Each breaks another rule of the ABI. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "fk/ops/silu_and_mul.h"
+
+static const fk_claims claims = {FK_END(fk_claims, sm), FK_CPU, FK_GRAPH_ALWAYS, 1, 1, FK_ACCUMULATE_F32, 0, 0, NULL};
+FK_SILU_AND_MUL_OP(bad, &claims);
+struct bad {
+  int64_t width;
+  float *packed;
+};
+
+#ifdef BAD_CONSTRUCTOR
+__attribute__((constructor)) static void at_load(void) { abort(); }
+#endif
+#ifdef BAD_UNRESOLVED
+void nobody_has_this(void);
+#endif
+#ifdef BAD_EXPORT
+__attribute__((visibility("default"))) int fk_second_export = 1;
+#endif
+
+static int32_t bad_supports(const fk_silu_and_mul_init *init, const fk_silu_and_mul_weights *weights,
+                            const fk_silu_and_mul_forward *max, fk_need *need, fk_error *why) {
+  (void)init, (void)weights;
+#ifdef BAD_SUPPORTS
+  if (((volatile const float *)max->x->data)[0] == 1) return FK_OK; /* there is no data yet */
+#endif
+#ifdef BAD_MOOD
+  static int mood;
+  if (++mood % 2 == 0) return fk_refuse(why, "not now");
+#endif
+#if defined BAD_SCRATCH
+  need->scratch = 4096;
+#elif defined BAD_PACKED
+  need->packed = 4096;
+#elif defined BAD_GREED
+  need->scratch = INT64_MAX;
+#else
+  (void)need;
+#endif
+  return FK_DTYPE(max->x) == FK_F32 ? FK_OK : fk_refuse(why, "x: float32 only");
+}
+
+static int32_t bad_create(const fk_host *host, const fk_silu_and_mul_init *init, const fk_silu_and_mul_weights *weights,
+                          bad **self, fk_error *error) {
+  (void)host, (void)weights, (void)error;
+  *self = calloc(1, sizeof **self);
+  (*self)->width = init->size;
+  return FK_OK;
+}
+
+static int32_t bad_prepare(bad *self, const fk_silu_and_mul_forward *max, const fk_memory *memory, fk_error *error) {
+  (void)max, (void)error;
+  self->packed = memory->packed;
+#ifdef BAD_PACKED
+  ((char *)memory->packed)[0] ^= 1; /* also when packed_ready says that it is filled */
+#endif
+  return FK_OK;
+}
+
+static int32_t bad_forward(bad *self, const fk_silu_and_mul_forward *args, const fk_ctx *ctx) {
+  const int64_t count = args->x->shape[0] * self->width, width = self->width;
+  const float *x = args->x->data;
+  float *out = args->out->data;
+  (void)ctx;
+#ifdef BAD_UNWRITTEN
+  for (int64_t i = 0; i + 1 < count; ++i) {
+#else
+  for (int64_t i = 0; i < count; ++i) {
+#endif
+    const float gate = x[i / width * 2 * width + i % width], up = x[i / width * 2 * width + width + i % width];
+    out[i] = gate / (1 + expf(-gate)) * up;
+  }
+  if (count == 0) return FK_OK;
+#if defined BAD_VALUE
+  out[count / 2] += 0.01f;
+#elif defined BAD_PAST_END
+  out[count] = 0;
+#elif defined BAD_BEFORE
+  out[-1] = 0;
+#elif defined BAD_INPUT
+  ((float *)args->x->data)[0] = 0;
+#elif defined BAD_FRAME
+  ((fk_out *)args->out)->nbytes = 0;
+#elif defined BAD_SCRATCH
+  out[0] += ((const float *)ctx->scratch)[7] == 0 ? 1.0f : ((const float *)ctx->scratch)[7] * 1e-30f; /* never written */
+#elif defined BAD_RANDOM
+  static unsigned state = 1;
+  out[0] *= 1 + (float)(++state) * 1e-6f;
+#elif defined BAD_SEGFAULT
+  *(volatile int *)8 = 1;
+#elif defined BAD_EXIT
+  exit(0);
+#elif defined BAD_ABORT
+  abort();
+#elif defined BAD_HANG
+  for (;;) sleep(1);
+#elif defined BAD_MEMORY
+  for (;;) {
+    volatile char *more = malloc(64 << 20);
+    if (!more) continue;
+    for (size_t k = 0; k < 64 << 20; k += 4096) more[k] = 1;
+  }
+#elif defined BAD_STATUS
+  return 42;
+#elif defined BAD_UNRESOLVED
+  nobody_has_this();
+#endif
+  return FK_OK;
+}
+
+static void bad_destroy(bad *self) { free(self); }
+
+FK_PLUGIN(BAD_NAME, "0");
