@@ -4,15 +4,16 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.hpp"
-#include "core/base/io.hpp"
 #include "core/base/paths.hpp"
 #include "core/base/text.hpp"
+#include "core/cli/output.hpp"
 #include "core/cli/verb.hpp"
 #include "core/device/device.hpp"
 #include "core/referee/run.hpp"
 #include "core/report/progress.hpp"
 #include "core/report/run_text.hpp"
 #include "core/report/table.hpp"
+#include "core/worker/process.hpp"
 
 namespace fk {
 namespace {
@@ -72,6 +73,7 @@ int worse(int a, int b) { return std::max(a, b); }
 
 int run(Arguments a) {
   set_defaults(a);
+  wake_up_quickly();
   const Catalog catalog(paths::registry_dirs());
   const auto files = scenario_files(find_scenario(a.scenario));
   const Roster roster = Roster::find(catalog);
@@ -96,11 +98,7 @@ int run(Arguments a) {
   const Json document = files.size() == 1
                             ? reports.front()
                             : Json{{"schema", "fk-host.runs/1"}, {"reports", std::move(reports)}};
-  const std::string text = document.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
-  if (a.json.empty() || a.json == "-")
-    std::fputs(text.c_str(), stdout);
-  else
-    write_file_atomic(a.json, text);
+  print_json(document, a.json);
   return code;
 }
 

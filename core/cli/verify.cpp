@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.hpp"
-#include "core/base/io.hpp"
 #include "core/base/paths.hpp"
 #include "core/base/text.hpp"
+#include "core/cli/output.hpp"
 #include "core/cli/verb.hpp"
 #include "core/device/device.hpp"
 #include "core/referee/verify.hpp"
@@ -114,11 +114,7 @@ int verify(const Arguments& a) {
                            {"dtype", a.dtype},
                            {"passed", passed == total},
                            {"cases", std::move(all)}};
-    const std::string text = document.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
-    if (a.json.empty() || a.json == "-")
-      std::fputs(text.c_str(), stdout);
-    else
-      write_file_atomic(a.json, text);
+    print_json(document, a.json);
   } else if (total > 1) {
     std::printf("%d of %d passed\n", passed, total);
   }

@@ -160,6 +160,7 @@ class ScenarioRun {
       r.log = baseline_->log();
       return give_up("the baseline", r.why);
     }
+    baseline_check_s_ = round.end_s - round.start_s;
     r.ops = baseline_->ops();
     r.private_bytes = own_bytes(baseline_->info());
     r.correctness.done = true;
@@ -219,7 +220,9 @@ class ScenarioRun {
       r.why = unused_reason(r, side);
       return r;
     }
-    if (!side.drive(correctness_, round_options(r.name + " is checked"), round)) return failed();
+    RoundOptions options = round_options(r.name + " is checked");
+    options.time_limit_s = candidate_limit(baseline_check_s_);
+    if (!side.drive(correctness_, options, round)) return failed();
     r.correctness = {true, true, compare_rounds(round, wanted_, routed_), limits_, ""};
     r.correctness.why = judge_errors(r.correctness.errors, limits_);
     r.correctness.ok = r.correctness.why.empty();
@@ -342,7 +345,7 @@ class ScenarioRun {
   std::vector<Request> correctness_;
   Round wanted_;
   ErrorLimits limits_;
-  double tolerance_ = 0;
+  double tolerance_ = 0, baseline_check_s_ = 0;
 };
 
 void need_known(const std::vector<std::string>& wanted, const std::vector<std::string>& known,

@@ -6,14 +6,17 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
+#include "core/worker/symbols.hpp"
 #include "core/worker/task.hpp"
 
 namespace fk {
 
 bool Side::fail_with(const std::string& verdict, const std::string& why) {
+  const auto& plugin = setup_.files.back().path;
   verdict_ = verdict;
-  why_ = why;
-  if (runner_) log_ = runner_->failed() ? runner_->failure().log : runner_->log();
+  why_ = with_symbols(why, plugin);
+  if (runner_)
+    log_ = with_symbols(runner_->failed() ? runner_->failure().log : runner_->log(), plugin);
   runner_.reset();
   info_.reset();
   return false;
@@ -39,8 +42,10 @@ bool Side::smoke_check() {
   if (!result)
     return fail_with("failed", runner_->failure().sentence() + " (in the check of its ops)");
   // The check's words come from the candidate's own process: they can only make things worse.
-  const std::string wrong = result->is_object() ? result->value("wrong", std::string()) : "";
-  return wrong.empty() ? true : fail_with("wrong", wrong);
+  const auto wrong = result->find("wrong");
+  if (wrong == result->end() || !wrong->is_string())
+    return fail_with("failed", "the check of its ops gave no answer");
+  return wrong->get<std::string>().empty() || fail_with("wrong", wrong->get<std::string>());
 }
 
 bool Side::open() {

@@ -8,7 +8,6 @@ namespace fk {
 namespace {
 
 constexpr int64_t kThroughputPairs = 4, kThroughputPairsFew = 2;
-constexpr double kLimitLeast = 30, kLimitFactor = 20;  // of a candidate's round: seconds, pace
 
 class Timing {
  public:
@@ -41,14 +40,13 @@ class Timing {
     // The first pair of all must start with the baseline: it gives the candidate's time limit.
     const bool swap = candidate_first && !timed_.baseline.samples.total_s.empty();
     if (swap) {
-      if (!round(*candidate_, timed_.candidate, requests, measured, limit())) return false;
+      if (!round(*candidate_, timed_.candidate, requests, measured, candidate_limit(slowest_)))
+        return false;
       return round(baseline_, timed_.baseline, requests, measured, 0);
     }
     if (!round(baseline_, timed_.baseline, requests, measured, 0)) return false;
-    return round(*candidate_, timed_.candidate, requests, measured, limit());
+    return round(*candidate_, timed_.candidate, requests, measured, candidate_limit(slowest_));
   }
-
-  double limit() const { return std::max(kLimitLeast, kLimitFactor * slowest_); }
 
   bool round(Side& side, TimedSide& timed, const std::vector<Request>& requests, bool measured,
              double limit_s) {
@@ -82,6 +80,11 @@ class Timing {
 };
 
 }  // namespace
+
+double candidate_limit(double baseline_s) {
+  constexpr double kLeast = 30, kFactor = 20;
+  return std::max(kLeast, kFactor * baseline_s);
+}
 
 bool time_pair(Side& baseline, Side& candidate, const TimedContext& context, TimedPair& timed) {
   return Timing(baseline, &candidate, context, timed).run();

@@ -23,6 +23,9 @@ struct TimedContext {
   std::function<void(const std::string&)> progress;
 };
 
+// Seconds that a candidate may take for what took the baseline so long.
+double candidate_limit(double baseline_s);
+
 // False when the baseline failed; a failed candidate is in `timed`, what was measured stays.
 bool time_pair(Side& baseline, Side& candidate, const TimedContext& context, TimedPair& timed);
 bool time_alone(Side& baseline, const TimedContext& context, TimedPair& timed);

@@ -45,6 +45,10 @@ class ChildProcess {
 int64_t private_bytes(pid_t pid);
 // In the child: die with the parent. Exits when that is gone already.
 void die_with_parent(pid_t parent);
+// Asks the scheduler to let this thread run as soon as it wakes up, so that results are stamped
+// when they arrive even where all cores compute. Children do not inherit it. Does what it is
+// allowed to.
+void wake_up_quickly();
 // "SIGSEGV"
 std::string signal_name(int number);
 

@@ -111,6 +111,9 @@ void Runner::start() {
 std::optional<Json> Runner::ask(const Json& message, const std::vector<int>& fds,
                                 const char* answer, double patience_s, const OnProgress& progress) {
   if (failed()) return std::nullopt;
+  // Signs of life without an answer do not go on for ever either.
+  constexpr double kLives = 60;
+  const double end = now_seconds() + kLives * patience_s;
   life_s_ = now_seconds();
   if (!channel_->send(message, fds, patience_s)) {
     bury("hang", "it does not take messages");
@@ -118,7 +121,7 @@ std::optional<Json> Runner::ask(const Json& message, const std::vector<int>& fds
   }
   while (!failed()) {
     try {
-      while (auto reply = channel_->receive()) {
+      while (auto reply = now_seconds() > end ? std::nullopt : channel_->receive()) {
         life_s_ = now_seconds();
         if (!handle(*reply)) return std::nullopt;
         if (reply->contains(answer)) return reply;
@@ -129,6 +132,10 @@ std::optional<Json> Runner::ask(const Json& message, const std::vector<int>& fds
       return std::nullopt;
     }
     if (!check_alive(patience_s)) return std::nullopt;
+    if (now_seconds() > end) {
+      bury("hang", "was not done after " + human_duration(kLives * patience_s));
+      return std::nullopt;
+    }
     sleep(kTick);
   }
   return std::nullopt;

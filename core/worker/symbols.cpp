@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/worker/symbols.hpp"
+
+#include <cxxabi.h>
+#include <elf.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#include "core/base/error.hpp"
+#include "core/base/text.hpp"
+#include "core/plugin/elf.hpp"
+
+namespace fk {
+
+namespace {
+
+constexpr uint64_t kSectionsMax = 4096, kTableBytesMax = 64 << 20;
+
+struct Function {
+  uint64_t begin, end;
+  std::string name;
+};
+
+template <class T>
+std::vector<T> table(const Elf& elf, uint64_t offset, uint64_t bytes) {
+  const auto raw = elf.read(offset, bytes / sizeof(T) * sizeof(T));
+  std::vector<T> entries(raw.size() / sizeof(T));
+  if (!raw.empty()) std::memcpy(entries.data(), raw.data(), raw.size());
+  return entries;
+}
+
+std::string readable(const std::string& name) {
+  int status = -1;
+  char* text = abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status);
+  std::string out = status == 0 ? text : name;
+  std::free(text);
+  return excerpt(out, 120);
+}
+
+// Elf checks every offset that it reads.
+std::vector<Function> functions_of(const std::filesystem::path& file) {
+  const Elf elf(file);
+  const auto header = table<Elf64_Ehdr>(elf, 0, sizeof(Elf64_Ehdr)).at(0);
+  std::vector<Function> functions;
+  if (header.e_shentsize != sizeof(Elf64_Shdr) || header.e_shnum > kSectionsMax) return functions;
+  const auto sections = table<Elf64_Shdr>(elf, header.e_shoff, header.e_shnum * sizeof(Elf64_Shdr));
+  for (const auto& section : sections) {
+    if (section.sh_type != SHT_SYMTAB || section.sh_link >= sections.size()) continue;
+    const auto& strings = sections[section.sh_link];
+    if (section.sh_size > kTableBytesMax) continue;
+    for (const auto& symbol : table<Elf64_Sym>(elf, section.sh_offset, section.sh_size)) {
+      if (ELF64_ST_TYPE(symbol.st_info) != STT_FUNC || symbol.st_size == 0) continue;
+      if (symbol.st_name >= strings.sh_size) continue;
+      functions.push_back({symbol.st_value, symbol.st_value + symbol.st_size,
+                           elf.text(strings.sh_offset + symbol.st_name)});
+    }
+  }
+  return functions;
+}
+
+}  // namespace
+
+std::string with_symbols(const std::string& text, const std::filesystem::path& file) {
+  try {
+    // By hand: text of a plugin may be long and odd, and std::regex recurses per character.
+    constexpr std::string_view kMark = ".so+0x";
+    const std::string stem = file.stem().string();
+    std::vector<Function> functions;
+    bool read = false;
+    std::string out;
+    size_t at = 0;
+    for (size_t mark; (mark = text.find(kMark, at)) != std::string::npos;) {
+      const size_t digits = mark + kMark.size();
+      const size_t end = std::min(text.find_first_not_of("0123456789abcdef", digits), text.size());
+      out.append(text, at, end - at);
+      at = end;
+      const size_t space = text.find_last_of(" \n", mark);
+      const size_t begin = space == std::string::npos ? 0 : space + 1;
+      const bool ours = text.compare(begin, stem.size(), stem) == 0 &&
+                        text.find_first_not_of("0123456789abcdef-", begin + stem.size()) == mark;
+      if (!ours || end == digits || end - digits > 16) continue;
+      if (!read) functions = functions_of(file);
+      read = true;
+      // A return address may be the first byte behind a function that ends in a call.
+      const uint64_t address = std::strtoull(text.c_str() + digits, nullptr, 16) - 1;
+      for (const auto& f : functions) {
+        if (address < f.begin || address >= f.end) continue;
+        out += " " + readable(f.name);
+        break;
+      }
+    }
+    return out.append(text, at);
+  } catch (const std::exception&) {
+    return text;  // a helpful extra, no more
+  }
+}
+
+}  // namespace fk

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rule of correctness: noise like the baseline's passes, more does not, NaN and gaps never do.
+#include "core/referee/model_verdict.hpp"
+
+#include <cmath>
+#include <limits>
+
+#include "core/tensor/random.hpp"
+#include "test/catch.hpp"
+
+using namespace fk;
+
+namespace {
+
+constexpr int64_t kPositions = 50, kVocabulary = 64;
+
+Round round_with(double noise, uint64_t seed) {
+  Random values(1), errors(seed);
+  Round round;
+  RequestResult& r = round.requests[1];
+  for (int64_t p = 0; p < kPositions; ++p) {
+    std::vector<float> logits;
+    for (int64_t v = 0; v < kVocabulary; ++v)
+      logits.push_back(static_cast<float>(values.normal() + noise * errors.normal()));
+    r.logits[p] = logits;
+  }
+  return round;
+}
+
+}  // namespace
+
+TEST_CASE("model_verdict_noise_like_the_baselines_passes") {
+  const Round want = round_with(0, 2);
+  const auto baseline = compare_rounds(round_with(0.01, 3), want, false);
+  CHECK(baseline.rms == Approx(0.01).epsilon(0.1));
+  const auto limits = error_limits(baseline, DType::bf16, 1);
+  CHECK(judge_errors(compare_rounds(round_with(0.012, 4), want, false), limits).empty());
+  CHECK_FALSE(judge_errors(compare_rounds(round_with(0.02, 5), want, false), limits).empty());
+}
+
+TEST_CASE("model_verdict_floor_is_not_stricter_than_rounding") {
+  const auto limits = error_limits(ErrorNumbers{}, DType::bf16, 15);
+  CHECK(limits.rms == Approx(0.0078125));  // epsilon / 4 * sqrt(16)
+  CHECK(error_limits(ErrorNumbers{}, DType::f32, 15).rms == Approx(1e-5));
+}
+
+TEST_CASE("model_verdict_nan_and_gaps_are_wrong") {
+  const Round want = round_with(0, 2);
+  const ErrorLimits limits{1, 1, 0};
+  Round got = round_with(0, 2);
+  CHECK(judge_errors(compare_rounds(got, want, false), limits).empty());
+  got.requests[1].logits[3][5] = std::numeric_limits<float>::quiet_NaN();
+  CHECK_FALSE(judge_errors(compare_rounds(got, want, false), limits).empty());
+  got.requests[1].logits.erase(3);
+  CHECK_FALSE(judge_errors(compare_rounds(got, want, false), limits).empty());
+  CHECK_FALSE(judge_errors(compare_rounds(Round{}, want, false), limits).empty());
+}
+
+TEST_CASE("model_verdict_rerouted_tokens_are_counted") {
+  const Round want = round_with(0, 2);
+  Round got = round_with(0.01, 3);
+  for (auto& v : got.requests[1].logits[7]) v += 2;
+  const auto errors = compare_rounds(got, want, true);
+  CHECK(errors.rerouted == 1);
+  CHECK(errors.rms < 0.02);
+  const ErrorLimits none{1, 1, 0}, one{1, 1, 1};
+  CHECK_FALSE(judge_errors(errors, none).empty());
+  CHECK(judge_errors(errors, one).empty());
+}
+
+TEST_CASE("model_verdict_audit_finds_tokens_that_do_not_follow") {
+  Round timed, oracle = round_with(0, 2);
+  RequestResult& got = timed.requests[1];
+  got.request.tokens = {1};
+  got.request.new_tokens = 4;
+  for (int64_t p = 0; p < 4; ++p) {
+    const auto& logits = oracle.requests[1].logits[p];
+    got.tokens.push_back(std::max_element(logits.begin(), logits.end()) - logits.begin());
+  }
+  oracle.requests[1].request = got.request;
+  const ErrorLimits limits{1e-5, 3e-5, 0};
+  CHECK(audit(timed, oracle, 1e-4, limits, false).empty());
+  got.tokens[2] = (got.tokens[2] + 1) % kVocabulary;
+  CHECK_THAT(audit(timed, oracle, 1e-4, limits, false), ContainsSubstring("token 2 of request 1"));
+}
