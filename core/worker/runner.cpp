@@ -161,7 +161,10 @@ std::optional<Runner::Loaded> Runner::load(const std::vector<PluginFile>& plugin
   if (!reply) return std::nullopt;
   Loaded loaded;
   try {
-    for (const auto& file : reply->at("loaded")) loaded.errors.push_back(text_of(file, "error"));
+    for (const auto& file : reply->at("loaded")) {
+      // Only a text can say that there was no error.
+      if (file.at("error").is_string()) loaded.errors.push_back(text_of(file, "error"));
+    }
     for (const auto& r : reply->at("refused"))
       loaded.refused.push_back({text_of(r, "plugin"), text_of(r, "op"), text_of(r, "why")});
   } catch (const Json::exception&) {

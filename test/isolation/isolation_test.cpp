@@ -100,9 +100,9 @@ TEST_CASE("isolation_output_is_kept_out_of_the_report") {
 
 TEST_CASE("isolation_no_process_is_left_behind") {
   // The broker is killed while a candidate hangs; its number is in its runners' arguments.
-  const Output broker = shell("FK_CANDIDATES=" FK_ISOLATION
-                              "/hang timeout -s KILL 2 sh -c 'echo $$; exec " FK_HOST
-                              " run smoke --profile tiny --device cpu --patience 50' 2>&1");
+  const Output broker =
+      shell("FK_CANDIDATES=" FK_ISOLATION "/hang timeout -s KILL 2 sh -c 'echo $$; exec " FK_HOST
+            " run smoke --profile tiny --device cpu --patience 50' 2>&1");
   const std::string pid = std::to_string(std::stoi(broker.text));
   CHECK(shell("sleep 0.3; pgrep -f '[f]k-host __runner " + pid + "'").text == "");
 }

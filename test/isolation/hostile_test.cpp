@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// A runner that was taken over can neither crash the broker, nor make it wait beyond its patience,
+// nor pass nonsense on.
+#include <cstdlib>
+
+#include "core/referee/drive_round.hpp"
+#include "core/worker/runner.hpp"
+#include "test/catch.hpp"
+
+using namespace fk;
+
+namespace {
+
+Runner::Options hostile(const std::string& mode) {
+  ::setenv("FK_HOSTILE", mode.c_str(), 1);
+  Runner::Options options;
+  options.executable = FK_HOSTILE_RUNNER;
+  options.patience_s = 0.5;
+  options.open_patience_s = 0.5;
+  options.payload_bytes_max = 1 << 20;
+  return options;
+}
+
+SessionSpec any_spec() { return {"llama", Config(Json::object(), "test"), {}, {}, "cpu"}; }
+
+// Opens and drives one request; the failure, which there must be within the time.
+RunnerFailure drive(const std::string& mode) {
+  Runner runner(hostile(mode));
+  REQUIRE_FALSE(runner.failed());
+  const double start = now_seconds();
+  Request request;
+  request.id = 1;
+  request.tokens = {1, 2, 3};
+  request.new_tokens = 2;
+  request.logits = true;
+  RoundOptions options;
+  options.vocab_size = 16;
+  options.time_limit_s = 1;
+  Round round;
+  CHECK_FALSE(drive_round(runner, {request}, options, round));
+  REQUIRE(runner.failed());
+  CHECK(now_seconds() - start < 5);
+  return runner.failure();
+}
+
+}  // namespace
+
+TEST_CASE("hostile_records_and_messages_are_refused") {
+  for (const char* mode : {"ring_head", "huge_payload", "unknown_kind", "broker_kind", "unknown_id",
+                           "odd_logits", "far_logits", "bad_tensor", "json_garbage", "json_deep",
+                           "json_length", "json_types", "error_types", "early_done"}) {
+    const RunnerFailure failure = drive(mode);
+    CAPTURE(mode, failure.text);
+    CHECK(failure.kind == "protocol");
+    CHECK_FALSE(failure.text.empty());
+    for (const char c : failure.sentence()) CHECK(c >= 0x20);
+  }
+}
+
+TEST_CASE("hostile_silence_and_noise_end_in_time") {
+  for (const char* mode : {"silent", "endless_progress", "endless_output"}) {
+    const RunnerFailure failure = drive(mode);
+    CAPTURE(mode, failure.text);
+    CHECK(failure.kind == "hang");
+    CHECK(failure.log.size() < (70 << 10));
+  }
+  CHECK(drive("leaves").kind == "exited");
+}
+
+TEST_CASE("hostile_ring_position_of_requests_is_refused") {
+  Runner runner(hostile("ring_tail"));
+  REQUIRE(runner.begin(false));
+  Request request;
+  request.id = 1;
+  request.tokens.resize(1000);
+  for (int i = 0; i < 1000 && !runner.failed(); ++i) {
+    runner.submit(request);
+    runner.wait(0.001);
+  }
+  REQUIRE(runner.failed());
+  CHECK(runner.failure().kind == "protocol");
+}
+
+TEST_CASE("hostile_descriptions_are_refused") {
+  const SharedMemory weights = SharedMemory::create("test", 256);
+  for (const char* mode : {"session_types", "session_nodes"}) {
+    Runner runner(hostile(mode));
+    CHECK_FALSE(runner.open(any_spec(), weights));
+    CHECK(runner.failure().kind == "protocol");
+  }
+  Runner runner(hostile("load"));
+  CHECK_FALSE(runner.load({{"x.so", Trust::candidate}}));
+  CHECK(runner.failure().kind == "protocol");
+}
+
+TEST_CASE("hostile_executable_that_is_missing_is_an_environment_failure") {
+  Runner::Options options;
+  options.executable = "/nowhere/fk-host";
+  Runner runner(options);
+  REQUIRE(runner.failed());
+  CHECK(runner.failure().kind == "environment");
+}
