@@ -75,7 +75,9 @@ TEST_CASE("isolation_answers_of_timed_runs_are_audited") {
 TEST_CASE("isolation_crash_names_signal_and_place") {
   failed_with("segfault", "failed", "SIGSEGV");
   failed_with("segfault", "failed", "rms_norm (model.layers.0");
+  failed_with("segfault", "failed", "misbehave()");
   failed_with("aborts", "failed", "SIGABRT");
+  failed_with("at_once", "failed", "in the check of its ops");
 }
 
 TEST_CASE("isolation_hang_is_stopped") {

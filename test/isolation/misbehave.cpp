@@ -30,6 +30,14 @@ enum Mode {
   hang_in_create
 };
 constexpr Mode mode = MODE;
+// The width of the tiny Llama and of no smoke case: what misbehaves only there passes the check of
+// the ops before a run.
+constexpr int64_t kModelChannels = 128;
+#ifdef EAGER
+constexpr bool eager = true;
+#else
+constexpr bool eager = false;
+#endif
 
 // Not inlined, so that a backtrace has a frame in this file.
 __attribute__((noinline)) void misbehave() {
@@ -61,13 +69,14 @@ struct Norm {
       throw fk::unsupported{"x: float32 rows with a weight only"};
   }
   Norm(const fk_host&, const op::init& i, const op::weights& w) : init(i), weights(w) {
-    if (mode == hang_in_create)
+    if (mode == hang_in_create && i.hidden_size == kModelChannels)
       for (;;) ::usleep(1000);
   }
   void prepare(const op::forward&, const fk_memory&) {}
   void forward(const op::forward& args, const fk_ctx&) {
-    misbehave();
     const int64_t channels = init.hidden_size, rows = args.x->shape[0];
+    const bool now = eager || channels == kModelChannels;
+    if (now) misbehave();
     const float* weight = fk::data<float>(weights.weight);
     for (int64_t t = 0; t < rows; ++t) {
       const float* x = fk::data<float>(args.x) + t * args.x->strides[0];
@@ -82,10 +91,10 @@ struct Norm {
       }
       const double gain = 1 / std::sqrt(sum / double(channels) + init.eps);
       // The smoke workload decodes three requests at a time, the correctness set four.
-      const bool lazy = mode == zero_later && rows == 3;
+      const bool lazy = mode == zero_later && now && rows == 3;
       for (int64_t c = 0; c < channels; ++c) {
         out[c] = lazy ? 0.0F : float(out[c] * gain * double(weight[c]));
-        if (mode == wrong && c == 3) out[c] *= 1.02F;
+        if (mode == wrong && now && c == 3) out[c] *= 1.02F;
       }
     }
   }
