@@ -258,9 +258,8 @@ int run(const Arguments& a, bool as_json) {
                 found.note.version.c_str(), found.path.c_str(), a.options.size.c_str(),
                 static_cast<unsigned long long>(a.options.seed));
     print(rows, a.verbose);
-    std::printf("%s\n", styled(good ? "PASS" : "FAIL", good ? Style::good : Style::bad,
-                               colour_wanted(stdout))
-                            .c_str());
+    std::printf("%s\n",
+                styled(verdict, good ? Style::good : Style::bad, colour_wanted(stdout)).c_str());
   }
   return good ? kExitOk : kExitFailed;
 }
