@@ -1,39 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whatever a candidate does, the run ends with a row that says why, within the time, with nothing
 // of the others lost and no process left behind.
-#include <array>
-#include <cstdio>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "core/base/json.hpp"
-#include "test/catch.hpp"
+#include "test/shell.hpp"
 
 namespace {
 
 using fk::Json;
 
-struct Output {
-  int code = -1;
-  std::string text;
-};
-
-Output shell(const std::string& command) {
-  Output out;
-  std::FILE* pipe = ::popen(command.c_str(), "r");
-  REQUIRE(pipe);
-  std::array<char, 4096> data;
-  while (const size_t got = std::fread(data.data(), 1, data.size(), pipe))
-    out.text.append(data.data(), got);
-  const int status = ::pclose(pipe);
-  out.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return out;
-}
-
 // Runs the smoke scenario with the candidate of one folder; checks the exit code.
 Json run(const std::string& candidates, int code) {
-  const Output out =
+  const Shell out =
       shell("FK_CANDIDATES=" FK_ISOLATION "/" + candidates +
             " timeout 60 " FK_HOST " run smoke --profile tiny --device cpu --patience 2 --json");
   CAPTURE(candidates, out.text);
@@ -102,7 +82,7 @@ TEST_CASE("isolation_output_is_kept_out_of_the_report") {
 
 TEST_CASE("isolation_no_process_is_left_behind") {
   // The broker is killed while a candidate hangs; its number is in its runners' arguments.
-  const Output broker =
+  const Shell broker =
       shell("FK_CANDIDATES=" FK_ISOLATION "/hang timeout -s KILL 2 sh -c 'echo $$; exec " FK_HOST
             " run smoke --profile tiny --device cpu --patience 50' 2>&1");
   const std::string pid = std::to_string(std::stoi(broker.text));

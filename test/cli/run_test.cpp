@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// `run`: what it prints for people and for programs, and how it refuses.
+#include <unistd.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "core/base/json.hpp"
+#include "test/shell.hpp"
+
+using fk::Json;
+
+namespace {
+
+const std::string run = "FK_CANDIDATES=/nowhere " FK_HOST " run ";
+
+}  // namespace
+
+TEST_CASE("run_smoke_reports_the_baseline_alone") {
+  const Shell out = shell(run + "smoke --device cpu");
+  CHECK(out.code == 0);
+  for (const char* text : {"profile tiny", "--profile full needs", "rms_norm", "Correctness",
+                           "correct", "not judged on a tiny profile", "No candidate"})
+    CHECK_THAT(out.text, ContainsSubstring(text));
+  CHECK(out.text.find('\033') == std::string::npos);  // no colour where no terminal is
+}
+
+TEST_CASE("run_json_has_the_documented_schema") {
+  const Shell out = shell(run + "smoke --device cpu --json");
+  REQUIRE(out.code == 0);
+  const Json j = fk::parse_json(out.text, "report");
+  CHECK(j.at("schema") == "fk-host.run/1");
+  CHECK(j.at("profile") == "tiny");
+  CHECK(j.at("speed_judged") == false);
+  CHECK(j.at("candidates").empty());
+  const Json& baseline = j.at("baseline");
+  CHECK(baseline.at("verdict") == "correct");
+  CHECK(baseline.at("correctness").at("rms_of_spread") < 1e-5);
+  const Json& workload = baseline.at("workloads").at(0);
+  CHECK(workload.at("workload") == "smoke");
+  CHECK(workload.at("requests") == 3);
+  CHECK(workload.at("first_token_s").at("median") > 0);
+}
+
+TEST_CASE("run_same_seed_same_model") {
+  const auto rms = [](const std::string& options) {
+    const Shell out = shell(run + "smoke --device cpu --json " + options);
+    REQUIRE(out.code == 0);
+    return fk::parse_json(out.text, "report").at("baseline").at("correctness").at("rms_of_spread");
+  };
+  CHECK(rms("- --seed 5") == rms("- --seed 5"));
+  CHECK(rms("- --seed 5") != rms("- --seed 6"));
+}
+
+TEST_CASE("run_pinned_provider_runs_the_op") {
+  const Shell out = shell(run + "smoke --device cpu --provider rms_norm=reference --json");
+  REQUIRE(out.code == 0);
+  int nodes = 0;
+  const Json report = fk::parse_json(out.text, "report");
+  for (const auto& op : report.at("baseline").at("ops"))
+    if (op.at("op") == "rms_norm") {
+      CHECK(op.at("provider") == "reference");
+      nodes += op.at("nodes").get<int>();
+    }
+  CHECK(nodes > 0);
+}
+
+TEST_CASE("run_refuses_with_the_nearest_name") {
+  const auto refused = [](const std::string& arguments, const std::string& text) {
+    const Shell out = shell(run + arguments + " 2>&1");
+    CAPTURE(arguments);
+    CHECK(out.code == 2);
+    CHECK_THAT(out.text, ContainsSubstring(text));
+  };
+  refused("mixtrl", "did you mean `mixtral`?");
+  refused("mixtral --device cpu --workload mixd", "did you mean `mixed`?");
+  refused("smoke --device cpu --candidate nobody", "there is no candidate `nobody`");
+  refused("smoke --device cpu --provider rms_nrm=cpu", "did you mean `rms_norm`?");
+  refused("smoke --device cpu --provider rms_norm", "is not OP=PLUGIN");
+  refused("smoke --device warp:0", "`warp`");
+  refused("smoke --profile huge", "huge");
+  refused("smoke --device cpu --no-graph", "no CUDA graphs");
+  refused("smoke --json " FK_SOURCE "/scenarios/smoke.yaml", "will not write over");
+  refused("", "SCENARIO is required");
+}
+
+TEST_CASE("run_pin_that_cannot_be_kept_is_an_error_of_the_run") {
+  const Shell out = shell(run + "smoke --device cpu --provider rms_norm=nobody 2>&1");
+  CHECK(out.code == 3);
+  CHECK_THAT(out.text, ContainsSubstring("the scenario wants the provider `nobody`"));
+}
+
+TEST_CASE("run_baselines_that_are_broken_are_named") {
+  const auto dir =
+      std::filesystem::temp_directory_path() / ("fk_run_test" + std::to_string(getpid()));
+  std::filesystem::create_directories(dir);
+  shell("echo this is no ELF file > " + (dir / "text.so").string());
+  const Shell out = shell("FK_PLUGIN_PATH=" + dir.string() + " " + run + "smoke --device cpu");
+  std::filesystem::remove_all(dir);
+  CHECK(out.code == 0);
+  CHECK_THAT(out.text, ContainsSubstring("not usable"));
+  CHECK_THAT(out.text, ContainsSubstring("text.so"));
+}

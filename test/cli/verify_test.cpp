@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// `verify` on cases that it must refuse or fail; test/golden has those that it must pass.
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "core/base/json.hpp"
+#include "core/tensor/safetensors.hpp"
+#include "test/shell.hpp"
+
+namespace fs = std::filesystem;
+using namespace fk;
+
+namespace {
+
+// A copy of a reference case that a test may spoil.
+class Case {
+ public:
+  explicit Case(const std::string& name)
+      : dir_(fs::temp_directory_path() / ("fk_verify_" + std::to_string(getpid()))) {
+    fs::remove_all(dir_);
+    fs::copy(fs::path(FK_SOURCE) / "test/golden" / name, dir_);
+  }
+  ~Case() { fs::remove_all(dir_); }
+  const fs::path& dir() const { return dir_; }
+
+  // Rewrites one file with its tensors changed.
+  template <class Change>
+  void edit(const std::string& file, Change change) {
+    std::map<std::string, Tensor> tensors;
+    {
+      const auto stored = SafeTensors::open(dir_ / file);
+      for (const auto& name : stored.names()) tensors[name] = stored.at(name).load();
+    }
+    change(tensors);
+    std::map<std::string, TensorView> views;
+    for (const auto& [name, tensor] : tensors) views.emplace(name, tensor);
+    write_safetensors(dir_ / file, views);
+  }
+
+  Shell verify(const std::string& options = "") const {
+    return shell(FK_HOST " verify " + dir_.string() + " " + options + " 2>&1");
+  }
+  void refused(const std::string& text) const {
+    const Shell out = verify();
+    CAPTURE(out.text);
+    CHECK(out.code == 2);
+    CHECK_THAT(out.text, ContainsSubstring(text));
+  }
+
+ private:
+  fs::path dir_;
+};
+
+}  // namespace
+
+TEST_CASE("verify_case_passes_and_says_so_in_json") {
+  const Case c("llama");
+  const Shell out = c.verify("--json");
+  REQUIRE(out.code == 0);
+  const Json j = parse_json(out.text, "report");
+  CHECK(j.at("schema") == "fk-host.verify/1");
+  CHECK(j.at("passed") == true);
+  CHECK(j.at("cases").at(0).at("rows").size() == 5);
+}
+
+TEST_CASE("verify_small_error_in_one_weight_fails") {
+  Case c("llama");
+  c.edit("model.safetensors", [](auto& t) {
+    Tensor& w = t.at("model.layers.1.post_attention_layernorm.weight");
+    w.set(3, w.at(3) * 1.05);
+  });
+  const Shell out = c.verify();
+  CHECK(out.code == 1);
+  CHECK_THAT(out.text, ContainsSubstring("WRONG"));
+  CHECK_THAT(out.text, ContainsSubstring("FAIL"));
+}
+
+TEST_CASE("verify_wrong_greedy_token_fails") {
+  Case c("mixtral");
+  c.edit("golden.safetensors", [](auto& t) {
+    Tensor& greedy = t.at("out.greedy");
+    greedy.set(4, greedy.at(4) == 3 ? 4 : 3);
+  });
+  const Shell out = c.verify();
+  CHECK(out.code == 1);
+  CHECK_THAT(out.text, ContainsSubstring("the first difference is token 4"));
+}
+
+TEST_CASE("verify_padding_is_left_out") {
+  Case c("colbertv2");
+  c.edit("golden.safetensors", [](auto& t) {
+    // What stands at padded places is nobody's business.
+    const Tensor mask = t.at("in.attention_mask");
+    Tensor& out = t.at("out.last_hidden_state");
+    const int64_t width = out.shape[2];
+    for (int64_t i = 0; i < mask.numel(); ++i)
+      if (mask.at(i) == 0)
+        for (int64_t k = 0; k < width; ++k) out.set(i * width + k, 1e9);
+  });
+  CHECK(c.verify("--stress").code == 0);
+}
+
+TEST_CASE("verify_bad_folders_are_refused") {
+  SECTION("missing tensor") {
+    Case c("llama");
+    c.edit("model.safetensors", [](auto& t) { t.erase("model.norm.weight"); });
+    c.refused("model.norm.weight");
+  }
+  SECTION("wrong shape of a weight") {
+    Case c("llama");
+    c.edit("model.safetensors", [](auto& t) { t["model.norm.weight"] = Tensor(DType::f32, {7}); });
+    c.refused("model.norm.weight");
+  }
+  SECTION("truncated weights") {
+    const Case c("llama");
+    fs::resize_file(c.dir() / "model.safetensors", 5000);
+    c.refused("model.safetensors");
+  }
+  SECTION("truncated answers") {
+    const Case c("llama");
+    fs::resize_file(c.dir() / "golden.safetensors", 5);
+    c.refused("golden.safetensors");
+  }
+  SECTION("no configuration") {
+    const Case c("llama");
+    fs::remove(c.dir() / "config.json");
+    c.refused("config.json");
+  }
+  SECTION("unknown model") {
+    const Case c("llama");
+    std::ofstream(c.dir() / "config.json") << R"({"architectures": ["LlamaForCausalLN"]})";
+    c.refused("LlamaForCausalLN");
+  }
+  SECTION("answers of another size") {
+    Case c("llama");
+    c.edit("golden.safetensors", [](auto& t) { t["out.logits"] = Tensor(DType::f32, {2, 5, 9}); });
+    c.refused("out.logits");
+  }
+  SECTION("token outside the vocabulary") {
+    Case c("llama");
+    c.edit("golden.safetensors", [](auto& t) { t.at("in.input_ids").set(0, 100000); });
+    c.refused("vocabulary");
+  }
+  SECTION("left padding") {
+    Case c("bge_m3");
+    c.edit("golden.safetensors", [](auto& t) { t.at("in.attention_mask").set(0, 0); });
+    c.refused("right padding");
+  }
+  SECTION("no answers") {
+    Case c("llama");
+    c.edit("golden.safetensors", [](auto& t) { t.erase("out.logits"), t.erase("out.greedy"); });
+    c.refused("none of out.logits");
+  }
+  SECTION("no folder") {
+    const Shell out = shell(FK_HOST " verify /nowhere/case 2>&1");
+    CHECK(out.code == 2);
+    CHECK_THAT(out.text, ContainsSubstring("is not a folder"));
+  }
+}
+
+TEST_CASE("verify_goes_on_after_a_bad_folder") {
+  const Case c("qwen3");
+  const Shell out = shell(FK_HOST " verify /nowhere/case " + c.dir().string());
+  CHECK(out.code == 2);
+  CHECK_THAT(out.text, ContainsSubstring("1 of 2 passed"));
+}
+
+TEST_CASE("verify_unknown_provider_is_refused") {
+  const Case c("llama");
+  const Shell out = c.verify("--provider refrence");
+  CHECK(out.code == 2);
+  CHECK_THAT(out.text, ContainsSubstring("did you mean `reference`?"));
+}
