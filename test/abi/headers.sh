@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# headers.sh PLUGIN_API GENERATED: every header of the ABI and of every contract compiles alone, as C11, C++17 and
+# C++20, with all warnings as errors.
+set -u
+api="$1" generated="$2" bad=0 count=0
+warn="-fsyntax-only -Wall -Wextra -Wpedantic -Wconversion -Wcast-qual -Werror -Wno-unused-const-variable -Wno-unused-function"
+try() {  # try COMPILER HEADER
+  count=$((count + 1))
+  if ! printf '#include "%s"\n' "$2" | $1 $warn -I"$api" -I"$generated" - 2>"$log"; then
+    bad=$((bad + 1))
+    echo "FAILED: $1 $2"
+    head -5 "$log"
+  fi
+}
+log="$(mktemp)"
+trap 'rm -f "$log"' EXIT
+for header in "$api"/fk/*.h "$generated"/fk/ops/*.h; do
+  name="fk/${header##*/fk/}"
+  try "${CC:-cc} -std=c11 -xc" "$name"
+  try "${CXX:-c++} -std=c++17 -xc++" "$name"
+  try "${CXX:-c++} -std=c++20 -xc++" "$name"
+done
+for header in "$api"/fk/cpp/*.hpp; do
+  try "${CXX:-c++} -std=c++17 -xc++" "fk/cpp/${header##*/}"
+  try "${CXX:-c++} -std=c++20 -xc++" "fk/cpp/${header##*/}"
+done
+echo "$((count - bad)) passed, $bad failed"
+((count > 30 && bad == 0))
