@@ -235,14 +235,17 @@ int run(const Arguments& a, bool as_json) {
   if (found.note.ops.empty())
     fail(found.path.string(), found.error.empty() ? "the plugin has no ops" : found.error);
   const std::vector<Json> rows = Checker(a, found, roster).run(catalog);
-  bool good = true, any = false;
+  bool good = true, any = false, judged = false;
   for (const auto& row : rows) {
     const std::string status = text_of(row, "status");
     good &= status != "wrong" && status != "violation";
     any |= status == "ok" || status == "unjudged";
+    judged |= status == "ok";
   }
-  const char* verdict =
-      !good ? "FAIL" : any ? "PASS" : "FAIL: every case was refused, so nothing was checked";
+  const char* verdict = !good     ? "FAIL"
+                        : !any    ? "FAIL: every case was refused, so nothing was checked"
+                        : !judged ? "UNJUDGED: every rule was kept, but there is no reference"
+                                  : "PASS";
   good &= any;
   if (as_json) {
     print_json({{"schema", "fk-host.check/1"},

@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# run.sh BUILD: installs fk-host into a fresh prefix, builds a vendor's plugin with find_package(fk_plugin) there, and
+# has the host find op and plugin without a rebuild. An op without a reference is reported as unjudged.
+set -euo pipefail
+build="$1" here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+work="$(mktemp -d)"
+trap 'rm -rf "$work"' EXIT
+cmake --install "$build" --prefix "$work/prefix" >/dev/null
+cp -r "$here/vendor" "$work/vendor"
+cmake -S "$work/vendor" -B "$work/build" -DCMAKE_PREFIX_PATH="$work/prefix" >/dev/null
+cmake --build "$work/build" >/dev/null
+export FK_PLUGIN_PATH="$work/build" FK_REGISTRY_PATH="$work/vendor"
+host="$build/fk-host"
+"$host" list ops | grep -E '^vendor_square +L1 +activation +vendor'
+"$host" show vendor_square | grep -q 'fk_vendor_square_forward'
+"$host" check vendor | tee "$work/out" || true
+grep -q 'unjudged' "$work/out"
+! grep -qE 'wrong +[a-z]|violation +[a-z]' "$work/out"
+echo "1 passed, 0 failed"
