@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // fk-host run SCENARIO: the main job.
+#include <algorithm>
 #include <cstdio>
+#include <filesystem>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.hpp"

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The hidden verb that makes this program a runner process; only the broker starts it.
 #include "core/cli/verb.hpp"
+
+#include <memory>
 #include "core/worker/serve.hpp"
 
 namespace fk {

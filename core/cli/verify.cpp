@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // fk-host verify DIR...: models against the answers of another implementation.
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.hpp"

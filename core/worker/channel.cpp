@@ -10,7 +10,9 @@
 #include <array>
 #include <cerrno>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
+#include <utility>
 
 #include "core/base/error.hpp"
 

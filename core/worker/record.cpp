@@ -2,6 +2,7 @@
 #include "core/worker/record.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 
 #include "core/base/error.hpp"

@@ -8,6 +8,10 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <new>
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.hpp"
@@ -257,8 +261,9 @@ Task find_task(const std::string& name) {
 
 void serve_runner(int parent) {
   die_with_parent(parent);
-  // OpenMP's threads spin for milliseconds by default while they wait. On cores that others use as well, the
-  // thread that is waited for is then not scheduled: a tiny workload took 79 ms a token instead of 0.23 ms.
+  // OpenMP's threads spin for milliseconds by default while they wait. On cores that others use as
+  // well, the thread that is waited for is then not scheduled: a tiny workload took 79 ms a token
+  // instead of 0.23 ms.
   ::setenv("GOMP_SPINCOUNT", "0", 0);
   Channel channel(kControlFd, true);
   try {

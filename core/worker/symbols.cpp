@@ -5,8 +5,10 @@
 #include <elf.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
 #include <vector>
 
 #include "core/base/error.hpp"
