@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""run.py FK_HOST SOURCE_DIR: the command line as a user meets it: every verb, and what it says of bad input."""
+"""verbs.py FK_HOST SOURCE_DIR: the command line as a user meets it: every verb, and what it says of bad input."""
 import json, os, pathlib, shutil, subprocess, sys, tempfile
 
 host, source = sys.argv[1], pathlib.Path(sys.argv[2])
@@ -57,6 +57,7 @@ run(["verify", work / "none"], 2, "is not a folder")
 
 # YAML: file, line, what was expected.
 text = (source / "scenarios/mixtral.yaml").read_text()
+shutil.copytree(source / "scenarios/workloads", work / "workloads")
 for old, new, parts in [("model: mixtral", "model: mixtrl", ["mixtral"]), ("seed: 1", "sed: 1", ["sed", "seed"]),
                         ("seed: 1", "seed: one", ["integer"]), ("run: [mixed", "run: [mixd", ["mixed"])]:
     bad = work / "mixtral.yaml"
