@@ -352,7 +352,11 @@ bool Runner::check_alive(double patience_s) {
     return false;
   }
   if (now_seconds() - life_s_ > patience_s) {
-    bury("hang", "gave no sign of life for " + human_duration(patience_s) + " and was stopped");
+    // Taking memory without end may be too slow to reach a limit first.
+    constexpr int64_t kMuch = int64_t{1} << 29;
+    const int64_t held = private_bytes(child_->pid());
+    bury("hang", "gave no sign of life for " + human_duration(patience_s) + " and was stopped" +
+                     (held > kMuch ? ", with " + human_bytes(held) + " of private memory" : ""));
     return false;
   }
   return true;
