@@ -193,7 +193,10 @@ SharedMemory SharedMemory::from_fd(int fd, std::size_t bytes, bool writable) {
   memory.fd_ = ::fcntl(fd, F_DUPFD_CLOEXEC, 0);
   if (memory.fd_ < 0) fail(where, "cannot be duplicated: " + reason(errno));
   const int protection = writable ? PROT_READ | PROT_WRITE : PROT_READ;
-  void* data = ::mmap(nullptr, bytes, protection, MAP_SHARED, memory.fd_, 0);
+  // A private read-only mapping shows the same pages; a shared one of write-sealed memory is
+  // refused before Linux 6.7.
+  void* data =
+      ::mmap(nullptr, bytes, protection, writable ? MAP_SHARED : MAP_PRIVATE, memory.fd_, 0);
   if (data == MAP_FAILED) {
     fail(where, fmt::format("cannot be mapped {}: {}", writable ? "writable" : "read-only",
                             reason(errno)));
@@ -245,7 +248,9 @@ void SharedMemory::seal_future_writes() {
   }
 }
 
-std::string hash_bytes(std::span<const std::byte> bytes) { return digest(bytes.data(), bytes.size()); }
+std::string hash_bytes(std::span<const std::byte> bytes) {
+  return digest(bytes.data(), bytes.size());
+}
 std::string hash_bytes(std::string_view text) { return digest(text.data(), text.size()); }
 std::string hash_file(const std::filesystem::path& path) {
   if (std::filesystem::is_empty(path)) return hash_bytes(std::string_view());

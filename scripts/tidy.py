@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checks what the layout promises: include directions, pairs of files, sizes, first lines, words. Run by the tests."""
+import pathlib, re, subprocess, sys
+
+root = pathlib.Path(__file__).resolve().parent.parent
+order = ["base", "tensor", "contract", "device", "plugin", "graph", "runtime", "worker", "referee", "report", "cli"]
+problems = []
+
+
+def tracked():
+    out = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=root, capture_output=True, text=True).stdout
+    return [root / line for line in out.splitlines() if (root / line).is_file()]
+
+
+def complain(path, text):
+    problems.append(f"{path.relative_to(root)}: {text}")
+
+
+def includes(path):
+    return re.findall(r'^#include "([^"]+)"', path.read_text(errors="replace"), re.M)
+
+
+def check_directions(path):
+    parts = path.relative_to(root).parts
+    for inc in includes(path):
+        target = inc.split("/")
+        if parts[0] == "core":
+            if target[0] == "core" and order.index(target[1]) > order.index(parts[1]):
+                complain(path, f"core/{parts[1]} may not include core/{target[1]}, which stands right of it")
+            if target[0] in ("baselines", "candidates", "test"):
+                complain(path, f"core may not include {target[0]}")
+        elif parts[0] == "baselines" and parts[1] in ("models", "blocks"):
+            allowed = inc.startswith(("core/base/", "baselines/models/parts/", "baselines/blocks/")) or inc in (
+                "core/graph/builder.hpp", "core/runtime/drive.hpp", "core/runtime/session.hpp")
+            if not allowed:
+                complain(path, f"models and blocks may not include {inc}")
+        elif parts[0] in ("baselines", "candidates", "plugin_api") and target[0] in ("core", "test"):
+            complain(path, f"plugin code may not include {inc}")
+
+
+def check_size(path):
+    suffix, lines = path.suffix, path.read_text(errors="replace").count("\n")
+    rel = path.relative_to(root).as_posix()
+    cap = None
+    if rel.startswith("plugin_api/fk/") and suffix == ".h": cap = 300
+    elif suffix in (".hpp", ".cuh", ".h") and not rel.startswith("test/"): cap = 300
+    elif suffix in (".cpp", ".c", ".cu"): cap = 600 if suffix == ".cu" else 500
+    elif suffix in (".py", ".sh"): cap = 300
+    elif rel.startswith("registry/ops/"): cap = 120
+    elif rel == "README.md": cap = 150
+    if cap and lines > cap:
+        complain(path, f"{lines} lines, at most {cap}")
+
+
+def check_first_line(path):
+    if path.suffix in (".cpp", ".hpp", ".c", ".h", ".cu", ".cuh", ".py", ".sh") and "frozen" not in path.parts:
+        head = path.read_text(errors="replace").split("\n")[:2]
+        if not any("SPDX-License-Identifier" in line for line in head):
+            complain(path, "the first line has no SPDX-License-Identifier")
+
+
+def check_words(path):
+    if path.suffix in (".safetensors", ".so", ".csv", ".json") or path == pathlib.Path(__file__).resolve():
+        return
+    text = path.read_text(errors="replace")
+    for word in ("TO" + "DO", "FIX" + "ME", "/work" + "/", "/ro" + "ot/"):
+        if word in text:
+            complain(path, f"contains `{word}`")
+
+
+def stems(pattern):
+    return {p.stem: p for p in root.glob(pattern)}
+
+
+def check_pairs():
+    contracts = {p.stem: (int(p.parent.parent.name[1]), p) for p in root.glob("registry/ops/l*/*/*.yaml")}
+    references, blocks = stems("baselines/reference/*.cpp"), stems("baselines/blocks/*/*.cpp")
+    for op, (level, path) in contracts.items():
+        if op not in references:
+            complain(path, f"has no reference: baselines/reference/{op}.cpp is missing")
+        if level > 1 and op not in blocks:
+            complain(path, f"has no expansion: baselines/blocks/<kind>/{op}.cpp is missing")
+    described = stems("registry/models/*/*.yaml")
+    written = {k: v for k, v in stems("baselines/models/*/*.cpp").items() if v.parent.name != "parts"}
+    for name in described.keys() ^ written.keys():
+        complain((described.get(name) or written.get(name)), "a model needs both registry/models/<domain>/<arch>.yaml and baselines/models/<domain>/<arch>.cpp")
+
+
+files = tracked()
+for f in files:
+    rel = f.relative_to(root)
+    if f.suffix in (".cpp", ".hpp", ".c", ".h", ".cu", ".cuh"):
+        check_directions(f)
+    check_size(f)
+    check_first_line(f)
+    check_words(f)
+folders = {}
+for f in files:
+    folders.setdefault(f.parent, []).append(f)
+for folder, content in folders.items():
+    if len(content) > 50:
+        complain(folder, f"{len(content)} files, at most 50")
+check_pairs()
+print("\n".join(problems) if problems else f"{len(files)} files are tidy")
+sys.exit(bool(problems))

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+// fk_bench [--quick] PLUGIN_DIR NULL_PLUGIN: what the host itself costs, and how fast models run on
+// this CPU. Not a test: it prints numbers as JSON, each with its spread, for scripts/bench.sh to
+// keep.
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <deque>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "core/base/error.hpp"
+#include "core/base/paths.hpp"
+#include "core/runtime/session.hpp"
+
+namespace {
+
+using fk::Json;
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+Json spread(std::vector<double> v, double scale) {
+  std::sort(v.begin(), v.end());
+  const auto at = [&](double q) {
+    return v[static_cast<size_t>(q * static_cast<double>(v.size() - 1))] * scale;
+  };
+  return {{"median", at(0.5)}, {"low", at(0.25)}, {"high", at(0.75)}, {"samples", v.size()}};
+}
+
+// Keeps the time of every token; throws when a request fails.
+class Clock final : public fk::Exchange {
+ public:
+  std::deque<fk::Request> requests;
+  std::vector<double> times;
+  bool next(fk::Request& request, bool) override {
+    if (requests.empty()) return false;
+    request = requests.front();
+    requests.pop_front();
+    return true;
+  }
+  void token(uint64_t, int64_t, int64_t, bool) override { times.push_back(now()); }
+  void logits(uint64_t, int64_t, const float*, int64_t) override {}
+  void tensor(uint64_t, const std::string&, const std::vector<int64_t>&, const float*) override {}
+  void failed(uint64_t, const std::string& why) override { fk::fail("bench", why); }
+  void progress(const std::string&) override {}
+};
+
+fk::Config llama(int64_t hidden, int64_t inner, int64_t layers, int64_t heads, int64_t kv,
+                 int64_t head_dim, int64_t vocab) {
+  return fk::Config({{"architectures", {"LlamaForCausalLM"}},
+                     {"model_type", "llama"},
+                     {"hidden_size", hidden},
+                     {"intermediate_size", inner},
+                     {"num_hidden_layers", layers},
+                     {"num_attention_heads", heads},
+                     {"num_key_value_heads", kv},
+                     {"head_dim", head_dim},
+                     {"vocab_size", vocab},
+                     {"rms_norm_eps", 1e-5},
+                     {"rope_theta", 500000.0},
+                     {"max_position_embeddings", 131072},
+                     {"tie_word_embeddings", true},
+                     {"hidden_act", "silu"}},
+                    "fk_bench");
+}
+
+struct Ready {
+  std::unique_ptr<fk::Model> model;
+  std::unique_ptr<fk::Device> device;
+  std::unique_ptr<fk::WeightSource> weights;
+  std::unique_ptr<fk::Session> session;
+};
+
+Ready open(const fk::Plugins& plugins, const std::string& provider, const fk::Config& config,
+           fk::DType dtype, int64_t context) {
+  Ready r;
+  r.model = fk::make_model("llama", config);
+  r.device = fk::open_device("cpu");
+  r.weights = fk::private_weights(nullptr, 1, r.device->cpu_threads());
+  fk::Session::Options options;
+  options.limits.dtype = options.limits.cache_dtype = dtype;
+  options.limits.max_batch = 8;
+  options.limits.max_context = context;
+  options.limits.chunk_tokens = 256;
+  options.policy.baselines = {provider};
+  r.session = std::make_unique<fk::Session>(*r.model, plugins, *r.device, *r.weights, options);
+  return r;
+}
+
+Json drive(Ready& r, int batch, int64_t prompt, int64_t output, int64_t vocab) {
+  Clock clock;
+  for (int i = 0; i < batch; ++i) {
+    fk::Request request;
+    request.id = static_cast<uint64_t>(i + 1);
+    for (int64_t k = 0; k < prompt; ++k) request.tokens.push_back((k * 7919 + i * 104729) % vocab);
+    request.new_tokens = output;
+    clock.requests.push_back(request);
+  }
+  r.session->attach(clock);
+  const double start = now();
+  r.model->drive(*r.session);
+  const auto first = static_cast<size_t>(batch);
+  std::vector<double> steps;
+  for (size_t i = first; i + first <= clock.times.size(); i += first)
+    steps.push_back(clock.times[i + first - 1] - clock.times[i - 1]);
+  const double median = spread(steps, 1)["median"];
+  return {{"batch", batch},
+          {"prompt", prompt},
+          {"prefill_tokens_per_s",
+           static_cast<double>(batch * prompt) / (clock.times[first - 1] - start)},
+          {"decode_step_ms", spread(steps, 1e3)},
+          {"decode_tokens_per_s", batch / median},
+          {"weight_bytes_per_s", static_cast<double>(r.session->bytes().weights) / median}};
+}
+
+// A plain read of memory beyond every cache, one stream per thread.
+Json read_bandwidth(int threads) {
+  const size_t words = (size_t{2} << 30) / 8 / static_cast<size_t>(threads);
+  std::vector<std::vector<uint64_t>> parts;
+  for (int t = 0; t < threads; ++t) parts.emplace_back(words, 1);
+  std::vector<double> rates;
+  for (int round = 0; round < 7; ++round) {
+    std::vector<uint64_t> sums(static_cast<size_t>(threads));
+    const double start = now();
+    std::vector<std::thread> pool;
+    for (size_t t = 0; t < parts.size(); ++t) {
+      pool.emplace_back([&, t] {
+        uint64_t s[8] = {};
+        for (size_t i = 0; i < words; i += 8)
+          for (size_t k = 0; k < 8; ++k) s[k] += parts[t][i + k];
+        for (const uint64_t v : s) sums[t] += v;
+      });
+    }
+    for (auto& thread : pool) thread.join();
+    for (const uint64_t sum : sums) FK_CHECK(sum == words, "the read saw every word");
+    rates.push_back(static_cast<double>(words * 8 * parts.size()) / (now() - start));
+  }
+  return spread(rates, 1);
+}
+
+// Nanoseconds of a null forward through the op table, as the program calls it.
+Json call_cost(const fk::Plugins& plugins) {
+  const fk::Provider& provider = *plugins.of("silu_and_mul").at(0);
+  const auto device = fk::open_device("cpu");
+  fk::PackedCache packed;
+  fk::Frames frames;
+  frames.init = {fk_slot{}};
+  frames.init[0].i = 8;
+  frames.forward = {fk_slot{}, fk_slot{}};
+  const fk::Support support = fk::Instance::supports(provider, frames);
+  fk::Instance instance(provider, frames, support.need,
+                        {*device, packed, nullptr, [](int, const std::string&) {}});
+  const auto frame = instance.fitted(fk::SectionId::forward, frames.forward);
+  fk_ctx ctx{};
+  ctx.struct_size = FK_END(fk_ctx, error);
+  std::vector<double> samples;
+  for (int round = 0; round < 21; ++round) {
+    const double start = now();
+    for (int i = 0; i < 1000000; ++i) (void)instance.forward(frame.data(), ctx);
+    samples.push_back((now() - start) / 1e6);
+  }
+  return spread(samples, 1e9);
+}
+
+// Host time per node and step of a decode graph whose ops do nothing, a changed context length
+// included.
+Json node_cost(const fk::Plugins& plugins) {
+  Ready r = open(plugins, "null", llama(256, 512, 32, 8, 2, 32, 1024), fk::DType::f32, 256);
+  fk::Program& decode = r.session->phase("decode");
+  const int batch = decode.axis("B"), width = decode.axis("W");
+  std::vector<double> samples;
+  for (int round = 0; round < 201; ++round) {
+    const double start = now();
+    for (int i = 0; i < 100; ++i) {
+      decode.bind(batch, 1 + i % 8);
+      if (width >= 0) decode.bind(width, 1 + i % 4);
+      decode.run();
+    }
+    samples.push_back((now() - start) / 100 / static_cast<double>(decode.nodes().size()));
+  }
+  Json out = spread(samples, 1e9);
+  out["nodes"] = decode.nodes().size();
+  return out;
+}
+
+int main_of(bool quick, const std::string& dir, const std::string& null_plugin) {
+  const fk::Catalog catalog(fk::paths::registry_dirs());
+  Json out = {{"schema", "fk-host.fk_bench/1"}};
+  {
+    fk::Plugins null(catalog);
+    null.load(null_plugin, fk::Trust::baseline);
+    out["null_call_ns"] = call_cost(null);
+    out["host_per_node_ns"] = node_cost(null);
+  }
+  const int threads = fk::open_device("cpu")->cpu_threads();
+  out["threads"] = threads;
+  out["read_bytes_per_s"] = read_bandwidth(threads);
+  fk::Plugins plugins(catalog);
+  for (const char* name : {"cpu", "reference"})
+    plugins.load(dir + "/" + name + ".so", fk::Trust::baseline);
+  Json models = Json::array();
+  const auto add = [&](const char* model, const char* provider, fk::DType dtype,
+                       const fk::Config& config, int64_t vocab, int64_t prompt, int64_t output) {
+    Ready r = open(plugins, provider, config, dtype, prompt + output);
+    drive(r, 1, prompt, 4, vocab);  // first touches
+    for (const int batch : {1, 8}) {
+      Json row = {{"model", model},
+                  {"provider", provider},
+                  {"dtype", std::string(fk::name(dtype))},
+                  {"weights_bytes", r.session->bytes().weights}};
+      row.update(drive(r, batch, prompt, output, vocab));
+      models.push_back(std::move(row));
+    }
+  };
+  const fk::Config tiny = llama(128, 256, 3, 8, 2, 32, 1024),
+                   large = llama(2048, 8192, 16, 32, 8, 64, 128256);
+  add("tiny", "reference", fk::DType::f32, tiny, 1024, 64, 33);
+  add("tiny", "cpu", fk::DType::f32, tiny, 1024, 64, 129);
+  if (!quick) {
+    add("1b", "cpu", fk::DType::bf16, large, 128256, 128, 33);
+    add("1b", "cpu", fk::DType::f32, large, 128256, 128, 17);
+  }
+  out["models"] = std::move(models);
+  std::printf("%s\n", out.dump(1).c_str());
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const bool quick = argc > 1 && std::strcmp(argv[1], "--quick") == 0;
+  if (argc != 3 + quick) {
+    std::fprintf(stderr, "usage: fk_bench [--quick] PLUGIN_DIR NULL_PLUGIN\n");
+    return 2;
+  }
+  int code = 1;
+  try {
+    code = main_of(quick, argv[1 + quick], argv[2 + quick]);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "fk_bench: %s\n", e.what());
+  }
+  std::fflush(nullptr);
+  ::_exit(code);  // plugins stay mapped to the end
+}
