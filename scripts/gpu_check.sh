@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# gpu_check.sh OUT: on a machine with a GPU: builds with CUDA, runs the reference cases of every model on the device and writes
+# what it saw to OUT (verify-*.json, summary.txt). Exit 0 when all passed. Without a GPU it says so and ends with 0.
+set -uo pipefail
+out="${1:?usage: gpu_check.sh OUT}"
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+mkdir -p "$out"
+if ! [[ -e /dev/nvidiactl ]]; then
+  echo "skipped: no NVIDIA GPU on this machine" | tee "$out/summary.txt"
+  exit 0
+fi
+export PATH="$PATH:/usr/local/cuda/bin"
+log="$out/build.log"
+{ cmake -S . -B build-gpu -G Ninja -DCMAKE_BUILD_TYPE=Release -DFK_CUDA=ON -DBUILD_TESTING=OFF && ninja -C build-gpu fk-host fk_providers; } >"$log" 2>&1 ||
+  { tail -40 "$log"; echo "the build failed" | tee "$out/summary.txt"; exit 3; }
+bad=0
+{
+  nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
+  git log -1 --format='commit %h' 2>/dev/null
+  date -u '+%F %T UTC'
+} >"$out/summary.txt"
+cases=(test/golden/*/)
+check() {  # check NAME OPTIONS...
+  local name="$1"
+  shift
+  build-gpu/fk-host verify "${cases[@]}" --device cuda:0 "$@" --json "$out/verify-$name.json" 2>>"$out/summary.txt" || bad=1
+  build-gpu/fk-host verify "${cases[@]}" --device cuda:0 "$@" | tail -1 | sed "s/^/$name: /" >>"$out/summary.txt"
+}
+check f32 --provider cuda_reference --stress
+check bf16 --provider cuda_reference --dtype bf16
+cat "$out/summary.txt"
+exit "$bad"
