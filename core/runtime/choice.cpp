@@ -15,10 +15,15 @@ bool contains(const std::vector<std::string>& list, const std::string& word) {
 }
 
 // Asks one plugin's implementation; fills `chosen` and returns true if it takes the call.
-bool ask(const Plugins& plugins, const Contract& contract, const Frames& meta,
-         const std::string& plugin, Chosen& chosen) {
+bool ask(const ProviderPolicy& policy, const Plugins& plugins, const Contract& contract,
+         const Frames& meta, const std::string& plugin, Chosen& chosen) {
   for (const Provider* provider : plugins.of(contract.op)) {
     if (provider->plugin != plugin) continue;
+    if (provider->op->claims->device_type != policy.device_type) {
+      chosen.refusals.push_back(plugin + ": it runs on " +
+                                (policy.device_type == FK_CPU ? "CUDA devices" : "the CPU"));
+      continue;
+    }
     const Support support = Instance::supports(*provider, meta);
     if (support.ok) {
       chosen.provider = provider;
@@ -37,7 +42,7 @@ Chosen choose(const ProviderPolicy& policy, const Plugins& plugins, const Contra
   Chosen chosen;
   const std::string where = path + " (" + contract.op + ")";
   if (const auto pin = policy.pins.find(contract.op); pin != policy.pins.end()) {
-    if (ask(plugins, contract, meta, pin->second, chosen)) return chosen;
+    if (ask(policy, plugins, contract, meta, pin->second, chosen)) return chosen;
     if (pin->second == "expansion" && expandable) return chosen;
     std::string why = chosen.refusals.empty() ? "it has no such op" : chosen.refusals.back();
     for (const auto& r : plugins.refused())
@@ -46,15 +51,15 @@ Chosen choose(const ProviderPolicy& policy, const Plugins& plugins, const Contra
          "the scenario wants the provider `" + pin->second + "`, which does not take it: " + why,
          did_you_mean(pin->second, plugins.plugin_names()));
   }
-  if (!policy.candidate.empty() && ask(plugins, contract, meta, policy.candidate, chosen))
+  if (!policy.candidate.empty() && ask(policy, plugins, contract, meta, policy.candidate, chosen))
     return chosen;
   for (const auto& name : policy.baselines) {
-    if (!contains(policy.oracles, name) && ask(plugins, contract, meta, name, chosen))
+    if (!contains(policy.oracles, name) && ask(policy, plugins, contract, meta, name, chosen))
       return chosen;
   }
   const auto ask_oracles = [&] {
     return std::any_of(policy.oracles.begin(), policy.oracles.end(), [&](const std::string& name) {
-      return contains(policy.baselines, name) && ask(plugins, contract, meta, name, chosen);
+      return contains(policy.baselines, name) && ask(policy, plugins, contract, meta, name, chosen);
     });
   };
   if (policy.whole && ask_oracles()) return chosen;

@@ -19,6 +19,7 @@ struct ProviderPolicy {
   // replaces fast parts of it. With `whole` they are asked before it.
   std::vector<std::string> oracles = {"reference", "cuda_reference"};
   bool whole = false;
+  int32_t device_type = FK_CPU;  // of the session, which sets it; others are not asked
 };
 
 struct Chosen {

@@ -106,6 +106,7 @@ Session::Session(const Model& model, const Plugins& plugins, Device& device, Wei
                  Options options)
     : impl_(std::make_unique<Impl>(model, plugins, device, std::move(options))) {
   Impl& s = *impl_;
+  s.options.policy.device_type = device.type();
   for (const auto& phase : model.phases()) {
     Graph graph = record(model, plugins.catalog(), phase, s.options.limits, s.table);
     Axes limits;
