@@ -7,7 +7,9 @@
 #include "core/base/error.hpp"
 #include "core/referee/execute.hpp"
 #include "core/referee/selection.hpp"
+#include "core/referee/slice.hpp"
 #include "core/referee/tolerance.hpp"
+#include "core/tensor/compare.hpp"
 
 namespace fk {
 
@@ -63,29 +65,42 @@ class Trial {
 
   void judge_all() {
     const Contract& contract = *provider_.contract;
-    const ResolvedCase resolved = resolve(contract, source_, variant_);
-    const CaseValues values = make_inputs(resolved, options_.seed, options_.threads);
+    resolved_ = resolve(contract, source_, variant_);
+    values_ = make_inputs(resolved_, options_.seed, options_.threads);
     Layout layout;
     layout.interleaved = variant_.layout == Variant::Layout::interleaved;
+    // A smaller shape is a call of an instance that was prepared for the case as it is written.
+    Variant largest = variant_;
+    largest.axes.clear();
+    const ResolvedCase limits = resolve(contract, source_, largest);
+    const CaseValues limit_values =
+        variant_.axes.empty() ? values_ : make_inputs(limits, options_.seed, options_.threads);
     step("supports");
-    CaseFrames frames(resolved, values, layout);
-    const Support support = ask(frames);
+    const CaseFrames max(limits, limit_values, layout);
+    const Support support = ask(max);
     if (!support.ok) {
       row_.status = CheckStatus::unsupported;
       row_.text = support.why;
       return;
     }
+    CaseFrames frames(resolved_, values_, layout);
     step("first call");
-    const CaseValues first = call(frames, support.need, 0, Poison::ones, Poison::ones);
+    const CaseValues first = call(max, frames, support.need, 0, Poison::ones);
     step("again at other addresses");
     Layout moved = layout;
     moved.shift = 1;
     moved.poison = Poison::random;
-    CaseFrames again(resolved, values, moved);
-    const CaseValues second = call(again, support.need, 1, Poison::random, Poison::random);
-    if (provider_.op->claims->deterministic) compare_runs(first, second);
+    CaseFrames again(resolved_, values_, moved);
+    const CaseValues second = call(max, again, support.need, 1, Poison::random);
+    if (provider_.op->claims->deterministic) {
+      need_equal(first, second, "scratch",
+                 "differs when undefined memory has other contents and buffers other addresses; is "
+                 "scratch read that was never written?");
+    }
+    if (provider_.op->claims->batch_invariant && variant_.axes.empty())
+      check_batch(max, support.need, layout, first);
     step("comparison with the reference");
-    compare(frames, resolved, values, first);
+    compare(frames, first);
   }
 
   // supports() is asked thrice and must not change its mind nor touch what it sees.
@@ -101,35 +116,52 @@ class Trial {
     return support;
   }
 
-  // Two calls of one instance: outputs must be written each time, and equal when that is claimed.
-  CaseValues call(CaseFrames& frames, const fk_need& need, int shift, Poison outputs,
+  // Calls of one instance on outputs with different poison, and of an equal instance. Outputs must
+  // be written each time, and be equal when that is claimed.
+  CaseValues call(const CaseFrames& max, CaseFrames& frames, const fk_need& need, int shift,
                   Poison scratch) {
     GuardDevice device(shift, options_.threads);
     PackedCache packed;
-    Execution execution(provider_, frames, need, device, packed, children_.get());
+    Execution execution(provider_, max, need, device, packed, children_.get());
     const std::string packed_hash = device.hash_of("packed");
-    const CaseValues once = results(execution, frames, outputs, scratch);
-    const CaseValues twice = results(
-        execution, frames, outputs == Poison::ones ? Poison::random : Poison::ones, scratch);
-    if (provider_.op->claims->deterministic) compare_runs(once, twice);
+    CaseValues undefined_a, undefined_b, ignored;
+    const CaseValues once = results(execution, frames, Poison::ones, scratch, undefined_a);
+    const CaseValues twice = results(execution, frames, Poison::random, scratch, undefined_b);
+    check_written(frames, once, undefined_a, twice, undefined_b);
+    const bool deterministic = provider_.op->claims->deterministic;
+    if (deterministic) {
+      need_equal(once, results(execution, frames, Poison::ones, scratch, ignored), "deterministic",
+                 "differs between two runs of one instance with equal inputs");
+      need_equal(once, twice, "unwritten",
+                 "depends on what the output held before; is it read before it is written?");
+    }
     if (need.packed) {
       // An equal instance is told that `packed` is filled: it must neither write it nor need it
       // refilled.
-      Execution sharer(provider_, frames, need, device, packed, children_.get());
+      Execution sharer(provider_, max, need, device, packed, children_.get());
+      const CaseValues shared = results(sharer, frames, Poison::ones, scratch, ignored);
       if (device.hash_of("packed") != packed_hash)
         throw Broken{"packed", "memory that packed_ready protects was written"};
-      const CaseValues shared = results(sharer, frames, outputs, scratch);
-      if (provider_.op->claims->deterministic) compare_runs(once, shared);
+      if (deterministic)
+        need_equal(once, shared, "packed",
+                   "differs in an instance that was given packed memory ready to use");
     }
     if (execution.instance().reset() != FK_OK) throw Broken{"reset", "reset() failed"};
+    if (!max.broken().empty()) throw Broken{max.broken()[0].rule, max.broken()[0].text};
     return twice;
   }
 
-  CaseValues results(Execution& execution, CaseFrames& frames, Poison outputs, Poison scratch) {
+  CaseValues results(Execution& execution, CaseFrames& frames, Poison outputs, Poison scratch,
+                     CaseValues& undefined) {
     frames.restore(outputs);
+    undefined = contents(frames);
     const Execution::Outcome outcome = execution.run(frames, scratch);
     if (!outcome.failure.empty()) throw Broken{"forward", outcome.failure};
     if (!outcome.broken.empty()) throw Broken{outcome.broken[0].rule, outcome.broken[0].text};
+    return contents(frames);
+  }
+
+  static CaseValues contents(const CaseFrames& frames) {
     CaseValues out;
     for (const CaseField* field : frames.written())
       for (int64_t i = 0; i < field->entries; ++i)
@@ -137,54 +169,109 @@ class Trial {
     return out;
   }
 
-  void compare_runs(const CaseValues& a, const CaseValues& b) {
-    const ResolvedCase resolved = resolve(*provider_.contract, source_, variant_);
-    for (const auto& [name, tensors] : a) {
-      const CaseField* field = resolved.find(name);
-      if (field && !field->slot->count.empty()) continue;  // beyond the count anything may stand
-      for (size_t i = 0; i < tensors.size(); ++i) {
-        const Tensor &x = tensors[i], &y = b.at(name)[i];
-        if (std::memcmp(x.data(), y.data(), static_cast<size_t>(x.bytes())) != 0)
-          throw Broken{"deterministic",
-                       "`" + name +
-                           "` differs between two runs with equal inputs (other addresses, other "
-                           "undefined memory); is something read that was never written?"};
+  // An output element that kept two different poisons was not written.
+  static void check_written(const CaseFrames& frames, const CaseValues& a,
+                            const CaseValues& before_a, const CaseValues& b,
+                            const CaseValues& before_b) {
+    for (const CaseField* field : frames.written()) {
+      if (field->slot->role != Role::out || field->shape.empty()) continue;
+      const std::string& name = field->slot->name;
+      const auto width = static_cast<size_t>(bytes(field->dtype));
+      const int64_t row = field->shape[0] ? numel(field->shape) / field->shape[0] : 0;
+      for (size_t k = 0; k < a.at(name).size(); ++k) {
+        const auto kept = [&](const CaseValues& now, const CaseValues& before, int64_t i) {
+          const auto at = static_cast<size_t>(i) * width;
+          return std::memcmp(static_cast<const std::byte*>(now.at(name)[k].data()) + at,
+                             static_cast<const std::byte*>(before.at(name)[k].data()) + at,
+                             width) == 0;
+        };
+        int64_t count = 0, first = -1;
+        for (int64_t i = 0; i < frames.valid_rows(*field) * row; ++i) {
+          if (!kept(a, before_a, i) || !kept(b, before_b, i)) continue;
+          if (first < 0) first = i;
+          ++count;
+        }
+        if (count) {
+          throw Broken{"unwritten", name + ": " + std::to_string(count) + " of " +
+                                        std::to_string(frames.valid_rows(*field) * row) +
+                                        " elements were not written, the first at " +
+                                        position_text(field->shape, first)};
+        }
       }
     }
   }
 
-  void compare(const CaseFrames& frames, const ResolvedCase& resolved, const CaseValues& values,
-               const CaseValues& got) {
-    if (!reference_) {
-      row_.status = CheckStatus::unjudged;
-      row_.text = "no reference provider implements " + row_.op;
-      return;
+  void need_equal(const CaseValues& a, const CaseValues& b, const std::string& rule,
+                  const std::string& why) const {
+    for (const auto& [name, tensors] : a) {
+      const CaseField* field = resolved_.find(name);
+      if (field && !field->slot->count.empty()) continue;  // beyond the count anything may stand
+      for (size_t i = 0; i < tensors.size(); ++i) {
+        const Tensor &x = tensors[i], &y = b.at(name)[i];
+        if (x.bytes() && std::memcmp(x.data(), y.data(), static_cast<size_t>(x.bytes())) != 0)
+          throw Broken{rule, name + " " + why};
+      }
     }
-    std::string why;
+  }
+
+  // The claim that a row's bits do not depend on the other rows: the first row or request alone,
+  // and the first half of them, give the bits that they have in the whole batch.
+  void check_batch(const CaseFrames& max, const fk_need& need, const Layout& layout,
+                   const CaseValues& whole) {
+    for (const bool half : {false, true}) {
+      std::optional<Slice> slice = first_rows(resolved_, source_, variant_, values_, 1);
+      if (slice && half) {
+        int64_t rows = 2;  // twice as many as long as that is possible
+        while (auto more = first_rows(resolved_, source_, variant_, values_, rows)) {
+          slice = std::move(more);
+          rows *= 2;
+        }
+      }
+      if (!slice) return;
+      step("a part of the batch");
+      CaseFrames part(slice->resolved, slice->values, layout);
+      GuardDevice device(0, options_.threads);
+      PackedCache packed;
+      Execution execution(provider_, max, need, device, packed, children_.get());
+      CaseValues ignored;
+      const CaseValues got = results(execution, part, Poison::ones, Poison::ones, ignored);
+      for (const auto& name : slice->outputs) {
+        const Tensor &x = got.at(name)[0], &y = whole.at(name)[0];
+        const auto size = static_cast<size_t>(x.bytes());
+        if (std::memcmp(x.data(), y.data(), size) == 0) continue;
+        throw Broken{"batch_invariant",
+                     name + ": the first " + std::to_string(x.shape[0]) + " of " +
+                         std::to_string(y.shape[0]) +
+                         " rows have other bits when they are computed without the rest; the claim "
+                         "is false"};
+      }
+    }
+  }
+
+  void compare(const CaseFrames& frames, const CaseValues& got) {
+    row_.status = CheckStatus::unjudged;
+    row_.text = "no reference provider implements " + row_.op;
+    if (!reference_) return;
+    row_.text.clear();
     const CaseValues want =
-        reference_outputs(*reference_, resolved, source_, variant_, values, options_, why);
-    if (!why.empty()) {
-      row_.status = CheckStatus::unjudged;
-      row_.text = why;
-      return;
-    }
+        reference_outputs(*reference_, resolved_, source_, variant_, values_, options_, row_.text);
+    if (!row_.text.empty()) return;
+    row_.status = CheckStatus::ok;
     for (const CaseField* field : frames.written()) {
-      for (int64_t i = 0; i < field->entries; ++i)
-        judge_field(frames, resolved, values, *field, i, got, want);
+      for (int64_t i = 0; i < field->entries; ++i) judge_field(frames, *field, i, got, want);
       if (row_.status == CheckStatus::wrong) return;
     }
   }
 
-  void judge_field(const CaseFrames& frames, const ResolvedCase& resolved, const CaseValues& values,
-                   const CaseField& field, int64_t entry, const CaseValues& got,
-                   const CaseValues& want) {
+  void judge_field(const CaseFrames& frames, const CaseField& field, int64_t entry,
+                   const CaseValues& got, const CaseValues& want) {
     const std::string& name = field.slot->name;
     Tensor mine = got.at(name)[static_cast<size_t>(entry)];
     const Tensor& theirs = want.at(name)[static_cast<size_t>(entry)];
     if (mine.numel() == 0) return;
-    if (!is_float(field.dtype)) forgive_choices(resolved, field, values, mine, theirs);
+    if (!is_float(field.dtype)) forgive_choices(field, mine, theirs);
     const Judgement judgement =
-        judge(mine, theirs, error_model(resolved, field), frames.valid_rows(field));
+        judge(mine, theirs, error_model(resolved_, field), frames.valid_rows(field));
     row_.worst = std::max(row_.worst, judgement.worst);
     if (judgement.ok || row_.status == CheckStatus::wrong) return;
     row_.status = CheckStatus::wrong;
@@ -192,9 +279,12 @@ class Trial {
   }
 
   // Where another choice is as right as the reference's, it is taken for equal.
-  static void forgive_choices(const ResolvedCase& resolved, const CaseField& field,
-                              const CaseValues& values, Tensor& mine, const Tensor& theirs) {
-    const auto equal = equally_right(resolved, field, mine, theirs, values);
+  void forgive_choices(const CaseField& field, Tensor& mine, const Tensor& theirs) {
+    const auto ask = [&](const CaseValues& values) {
+      std::string why;
+      return reference_outputs(*reference_, resolved_, source_, variant_, values, options_, why);
+    };
+    const auto equal = equally_right(resolved_, field, mine, theirs, values_, ask);
     for (int64_t i = 0; i < mine.numel(); ++i)
       if (equal[static_cast<size_t>(i)]) mine.set(i, theirs.at(i));
   }
@@ -205,6 +295,8 @@ class Trial {
   const Variant& variant_;
   const CheckOptions& options_;
   CheckRow& row_;
+  ResolvedCase resolved_;
+  CaseValues values_;
   std::unique_ptr<LoadedChildren> children_;
 };
 

@@ -2,10 +2,10 @@
 // Conformance: does a provider keep every promise of the contract, and are its values right?
 //
 // Per case and variant (dtype, layout, optional fields, shapes): supports() asked thrice with null
-// data, create, prepare, forward on poisoned outputs and scratch with guarded memory, again at other
-// addresses with other poison, and the comparison with the reference provider under an error model.
-// Everything runs in the calling process, which a bad plugin may bring down: isolate.hpp runs it in
-// a child process.
+// data, create, prepare, forward on poisoned outputs and scratch with guarded memory, again at
+// other addresses with other poison, and the comparison with the reference provider under an error
+// model. Everything runs in the calling process, which a bad plugin may bring down: isolate.hpp
+// runs it in a child process.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -29,9 +29,9 @@ const char* status_name(CheckStatus status);
 struct CheckRow {
   std::string op, provider, case_name, variant;
   CheckStatus status = CheckStatus::ok;
-  std::string rule;  // of a violation: guard, input, footprint, gap, frame, unwritten, scratch, state,
-                     // deterministic, batch_invariant, packed, supports, create, forward, reset; from
-                     // outside: lint, load, contract, crash, exit, time, memory
+  std::string rule;  // of a violation: guard, input, footprint, frame, unwritten, scratch,
+                     // deterministic, batch_invariant, packed, supports, create, prepare, forward,
+                     // reset; from outside: lint, load, contract, crash, exit, time, memory
   std::string text;
   double worst = 0;  // largest error as a share of what is allowed; below 1 is right
 };
@@ -43,12 +43,12 @@ struct CheckReport {
 };
 
 struct CheckOptions {
-  std::string size = "smoke";     // smoke; ci: and smoke; full: all cases
+  std::string size = "smoke";  // smoke; ci: and smoke; full: all cases
   uint64_t seed = 1;
-  std::vector<std::string> ops;   // empty: all
-  std::string only_case;          // empty: all
-  bool quick = false;             // the cases as written, without variants
-  int threads = 2;                // what the plugin is told it may use
+  std::vector<std::string> ops;      // empty: all
+  std::string only_case;             // empty: all
+  bool quick = false;                // the cases as written, without variants
+  int threads = 2;                   // what the plugin is told it may use
   const Plugins* plugins = nullptr;  // where children come from; null: none are lent
   // Called as the check goes, so that a crash loses nothing. `step` names what comes next.
   std::function<void(const CheckRow& row)> on_row;

@@ -7,7 +7,6 @@
 #include "core/base/error.hpp"
 #include "core/referee/check.hpp"
 #include "core/referee/execute.hpp"
-#include "core/referee/selection.hpp"
 
 namespace fk {
 
@@ -53,40 +52,6 @@ CaseValues reference_outputs(const Provider& reference, const ResolvedCase& reso
   } catch (const Error& e) {
     why = std::string("the reference provider failed: ") + e.what();
     return {};
-  }
-  return out;
-}
-
-namespace {
-
-// The input whose rows are chosen from: float, with the leading axes of the output.
-const CaseField* scores_of(const ResolvedCase& r, const CaseField& chosen) {
-  for (const auto& f : r.fields) {
-    if (!f.present || f.slot->section != SectionId::forward || f.slot->role != Role::in) continue;
-    if (is_float(f.dtype) && f.shape.size() == 2 && !chosen.shape.empty() &&
-        f.shape[0] == chosen.shape[0])
-      return &f;
-  }
-  return nullptr;
-}
-
-}  // namespace
-
-std::vector<uint8_t> equally_right(const ResolvedCase& r, const CaseField& chosen,
-                                   const Tensor& got, const Tensor& want,
-                                   const CaseValues& values) {
-  std::vector<uint8_t> out(static_cast<size_t>(got.numel()), 0);
-  const CaseField* scores = scores_of(r, chosen);
-  if (!scores || is_float(chosen.dtype)) return out;
-  const Tensor& table = values.at(scores->slot->name)[0];
-  const int64_t columns = got.shape.size() > 1 ? got.shape[1] : 1, width = scores->shape[1];
-  for (int64_t i = 0; i < got.numel(); ++i) {
-    const auto a = static_cast<int64_t>(got.at(i)), b = static_cast<int64_t>(want.at(i));
-    if (a == b || a < 0 || a >= width || b < 0 || b >= width) continue;
-    const double x = table.at(i / columns * width + a), y = table.at(i / columns * width + b);
-    // Different scores that a softmax in float32 cannot tell apart; equal scores have an order.
-    const double near = 4 * epsilon(DType::f32) * std::max({1.0, std::abs(x), std::abs(y)});
-    out[static_cast<size_t>(i)] = x != y && std::abs(x - y) <= near;
   }
   return out;
 }

@@ -2,17 +2,26 @@
 // Ops that choose (top-k, sampling): when is another choice as right as the reference's?
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "core/referee/inputs.hpp"
 
 namespace fk {
 
-// 1 for every element of an integer output where `got` and `want` name different columns of the
-// scores whose values are so close that float32 arithmetic cannot order them. Equal scores do not
-// count: the contract orders those by index.
+// The reference's outputs for other contents; empty when it fails.
+using AskReference = std::function<CaseValues(const CaseValues& values)>;
+
+// 1 for every element of an integer output where `got` is another choice than `want` but float32
+// arithmetic cannot tell which is right:
+//   scores   both name columns whose scores differ by less than rounding. Equal scores do not
+//   count:
+//            the contract orders those by index.
+//   drawing  the op draws with `uniform`, and the choice lies between those that the reference
+//   makes
+//            when uniform and top_p are moved by the error of a float32 running sum.
 std::vector<uint8_t> equally_right(const ResolvedCase& resolved, const CaseField& chosen,
-                                   const Tensor& got, const Tensor& want,
-                                   const CaseValues& values);
+                                   const Tensor& got, const Tensor& want, const CaseValues& values,
+                                   const AskReference& ask);
 
 }  // namespace fk

@@ -10,7 +10,7 @@
 static const fk_claims claims = {FK_END(fk_claims, sm), FK_CPU, FK_GRAPH_ALWAYS, 1, 1, FK_ACCUMULATE_F32, 0, 0, NULL};
 FK_SILU_AND_MUL_OP(bad, &claims);
 struct bad {
-  int64_t width;
+  int64_t width, rows_max;
   float *packed;
 };
 
@@ -43,6 +43,9 @@ static int32_t bad_supports(const fk_silu_and_mul_init *init, const fk_silu_and_
 #else
   (void)need;
 #endif
+#ifdef BAD_DTYPE
+  return FK_OK; /* and then computes in float32 whatever there is */
+#endif
   return FK_DTYPE(max->x) == FK_F32 ? FK_OK : fk_refuse(why, "x: float32 only");
 }
 
@@ -55,7 +58,8 @@ static int32_t bad_create(const fk_host *host, const fk_silu_and_mul_init *init,
 }
 
 static int32_t bad_prepare(bad *self, const fk_silu_and_mul_forward *max, const fk_memory *memory, fk_error *error) {
-  (void)max, (void)error;
+  (void)error;
+  self->rows_max = max->x->shape[0];
   self->packed = memory->packed;
 #ifdef BAD_PACKED
   ((char *)memory->packed)[0] ^= 1; /* also when packed_ready says that it is filled */
@@ -64,6 +68,9 @@ static int32_t bad_prepare(bad *self, const fk_silu_and_mul_forward *max, const 
 }
 
 static int32_t bad_forward(bad *self, const fk_silu_and_mul_forward *args, const fk_ctx *ctx) {
+#ifdef BAD_MAXIMUM
+  if (args->x->shape[0] < self->rows_max) return FK_OK; /* takes the limits for the call */
+#endif
   const int64_t count = args->x->shape[0] * self->width, width = self->width;
   const float *x = args->x->data;
   float *out = args->out->data;
@@ -74,7 +81,13 @@ static int32_t bad_forward(bad *self, const fk_silu_and_mul_forward *args, const
   for (int64_t i = 0; i < count; ++i) {
 #endif
     const float gate = x[i / width * 2 * width + i % width], up = x[i / width * 2 * width + width + i % width];
+#ifdef BAD_READS_OUTPUT
+    out[i] = out[i] * 0 + gate / (1 + expf(-gate)) * up; /* beta 0 times a NaN */
+#elif defined BAD_BATCH
+    out[i] = gate / (1 + expf(-gate)) * up * (1 + (float)args->x->shape[0] * 1e-7f);
+#else
     out[i] = gate / (1 + expf(-gate)) * up;
+#endif
   }
   if (count == 0) return FK_OK;
 #if defined BAD_VALUE
@@ -93,7 +106,7 @@ static int32_t bad_forward(bad *self, const fk_silu_and_mul_forward *args, const
   static unsigned state = 1;
   out[0] *= 1 + (float)(++state) * 1e-6f;
 #elif defined BAD_SEGFAULT
-  *(volatile int *)8 = 1;
+  *(volatile int *)(uintptr_t)ctx->stream = 1; /* null on the CPU */
 #elif defined BAD_EXIT
   exit(0);
 #elif defined BAD_ABORT

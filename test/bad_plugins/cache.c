@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kv_cache_append that also writes slot 0, which is not always its to write. */
+/* kv_cache_append done right except for where it writes, which BAD_... chooses. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,21 +27,37 @@ static int32_t bad_prepare(bad *self, const fk_kv_cache_append_forward *max, con
   return FK_OK;
 }
 static void put(const fk_inout *cache, const fk_in *from, int64_t token, int64_t slot, int64_t page, int64_t head, int64_t width) {
-  float *to = (float *)cache->data + slot / page * cache->strides[0] + slot % page * cache->strides[1] + head * cache->strides[2];
-  memcpy(to, (const float *)from->data + token * from->strides[0] + head * from->strides[1], (size_t)width * 4);
+#if defined BAD_STRIDES /* as if k and v were dense */
+  const int64_t row = from->shape[1] * from->shape[2];
+#else
+  const int64_t row = from->strides[0];
+#endif
+#if defined BAD_INTERLEAVED /* as if pages followed each other, but for padding */
+  const int64_t step = cache->shape[1] * cache->shape[2] * cache->shape[3];
+#else
+  const int64_t step = cache->strides[0];
+#endif
+  float *to = (float *)cache->data + slot / page * step + slot % page * cache->strides[1] + head * cache->strides[2];
+  memcpy(to, (const float *)from->data + token * row + head * from->strides[1], (size_t)width * 4);
 }
 static int32_t bad_forward(bad *self, const fk_kv_cache_append_forward *args, const fk_ctx *ctx) {
   const int64_t *slots = args->slot_mapping->data;
   (void)ctx;
   for (int64_t t = 0; t < args->k->shape[0]; ++t) {
+    if (slots[t] < 0) continue;
     for (int64_t h = 0; h < self->init->num_kv_heads; ++h) {
-      const int64_t slot = slots[t] < 0 ? 0 : slots[t]; /* -1 means: leave it */
-      put(args->k_cache, args->k, t, slot, self->init->page_size, h, self->init->head_dim);
-      put(args->v_cache, args->v, t, slot, self->init->page_size, h, self->init->head_dim);
+      put(args->k_cache, args->k, t, slots[t], self->init->page_size, h, self->init->head_dim);
+      put(args->v_cache, args->v, t, slots[t], self->init->page_size, h, self->init->head_dim);
+#ifdef BAD_FOOTPRINT
       put(args->v_cache, args->v, t, 0, self->init->page_size, h, self->init->head_dim);
+#endif
     }
   }
+#ifdef BAD_GAP
+  const int64_t page = args->k_cache->shape[1] * args->k_cache->shape[2] * args->k_cache->shape[3];
+  if (args->k_cache->strides[0] > page) ((float *)args->k_cache->data)[page] = 0;
+#endif
   return FK_OK;
 }
 static void bad_destroy(bad *self) { free(self); }
-FK_PLUGIN("bad_footprint", "0");
+FK_PLUGIN(BAD_NAME, "0");

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/referee/slice.hpp"
+
+#include <algorithm>
+
+namespace fk {
+
+namespace {
+
+// The axes of the smaller case; empty when there is none.
+std::map<std::string, int64_t> smaller_axes(const ResolvedCase& r, const CaseValues& values,
+                                            int64_t keep) {
+  std::map<std::string, int64_t> axes;
+  for (const auto& f : r.fields) {
+    if (!f.present || !f.values.starts_with("cu(")) continue;
+    const auto requests = f.slot->shape[0].symbols();
+    const std::string tokens = f.values.substr(3, f.values.rfind(')') - 3);
+    if (requests.size() != 1 || !r.axes.count(tokens) || keep >= f.shape[0] - 1) return {};
+    axes[*requests.begin()] = keep;
+    axes[tokens] = static_cast<int64_t>(values.at(f.slot->name)[0].at(keep));
+  }
+  if (!axes.empty()) return axes;
+  for (const char* axis : {"T", "M", "B"}) {
+    const auto it = r.axes.find(axis);
+    if (it != r.axes.end() && it->second > keep) return {{axis, keep}};
+  }
+  return {};
+}
+
+}  // namespace
+
+std::optional<Slice> first_rows(const ResolvedCase& r, const Case& source, const Variant& variant,
+                                const CaseValues& values, int64_t keep) {
+  for (const auto& f : r.fields)
+    if (f.present && f.values.starts_with("moe_")) return std::nullopt;
+  Variant small = variant;
+  const auto axes = smaller_axes(r, values, keep);
+  if (axes.empty()) return std::nullopt;
+  for (const auto& [axis, value] : axes) small.axes[axis] = value;
+  Slice out{resolve(*r.contract, source, small), {}, {}};
+  out.resolved.scalars = r.scalars;  // bounds stay as they were
+  for (size_t i = 0; i < r.fields.size(); ++i) {
+    const CaseField &whole = r.fields[i], &part = out.resolved.fields[i];
+    if (!part.present) continue;
+    if (part.shape.empty() != whole.shape.empty()) return std::nullopt;
+    for (size_t d = 0; d < part.shape.size(); ++d)
+      if (part.shape[d] > whole.shape[d] || (d > 0 && part.shape[d] != whole.shape[d]))
+        return std::nullopt;
+    const bool fewer = !part.shape.empty() && part.shape[0] < whole.shape[0];
+    const bool written = part.slot->section == SectionId::forward && part.slot->role != Role::in;
+    if (written && fewer && is_float(part.dtype) && numel(part.shape) > 0)
+      out.outputs.push_back(part.slot->name);
+    const auto it = values.find(part.slot->name);
+    if (it == values.end()) continue;
+    for (const Tensor& t : it->second)
+      out.values[part.slot->name].push_back(Tensor::copy_of(t.data(), t.dtype, part.shape));
+  }
+  if (out.outputs.empty()) return std::nullopt;
+  return out;
+}
+
+}  // namespace fk
