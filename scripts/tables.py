@@ -21,7 +21,7 @@ lines.append(f"| host time per node and step, {d['host_per_node_ns']['nodes']} n
 lines.append(f"| plain read of memory, {d['threads']} threads | {read / 1e9:.1f} GB/s | |")
 lines += ["", "| model | provider | dtype | batch | prefill tok/s | decode tok/s | decode step | weights per step of a plain read |", "|---|---|---|---|---|---|---|---|"]
 for m in d["models"]:
-    share = f"{m['weight_bytes_per_s'] / read * 100:.0f} %" if m["model"] != "tiny" else ""
+    share = f"{m['weight_bytes_per_s'] / m['read_bytes_per_s'] * 100:.0f} %" if m["model"] != "tiny" else ""
     lines.append(f"| {m['model']} | {m['provider']} | {m['dtype']} | {m['batch']} | {m['prefill_tokens_per_s']:.0f} | {m['decode_tokens_per_s']:.1f} | {span(m['decode_step_ms'], 'ms', 2)} | {share} |")
 page = root / "docs/measuring.md"
 text = page.read_text()
