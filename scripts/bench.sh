@@ -7,8 +7,9 @@ cd "$fk_root"
 fk_build build fk-host fk_providers fk_bench
 out="docs/results/$(date +%F)-cpu.json"
 mkdir -p docs/results
-GOMP_SPINCOUNT="${GOMP_SPINCOUNT:-0}" build/test/bench/fk_bench "$@" build/plugins build/test/bench/null.so >"$out.part"
-python3 - "$out.part" "$out" <<'PY'
+part="$(mktemp)"
+GOMP_SPINCOUNT="${GOMP_SPINCOUNT:-0}" build/test/bench/fk_bench "$@" build/plugins build/test/bench/null.so >"$part"
+python3 - "$part" "$out" <<'PY'
 import json, os, platform, re, subprocess, sys
 data = json.load(open(sys.argv[1]))
 cpu = re.search(r"model name\s*:\s*(.*)", open("/proc/cpuinfo").read())

@@ -35,7 +35,10 @@ fk_need_packages() {
     if apt-cache show libdnnl-dev >/dev/null 2>&1; then missing+=(libdnnl-dev); else missing+=(libopenblas-dev); fi
   fi
   # shellcheck disable=SC2086
-  "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends ${missing[*]} >/dev/null
+  "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends ${missing[*]} >&2 || {
+    echo "the packages could not be installed" >&2
+    exit 3
+  }
 }
 
 # fk_build DIR TARGET...: configures once, builds quietly; the compiler's words are shown only on failure.
@@ -43,13 +46,15 @@ fk_build() {
   local dir="$1" log
   shift
   log="$(mktemp)"
-  if [[ ! -f "$dir/build.ninja" ]]; then
+  # Configured again when asked for other settings than last time.
+  if [[ ! -f "$dir/build.ninja" || "${FK_CMAKE_ARGS:-}" != "$(cat "$dir/.fk-args" 2>/dev/null)" ]]; then
     echo "configuring $dir" >&2
     if ! cmake -S "$fk_root" -B "$dir" -G Ninja -DCMAKE_BUILD_TYPE="${FK_BUILD_TYPE:-Release}" ${FK_CMAKE_ARGS:-} >"$log" 2>&1; then
       cat "$log" >&2
       rm -f "$log"
       exit 3
     fi
+    printf '%s' "${FK_CMAKE_ARGS:-}" >"$dir/.fk-args"
   fi
   if ! ninja -C "$dir" "$@" >"$log" 2>&1; then
     grep -E "error|FAILED|ninja:" "$log" | head -40 >&2 || tail -40 "$log" >&2

@@ -9,8 +9,11 @@ problems = []
 
 
 def tracked():
-    out = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=root, capture_output=True, text=True).stdout
-    return [root / line for line in out.splitlines() if (root / line).is_file()]
+    """What git knows of, or every file outside build folders where git does not answer."""
+    done = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=root, capture_output=True, text=True)
+    names = done.stdout.splitlines() if done.returncode == 0 else []
+    files = [root / line for line in names if (root / line).is_file()]
+    return files or [p for p in root.rglob("*") if p.is_file() and not p.relative_to(root).parts[0].startswith(("build", ".git"))]
 
 
 def complain(path, text):
