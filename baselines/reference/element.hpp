@@ -3,10 +3,9 @@
 // on the way out. Offsets count elements; the last axis of every view is dense.
 #pragma once
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
-#include <limits>
 
 #include "fk/cpp/plugin.hpp"
 
@@ -22,55 +21,45 @@ struct F16 {
 inline double value(double x) { return x; }
 inline double value(float x) { return static_cast<double>(x); }
 inline double value(Bf16 x) {
-  const uint32_t wide = static_cast<uint32_t>(x.bits) << 16;
-  float out;
-  std::memcpy(&out, &wide, sizeof out);
-  return static_cast<double>(out);
+  return static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(x.bits) << 16));
 }
 inline double value(F16 x) {
-  const int exponent = x.bits >> 10 & 31, fraction = x.bits & 1023;
-  double out;
-  if (exponent == 31)
-    out = fraction ? std::numeric_limits<double>::quiet_NaN()
-                   : std::numeric_limits<double>::infinity();
-  else
-    out = exponent ? std::ldexp(1024 + fraction, exponent - 25) : std::ldexp(fraction, -24);
-  return x.bits & 0x8000 ? -out : out;
+  // The same fields in a double, where the exponent's bias is larger by 1008.
+  const uint64_t wide = static_cast<uint64_t>(x.bits & 0x7fff) << 42;
+  const uint64_t sign = static_cast<uint64_t>(x.bits & 0x8000) << 48;
+  if ((x.bits & 0x7c00) == 0x7c00)
+    return std::bit_cast<double>(wide | sign | uint64_t{0x7ff} << 52);  // infinity, NaN
+  return std::bit_cast<double>(wide | sign) * 0x1p1008;
 }
 
-// v with `digits` significant bits, and no bit below 2^lowest.
+// v with `digits` significant bits, and no bit below 2^lowest; as it is where that gives infinity.
 inline double rounded(double v, int digits, int lowest) {
-  if (!std::isfinite(v) || v == 0) return v;
-  int exponent;
-  std::frexp(v, &exponent);
-  const int step = std::max(exponent - digits, lowest);
-  return std::ldexp(std::nearbyint(std::ldexp(v, -step)), step);
+  const int exponent = static_cast<int>(std::bit_cast<uint64_t>(v) >> 52 & 2047) - 1023;
+  if (exponent > 127) return v;
+  // The sum with a number this large has no room for bits below 2^step.
+  const int step = std::max(exponent + 1 - digits, lowest);
+  const double large = 1.5 * std::bit_cast<double>(static_cast<uint64_t>(step + 52 + 1023) << 52);
+  return std::copysign((v + large) - large, v);
 }
 
 inline void put(float& to, double v) { to = static_cast<float>(v); }
 inline void put(Bf16& to, double v) {
-  const float exact = static_cast<float>(rounded(v, 8, -133));
-  uint32_t wide;
-  std::memcpy(&wide, &exact, sizeof wide);
+  const auto wide = std::bit_cast<uint32_t>(static_cast<float>(rounded(v, 8, -133)));
   to.bits = static_cast<uint16_t>(wide >> 16 | (std::isnan(v) ? 0x40u : 0u));
 }
 inline void put(F16& to, double v) {
-  const uint16_t sign = std::signbit(v) ? 0x8000 : 0;
-  const double magnitude = std::fabs(rounded(v, 11, -24));
-  uint16_t bits;
-  if (std::isnan(v))
+  const float exact = static_cast<float>(rounded(v, 11, -24));
+  const float magnitude = std::fabs(exact);
+  uint32_t bits;
+  if (std::isnan(exact))
     bits = 0x7e00;
   else if (magnitude >= 65536)
     bits = 0x7c00;
-  else if (magnitude < std::ldexp(1.0, -14))
-    bits = static_cast<uint16_t>(std::ldexp(magnitude, 24));
-  else {
-    const int exponent = std::ilogb(magnitude);
-    // 11 bits with the leading one, which adds 1 to the exponent field.
-    const auto digits = static_cast<uint32_t>(std::ldexp(magnitude, 10 - exponent));
-    bits = static_cast<uint16_t>((static_cast<uint32_t>(exponent + 14) << 10) + digits);
-  }
-  to.bits = static_cast<uint16_t>(sign | bits);
+  else if (magnitude < 0x1p-14f)
+    bits = static_cast<uint32_t>(magnitude * 0x1p24f);
+  else
+    bits = (std::bit_cast<uint32_t>(magnitude) >> 13) - (112u << 10);
+  to.bits = static_cast<uint16_t>(bits | (std::signbit(exact) ? 0x8000u : 0u));
 }
 
 // body(typed pointer) for the element type of a view.

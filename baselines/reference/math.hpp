@@ -2,6 +2,8 @@
 // The mathematics that several ops share, on rows of doubles. The L2 and L3 ops are written from
 // these and not from L1 ops, so nothing is rounded between their steps.
 #pragma once
+#include <limits>
+
 #include "element.hpp"
 
 namespace fk::reference {
