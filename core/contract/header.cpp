@@ -23,7 +23,9 @@ std::string upper(std::string text) {
   return text;
 }
 
-std::string c_type(const Slot& slot) {
+}  // namespace
+
+std::string field_type(const Slot& slot) {
   static constexpr const char* kRoles[] = {"in", "out", "inout"};
   const std::string role = kRoles[static_cast<int>(slot.role)];
   switch (slot.kind) {
@@ -43,7 +45,7 @@ std::string c_type(const Slot& slot) {
   return slot.optional ? "fk_opt_" + role + " " : "const fk_" + role + " *";
 }
 
-std::string describe(const Contract& c, const Slot& slot) {
+std::string field_comment(const Contract& c, const Slot& slot) {
   std::vector<std::string> parts;
   if (slot.is_tensor()) {
     std::vector<std::string> dims, types;
@@ -76,6 +78,8 @@ std::string describe(const Contract& c, const Slot& slot) {
   if (!slot.group.empty()) parts.push_back("group " + slot.group + ": all or none");
   return join(parts, "; ");
 }
+
+namespace {
 
 // "FK_X_EDITION < 2 ? 3 : 4": how many slots a source of each edition sees.
 std::string count_text(const Contract& c, SectionId id) {
@@ -129,7 +133,7 @@ void write_structs(const Contract& c, std::string& out) {
     out += fmt::format("typedef struct {} {{\n", type);
     for (const auto& slot : c.section(id)) {
       if (slot.since > 1) out += fmt::format("#if FK_{}_EDITION >= {}\n", upper(c.op), slot.since);
-      const std::string field = "  " + c_type(slot) + slot.name + ";", about = describe(c, slot);
+      const std::string field = "  " + field_type(slot) + slot.name + ";", about = field_comment(c, slot);
       out += about.empty() ? field + "\n" : fmt::format("{:<34} /* {} */\n", field, about);
       if (slot.since > 1) out += "#endif\n";
     }
