@@ -6,8 +6,11 @@ set(fk_share ${CMAKE_INSTALL_DATADIR}/fk-host)
 install(DIRECTORY plugin_api/fk DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
         FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp" PATTERN "plugin.map")
 install(DIRECTORY ${FK_GENERATED}/fk/ops DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/fk FILES_MATCHING PATTERN "*.h")
-install(DIRECTORY registry scenarios DESTINATION ${fk_share})
-install(DIRECTORY ${PROJECT_BINARY_DIR}/plugins/ DESTINATION ${fk_share}/plugins FILES_MATCHING PATTERN "*.so")
+install(DIRECTORY registry scenarios plugin_api/template plugin_api/adapters DESTINATION ${fk_share}
+        PATTERN __pycache__ EXCLUDE)
+# Where core/base/paths.cpp looks, whatever the distribution's library folder is.
+install(DIRECTORY ${PROJECT_BINARY_DIR}/plugins/ DESTINATION lib/fk-host/plugins
+        FILES_MATCHING PATTERN "*.so" PATTERN "missing.txt")
 install(TARGETS fk-host fk-header DESTINATION ${CMAKE_INSTALL_BINDIR})
 include(CMakePackageConfigHelpers)
 configure_package_config_file(cmake/fk_plugin-config.cmake.in ${PROJECT_BINARY_DIR}/fk_plugin-config.cmake

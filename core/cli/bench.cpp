@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // fk-host bench [OP]: correctness and time of every provider against the reference, one runner
 // process per op.
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -85,6 +86,12 @@ int bench(const Arguments& a, bool as_json) {
     fail("--size", "`" + a.options.size + "` is not a size of cases", "smoke, ci or full");
   const Catalog catalog(paths::registry_dirs());
   const Roster roster = Roster::find(catalog);
+  std::vector<std::string> known = roster.ranked();
+  for (const auto& c : roster.candidates)
+    if (c.error.empty()) known.push_back(plugin_name(c));
+  for (const auto& name : a.options.providers)
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      fail("--provider", "there is no usable plugin `" + name + "`", did_you_mean(name, known));
   std::vector<std::string> ops;
   if (!a.op.empty())
     ops = {catalog.at(a.op).op};

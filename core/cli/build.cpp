@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <set>
 
 #include "core/base/error.hpp"
 #include "core/base/io.hpp"
@@ -42,6 +43,13 @@ int run_program(const std::vector<std::string>& words) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
 }
 
+void make_dir(const fs::path& dir) {
+  std::error_code code;
+  fs::create_directories(dir, code);
+  if (code)
+    fail(dir.string(), "cannot be made: " + code.message(), "FK_CACHE names another folder");
+}
+
 // The folder with fk/plugin.h: the tree's, or the installed one.
 fs::path include_dir() {
   const fs::path tree = paths::home() / "plugin_api";
@@ -55,7 +63,7 @@ fs::path include_dir() {
 // Headers of all contracts, written where they differ from what is there.
 fs::path header_dir() {
   const fs::path dir = paths::cache_dir() / "headers";
-  fs::create_directories(dir / "fk/ops");
+  make_dir(dir / "fk/ops");
   const Catalog catalog(paths::registry_dirs());
   for (const auto& op : catalog.ops()) {
     const fs::path file = dir / "fk/ops" / (op + ".h");
@@ -65,19 +73,41 @@ fs::path header_dir() {
   return dir;
 }
 
-std::vector<fs::path> sources_of(const fs::path& dir) {
-  std::vector<fs::path> sources;
-  for (const auto& entry : fs::recursive_directory_iterator(dir)) {
-    const auto ext = entry.path().extension();
-    if (ext == ".c" || ext == ".cpp" || ext == ".cu") sources.push_back(entry.path());
-  }
-  std::sort(sources.begin(), sources.end());
-  return sources;
-}
-
 std::string environment(const char* name, const char* fallback) {
   const char* value = std::getenv(name);
   return value && *value ? value : fallback;
+}
+
+struct Sources {
+  std::vector<fs::path> compiled;
+  std::string build_id;  // a hash of these and of the folder's own headers
+};
+
+Sources sources_of(const fs::path& dir) {
+  static const std::set<std::string> units = {".c", ".cpp", ".cu"},
+                                     headers = {".h", ".hpp", ".cuh", ".inc"};
+  std::set<fs::path> files;
+  for (const auto& entry : fs::recursive_directory_iterator(dir))
+    if (entry.is_regular_file()) files.insert(entry.path());
+  Sources out;
+  std::string contents;
+  for (const auto& file : files) {
+    const bool unit = units.count(file.extension()) > 0;
+    if (unit) out.compiled.push_back(file);
+    if (unit || headers.count(file.extension())) contents += read_file(file) + '\0';
+  }
+  out.build_id = hash_bytes(contents).substr(0, 16);
+  return out;
+}
+
+// nvcc by the environment, on the PATH, or where the toolkit is installed by default.
+std::string nvcc() {
+  const std::string named = environment("NVCC", "");
+  if (!named.empty()) return named;
+  for (const auto& dir : split(environment("PATH", ""), ':'))
+    if (::access((fs::path(dir) / "nvcc").c_str(), X_OK) == 0) return "nvcc";
+  const fs::path usual = fs::path(environment("CUDA_HOME", "/usr/local/cuda")) / "bin/nvcc";
+  return ::access(usual.c_str(), X_OK) == 0 ? usual.string() : "nvcc";
 }
 
 std::vector<std::string> compile_line(const fs::path& source, const fs::path& object,
@@ -87,11 +117,11 @@ std::vector<std::string> compile_line(const fs::path& source, const fs::path& ob
   std::vector<std::string> line;
   if (ext == ".cu") {
     const std::string arch = environment("FK_CUDA_ARCH", "90a");
-    line = {environment("NVCC", "nvcc"),
+    line = {nvcc(),
             "-O3",
             "-std=c++17",
             "-gencode=arch=compute_" + arch + ",code=sm_" + arch,
-            "-diag-suppress=177",
+            "-diag-suppress=177,550",
             "-Xcompiler=-fPIC,-fvisibility=hidden,-fvisibility-inlines-hidden,-fno-gnu-unique,-"
             "ftls-model=global-dynamic",
             "-DFK_BUILD_SM=\"" + arch + "\""};
@@ -115,7 +145,10 @@ std::vector<std::string> compile_line(const fs::path& source, const fs::path& ob
 }  // namespace
 
 fs::path candidate_dir(const std::string& name) {
-  if (fs::is_directory(name) && name.find('/') != std::string::npos) return fs::canonical(name);
+  const bool is_path = name.find('/') != std::string::npos || name == "." || name == "..";
+  std::error_code code;
+  if (is_path && fs::is_directory(name, code)) return fs::canonical(name);
+  if (is_path || name.empty()) fail(name, "there is no such folder");
   const fs::path dir = paths::candidates_dir() / name;
   if (fs::is_directory(dir)) return dir;
   std::vector<std::string> known;
@@ -129,16 +162,13 @@ fs::path candidate_dir(const std::string& name) {
 }
 
 std::optional<fs::path> build_candidate(const fs::path& dir) {
-  const auto sources = sources_of(dir);
+  const auto [sources, build_id] = sources_of(dir);
   if (sources.empty()) fail(dir.string(), "there is no .c, .cpp or .cu file in it");
-  std::string contents;
-  for (const auto& source : sources) contents += read_file(source);
-  const std::string build_id = hash_bytes(contents).substr(0, 16);
   const std::vector<std::string> includes = {include_dir().string(), header_dir().string(),
                                              dir.string()};
   const fs::path work = paths::cache_dir() / "candidates" /
                         (dir.filename().string() + "-" + std::to_string(::getpid()));
-  fs::create_directories(work);
+  make_dir(work);
   struct Cleanup {
     fs::path dir;
     ~Cleanup() {
@@ -154,7 +184,9 @@ std::optional<fs::path> build_candidate(const fs::path& dir) {
     const auto line = compile_line(sources[i], object, includes, build_id);
     const int status = run_program(line);
     if (status == 127)
-      fail("build", "`" + line[0] + "` cannot be started", "is it installed and on the PATH?");
+      fail("build", "`" + line[0] + "` cannot be started",
+           cuda ? "CUDA sources need nvcc: on the PATH, or named by NVCC"
+                : "is it installed and on the PATH?");
     if (status != 0) return std::nullopt;
     objects.push_back(object);
   }
@@ -168,8 +200,11 @@ std::optional<fs::path> build_candidate(const fs::path& dir) {
     link.insert(link.end(),
                 {"-L" + environment("CUDA_HOME", "/usr/local/cuda") + "/lib64", "-lcudart"});
   if (run_program(link) != 0) return std::nullopt;
-  fs::copy_file(library, target.string() + ".new", fs::copy_options::overwrite_existing);
-  fs::rename(target.string() + ".new", target);
+  std::error_code code;
+  const fs::path fresh = target.string() + ".new";
+  fs::copy_file(library, fresh, fs::copy_options::overwrite_existing, code);
+  if (!code) fs::rename(fresh, target, code);
+  if (code) fail(target.string(), "cannot be written: " + code.message());
   return target;
 }
 

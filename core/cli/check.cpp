@@ -88,6 +88,9 @@ FoundPlugin find_plugin(const std::string& word, const Roster& roster) {
       known.push_back(plugin_name(found));
     }
   }
+  // A candidate by its folder, where its plugin has another name.
+  for (const auto& found : roster.candidates)
+    if (found.path.stem() == word) return found;
   if (word.find('/') == std::string::npos && !ends_with(word, ".so"))
     fail("check", "there is no plugin `" + word + "`", did_you_mean(word, known));
   FoundPlugin found;

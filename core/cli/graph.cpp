@@ -1,55 +1,127 @@
 // SPDX-License-Identifier: Apache-2.0
 // fk-host graph SCENARIO: the recorded graph of a phase as DOT or Mermaid, expanded down to a
-// level. Edges are buffers: from the node that last wrote one to the nodes that read it. Providers
-// are those of the plugins whose notes have the op, best first; which of them takes a node is
-// decided, and reported, by a run.
+// level, with the provider of each node as a run would choose it: a runner process is asked. Edges
+// are buffers: from the node that last wrote one to the nodes that read it.
+#include <algorithm>
 #include <cstdio>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "core/base/error.hpp"
 #include "core/base/paths.hpp"
 #include "core/base/text.hpp"
 #include "core/cli/verb.hpp"
+#include "core/device/device.hpp"
 #include "core/referee/roster.hpp"
+#include "core/runtime/lower.hpp"
 #include "core/runtime/scenario.hpp"
+#include "core/worker/runner.hpp"
+#include "core/worker/task.hpp"
 
 namespace fk {
 namespace {
 
 struct Arguments {
-  std::string scenario, phase, format = "dot", profile = "tiny";
+  std::string scenario, phase, format = "dot", profile = "tiny", candidate;
   int level = 1;
 };
 
-void flatten(const Catalog& catalog, Graph& graph, const std::vector<Call>& calls, int level,
-             std::vector<Call>& out) {
+Graph record(const Model& model, const Catalog& catalog, const std::string& phase,
+             const Limits& limits) {
+  Builder builder(catalog, phase, std::make_shared<WeightTable>());
+  model.forward(builder, phase, limits);
+  return builder.finish();
+}
+
+// ---- in the runner ----
+
+Json choose_providers(const Json& arguments, const TaskServices& services) {
+  const SessionSpec spec = session_spec_from(arguments.at("spec"));
+  const auto phase = arguments.at("phase").get<std::string>();
+  services.stage("choosing providers");
+  const auto device = open_device(spec.device);
+  const auto model = make_model(spec.arch, spec.config);
+  Graph graph = record(*model, services.catalog, phase, spec.limits);
+  Axes limits;
+  for (const auto& axis : graph.axes) limits[axis] = model->axis_limit(phase, axis, spec.limits);
+  const auto lowered = lower(services.catalog, std::move(graph), services.plugins, spec.policy,
+                             device->type(), device->id(), limits);
+  Json nodes = Json::array();
+  for (const auto& node : lowered->nodes)
+    nodes.push_back({node.call.path, node.call.contract->op, node.provider->plugin});
+  return nodes;
+}
+FK_TASK(graph_providers, choose_providers);
+
+// ---- in the broker ----
+
+// By path and op: who runs it. Empty when the runner failed; then why is on the standard error.
+using Providers = std::map<std::pair<std::string, std::string>, std::string>;
+
+Providers ask_providers(const Scenario& scenario, const std::string& phase, const Roster& roster,
+                        const std::string& candidate) {
+  SessionSpec spec{scenario.arch, scenario.config, scenario.limits, {}, "cpu"};
+  spec.policy.pins = scenario.providers;
+  spec.policy.baselines = roster.ranked();
+  std::vector<PluginFile> files = roster.baseline_files();
+  if (!candidate.empty()) {
+    const FoundPlugin* found = roster.candidate(candidate);
+    std::vector<std::string> known;
+    for (const auto& c : roster.candidates) known.push_back(plugin_name(c));
+    if (!found)
+      fail("--candidate", "there is no candidate `" + candidate + "`",
+           did_you_mean(candidate, known));
+    if (!found->error.empty()) fail(found->path.string(), found->error);
+    files.push_back({found->path, found->trust});
+    spec.policy.candidate = candidate;
+  }
+  Runner::Options options;
+  options.name = "the choice of providers";
+  Runner runner(options);
+  std::optional<Json> nodes;
+  if (!runner.failed() && runner.load(files))
+    nodes = runner.task("graph_providers", {{"spec", to_json(spec)}, {"phase", phase}}, {});
+  Providers out;
+  if (nodes && nodes->is_array()) {
+    for (const auto& node : *nodes)
+      out[{node.at(0).get<std::string>(), node.at(1).get<std::string>()}] =
+          node.at(2).get<std::string>();
+    return out;
+  }
+  std::fprintf(stderr, "fk-host: providers are not known: %s\n",
+               runner.failed() ? runner.failure().sentence().c_str() : "no answer");
+  return out;
+}
+
+// Calls at or below a level. What a provider takes whole stays whole: that is what runs.
+void flatten(const Catalog& catalog, const Providers& providers, Graph& graph,
+             const std::vector<Call>& calls, int level, std::vector<Call>& out) {
   for (const auto& call : calls) {
-    if (call.contract->level <= level || !find_expansion(call.contract->op)) {
+    const bool whole = providers.count({call.path, call.contract->op}) > 0;
+    if (call.contract->level <= level || whole || !find_expansion(call.contract->op)) {
       out.push_back(call);
       continue;
     }
     graph = expand(catalog, std::move(graph), call);
     const std::vector<Call> inner = std::move(graph.calls);
-    flatten(catalog, graph, inner, level, out);
+    flatten(catalog, providers, graph, inner, level, out);
   }
 }
 
-std::string first_provider(const Roster& roster, const std::string& op) {
-  std::map<std::string, const FoundPlugin*> by_name;
-  for (const auto& b : roster.baselines) by_name[plugin_name(b)] = &b;
-  for (const auto& c : roster.candidates) {
-    if (!c.error.empty()) continue;
-    for (const auto& note : c.note.ops)
-      if (note.op == op) return plugin_name(c) + " (candidate)";
-  }
-  const bool expandable = find_expansion(op) != nullptr;
-  for (const auto& name : roster.ranked()) {
-    if (expandable && is_oracle(name)) continue;  // a run prefers the expansion
-    for (const auto& note : by_name.at(name)->note.ops)
-      if (note.op == op) return name;
-  }
-  return expandable ? "expanded" : "nobody";
+std::string provider_of(const Providers& providers, const Call& call) {
+  const auto it = providers.find({call.path, call.contract->op});
+  if (it != providers.end()) return it->second;
+  if (providers.empty()) return "provider: not asked";
+  return find_expansion(call.contract->op) ? "expanded" : "nobody";
+}
+
+// Text of a plugin or a path inside a quoted label of either format.
+std::string label_text(const std::string& text) {
+  std::string out;
+  for (const char c : text)
+    out += c == '"' || c == '\\' || static_cast<unsigned char>(c) < 0x20 ? '\'' : c;
+  return out;
 }
 
 struct Edges {
@@ -89,7 +161,11 @@ int draw(const Arguments& a) {
   if (a.format != "dot" && a.format != "mermaid")
     fail("--format", "`" + a.format + "` is not a format", "dot or mermaid");
   if (a.level < 1 || a.level > 3) fail("--level", "levels are 1, 2 and 3");
-  const Scenario scenario = load_scenario(find_scenario(a.scenario), a.profile);
+  const auto files = scenario_files(find_scenario(a.scenario));
+  if (files.size() != 1)
+    fail(a.scenario, "it is a list of scenarios",
+         "draw one: fk-host graph " + files.front().stem().string());
+  const Scenario scenario = load_scenario(files.front(), a.profile);
   const auto model = scenario.make();
   const Catalog catalog(paths::registry_dirs());
   const Roster roster = Roster::find(catalog);
@@ -97,24 +173,23 @@ int draw(const Arguments& a) {
   const std::string phase = a.phase.empty() ? phases.back() : a.phase;
   if (std::find(phases.begin(), phases.end(), phase) == phases.end())
     fail("--phase", "the model has no phase `" + phase + "`", did_you_mean(phase, phases));
-  Builder builder(catalog, phase, std::make_shared<WeightTable>());
-  model->forward(builder, phase, scenario.limits);
-  Graph graph = builder.finish();
+  const Providers providers = ask_providers(scenario, phase, roster, a.candidate);
+  Graph graph = record(*model, catalog, phase, scenario.limits);
   const std::vector<Call> recorded = std::move(graph.calls);
   std::vector<Call> calls;
-  flatten(catalog, graph, recorded, a.level, calls);
+  flatten(catalog, providers, graph, recorded, a.level, calls);
   const Edges edges = connect(graph, calls);
   const bool dot = a.format == "dot";
   std::printf(dot ? "digraph \"%s %s\" {\n  node [shape=box, fontname=monospace];\n"
                   : "flowchart TD\n%%%% %s %s\n",
               scenario.name.c_str(), phase.c_str());
   for (size_t i = 0; i < calls.size(); ++i) {
-    const std::string provider = first_provider(roster, calls[i].contract->op);
     const auto inputs = edges.inputs.find(static_cast<int>(i));
-    const std::string text =
-        calls[i].contract->op + (dot ? "\\n" : "<br/>") + calls[i].path + (dot ? "\\n" : "<br/>") +
-        provider +
-        (inputs == edges.inputs.end() ? "" : (dot ? "\\n<- " : "<br/>&lt;- ") + inputs->second);
+    const char* line = dot ? "\\n" : "<br/>";
+    std::string text = calls[i].contract->op + line + label_text(calls[i].path) + line +
+                       label_text(provider_of(providers, calls[i]));
+    if (inputs != edges.inputs.end())
+      text += line + std::string(dot ? "<- " : "&lt;- ") + inputs->second;
     std::printf(dot ? "  n%zu [label=\"%s\"];\n" : "  n%zu[\"%s\"]\n", i, text.c_str());
   }
   for (const auto& [from, to] : edges.list)
@@ -130,6 +205,7 @@ std::function<int()> add(CLI::App& app) {
   app.add_option("--format", a->format, "dot or mermaid");
   app.add_option("--level", a->level, "expand down to this level: 1 (the default), 2 or 3");
   app.add_option("--profile", a->profile, "tiny or full");
+  app.add_option("--candidate", a->candidate, "with this candidate in place");
   return [a] { return draw(*a); };
 }
 

@@ -20,10 +20,14 @@
 namespace fk {
 namespace {
 
+struct Column {
+  std::string key, heading;
+  size_t width = 0;  // of the table's cell, 0: as long as it is; JSON has everything
+};
 struct Listing {
-  std::vector<Table::Column> columns;
-  std::vector<std::vector<std::string>> rows;
-  std::vector<std::string> notes;  // lines below the table
+  std::vector<Column> columns;
+  std::vector<std::vector<Json>> rows;  // texts, numbers and lists of texts
+  std::vector<std::string> notes;       // lines below the table
 };
 
 std::map<std::string, std::vector<std::string>> providers_by_op() {
@@ -38,7 +42,13 @@ std::map<std::string, std::vector<std::string>> providers_by_op() {
 Listing list_ops() {
   const Catalog catalog(paths::registry_dirs());
   auto providers = providers_by_op();
-  Listing out{{{"op"}, {"level"}, {"family"}, {"providers"}, {"what it computes"}}, {}, {}};
+  Listing out{{{"op", "op"},
+               {"level", "level"},
+               {"family", "family"},
+               {"providers", "providers"},
+               {"summary", "what it computes", 72}},
+              {},
+              {}};
   std::map<std::pair<int, std::string>, std::vector<const Contract*>> ordered;
   for (const auto& op : catalog.ops()) {
     const Contract& c = catalog.at(op);
@@ -48,41 +58,53 @@ Listing list_ops() {
     for (const Contract* c : contracts) {
       std::vector<std::string> names = providers[c->op];
       if (find_expansion(c->op)) names.emplace_back("(expansion)");
-      out.rows.push_back({c->op, "L" + std::to_string(c->level), c->family, join(names, ", "),
-                          excerpt(c->summary, 72)});
+      out.rows.push_back({c->op, c->level, c->family, names, c->summary});
     }
   }
   return out;
 }
 
 Listing list_models() {
-  Listing out{{{"model"}, {"domain"}, {"configurations"}, {"architectures"}, {"summary"}}, {}, {}};
-  for (const auto& m : load_model_infos()) {
-    out.rows.push_back({m.arch, m.domain, join(m.configs, ", "), join(m.architectures, ", "),
-                        excerpt(m.summary, 60)});
-  }
+  Listing out{{{"model", "model"},
+               {"domain", "domain"},
+               {"configs", "configurations"},
+               {"architectures", "architectures"},
+               {"parts", "made of"},
+               {"summary", "summary", 60}},
+              {},
+              {}};
+  for (const auto& m : load_model_infos())
+    out.rows.push_back({m.arch, m.domain, m.configs, m.architectures, m.parts, m.summary});
   return out;
 }
 
 Listing list_plugins() {
-  Listing out{
-      {{"plugin"}, {"version"}, {"kind"}, {"ops"}, {"abi"}, {"compiler"}, {"file or reason"}},
-      {},
-      {}};
+  Listing out{{{"plugin", "plugin"},
+               {"version", "version"},
+               {"kind", "kind"},
+               {"ops", "ops", 40},
+               {"abi", "abi"},
+               {"compiler", "compiler", 24},
+               {"path", "file"},
+               {"findings", "findings"}},
+              {},
+              {}};
   for (const auto& found : discover()) {
     const std::string kind = found.trust == Trust::candidate ? "candidate" : "baseline";
+    const PluginNote& n = found.note;
+    std::vector<std::string> ops, findings;
     if (!found.error.empty()) {
-      out.rows.push_back({found.path.stem(), "", kind, "", "", "", found.error});
+      out.rows.push_back({found.path.stem().string(), "", kind, ops, "", "", found.path.string(),
+                          std::vector<std::string>{found.error}});
       continue;
     }
-    const PluginNote& n = found.note;
-    std::string where = n.path.string();
-    for (const auto& finding : lint(found.path, found.trust)) {
-      if (finding.fatal) where += "; lint: " + finding.rule;
-    }
-    out.rows.push_back({n.name, n.version, kind, std::to_string(n.ops.size()),
-                        std::to_string(n.abi_major) + "." + std::to_string(n.abi_minor),
-                        excerpt(n.compiler, 24), where});
+    for (const auto& op : n.ops) ops.push_back(op.op);
+    for (const auto& finding : lint(found.path, found.trust))
+      findings.push_back((finding.fatal ? "refused: " : "note: ") + finding.rule + ": " +
+                         finding.text);
+    out.rows.push_back({n.name, n.version, kind, ops,
+                        std::to_string(n.abi_major) + "." + std::to_string(n.abi_minor), n.compiler,
+                        n.path.string(), findings});
   }
   for (const auto& dir : paths::plugin_dirs()) {
     const auto file = dir / "missing.txt";
@@ -95,13 +117,14 @@ Listing list_plugins() {
 }
 
 Listing list_workloads() {
-  Listing out{{{"workload"},
-               {"file"},
-               {"kind"},
-               {"requests"},
-               {"prompt tokens", Align::right},
-               {"output tokens", Align::right},
-               {"summary"}},
+  Listing out{{{"workload", "workload"},
+               {"file", "file"},
+               {"kind", "kind"},
+               {"requests", "requests"},
+               {"iterations", "times"},
+               {"prompt_tokens", "prompt tokens"},
+               {"output_tokens", "output tokens"},
+               {"summary", "summary", 60}},
               {},
               {}};
   const auto dir = paths::scenarios_dir() / "workloads";
@@ -113,21 +136,20 @@ Listing list_workloads() {
     for (const auto& name : workload_names(file)) {
       const Workload w = load_workload(file, name, false, int64_t{1} << 40);
       const bool latency = w.kind == Workload::Kind::latency;
-      out.rows.push_back({name, file.filename(), latency ? "latency" : "throughput",
-                          latency ? std::to_string(w.iterations) + " x " + std::to_string(w.batch)
-                                  : std::to_string(w.lengths.size()),
-                          std::to_string(w.prompt_tokens()), std::to_string(w.output_tokens()),
-                          excerpt(w.summary, 60)});
+      out.rows.push_back({name, file.filename().string(), latency ? "latency" : "throughput",
+                          latency ? Json(w.batch) : Json(w.lengths.size()),
+                          latency ? Json(w.iterations) : Json(1), w.prompt_tokens(),
+                          w.output_tokens(), w.summary});
     }
   }
   return out;
 }
 
 Listing list_devices() {
-  Listing out{{{"device"}, {"name"}, {"threads", Align::right}}, {}, {}};
+  Listing out{{{"device", "device"}, {"name", "name"}, {"threads", "threads"}}, {}, {}};
   for (const auto& name : device_names()) {
     const auto device = open_device(name);
-    out.rows.push_back({name, device->name(), std::to_string(device->cpu_threads())});
+    out.rows.push_back({name, device->name(), device->cpu_threads()});
   }
   return out;
 }
@@ -149,7 +171,13 @@ void count_calls(const Catalog& catalog, const Graph& graph, const std::vector<C
 
 Listing map_models() {
   const Catalog catalog(paths::registry_dirs());
-  Listing out{{{"model"}, {"level"}, {"op"}, {"calls per phase", Align::right}}, {}, {}};
+  Listing out{{{"model", "model"},
+               {"phase", "phase"},
+               {"level", "level"},
+               {"op", "op"},
+               {"calls", "calls per phase"}},
+              {},
+              {}};
   for (const auto& info : load_model_infos()) {
     if (info.configs.empty()) continue;
     const auto file = find_config(info.configs.front(), info.where);
@@ -163,8 +191,7 @@ Listing map_models() {
       std::map<std::pair<int, std::string>, int> ordered;
       for (const auto& [op, n] : counts) ordered[{-catalog.at(op).level, op}] = n;
       for (const auto& [key, n] : ordered) {
-        out.rows.push_back({info.arch + "." + phase, "L" + std::to_string(-key.first), key.second,
-                            std::to_string(n)});
+        out.rows.push_back({info.arch, phase, -key.first, key.second, n});
       }
     }
   }
@@ -175,6 +202,34 @@ struct Arguments {
   std::string what, json;
   bool map = false;
 };
+
+std::string cell(const Json& value, const Column& column) {
+  std::string text;
+  if (value.is_array())
+    text = join(value.get<std::vector<std::string>>(), column.key == "findings" ? "; " : ", ");
+  else
+    text = value.is_string() ? value.get<std::string>() : value.dump();
+  if (column.key == "level") text = "L" + text;
+  if (column.width == 0 || text.size() <= column.width) return text;
+  // Of a list that is too long its length says more than its beginning.
+  return value.is_array() ? std::to_string(value.size()) : excerpt(text, column.width);
+}
+
+void print(const Listing& listing) {
+  std::vector<Table::Column> columns;
+  for (size_t i = 0; i < listing.columns.size(); ++i) {
+    const bool number = !listing.rows.empty() && listing.rows.front()[i].is_number();
+    columns.push_back({listing.columns[i].heading, number ? Align::right : Align::left});
+  }
+  Table table(columns);
+  for (const auto& row : listing.rows) {
+    std::vector<Cell> cells;
+    for (size_t i = 0; i < row.size(); ++i) cells.emplace_back(cell(row[i], listing.columns[i]));
+    table.row(std::move(cells));
+  }
+  std::printf("%s", table.text(colour_wanted(stdout), 0).c_str());
+  for (const auto& note : listing.notes) std::printf("%s\n", note.c_str());
+}
 
 int list(const Arguments& a, bool as_json) {
   const std::map<std::string, Listing (*)()> known = {{"ops", list_ops},
@@ -194,7 +249,7 @@ int list(const Arguments& a, bool as_json) {
     Json rows = Json::array();
     for (const auto& row : listing.rows) {
       Json object = Json::object();
-      for (size_t i = 0; i < row.size(); ++i) object[listing.columns[i].heading] = row[i];
+      for (size_t i = 0; i < row.size(); ++i) object[listing.columns[i].key] = row[i];
       rows.push_back(std::move(object));
     }
     print_json({{"schema", "fk-host.list/1"},
@@ -204,10 +259,7 @@ int list(const Arguments& a, bool as_json) {
                a.json);
     return kExitOk;
   }
-  Table table(listing.columns);
-  for (const auto& row : listing.rows) table.row({row.begin(), row.end()});
-  std::printf("%s", table.text(colour_wanted(stdout), 0).c_str());
-  for (const auto& note : listing.notes) std::printf("%s\n", note.c_str());
+  print(listing);
   return kExitOk;
 }
 

@@ -9,6 +9,8 @@
 #include "core/cli/verb.hpp"
 #include "core/contract/header.hpp"
 #include "core/contract/show.hpp"
+#include "core/graph/builder.hpp"
+#include "core/runtime/drive.hpp"
 #include "core/runtime/model_info.hpp"
 
 namespace fk {
@@ -30,11 +32,52 @@ void print_model(const ModelInfo& m) {
       m.tiny ? m.tiny->dump().c_str() : "{}");
 }
 
+// The lower ops that one call of `op` becomes; empty when these calls have none of it.
+std::vector<std::string> expanded(const Catalog& catalog, const Graph& graph,
+                                  const std::vector<Call>& calls, const std::string& op) {
+  for (const auto& call : calls) {
+    if (!find_expansion(call.contract->op)) continue;
+    Graph scratch = graph;
+    scratch.calls.clear();
+    Graph inner = expand(catalog, std::move(scratch), call);
+    const std::vector<Call> next = std::move(inner.calls);
+    std::vector<std::string> names;
+    if (call.contract->op == op) {
+      for (const auto& one : next) names.push_back(one.contract->op);
+    } else if (call.contract->level > catalog.at(op).level) {
+      names = expanded(catalog, inner, next, op);
+    }
+    if (!names.empty()) return names;
+  }
+  return {};
+}
+
+// What the host runs where no provider takes the op whole, as the first model that has it does.
+std::string expansion_line(const Catalog& catalog, const std::string& op) {
+  if (!find_expansion(op)) return {};
+  for (const auto& info : load_model_infos()) {
+    if (info.configs.empty()) continue;
+    const auto model =
+        make_model(info.arch, Config::load(find_config(info.configs.front(), info.where)));
+    for (const auto& phase : model->phases()) {
+      Builder builder(catalog, phase, std::make_shared<WeightTable>());
+      model->forward(builder, phase, Limits{});
+      const Graph graph = builder.finish();
+      const auto names = expanded(catalog, graph, graph.calls, op);
+      if (!names.empty())
+        return "\nThe host's expansion, where no provider takes it whole (in " + info.arch +
+               "): " + join(names, ", ") + ".\n";
+    }
+  }
+  return {};
+}
+
 int show(const Arguments& a) {
   const Catalog catalog(paths::registry_dirs());
   if (const Contract* contract = catalog.find(a.name)) {
-    std::fputs(a.header ? header_text(*contract).c_str() : contract_page(*contract).c_str(),
-               stdout);
+    const std::string text = a.header ? header_text(*contract)
+                                      : contract_page(*contract) + expansion_line(catalog, a.name);
+    std::fputs(text.c_str(), stdout);
     return kExitOk;
   }
   std::vector<std::string> known = catalog.ops();

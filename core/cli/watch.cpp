@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// fk-host watch SCENARIO: runs the scenario again whenever a candidate's source or .so changes.
-// Sources are built first. Each run is a process of its own, so nothing of the last one is left in
-// it.
+// fk-host watch SCENARIO: runs the scenario again whenever a candidate's source or .so changes;
+// with
+// --check, checks the candidate that changed. Sources are built first. Each run is a process of its
+// own, so nothing of the last one is left in it.
 #include <poll.h>
 #include <sys/inotify.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstdio>
 #include <map>
 #include <set>
@@ -17,7 +18,6 @@
 
 #include "core/base/error.hpp"
 #include "core/base/paths.hpp"
-#include "core/base/text.hpp"
 #include "core/cli/candidate.hpp"
 #include "core/cli/verb.hpp"
 #include "core/runtime/scenario.hpp"
@@ -29,25 +29,23 @@ namespace fs = std::filesystem;
 
 struct Arguments {
   std::string scenario;
+  bool check = false;
   std::vector<std::string> rest;
   int max_runs = 0;
 };
 
 bool is_source(const fs::path& file) {
-  const auto ext = file.extension();
-  return ext == ".c" || ext == ".cpp" || ext == ".cu" || ext == ".h" || ext == ".hpp" ||
-         ext == ".cuh";
+  static const std::set<std::string> kinds = {".c", ".cpp", ".cu", ".h", ".hpp", ".cuh", ".inc"};
+  return kinds.count(file.extension()) > 0;
 }
 
-// inotify on candidates/ and its folders; new folders are added as they appear.
+// inotify on candidates/ and all folders below it; new folders are added as they appear.
 class Watcher {
  public:
   explicit Watcher(const fs::path& root) : fd_(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK)) {
     if (fd_ < 0) fail("watch", "inotify is not available here");
-    if (!fs::is_directory(root)) fail(root.string(), "is not a folder");
-    add(root);
-    for (const auto& entry : fs::directory_iterator(root))
-      if (entry.is_directory()) add(entry.path());
+    std::set<fs::path> there;
+    add(root, there);
   }
   ~Watcher() { ::close(fd_); }
   Watcher(const Watcher&) = delete;
@@ -55,24 +53,31 @@ class Watcher {
   // Blocks until something changed, then gathers what follows within 50 ms (editors write twice).
   std::set<fs::path> wait() {
     std::set<fs::path> changed;
-    for (int timeout = -1;; timeout = 50) {
+    for (int timeout = -1;; timeout = changed.empty() ? -1 : 50) {
       pollfd p{fd_, POLLIN, 0};
       const int ready = ::poll(&p, 1, timeout);
-      if (ready < 0 && errno == EINTR) continue;
-      if (ready <= 0) {
-        if (!changed.empty()) return changed;
-        timeout = -1;
-        continue;
-      }
-      read_events(changed);
-      if (changed.empty()) timeout = -1;
+      if (ready < 0 && errno != EINTR) fail("watch", "cannot wait for changes");
+      if (ready == 0) return changed;
+      if (ready > 0) read_events(changed);
     }
   }
 
  private:
-  void add(const fs::path& dir) {
+  // Files that are in a folder by the time it is watched have no event of their own.
+  void add(const fs::path& dir, std::set<fs::path>& found) {
     const int id = ::inotify_add_watch(fd_, dir.c_str(), IN_CLOSE_WRITE | IN_MOVED_TO | IN_CREATE);
-    if (id >= 0) dirs_[id] = dir;
+    if (id < 0) return;
+    dirs_[id] = dir;
+    std::error_code gone;
+    for (const auto& entry : fs::directory_iterator(dir, gone)) {
+      if (entry.is_directory(gone))
+        add(entry.path(), found);
+      else
+        note(entry.path(), found);
+    }
+  }
+  static void note(const fs::path& file, std::set<fs::path>& found) {
+    if (file.extension() == ".so" || is_source(file)) found.insert(file);
   }
   void read_events(std::set<fs::path>& changed) {
     alignas(inotify_event) char buffer[16384];
@@ -86,9 +91,9 @@ class Watcher {
         if (dir == dirs_.end() || event->len == 0) continue;
         const fs::path file = dir->second / event->name;
         if (event->mask & IN_ISDIR)
-          add(file);
-        else if (!(event->mask & IN_CREATE) && (file.extension() == ".so" || is_source(file)))
-          changed.insert(file);
+          add(file, changed);
+        else if (!(event->mask & IN_CREATE))
+          note(file, changed);
       }
     }
   }
@@ -96,9 +101,8 @@ class Watcher {
   std::map<int, fs::path> dirs_;
 };
 
-int run_again(const Arguments& a) {
-  std::vector<std::string> words = {fs::read_symlink("/proc/self/exe").string(), "run", a.scenario};
-  words.insert(words.end(), a.rest.begin(), a.rest.end());
+int run_host(std::vector<std::string> words) {
+  words.insert(words.begin(), fs::read_symlink("/proc/self/exe").string());
   std::vector<char*> argv;
   for (auto& w : words) argv.push_back(w.data());
   argv.push_back(nullptr);
@@ -115,44 +119,79 @@ int run_again(const Arguments& a) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : kExitEnvironment;
 }
 
-int watch(const Arguments& a) {
-  load_scenario(find_scenario(a.scenario),
-                "tiny");  // a mistake in it is told before anything is waited for
-  Watcher watcher(paths::candidates_dir());
-  int status = run_again(a);
-  for (int runs = 1; a.max_runs == 0 || runs < a.max_runs; ++runs) {
-    std::fprintf(stderr, "watching %s\n", paths::candidates_dir().c_str());
-    bool run = false;
-    while (!run) {
-      std::set<fs::path> folders;
-      for (const auto& file : watcher.wait()) {
-        if (file.extension() == ".so")
-          run = true;
-        else if (file.parent_path() != paths::candidates_dir())
-          folders.insert(file.parent_path());
-      }
-      // A build writes a new .so, which starts the run through its own event; the compiler's words
-      // are shown.
-      for (const auto& dir : folders) {
-        if (!build_candidate(dir))
+// Waits until at least one plugin is new, building what has changed; the plugins. A build writes
+// its .so into the folder, which is seen here as the next change.
+std::set<fs::path> next_plugins(Watcher& watcher, const fs::path& root) {
+  std::set<fs::path> plugins;
+  while (plugins.empty()) {
+    std::set<fs::path> folders;
+    for (const auto& file : watcher.wait()) {
+      const fs::path below = fs::relative(file, root);
+      if (file.extension() == ".so")
+        plugins.insert(file);
+      else if (below.has_parent_path())
+        folders.insert(root / *below.begin());
+    }
+    for (const auto& dir : folders) {
+      try {
+        if (const auto built = build_candidate(dir))
+          plugins.erase(*built);  // it comes with the event of this build
+        else
           std::fprintf(stderr, "watch: %s does not compile\n", dir.filename().c_str());
+      } catch (const std::exception& e) {  // a folder that is gone again, nothing to compile in it
+        std::fprintf(stderr, "watch: %s\n", e.what());
       }
     }
-    status = run_again(a);
+  }
+  return plugins;
+}
+
+int run_once(const Arguments& a, const std::set<fs::path>& plugins) {
+  std::vector<std::string> words = {"run", a.scenario};
+  if (!a.check) {
+    words.insert(words.end(), a.rest.begin(), a.rest.end());
+    return run_host(words);
+  }
+  int status = kExitOk;
+  for (const auto& plugin : plugins) {
+    words = {"check", plugin.string()};
+    words.insert(words.end(), a.rest.begin(), a.rest.end());
+    status = std::max(status, run_host(words));
+  }
+  return status;
+}
+
+int watch(const Arguments& a) {
+  if (a.check != a.scenario.empty())
+    fail("watch", "it needs either a scenario to run or --check", "fk-host watch llama3.1");
+  // A mistake in the scenario is told before anything is waited for.
+  if (!a.check)
+    for (const auto& file : scenario_files(find_scenario(a.scenario))) load_scenario(file, "tiny");
+  const fs::path root = paths::candidates_dir();
+  std::error_code code;
+  fs::create_directories(root, code);
+  if (!fs::is_directory(root)) fail(root.string(), "is not a folder and cannot be made");
+  Watcher watcher(root);
+  int status = kExitOk, runs = 0;
+  if (!a.check) status = run_once(a, {}), ++runs;
+  for (; a.max_runs == 0 || runs < a.max_runs; ++runs) {
+    std::fprintf(stderr, "watching %s\n", root.c_str());
+    status = run_once(a, next_plugins(watcher, root));
   }
   return status;
 }
 
 std::function<int()> add(CLI::App& app) {
   auto a = std::make_shared<Arguments>();
-  app.add_option("SCENARIO", a->scenario, "a file, or a name in scenarios/")->required();
+  app.add_option("SCENARIO", a->scenario, "a file, or a name in scenarios/");
+  app.add_flag("--check", a->check, "check the candidate that changed, instead of a scenario");
   app.add_option("--max-runs", a->max_runs, "stop after this many runs; 0: never");
-  app.add_option("--run-option", a->rest,
-                 "passed on to run, e.g. --run-option=--workload --run-option=smoke");
+  app.add_option("--option", a->rest,
+                 "passed on to run or check, e.g. --option=--workload --option=smoke");
   return [a] { return watch(*a); };
 }
 
-FK_VERB(watch, "run a scenario again whenever a candidate changes", add);
+FK_VERB(watch, "run a scenario, or a check, again whenever a candidate changes", add);
 
 }  // namespace
 }  // namespace fk

@@ -28,7 +28,43 @@ std::string case_line(const Case& c) {
   for (const auto& [field, type] : c.dtypes) parts.push_back(field + ":" + std::string(name(type)));
   if (!c.strided.empty()) parts.push_back("strided " + join(c.strided, "+"));
   if (!c.from.empty()) parts.push_back("(" + c.from + ")");
-  return "  " + c.name + ": " + join(parts, " ") + "\n";
+  return "  " + c.size + " " + c.name + ": " + join(parts, " ") + "\n";
+}
+
+// The class that an author writes, with the functions that this op's life has.
+std::string skeleton(const Contract& c) {
+  std::string out = fmt::format(
+      "```cpp\n#include \"fk/ops/{0}.h\"\nstruct Mine {{\n"
+      "  using op = fk::{0};\n"
+      "  static constexpr fk_claims claims = fk::cpu_claims;  // device, graphs, determinism: "
+      "fk/op.h\n"
+      "  static void supports(const op::init&, const op::weights&, const op::forward& max, "
+      "fk_need&);\n"
+      "  Mine(const fk_host&, const op::init&, const op::weights&);  // both stay valid\n"
+      "  void prepare(const op::forward& max, const fk_memory&);     // repack, autotune, load\n",
+      c.op);
+  if (!c.section(SectionId::plan).empty())
+    out +=
+        "  int64_t plan(const op::plan&, void* blob, int64_t room);    // optional, on the host, "
+        "once per step\n";
+  out += fmt::format(
+      "  void forward(const op::forward&, const fk_ctx&);            // enqueues on ctx.stream\n"
+      "}};\nFK_OP({0}, Mine);\nFK_PLUGIN(\"mine\", \"0.1.0\");\n```\n",
+      c.op);
+  if (c.level > 1)
+    out +=
+        "Lower ops may be run through the host, with whichever provider was chosen for them: "
+        "host.child(), child_forward().\n";
+  return out;
+}
+
+// Fields whose values are not plain normal ones in the cases.
+std::string inputs(const Contract& c) {
+  std::vector<std::string> parts;
+  for (const SectionId id : {SectionId::weights, SectionId::forward})
+    for (const auto& slot : c.section(id))
+      if (!slot.values.empty()) parts.push_back(slot.name + " " + slot.values);
+  return parts.empty() ? "" : "  values: " + join(parts, ", ") + "; else normal(0,1)\n";
 }
 
 }  // namespace
@@ -53,10 +89,13 @@ std::string contract_page(const Contract& c) {
       "row-major unless the\n"
       "  header says strides. Outputs overlap no other field; in place is one inout field. Axes "
       "may be 0.\n"
-      "- supports() refuses what you do not take (dtype, size) with a sentence; sizes of scratch, "
-      "packed and persistent\n"
-      "  memory are asked for there. forward() only enqueues: no allocation, no synchronisation, "
-      "no global state.\n"
+      "- supports() sees shapes at their maxima and null data; it refuses what you do not take "
+      "(dtype, size) with\n"
+      "  `throw fk::unsupported{\"why\"}` and asks for memory: need.scratch (lent per call), "
+      "packed "
+      "(repacked weights),\n"
+      "  persistent, plan. forward() only enqueues: no allocation, no synchronisation, no global "
+      "state.\n"
       "- Inputs, weights and frames are never written; inout fields only within their footprint.\n";
   out += "- Correct: " + numerics_words(c.tolerance) + ".\n";
   out += fmt::format("- Cost: {} flops", c.flops.text());
@@ -64,13 +103,16 @@ std::string contract_page(const Contract& c) {
                  : ", every tensor read or written once.\n\n";
   out += "## Cases\n\n";
   for (const auto& one : c.cases) out += case_line(one);
-  out += fmt::format(
-      "\n## Write one\n\n"
-      "  fk-host new {0} --name mine   # scaffold candidates/mine\n"
-      "  fk-host build mine   # compile it with the mandatory flags\n"
-      "  fk-host check mine   # conformance and correctness\n"
-      "  fk-host bench {0}   # time against every provider\n",
-      c.op);
+  out += inputs(c);
+  out += "\n## Write one\n\n" + skeleton(c) + "\n";
+  const auto add = [&](const std::string& command, const char* about) {
+    out += fmt::format("  {:<44} # {}\n", "fk-host " + command, about);
+  };
+  add("new " + c.op + " --name mine", "scaffold candidates/mine");
+  add("build mine", "compile it with the mandatory flags");
+  add("check mine", "conformance and correctness");
+  add("bench " + c.op, "time against every provider");
+  add("run llama3.1 --candidate mine", "in place in a whole model");
   return out;
 }
 

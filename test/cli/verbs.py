@@ -10,10 +10,11 @@ env = dict(os.environ, FK_CANDIDATES=str(work / "candidates"), FK_CACHE=str(work
 passed = failed = 0
 
 
-def run(words, code, *parts, absent=()):
-    """Runs fk-host; the exit code and every part of the output (both streams) must be as expected."""
+def run(words, code, *parts, absent=(), **more):
+    """Runs fk-host, with `more` in its environment; exit code and every part of the output must be as expected."""
     global passed, failed
-    done = subprocess.run([host, *map(str, words)], env=env, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([host, *map(str, words)], env={**env, **{k: str(v) for k, v in more.items()}},
+                          capture_output=True, text=True, timeout=120)
     text = done.stdout + done.stderr
     wrong = [p for p in parts if p not in text] + [p for p in absent if p in text]
     if done.returncode == code and not wrong:
@@ -37,8 +38,18 @@ assert json.loads(run(["list", "ops", "--json"], 0))["schema"] == "fk-host.list/
 run(["show", "rms_norm"], 0, "typedef struct fk_rms_norm_forward", "Mirrors vllm", "fk-host new rms_norm")
 run(["show", "rms_norm", "--header"], 0, "FK_RMS_NORM_OP(NAME, CLAIMS)")
 run(["show", "mixtral"], 0, "tiny profile")
-assert len(run(["show", "moe_decoder_layer"], 0)) < 12000
-run(["graph", "mixtral"], 0, "digraph", "moe_grouped_gemm")
+for op in json.loads(run(["list", "ops", "--json"], 0))["rows"]:  # prompt-sized
+    assert len(run(["show", op["op"]], 0, "Rules", "Cases", "FK_OP(" + op["op"])) < 8192, op["op"]
+run(["show", "gated_mlp"], 0, "in llama): linear, silu_and_mul, linear.", "host.child()")
+run(["show", "paged_attention"], 0, "int64_t plan(", "decode: B=3")
+rows = json.loads(run(["list", "plugins", "--json"], 0))["rows"]
+assert any(row["plugin"] == "reference" and "linear" in row["ops"] and row["path"].endswith(".so") for row in rows)
+rows = json.loads(run(["list", "models", "--map", "--json"], 0))["rows"]
+assert {"model": "mixtral", "phase": "decode", "level": 2, "op": "moe_block", "calls": 32} in rows
+run(["graph", "mixtral"], 0, "digraph", "moe_grouped_gemm\\nmodel.layers.0.block_sparse_moe", "\\ncpu",
+    absent=["not asked"])
+run(["graph", "mixtral", "--level", "2"], 0, "moe_block\\nmodel.layers.1.block_sparse_moe\\nexpanded",
+    absent=["topk_softmax"])
 run(["graph", "llama3.1", "--format", "mermaid", "--level", "3", "--phase", "prefill"], 0, "flowchart", "decoder_layer")
 
 # A wrong word is met with the nearest right one.
@@ -48,12 +59,43 @@ run(["show", "rms_nrom"], 2, "did you mean `rms_norm`")
 run(["show", "store_kvcache"], 2, "kv_cache_append")
 run(["graph", "mixtrl"], 2, "mixtral")
 run(["graph", "mixtral", "--phase", "decod"], 2, "did you mean `decode`")
+run(["graph", "mixtral", "--format", "svg"], 2, "dot or mermaid")
+run(["graph", "mixtral", "--level", "4"], 2, "levels are 1, 2 and 3")
+run(["graph", "mixtral", "--profile", "tny"], 2, "tiny")
+run(["graph", "mixtral", "--candidate", "mine"], 2, "there is no candidate `mine`")
+run(["graph", "default"], 2, "it is a list of scenarios")
+run(["list", "ops", "--map"], 2, "--map goes with")
+run(["watch"], 2, "either a scenario to run or --check")
+run(["watch", "mixtrl"], 2, "did you mean `mixtral`")
+run(["bench", "linear", "--provider", "cpuu"], 2, "did you mean `cpu`")
+run(["bench", "linear", "--size", "huge"], 2, "smoke, ci or full")
 run(["check", "cpuu"], 2, "did you mean `cpu`")
 run(["check", "cpu", "--op", "rms_nrom"], 2, "rms_norm")
 run(["check", work / "nothing.so"], 2, "there is no such file")
 run(["bench", "liner"], 2, "did you mean `linear`")
+run(["check", "cpu", "--size", "huge"], 2, "smoke, ci or full")
+for words in (["show"], ["new"], ["new", "rms_norm"], ["build"], ["check"], ["graph"], ["list"], ["list", "ops", "more"],
+              ["run", "smoke", "--sed", "1"]):
+    run(words, 2, "--help")
+for verb in ("bench", "build", "check", "graph", "list", "new", "run", "show", "verify", "watch"):
+    run([verb, "--help"], 0, "Usage", "Options")
 run(["run", work / "none.yaml"], 2)
-run(["verify", work / "none"], 2, "is not a folder")
+
+# Files that are no plugins, folders that are not there or not writable.
+(work / "text.so").write_text("hello")
+run(["check", work / "text.so"], 2, "is not an ELF file")
+(work / "cut.so").write_bytes(pathlib.Path(host).with_name("plugins").joinpath("reference.so").read_bytes()[:5000])
+run(["check", work / "cut.so"], 2, "is truncated")
+run(["check", str(work) + "/"], 2, "is not a regular file")
+run(["check", host], 2, "is not a shared object")
+for name, value, words, part in [
+        ("FK_PLUGIN_PATH", work / "nowhere", ["list", "plugins"], "does not exist"),
+        ("FK_REGISTRY_PATH", work / "nowhere", ["list", "ops"], "is no folder"),
+        ("FK_HOME", work, ["list", "ops"], "registry/ops"),
+        ("FK_CANDIDATES", "/proc/none", ["new", "rms_norm", "--name", "mine"], "cannot be made"),
+        ("FK_CANDIDATES", work / "text.so", ["new", "rms_norm", "--name", "mine"], "cannot be made"),
+        ("FK_CANDIDATES", work / "text.so", ["watch", "--check"], "is not a folder")]:
+    run(words, 2, part, **{name: value})
 
 # YAML: file, line, what was expected.
 text = (source / "scenarios/mixtral.yaml").read_text()
@@ -67,16 +109,28 @@ for old, new, parts in [("model: mixtral", "model: mixtrl", ["mixtral"]), ("seed
 # A candidate: scaffold, build, check, run.
 run(["new", "rms_norm", "--name", "mine"], 0, "mine/rms_norm.cpp")
 run(["new", "rms_norm", "--name", "mine"], 2, "it is there already")
-run(["new", "rms_norm", "--name", "../up"], 2, "is not a name")
+for name in ("../up", "a b", "1st", "x" * 49, ""):
+    run(["new", "rms_norm", "--name", name], 2, "is not a name")
+run(["new", "rms_norm", "--name", "other", "--lang", "rust"], 2, "c, cpp or cu")
+run(["new", "rms_nrom", "--name", "other"], 2, "did you mean `rms_norm`")
+assert "fk-host check mine" in (work / "candidates/mine/README.md").read_text()
 run(["build", "mine"], 0, "mine 0.1.0 with rms_norm")
+run(["build", work / "candidates/mine"], 0, "mine 0.1.0 with rms_norm")
 run(["build", "mien"], 2, "did you mean `mine`")
+run(["build", work / "nothing"], 2, "there is no such folder")
+(work / "candidates/empty").mkdir()
+run(["build", "empty"], 2, "there is no .c, .cpp or .cu file")
+run(["build", "mine"], 2, "cannot be started", CXX="no_such_compiler")
+run(["build", "mine"], 2, "cannot be made", FK_CACHE="/proc/none")
+run(["graph", "llama3.1", "--candidate", "mine"], 0, "rms_norm\\nmodel.norm\\nmine")
+run(["list", "plugins"], 0, "mine", "candidate")
 run(["check", "mine"], 0, "PASS")
 run(["check", "mine", "--json"], 0, '"schema": "fk-host.check/1"')
 run(["bench", "rms_norm", "--size", "smoke", "--seconds", "0.02"], 0, "mine", "reference")
 run(["run", source / "scenarios/llama3.1.yaml", "--workload", "single_request"], 0, "mine", "correct")
 report = json.loads(run(["run", source / "scenarios/smoke.yaml", "--json"], 0))
 assert report["schema"].startswith("fk-host.run/"), report["schema"]
-run(["new", "linear", "--name", "later"], 0)
+run(["new", "topk_softmax", "--name", "later"], 0)
 run(["build", "later"], 0)
 run(["check", "later"], 1, "forward is not written yet")
 broken = work / "candidates/mine/rms_norm.cpp"

@@ -17,4 +17,15 @@ host="$build/fk-host"
 "$host" check vendor | tee "$work/out" || true
 grep -q 'unjudged' "$work/out"
 ! grep -qE 'wrong +[a-z]|violation +[a-z]' "$work/out"
+
+# The installed program: its baselines, its templates, its headers.
+export FK_CANDIDATES="$work/candidates" FK_CACHE="$work/cache"
+host="$work/prefix/bin/fk-host"
+"$host" list plugins | grep -q "^reference .*$work/prefix/lib/fk-host/plugins"
+"$host" list plugins | grep -q '^vendor '
+"$host" new silu_and_mul --name mine | grep -q 'plain and correct'
+"$host" build mine
+"$host" check mine | grep -q '^PASS'
+"$host" run smoke --candidate mine >"$work/out"
+grep -q 'correct' "$work/out"
 echo "1 passed, 0 failed"

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/cli/scaffold.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "core/base/io.hpp"
+#include "core/base/paths.hpp"
+#include "core/base/text.hpp"
+#include "core/contract/header.hpp"
+
+namespace fk {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string upper(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return text;
+}
+
+std::string camel(const std::string& op) {
+  std::string out;
+  for (const auto& part : split(op, '_'))
+    if (!part.empty()) out += upper(part.substr(0, 1)) + part.substr(1);
+  return out;
+}
+
+// A template's text under the plugin's name and without the line about this project's licence.
+std::string renamed(std::string text, const std::string& plugin) {
+  const std::string macro = "FK_PLUGIN(\"";
+  if (const auto at = text.find(macro); at != std::string::npos) {
+    const auto begin = at + macro.size(), end = text.find('"', begin);
+    text.replace(begin, end - begin, plugin);
+  }
+  if (text.find("SPDX") < text.find('\n')) text.erase(0, text.find('\n') + 1);
+  return text;
+}
+
+// The op that a source implements is that of its first contract header.
+std::string first_op(const std::string& text) {
+  const std::string include = "#include \"fk/ops/";
+  const auto at = text.find(include);
+  if (at == std::string::npos) return {};
+  const auto begin = at + include.size();
+  return text.substr(begin, text.find(".h\"", begin) - begin);
+}
+
+std::string template_source(const std::string& op, const std::string& language) {
+  for (const char* dir : {"plugin_api/template", "template"}) {  // the tree's, the installed
+    for (const std::string& stem : {"ops/" + op, std::string("plugin")}) {
+      const fs::path file = paths::home() / dir / (stem + "." + language);
+      std::error_code ignored;
+      if (!fs::is_regular_file(file, ignored)) continue;
+      std::string text = read_file(file);
+      if (first_op(text) == op) return text;
+    }
+  }
+  return {};
+}
+
+// Every field of a section as a local variable: its type, where it is, what is to be known.
+struct Local {
+  std::string name, code, about;
+};
+void add_locals(const Contract& c, SectionId section, const std::string& frame,
+                std::vector<Local>& out) {
+  for (const auto& slot : c.section(section)) {
+    const bool optional = slot.is_tensor() && slot.optional && slot.list.empty();
+    std::string type = field_type(slot), about = field_comment(c, slot);
+    if (optional) {
+      type = slot.role == Role::in ? "const fk_in *" : "const fk_out *";
+      about = "may be null; " + about;
+    } else if (type.back() == ' ') {
+      type = "const " + type;
+    }
+    const std::string from = frame + slot.name + (optional ? ".or_null" : "");
+    out.push_back({slot.name, fmt::format("{}{} = {};", type, slot.name, from), about});
+  }
+}
+
+// The body of forward() up to where the author's work begins.
+std::string unpacked(const Contract& c, const std::string& init, const std::string& weights,
+                     const std::string& args, const std::string& indent) {
+  std::vector<Local> locals;
+  add_locals(c, SectionId::init, init, locals);
+  add_locals(c, SectionId::weights, weights, locals);
+  add_locals(c, SectionId::forward, args, locals);
+  size_t width = 0;
+  for (const auto& local : locals) width = std::max(width, local.code.size());
+  std::string out, unused = indent + "(void)ctx";
+  for (const auto& local : locals) {
+    out += indent + (local.about.empty()
+                         ? local.code
+                         : fmt::format("{:<{}} /* {} */", local.code, width, local.about));
+    out += "\n";
+    const std::string word = ", (void)" + local.name;
+    const size_t line = unused.size() - (unused.rfind('\n') + 1);  // npos + 1 is 0
+    unused += line + word.size() < 98 ? word : ",\n" + indent + "    " + word.substr(2);
+  }
+  return out + unused + ";\n";
+}
+
+std::string edition(const Contract& c) {
+  return c.editions > 1 ? fmt::format("#define FK_{}_EDITION {}\n", upper(c.op), c.editions) : "";
+}
+
+std::string c_source(const Contract& c, const std::string& plugin) {
+  const std::string text = R"(/* {op}: {summary}
+ * The contract as a page: fk-host show {op} */
+#include <stdlib.h>
+
+{edition}#include "fk/ops/{op}.h"
+
+static const fk_claims claims = {{FK_END(fk_claims, sm), FK_CPU, FK_GRAPH_ALWAYS, 1, 1,
+                                 FK_ACCUMULATE_F32, 0, 0, NULL}};
+
+FK_{OP}_OP(kernel, &claims); /* declares the functions below */
+
+struct kernel {{
+  const fk_{op}_init *init; /* valid until destroy */
+  const fk_{op}_weights *weights;
+}};
+
+/* Refuse what forward() does not take, with a sentence; ask for memory in `need`. Sizes are at their
+ * maxima, data pointers are null. */
+static int32_t kernel_supports(const fk_{op}_init *init, const fk_{op}_weights *weights,
+                               const fk_{op}_forward *max, fk_need *need, fk_error *why) {{
+  (void)init, (void)weights, (void)max, (void)need;
+  return fk_refuse(why, "forward is not written yet"); /* when it is: return FK_OK */
+}}
+
+static int32_t kernel_create(const fk_host *host, const fk_{op}_init *init,
+                             const fk_{op}_weights *weights, kernel **self, fk_error *error) {{
+  (void)host;
+  *self = malloc(sizeof **self);
+  if (!*self) return fk_fail(error, FK_FAILED, "out of memory");
+  (*self)->init = init;
+  (*self)->weights = weights;
+  return FK_OK;
+}}
+
+static int32_t kernel_prepare(kernel *self, const fk_{op}_forward *max, const fk_memory *memory,
+                              fk_error *error) {{
+  (void)self, (void)max, (void)memory, (void)error;
+  return FK_OK;
+}}
+
+static int32_t kernel_forward(kernel *self, const fk_{op}_forward *args, const fk_ctx *ctx) {{
+{body}  return FK_OK;
+}}
+
+static void kernel_destroy(kernel *self) {{ free(self); }}
+
+FK_PLUGIN("{plugin}", "0.1.0");
+)";
+  std::string body = unpacked(c, "self->init->", "self->weights->", "args->", "  ");
+  if (c.section(SectionId::init).empty() && c.section(SectionId::weights).empty())
+    body += "  (void)self;\n";
+  return fmt::format(fmt::runtime(text), fmt::arg("op", c.op), fmt::arg("OP", upper(c.op)),
+                     fmt::arg("summary", c.summary), fmt::arg("edition", edition(c)),
+                     fmt::arg("body", body), fmt::arg("plugin", plugin));
+}
+
+std::string cpp_source(const Contract& c, const std::string& plugin, bool cuda) {
+  const std::string text = R"(// {op}: {summary}
+// The contract as a page: fk-host show {op}
+{edition}#include "fk/ops/{op}.h"
+
+namespace {{
+
+{sm}struct {Type} {{
+  using op = fk::{op};
+  static constexpr fk_claims claims{claims};
+  const op::init* init;  // valid as long as this object
+  const op::weights* weights;
+
+  // Refuse what forward() does not take, with a sentence; ask for memory in `need`. Sizes are at
+  // their maxima, data pointers are null.
+  static void supports(const op::init& init, const op::weights& weights, const op::forward& max,
+                       fk_need& need) {{
+    (void)init, (void)weights, (void)max, (void)need;
+    throw fk::unsupported{{"forward is not written yet"}};  // remove this line when it is
+  }}
+  {Type}(const fk_host&, const op::init& i, const op::weights& w) : init(&i), weights(&w) {{}}
+  void prepare(const op::forward&, const fk_memory&) {{}}
+{plan}
+  void forward(const op::forward& args, const fk_ctx& ctx) {{
+{body}  }}
+}};
+FK_OP({op}, {Type});
+
+}}  // namespace
+
+FK_PLUGIN("{plugin}", "0.1.0");
+)";
+  const std::string body = unpacked(c, "init->", "weights->", "args.", "    ");
+  const std::string plan =
+      c.section(SectionId::plan).empty()
+          ? ""
+          : "  // With need.plan > 0, once per step on the host, before forward():\n"
+            "  //   int64_t plan(const op::plan& step, void* blob, int64_t room);  // bytes "
+            "written\n";
+  return fmt::format(
+      fmt::runtime(text), fmt::arg("op", c.op), fmt::arg("summary", c.summary),
+      fmt::arg("edition", edition(c)),
+      fmt::arg("sm",
+               cuda ? "constexpr int32_t kSm[] = {90};  // what FK_CUDA_ARCH builds for\n\n" : ""),
+      fmt::arg("Type", camel(c.op)),
+      fmt::arg("claims", cuda ? "{FK_END(fk_claims, sm), FK_CUDA, FK_GRAPH_ALWAYS, 1, 0,\n"
+                                "                                    FK_ACCUMULATE_F32, 0, 1, kSm}"
+                              : " = fk::cpu_claims"),
+      fmt::arg("plan", plan), fmt::arg("body", body), fmt::arg("plugin", plugin));
+}
+
+}  // namespace
+
+Scaffold scaffold(const Contract& contract, const std::string& plugin,
+                  const std::string& language) {
+  if (const std::string text = template_source(contract.op, language); !text.empty())
+    return {renamed(text, plugin), true};
+  return {
+      language == "c" ? c_source(contract, plugin) : cpp_source(contract, plugin, language == "cu"),
+      false};
+}
+
+}  // namespace fk
