@@ -21,7 +21,7 @@ struct fk_host {
   int32_t reserved;
   /* Says one line to whoever runs the host. Nothing else may print. [any thread] */
   void (*log)(const fk_host *, int32_t severity, const char *text);
-  /* supports + create + prepare of `contract->op`. Call it in create(), with frames laid out as in the
+  /* supports + create + prepare of `contract->op`. Call it in create() or prepare(), with frames as in the
    * header that the caller was compiled with; init and weights (and all they point to) stay valid until
    * the caller's destroy(), `max` only during the call. Views in `max` have null data. */
   int32_t (*child)(const fk_host *, const fk_contract *contract, const void *init, const void *weights,
