@@ -59,12 +59,13 @@ ErrorModel error_model(const ResolvedCase& resolved, const CaseField& output) {
   const auto length =
       static_cast<double>(std::max<int64_t>(1, c.tolerance.length.eval(resolved.axes)));
   const double functions = kind == "softmax" || kind == "selection" ? 64 : 16;
-  const double sums = kind == "elementwise" ? 0 : 8 * std::sqrt(length);
+  const double sums = kind == "elementwise" ? 0 : std::sqrt(length);
   const double inside = c.level >= 3 ? 8 : c.level == 2 ? 4 : kind == "softmax" ? 2 : 0;
-  m.of_value = (output.dtype == DType::f32 ? 0 : 2 * out_eps) + (8 + sums) * kEpsF32;
-  m.of_spread = (functions + sums) * kEpsF32 + (working == DType::f32 ? 0 : inside * inside_eps);
+  m.of_value = (output.dtype == DType::f32 ? 0 : 2 * out_eps) + (8 + 2 * sums) * kEpsF32;
+  m.of_spread =
+      (functions + 4 * sums) * kEpsF32 + (working == DType::f32 ? 0 : inside * inside_eps);
   // Layers in float32 chain sums of several lengths: each stage adds one term.
-  if (c.level >= 2) m.of_spread += 2 * inside * sums * kEpsF32;
+  if (c.level >= 2) m.of_spread += 8 * inside * sums * kEpsF32;
   m.hard = working == DType::f32 && output.dtype == DType::f32 ? 1e-3
                                                                : 16 * std::max(out_eps, inside_eps);
   m.text = fmt::format("{:.3g} |want| + {:.3g} spread, at most {:.3g} of either", m.of_value,

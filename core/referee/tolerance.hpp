@@ -9,7 +9,8 @@
 //   sums        a float32 sum of n terms, added one after the other, has an error that grows like a
 //               random walk: about 0.2 eps sqrt(n) of the result's size for terms of both signs and
 //               0.17 eps sqrt(n) for positive ones (standard deviation); a maximum over millions of
-//               elements is six of those. Allowed: 8 eps(f32) sqrt(n) max(|want|, spread)
+//               elements is six of those. Allowed: 2 eps(f32) sqrt(n) |want| for positive terms and
+//               4 eps(f32) sqrt(n) spread for those of both signs
 //   functions   exp, erf, rsqrt in float32: a few eps, and exp of a score s has eps |s|:
 //               16 eps(f32) for elementwise code, 64 for softmax
 //   inside      values that are stored between steps in the working dtype (probabilities of an
@@ -30,7 +31,7 @@ struct ErrorModel {
   double of_value = 0;   // allowed = min(of_value * |want| + of_spread * spread,
   double of_spread = 0;  //               hard * max(|want|, spread))
   double hard = 0;
-  std::string text;  // "2 eps(bf16) |want| + 8 eps(f32) sqrt(4096) size"
+  std::string text;  // "0.0156 |want| + 3.24e-05 spread, at most 0.125 of either"
 };
 
 ErrorModel error_model(const ResolvedCase& resolved, const CaseField& output);

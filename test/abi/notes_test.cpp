@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// Notes and lint of files that are not what they should be. The file under the knife is the frozen
+// plugin: cut at every length and with flipped bytes it is read or refused, and never more.
+#include "core/plugin/notes.hpp"
+
+#include <unistd.h>
+
+#include <cstring>
+
+#include "core/base/error.hpp"
+#include "core/base/io.hpp"
+#include "core/tensor/random.hpp"
+#include "fk/plugin.h"
+#include "test/catch.hpp"
+
+namespace {
+
+const std::filesystem::path kFrozen =
+    std::filesystem::path(FK_ABI_DIR) / "frozen/silu_and_mul.v0.so";
+
+class Folder {
+ public:
+  Folder() {
+    char name[] = "/tmp/fk_notes_XXXXXX";
+    path_ = mkdtemp(name);
+  }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  std::filesystem::path write(const std::string& name, const std::string& bytes) const {
+    fk::write_file_atomic(path_ / name, bytes);
+    return path_ / name;
+  }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+std::string why(const std::filesystem::path& file) {
+  return message_of<fk::Error>([&] { fk::read_notes(file); });
+}
+
+// The plugin's note inside the image, to be changed in place.
+fk_note_plugin* note_of(std::string& image) {
+  for (size_t at = 0; at + sizeof(fk_note_plugin) < image.size(); at += 4) {
+    auto* note = reinterpret_cast<fk_note_plugin*>(image.data() + at);
+    if (note->name_bytes == 4 && note->type == FK_NOTE_PLUGIN &&
+        note->desc_bytes == sizeof(fk_note_plugin) - 16 && !std::memcmp(note->owner, "FK\0\0", 4))
+      return note;
+  }
+  return nullptr;
+}
+
+// Neither may do anything but return or throw Error.
+void survive(const std::filesystem::path& file) {
+  try {
+    fk::read_notes(file);
+  } catch (const fk::Error&) {
+  }
+  try {
+    fk::lint(file, fk::Trust::candidate);
+  } catch (const fk::Error&) {
+  }
+}
+
+struct Environment {
+  Environment(const char* name, const std::string& value) : name_(name) {
+    setenv(name, value.c_str(), 1);
+  }
+  ~Environment() { unsetenv(name_); }
+  const char* name_;
+};
+
+}  // namespace
+
+TEST_CASE("notes_say_what_a_plugin_is_and_lint_finds_nothing") {
+  const fk::PluginNote note = fk::read_notes(kFrozen);
+  CHECK(note.abi_major == FK_ABI_MAJOR);
+  REQUIRE(note.ops.size() == 1);
+  CHECK(note.ops[0].op == "silu_and_mul");
+  CHECK(note.hash == fk::hash_file(kFrozen));
+  for (const auto& finding : fk::lint(kFrozen, fk::Trust::candidate)) {
+    INFO(finding.text);
+    CHECK_FALSE(finding.fatal);
+  }
+}
+
+TEST_CASE("notes_refusals_say_what_is_wrong") {
+  const Folder folder;
+  CHECK_THAT(why("/nowhere/x.so"), ContainsSubstring("No such file"));
+  CHECK_THAT(why(folder.path()), ContainsSubstring("not a regular file"));
+  CHECK_THAT(why(folder.write("empty.so", "")), ContainsSubstring("not an ELF file"));
+  CHECK_THAT(why(folder.write("text.so", "#!/bin/sh\n")), ContainsSubstring("not an ELF file"));
+  CHECK_THAT(why("/proc/self/exe"), ContainsSubstring("not a shared object"));
+  std::string image = fk::read_file(kFrozen);
+  CHECK_THAT(why(folder.write("cut.so", image.substr(0, image.size() / 2))),
+             ContainsSubstring("truncated"));
+  const auto patched = [&](size_t at, char value) {
+    std::string other = image;
+    other[at] = value;
+    return folder.write("patched.so", other);
+  };
+  CHECK_THAT(why(patched(4, 1)), ContainsSubstring("64-bit"));         // EI_CLASS
+  CHECK_THAT(why(patched(5, 2)), ContainsSubstring("little-endian"));  // EI_DATA
+  CHECK_THAT(why(patched(16, 1)), ContainsSubstring("an object file"));
+  CHECK_THAT(why(patched(18, 3)), ContainsSubstring("32-bit x86"));  // e_machine
+
+  std::string major = image;
+  REQUIRE(note_of(major));
+  note_of(major)->abi_major = 1;
+  CHECK_THAT(why(folder.write("v1.so", major)),
+             ContainsSubstring("built for fk_plugin_v1, this host speaks v0"));
+  std::string name = image;
+  std::memset(note_of(name)->name, 'a', sizeof note_of(name)->name);
+  CHECK_THAT(why(folder.write("name.so", name)), ContainsSubstring("garbled notes"));
+  std::string slash = image;
+  std::strcpy(note_of(slash)->name, "../../etc");
+  CHECK_THAT(why(folder.write("slash.so", slash)), ContainsSubstring("no name of a plugin"));
+  std::string other = image;
+  std::memcpy(note_of(other)->owner, "GO\0\0", 4);
+  CHECK_THAT(why(folder.write("other.so", other)), ContainsSubstring("no FK_PLUGIN"));
+  std::string longer = image;
+  note_of(longer)->desc_bytes = 0x7fffffff;
+  CHECK_THAT(why(folder.write("longer.so", longer)), ContainsSubstring("garbled notes"));
+}
+
+TEST_CASE("notes_survive_every_cut_and_flipped_bytes") {
+  const Folder folder;
+  const std::string image = fk::read_file(kFrozen);
+  for (size_t cut = 0; cut < image.size(); cut += cut < 1024 ? 7 : 509)
+    survive(folder.write("cut.so", image.substr(0, cut)));
+  fk::Random random(7);
+  for (int round = 0; round < 2000; ++round) {
+    std::string other = image;
+    // Headers, notes, hash table, symbols and the dynamic segment all lie in what is flipped.
+    for (int64_t flips = random.integer(1, 6); flips > 0; --flips) {
+      const bool head = random.integer(0, 2) == 0;
+      const auto at = static_cast<size_t>(
+          random.integer(head ? 4 : 0, head ? 2048 : static_cast<int64_t>(other.size())));
+      other[at] = random.integer(0, 3) ? static_cast<char>(random.integer(-128, 128)) : '\xff';
+    }
+    survive(folder.write("flipped.so", other));
+  }
+  SUCCEED("no crash");
+}
+
+TEST_CASE("lint_names_the_rules_that_system_libraries_break") {
+  const char* libc = "/lib/x86_64-linux-gnu/libc.so.6";
+  if (!std::filesystem::exists(libc)) return;
+  std::vector<std::string> rules;
+  for (const auto& f : fk::lint(libc, fk::Trust::candidate))
+    if (f.fatal) rules.push_back(f.rule);
+  for (const char* rule : {"entry_symbol", "one_symbol", "weak_export", "static_tls"}) {
+    INFO(rule);
+    CHECK(std::find(rules.begin(), rules.end(), rule) != rules.end());
+  }
+}
+
+TEST_CASE("discover_reports_what_is_broken_and_judges_twice_found_files_as_candidates") {
+  const Folder plugins, candidates;
+  const std::string image = fk::read_file(kFrozen);
+  plugins.write("good.so", image);
+  plugins.write("broken.so", "nothing");
+  plugins.write(".hidden.so", "nothing");
+  plugins.write("notes.txt", "nothing");
+  std::filesystem::create_directories(candidates.path() / "mine/build/deep");
+  candidates.write("mine/build/mine.so", image);
+  candidates.write("mine/build/deep/too_deep.so", image);
+  std::filesystem::create_symlink(plugins.path() / "gone.so", plugins.path() / "dangling.so");
+  std::filesystem::create_symlink(plugins.path() / "good.so", candidates.path() / "also.so");
+  const Environment a("FK_PLUGIN_PATH", plugins.path()), b("FK_CANDIDATES", candidates.path());
+  std::map<std::string, fk::FoundPlugin> found;
+  for (const auto& f : fk::discover())
+    if (f.path.string().starts_with("/tmp/fk_notes_")) found[f.path.filename()] = f;
+  CHECK(found.size() == 3);
+  REQUIRE(found.count("also.so"));
+  CHECK(found["also.so"].trust == fk::Trust::candidate);
+  CHECK(found["also.so"].error.empty());
+  REQUIRE(found.count("mine.so"));
+  CHECK(found["mine.so"].trust == fk::Trust::candidate);
+  REQUIRE(found.count("broken.so"));
+  CHECK_THAT(found["broken.so"].error, ContainsSubstring("not an ELF file"));
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inputs of cases: values that belong together do, and equal seeds give equal contents.
+#include "core/referee/inputs.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <set>
+
+#include "core/base/error.hpp"
+#include "core/referee/slice.hpp"
+#include "test/catch.hpp"
+
+namespace {
+
+// `values` is the generator of the field under test.
+fk::Contract contract(const std::string& fields, const std::string& cases) {
+  return fk::Contract::parse(
+      "op: thing\nrevision: 1\nsummary: a thing\n"
+      "axes: {T: tokens, B: requests, C: channels, P: pages, W: width, Z: slots, E: experts, J: "
+      "rows}\n"
+      "init:\n  - {name: size, type: int, axis: C}\n"
+      "weights:\n  - {name: weight, shape: [C], dtype: float, optional: true}\n"
+      "forward:\n" +
+          fields + "tolerance: {numerics: elementwise}\ncases:\n  smoke:\n" + cases,
+      "thing.yaml", 1, "test");
+}
+
+const std::string kPaged =
+    "  - {name: x, role: in, shape: [T, C], dtype: float}\n"
+    "  - {name: block_tables, role: in, shape: [B, W], dtype: [i32], values: \"perm(P)\"}\n"
+    "  - {name: cu, role: in, shape: [\"B+1\"], dtype: [i32], values: \"cu(T)\"}\n"
+    "  - {name: lens, role: in, shape: [B], dtype: [i32], values: \"lens(cu,W*Z)\"}\n"
+    "  - {name: slots, role: in, shape: [T], dtype: [i64], values: "
+    "\"slots(block_tables,lens,cu,Z)\"}\n"
+    "  - {name: positions, role: in, shape: [T], dtype: [i64], values: \"positions(lens,cu)\"}\n"
+    "  - {name: out, role: out, shape: [T, C], dtype: x}\n";
+
+}  // namespace
+
+TEST_CASE("inputs_of_paged_requests_belong_together") {
+  const auto c = contract(kPaged, "    - {T: 23, B: 4, P: 64, W: 8, Z: 4, size: 8}\n");
+  for (uint64_t seed = 1; seed < 30; ++seed) {
+    const auto resolved = fk::resolve(c, c.cases[0], {});
+    const auto v = fk::make_inputs(resolved, seed, 1);
+    const auto &cu = v.at("cu")[0], &lens = v.at("lens")[0], &table = v.at("block_tables")[0];
+    CHECK(cu.at(0) == 0);
+    CHECK(cu.at(4) == 23);
+    std::set<double> pages, slots;
+    for (int64_t i = 0; i < table.numel(); ++i) pages.insert(table.at(i));
+    CHECK(pages.size() == 32);
+    for (int64_t b = 0; b < 4; ++b) {
+      const double queries = cu.at(b + 1) - cu.at(b);
+      CHECK(queries >= 1);
+      CHECK(lens.at(b) >= queries);
+      CHECK(lens.at(b) <= 32);
+      for (auto t = static_cast<int64_t>(cu.at(b)); t < static_cast<int64_t>(cu.at(b + 1)); ++t) {
+        const double position = v.at("positions")[0].at(t), slot = v.at("slots")[0].at(t);
+        CHECK(position == lens.at(b) - cu.at(b + 1) + static_cast<double>(t));
+        const auto page = static_cast<int64_t>(position) / 4;
+        CHECK(slot == table.at(b * 8 + page) * 4 + std::fmod(position, 4));
+        CHECK(slots.insert(slot).second);  // no two tokens share a slot
+      }
+    }
+  }
+}
+
+TEST_CASE("inputs_depend_on_the_seed_and_the_names_alone") {
+  const auto c = contract(kPaged, "    - {T: 5, B: 2, P: 16, W: 4, Z: 4, size: 8}\n");
+  const auto resolved = fk::resolve(c, c.cases[0], {});
+  const auto bytes = [&](uint64_t seed, const char* field) {
+    const auto v = fk::make_inputs(resolved, seed, 1);
+    return v.at(field)[0].values();
+  };
+  CHECK(bytes(1, "x") == bytes(1, "x"));
+  CHECK(bytes(1, "x") != bytes(2, "x"));
+}
+
+TEST_CASE("inputs_of_routing_belong_together_and_leave_experts_idle") {
+  const auto c = contract(
+      "  - {name: rows, role: in, shape: [J], dtype: [i32], values: \"moe_rows(E)\"}\n"
+      "  - {name: offsets, role: in, shape: [\"E+1\"], dtype: [i32], values: \"moe_offsets(E)\"}\n"
+      "  - {name: out, role: out, shape: [J, C], dtype: float}\n",
+      "    - {J: 24, E: 8, size: 4}\n");
+  const auto v = fk::make_inputs(fk::resolve(c, c.cases[0], {}), 3, 1);
+  const auto &rows = v.at("rows")[0], &offsets = v.at("offsets")[0];
+  CHECK(offsets.at(0) == 0);
+  CHECK(offsets.at(8) == 24);
+  std::set<double> seen;
+  for (int64_t e = 0; e < 8; ++e) {
+    CHECK(offsets.at(e) <= offsets.at(e + 1));
+    const auto first = static_cast<int64_t>(offsets.at(e)),
+               end = static_cast<int64_t>(offsets.at(e + 1));
+    for (int64_t j = first; j < end; ++j) {
+      seen.insert(rows.at(j));
+      if (j > first) CHECK(rows.at(j) > rows.at(j - 1));  // stable within an expert
+    }
+  }
+  CHECK(seen.size() == 24);
+}
+
+TEST_CASE("inputs_errors_name_the_case_and_the_field") {
+  const std::string out = "  - {name: out, role: out, shape: [T, C], dtype: float}\n";
+  const auto make = [&](const std::string& fields, const std::string& axes) {
+    const auto c = contract(fields + out, "    - {" + axes + ", size: 4}\n");
+    return message_of<fk::Error>([&] { fk::make_inputs(fk::resolve(c, c.cases[0], {}), 1, 1); });
+  };
+  const auto field = [](const std::string& values) {
+    return "  - {name: ids, role: in, shape: [T], dtype: [i64], values: \"" + values + "\"}\n";
+  };
+  CHECK_THAT(make(field("randit(0,C)"), "T: 2"), ContainsSubstring("`randint`"));
+  CHECK_THAT(make(field("randint(0)"), "T: 2"), ContainsSubstring("takes 2 arguments"));
+  CHECK_THAT(make(field("randint(0,T-2)"), "T: 2"), ContainsSubstring("empty range"));
+  CHECK_THAT(make(field("positions(ids,ids)"), "T: 2"), ContainsSubstring("ring"));
+  CHECK_THAT(make(field("slots(tables,a,b,Z)"), "T: 2, Z: 1"), ContainsSubstring("tables"));
+  CHECK_THAT(make("  - {name: ids, role: in, shape: [T], dtype: [i64]}\n", "T: 2"),
+             ContainsSubstring("needs a generator"));
+  CHECK_THAT(make(field("arange"), "B: 2"), ContainsSubstring("T"));
+}
+
+TEST_CASE("slice_keeps_the_first_requests_with_their_contents") {
+  const auto c = contract(kPaged, "    - {T: 23, B: 4, P: 64, W: 8, Z: 4, size: 8}\n");
+  const auto resolved = fk::resolve(c, c.cases[0], {});
+  const auto values = fk::make_inputs(resolved, 1, 1);
+  const auto slice = fk::first_rows(resolved, c.cases[0], {}, values, 2);
+  REQUIRE(slice);
+  const auto tokens = static_cast<int64_t>(values.at("cu")[0].at(2));
+  CHECK(slice->resolved.axes.at("B") == 2);
+  CHECK(slice->resolved.axes.at("T") == tokens);
+  CHECK(slice->outputs == std::vector<std::string>{"out"});
+  CHECK(slice->values.at("x")[0].shape == fk::Shape{tokens, 8});
+  CHECK(slice->values.at("x")[0].at(tokens * 8 - 1) == values.at("x")[0].at(tokens * 8 - 1));
+  CHECK_FALSE(fk::first_rows(resolved, c.cases[0], {}, values, 4));
+}

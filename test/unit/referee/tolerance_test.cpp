@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// The error model lets honest rounding pass at every length, and no wrong element.
+#include "core/referee/tolerance.hpp"
+
+#include <cmath>
+
+#include "core/tensor/random.hpp"
+#include "test/catch.hpp"
+
+namespace {
+
+fk::Contract product(int64_t length) {
+  return fk::Contract::parse(
+      "op: product\nrevision: 1\nsummary: sums\naxes: {T: rows, C: terms}\n"
+      "init:\n  - {name: size, type: int, axis: C}\n"
+      "forward:\n  - {name: x, role: in, shape: [T, C], dtype: float}\n"
+      "  - {name: out, role: out, shape: [T], dtype: x}\n"
+      "tolerance: {numerics: reduction, length: C}\n"
+      "cases:\n  smoke:\n    - {T: 512, size: " +
+          std::to_string(length) + "}\n",
+      "product.yaml", 1, "test");
+}
+
+}  // namespace
+
+TEST_CASE("tolerance_admits_sums_in_any_order_and_refuses_a_lost_term") {
+  for (const int64_t n : {1, 16, 300, 4096, 20000}) {
+    for (const bool positive : {false, true}) {
+      const auto c = product(n);
+      const auto resolved = fk::resolve(c, c.cases[0], {});
+      const auto model = fk::error_model(resolved, *resolved.find("out"));
+      fk::Random random(static_cast<uint64_t>(n));
+      fk::Tensor got(fk::DType::f32, {512}), lost(fk::DType::f32, {512}),
+          want(fk::DType::f32, {512});
+      for (int64_t t = 0; t < 512; ++t) {
+        float sum = 0;
+        double exact = 0, last = 0;
+        for (int64_t i = 0; i < n; ++i) {
+          const auto term = static_cast<float>(positive ? random.uniform() : random.normal());
+          sum += term;
+          exact += last = static_cast<double>(term);
+        }
+        got.set(t, static_cast<double>(sum));
+        want.set(t, exact);
+        lost.set(t, exact - last);
+      }
+      INFO(n << (positive ? " positive terms, " : " terms, ") << model.text);
+      const auto honest = fk::judge(got, want, model, -1);
+      INFO(honest.worst << " " << honest.text);
+      CHECK(honest.ok);
+      CHECK_FALSE(fk::judge(lost, want, model, -1).ok);
+    }
+  }
+}
+
+TEST_CASE("tolerance_admits_one_rounding_to_half_and_no_more_than_two") {
+  const auto c = product(64);
+  fk::Variant half;
+  half.dtypes["x"] = fk::DType::bf16;
+  const auto resolved = fk::resolve(c, c.cases[0], half);
+  const auto model = fk::error_model(resolved, *resolved.find("out"));
+  fk::Random random(5);
+  fk::Tensor want(fk::DType::f32, {512});
+  for (int64_t i = 0; i < 512; ++i) want.set(i, random.normal());
+  const fk::Tensor rounded = want.to(fk::DType::bf16);
+  CHECK(fk::judge(rounded, want, model, -1).ok);
+  fk::Tensor off = rounded;
+  off.set(100, want.at(100) + 4 * fk::epsilon(fk::DType::bf16) * std::abs(want.at(100)) + 0.01);
+  const auto wrong = fk::judge(off, want, model, -1);
+  CHECK_FALSE(wrong.ok);
+  CHECK_THAT(wrong.text, ContainsSubstring("1 of 512 elements") && ContainsSubstring("[100]"));
+  CHECK(fk::judge(off, want, model, 100).ok);  // rows beyond the count are not judged
+}
+
+TEST_CASE("tolerance_counts_nan_and_infinity_as_wrong_unless_wanted") {
+  const auto c = product(4);
+  const auto resolved = fk::resolve(c, c.cases[0], {});
+  const auto model = fk::error_model(resolved, *resolved.find("out"));
+  const double inf = HUGE_VAL, nan = std::nan("");
+  const auto t = [](std::vector<double> v) { return fk::Tensor::of(fk::DType::f32, {3}, v); };
+  CHECK(fk::judge(t({1, inf, nan}), t({1, inf, nan}), model, -1).ok);
+  CHECK_FALSE(fk::judge(t({1, -inf, nan}), t({1, inf, nan}), model, -1).ok);
+  CHECK_FALSE(fk::judge(t({nan, 1, 1}), t({1, 1, 1}), model, -1).ok);
+  CHECK_FALSE(fk::judge(t({1, 1, 1}), t({nan, 1, 1}), model, -1).ok);
+}
