@@ -310,6 +310,16 @@ bool wanted(const CheckOptions& options, const std::string& size) {
 CheckReport check_provider(const Provider& provider, const Provider* reference,
                            const CheckOptions& options) {
   CheckReport report;
+  if (provider.op->claims->device_type != FK_CPU) {
+    CheckRow row;
+    row.op = provider.contract->op;
+    row.provider = provider.plugin;
+    row.status = CheckStatus::unsupported;
+    row.text = "it runs on CUDA devices, this check on the CPU";
+    if (options.on_row) options.on_row(row);
+    report.rows.push_back(std::move(row));
+    return report;
+  }
   for (const Case& source : provider.contract->cases) {
     if (!wanted(options, source.size)) continue;
     if (!options.only_case.empty() && options.only_case != source.name) continue;

@@ -28,7 +28,7 @@ def run(words, code, *parts, absent=(), **more):
 # What there is.
 run(["--help"], 0, "run", "check", "verify", "list")
 run(["--version"], 0, "fk-host")
-run(["list", "ops"], 0, "rms_norm", "paged_attention", "decoder_layer", "cpu, reference")
+run(["list", "ops"], 0, "rms_norm", "paged_attention", "decoder_layer", "cpu", "reference")
 run(["list", "models"], 0, "mixtral", "MixtralForCausalLM")
 run(["list", "models", "--map"], 0, "moe_decoder_layer")
 run(["list", "plugins"], 0, "reference", "baseline")
