@@ -45,6 +45,7 @@ Json bench_task(const Json& arguments, const TaskServices& services) {
                     {"samples", r.samples},
                     {"bytes", r.bytes},
                     {"flops", r.flops},
+                    {"of_copy", r.of_copy},
                     {"speedup", r.speedup}});
   }
   return rows;
@@ -109,6 +110,7 @@ int bench(const Arguments& a, bool as_json) {
                {"warm", Align::right},
                {"n", Align::right},
                {"bandwidth", Align::right},
+               {"of copy", Align::right},
                {"compute", Align::right},
                {"x reference", Align::right},
                {""}});
@@ -117,7 +119,9 @@ int bench(const Arguments& a, bool as_json) {
       const double cold = row.value("cold_s", 0.0);
       const std::string why = row.value("why", std::string());
       good &= why.empty() || starts_with(why, "refused");
-      char speedup[32] = "";
+      char speedup[32] = "", of_copy[32] = "";
+      if (row.value("of_copy", 0.0) > 0)
+        std::snprintf(of_copy, sizeof of_copy, "%.0f%%", 100 * row.value("of_copy", 0.0));
       if (row.value("speedup", 0.0) > 0)
         std::snprintf(speedup, sizeof speedup, "%.3g", row.value("speedup", 0.0));
       table.row({row.value("op", op), row.value("case", std::string()),
@@ -127,7 +131,7 @@ int bench(const Arguments& a, bool as_json) {
                           : "",
                  cold > 0 ? human_duration(row.value("warm_s", 0.0)) : "",
                  cold > 0 ? std::to_string(row.value("samples", 0)) : "",
-                 rate(row.value("bytes", 0.0), cold, "GB/s"),
+                 rate(row.value("bytes", 0.0), cold, "GB/s"), of_copy,
                  rate(row.value("flops", 0.0), cold, "GFLOP/s"), speedup,
                  Cell(excerpt(why, 120), Style::bad)});
       all.push_back(row);

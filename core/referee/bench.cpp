@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
+#include <map>
+#include <thread>
 
 #include "core/base/error.hpp"
 #include "core/referee/execute.hpp"
@@ -25,7 +28,7 @@ double quantile(std::vector<double> values, double q) {
 }
 
 constexpr int64_t kColdBytes = int64_t{256} << 20;  // all sets together
-constexpr int kSetsMax = 16;
+constexpr int kSetsMax = 64;
 
 // One provider in one case: an instance per set of buffers, so that weights rotate as well.
 class Contender {
@@ -166,6 +169,8 @@ std::vector<BenchRow> bench_case(const Plugins& plugins, const Contract& contrac
       e.row.cold_high_s = quantile(samples, 0.75);
       e.row.warm_s = quantile(e.contender->warm_samples, 0.5);
       e.row.samples = static_cast<int>(samples.size());
+      if (e.row.cold_s > 0)
+        e.row.of_copy = e.row.bytes / e.row.cold_s / copy_bytes_per_s(options.threads);
       if (e.row.provider == "reference") reference_s = e.row.cold_s;
     }
     rows.push_back(e.row);
@@ -176,6 +181,31 @@ std::vector<BenchRow> bench_case(const Plugins& plugins, const Contract& contrac
 }
 
 }  // namespace
+
+double copy_bytes_per_s(int threads) {
+  static std::map<int, double> known;
+  if (const auto it = known.find(threads); it != known.end()) return it->second;
+  constexpr size_t kBytes = size_t{128} << 20;
+  GuardedBuffer from(kBytes, 0), to(kBytes, 1);
+  from.poison(Poison::ones);
+  to.poison(Poison::ones);
+  const size_t part = kBytes / static_cast<size_t>(std::max(threads, 1));
+  std::vector<double> times;
+  for (int round = 0; round < 5; ++round) {
+    const double start = now();
+    std::vector<std::thread> others;
+    for (int t = 1; t < threads; ++t) {
+      const size_t at = part * static_cast<size_t>(t);
+      others.emplace_back([&, at] { std::memcpy(to.data() + at, from.data() + at, part); });
+    }
+    std::memcpy(to.data(), from.data(), part);
+    for (auto& thread : others) thread.join();
+    times.push_back(now() - start);
+  }
+  const double rate = 2 * static_cast<double>(part) * std::max(threads, 1) / quantile(times, 0.5);
+  known[threads] = rate;
+  return rate;
+}
 
 std::vector<BenchRow> bench_op(const Plugins& plugins, const std::string& op,
                                const BenchOptions& options) {

@@ -18,6 +18,7 @@ struct BenchRow {
   double warm_s = 0;                                   // median
   int samples = 0;
   double bytes = 0, flops = 0;  // of the contract's cost
+  double of_copy = 0;  // its bytes per second as a share of what a copy of large buffers reaches
   double speedup = 0;  // of the reference's cold median over this one's; 0 without a reference
 };
 
@@ -32,5 +33,9 @@ struct BenchOptions {
 // All cases of one op. Values are checked first: what is wrong is not timed.
 std::vector<BenchRow> bench_op(const Plugins& plugins, const std::string& op,
                                const BenchOptions& options);
+
+// Bytes read and written per second by a copy of 128 MiB on that many threads, the median of five;
+// measured once per process and number of threads.
+double copy_bytes_per_s(int threads);
 
 }  // namespace fk
