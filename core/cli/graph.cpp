@@ -23,7 +23,7 @@ namespace fk {
 namespace {
 
 struct Arguments {
-  std::string scenario, phase, format = "dot", profile = "tiny", candidate;
+  std::string scenario, phase, format = "dot", profile = "tiny", candidate, device;
   int level = 1;
 };
 
@@ -37,10 +37,11 @@ Graph record(const Model& model, const Catalog& catalog, const std::string& phas
 // ---- in the runner ----
 
 Json choose_providers(const Json& arguments, const TaskServices& services) {
-  const SessionSpec spec = session_spec_from(arguments.at("spec"));
+  SessionSpec spec = session_spec_from(arguments.at("spec"));
   const auto phase = arguments.at("phase").get<std::string>();
   services.stage("choosing providers");
   const auto device = open_device(spec.device);
+  spec.policy.device_type = device->type();
   const auto model = make_model(spec.arch, spec.config);
   Graph graph = record(*model, services.catalog, phase, spec.limits);
   Axes limits;
@@ -60,8 +61,8 @@ FK_TASK(graph_providers, choose_providers);
 using Providers = std::map<std::pair<std::string, std::string>, std::string>;
 
 Providers ask_providers(const Scenario& scenario, const std::string& phase, const Roster& roster,
-                        const std::string& candidate) {
-  SessionSpec spec{scenario.arch, scenario.config, scenario.limits, {}, "cpu"};
+                        const std::string& candidate, const std::string& device) {
+  SessionSpec spec{scenario.arch, scenario.config, scenario.limits, {}, device};
   spec.policy.pins = scenario.providers;
   spec.policy.baselines = roster.ranked();
   std::vector<PluginFile> files = roster.baseline_files();
@@ -173,7 +174,7 @@ int draw(const Arguments& a) {
   const std::string phase = a.phase.empty() ? phases.back() : a.phase;
   if (std::find(phases.begin(), phases.end(), phase) == phases.end())
     fail("--phase", "the model has no phase `" + phase + "`", did_you_mean(phase, phases));
-  const Providers providers = ask_providers(scenario, phase, roster, a.candidate);
+  const Providers providers = ask_providers(scenario, phase, roster, a.candidate, a.device);
   Graph graph = record(*model, catalog, phase, scenario.limits);
   const std::vector<Call> recorded = std::move(graph.calls);
   std::vector<Call> calls;
@@ -198,6 +199,13 @@ int draw(const Arguments& a) {
   return kExitOk;
 }
 
+// As a run does: a GPU where there is one.
+std::string default_device() {
+  for (const auto& name : device_names())
+    if (starts_with(name, "cuda")) return name;
+  return "cpu";
+}
+
 std::function<int()> add(CLI::App& app) {
   auto a = std::make_shared<Arguments>();
   app.add_option("SCENARIO", a->scenario, "a file, or a name in scenarios/")->required();
@@ -206,7 +214,14 @@ std::function<int()> add(CLI::App& app) {
   app.add_option("--level", a->level, "expand down to this level: 1 (the default), 2 or 3");
   app.add_option("--profile", a->profile, "tiny or full");
   app.add_option("--candidate", a->candidate, "with this candidate in place");
-  return [a] { return draw(*a); };
+  app.add_option("--device", a->device, "cpu, cuda:0; default: a GPU where there is one");
+  return [a] {
+    const auto names = device_names();
+    if (a->device.empty()) a->device = default_device();
+    // Says why there is no such device; "cuda" alone is another name of the first.
+    if (std::find(names.begin(), names.end(), a->device) == names.end()) open_device(a->device);
+    return draw(*a);
+  };
 }
 
 FK_VERB(graph, "draw the graph of a scenario's model", add);

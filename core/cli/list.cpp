@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // fk-host list ops|models|plugins|workloads|devices: what is here, and what is not and why.
+#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -150,6 +151,17 @@ Listing list_devices() {
   for (const auto& name : device_names()) {
     const auto device = open_device(name);
     out.rows.push_back({name, device->name(), device->cpu_threads()});
+  }
+  const auto gpu = [](const auto& row) {
+    return starts_with(row[0].template get<std::string>(), "cuda");
+  };
+  if (std::none_of(out.rows.begin(), out.rows.end(), gpu)) {
+    try {
+      open_device("cuda");
+    } catch (const Error& e) {
+      out.notes.push_back("no cuda: " + e.what_text() +
+                          (e.hint().empty() ? "" : " (" + e.hint() + ")"));
+    }
   }
   return out;
 }

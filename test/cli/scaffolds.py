@@ -34,9 +34,10 @@ def scaffold(op, language):
     built = run([host, "build", name])
     expect(built.returncode == 0 and "warning" not in built.stderr and f": {name} 0.1.0 with {op}" in built.stdout,
            f"build {name}", built)
-    if language == "cu":
-        return
     checked = run([host, "check", name])
+    if language == "cu":  # is never given host memory
+        expect(checked.returncode == 1 and "it runs on CUDA devices" in checked.stdout, f"check {name}", checked)
+        return
     plain = "plain and correct" in made.stdout
     if language == "cpp":
         expect(plain == (op in complete), f"{name} is complete or not", made)

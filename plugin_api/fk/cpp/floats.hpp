@@ -14,21 +14,21 @@
 
 namespace fk {
 
-inline float bf16_to_float(uint16_t bits) {
+inline float from_bf16(uint16_t bits) {
   const uint32_t wide = uint32_t{bits} << 16;
   float value;
   std::memcpy(&value, &wide, 4);
   return value;
 }
 
-inline uint16_t float_to_bf16(float value) {
+inline uint16_t to_bf16(float value) {
   uint32_t bits;
   std::memcpy(&bits, &value, 4);
   if (value != value) return static_cast<uint16_t>(bits >> 16 | 0x40);  // stays a NaN
   return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-inline float f16_to_float(uint16_t bits) {
+inline float from_f16(uint16_t bits) {
   // The fields moved into place have the value times 2^-112: a multiplication repairs it, subnormals too.
   uint32_t wide = uint32_t{bits & 0x7fffu} << 13;
   float value;
@@ -41,7 +41,7 @@ inline float f16_to_float(uint16_t bits) {
   return value;
 }
 
-inline uint16_t float_to_f16(float value) {
+inline uint16_t to_f16(float value) {
   uint32_t bits;
   std::memcpy(&bits, &value, 4);
   const uint32_t sign = bits >> 16 & 0x8000, magnitude = bits & 0x7fffffff;
@@ -72,10 +72,10 @@ inline void load(const fk_in* view, int64_t at, int64_t count, float* to) {
   const auto* half = static_cast<const uint16_t*>(view->data) + at;
   switch (FK_DTYPE(view)) {
     case FK_BF16:
-      for (int64_t i = 0; i < count; ++i) to[i] = bf16_to_float(half[i]);
+      for (int64_t i = 0; i < count; ++i) to[i] = from_bf16(half[i]);
       return;
     case FK_F16:
-      for (int64_t i = 0; i < count; ++i) to[i] = f16_to_float(half[i]);
+      for (int64_t i = 0; i < count; ++i) to[i] = from_f16(half[i]);
       return;
     default:
       for (int64_t i = 0; i < count; ++i) to[i] = static_cast<const float*>(view->data)[at + i];
@@ -89,10 +89,10 @@ inline void store(const fk_out* view, int64_t at, int64_t count, const float* fr
   auto* half = static_cast<uint16_t*>(view->data) + at;
   switch (FK_DTYPE(view)) {
     case FK_BF16:
-      for (int64_t i = 0; i < count; ++i) half[i] = float_to_bf16(from[i]);
+      for (int64_t i = 0; i < count; ++i) half[i] = to_bf16(from[i]);
       return;
     case FK_F16:
-      for (int64_t i = 0; i < count; ++i) half[i] = float_to_f16(from[i]);
+      for (int64_t i = 0; i < count; ++i) half[i] = to_f16(from[i]);
       return;
     default:
       for (int64_t i = 0; i < count; ++i) static_cast<float*>(view->data)[at + i] = from[i];
