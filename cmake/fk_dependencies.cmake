@@ -40,9 +40,19 @@ endif()
 find_package(Boost 1.74 QUIET)
 fk_need("Boost_FOUND" libboost-dev)
 
-if(NOT DEFINED BUILD_TESTING OR BUILD_TESTING)
+# Without Catch2 there are no tests, unless they are asked for; a run needs none.
+set(fk_use_tests ON)
+if(DEFINED BUILD_TESTING)
+  set(fk_use_tests ${BUILD_TESTING})
+endif()
+if(fk_use_tests)
   find_package(Catch2 QUIET)  # 2 or 3: test/catch.hpp hides the difference
-  fk_need("TARGET;Catch2::Catch2" catch2)
+  if(NOT DEFINED BUILD_TESTING AND NOT TARGET Catch2::Catch2)
+    set(fk_use_tests OFF)
+    message(STATUS "no Catch2: the tests are not built")
+  else()
+    fk_need("TARGET;Catch2::Catch2" catch2)
+  endif()
 endif()
 
 if(fk_missing)

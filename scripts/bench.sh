@@ -3,8 +3,9 @@
 # bench.sh [--quick]: runs fk_bench and keeps its numbers as docs/results/<date>-<cpu|device>.json with commit and
 # machine; scripts/tables.py redraws docs/measuring.md from them.
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+fk_need_packages $fk_build_packages $fk_test_packages
 cd "$fk_root"
-fk_build build fk-host fk_providers fk_bench
+FK_CMAKE_ARGS=-DBUILD_TESTING=ON fk_build build fk-host fk_providers fk_bench
 out="docs/results/$(date +%F)-cpu.json"
 mkdir -p docs/results
 part="$(mktemp)"

@@ -14,16 +14,16 @@ for option in "$@"; do
 done
 fk_need_packages $fk_build_packages $fk_test_packages
 cd "$fk_root"
-cuda=()
-if command -v nvcc >/dev/null || [[ -x /usr/local/cuda/bin/nvcc ]]; then export PATH="$PATH:/usr/local/cuda/bin"; cuda=(-DFK_CUDA=ON); fi
+cmake_args=(-DBUILD_TESTING=ON)
+if command -v nvcc >/dev/null || [[ -x /usr/local/cuda/bin/nvcc ]]; then export PATH="$PATH:/usr/local/cuda/bin"; cmake_args+=(-DFK_CUDA=ON); fi
 if ((asan)); then
-  FK_BUILD_TYPE=Debug FK_CMAKE_ARGS="-DFK_SANITIZE=ON -DFK_CUDA=OFF -DCMAKE_CXX_FLAGS_DEBUG=-O1" fk_build build-asan fk_sanitized_tests
+  FK_BUILD_TYPE=Debug FK_CMAKE_ARGS="-DBUILD_TESTING=ON -DFK_SANITIZE=ON -DFK_CUDA=OFF -DCMAKE_CXX_FLAGS_DEBUG=-O1" fk_build build-asan fk_sanitized_tests
   echo "unit and ABI tests under AddressSanitizer and UndefinedBehaviourSanitizer"
   # Leaks are not looked for: plugins and tables stay on purpose until the process ends.
   ASAN_OPTIONS=detect_leaks=0 ctest --test-dir build-asan -L 'unit|abi|fuzz' --output-on-failure --no-tests=error -j "$(nproc)"
 fi
-FK_CMAKE_ARGS="${cuda[*]}" fk_build build all
+FK_CMAKE_ARGS="${cmake_args[*]}" fk_build build all
 if ! [[ -e /dev/nvidiactl ]]; then
-  echo "skipped: GPU tests (no NVIDIA GPU on this machine); they were $( ((${#cuda[@]})) && echo built || echo "not built: no nvcc")"
+  echo "skipped: GPU tests (no NVIDIA GPU on this machine); they were $( [[ "${cmake_args[*]}" == *CUDA* ]] && echo built || echo "not built: no nvcc")"
 fi
 ctest --test-dir build "${labels[@]}" --output-on-failure --no-tests=error -j "$(nproc)"
