@@ -226,10 +226,11 @@ int main_of(bool quick, const std::string& dir, const std::string& null_plugin) 
     plugins.load(dir + "/" + name + ".so", fk::Trust::baseline);
   Json models = Json::array();
   const auto add = [&](const char* model, const char* provider, fk::DType dtype,
-                       const fk::Config& config, int64_t vocab, int64_t prompt, int64_t output) {
+                       const fk::Config& config, int64_t vocab, int64_t prompt, int64_t output,
+                       const std::vector<int>& batches = {1, 8}) {
     Ready r = open(plugins, provider, config, dtype, prompt + output);
-    drive(r, 1, prompt, 4, vocab);  // first touches
-    for (const int batch : {1, 8}) {
+    drive(r, 1, prompt, 2, vocab);  // first touches
+    for (const int batch : batches) {
       Json row = {{"model", model},
                   {"provider", provider},
                   {"dtype", std::string(fk::name(dtype))},
@@ -250,6 +251,7 @@ int main_of(bool quick, const std::string& dir, const std::string& null_plugin) 
   if (!quick) {
     add("1b", "cpu", fk::DType::bf16, large, 128256, 128, 33);
     add("1b", "cpu", fk::DType::f32, large, 128256, 128, 17);
+    add("1b", "reference", fk::DType::bf16, large, 128256, 8, 5, {1});  // seconds per token
   }
   out["read_bytes_per_s"] = spread(reads, 1);
   out["models"] = std::move(models);
