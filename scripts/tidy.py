@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Checks what the layout promises: include directions, pairs of files, sizes, first lines, words. Run by the tests."""
-import pathlib, re, subprocess, sys
+import pathlib, re, shutil, subprocess, sys
 
 root = pathlib.Path(__file__).resolve().parent.parent
 order = ["base", "tensor", "contract", "device", "plugin", "graph", "runtime", "worker", "referee", "report", "cli"]
@@ -10,8 +10,10 @@ problems = []
 
 def tracked():
     """What git knows of, or every file outside build folders where git does not answer."""
-    done = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=root, capture_output=True, text=True)
-    names = done.stdout.splitlines() if done.returncode == 0 else []
+    names = []
+    if shutil.which("git"):
+        done = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=root, capture_output=True, text=True)
+        names = done.stdout.splitlines() if done.returncode == 0 else []
     files = [root / line for line in names if (root / line).is_file()]
     return files or [p for p in root.rglob("*") if p.is_file() and not p.relative_to(root).parts[0].startswith(("build", ".git"))]
 
