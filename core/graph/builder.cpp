@@ -112,6 +112,22 @@ Value Builder::slice(Value v, int axis, Expr start, Expr length) {
   return Value{static_cast<int>(graph_.values.size()) - 1};
 }
 
+Value Builder::permute(Value v, const std::vector<int>& axes) {
+  const ValueInfo& from = graph_.info(v);
+  std::vector<bool> seen(from.shape.size(), false);
+  ValueInfo info{from.buffer, {}, {}, from.offset};
+  for (const int axis : axes) {
+    const auto a = static_cast<size_t>(axis);
+    if (a >= seen.size() || seen[a]) fail("graph", "permute of axes that are not each there once");
+    seen[a] = true;
+    info.shape.push_back(from.shape[a]);
+    info.strides.push_back(from.strides[a]);
+  }
+  if (axes.size() != seen.size()) fail("graph", "permute leaves axes out");
+  graph_.values.push_back(std::move(info));
+  return Value{static_cast<int>(graph_.values.size()) - 1};
+}
+
 Value Builder::reshape(Value v, Dims shape) {
   const ValueInfo& from = graph_.info(v);
   ValueInfo info;

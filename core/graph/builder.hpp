@@ -63,6 +63,7 @@ class Builder {
   // dense.
   Value slice(Value v, int axis, Expr start, Expr length);
   Value reshape(Value v, Dims shape);
+  Value permute(Value v, const std::vector<int>& axes);  // axis i of the view is axes[i] of v
 
   // Records a call. Absent optional fields are left out or given as Value{}. Output tensors that
   // are not given are made: their shape from the contract, their dtype from the field that the
@@ -116,8 +117,9 @@ struct BlockRegistration {
 };
 Expansion find_expansion(const std::string& op);  // null if there is none
 std::vector<std::string> expansion_names();
-// Runs the expansion of a call of `graph`: the graph again, with the values that were added, and with the
-// expansion's own calls in place of whatever it had. Error if there is no expansion or it records nothing.
+// Runs the expansion of a call of `graph`: the graph again, with the values that were added, and
+// with the expansion's own calls in place of whatever it had. Error if there is no expansion or it
+// records nothing.
 Graph expand(const Catalog& catalog, Graph graph, const Call& call);
 #define FK_BLOCK(op, expansion) static const ::fk::BlockRegistration fk_block_##op(#op, expansion)
 

@@ -9,6 +9,8 @@ namespace fk {
 
 namespace {
 
+constexpr size_t kTensorsMax = 64;  // of one request
+
 // Takes one event in; what is wrong with it, or nothing.
 std::string take_token(RequestResult& r, const RunnerEvent& event, const RoundOptions& options) {
   const auto count = static_cast<int64_t>(r.tokens.size());
@@ -53,7 +55,10 @@ std::string take(Round& round, RunnerEvent& event, const RoundOptions& options) 
       return {};
     }
     case RunnerEvent::Kind::tensor:
-      if (!r.tensors.empty()) return "a second tensor for one request";
+      if (std::any_of(r.tensors.begin(), r.tensors.end(),
+                      [&](const NamedTensor& t) { return t.name == event.tensor.name; }))
+        return "the same tensor twice for one request";
+      if (r.tensors.size() == kTensorsMax) return "too many tensors for one request";
       r.tensors.push_back(std::move(event.tensor));
       r.done_s = event.time_s;
       return {};

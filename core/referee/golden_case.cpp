@@ -2,7 +2,6 @@
 #include "core/referee/golden_case.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 
 #include "core/base/error.hpp"
@@ -49,8 +48,21 @@ std::vector<int64_t> lengths_of(const StoredTensor& mask, int64_t rows, int64_t 
   return lengths;
 }
 
-void read_inputs(GoldenCase& golden, const SafeTensors& file) {
-  const StoredTensor& ids = file.at("in.input_ids");
+constexpr std::string_view kTokenInputs[] = {"in.input_ids", "in.decoder_input_ids",
+                                             "in.attention_mask", "in.token_type_ids"};
+
+bool is_token_input(const std::string& name) {
+  return std::find(std::begin(kTokenInputs), std::end(kTokenInputs), name) !=
+         std::end(kTokenInputs);
+}
+
+void need_float(const StoredTensor& tensor) {
+  if (!is_float(tensor.dtype))
+    fail(tensor.where,
+         "has dtype " + std::string(fk::name(tensor.dtype)) + " where floats are needed");
+}
+
+void read_tokens(GoldenCase& golden, const SafeTensors& file, const StoredTensor& ids) {
   if (ids.shape.size() != 2 || ids.shape[0] < 1 || ids.shape[1] < 1)
     fail(ids.where, "has shape " + shape_text(ids.shape) + " where [rows, tokens] is needed");
   const int64_t rows = ids.shape[0];
@@ -70,19 +82,59 @@ void read_inputs(GoldenCase& golden, const SafeTensors& file) {
   }
 }
 
-// [B, T, C] without padding: [tokens, C].
-Tensor packed(const GoldenCase& golden, const StoredTensor& tensor) {
+// Every other input is a tensor with the axis of rows first.
+void read_tensors(GoldenCase& golden, const SafeTensors& file) {
+  for (const auto& name : file.names()) {
+    if (!starts_with(name, "in.") || is_token_input(name)) continue;
+    const StoredTensor& tensor = file.at(name);
+    need_float(tensor);
+    if (tensor.shape.size() < 2 || tensor.shape[0] < 1)
+      fail(tensor.where, "has shape " + shape_text(tensor.shape) + " where [rows, ...] is needed");
+    if (golden.rows.empty()) golden.rows.resize(static_cast<size_t>(tensor.shape[0]));
+    if (tensor.shape[0] != static_cast<int64_t>(golden.rows.size()))
+      fail(tensor.where, "has another number of rows than the inputs before it");
+    golden.tensors.resize(golden.rows.size());
+    const Tensor all = tensor.load().to(DType::f32);
+    const Shape shape(tensor.shape.begin() + 1, tensor.shape.end());
+    auto at = all.as<float>().begin();
+    for (auto& row : golden.tensors) {
+      row.push_back({name.substr(3), shape, {at, at + numel(shape)}});
+      at += numel(shape);
+    }
+  }
+}
+
+void read_inputs(GoldenCase& golden, const SafeTensors& file) {
+  for (const char* name : {"in.input_ids", "in.decoder_input_ids"})
+    if (const auto* ids = file.find(name); ids && golden.rows.empty())
+      read_tokens(golden, file, *ids);
+  read_tensors(golden, file);
+  if (golden.rows.empty())
+    fail(file.file(), "has no input", did_you_mean("in.input_ids", file.names()));
+  golden.tensors.resize(golden.rows.size());
+}
+
+// [B, T, C] of tokens without padding, everything else as it is: [.., C]. `of_tokens` says that it
+// must have a value for every token.
+Tensor packed(const GoldenCase& golden, const StoredTensor& tensor, bool of_tokens) {
   const auto rows = static_cast<int64_t>(golden.rows.size());
-  if (tensor.shape.size() != 3 || tensor.shape[0] != rows || tensor.shape[1] != golden.padded)
+  if (of_tokens && golden.padded > 0 &&
+      (tensor.shape.size() != 3 || tensor.shape[0] != rows || tensor.shape[1] != golden.padded))
     fail(tensor.where, "has shape " + shape_text(tensor.shape) + " where [" + std::to_string(rows) +
                            ", " + std::to_string(golden.padded) + ", C] is needed");
-  if (!is_float(tensor.dtype))
-    fail(tensor.where,
-         "has dtype " + std::string(fk::name(tensor.dtype)) + " where floats are needed");
-  const int64_t width = tensor.shape[2];
+  if (tensor.shape.size() < 2 || tensor.shape[0] != rows || numel(tensor.shape) == 0)
+    fail(tensor.where, "has shape " + shape_text(tensor.shape) + " where [" + std::to_string(rows) +
+                           ", ..., C] is needed");
+  need_float(tensor);
+  const int64_t width = tensor.shape.back();
   const Tensor all = tensor.load().to(DType::f32);
-  Tensor out(DType::f32, {golden.tokens(), width});
   const auto source = all.as<float>();
+  if (tensor.shape.size() != 3 || tensor.shape[1] != golden.padded) {
+    Tensor out(DType::f32, {all.numel() / width, width});
+    std::copy(source.begin(), source.end(), out.as<float>().begin());
+    return out;
+  }
+  Tensor out(DType::f32, {golden.tokens(), width});
   auto target = out.as<float>().begin();
   for (int64_t b = 0; b < rows; ++b) {
     const auto first = source.begin() + b * golden.padded * width;
@@ -92,43 +144,50 @@ Tensor packed(const GoldenCase& golden, const StoredTensor& tensor) {
   return out;
 }
 
-// The number after a prefix; -1 if the name is not of that form.
-int64_t numbered(const std::string& name, const std::string& prefix) {
-  if (!starts_with(name, prefix)) return -1;
-  int64_t number = -1;
-  const char* end = name.data() + name.size();
-  const auto parsed = std::from_chars(name.data() + prefix.size(), end, number);
-  return parsed.ec == std::errc() && parsed.ptr == end ? number : -1;
+// The tap that a name stands for: mid.hidden.3 and out.hidden_states.3 are "hidden.3",
+// out.encoder_hidden_states.3 is "encoder_hidden.3"; empty for other names.
+std::string tap_of(const std::string& name) {
+  const size_t dot = name.rfind('.');
+  if (dot == std::string::npos || dot + 1 == name.size() || dot < 4) return {};
+  if (name.find_first_not_of("0123456789", dot + 1) != std::string::npos) return {};
+  for (const std::string_view ending : {"hidden_states", "hidden"}) {
+    const std::string middle = name.substr(4, dot - 4);
+    if (!ends_with(middle, ending)) continue;
+    return middle.substr(0, middle.size() - ending.size()) + "hidden" + name.substr(dot);
+  }
+  return {};
+}
+
+void read_greedy(GoldenCase& golden, const StoredTensor& tensor) {
+  if (tensor.shape.size() != 2 || tensor.shape[0] > static_cast<int64_t>(golden.rows.size()))
+    fail(tensor.where, "has shape " + shape_text(tensor.shape) +
+                           " where [rows, tokens] is needed, with at most the rows of the input");
+  const auto values = integers(tensor);
+  for (int64_t b = 0; b < tensor.shape[0]; ++b) {
+    const auto first = values.begin() + b * tensor.shape[1];
+    golden.greedy.emplace_back(first, first + tensor.shape[1]);
+  }
 }
 
 void read_outputs(GoldenCase& golden, const SafeTensors& file) {
   for (const auto& name : file.names()) {
+    if (starts_with(name, "in.")) continue;
     const StoredTensor& tensor = file.at(name);
-    const int64_t mid = numbered(name, "mid.hidden."), state = numbered(name, "out.hidden_states.");
-    if (mid >= 0 || state >= 0) {
-      golden.hidden[std::max(mid, state)] = packed(golden, tensor);
-    } else if (name == "out.greedy") {
-      if (tensor.shape.size() != 2 || tensor.shape[0] > static_cast<int64_t>(golden.rows.size()))
-        fail(tensor.where,
-             "has shape " + shape_text(tensor.shape) +
-                 " where [rows, tokens] is needed, with at most the rows of the input");
-      const auto values = integers(tensor);
-      for (int64_t b = 0; b < tensor.shape[0]; ++b) {
-        const auto first = values.begin() + b * tensor.shape[1];
-        golden.greedy.emplace_back(first, first + tensor.shape[1]);
-      }
-    } else if (name == "out.logits" || name == "out.last_hidden_state") {
-      golden.outputs[name.substr(4)] = packed(golden, tensor);
-    } else if (!starts_with(name, "in.")) {
+    const bool known = starts_with(name, "mid.") || starts_with(name, "out.");
+    if (name == "out.greedy") {
+      read_greedy(golden, tensor);
+    } else if (!known || !is_float(tensor.dtype) || tensor.shape.size() < 2 ||
+               tensor.shape[0] != static_cast<int64_t>(golden.rows.size())) {
       golden.not_compared.push_back(name);
-    } else if (name != "in.input_ids" && name != "in.attention_mask" &&
-               name != "in.token_type_ids") {
-      fail(tensor.where, "is an input that these models do not have",
-           did_you_mean(name, {"in.input_ids", "in.attention_mask", "in.token_type_ids"}));
+    } else if (const std::string tap = tap_of(name); !tap.empty()) {
+      golden.hidden[tap] = packed(golden, tensor, starts_with(tap, "hidden."));
+    } else {
+      const bool of_tokens = name == "out.logits" || name == "out.last_hidden_state";
+      golden.outputs[name.substr(4)] = packed(golden, tensor, of_tokens);
     }
   }
   if (golden.outputs.empty() && golden.greedy.empty())
-    fail(file.file(), "has none of out.logits, out.last_hidden_state, out.greedy",
+    fail(file.file(), "has no out.* that can be compared, as out.logits or out.greedy",
          did_you_mean("out.logits", file.names()));
 }
 
@@ -153,6 +212,7 @@ GoldenCase GoldenCase::load(const fs::path& folder) {
                     Checkpoint::open(fs::exists(folder / "model.safetensors.index.json")
                                          ? folder
                                          : folder / "model.safetensors"),
+                    {},
                     {},
                     0,
                     {},

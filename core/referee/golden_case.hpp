@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/base/json.hpp"
+#include "core/runtime/drive.hpp"
 #include "core/tensor/safetensors.hpp"
 
 namespace fk {
@@ -17,10 +18,11 @@ struct GoldenCase {
   std::string name;  // of the folder
   Config config;
   Checkpoint checkpoint;
-  std::vector<std::vector<int64_t>> rows;  // tokens of every row, without right padding
-  int64_t padded = 0;                      // length of a row with padding
-  // Wanted values with the padding removed, all rows one after the other: [sum of lengths, C].
-  std::map<int64_t, Tensor> hidden;          // by layer: the input of layer i
+  std::vector<std::vector<int64_t>> rows;         // tokens of every row, without right padding
+  std::vector<std::vector<NamedTensor>> tensors;  // what else comes with every row
+  int64_t padded = 0;                             // length of a row with padding; 0 without tokens
+  // Wanted values, all rows one after the other with the padding of tokens removed: [.., C].
+  std::map<std::string, Tensor> hidden;      // by tap: "hidden.3", "encoder_hidden.0"
   std::map<std::string, Tensor> outputs;     // "logits", "last_hidden_state", ...
   std::vector<std::vector<int64_t>> greedy;  // continuations of the first rows
   std::vector<std::string> not_compared;     // names of tensors that are there but not understood

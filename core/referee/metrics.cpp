@@ -30,7 +30,8 @@ Figure figure_of(std::vector<double> values) {
 void SpeedSamples::add(const Round& round, bool together) {
   double prompt = 0, later = 0, last_first = round.start_s, first_first = round.end_s;
   for (const auto& [id, r] : round.requests) {
-    prompt += static_cast<double>(r.request.tokens.size());
+    // A request without tokens counts as one.
+    prompt += static_cast<double>(std::max<size_t>(1, r.request.tokens.size()));
     const double first = r.token_s.empty() ? r.done_s : r.token_s.front();
     last_first = std::max(last_first, first);
     first_first = std::min(first_first, first);

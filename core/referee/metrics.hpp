@@ -22,8 +22,8 @@ struct SpeedSamples {
   // By round: tokens after the first of each request, counted from the last first token where all
   // requests begin together, else from the first one (then prompts of others are read meanwhile).
   std::vector<double> decode_tokens_s;
-  std::vector<double> first_token_s;     // by request
-  std::vector<double> token_s;           // by request: mean time between its tokens
+  std::vector<double> first_token_s;  // by request
+  std::vector<double> token_s;        // by request: mean time between its tokens
   // `together`: the requests of the round are one batch.
   void add(const Round& round, bool together);
 };

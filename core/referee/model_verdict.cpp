@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <numeric>
 
 #include "core/base/error.hpp"
+#include "core/runtime/workload.hpp"
 #include "core/tensor/compare.hpp"
 #include "core/tensor/random.hpp"
 
@@ -23,7 +25,8 @@ std::string percent(double value) {
   return text;
 }
 
-// All values of a round as rows of equal width; `want` gives the rows that must be there.
+// All values of a round as rows of equal width, a divisor of every result's; `want` gives the rows
+// that must be there.
 struct Rows {
   int64_t width = 0;
   std::vector<float> values;
@@ -35,15 +38,16 @@ std::string collect(const RequestResult& got, const RequestResult& want, Rows& r
     const auto it = got.logits.find(position);
     if (it == got.logits.end())
       return "the logits of position " + std::to_string(position) + " are missing";
-    rows.width = static_cast<int64_t>(logits.size());
+    rows.width = std::gcd(rows.width, static_cast<int64_t>(logits.size()));
     rows.values.insert(rows.values.end(), it->second.begin(), it->second.end());
   }
   for (const auto& tensor : want.tensors) {
-    if (got.tensors.size() != want.tensors.size() || got.tensors[0].shape != tensor.shape)
-      return "the result is missing or has another shape";
-    rows.width = tensor.shape.empty() ? 1 : tensor.shape.back();
-    rows.values.insert(rows.values.end(), got.tensors[0].values.begin(),
-                       got.tensors[0].values.end());
+    const auto it = std::find_if(got.tensors.begin(), got.tensors.end(),
+                                 [&](const NamedTensor& g) { return g.name == tensor.name; });
+    if (it == got.tensors.end() || it->shape != tensor.shape)
+      return "the result " + tensor.name + " is missing or has another shape";
+    rows.width = std::gcd(rows.width, tensor.shape.empty() ? 1 : tensor.shape.back());
+    rows.values.insert(rows.values.end(), it->values.begin(), it->values.end());
   }
   return {};
 }
@@ -130,9 +134,11 @@ std::vector<Request> correctness_requests(const Scenario& s, bool generates, uin
        {l.chunk_tokens + l.chunk_tokens / 3 + 1, 2 * l.page_size + 1, l.page_size, int64_t{5}}) {
     Request r;
     r.id = list.size() + 1;
-    const int64_t length = std::clamp<int64_t>(wanted, 1, longest);
+    // A model may have no tokens.
+    const int64_t length = s.vocab_size > 0 ? std::clamp<int64_t>(wanted, 1, longest) : 0;
     for (int64_t i = 0; i < length; ++i) r.tokens.push_back(random.integer(0, s.vocab_size));
     for (int64_t i = 0; i < forced; ++i) r.forced.push_back(random.integer(0, s.vocab_size));
+    add_tensors(r, s.tensors, seed_of("tensors of request " + std::to_string(r.id), seed));
     r.new_tokens = forced;
     r.logits = generates;
     r.prompt_logits = generates && length * s.vocab_size * 4 <= kLogitBytesMax;
@@ -244,11 +250,19 @@ std::string audit(const Round& timed, const Round& oracle, double tolerance,
 }
 
 int64_t layer_count(const Config& config) {
-  return std::max<int64_t>(1, config.integer("num_hidden_layers", 1));
+  if (config.has("num_hidden_layers"))
+    return std::max<int64_t>(1, config.integer("num_hidden_layers"));
+  int64_t layers = config.integer("n_layers", 0);
+  for (const char* key : {"encoder_layers", "decoder_layers"}) layers += config.integer(key, 0);
+  if (config.is_list("depths"))
+    for (const int64_t depth : config.integers("depths")) layers += depth;
+  return std::max<int64_t>(1, layers);
 }
 
 bool is_routed(const Config& config, DType dtype) {
-  return dtype != DType::f32 && (config.has("num_local_experts") || config.has("num_experts"));
+  const auto has = [&](const char* key) { return config.has(key); };
+  return dtype != DType::f32 &&
+         (has("num_local_experts") || has("num_experts") || has("n_routed_experts"));
 }
 
 }  // namespace fk

@@ -55,7 +55,7 @@ class ScenarioRun {
     report_.speed_judged = scenario.profile != "tiny";
     for (const auto& broken : roster.broken)
       report_.broken_plugins.emplace_back(broken.path.string(), broken.error);
-    generates_ = model_->phases().size() > 1;
+    generates_ = model_->generates();
     routed_ = is_routed(scenario.config, scenario.limits.dtype);
   }
 

@@ -12,6 +12,7 @@
 #include "core/base/text.hpp"
 #include "core/referee/drive_round.hpp"
 #include "core/referee/golden_case.hpp"
+#include "core/referee/model_verdict.hpp"
 #include "core/referee/weight_block.hpp"
 #include "core/tensor/compare.hpp"
 
@@ -37,7 +38,7 @@ Tensor stacked(const std::vector<const NamedTensor*>& parts, const Shape& want) 
   auto target = out.as<float>();
   size_t at = 0;
   for (const auto* part : parts) {
-    if (part->shape.size() != 2 || part->shape[1] != width ||
+    if (part->shape.empty() || part->shape.back() != width ||
         at + part->values.size() > target.size())
       throw CaseFailed{"a result has shape " + shape_text(part->shape)};
     std::copy(part->values.begin(), part->values.end(), target.begin() + static_cast<int64_t>(at));
@@ -54,8 +55,9 @@ class Verifier {
       : golden_(golden), options_(options), roster_(roster), catalog_(catalog), report_(report) {
     report.arch = arch_of(golden.config);
     model_ = make_model(report.arch, golden.config);
-    generates_ = model_->phases().size() > 1;
-    limit_ = verify_limit(options.dtype, golden.config.integer("num_hidden_layers", 1));
+    generates_ = model_->generates();
+    limit_ = verify_limit(options.dtype, layer_count(golden.config));
+    check_tensors();
     for (const auto& row : golden.rows)
       for (const int64_t token : row)
         if (token < 0 || token >= model_->vocab_size())
@@ -79,11 +81,30 @@ class Verifier {
   }
 
  private:
+  void check_tensors() const {
+    std::vector<std::string> names;
+    for (const auto& wanted : model_->request_tensors()) {
+      names.push_back(wanted.name);
+      const auto& have = golden_.tensors[0];
+      const auto it = std::find_if(have.begin(), have.end(),
+                                   [&](const NamedTensor& t) { return t.name == wanted.name; });
+      if (it == have.end()) fail("in." + wanted.name, "is missing");
+      if (it->shape != wanted.shape)
+        fail("in." + wanted.name, "has rows of " + shape_text(it->shape) + " where " +
+                                      shape_text(wanted.shape) + " are needed");
+    }
+    for (const auto& given : golden_.tensors[0])
+      if (std::find(names.begin(), names.end(), given.name) == names.end())
+        fail("in." + given.name, "is an input that the model does not have",
+             did_you_mean(given.name, names));
+    if (model_->vocab_size() > 0 && golden_.padded == 0) fail("in.input_ids", "is missing");
+  }
+
   Limits plain_limits() const {
     Limits limits;
     limits.max_batch = std::max<int64_t>(2, static_cast<int64_t>(golden_.rows.size()));
     limits.max_context = golden_.row_longest() + std::max<int64_t>(new_tokens_, 1);
-    limits.chunk_tokens = golden_.row_longest();
+    limits.chunk_tokens = std::max<int64_t>(1, golden_.row_longest());
     limits.dtype = limits.cache_dtype = options_.dtype;
     return limits;
   }
@@ -147,6 +168,7 @@ class Verifier {
     Request request;
     request.id = id;
     request.tokens = golden_.rows[row];
+    request.tensors = golden_.tensors[row];
     request.new_tokens = new_tokens;
     return request;
   }
@@ -166,7 +188,7 @@ class Verifier {
       request.prompt_logits = generates_ && golden_.outputs.count("logits") > 0;
       drive(runner, {request}, true, rounds[b]);
     }
-    compare_taps(rounds, model_->phases()[0]);
+    compare_taps(rounds);
     compare_outputs(rounds, "");
     if (!generates_) return;
     for (size_t b = 0; b < golden_.greedy.size(); ++b) {
@@ -182,19 +204,23 @@ class Verifier {
     }
   }
 
-  void compare_taps(const std::vector<Round>& rounds, const std::string& phase) {
-    for (const auto& [layer, want] : golden_.hidden) {
-      const std::string tap = phase + ":hidden." + std::to_string(layer);
-      std::vector<const NamedTensor*> parts;
-      for (const auto& round : rounds)
-        for (const auto& tensor : round.taps)
-          if (tensor.name == tap) parts.push_back(&tensor);
-      const std::string label = "hidden." + std::to_string(layer);
-      if (parts.empty()) {
-        report_.rows.push_back({label, false, true, 0, 0, 0, "not compared: no such tap"});
-        continue;
-      }
-      judge_values(label, stacked(parts, want.shape), want);
+  // In whatever phase; prompts are scored only, so nothing is decoded.
+  static std::vector<const NamedTensor*> taps(const std::vector<Round>& rounds,
+                                              const std::string& name) {
+    std::vector<const NamedTensor*> parts;
+    for (const auto& round : rounds)
+      for (const auto& tensor : round.taps)
+        if (tensor.name.substr(tensor.name.find(':') + 1) == name) parts.push_back(&tensor);
+    return parts;
+  }
+
+  void compare_taps(const std::vector<Round>& rounds) {
+    for (const auto& [name, want] : golden_.hidden) {
+      const auto parts = taps(rounds, name);
+      if (parts.empty())
+        report_.rows.push_back({name, false, true, 0, 0, 0, "not compared: no such tap"});
+      else
+        judge_values(name, stacked(parts, want.shape), want);
     }
   }
 
@@ -208,17 +234,18 @@ class Verifier {
       std::vector<NamedTensor> logits;
       std::vector<const NamedTensor*> parts;
       for (const auto& [id, r] : rows) {
-        if (name == "logits")
+        if (generates_ && name == "logits")
           logits.push_back(logit_rows(*r));
         else
           for (const auto& tensor : r->tensors)
             if (tensor.name == name) parts.push_back(&tensor);
       }
       for (const auto& part : logits) parts.push_back(&part);
-      if (parts.empty())
-        report_.rows.push_back(
-            {prefix + name, false, true, 0, 0, 0, "not compared: no such output"});
-      else
+      // What is not an answer may be looked at inside; batched rows are not laid out like alone.
+      if (parts.empty() && prefix.empty()) parts = taps(rounds, name);
+      if (parts.empty() && prefix.empty())
+        report_.rows.push_back({name, false, true, 0, 0, 0, "not compared: no such output"});
+      else if (!parts.empty())
         judge_values(prefix + name, stacked(parts, want.shape), want);
     }
   }

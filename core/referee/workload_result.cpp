@@ -27,8 +27,8 @@ class Timing {
       if (i > warmup && context_.time_limit_s > 0 && now_seconds() - start > context_.time_limit_s)
         break;
       label_ = "round " + std::to_string(i + 1) + " of " + std::to_string(warmup + pairs);
-      const auto requests =
-          make_requests(w, context_.scenario.vocab_size, context_.scenario.seed, i);
+      const auto requests = make_requests(w, context_.scenario.vocab_size,
+                                          context_.scenario.tensors, context_.scenario.seed, i);
       if (!pair(requests, measured, (i - warmup) % 2 != 0)) return baseline_.is_open();
     }
     return true;

@@ -144,11 +144,17 @@ class Text {
     title(r_.speed_judged
               ? "Speed (median, 10th to 90th percentile)"
               : "Speed (median, 10th to 90th percentile; not judged on a tiny profile)");
+    // A model without tokens answers requests.
+    const auto has_tokens = [](const SideReport& side) {
+      return std::any_of(side.workloads.begin(), side.workloads.end(),
+                         [](const WorkloadRow& w) { return w.prompt_tokens > 0; });
+    };
+    const bool tokens = has_tokens(r_.baseline);
     Table table({{"workload"},
                  {"side"},
-                 {"prefill tok/s", Align::right},
+                 {tokens ? "prefill tok/s" : "requests/s", Align::right},
                  {"decode tok/s", Align::right},
-                 {"first token", Align::right},
+                 {tokens ? "first token" : "answer", Align::right},
                  {"per token", Align::right},
                  {"speedup", Align::right},
                  {"verdict"}});

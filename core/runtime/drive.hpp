@@ -21,10 +21,18 @@ struct Sampling {
   uint64_t seed = 0;
 };
 
+// A float32 tensor with a name, row-major.
+struct NamedTensor {
+  std::string name;
+  std::vector<int64_t> shape;
+  std::vector<float> values;
+};
+
 // One piece of work for a model.
 struct Request {
   uint64_t id = 0;
-  std::vector<int64_t> tokens;  // prompt, or the text to encode
+  std::vector<int64_t> tokens;       // prompt, or the text to encode
+  std::vector<NamedTensor> tensors;  // what else comes with it: an image, the features of a sound
   // How many to generate; 0 for encoders, and to only score a prompt (prompt_logits): such a
   // request ends with the logits of its last prompt position.
   int64_t new_tokens = 0;
@@ -83,6 +91,14 @@ class Model {
                              const Limits& limits) const = 0;
   virtual int64_t vocab_size() const { return 0; }  // 0 for models without tokens
   virtual int64_t max_positions() const { return 0; }
+  // Whether requests end with tokens that the model chose.
+  virtual bool generates() const { return phases().size() > 1; }
+  // The tensors that every request brings, each the input of that name without its first axis B.
+  struct RequestTensor {
+    std::string name;
+    std::vector<int64_t> shape;
+  };
+  virtual std::vector<RequestTensor> request_tensors() const { return {}; }
 };
 
 using MakeModel = std::unique_ptr<Model> (*)(const Config& config);
@@ -107,25 +123,42 @@ std::unique_ptr<Model> make_model(const std::string& arch, const Config& config)
 // request) with a paged cache. The axes are T (query tokens), B (requests), Q (rows that get
 // logits) and W (block-table width), the inputs
 //   ids [T] i64, positions [T] i64, slot_mapping [T] i64, block_tables [B,W] i32, cu_seqlens [B+1]
-//   i32, seq_lens [B] i32, rows [Q] i32 (indices into T), temperature [Q] f32, top_k [Q] i32, top_p
-//   [Q] f32, uniform [Q] f32
-// and the outputs logits [Q,V] f32 and tokens [Q] i64. In "decode" T = B = Q, so a model may record
-// them as the one axis B and leave `rows` out. In "prefill" Q may be 0 (no request's last token is
-// in the step) and larger than B (prompt_logits). The cache states have the axis P (pages), which
-// the session binds once.
+//   i32, seq_lens [B] i32, state_slots [B] i32, has_initial_state [B] i32, rows [Q] i32 (indices
+//   into T), temperature [Q] f32, top_k [Q] i32, top_p [Q] f32, uniform [Q] f32
+// of which a phase declares those that it needs (always ids and the sampling), and the outputs
+// logits [Q,V] f32 and tokens [Q] i64. In "decode" T = B = Q, so a model may record them as the one
+// axis B and leave `rows` out. In "prefill" Q may be 0 (no request's last token is in the step) and
+// larger than B (prompt_logits).
+//
+// Two kinds of state last from step to step. Paged caches have the axis P (pages) first and are
+// reached through block_tables and slot_mapping. States of a fixed size for each request (recurrent
+// states, the keys of an encoder) have the axis N (max_batch slots) first; `state_slots` says where
+// a request's is, for as long as it runs. Slots are used again: where `has_initial_state` is 0, the
+// step begins the request and what the slot holds is to be taken as zeros.
 struct GenerateOptions {
   std::vector<int64_t> eos;
+  // A phase that is run once for every request before its prompt: axis B, inputs `state_slots` [B]
+  // i32 and the request's tensors. It fills states with the axis N.
+  std::string encoder = {};
 };
 void generate(Session& session, const GenerateOptions& options);
 
 // One pass per batch over the phase "encode": ids, positions, types [T] i64, cu_seqlens [B+1] i32;
-// the output `output` [T,width] is reported per request as a tensor of that name.
+// the output `output` [T,channels] is reported per request as a tensor of that name.
 struct EncodeOptions {
   std::string output = "last_hidden_state";
-  int64_t width = 0;            // channels of the output
   int64_t position_offset = 0;  // XLM-R counts from pad_token_id + 1
   int64_t pad_token = -1;       // XLM-R: a pad token inside a text has this position; -1: none
 };
 void encode(Session& session, const EncodeOptions& options);
+
+// One pass per batch over one phase for models without tokens: axis B, the request's tensors as
+// inputs, outputs whose first axis is B. Every output is reported as a tensor of its name, without
+// that axis.
+struct PassOptions {
+  std::string phase;
+  std::vector<std::string> outputs;
+};
+void pass(Session& session, const PassOptions& options);
 
 }  // namespace fk

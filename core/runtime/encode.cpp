@@ -7,7 +7,7 @@
 #include <deque>
 
 #include "core/base/error.hpp"
-#include "core/tensor/dtype.hpp"
+#include "core/tensor/tensor.hpp"
 
 namespace fk {
 
@@ -90,23 +90,26 @@ class Encoder {
     program_.bind(program_.axis("T"), tokens_);
     program_.bind(program_.axis("B"), count);
     program_.run();
-    read_output();
+    const int64_t width = read_output();
     for (int64_t b = 0; b < count; ++b) {
       const Request& request = waiting_.front();
       const auto length = static_cast<int64_t>(request.tokens.size());
-      exchange_.tensor(request.id, setup_.options.output, {length, setup_.options.width},
-                       values_.data() + starts_[b] * setup_.options.width);
+      exchange_.tensor(request.id, setup_.options.output, {length, width},
+                       values_.data() + starts_[b] * width);
       waiting_.pop_front();
     }
     exchange_.progress("encode " + std::to_string(tokens_) + " tokens");
   }
 
-  void read_output() {
-    const int64_t count = tokens_ * setup_.options.width;
-    raw_.resize(static_cast<size_t>(count * bytes(setup_.dtype)));
+  // Returns its channels.
+  int64_t read_output() {
+    const Program::Output output = program_.output(setup_.options.output);
+    const int64_t count = numel(output.shape);
+    raw_.resize(static_cast<size_t>(count * bytes(output.dtype)));
     values_.resize(static_cast<size_t>(count));
     program_.read(setup_.options.output, raw_.data(), static_cast<int64_t>(raw_.size()));
-    convert(raw_.data(), setup_.dtype, values_.data(), DType::f32, count);
+    convert(raw_.data(), output.dtype, values_.data(), DType::f32, count);
+    return output.shape.back();
   }
 
   Program& program_;
@@ -134,7 +137,6 @@ void encode(Session& session, const EncodeOptions& options) {
   setup.options = options;
   setup.max_context = positions > 0 ? std::min(context, positions) : context;
   setup.vocab_size = model.vocab_size();
-  setup.dtype = session.limits().dtype;
   encode(session.phase("encode"), session.exchange(), setup);
 }
 

@@ -9,7 +9,6 @@ namespace fk {
 struct EncodeSetup {
   EncodeOptions options;
   int64_t max_context = 0, vocab_size = 0;
-  DType dtype = DType::f32;  // of the output
 };
 
 // Serves the exchange until no request will come. Throws what the program throws.

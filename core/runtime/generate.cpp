@@ -4,8 +4,11 @@
 #include "core/runtime/generate.hpp"
 
 #include <algorithm>
+#include <deque>
+#include <optional>
 
 #include "core/base/error.hpp"
+#include "core/runtime/request_tensors.hpp"
 #include "core/runtime/scheduler.hpp"
 #include "core/tensor/random.hpp"
 
@@ -18,27 +21,28 @@ float sampling_uniform(uint64_t seed, int64_t index) {
 namespace {
 
 // The axes and inputs of one phase. What a phase leaves out (`rows` where every token is sampled
-// from) is written to a buffer that nobody reads.
+// from, pages where there are none) is written to a buffer that nobody reads.
 class PhaseInputs {
  public:
   PhaseInputs(Program& program, const GenerateSetup& setup)
       : program_(program), page_size_(setup.page_size) {
     for (const char* name : {"T", "B", "Q", "W"}) axes_.push_back(program.axis(name));
+    const int64_t batch = setup.max_batch;
+    const int64_t tokens = axes_[0] >= 0 ? program.limit("T") : batch;
+    const int64_t width = (setup.max_context + page_size_ - 1) / page_size_;
     ids_ = at<int64_t>("ids");
-    positions_ = at<int64_t>("positions");
-    slots_ = at<int64_t>("slot_mapping");
-    tables_ = at<int32_t>("block_tables");
-    starts_ = at<int32_t>("cu_seqlens");
-    lengths_ = at<int32_t>("seq_lens");
+    positions_ = at<int64_t>("positions", tokens);
+    slots_ = at<int64_t>("slot_mapping", tokens);
+    tables_ = at<int32_t>("block_tables", batch * width);
+    starts_ = at<int32_t>("cu_seqlens", batch + 1);
+    lengths_ = at<int32_t>("seq_lens", batch);
+    state_slots_ = at<int32_t>("state_slots", batch);
+    has_state_ = at<int32_t>("has_initial_state", batch);
     temperature_ = at<float>("temperature");
     top_k_ = at<int32_t>("top_k");
     top_p_ = at<float>("top_p");
     uniform_ = at<float>("uniform");
-    rows_ = static_cast<int32_t*>(program.input("rows"));
-    if (rows_ == nullptr) {
-      unread_.resize(static_cast<size_t>(setup.max_batch));
-      rows_ = unread_.data();
-    }
+    rows_ = at<int32_t>("rows", axes_[2] >= 0 ? program.limit("Q") : batch);
   }
 
   Program& program() { return program_; }
@@ -52,6 +56,8 @@ class PhaseInputs {
       const Sequence& s = *w.sequence;
       starts_[b] = static_cast<int32_t>(token);
       lengths_[b] = static_cast<int32_t>(w.first + w.count);
+      state_slots_[b] = s.slot;
+      has_state_[b] = w.first > 0;
       int32_t* table = tables_ + static_cast<int64_t>(b) * width;
       std::fill(std::copy_n(s.pages.begin(), pages(w), table), table + width, 0);
       for (int64_t p = w.first; p < w.first + w.count; ++p, ++token) {
@@ -69,10 +75,13 @@ class PhaseInputs {
   }
 
  private:
+  // With `count`, a phase may do without.
   template <class T>
-  T* at(const char* name) {
+  T* at(const char* name, int64_t count = 0) {
     void* data = program_.input(name);
-    if (data == nullptr) fail("generate", std::string("the phase has no input `") + name + "`");
+    if (data == nullptr && count == 0)
+      fail("generate", std::string("the phase has no input `") + name + "`");
+    if (data == nullptr) data = unread_.emplace_back(static_cast<size_t>(count)).data();
     return static_cast<T*>(data);
   }
 
@@ -94,9 +103,48 @@ class PhaseInputs {
   int64_t page_size_;
   std::vector<int> axes_;  // T, B, Q, W
   int64_t *ids_, *positions_, *slots_;
-  int32_t *tables_, *starts_, *lengths_, *rows_, *top_k_;
+  int32_t *tables_, *starts_, *lengths_, *state_slots_, *has_state_, *rows_, *top_k_;
   float *temperature_, *top_p_, *uniform_;
-  std::vector<int32_t> unread_;
+  std::deque<std::vector<int64_t>> unread_;
+};
+
+// The phase that fills a request's states before its prompt.
+class EncoderPhase {
+ public:
+  EncoderPhase(Program& program, std::vector<Model::RequestTensor> tensors)
+      : program_(program), tensors_(program, std::move(tensors)), batch_(program.axis("B")) {
+    slots_ = static_cast<int32_t*>(program.input("state_slots"));
+    if (batch_ < 0 || slots_ == nullptr)
+      fail("generate", "the encoder has no axis `B` with an input `state_slots`");
+  }
+
+  std::string refusal(const Request& request) const { return tensors_.refusal(request); }
+
+  // Those of the step's requests that have not been encoded.
+  void run(const std::vector<Work>& work) {
+    int64_t count = 0;
+    for (const Work& w : work) {
+      if (w.sequence->encoded) continue;
+      w.sequence->encoded = true;
+      tensors_.write(count, w.sequence->request);
+      slots_[count] = w.sequence->slot;
+      if (++count == program_.limit("B")) flush(count);
+    }
+    flush(count);
+  }
+
+ private:
+  void flush(int64_t& count) {
+    if (count == 0) return;
+    program_.bind(batch_, count);
+    program_.run();
+    count = 0;
+  }
+
+  Program& program_;
+  RequestTensors tensors_;
+  int batch_;
+  int32_t* slots_ = nullptr;
 };
 
 class Generator {
@@ -108,7 +156,9 @@ class Generator {
                     setup.page_size, setup.pages, setup.vocab_size}),
         prefill_(prefill, setup),
         decode_(decode, setup),
-        tokens_(static_cast<size_t>(std::max(prefill.limit("Q"), setup.max_batch))) {}
+        tokens_(static_cast<size_t>(std::max(prefill.limit("Q"), setup.max_batch))) {
+    if (setup.encoder) encoder_.emplace(*setup.encoder, setup.tensors);
+  }
 
   void run() {
     for (;;) {
@@ -117,6 +167,7 @@ class Generator {
       if (scheduler_.idle()) return;
       const Scheduler::Step step = scheduler_.next();
       FK_CHECK(step != Scheduler::Step::none, "requests are waiting but none can be computed");
+      if (encoder_) encoder_->run(scheduler_.work());
       run_step(step == Scheduler::Step::prefill ? prefill_ : decode_);
       exchange_.progress(describe(step));
     }
@@ -124,10 +175,14 @@ class Generator {
 
  private:
   void take_request() {
-    if (const std::string why = scheduler_.refusal(request_); !why.empty())
-      exchange_.failed(request_.id, why);
-    else
+    std::string why = scheduler_.refusal(request_);
+    if (why.empty() && encoder_) why = encoder_->refusal(request_);
+    if (why.empty() && !encoder_ && !request_.tensors.empty())
+      why = "the model takes no tensor `" + request_.tensors[0].name + "`";
+    if (why.empty())
       scheduler_.add(std::move(request_));
+    else
+      exchange_.failed(request_.id, why);
     request_ = {};
   }
 
@@ -204,6 +259,7 @@ class Generator {
   Exchange& exchange_;
   Scheduler scheduler_;
   PhaseInputs prefill_, decode_;
+  std::optional<EncoderPhase> encoder_;
   Request request_;
   std::vector<int64_t> tokens_;
   std::vector<float> logits_;
@@ -227,6 +283,8 @@ void generate(Session& session, const GenerateOptions& options) {
   setup.pages = session.pages();
   setup.vocab_size = model.vocab_size();
   setup.eos = options.eos;
+  setup.tensors = model.request_tensors();
+  if (!options.encoder.empty()) setup.encoder = &session.phase(options.encoder);
   generate(session.phase("prefill"), session.phase("decode"), session.exchange(), setup);
 }
 

@@ -12,6 +12,8 @@ namespace fk {
 struct GenerateSetup {
   int64_t max_batch = 1, max_context = 0, page_size = 1, pages = 0, vocab_size = 0;
   std::vector<int64_t> eos;
+  Program* encoder = nullptr;                      // GenerateOptions::encoder
+  std::vector<Model::RequestTensor> tensors = {};  // its inputs
 };
 
 // Serves the exchange until no request will come. Throws what a program throws.

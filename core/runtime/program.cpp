@@ -314,11 +314,24 @@ void PhaseProgram::run() {
     for (; tap < taps.size(); ++tap) read_tap(taps[tap]);
 }
 
+Value PhaseProgram::find_output(const std::string& name) const {
+  const auto& outputs = lowered_->graph.outputs;
+  const auto it = outputs.find(name);
+  if (it == outputs.end()) fail(lowered_->graph.phase, "the phase has no output `" + name + "`");
+  return it->second;
+}
+
+Program::Output PhaseProgram::output(const std::string& name) const {
+  const Value v = find_output(name);
+  Output output{lowered_->graph.dtype(v), {}};
+  Axes axes;
+  for (size_t i = 0; i < axis_values_.size(); ++i) axes[lowered_->graph.axes[i]] = axis_values_[i];
+  for (const Expr& dim : lowered_->graph.info(v).shape) output.shape.push_back(dim.eval(axes));
+  return output;
+}
+
 void PhaseProgram::read(const std::string& output, void* host, int64_t bytes) {
-  const auto it = lowered_->graph.outputs.find(output);
-  if (it == lowered_->graph.outputs.end())
-    fail(lowered_->graph.phase, "the phase has no output `" + output + "`");
-  const fk_out& view = lowered_->views[static_cast<size_t>(it->second.id)].view;
+  const fk_out& view = lowered_->views[static_cast<size_t>(find_output(output).id)].view;
   if (bytes > view.nbytes) fail(lowered_->graph.phase, "read() of more than `" + output + "` has");
   device_.download(host, view.data, bytes);
 }

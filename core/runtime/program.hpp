@@ -42,6 +42,7 @@ class PhaseProgram final : public Program {
   void bind(int axis, int64_t value) override;
   void* input(const std::string& name) override;
   void run() override;
+  Output output(const std::string& name) const override;
   void read(const std::string& output, void* host, int64_t bytes) override;
   void set_taps(TapSink sink) override { taps_ = std::move(sink); }
   void set_marker(volatile int32_t* node) override { marker_ = node; }
@@ -77,6 +78,7 @@ class PhaseProgram final : public Program {
   void run_plans();
   void read_tap(const Tap& tap);
   [[noreturn]] void node_failed(size_t node);
+  Value find_output(const std::string& name) const;
   int64_t size_at_limits(const Buffer& buffer) const;
   int bytes_value(const Buffer& buffer);
   std::byte* buffer_data(int buffer, const SharedBlocks& blocks) const;

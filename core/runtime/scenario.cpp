@@ -144,6 +144,7 @@ Scenario load_scenario(const fs::path& file, const std::string& profile) {
   const auto model = s.make();
   s.vocab_size = model->vocab_size();
   s.max_positions = model->max_positions();
+  s.tensors = model->request_tensors();
   read_workloads(layers, s);
   return s;
 }

@@ -29,6 +29,7 @@ struct Scenario {
   std::map<std::string, std::string> providers;  // pins: op -> provider
   std::vector<Workload> workloads;
   int64_t vocab_size = 0, max_positions = 0;  // of the model
+  std::vector<Model::RequestTensor> tensors;  // that its requests bring
 
   std::unique_ptr<Model> make() const { return make_model(arch, config); }
 };

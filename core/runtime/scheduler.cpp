@@ -26,6 +26,8 @@ Scheduler::Scheduler(const Options& options) : options_(options), pool_(options.
   FK_CHECK(options.rows > 0, "a scheduler without rows for logits");
   running_.reserve(static_cast<size_t>(options.max_batch));
   work_.reserve(static_cast<size_t>(options.max_batch));
+  for (auto slot = static_cast<int32_t>(options.max_batch); slot-- > 0;)
+    free_slots_.push_back(slot);
 }
 
 int64_t Scheduler::pages_of(int64_t tokens) const {
@@ -76,6 +78,8 @@ void Scheduler::admit() {
     const int64_t need = pages_of(s.length());
     if (pool_.free() < need + running()) return;
     pool_.acquire(need, s.pages);
+    s.slot = free_slots_.back();
+    free_slots_.pop_back();
     running_.push_back(std::move(waiting_.front()));
     waiting_.pop_front();
   }
@@ -107,11 +111,18 @@ void Scheduler::plan_prefill() {
   }
 }
 
+void Scheduler::release(Sequence& s) {
+  pool_.release(s.pages);
+  free_slots_.push_back(s.slot);
+  s.slot = -1;
+}
+
 void Scheduler::preempt_youngest() {
   std::unique_ptr<Sequence> s = std::move(running_.back());
   running_.pop_back();
-  pool_.release(s->pages);
+  release(*s);
   s->cached = 0;
+  s->encoded = false;
   waiting_.push_front(std::move(s));
   ++preemptions_;
 }
@@ -153,7 +164,7 @@ void Scheduler::finish(Sequence* sequence) {
   const auto it = std::find_if(running_.begin(), running_.end(),
                                [&](const auto& entry) { return entry.get() == sequence; });
   FK_CHECK(it != running_.end(), "a request finished that was not running");
-  pool_.release(sequence->pages);
+  release(*sequence);
   running_.erase(it);
 }
 

@@ -24,6 +24,8 @@ struct Sequence {
   Request request;
   std::vector<int64_t> tokens;  // prompt, then what was generated
   std::vector<int32_t> pages;   // token i is in slot i % page_size of pages[i / page_size]
+  int32_t slot = -1;            // of the states with the axis N, while it runs
+  bool encoded = false;         // its encoder has run since it got its slot
   int64_t prompt = 0;
   int64_t cached = 0;    // leading tokens whose keys and values are in the cache
   int64_t reported = 0;  // leading positions that have had their logits row
@@ -75,9 +77,11 @@ class Scheduler {
   void plan_decode();
   bool grow(size_t index);
   void preempt_youngest();
+  void release(Sequence& s);
 
   Options options_;
   PagePool pool_;
+  std::vector<int32_t> free_slots_;
   std::deque<std::unique_ptr<Sequence>> waiting_;  // both by arrival
   std::vector<std::unique_ptr<Sequence>> running_;
   std::vector<Work> work_;

@@ -46,6 +46,12 @@ class Program {
   virtual void* input(const std::string& name) = 0;
   // Uploads the inputs, plans, runs every node. Throws RunError. Does not wait for the device.
   virtual void run() = 0;
+  // What an output is, with the bound axes. Error if there is no such output.
+  struct Output {
+    DType dtype = DType::f32;
+    Shape shape;
+  };
+  virtual Output output(const std::string& name) const = 0;
   // Copies an output (dense, bound axes) to host memory, waiting for it.
   virtual void read(const std::string& output, void* host, int64_t bytes) = 0;
   // The index of the node that is about to run is written here, so that whoever shares the memory

@@ -96,7 +96,7 @@ std::vector<Length> raw_lengths(const Yaml& yaml, const Numbers& numbers) {
     if (yaml.has("prompt")) yaml.at("prompt").fail("there are `lengths` already");
     return read_lengths(std::filesystem::path(yaml.file()).parent_path() / found->text());
   }
-  return {{numbers.get("prompt", 1), 0}};
+  return {{numbers.get("prompt", 1, 0), 0}};
 }
 
 Workload::Kind read_kind(const Yaml& yaml) {
@@ -192,9 +192,18 @@ std::vector<std::string> workload_names(const std::filesystem::path& file) {
   return yaml.at("workloads").keys();
 }
 
-std::vector<Request> make_requests(const Workload& workload, int64_t vocab_size, uint64_t seed,
+void add_tensors(Request& request, const std::vector<Model::RequestTensor>& tensors,
+                 uint64_t seed) {
+  for (const auto& [name, shape] : tensors) {
+    NamedTensor& tensor = request.tensors.emplace_back(NamedTensor{name, shape, {}});
+    tensor.values.resize(static_cast<size_t>(numel(shape)));
+    fill_normal(tensor.values.data(), DType::f32, numel(shape), seed_of(name, seed), 0, 0, 1);
+  }
+}
+
+std::vector<Request> make_requests(const Workload& workload, int64_t vocab_size,
+                                   const std::vector<Model::RequestTensor>& tensors, uint64_t seed,
                                    int64_t round) {
-  FK_CHECK(vocab_size > 0, "requests of a model without tokens");
   const uint64_t stream = seed_of(workload.name, seed);
   std::vector<Request> requests;
   for (const Length& length : workload.lengths) {
@@ -204,7 +213,10 @@ std::vector<Request> make_requests(const Workload& workload, int64_t vocab_size,
     r.tokens.resize(static_cast<size_t>(length.prompt));
     const uint64_t own =
         seed_of("round " + std::to_string(round) + " request " + std::to_string(r.id), stream);
-    fill_int(r.tokens.data(), DType::i64, length.prompt, own, 0, 0, vocab_size);
+    FK_CHECK(vocab_size > 0 || length.prompt == 0, "tokens of a model without tokens");
+    if (length.prompt > 0)
+      fill_int(r.tokens.data(), DType::i64, length.prompt, own, 0, 0, vocab_size);
+    add_tensors(r, tensors, own);
     r.sampling = workload.sampling;
     r.sampling.seed = own;
   }

@@ -15,7 +15,7 @@ struct Workload {
   // next ones when the last are done, `warmup` unmeasured rounds and `iterations` measured ones.
   enum class Kind { throughput, latency };
   struct Length {
-    int64_t prompt = 0, output = 0;  // tokens; output 0 for encoders
+    int64_t prompt = 0, output = 0;  // tokens; output 0 for encoders, prompt too without tokens
   };
 
   std::string name, summary;
@@ -36,10 +36,13 @@ Workload load_workload(const std::filesystem::path& file, const std::string& nam
                        int64_t context_max);
 std::vector<std::string> workload_names(const std::filesystem::path& file);
 
-// The requests of a round: ids count from 1, tokens are uniform below `vocab_size` and depend on
-// seed, workload, round and id alone. ignore_eos, so that every run makes the same number of
-// tokens.
-std::vector<Request> make_requests(const Workload& workload, int64_t vocab_size, uint64_t seed,
+// The requests of a round: ids count from 1, tokens are uniform below `vocab_size`, elements of
+// tensors are normal, and all depend on seed, workload, round and id alone. ignore_eos, so that
+// every run makes the same number of tokens.
+std::vector<Request> make_requests(const Workload& workload, int64_t vocab_size,
+                                   const std::vector<Model::RequestTensor>& tensors, uint64_t seed,
                                    int64_t round);
+// Gives a request such tensors, normal from the seed.
+void add_tensors(Request& request, const std::vector<Model::RequestTensor>& tensors, uint64_t seed);
 
 }  // namespace fk

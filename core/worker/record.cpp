@@ -46,12 +46,29 @@ class Cursor {
   size_t at_ = 0;
 };
 
+NamedTensor take_tensor(Cursor& cursor) {
+  const auto name_bytes = cursor.one<uint32_t>();
+  const auto rank = cursor.one<uint32_t>();
+  if (name_bytes > kNameBytesMax || rank > kRankMax) fail("worker", "a malformed tensor record");
+  NamedTensor tensor;
+  tensor.shape = cursor.take<int64_t>(rank);
+  const auto name = cursor.take<char>(name_bytes);
+  tensor.name.assign(name.begin(), name.end());
+  for (auto& c : tensor.name)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = '?';
+  const int64_t count = numel(tensor.shape, "a tensor record");
+  if (count < 0 || static_cast<uint64_t>(count) > cursor.left() / sizeof(float))
+    fail("worker", "a tensor record whose shape is not that of its values");
+  tensor.values = cursor.take<float>(static_cast<uint64_t>(count));
+  return tensor;
+}
+
 struct RequestHead {
   int64_t new_tokens;
   float temperature, top_p;
   int32_t top_k;
   uint32_t flags;  // 1 logits, 2 prompt_logits, 4 ignore_eos
-  uint64_t seed, tokens, forced;
+  uint64_t seed, tokens, forced, tensors;
 };
 
 }  // namespace
@@ -94,10 +111,16 @@ std::vector<std::byte> encode_request(const Request& r) {
   head.flags = (r.logits ? 1U : 0U) | (r.prompt_logits ? 2U : 0U) | (r.ignore_eos ? 4U : 0U);
   head.tokens = r.tokens.size();
   head.forced = r.forced.size();
+  head.tensors = r.tensors.size();
   std::vector<std::byte> out;
   put(out, &head, 1);
   put(out, r.tokens.data(), r.tokens.size());
   put(out, r.forced.data(), r.forced.size());
+  for (const auto& tensor : r.tensors) {
+    const auto front = encode_tensor_head(tensor.name, tensor.shape);
+    put(out, front.data(), front.size());
+    put(out, tensor.values.data(), tensor.values.size());
+  }
   return out;
 }
 
@@ -113,6 +136,7 @@ Request decode_request(const Record& record) {
   r.ignore_eos = (head.flags & 4U) != 0;
   r.tokens = cursor.take<int64_t>(head.tokens);
   r.forced = cursor.take<int64_t>(head.forced);
+  for (uint64_t i = 0; i < head.tensors; ++i) r.tensors.push_back(take_tensor(cursor));
   return r;
 }
 
@@ -130,21 +154,8 @@ std::vector<std::byte> encode_tensor_head(const std::string& name,
 
 NamedTensor decode_tensor(const Record& record) {
   Cursor cursor(record);
-  const auto name_bytes = cursor.one<uint32_t>();
-  const auto rank = cursor.one<uint32_t>();
-  if (name_bytes > kNameBytesMax || rank > kRankMax) fail("worker", "a malformed tensor record");
-  NamedTensor tensor;
-  tensor.shape = cursor.take<int64_t>(rank);
-  const auto name = cursor.take<char>(name_bytes);
-  tensor.name.assign(name.begin(), name.end());
-  for (auto& c : tensor.name)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = '?';
-  const int64_t count = numel(tensor.shape, "a tensor record");
-  if (static_cast<uint64_t>(count) != cursor.left() / sizeof(float) ||
-      cursor.left() % sizeof(float) != 0) {
-    fail("worker", "a tensor record whose shape is not that of its values");
-  }
-  tensor.values = cursor.take<float>(static_cast<uint64_t>(count));
+  NamedTensor tensor = take_tensor(cursor);
+  if (cursor.left() != 0) fail("worker", "a tensor record whose shape is not that of its values");
   return tensor;
 }
 

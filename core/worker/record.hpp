@@ -57,11 +57,6 @@ class RecordReader {
 std::vector<std::byte> encode_request(const Request& request);
 Request decode_request(const Record& record);  // Error when it is malformed
 
-struct NamedTensor {
-  std::string name;
-  std::vector<int64_t> shape;
-  std::vector<float> values;
-};
 // The head of a tensor's payload; the floats follow.
 std::vector<std::byte> encode_tensor_head(const std::string& name,
                                           const std::vector<int64_t>& shape);

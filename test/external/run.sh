@@ -8,7 +8,7 @@ work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
 cmake --install "$build" --prefix "$work/prefix" >/dev/null
 cp -r "$here/vendor" "$work/vendor"
-cmake -S "$work/vendor" -B "$work/build" -DCMAKE_PREFIX_PATH="$work/prefix" >/dev/null
+cmake -G Ninja -S "$work/vendor" -B "$work/build" -DCMAKE_PREFIX_PATH="$work/prefix" >/dev/null
 cmake --build "$work/build" >/dev/null
 export FK_PLUGIN_PATH="$work/build" FK_REGISTRY_PATH="$work/vendor"
 host="$build/fk-host"

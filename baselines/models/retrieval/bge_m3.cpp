@@ -36,7 +36,6 @@ class BgeM3 : public Model {
     EncodeOptions options;
     options.position_offset = config_.pad_token + 1;
     options.pad_token = config_.pad_token;
-    options.width = config_.bert.hidden_size;
     encode(session, options);
   }
 

@@ -54,7 +54,6 @@ class Colbert : public Model {
   void drive(Session& session) const override {
     EncodeOptions options;
     if (config_.projected > 0) options.output = "embeddings";
-    options.width = config_.projected > 0 ? config_.projected : config_.bert.hidden_size;
     encode(session, options);
   }
 

@@ -48,6 +48,7 @@ class Program : public fk::Program {
     }
     if (starts_[at(bound_[1])] != bound_[0]) fk::fail("fake", "starts and tokens disagree");
   }
+  Output output(const std::string&) const override { return {fk::DType::f32, {bound_[0], 3}}; }
   void read(const std::string&, void* host, int64_t bytes) override {
     if (static_cast<size_t>(bytes) != out_.size() * 4) fk::fail("fake", "a read of another size");
     std::memcpy(host, out_.data(), out_.size() * 4);
@@ -98,7 +99,6 @@ fk::Request text(uint64_t id, std::vector<int64_t> tokens) {
 
 fk::EncodeSetup setup() {
   fk::EncodeSetup s;
-  s.options.width = 3;
   s.max_context = 5;
   s.vocab_size = 100;
   return s;

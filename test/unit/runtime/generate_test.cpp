@@ -143,7 +143,8 @@ TEST_CASE("generate_scores_a_prompt_without_new_tokens") {
   const Outcome out = serve({2, 64, 16, 4, 8, 16}, {r});
   CHECK(out.exchange.failures.empty());
   CHECK(out.exchange.tokens.empty());
-  check_scores({r.id, r.tokens, 1, {}, {}, false, true}, out);
+  r.new_tokens = 1;
+  check_scores(r, out);
 }
 
 TEST_CASE("generate_stops_at_an_end_token_only_when_asked") {

@@ -159,13 +159,13 @@ TEST_CASE("scenario_lists_name_files_beside_them") {
 TEST_CASE("workload_requests_depend_on_seed_name_round_and_id_alone") {
   const Setting dir;
   const auto w = fk::load_workload(dir.path / "workloads" / "w.yaml", "few", false, 1000);
-  const auto a = fk::make_requests(w, 50, 1, 0), b = fk::make_requests(w, 50, 1, 0);
+  const auto a = fk::make_requests(w, 50, {}, 1, 0), b = fk::make_requests(w, 50, {}, 1, 0);
   REQUIRE(a.size() == 5);
   CHECK(a[2].tokens == b[2].tokens);
   CHECK(a[2].id == 3);
   CHECK(a[0].tokens != a[3].tokens);
-  CHECK(fk::make_requests(w, 50, 2, 0)[2].tokens != a[2].tokens);
-  CHECK(fk::make_requests(w, 50, 1, 1)[2].tokens != a[2].tokens);
+  CHECK(fk::make_requests(w, 50, {}, 2, 0)[2].tokens != a[2].tokens);
+  CHECK(fk::make_requests(w, 50, {}, 1, 1)[2].tokens != a[2].tokens);
   for (const auto& r : a)
     for (const int64_t token : r.tokens) CHECK((token >= 0 && token < 50));
 }

@@ -2,6 +2,8 @@
 // If this fails, pages leak or are shared, or a step is larger than a phase can take.
 #include "core/runtime/scheduler.hpp"
 
+#include <set>
+
 #include "core/tensor/random.hpp"
 #include "test/catch.hpp"
 
@@ -46,6 +48,36 @@ TEST_CASE("scheduler_cuts_prompts_over_several_requests") {
   REQUIRE(s.next() == fk::Scheduler::Step::prefill);
   REQUIRE(s.work().size() == 1);
   CHECK((s.work()[0].first == 4 && s.work()[0].count == 9 && s.work()[0].samples));
+}
+
+TEST_CASE("scheduler_gives_every_running_request_a_state_slot_of_its_own") {
+  fk::Scheduler s({3, 100, 100, 3, 1, 14, 8});
+  for (int i = 0; i < 8; ++i) s.add(request(3, 4));
+  int64_t again = 0;
+  std::set<fk::Sequence*> seen;
+  while (!s.idle()) {
+    REQUIRE(s.next() != fk::Scheduler::Step::none);
+    const std::vector<fk::Work> work = s.work();
+    std::set<int32_t> slots;
+    for (const auto& w : work) {
+      CHECK((w.sequence->slot >= 0 && w.sequence->slot < 3));
+      CHECK(slots.insert(w.sequence->slot).second);
+      // A request that was put off starts from nothing.
+      if (!w.sequence->encoded) CHECK(w.first == 0);
+      if (!w.sequence->encoded) again += !seen.insert(w.sequence).second;
+      w.sequence->encoded = true;
+    }
+    for (const auto& w : work) {
+      s.computed(w);
+      if (!w.samples) continue;
+      w.sequence->tokens.push_back(1);
+      if (w.sequence->generated() < 4) continue;
+      seen.erase(w.sequence);
+      s.finish(w.sequence);
+    }
+  }
+  CHECK(s.preemptions() > 0);
+  CHECK(again == s.preemptions());
 }
 
 TEST_CASE("scheduler_evicts_the_youngest_and_serves_it_again") {

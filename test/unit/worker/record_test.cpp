@@ -28,6 +28,7 @@ TEST_CASE("record_request_round_trip") {
   request.id = 7;
   request.tokens = {1, 2, 3};
   request.forced = {9};
+  request.tensors = {{"image", {2, 1}, {0.5F, -1.F}}, {"mask", {}, {3.F}}};
   request.new_tokens = 4;
   request.sampling = {0.5F, 3, 0.9F, 11};
   request.prompt_logits = true;
@@ -39,6 +40,11 @@ TEST_CASE("record_request_round_trip") {
   CHECK(back.id == 7);
   CHECK(back.tokens == request.tokens);
   CHECK(back.forced == request.forced);
+  REQUIRE(back.tensors.size() == 2);
+  CHECK(back.tensors[0].name == "image");
+  CHECK(back.tensors[0].shape == request.tensors[0].shape);
+  CHECK(back.tensors[0].values == request.tensors[0].values);
+  CHECK(back.tensors[1].values == request.tensors[1].values);
   CHECK(back.new_tokens == 4);
   CHECK(back.sampling.top_k == 3);
   CHECK(back.sampling.seed == 11);
