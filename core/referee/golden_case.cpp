@@ -187,7 +187,7 @@ void read_outputs(GoldenCase& golden, const SafeTensors& file) {
     }
   }
   if (golden.outputs.empty() && golden.greedy.empty())
-    fail(file.file(), "has no out.* that can be compared, as out.logits or out.greedy",
+    fail(file.file(), "has none of out.logits, out.greedy or another out.* that can be compared",
          did_you_mean("out.logits", file.names()));
 }
 
