@@ -192,7 +192,9 @@ class ScenarioRun {
     setup.runner.open_patience_s =
         std::max(options_.patience_s > 0 ? options_.patience_s : kPatienceLeast,
                  kPaceFactor * baseline_->open_s());
-    setup.runner.private_bytes_max = kPrivateSlack + 4 * own_bytes(baseline_->info());
+    // What the baseline's process holds has a GPU's context in it, which is large.
+    setup.runner.private_bytes_max =
+        kPrivateSlack + 4 * own_bytes(baseline_->info()) + baseline_->held_bytes();
     return setup;
   }
 

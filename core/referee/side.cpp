@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
+#include "core/worker/process.hpp"
 #include "core/worker/symbols.hpp"
 #include "core/worker/task.hpp"
 
@@ -67,6 +68,8 @@ bool Side::drive(const std::vector<Request>& requests, const RoundOptions& optio
   gap_s_ = std::max(gap_s_, round.gap_s);
   return true;
 }
+
+int64_t Side::held_bytes() const { return is_open() ? private_bytes(runner_->pid()) : 0; }
 
 void Side::set_patience(double seconds) {
   setup_.runner.patience_s = seconds;

@@ -39,6 +39,8 @@ class Side {
   const SessionInfo& info() const { return *info_; }
   double gap_s() const { return gap_s_; }  // the longest time without a sign of life
   double open_s() const { return open_s_; }
+  // What its process holds privately, as the kernel counts it; 0 when it is not open.
+  int64_t held_bytes() const;
   std::vector<OpRow> ops() const;
   int64_t nodes_of(const std::string& provider) const;
   // Ops whose contract does not match this host's: "op: why".
