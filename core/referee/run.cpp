@@ -124,7 +124,10 @@ class ScenarioRun {
     Limits& limits = setup.spec.limits;
     limits.dtype = limits.cache_dtype = DType::f32;
     limits.max_batch = std::min(limits.max_batch, kOracleBatch);
-    limits.pages = 0;
+    correctness_ = correctness_requests(scenario_, generates_, scenario_.seed);
+    // Room for the longest: others wait for it, so that caches in float32 stay small. The context
+    // stays, because tables of positions are weights.
+    limits.pages = (longest_request() + limits.page_size - 1) / limits.page_size;
     if (scenario_.limits.dtype != DType::f32) {
       oracle_weights_ = convert_weight_block(weights_, *model_, catalog_, limits);
       setup.weights = &oracle_weights_;
@@ -133,10 +136,19 @@ class ScenarioRun {
     say("the oracle computes");
     if (!oracle_->open()) return give_up("the oracle", oracle_->why());
     report_.device = oracle_->info().device;
-    correctness_ = correctness_requests(scenario_, generates_, scenario_.seed);
     if (!oracle_->drive(correctness_, round_options("the oracle computes"), wanted_))
       return give_up("the oracle", oracle_->why());
     return true;
+  }
+
+  // Tokens of the longest request that the oracle may have to answer.
+  int64_t longest_request() const {
+    int64_t longest = 1;
+    for (const auto& r : correctness_)
+      longest = std::max(longest, static_cast<int64_t>(r.tokens.size()) + r.new_tokens);
+    for (const auto& w : scenario_.workloads)
+      for (const auto& l : w.lengths) longest = std::max(longest, l.prompt + l.output);
+    return longest;
   }
 
   RoundOptions round_options(const std::string& what) {

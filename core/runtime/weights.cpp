@@ -97,7 +97,7 @@ class SharedWeights final : public WeightSource {
   explicit SharedWeights(SharedMemory memory) : memory_(std::move(memory)) {}
   const std::byte* block(const WeightTable& table) override {
     const WeightLayout layout(table);
-    if (static_cast<int64_t>(memory_.bytes()) < layout.bytes) {
+    if (static_cast<int64_t>(memory_.bytes()) != std::max<int64_t>(layout.bytes, 1)) {
       fail("weights", "the shared block has " + human_bytes(static_cast<int64_t>(memory_.bytes())) +
                           ", the model needs " + human_bytes(layout.bytes));
     }
