@@ -113,7 +113,11 @@ void read_default(Slot& slot, const Yaml& node) {
 }
 
 void read_scalar(Slot& slot, const Yaml& node) {
-  if (auto axis = node.find("axis")) slot.axis = axis->text();
+  if (auto axis = node.find("axis")) {
+    if (axis->is_list() && slot.kind != SlotKind::ints)
+      axis->fail("only the elements of ints are several axes");
+    slot.axis = join(texts(*axis), ",");
+  }
   if (auto expr = node.find("expr")) slot.expr = expr->text();
   if (auto capture = node.find("capture")) slot.capture = capture->boolean();
   if (auto list = node.find("list")) slot.list = list->text();
@@ -240,8 +244,9 @@ void check_names(const Contract& c, const Yaml& root) {
     for (const auto& slot : c.sections[static_cast<size_t>(i)]) {
       const bool fresh = i == 3 ? here.insert(slot.name).second : seen.insert(slot.name).second;
       if (!fresh) root.fail("the slot `" + slot.name + "` is there twice");
-      if (!slot.axis.empty() && !letters.count(slot.axis))
-        root.fail("the axis `" + slot.axis + "` of " + slot.name + " is not listed under axes");
+      for (const auto& axis : slot.axis_names())
+        if (!letters.count(axis))
+          root.fail("the axis `" + axis + "` of " + slot.name + " is not listed under axes");
       for (const auto& dim : slot.shape) {
         for (const auto& s : dim.symbols()) {
           if (!letters.count(s))
@@ -319,6 +324,10 @@ Contract read(const Yaml& root, const std::string& stem, int level, const std::s
 }
 
 }  // namespace
+
+std::vector<std::string> Slot::axis_names() const {
+  return axis.empty() ? std::vector<std::string>{} : split(axis, ',');
+}
 
 Contract Contract::load(const std::filesystem::path& file) {
   const std::string level = file.parent_path().parent_path().filename();

@@ -45,7 +45,7 @@ struct Slot {
   std::string mirror;  // plan: host copy of this forward field
 
   // scalars
-  std::string axis;      // init integers: the value is this axis
+  std::string axis;      // init integers: the value is this axis; ints: one name per element, "KH,KW"
   bool capture = false;  // forward scalars: an upper bound that is constant in a captured graph
   std::string expr;      // forward scalars in cases: the value from the axes
   std::vector<std::string> choices;
@@ -58,6 +58,7 @@ struct Slot {
 
   bool is_tensor() const { return kind == SlotKind::tensor; }
   bool required() const { return !optional && !has_default; }
+  std::vector<std::string> axis_names() const;  // of an ints slot; empty when its length is free
   std::string hashed() const { return line.substr(0, line.find(" | ")); }
 };
 

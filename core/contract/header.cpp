@@ -59,7 +59,8 @@ std::string field_comment(const Contract& c, const Slot& slot) {
     if (!slot.list.empty()) parts.push_back("one per " + slot.list);
     if (!slot.mirror.empty()) parts.push_back("host copy of forward's " + slot.mirror);
   }
-  if (!slot.axis.empty()) parts.push_back("axis " + slot.axis);
+  if (!slot.axis.empty())
+    parts.push_back((slot.kind == SlotKind::ints ? "elements " : "axis ") + slot.axis);
   if (slot.kind == SlotKind::boolean) parts.push_back("0 or 1");
   if (slot.kind == SlotKind::choice) {
     parts.push_back("FK_" + upper(c.op) + "_" + upper(slot.name) + "_{" +

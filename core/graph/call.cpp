@@ -60,12 +60,18 @@ fk_slot init_value(const std::string& where, const Slot& slot, const Arg& arg,
   } else if (const auto* ints = std::get_if<std::vector<int64_t>>(&arg.value);
              ints && slot.kind == SlotKind::ints) {
     list = *ints;
+    if (const auto names = slot.axis_names(); !names.empty() && list.size() != names.size())
+      fail(where, "`" + slot.name + "` has " + std::to_string(list.size()) + " values instead of " +
+                      std::to_string(names.size()));
   } else {
     fail(where, "the value of `" + slot.name + "` is of the wrong type");
   }
-  const double v = slot.kind == SlotKind::number ? out.f : static_cast<double>(out.i);
-  if ((slot.min && v < *slot.min) || (slot.max && v > *slot.max)) {
-    fail(where, "`" + slot.name + "` is " + std::to_string(v) + ", outside the contract's range");
+  std::vector<double> values(list.begin(), list.end());
+  if (slot.kind != SlotKind::ints)
+    values = {slot.kind == SlotKind::number ? out.f : static_cast<double>(out.i)};
+  for (const double v : values) {
+    if ((slot.min && v < *slot.min) || (slot.max && v > *slot.max))
+      fail(where, "`" + slot.name + "` is " + std::to_string(v) + ", outside the contract's range");
   }
   return out;
 }
@@ -101,6 +107,9 @@ void read_init(const std::string& where, const Args& args, Call& call, Bound& ax
     if (slot.kind == SlotKind::integer) {
       axes[slot.name] = call.init[at].i;
       if (!slot.axis.empty()) axes[slot.axis] = call.init[at].i;
+    } else if (slot.kind == SlotKind::ints) {
+      const auto names = slot.axis_names();
+      for (size_t i = 0; i < names.size(); ++i) axes[names[i]] = call.init_lists[at][i];
     }
   }
 }

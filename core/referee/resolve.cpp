@@ -56,6 +56,12 @@ class Resolver {
     if (slot.kind == SlotKind::integer) {
       out_.axes[slot.name] = value.i;
       if (!slot.axis.empty()) out_.axes[slot.axis] = value.i;
+    } else if (slot.kind == SlotKind::ints) {
+      const auto names = slot.axis_names();
+      const auto* list = static_cast<const fk_ints*>(value.p);
+      if (!names.empty() && (!list || list->n != static_cast<int64_t>(names.size())))
+        wrong("`" + slot.name + "` needs " + std::to_string(names.size()) + " values");
+      for (size_t i = 0; i < names.size(); ++i) out_.axes[names[i]] = list->at[i];
     }
     return value;
   }

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// The mathematics of images, channels last: what a window of a convolution sees, and the response
+// of a channel over its image.
+#pragma once
+#include "op.hpp"
+
+namespace fk::reference {
+
+struct Window {
+  int64_t kernel[2], stride[2], padding[2], dilation[2];
+};
+
+// patch[C, KH, KW] (the order of a weight's row) = what output pixel (oy, ox) of image b sees,
+// zeros outside; `row` has room for C.
+inline void gather_patch(const fk_in* x, const Window& w, int64_t b, int64_t oy, int64_t ox,
+                         double* row, double* patch) {
+  const int64_t height = x->shape[1], width = x->shape[2], channels = x->shape[3];
+  const int64_t taps = w.kernel[0] * w.kernel[1];
+  for (int64_t tap = 0; tap < taps; ++tap) {
+    const int64_t iy = oy * w.stride[0] - w.padding[0] + tap / w.kernel[1] * w.dilation[0];
+    const int64_t ix = ox * w.stride[1] - w.padding[1] + tap % w.kernel[1] * w.dilation[1];
+    if (iy >= 0 && iy < height && ix >= 0 && ix < width)
+      load(x, offset(x, b, iy, ix), channels, row);
+    else
+      std::fill_n(row, channels, 0.0);
+    for (int64_t c = 0; c < channels; ++c) patch[c * taps + tap] = row[c];
+  }
+}
+
+// x[positions, channels] of one image becomes x + bias + weight * x * n, with n[c] the norm of
+// channel c over the mean norm of all channels; `norms` and `row` have room for `channels`.
+inline void respond(double* x, int64_t positions, int64_t channels, double eps, const fk_in* weight,
+                    const fk_in* bias, double* norms, double* row) {
+  std::fill_n(norms, channels, 0.0);
+  for (int64_t p = 0; p < positions; ++p)
+    for (int64_t c = 0; c < channels; ++c) norms[c] += x[p * channels + c] * x[p * channels + c];
+  double sum = 0;
+  for (int64_t c = 0; c < channels; ++c) sum += norms[c] = std::sqrt(norms[c]);
+  load(weight, 0, channels, row);
+  for (int64_t c = 0; c < channels; ++c)
+    norms[c] = 1 + row[c] * norms[c] / (sum / static_cast<double>(channels) + eps);
+  load(bias, 0, channels, row);
+  for (int64_t p = 0; p < positions; ++p)
+    for (int64_t c = 0; c < channels; ++c)
+      x[p * channels + c] = x[p * channels + c] * norms[c] + row[c];
+}
+
+}  // namespace fk::reference
