@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The mathematics of images, channels last: what a window of a convolution sees, and the response
-// of a channel over its image.
+// The mathematics of images, channels last: what a window of a convolution sees, the response of a
+// channel over its image, and the MLP around that.
 #pragma once
 #include "op.hpp"
 
@@ -43,6 +43,37 @@ inline void respond(double* x, int64_t positions, int64_t channels, double eps, 
   for (int64_t p = 0; p < positions; ++p)
     for (int64_t c = 0; c < channels; ++c)
       x[p * channels + c] = x[p * channels + c] * norms[c] + row[c];
+}
+
+struct ResponseMlpRows {
+  double *x, *hidden, *norms, *row, *out;
+  template <class Init, class Forward>
+  ResponseMlpRows(Scratch& s, const Init& i, const Forward& args)
+      : x(s.take(i.hidden_size)),
+        hidden(s.take(args.x->shape[1] * args.x->shape[2] * i.intermediate_size)),
+        norms(s.take(i.intermediate_size)),
+        row(s.take(i.intermediate_size)),
+        out(s.take(i.hidden_size)) {}
+};
+
+// One image: source(p, x[C]) gives a position's row, sink(p, out[C]) takes its result.
+template <class Init, class Weights, class Source, class Sink>
+void response_mlp(const Init& init, const Weights& weights, bool tanh_form, int64_t positions,
+                  const ResponseMlpRows& rows, Source source, Sink sink) {
+  const int64_t channels = init.hidden_size, width = init.intermediate_size;
+  for (int64_t p = 0; p < positions; ++p) {
+    double* hidden = rows.hidden + p * width;
+    source(p, rows.x);
+    matrix_vector(weights.fc1, 0, width, channels, weights.fc1_bias.or_null, rows.x, hidden);
+    for (int64_t f = 0; f < width; ++f) hidden[f] = gelu(hidden[f], tanh_form);
+  }
+  respond(rows.hidden, positions, width, init.grn_eps, weights.grn_weight, weights.grn_bias,
+          rows.norms, rows.row);
+  for (int64_t p = 0; p < positions; ++p) {
+    matrix_vector(weights.fc2, 0, channels, width, weights.fc2_bias.or_null,
+                  rows.hidden + p * width, rows.out);
+    sink(p, rows.out);
+  }
 }
 
 }  // namespace fk::reference

@@ -165,6 +165,15 @@ Expr Expr::make(char op, const Expr& a, const Expr& b) {
   const bool a0 = a.is_constant() && a.value() == 0, a1 = a.is_constant() && a.value() == 1;
   if ((op == '+' || op == '-') && b0) return a;
   if (op == '+' && a0) return b;
+  // (x + 6) - 6 is x: what the padding of a window adds, its size takes away.
+  if ((op == '+' || op == '-') && b.is_constant() && (a.node_->op == '+' || a.node_->op == '-') &&
+      a.node_->b.is_constant()) {
+    const bool same = a.node_->op == op;
+    if (apply(same ? '+' : '-', a.node_->b.value(), b.value(), &v)) {
+      if (v >= 0) return make(a.node_->op, a.node_->a, v);
+      if (v != INT64_MIN) return make(a.node_->op == '+' ? '-' : '+', a.node_->a, -v);
+    }
+  }
   if ((op == '*' || op == '/' || op == 'c') && b1) return a;
   if (op == '*' && a1) return b;
   if (op == '*' && (a0 || b0)) return 0;

@@ -109,3 +109,29 @@ TEST_CASE("contract_line_reads_back") {
     }
   }
 }
+
+TEST_CASE("contract_elements_of_ints_are_axes_of_shapes") {
+  const std::string text = R"(op: window
+revision: 1
+summary: a window
+axes: {T: positions, KH: rows, KW: columns}
+init:
+  - {name: kernel, type: ints, axis: [KH, KW], min: 1}
+forward:
+  - {name: x, role: in, shape: [T], dtype: float}
+  - {name: out, role: out, shape: [T, KH*KW], dtype: x}
+cost: {flops: "T*KH*KW"}
+tolerance: {numerics: exact}
+)";
+  const fk::Contract c = fk::Contract::parse(text, "window.yaml", 1, "conv");
+  const fk::Slot& kernel = c.section(fk::SectionId::init)[0];
+  CHECK(kernel.axis_names() == std::vector<std::string>{"KH", "KW"});
+  CHECK(kernel.hashed() == "init.kernel ints axis=KH,KW");
+  const auto refused = [&](const std::string& from, const std::string& to) {
+    std::string other = text;
+    other.replace(other.find(from), from.size(), to);
+    CHECK_THROWS_AS(fk::Contract::parse(other, "window.yaml", 1, "conv"), fk::Error);
+  };
+  refused("[KH, KW]", "[KH, KX]");
+  refused("ints, axis", "int, axis");
+}

@@ -35,6 +35,9 @@ TEST_CASE("expr_constants_fold_and_substitution_is_simplified") {
   const Expr e = Expr::parse("T*K", "t").substitute({{"K", Expr(2)}});
   CHECK(e.text() == "T*2");
   CHECK(Expr::parse("(B+1)*1", "t") == Expr::parse("B+1", "t"));
+  CHECK(Expr::parse("(Y+2*3-(7-1)-1)/1+1", "t") == Expr::symbol("Y"));
+  CHECK(Expr::parse("Y-1+3", "t").text() == "Y+2");
+  CHECK(Expr::parse("Y+1-3", "t").text() == "Y-2");
 }
 
 TEST_CASE("expr_refuses_bad_text_with_position") {
