@@ -144,6 +144,21 @@ Tensor packed(const GoldenCase& golden, const StoredTensor& tensor, bool of_toke
   return out;
 }
 
+// [B, C, rows, columns] as models have images inside: [pixels, C].
+Tensor channels_last(const StoredTensor& tensor) {
+  need_float(tensor);
+  const Tensor all = tensor.load().to(DType::f32);
+  const int64_t channels = tensor.shape[1], pixels = tensor.shape[2] * tensor.shape[3];
+  Tensor out(DType::f32, {tensor.shape[0] * pixels, channels});
+  const auto source = all.as<float>();
+  auto target = out.as<float>().begin();
+  for (int64_t b = 0; b < tensor.shape[0]; ++b)
+    for (int64_t p = 0; p < pixels; ++p)
+      for (int64_t c = 0; c < channels; ++c)
+        *target++ = source[static_cast<size_t>((b * channels + c) * pixels + p)];
+  return out;
+}
+
 // The tap that a name stands for: mid.hidden.3 and out.hidden_states.3 are "hidden.3",
 // out.encoder_hidden_states.3 is "encoder_hidden.3"; empty for other names.
 std::string tap_of(const std::string& name) {
@@ -180,7 +195,9 @@ void read_outputs(GoldenCase& golden, const SafeTensors& file) {
                tensor.shape[0] != static_cast<int64_t>(golden.rows.size())) {
       golden.not_compared.push_back(name);
     } else if (const std::string tap = tap_of(name); !tap.empty()) {
-      golden.hidden[tap] = packed(golden, tensor, starts_with(tap, "hidden."));
+      golden.hidden[tap] = tensor.shape.size() == 4
+                               ? channels_last(tensor)
+                               : packed(golden, tensor, starts_with(tap, "hidden."));
     } else {
       const bool of_tokens = name == "out.logits" || name == "out.last_hidden_state";
       golden.outputs[name.substr(4)] = packed(golden, tensor, of_tokens);

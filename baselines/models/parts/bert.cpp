@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "baselines/models/parts/gelu.hpp"
 #include "baselines/models/parts/sizes.hpp"
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
@@ -76,14 +77,6 @@ Args layer_args(const Weights& w, const BertConfig& config, const std::string& p
           {"mlp_norm_bias", w.bias(path + ".output.LayerNorm", channels)}};
 }
 
-std::string read_activation(const Config& config) {
-  const std::string name = config.text("hidden_act", "gelu");
-  if (name == "gelu") return "none";
-  if (name == "gelu_new" || name == "gelu_pytorch_tanh") return "tanh";
-  config.fail_at("hidden_act", "`" + name + "` is not implemented here",
-                 did_you_mean(name, {"gelu", "gelu_new", "gelu_pytorch_tanh"}));
-}
-
 }  // namespace
 
 BertConfig read_bert(const Config& config) {
@@ -96,7 +89,7 @@ BertConfig read_bert(const Config& config) {
   c.max_position = read_size(config, "max_position_embeddings");
   c.type_vocab_size = read_size(config, "type_vocab_size");
   c.eps = config.number("layer_norm_eps", c.eps);
-  c.approximate = read_activation(config);
+  c.approximate = read_gelu(config, "hidden_act");
   if (c.hidden_size % c.heads != 0)
     config.fail_at("num_attention_heads", "it does not divide hidden_size");
   if (const std::string kind = config.text("position_embedding_type", "absolute");

@@ -126,7 +126,7 @@ tolerance: {numerics: exact}
   const fk::Contract c = fk::Contract::parse(text, "window.yaml", 1, "conv");
   const fk::Slot& kernel = c.section(fk::SectionId::init)[0];
   CHECK(kernel.axis_names() == std::vector<std::string>{"KH", "KW"});
-  CHECK(kernel.hashed() == "init.kernel ints axis=KH,KW");
+  CHECK(kernel.line.starts_with("init.kernel ints axis=KH,KW |"));
   const auto refused = [&](const std::string& from, const std::string& to) {
     std::string other = text;
     other.replace(other.find(from), from.size(), to);

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// The forms of gelu that configurations name, as the enum words of contracts.
+#pragma once
+#include <string>
+#include <string_view>
+
+#include "core/base/json.hpp"
+#include "core/base/text.hpp"
+
+namespace fk::parts {
+
+// `none` for the exact form (the default), `tanh`; Error for another activation.
+inline std::string read_gelu(const Config& config, std::string_view key) {
+  const std::string name = config.text(key, "gelu");
+  if (name == "gelu") return "none";
+  if (name == "gelu_new" || name == "gelu_pytorch_tanh") return "tanh";
+  config.fail_at(key, "`" + name + "` is not implemented here",
+                 did_you_mean(name, {"gelu", "gelu_new", "gelu_pytorch_tanh"}));
+}
+
+}  // namespace fk::parts
