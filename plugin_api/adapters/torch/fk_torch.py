@@ -64,7 +64,11 @@ class Op(torch.nn.Module):
 
     def axes(self, fields):
         """What the axis letters are in this call, from the constructor and from the tensors' shapes."""
-        found = {s.axis: self.init[s.name] for s in self.op.init if s.axis and s.name in self.init}
+        found = {}
+        for s in self.op.init:
+            if s.axis and s.name in self.init:  # those of ints: one for every element
+                value = self.init[s.name]
+                found.update(zip(s.axis.split(","), value if s.kind == "ints" else [value]))
         for slot in self.op.weights + self.op.forward:
             tensor = fields.get(slot.name, self.weights[slot.name] if slot.name in self.weights else None)
             if isinstance(tensor, torch.Tensor):
