@@ -115,22 +115,32 @@ struct GlobalResponseNormOp {
                      type_of(weights_.weight),
                      type_of(weights_.bias)};
     auto* sums = static_cast<float*>(ctx.scratch);
-    split(threads_, images * parts, args.x->nbytes, [&](int64_t begin, int64_t end, int) {
+    const auto squares = [&](int64_t begin, int64_t end, int) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t first = i / parts * positions, row = i % parts * kPart;
         squares_(a, first + row, first + std::min(positions, row + kPart), sums + i * channels);
       }
-    });
-    split(threads_, images, images * parts * channels * 4, [&](int64_t begin, int64_t end, int) {
-      for (int64_t b = begin; b < end; ++b) scales_(a, parts, sums + b * parts * channels);
-    });
-    split(threads_, images * parts, args.x->nbytes * 2, [&](int64_t begin, int64_t end, int) {
-      for (int64_t i = begin; i < end; ++i) {
+    };
+    const auto apply = [&](int64_t begin, int64_t end, int) {
+      // Backwards: what was read last is nearest.
+      for (int64_t i = end; i-- > begin;) {
         const int64_t b = i / parts, first = b * positions, row = i % parts * kPart;
         apply_(a, sums + b * parts * channels, first + row,
                first + std::min(positions, row + kPart));
       }
-    });
+    };
+    // Image by image where there are enough of them: the second pass then finds it in a cache.
+    if (images >= 2 * threads_) {
+      share(threads_, images, args.x->nbytes, [&](int64_t b, int thread) {
+        squares(b * parts, (b + 1) * parts, thread);
+        scales_(a, parts, sums + b * parts * channels);
+        apply(b * parts, (b + 1) * parts, thread);
+      });
+      return;
+    }
+    split(threads_, images * parts, args.x->nbytes, squares);
+    for (int64_t b = 0; b < images; ++b) scales_(a, parts, sums + b * parts * channels);
+    split(threads_, images * parts, args.x->nbytes * 2, apply);
   }
 
  private:
