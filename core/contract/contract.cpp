@@ -83,6 +83,8 @@ void read_tensor(Slot& slot, const Yaml& node) {
   };
   text("writes", slot.writes);
   text("count", slot.count);
+  if (auto order = node.find("order"))
+    slot.any_order = pick<bool>(*order, {{"any", true}, {"given", false}});
   text("list", slot.list);
   text("mirror", slot.mirror);
   text("values", slot.values);
@@ -134,9 +136,9 @@ void read_scalar(Slot& slot, const Yaml& node) {
 }
 
 Slot read_slot(const Yaml& node, SectionId section, int index) {
-  node.only({"name",    "type",    "role", "shape",  "dtype",   "layout", "optional", "group",
-             "writes",  "count",   "list", "values", "mirror",  "axis",   "capture",  "expr",
-             "choices", "default", "min",  "max",    "meaning", "since"});
+  node.only({"name",   "type",    "role",    "shape", "dtype",  "layout",  "optional", "group",
+             "writes", "count",   "order",   "list",  "values", "mirror",  "axis",     "capture",
+             "expr",   "choices", "default", "min",   "max",    "meaning", "since"});
   Slot slot{};
   slot.section = section;
   slot.index = index;
@@ -210,6 +212,8 @@ Case read_case(const Contract& c, const Yaml& node, const std::string& size, siz
     else if (key == "dtype")
       for (const auto& [field, type] : value.entries())
         out.dtypes[c.at(field).name] = read_dtype_name(type);
+    else if (letter && value.is_list())
+      for (const auto& item : value.items()) out.listed[key].push_back(item.integer());
     else if (letter)
       out.axes[key] = value.integer();
     else if (c.find(SectionId::init, key))
@@ -235,6 +239,37 @@ Case read_case(const Contract& c, const Yaml& node, const std::string& size, siz
   return out;
 }
 
+// An output of unknown size: its count field is written by the same call, as whole numbers, one for
+// all or one for each group of rows.
+void check_count(const Contract& c, const Slot& slot, const Yaml& root) {
+  const std::string where = "count of " + slot.name + ": ";
+  if (slot.count.empty()) {
+    if (slot.any_order)
+      root.fail("order of " + slot.name + ": only rows that are counted have one");
+    return;
+  }
+  const Slot* field = c.find(SectionId::forward, slot.count);
+  if (!field)
+    root.fail(where + "`" + slot.count + "` is not a forward field",
+              did_you_mean(slot.count, c.field_names()));
+  if (slot.role != Role::out || field->role != Role::out || field->optional != slot.optional)
+    root.fail(where + "both are outputs of the same calls");
+  const auto whole = [](const Slot& s) {
+    return s.dtype_of.empty() && !s.dtypes.empty() &&
+           std::none_of(s.dtypes.begin(), s.dtypes.end(), [](DType t) { return is_float(t); });
+  };
+  if (!whole(*field)) root.fail(where + "`" + slot.count + "` holds whole numbers");
+  if (slot.any_order && !whole(slot))
+    root.fail("order of " + slot.name + ": rows of floats cannot be told apart by their values");
+  const size_t leading = c.count_axes(slot);
+  if (leading >= slot.shape.size()) root.fail(where + "no axis is left to be the capacity");
+  for (size_t d = 0; d < leading; ++d) {
+    if (!(field->shape[d] == slot.shape[d]))
+      root.fail(where + "`" + slot.count + "` has one number, or the leading axes of `" +
+                slot.name + "`");
+  }
+}
+
 void check_names(const Contract& c, const Yaml& root) {
   std::set<std::string> seen, letters;
   for (const auto& [letter, meaning] : c.axes) letters.insert(letter);
@@ -244,6 +279,12 @@ void check_names(const Contract& c, const Yaml& root) {
     for (const auto& slot : c.sections[static_cast<size_t>(i)]) {
       const bool fresh = i == 3 ? here.insert(slot.name).second : seen.insert(slot.name).second;
       if (!fresh) root.fail("the slot `" + slot.name + "` is there twice");
+      if (!slot.list.empty()) {
+        for (const auto& s : Expr::parse(slot.list, c.where).symbols())
+          if (!letters.count(s))
+            root.fail("the list axis `" + s + "` of " + slot.name + " is not listed under axes",
+                      did_you_mean(s, {letters.begin(), letters.end()}));
+      }
       for (const auto& axis : slot.axis_names())
         if (!letters.count(axis))
           root.fail("the axis `" + axis + "` of " + slot.name + " is not listed under axes");
@@ -260,6 +301,7 @@ void check_names(const Contract& c, const Yaml& root) {
                   did_you_mean(slot.dtype_of, c.field_names()));
       if (!slot.mirror.empty() && !c.find(slot.mirror))
         root.fail("mirror of " + slot.name + ": `" + slot.mirror + "` is not a field");
+      check_count(c, slot, root);
     }
   }
 }
@@ -363,6 +405,12 @@ std::vector<std::string> Contract::field_names() const {
   for (int i = 0; i < 3; ++i)
     for (const auto& slot : sections[static_cast<size_t>(i)]) names.push_back(slot.name);
   return names;
+}
+size_t Contract::count_axes(const Slot& output) const {
+  const Slot& field = at(output.count);
+  const bool one = std::all_of(field.shape.begin(), field.shape.end(),
+                               [](const Expr& d) { return d == Expr(1); });
+  return one ? 0 : field.shape.size();
 }
 int Contract::required_slots(SectionId id) const {
   int n = 0;

@@ -39,13 +39,16 @@ struct Slot {
   bool strided = false;       // any strides with a dense last axis
   std::string group;          // fields of one group are present together or not at all
   std::string writes;         // inout: footprint, "flat(P,Z)[slot_mapping]"
-  std::string count;   // out: its first axis is a capacity, the actual length is in this field
-  std::string list;    // axis letter: a list of that many tensors
-  std::string values;  // input generator; empty: normal(0,1)
-  std::string mirror;  // plan: host copy of this forward field
+  std::string count;          // out: an axis is a capacity, the actual length is in this field
+  bool any_order = false;     // with count: the valid rows may come in any order
+  std::string list;           // an axis: a list of that many tensors, or integers of `ints`
+  std::string values;         // input generator; empty: normal(0,1)
+  std::string mirror;         // plan: host copy of this forward field
 
   // scalars
-  std::string axis;      // init integers: the value is this axis; ints: one name per element, "KH,KW"
+  // init integers: the value is this axis. ints: one name per element, "KH,KW"; with `list`, the
+  // axis that each entry has a value of.
+  std::string axis;
   bool capture = false;  // forward scalars: an upper bound that is constant in a captured graph
   std::string expr;      // forward scalars in cases: the value from the axes
   std::vector<std::string> choices;
@@ -64,9 +67,10 @@ struct Slot {
 
 // One concrete call: constructor values, axes, which optional fields are there.
 struct Case {
-  std::string name, size;                     // size: smoke, ci or full
-  std::map<std::string, int64_t> axes;        // free axes (those that no init value gives)
-  std::map<std::string, std::string> init;    // as written
+  std::string name, size;                              // size: smoke, ci or full
+  std::map<std::string, int64_t> axes;                 // free axes (those that no init value gives)
+  std::map<std::string, std::vector<int64_t>> listed;  // those that differ by entry of a list
+  std::map<std::string, std::string> init;             // as written
   std::vector<std::string> with;              // optional fields and groups that are present
   std::map<std::string, DType> dtypes;        // by field; others take the first allowed
   std::vector<std::string> strided;           // fields to be given padded strides
@@ -112,6 +116,9 @@ struct Contract {
   const Slot* find(SectionId id, std::string_view field) const;
   std::vector<std::string> field_names() const;
   int required_slots(SectionId id) const;  // up to the last required
+  // How many leading axes of an output with `count` are those of its count field; the one after
+  // them is the capacity. 0 when there is one count for all.
+  size_t count_axes(const Slot& output) const;
 };
 
 // All contracts below the registry folders, found by file name and parsed when first asked for.

@@ -40,7 +40,8 @@ std::string field_type(const Slot& slot) {
     default:
       return "int64_t ";
   }
-  if (!slot.list.empty()) return "const fk_" + role + "_list *";
+  if (!slot.list.empty())
+    return slot.optional ? "fk_opt_" + role + "_list " : "const fk_" + role + "_list *";
   if (slot.section == SectionId::plan) return "const fk_host_in *";
   return slot.optional ? "fk_opt_" + role + " " : "const fk_" + role + " *";
 }
@@ -55,12 +56,18 @@ std::string field_comment(const Contract& c, const Slot& slot) {
                     (slot.dtype_of.empty() ? join(types, "|") : "dtype of " + slot.dtype_of));
     if (slot.strided) parts.push_back("any strides, last axis dense");
     if (!slot.writes.empty()) parts.push_back("writes only " + slot.writes);
-    if (!slot.count.empty()) parts.push_back("capacity; the valid length goes to " + slot.count);
-    if (!slot.list.empty()) parts.push_back("one per " + slot.list);
+    if (!slot.count.empty()) {
+      parts.push_back(slot.shape[c.count_axes(slot)].text() +
+                      " is a capacity; the true number goes to " + slot.count +
+                      ", also when it is larger" + (slot.any_order ? "; rows in any order" : ""));
+    }
     if (!slot.mirror.empty()) parts.push_back("host copy of forward's " + slot.mirror);
   }
-  if (!slot.axis.empty())
-    parts.push_back((slot.kind == SlotKind::ints ? "elements " : "axis ") + slot.axis);
+  if (!slot.list.empty()) parts.push_back("one per " + slot.list);
+  if (!slot.axis.empty()) {
+    const bool elements = slot.kind == SlotKind::ints && slot.list.empty();
+    parts.push_back((elements ? "elements " : "axis ") + slot.axis);
+  }
   if (slot.kind == SlotKind::boolean) parts.push_back("0 or 1");
   if (slot.kind == SlotKind::choice) {
     parts.push_back("FK_" + upper(c.op) + "_" + upper(slot.name) + "_{" +
@@ -134,7 +141,8 @@ void write_structs(const Contract& c, std::string& out) {
     out += fmt::format("typedef struct {} {{\n", type);
     for (const auto& slot : c.section(id)) {
       if (slot.since > 1) out += fmt::format("#if FK_{}_EDITION >= {}\n", upper(c.op), slot.since);
-      const std::string field = "  " + field_type(slot) + slot.name + ";", about = field_comment(c, slot);
+      const std::string field = "  " + field_type(slot) + slot.name + ";",
+                        about = field_comment(c, slot);
       out += about.empty() ? field + "\n" : fmt::format("{:<34} /* {} */\n", field, about);
       if (slot.since > 1) out += "#endif\n";
     }
@@ -166,7 +174,7 @@ void write_groups(const Contract& c, std::string& out) {
   std::set<std::string> seen;
   for (int i = 0; i < 3; ++i) {
     for (const auto& slot : c.sections[static_cast<size_t>(i)]) {
-      if (slot.group.empty() || !slot.is_tensor() || !slot.list.empty() || !slot.optional) continue;
+      if (slot.group.empty() || !slot.is_tensor() || !slot.optional) continue;
       if (!seen.insert(slot.group + section_name(slot.section)).second) continue;
       out += fmt::format(
           "static inline int fk_{0}_has_{1}(const fk_{0}_{2} *frame) {{\n"

@@ -94,7 +94,8 @@ void CaseFrames::place_all() {
   const CaseField* k = resolved_.find("k_cache");
   const CaseField* v = resolved_.find("v_cache");
   const bool pair = layout_.interleaved && k && v && k->strided && v->strided &&
-                    k->shape == v->shape && k->dtype == v->dtype && k->shape.size() >= 2;
+                    k->shape == v->shape && k->entry_shapes == v->entry_shapes &&
+                    k->entries == v->entries && k->dtype == v->dtype && k->shape.size() >= 2;
   const auto add = [&](int64_t elements, DType dtype) {
     storages_.emplace_back();
     storages_.back().memory =
@@ -104,18 +105,19 @@ void CaseFrames::place_all() {
   for (const auto& field : resolved_.fields) {
     if (!field.present) continue;
     if (pair && &field == v) continue;
-    if (pair && &field == k) {
-      Shape strides = contiguous_strides(k->shape);
-      const int64_t half = strides[0];
-      strides[0] = 2 * half;
-      const size_t at = add(2 * half * k->shape[0], k->dtype);
-      place(*k, 0, at, strides, 0);
-      place(*v, 0, at, strides, half);
-      continue;
-    }
     for (int64_t entry = 0; entry < field.entries; ++entry) {
-      Shape strides = field.strided ? padded_strides(field.shape) : contiguous_strides(field.shape);
-      const size_t at = add(reach(field.shape, strides), field.dtype);
+      const Shape& shape = field.shape_of(entry);
+      if (pair && &field == k) {
+        Shape strides = contiguous_strides(shape);
+        const int64_t half = strides[0];
+        strides[0] = 2 * half;
+        const size_t at = add(2 * half * shape[0], k->dtype);
+        place(*k, entry, at, strides, 0);
+        place(*v, entry, at, strides, half);
+        continue;
+      }
+      Shape strides = field.strided ? padded_strides(shape) : contiguous_strides(shape);
+      const size_t at = add(reach(shape, strides), field.dtype);
       place(field, entry, at, std::move(strides), 0);
     }
   }
@@ -129,7 +131,7 @@ void CaseFrames::fill(const CaseValues& values) {
     FK_CHECK(found != values.end() && static_cast<int64_t>(found->second.size()) > p.entry,
              "a field that is read has contents");
     const Tensor& given = found->second[static_cast<size_t>(p.entry)];
-    FK_CHECK(given.shape == p.field->shape, "contents have the shape of their field");
+    FK_CHECK(given.shape == p.field->shape_of(p.entry), "contents have the shape of their field");
     if (given.dtype == p.field->dtype && !is_written(*p.field)) {
       write(p, given);
       continue;
@@ -145,11 +147,11 @@ void CaseFrames::write(const Placed& p, const Tensor& dense) {
   const auto width = static_cast<size_t>(fk::bytes(p.field->dtype));
   std::byte* to = storages_[p.storage].memory->data() + static_cast<size_t>(p.offset) * width;
   const auto* from = static_cast<const std::byte*>(dense.data());
-  if (p.strides == contiguous_strides(p.field->shape)) {
+  if (p.strides == contiguous_strides(dense.shape)) {
     std::memcpy(to, from, static_cast<size_t>(dense.bytes()));
     return;
   }
-  each_element(p.field->shape, p.strides, [&](int64_t flat, int64_t offset) {
+  each_element(dense.shape, p.strides, [&](int64_t flat, int64_t offset) {
     std::memcpy(to + static_cast<size_t>(offset) * width, from + static_cast<size_t>(flat) * width,
                 width);
   });
@@ -157,8 +159,9 @@ void CaseFrames::write(const Placed& p, const Tensor& dense) {
 
 fk_in* CaseFrames::view(const Placed& p, bool real) {
   const auto& f = *p.field;
-  const int64_t width = fk::bytes(f.dtype), elements = reach(f.shape, p.strides);
-  const Shape& shape = dims_.emplace_back(f.shape);
+  const int64_t width = fk::bytes(f.dtype);
+  const Shape& shape = dims_.emplace_back(f.shape_of(p.entry));
+  const int64_t elements = reach(shape, p.strides);
   const Shape& strides = dims_.emplace_back(p.strides);
   const auto type = to_dlpack(f.dtype);
   fk_in v{};
@@ -262,26 +265,27 @@ Tensor CaseFrames::contents(const std::string& field, int64_t entry) const {
   const CaseField* f = resolved_.find(field);
   FK_CHECK(f, "only present fields have contents");
   const Placed& p = at(*f, entry);
-  Tensor out(f->dtype, f->shape);
+  Tensor out(f->dtype, f->shape_of(entry));
   const auto width = static_cast<size_t>(fk::bytes(f->dtype));
   const std::byte* from =
       storages_[p.storage].memory->data() + static_cast<size_t>(p.offset) * width;
   auto* to = static_cast<std::byte*>(out.data());
-  each_element(f->shape, p.strides, [&](int64_t flat, int64_t offset) {
+  each_element(out.shape, p.strides, [&](int64_t flat, int64_t offset) {
     std::memcpy(to + static_cast<size_t>(flat) * width, from + static_cast<size_t>(offset) * width,
                 width);
   });
   return out;
 }
 
-std::vector<uint8_t> CaseFrames::footprint(const CaseField& field) const {
-  const auto count = static_cast<size_t>(numel(field.shape));
+std::vector<uint8_t> CaseFrames::footprint(const CaseField& field, int64_t entry) const {
+  const Shape& shape = field.shape_of(entry);
+  const auto count = static_cast<size_t>(numel(shape));
   if (!is_written(field)) return std::vector<uint8_t>(count, 0);
   if (field.slot->writes.empty()) return std::vector<uint8_t>(count, 1);
   const auto [axes, index] = parse_footprint(*field.slot, resolved_.contract->where);
   std::vector<uint8_t> mask(count, 0);
   int64_t rows = 1;
-  for (size_t d = 0; d < axes; ++d) rows *= field.shape[d];
+  for (size_t d = 0; d < axes; ++d) rows *= shape[d];
   const int64_t row = rows ? static_cast<int64_t>(count) / rows : 0;
   const Tensor list = contents(index);
   for (int64_t i = 0; i < list.numel(); ++i) {
@@ -299,17 +303,11 @@ std::vector<const CaseField*> CaseFrames::written() const {
   return out;
 }
 
-int64_t CaseFrames::valid_rows(const CaseField& field) const {
-  const int64_t capacity = field.shape.empty() ? 1 : field.shape[0];
-  if (field.slot->count.empty() || !resolved_.find(field.slot->count)) return capacity;
-  const Tensor count = contents(field.slot->count);
-  return count.numel() ? std::clamp(static_cast<int64_t>(count.at(0)), int64_t{0}, capacity) : 0;
-}
-
 int64_t CaseFrames::bytes() const {
   int64_t total = 0;
   for (const auto& f : resolved_.fields)
-    if (f.present) total += f.entries * shape_bytes(f.shape, f.dtype);
+    for (int64_t entry = 0; f.present && entry < f.entries; ++entry)
+      total += shape_bytes(f.shape_of(entry), f.dtype);
   return total;
 }
 
@@ -318,8 +316,8 @@ std::vector<uint8_t> CaseFrames::writable(size_t storage) const {
   std::vector<uint8_t> mask(static_cast<size_t>(s.memory->bytes() / fk::bytes(s.dtype)), 0);
   for (const auto& p : placed_) {
     if (p.storage != storage) continue;
-    const auto logical = footprint(*p.field);
-    each_element(p.field->shape, p.strides, [&](int64_t flat, int64_t offset) {
+    const auto logical = footprint(*p.field, p.entry);
+    each_element(p.field->shape_of(p.entry), p.strides, [&](int64_t flat, int64_t offset) {
       mask[static_cast<size_t>(p.offset + offset)] |= logical[static_cast<size_t>(flat)];
     });
   }

@@ -45,11 +45,9 @@ class CaseFrames {
   // Contents of a field, dense, as they are now. `entry` is the index in a list.
   Tensor contents(const std::string& field, int64_t entry = 0) const;
   // 1 for every element that the contract says is written: all of out, the footprint of inout.
-  std::vector<uint8_t> footprint(const CaseField& field) const;
+  std::vector<uint8_t> footprint(const CaseField& field, int64_t entry) const;
   // Names of the fields that are written, in slot order.
   std::vector<const CaseField*> written() const;
-  // How many rows of an output hold a result: its capacity, or what its count field says.
-  int64_t valid_rows(const CaseField& field) const;
   // Bytes of all fields: what one call touches at least once.
   int64_t bytes() const;
 

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "core/base/error.hpp"
+#include "core/referee/counted.hpp"
 #include "core/referee/execute.hpp"
 #include "core/referee/selection.hpp"
 #include "core/referee/slice.hpp"
@@ -28,6 +29,11 @@ namespace {
 struct Broken {
   std::string rule, text;
 };
+
+bool same_bytes(const Tensor& a, const Tensor& b) {
+  const auto size = static_cast<size_t>(a.bytes());
+  return a.bytes() == b.bytes() && (!size || std::memcmp(a.data(), b.data(), size) == 0);
+}
 
 // One case and variant of one provider. Any broken rule ends it.
 class Trial {
@@ -72,6 +78,7 @@ class Trial {
     // A smaller shape is a call of an instance that was prepared for the case as it is written.
     Variant largest = variant_;
     largest.axes.clear();
+    largest.listed.clear();
     const ResolvedCase limits = resolve(contract, source_, largest);
     const CaseValues limit_values =
         variant_.axes.empty() ? values_ : make_inputs(limits, options_.seed, options_.threads);
@@ -170,15 +177,14 @@ class Trial {
   }
 
   // An output element that kept two different poisons was not written.
-  static void check_written(const CaseFrames& frames, const CaseValues& a,
-                            const CaseValues& before_a, const CaseValues& b,
-                            const CaseValues& before_b) {
+  void check_written(const CaseFrames& frames, const CaseValues& a, const CaseValues& before_a,
+                     const CaseValues& b, const CaseValues& before_b) const {
     for (const CaseField* field : frames.written()) {
       if (field->slot->role != Role::out || field->shape.empty()) continue;
       const std::string& name = field->slot->name;
       const auto width = static_cast<size_t>(bytes(field->dtype));
-      const int64_t row = field->shape[0] ? numel(field->shape) / field->shape[0] : 0;
       for (size_t k = 0; k < a.at(name).size(); ++k) {
+        const Extent extent = extent_of(resolved_, *field, static_cast<int64_t>(k), b);
         const auto kept = [&](const CaseValues& now, const CaseValues& before, int64_t i) {
           const auto at = static_cast<size_t>(i) * width;
           return std::memcmp(static_cast<const std::byte*>(now.at(name)[k].data()) + at,
@@ -186,14 +192,17 @@ class Trial {
                              width) == 0;
         };
         int64_t count = 0, first = -1;
-        for (int64_t i = 0; i < frames.valid_rows(*field) * row; ++i) {
-          if (!kept(a, before_a, i) || !kept(b, before_b, i)) continue;
-          if (first < 0) first = i;
-          ++count;
+        for (size_t g = 0; g < extent.counts.size(); ++g) {
+          const int64_t begin = static_cast<int64_t>(g) * extent.capacity * extent.row;
+          for (int64_t i = begin; i < begin + extent.counts[g] * extent.row; ++i) {
+            if (!kept(a, before_a, i) || !kept(b, before_b, i)) continue;
+            if (first < 0) first = i;
+            ++count;
+          }
         }
         if (count) {
           throw Broken{"unwritten", name + ": " + std::to_string(count) + " of " +
-                                        std::to_string(frames.valid_rows(*field) * row) +
+                                        std::to_string(extent.rows() * extent.row) +
                                         " elements were not written, the first at " +
                                         position_text(field->shape, first)};
         }
@@ -204,11 +213,15 @@ class Trial {
   void need_equal(const CaseValues& a, const CaseValues& b, const std::string& rule,
                   const std::string& why) const {
     for (const auto& [name, tensors] : a) {
-      const CaseField* field = resolved_.find(name);
-      if (field && !field->slot->count.empty()) continue;  // beyond the count anything may stand
+      const CaseField& field = *resolved_.find(name);
       for (size_t i = 0; i < tensors.size(); ++i) {
-        const Tensor &x = tensors[i], &y = b.at(name)[i];
-        if (x.bytes() && std::memcmp(x.data(), y.data(), static_cast<size_t>(x.bytes())) != 0)
+        // Beyond the count anything may stand; the counts themselves are compared like this too.
+        const auto part = [&](const CaseValues& of) {
+          const Extent extent = extent_of(resolved_, field, static_cast<int64_t>(i), of);
+          return valid_part(extent, of.at(name)[i], false);
+        };
+        const bool counted = !field.slot->count.empty();
+        if (!(counted ? same_bytes(part(a), part(b)) : same_bytes(tensors[i], b.at(name)[i])))
           throw Broken{rule, name + " " + why};
       }
     }
@@ -257,21 +270,34 @@ class Trial {
         reference_outputs(*reference_, resolved_, source_, variant_, values_, options_, row_.text);
     if (!row_.text.empty()) return;
     row_.status = CheckStatus::ok;
-    for (const CaseField* field : frames.written()) {
-      for (int64_t i = 0; i < field->entries; ++i) judge_field(frames, *field, i, got, want);
-      if (row_.status == CheckStatus::wrong) return;
+    // Counts first: what they count has no meaning where they are wrong.
+    const auto written = frames.written();
+    const auto counts_others = [&](const CaseField* field) {
+      return std::any_of(written.begin(), written.end(), [&](const CaseField* other) {
+        return other->slot->count == field->slot->name;
+      });
+    };
+    for (const bool counts : {true, false}) {
+      for (const CaseField* field : written) {
+        if (counts_others(field) != counts) continue;
+        for (int64_t i = 0; i < field->entries; ++i) judge_field(*field, i, got, want);
+        if (row_.status == CheckStatus::wrong) return;
+      }
     }
   }
 
-  void judge_field(const CaseFrames& frames, const CaseField& field, int64_t entry,
-                   const CaseValues& got, const CaseValues& want) {
+  void judge_field(const CaseField& field, int64_t entry, const CaseValues& got,
+                   const CaseValues& want) {
     const std::string& name = field.slot->name;
-    Tensor mine = got.at(name)[static_cast<size_t>(entry)];
-    const Tensor& theirs = want.at(name)[static_cast<size_t>(entry)];
+    const auto part = [&](const CaseValues& values) {
+      return valid_part(extent_of(resolved_, field, entry, values),
+                        values.at(name)[static_cast<size_t>(entry)], field.slot->any_order);
+    };
+    Tensor mine = part(got);
+    const Tensor theirs = part(want);
     if (mine.numel() == 0) return;
     if (!is_float(field.dtype)) forgive_choices(field, mine, theirs);
-    const Judgement judgement =
-        judge(mine, theirs, error_model(resolved_, field), frames.valid_rows(field));
+    const Judgement judgement = judge(mine, theirs, error_model(resolved_, field));
     row_.worst = std::max(row_.worst, judgement.worst);
     if (judgement.ok || row_.status == CheckStatus::wrong) return;
     row_.status = CheckStatus::wrong;

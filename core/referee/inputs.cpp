@@ -4,9 +4,11 @@
 #include "core/referee/inputs.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <numeric>
+#include <set>
 
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
@@ -105,24 +107,31 @@ class Maker {
     char* end = nullptr;
     const double value = std::strtod(text.c_str(), &end);
     if (!text.empty() && !*end) return value;
-    return static_cast<double>(Expr::parse(text, where_).eval(r_.axes));
+    return static_cast<double>(whole(text));
   }
-  int64_t whole(const std::string& text) const { return Expr::parse(text, where_).eval(r_.axes); }
+  int64_t whole(const std::string& text) const { return Expr::parse(text, where_).eval(axes_); }
 
-  // The contents of another field, made now if they are not there yet.
+  // The contents of another field, made now if they are not there yet; of a list, the same entry.
   const Tensor& other(const CaseField& from, const std::string& field) {
     const CaseField* f = r_.find(field);
     if (!f)
       wrong(from, "`" + field + "` is not a field of this case",
             did_you_mean(field, r_.contract->field_names()));
-    return make(*f);
+    const int64_t entry = at_;
+    const std::string stream = entry_;
+    const Axes axes = axes_;
+    const auto& made = make(*f);
+    at_ = entry;
+    entry_ = stream;
+    axes_ = axes;
+    return made[f->slot->list.empty() ? 0 : static_cast<size_t>(entry)];
   }
 
-  const Tensor& make(const CaseField& field) {
+  const std::vector<Tensor>& make(const CaseField& field) {
     const std::string& name = field.slot->name;
     if (const auto it = out_.find(name); it != out_.end()) {
       if (it->second.empty()) wrong(field, "the fields' generators refer to each other in a ring");
-      return it->second[0];
+      return it->second;
     }
     out_[name] = {};
     const CallText call = parse_call(field.values.empty() ? fallback(field) : field.values, where_);
@@ -137,12 +146,14 @@ class Maker {
                        std::to_string(call.args.size()));
     std::vector<Tensor> made;
     for (int64_t i = 0; i < field.entries; ++i) {
+      at_ = i;
       entry_ = name + (i ? "#" + std::to_string(i) : "");
-      made.emplace_back(field.dtype, field.shape);
+      axes_ = r_.axes_of(*field.slot, i);
+      made.emplace_back(field.dtype, field.shape_of(i));
       if (made.back().numel()) (this->*it->make)(field, call, made.back());
     }
     if (made.empty()) made.emplace_back(field.dtype, field.shape);
-    return (out_[name] = std::move(made))[0];
+    return out_[name] = std::move(made);
   }
 
   std::string fallback(const CaseField& field) const {
@@ -308,11 +319,57 @@ class Maker {
     }
   }
 
+  // Heights and widths of a pyramid of maps, each about a quarter of the one before and about
+  // square, that have at most n pixels together: exactly those of a square image with all its
+  // halves.
+  void levels(const CaseField& f, const CallText& c, Tensor& t) {
+    const int64_t n = whole(c.args[0]), count = t.numel() / 2;
+    if (t.numel() != 2 * count || f.shape.size() != 2) wrong(f, "levels(S) needs a shape [.., 2]");
+    const int64_t all = ((int64_t{1} << 2 * count) - 1) / 3;  // 1 + 4 + 16 ...
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t area = n * (int64_t{1} << 2 * (count - 1 - i)) / all;
+      const auto high = static_cast<int64_t>(std::sqrt(static_cast<double>(area)));
+      t.set(2 * i, static_cast<double>(high));
+      t.set(2 * i + 1, static_cast<double>(high ? area / high : 0));
+    }
+  }
+  // Where each level of levels() begins when they lie one after the other.
+  void level_starts(const CaseField& f, const CallText& c, Tensor& t) {
+    const Tensor& shapes = other(f, c.args[0]);
+    double at = 0;
+    for (int64_t i = 0; i < t.numel(); ++i) {
+      t.set(i, at);
+      at += shapes.at(2 * i) * shapes.at(2 * i + 1);
+    }
+  }
+
+  // Distinct cells (b, z, y, x) of b grids, most of them near a surface, as a scanner sees them.
+  void voxels(const CaseField& f, const CallText& c, Tensor& t) {
+    const int64_t batch = whole(c.args[0]), d = whole(c.args[1]), h = whole(c.args[2]),
+                  w = whole(c.args[3]), n = t.numel() / 4;
+    if (f.shape.size() != 2 || f.shape[1] != 4) wrong(f, "voxels() needs a shape [.., 4]");
+    if (n > batch * d * h * w) wrong(f, "more voxels than the grids have cells");
+    Random r = random(entry_);
+    std::set<std::array<int64_t, 4>> known;
+    for (int64_t tries = 0; static_cast<int64_t>(known.size()) < n; ++tries) {
+      const int64_t y = r.integer(0, h), x = r.integer(0, w), b = r.integer(0, batch);
+      // Where the surface is full, anywhere.
+      const int64_t z = tries < 4 * n ? ((x + 2 * y) / 7 + r.integer(0, 3)) % d : r.integer(0, d);
+      const auto at = static_cast<int64_t>(known.size());
+      if (!known.insert({b, z, y, x}).second) continue;
+      for (int64_t i = 0; i < 4; ++i)
+        t.set(4 * at + i, static_cast<double>(std::array{b, z, y, x}[static_cast<size_t>(i)]));
+    }
+  }
+
   const ResolvedCase& r_;
   std::string where_;
   uint64_t seed_;
   int threads_;
-  std::string entry_;  // names the stream of the tensor that is being made
+  // The tensor that is being made: its place in its list, the name of its stream, its axes.
+  int64_t at_ = 0;
+  std::string entry_;
+  Axes axes_;
   CaseValues out_;
 };
 
@@ -332,7 +389,10 @@ const std::vector<Maker::Named>& Maker::generators() {
                                           {"unique", &Maker::unique, 1},
                                           {"moe_rows", &Maker::moe_rows, 1},
                                           {"moe_offsets", &Maker::moe_offsets, 1},
-                                          {"rope", &Maker::rope, 2}};
+                                          {"rope", &Maker::rope, 2},
+                                          {"levels", &Maker::levels, 1},
+                                          {"level_starts", &Maker::level_starts, 1},
+                                          {"voxels", &Maker::voxels, 4}};
   return list;
 }
 

@@ -22,6 +22,7 @@ struct Variant {
   std::map<std::string, DType> dtypes;           // by field
   std::optional<std::vector<std::string>> with;  // optional fields and groups that are present
   std::map<std::string, int64_t> axes;           // free axes
+  std::map<std::string, std::vector<int64_t>> listed;  // those that differ by entry of a list
   enum class Layout { written, padded, interleaved } layout = Layout::written;
 };
 
@@ -31,21 +32,28 @@ struct CaseField {
   bool present = true;
   bool strided = false;  // to be laid out with gaps
   DType dtype = DType::f32;
-  Shape shape;
-  int64_t entries = 1;  // tensors in a list; 1 otherwise
-  std::string values;   // generator; empty: by role
+  Shape shape;                      // of the first entry
+  int64_t entries = 1;              // tensors in a list; 1 otherwise
+  std::vector<Shape> entry_shapes;  // where those of a list differ
+  std::string values;               // generator; empty: by role
+
+  const Shape& shape_of(int64_t entry) const {
+    return entry_shapes.empty() ? shape : entry_shapes[static_cast<size_t>(entry)];
+  }
 };
 
 struct ResolvedCase {
   const Contract* contract = nullptr;
   std::string name;
-  Axes axes;
+  Axes axes;                                           // of those that are listed, the sums
+  std::map<std::string, std::vector<int64_t>> listed;  // axes that differ by entry of a list
   std::vector<fk_slot> init, scalars;  // scalars: the forward section, 0 for tensors
   std::vector<CaseField> fields;       // weights, then forward tensors
   // What `ints` slots of `init` point to.
   std::shared_ptr<std::deque<std::pair<std::vector<int64_t>, fk_ints>>> lists;
 
   const CaseField* find(std::string_view field) const;  // null if there is none or it is absent
+  Axes axes_of(const Slot& slot, int64_t entry) const;  // the axes inside one entry of a list
 };
 
 // Error at the case when a value, an axis or a dtype is missing or wrong.

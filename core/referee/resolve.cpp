@@ -2,6 +2,7 @@
 // Case + variant -> scalars, axes, dtypes and shapes.
 #include <algorithm>
 #include <cstdlib>
+#include <numeric>
 #include <set>
 
 #include "core/base/error.hpp"
@@ -25,6 +26,10 @@ class Resolver {
     for (const auto& slot : c_.section(SectionId::init)) out_.init.push_back(init_value(slot));
     for (const auto& [letter, value] : source_.axes) out_.axes[letter] = value;
     for (const auto& [letter, value] : variant_.axes) out_.axes[letter] = value;
+    for (const auto& [letter, values] : source_.listed) list_axis(letter, values);
+    for (const auto& [letter, values] : variant_.listed) list_axis(letter, values);
+    for (const auto& slot : c_.section(SectionId::init))
+      if (slot.kind == SlotKind::ints) check_ints(slot);
     for (const auto& slot : c_.section(SectionId::forward)) {
       fk_slot value{};
       if (!slot.is_tensor()) value = forward_scalar(slot);
@@ -56,7 +61,7 @@ class Resolver {
     if (slot.kind == SlotKind::integer) {
       out_.axes[slot.name] = value.i;
       if (!slot.axis.empty()) out_.axes[slot.axis] = value.i;
-    } else if (slot.kind == SlotKind::ints) {
+    } else if (slot.kind == SlotKind::ints && slot.list.empty()) {
       const auto names = slot.axis_names();
       const auto* list = static_cast<const fk_ints*>(value.p);
       if (!names.empty() && (!list || list->n != static_cast<int64_t>(names.size())))
@@ -64,6 +69,22 @@ class Resolver {
       for (size_t i = 0; i < names.size(); ++i) out_.axes[names[i]] = list->at[i];
     }
     return value;
+  }
+
+  void list_axis(const std::string& letter, const std::vector<int64_t>& values) {
+    out_.listed[letter] = values;
+    out_.axes[letter] = std::accumulate(values.begin(), values.end(), int64_t{0});
+  }
+
+  // A list of integers that goes with a list of tensors has as many entries.
+  void check_ints(const Slot& slot) {
+    const auto* list = static_cast<const fk_ints*>(out_.init[static_cast<size_t>(slot.index)].p);
+    if (slot.list.empty() || !list) return;
+    const int64_t entries = Expr::parse(slot.list, c_.where).eval(out_.axes);
+    if (entries != list->n)
+      wrong("`" + slot.name + "` has " + std::to_string(list->n) + " values, " + slot.list +
+            " is " + std::to_string(entries));
+    if (!slot.axis.empty()) list_axis(slot.axis, {list->at, list->at + list->n});
   }
 
   fk_slot parse(const Slot& slot, const std::string& text) {
@@ -155,11 +176,32 @@ class Resolver {
     f.strided = slot.strided && (variant_.layout != Variant::Layout::written ||
                                  std::find(s.begin(), s.end(), slot.name) != s.end());
     if (!f.present) return f;
-    for (const auto& dim : slot.shape) f.shape.push_back(dim.eval(out_.axes));
-    if (!slot.list.empty()) f.entries = Expr::parse(slot.list, c_.where).eval(out_.axes);
-    for (const int64_t d : f.shape)
-      if (d < 0) wrong("`" + slot.name + "` has the shape " + shape_text(f.shape));
+    bool differ = false;
+    if (!slot.list.empty()) {
+      f.entries = Expr::parse(slot.list, c_.where).eval(out_.axes);
+      for (const auto& dim : slot.shape)
+        for (const auto& letter : dim.symbols()) differ |= listed(slot, letter, f.entries);
+    }
+    for (int64_t entry = 0; entry < (differ ? f.entries : 1); ++entry) {
+      Shape shape;
+      const Axes axes = out_.axes_of(slot, entry);
+      for (const auto& dim : slot.shape) shape.push_back(dim.eval(axes));
+      for (const int64_t d : shape)
+        if (d < 0) wrong("`" + slot.name + "` has the shape " + shape_text(shape));
+      if (entry == 0) f.shape = shape;
+      if (differ) f.entry_shapes.push_back(std::move(shape));
+    }
     return f;
+  }
+
+  // Whether an axis of a list's tensors differs by entry.
+  bool listed(const Slot& slot, const std::string& letter, int64_t entries) const {
+    const auto it = out_.listed.find(letter);
+    if (it == out_.listed.end()) return false;
+    if (static_cast<int64_t>(it->second.size()) != entries)
+      wrong("`" + letter + "` has " + std::to_string(it->second.size()) + " values, `" + slot.name +
+            "` " + std::to_string(entries) + " entries");
+    return true;
   }
 
   const Contract& c_;
@@ -174,6 +216,15 @@ const CaseField* ResolvedCase::find(std::string_view field) const {
   for (const auto& f : fields)
     if (f.slot->name == field) return f.present ? &f : nullptr;
   return nullptr;
+}
+
+Axes ResolvedCase::axes_of(const Slot& slot, int64_t entry) const {
+  Axes out = axes;
+  if (slot.list.empty()) return out;
+  for (const auto& [letter, values] : listed)
+    if (static_cast<size_t>(entry) < values.size())
+      out[letter] = values[static_cast<size_t>(entry)];
+  return out;
 }
 
 ResolvedCase resolve(const Contract& contract, const Case& source, const Variant& variant) {

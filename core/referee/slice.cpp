@@ -12,7 +12,8 @@ std::map<std::string, int64_t> smaller_axes(const ResolvedCase& r, const CaseVal
                                             int64_t keep) {
   std::map<std::string, int64_t> axes;
   for (const auto& f : r.fields) {
-    if (!f.present || !f.values.starts_with("cu(")) continue;
+    // Of lists with starts of their own, the first requests' entries are where they were.
+    if (!f.present || !f.slot->list.empty() || !f.values.starts_with("cu(")) continue;
     const auto requests = f.slot->shape[0].symbols();
     const std::string tokens = f.values.substr(3, f.values.rfind(')') - 3);
     if (requests.size() != 1 || !r.axes.count(tokens) || keep >= f.shape[0] - 1) return {};
@@ -42,18 +43,24 @@ std::optional<Slice> first_rows(const ResolvedCase& r, const Case& source, const
   for (size_t i = 0; i < r.fields.size(); ++i) {
     const CaseField &whole = r.fields[i], &part = out.resolved.fields[i];
     if (!part.present) continue;
-    if (part.shape.empty() != whole.shape.empty()) return std::nullopt;
-    for (size_t d = 0; d < part.shape.size(); ++d)
-      if (part.shape[d] > whole.shape[d] || (d > 0 && part.shape[d] != whole.shape[d]))
-        return std::nullopt;
+    if (part.shape.empty() != whole.shape.empty() || part.entries != whole.entries)
+      return std::nullopt;
+    for (int64_t entry = 0; entry < part.entries; ++entry) {
+      const Shape &a = part.shape_of(entry), &b = whole.shape_of(entry);
+      for (size_t d = 0; d < a.size(); ++d)
+        if (a[d] > b[d] || (d > 0 && a[d] != b[d])) return std::nullopt;
+    }
     const bool fewer = !part.shape.empty() && part.shape[0] < whole.shape[0];
     const bool written = part.slot->section == SectionId::forward && part.slot->role != Role::in;
     if (written && fewer && is_float(part.dtype) && numel(part.shape) > 0)
       out.outputs.push_back(part.slot->name);
     const auto it = values.find(part.slot->name);
     if (it == values.end()) continue;
-    for (const Tensor& t : it->second)
-      out.values[part.slot->name].push_back(Tensor::copy_of(t.data(), t.dtype, part.shape));
+    for (const Tensor& t : it->second) {
+      auto& made = out.values[part.slot->name];
+      const Shape& shape = part.shape_of(static_cast<int64_t>(made.size()));
+      made.push_back(Tensor::copy_of(t.data(), t.dtype, shape));
+    }
   }
   if (out.outputs.empty()) return std::nullopt;
   return out;

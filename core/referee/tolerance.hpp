@@ -42,8 +42,7 @@ struct Judgement {
   std::string text;  // when not ok: where, how far, and the pattern of the wrong elements
 };
 
-// Compares the first `rows` rows (all when negative). `got` has the output's dtype, `want` float32
-// or the output's dtype.
-Judgement judge(const Tensor& got, const Tensor& want, const ErrorModel& model, int64_t rows);
+// `got` has the output's dtype, `want` float32 or the output's dtype.
+Judgement judge(const Tensor& got, const Tensor& want, const ErrorModel& model);
 
 }  // namespace fk

@@ -11,7 +11,7 @@ namespace fk {
 namespace {
 
 // Axes that count rows of work. The others (pages, channels, widths) keep their size.
-constexpr const char* kRowAxes[] = {"T", "B", "S", "A", "J", "M", "Q"};
+constexpr const char* kRowAxes[] = {"T", "B", "S", "A", "J", "M", "Q", "Y"};
 
 bool is_prime(int64_t n) {
   for (int64_t d = 2; d * d <= n; ++d)
@@ -28,13 +28,13 @@ int64_t odd_below(int64_t n) {
 // The row axes of a case under a function; an axis that is a multiple of a smaller one stays so
 // (tokens of equal requests, assignments of tokens).
 template <class Shrink>
-std::map<std::string, int64_t> shrunk(const Case& source, const Shrink& shrink) {
+void shrink_rows(const Case& source, const Shrink& shrink, Variant& variant) {
   std::vector<std::pair<int64_t, std::string>> rows;
   for (const char* axis : kRowAxes)
     if (const auto it = source.axes.find(axis); it != source.axes.end())
       rows.emplace_back(it->second, axis);
   std::sort(rows.begin(), rows.end());
-  std::map<std::string, int64_t> out;
+  auto& out = variant.axes;
   for (size_t i = 0; i < rows.size(); ++i) {
     const auto& [value, axis] = rows[i];
     int64_t now = shrink(value);
@@ -44,7 +44,11 @@ std::map<std::string, int64_t> shrunk(const Case& source, const Shrink& shrink) 
     }
     out[axis] = now;
   }
-  return out;
+  for (const char* axis : kRowAxes) {
+    const auto it = source.listed.find(axis);
+    if (it == source.listed.end()) continue;
+    for (const int64_t value : it->second) variant.listed[axis].push_back(shrink(value));
+  }
 }
 
 void add_dtypes(const Contract& c, const Case& source, std::vector<Variant>& out) {
@@ -131,8 +135,9 @@ std::vector<Variant> variants_of(const Contract& c, const Case& source, bool qui
   const auto add_shape = [&](const char* label, const auto& shrink) {
     Variant v;
     v.name = label;
-    v.axes = shrunk(source, shrink);
+    shrink_rows(source, shrink, v);
     bool differs = false;
+    for (const auto& [axis, values] : v.listed) differs |= source.listed.at(axis) != values;
     for (const auto& [axis, value] : v.axes) differs |= source.axes.at(axis) != value;
     if (differs) out.push_back(v);
   };

@@ -67,6 +67,13 @@ typedef struct fk_out_list {
   const fk_out *const *at;
 } fk_out_list;
 typedef fk_out_list fk_inout_list;
+typedef struct fk_opt_in_list {
+  const fk_in_list *or_null;
+} fk_opt_in_list;
+typedef struct fk_opt_out_list {
+  const fk_out_list *or_null;
+} fk_opt_out_list;
+typedef fk_opt_out_list fk_opt_inout_list;
 typedef struct fk_ints {
   int64_t n;
   const int64_t *at;
