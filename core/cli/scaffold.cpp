@@ -68,10 +68,11 @@ struct Local {
 void add_locals(const Contract& c, SectionId section, const std::string& frame,
                 std::vector<Local>& out) {
   for (const auto& slot : c.section(section)) {
-    const bool optional = slot.is_tensor() && slot.optional && slot.list.empty();
+    const bool optional = slot.is_tensor() && slot.optional;
     std::string type = field_type(slot), about = field_comment(c, slot);
     if (optional) {
-      type = slot.role == Role::in ? "const fk_in *" : "const fk_out *";
+      type = std::string("const ") + (slot.role == Role::in ? "fk_in" : "fk_out") +
+             (slot.list.empty() ? " *" : "_list *");
       about = "may be null; " + about;
     } else if (type.back() == ' ') {
       type = "const " + type;

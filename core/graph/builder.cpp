@@ -182,11 +182,22 @@ std::string Region::choice(const std::string& init) const {
   return s.choices[static_cast<size_t>(call_->init[static_cast<size_t>(s.index)].i)];
 }
 Value Region::operator[](const std::string& tensor) const {
-  const Slot& s = slot(tensor, SlotKind::tensor);
-  const auto& values =
-      (s.section == SectionId::weights ? call_->weights
-                                       : call_->forward)[static_cast<size_t>(s.index)];
+  if (!slot(tensor, SlotKind::tensor).list.empty())
+    fail(Graph::label(*call_), "`" + tensor + "` is a list");
+  const auto& values = tensors(tensor);
   return values.empty() ? Value{} : values[0];
+}
+Value Region::at(const std::string& list, int64_t entry) const {
+  const auto& values = tensors(list);
+  if (values.empty()) return Value{};
+  if (entry < 0 || entry >= static_cast<int64_t>(values.size()))
+    fail(Graph::label(*call_), "`" + list + "` has no entry " + std::to_string(entry));
+  return values[static_cast<size_t>(entry)];
+}
+const std::vector<Value>& Region::tensors(const std::string& name) const {
+  const Slot& s = slot(name, SlotKind::tensor);
+  return (s.section == SectionId::weights ? call_->weights
+                                          : call_->forward)[static_cast<size_t>(s.index)];
 }
 Expr Region::scalar(const std::string& forward_scalar) const {
   return call_->scalars[static_cast<size_t>(call_->contract->at(forward_scalar).index)];

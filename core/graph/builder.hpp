@@ -98,12 +98,15 @@ class Region {
   bool flag(const std::string& init) const { return integer(init) != 0; }
   double number(const std::string& init) const;
   std::string choice(const std::string& init) const;
-  bool has(const std::string& tensor) const { return static_cast<bool>((*this)[tensor]); }
+  bool has(const std::string& tensor) const { return !tensors(tensor).empty(); }
   Value operator[](const std::string& tensor) const;  // weights and forward; Value{} when absent
+  // The entry of a list, or absent: a tensor that every layer has, or none.
+  Value at(const std::string& list, int64_t entry) const;
   Expr scalar(const std::string& forward_scalar) const;
 
  private:
   const Slot& slot(const std::string& name, SlotKind kind) const;
+  const std::vector<Value>& tensors(const std::string& name) const;
   const Graph* graph_;
   const Call* call_;
 };

@@ -60,7 +60,8 @@ fk_slot init_value(const std::string& where, const Slot& slot, const Arg& arg,
   } else if (const auto* ints = std::get_if<std::vector<int64_t>>(&arg.value);
              ints && slot.kind == SlotKind::ints) {
     list = *ints;
-    if (const auto names = slot.axis_names(); !names.empty() && list.size() != names.size())
+    if (const auto names = slot.axis_names();
+        slot.list.empty() && !names.empty() && list.size() != names.size())
       fail(where, "`" + slot.name + "` has " + std::to_string(list.size()) + " values instead of " +
                       std::to_string(names.size()));
   } else {
@@ -91,6 +92,19 @@ const Arg* find_arg(const Args& args, const std::string& name) {
   return nullptr;
 }
 
+// The axes inside the entries of every list, by the expression that counts them.
+using Entries = std::map<std::string, std::vector<Bound>>;
+
+std::vector<Bound>& entries_of(const std::string& where, const Slot& slot, size_t given,
+                               const Bound& axes, Entries& all) {
+  const Expr count = Expr::parse(slot.list, where).substitute(axes);
+  if (!count.is_constant() || count.value() != static_cast<int64_t>(given)) {
+    fail(where, "`" + slot.name + "` has " + std::to_string(given) + " entries, " + slot.list +
+                    " is " + count.text());
+  }
+  return all.try_emplace(slot.list, given, axes).first->second;
+}
+
 void read_init(const std::string& where, const Args& args, Call& call, Bound& axes) {
   const auto& slots = call.contract->section(SectionId::init);
   call.init.resize(slots.size());
@@ -107,7 +121,7 @@ void read_init(const std::string& where, const Args& args, Call& call, Bound& ax
     if (slot.kind == SlotKind::integer) {
       axes[slot.name] = call.init[at].i;
       if (!slot.axis.empty()) axes[slot.axis] = call.init[at].i;
-    } else if (slot.kind == SlotKind::ints) {
+    } else if (slot.kind == SlotKind::ints && slot.list.empty()) {
       const auto names = slot.axis_names();
       for (size_t i = 0; i < names.size(); ++i) axes[names[i]] = call.init_lists[at][i];
     }
@@ -130,9 +144,9 @@ Outputs Builder::call(const std::string& op, const std::string& path, const Args
   Bound axes;
   read_init(where, args, call, axes);
 
-  const auto check = [&](const Slot& slot, Value v) {
+  const auto check = [&](const Slot& slot, Value v, Bound& bound) {
     const ValueInfo& info = graph_.info(v);
-    unify(where, slot, info.shape, axes);
+    unify(where, slot, info.shape, bound);
     const DType type = graph_.dtype(v);
     if (!slot.dtypes.empty() && !allowed(slot, type))
       fail(where, "`" + slot.name + "` cannot be " + std::string(name(type)));
@@ -150,6 +164,16 @@ Outputs Builder::call(const std::string& op, const std::string& path, const Args
     fail(where, "`" + slot.name + "` is a tensor");
   };
 
+  // Lists come after all other fields: an axis that none of those binds may differ by entry.
+  const auto check_lists = [&](const std::vector<std::vector<Value>>& fields, SectionId id,
+                               Entries& entries) {
+    for (const auto& slot : contract.section(id)) {
+      const auto at = static_cast<size_t>(slot.index);
+      if (slot.list.empty() || !slot.is_tensor() || fields[at].empty()) continue;
+      auto& bounds = entries_of(where, slot, fields[at].size(), axes, entries);
+      for (size_t k = 0; k < bounds.size(); ++k) check(slot, fields[at][k], bounds[k]);
+    }
+  };
   Value first{};
   for (const auto id : {SectionId::weights, SectionId::forward}) {
     auto& into = id == SectionId::weights ? call.weights : call.forward;
@@ -172,16 +196,29 @@ Outputs Builder::call(const std::string& op, const std::string& path, const Args
       if (into[at].empty() && slot.required() && slot.role != Role::out)
         fail(where, "no tensor for `" + slot.name + "`");
       if (slot.list.empty())
-        for (const Value v : into[at]) check(slot, v);
+        for (const Value v : into[at]) check(slot, v, axes);
       if (id == SectionId::forward && !first && !into[at].empty()) first = into[at][0];
     }
   }
+
+  Entries entries;
+  for (const auto& slot : contract.section(SectionId::init)) {
+    const auto& list = call.init_lists[static_cast<size_t>(slot.index)];
+    if (slot.list.empty()) continue;
+    auto& bounds = entries_of(where, slot, list.size(), axes, entries);
+    for (size_t k = 0; k < list.size(); ++k)
+      if (!slot.axis.empty()) bounds[k][slot.axis] = list[k];
+  }
+  check_lists(call.weights, SectionId::weights, entries);
+  check_lists(call.forward, SectionId::forward, entries);
 
   Outputs outputs;
   for (const auto& slot : contract.section(SectionId::forward)) {
     if (!slot.is_tensor() || slot.role != Role::out) continue;
     auto& values = call.forward[static_cast<size_t>(slot.index)];
     if (values.empty() && slot.optional) continue;
+    if (values.empty() && !slot.list.empty())
+      fail(where, "the list of outputs `" + slot.name + "` is not made here", "give its tensors");
     if (values.empty()) {
       Dims shape;
       for (const auto& dim : slot.shape) shape.push_back(dim.substitute(axes));
@@ -196,7 +233,7 @@ Outputs Builder::call(const std::string& op, const std::string& path, const Args
         type = graph_.dtype(first);
       }
       values = {empty(type, std::move(shape))};
-      check(slot, values[0]);
+      check(slot, values[0], axes);
     }
     outputs.fields.emplace_back(slot.name, values[0]);
   }
@@ -209,10 +246,11 @@ Outputs Builder::call(const std::string& op, const std::string& path, const Args
       const auto& theirs =
           (other.section == SectionId::weights ? call.weights
                                                : call.forward)[static_cast<size_t>(other.index)];
-      if (!mine.empty() && !theirs.empty() && graph_.dtype(mine[0]) != graph_.dtype(theirs[0])) {
-        fail(where, "`" + slot.name + "` is " + std::string(name(graph_.dtype(mine[0]))) +
-                        " but `" + other.name + "` is " +
-                        std::string(name(graph_.dtype(theirs[0]))));
+      for (size_t k = 0; k < mine.size() && !theirs.empty(); ++k) {
+        const DType type = graph_.dtype(mine[k]), want = graph_.dtype(theirs[0]);
+        if (type != want)
+          fail(where, "`" + slot.name + "` is " + std::string(name(type)) + " but `" + other.name +
+                          "` is " + std::string(name(want)));
       }
     }
   }

@@ -64,18 +64,31 @@ std::string packed_key(const Provider& p, const std::vector<fk_slot>& init,
 
 // The same frames as supports() sees them: weights without data (the caller's `max` has none
 // already).
-Frames without_data(const Contract& contract, const Frames& frames, std::vector<fk_in>& views) {
-  Frames meta = frames;
-  const auto& slots = contract.section(SectionId::weights);
-  views.reserve(slots.size());
-  for (size_t i = 0; i < slots.size(); ++i) {
-    if (!frames.weights[i].p || !slots[i].list.empty()) continue;
-    views.push_back(*static_cast<const fk_in*>(frames.weights[i].p));
-    views.back().data = nullptr;
-    meta.weights[i].p = &views.back();
+struct DatalessFrames {
+  DatalessFrames(const Contract& contract, const Frames& frames) : meta(frames) {
+    const auto& slots = contract.section(SectionId::weights);
+    for (size_t i = 0; i < slots.size(); ++i) {
+      if (!frames.weights[i].p) continue;
+      if (slots[i].list.empty()) {
+        meta.weights[i].p = view(*static_cast<const fk_in*>(frames.weights[i].p));
+        continue;
+      }
+      const auto& list = *static_cast<const fk_in_list*>(frames.weights[i].p);
+      auto& entries = items.emplace_back();
+      for (int64_t k = 0; k < list.n; ++k) entries.push_back(view(*list.at[k]));
+      meta.weights[i].p = &lists.emplace_back(fk_in_list{list.n, entries.data()});
+    }
   }
-  return meta;
-}
+  const fk_in* view(const fk_in& with_data) {
+    views.push_back(with_data);
+    views.back().data = nullptr;
+    return &views.back();
+  }
+  Frames meta;
+  std::deque<fk_in> views;
+  std::deque<std::vector<const fk_in*>> items;
+  std::deque<fk_in_list> lists;
+};
 
 }  // namespace
 
@@ -261,8 +274,8 @@ int32_t Instance::make_child(const fk_host* host, const fk_contract* theirs, con
                                                         : fk_slot{});
       }
     }
-    std::vector<fk_in> views;
-    const Frames meta = without_data(*wanted, child->frames, views);
+    const DatalessFrames dataless(*wanted, child->frames);
+    const Frames& meta = dataless.meta;
     std::string why;
     const Provider* provider = chooser.choose(*wanted, meta, why);
     if (!provider) return refuse("no provider for the child " + wanted->op + ": " + why);

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "core/base/paths.hpp"
+#include "core/base/text.hpp"
 #include "core/graph/builder.hpp"
 #include "test/catch.hpp"
 
@@ -29,6 +30,7 @@ void add_init(Args& args, Axes& axes, const Slot& slot, const std::string* text)
   if (slot.kind == SlotKind::integer) {
     const int64_t value = text ? std::stoll(*text) : slot.default_value.i;
     args.emplace_back(slot.name, value);
+    axes[slot.name] = value;
     if (!slot.axis.empty()) axes[slot.axis] = value;
   } else if (text && slot.kind == SlotKind::boolean) {
     args.emplace_back(slot.name, *text == "true" || *text == "1");
@@ -36,6 +38,10 @@ void add_init(Args& args, Axes& axes, const Slot& slot, const std::string* text)
     args.emplace_back(slot.name, std::stod(*text));
   } else if (text && slot.kind == SlotKind::choice) {
     args.emplace_back(slot.name, *text);
+  } else if (text && slot.kind == SlotKind::ints) {
+    std::vector<int64_t> values;
+    for (const auto& word : fk::split(*text, ',')) values.push_back(std::stoll(word));
+    args.emplace_back(slot.name, values);
   }
 }
 
@@ -69,7 +75,16 @@ Args arguments(Builder& b, const Contract& contract, const fk::Case& c) {
       if (!present(slot, c)) continue;
       fk::Dims shape;
       for (const auto& dim : slot.shape) shape.push_back(dim.substitute(axes));
-      args.emplace_back(slot.name, b.input(slot.name, dtype_of(contract, slot), shape));
+      const fk::DType type = dtype_of(contract, slot);
+      if (slot.list.empty()) {
+        args.emplace_back(slot.name, b.input(slot.name, type, shape));
+        continue;
+      }
+      std::vector<Value> list;
+      const int64_t entries = Expr::parse(slot.list, slot.name).substitute(axes).value();
+      for (int64_t k = 0; k < entries; ++k)
+        list.push_back(b.input(slot.name + "#" + std::to_string(k), type, shape));
+      args.emplace_back(slot.name, list);
     }
   }
   return args;
@@ -115,7 +130,7 @@ void check_expansion(const Contract& contract, const fk::Case& c) {
   const Traffic traffic = follow(g, 0);
   for (const auto& call : g.calls) CHECK(call.contract->level <= contract.level);
   for (const auto& [name, value] : g.inputs) {
-    const Slot& slot = contract.at(name);
+    const Slot& slot = contract.at(name.substr(0, name.find('#')));
     INFO("field `" << name << "`");
     CHECK(traffic.touched.count(buffer_of(g, value)) == 1);
     CHECK((traffic.written.count(buffer_of(g, value)) == 1) == (slot.role != fk::Role::in));
