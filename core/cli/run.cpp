@@ -40,6 +40,7 @@ void set_defaults(Arguments& a) {
   }
   if (a.no_graph && !is_gpu(a.options.device))
     fail("--no-graph", "there are no CUDA graphs on the device " + a.options.device);
+  a.options.graphs = !a.no_graph;
   // `run --json scenarios/x.yaml` means the scenario, not a file to overwrite.
   if (ends_with(a.json, ".yaml")) fail("--json", "will not write over " + a.json, "put it last");
   if (a.profile.empty()) a.profile = is_gpu(a.options.device) ? "full" : "tiny";

@@ -38,6 +38,11 @@ class Cpu final : public Device {
   void download(void* host, const void* device, int64_t bytes) override {
     if (bytes) std::memcpy(host, device, static_cast<size_t>(bytes));
   }
+  void* allocate_host(int64_t bytes) override { return allocate(bytes, "an input"); }
+  void release_host(void* memory) override { release(memory); }
+  void upload_later(void* device, const void* host, int64_t bytes) override {
+    upload(device, host, bytes);
+  }
   void fill_zero(void* device, int64_t bytes) override {
     if (bytes) std::memset(device, 0, static_cast<size_t>(bytes));
   }

@@ -25,10 +25,26 @@ class Device {
   virtual void upload(void* device, const void* host, int64_t bytes) = 0;
   virtual void download(void* host, const void* device,
                         int64_t bytes) = 0;  // returns when it is there
+  // Memory of the host that copies to the device are fast from. Aligned to 256 bytes.
+  virtual void* allocate_host(int64_t bytes) = 0;
+  virtual void release_host(void* memory) = 0;
+  // A copy from such memory, ordered on the stream; the memory must not change until
+  // wait_for_uploads(), which does not wait for work that was enqueued after the copies.
+  virtual void upload_later(void* device, const void* host, int64_t bytes) = 0;
+  virtual void uploads_enqueued() {}
+  virtual void wait_for_uploads() {}
   virtual void fill_zero(void* device, int64_t bytes) = 0;
   virtual void synchronize() = 0;
   virtual void* stream() = 0;  // cudaStream_t, null on the CPU
   virtual int32_t cpu_threads() const = 0;
+  // Work that is enqueued on stream() between begin_capture() and end_capture() is not run, but
+  // becomes one unit that launch() runs, as often as wanted. capture_is_whole() tells whether what
+  // was enqueued so far can be captured; end_capture() throws Error where something could not.
+  virtual bool can_capture() const { return false; }
+  virtual void begin_capture() {}
+  virtual bool capture_is_whole() { return true; }
+  virtual std::shared_ptr<void> end_capture() { return nullptr; }
+  virtual void launch(void* /*captured*/) {}
   bool host_memory() const { return type() == FK_CPU; }
 };
 
@@ -48,7 +64,28 @@ struct DeviceRegistration {
 std::unique_ptr<Device> open_device(const std::string& name);
 std::vector<std::string> device_names();  // those that open_device accepts here
 
-// Owns one allocation.
+// Owns one allocation of the host.
+class HostMemory {
+ public:
+  HostMemory() = default;
+  HostMemory(Device& device, int64_t bytes)
+      : device_(&device), data_(device.allocate_host(bytes ? bytes : 1)) {}
+  HostMemory(HostMemory&& o) noexcept : device_(o.device_), data_(o.data_) { o.data_ = nullptr; }
+  HostMemory& operator=(HostMemory&& o) noexcept {
+    std::swap(device_, o.device_), std::swap(data_, o.data_);
+    return *this;
+  }
+  ~HostMemory() {
+    if (data_) device_->release_host(data_);
+  }
+  std::byte* data() const { return static_cast<std::byte*>(data_); }
+
+ private:
+  Device* device_ = nullptr;
+  void* data_ = nullptr;
+};
+
+// Owns one allocation of the device.
 class DeviceMemory {
  public:
   DeviceMemory() = default;

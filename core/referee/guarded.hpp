@@ -51,6 +51,11 @@ class GuardDevice final : public Device {
   void release(void* memory) override;
   void upload(void* device, const void* host, int64_t bytes) override;
   void download(void* host, const void* device, int64_t bytes) override;
+  void* allocate_host(int64_t bytes) override { return allocate(bytes, "host memory"); }
+  void release_host(void* memory) override { release(memory); }
+  void upload_later(void* device, const void* host, int64_t bytes) override {
+    upload(device, host, bytes);
+  }
   void fill_zero(void* device, int64_t bytes) override;
   void synchronize() override {}
   void* stream() override { return nullptr; }

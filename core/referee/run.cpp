@@ -88,6 +88,7 @@ class ScenarioRun {
 
   SessionSpec spec(const std::vector<std::string>& baselines) const {
     SessionSpec spec{scenario_.arch, scenario_.config, scenario_.limits, {}, options_.device};
+    spec.graphs = options_.graphs;
     spec.policy.pins = scenario_.providers;
     spec.policy.baselines = baselines;
     return spec;

@@ -29,7 +29,9 @@ class PhaseInputs {
     for (const char* name : {"T", "B", "Q", "W"}) axes_.push_back(program.axis(name));
     const int64_t batch = setup.max_batch;
     const int64_t tokens = axes_[0] >= 0 ? program.limit("T") : batch;
-    const int64_t width = (setup.max_context + page_size_ - 1) / page_size_;
+    const int64_t width =
+        axes_[3] >= 0 ? program.limit("W") : (setup.max_context + page_size_ - 1) / page_size_;
+    width_max_ = width;
     ids_ = at<int64_t>("ids");
     positions_ = at<int64_t>("positions", tokens);
     slots_ = at<int64_t>("slot_mapping", tokens);
@@ -51,6 +53,10 @@ class PhaseInputs {
   int64_t write(const std::vector<Work>& work) {
     int64_t width = 1, token = 0, row = 0;
     for (const Work& w : work) width = std::max(width, pages(w));
+    // Powers of two, so that few widths are ever captured.
+    int64_t wide = 1;
+    while (wide < width) wide *= 2;
+    width = std::min(wide, width_max_);
     for (size_t b = 0; b < work.size(); ++b) {
       const Work& w = work[b];
       const Sequence& s = *w.sequence;
@@ -100,7 +106,7 @@ class PhaseInputs {
   }
 
   Program& program_;
-  int64_t page_size_;
+  int64_t page_size_, width_max_ = 1;
   std::vector<int> axes_;  // T, B, Q, W
   int64_t *ids_, *positions_, *slots_;
   int32_t *tables_, *starts_, *lengths_, *state_slots_, *has_state_, *rows_, *top_k_;

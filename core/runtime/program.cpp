@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
@@ -126,7 +127,8 @@ std::byte* PhaseProgram::buffer_data(int buffer, const SharedBlocks& blocks) con
       break;
   }
   for (const auto& input : inputs_) {
-    if (input.name == b.name) return device_.host_memory() ? input.data : input.device.data();
+    if (input.name == b.name)
+      return device_.host_memory() ? input.host.data() : input.device.data();
   }
   return nullptr;
 }
@@ -144,9 +146,8 @@ void PhaseProgram::set_memory(const SharedBlocks& blocks) {
     Input& input = inputs_.emplace_back();
     input.name = name;
     const int64_t size = size_at_limits(b);
-    input.host.resize(static_cast<size_t>(size) + 256);
-    auto at = reinterpret_cast<uintptr_t>(input.host.data());
-    input.data = reinterpret_cast<std::byte*>((at + 255) / 256 * 256);
+    input.host = HostMemory(device_, size);
+    std::memset(input.host.data(), 0, static_cast<size_t>(size));
     if (!device_.host_memory()) input.device = DeviceMemory(device_, size, "the input " + name);
     input.bytes_value = bytes_value(b);
   }
@@ -257,7 +258,7 @@ void PhaseProgram::bind(int axis, int64_t value) {
 }
 void* PhaseProgram::input(const std::string& name) {
   for (auto& input : inputs_)
-    if (input.name == name) return input.data;
+    if (input.name == name) return input.host.data();
   return nullptr;
 }
 
@@ -288,6 +289,65 @@ void PhaseProgram::run_plans() {
   }
 }
 
+// Everything of a step after the inputs are there.
+void PhaseProgram::enqueue() {
+  const bool capturing = captures();
+  for (const auto& z : zeroed_)
+    device_.fill_zero(z.data, values_[static_cast<size_t>(z.bytes_value)]);
+  size_t tap = 0;
+  const auto& taps = lowered_->taps;
+  for (size_t i = 0; i < instances_.size(); ++i) {
+    if (taps_)
+      for (; tap < taps.size() && taps[tap].before <= i; ++tap) read_tap(taps[tap]);
+    if (marker_) *marker_ = static_cast<int32_t>(i);
+    if (instances_[i]->forward(frames_[i].data(), contexts_[i]) != FK_OK) node_failed(i);
+    if (capturing && !device_.capture_is_whole()) {
+      const NodeInfo& info = infos_[i];
+      throw RunError(info.path, info.op, info.provider,
+                     "did something that cannot be part of a CUDA graph, but claims that it can");
+    }
+  }
+  if (taps_)
+    for (; tap < taps.size(); ++tap) read_tap(taps[tap]);
+}
+
+// In "decode" every request has one token, so what is captured there may rely on it.
+bool PhaseProgram::captures() const {
+  if (!graphs_ || taps_ || !device_.can_capture()) return false;
+  const int32_t least =
+      lowered_->graph.phase == "decode" ? FK_GRAPH_UNIFORM_DECODE : FK_GRAPH_ALWAYS;
+  return std::all_of(lowered_->nodes.begin(), lowered_->nodes.end(),
+                     [&](const Node& node) { return node.provider->op->claims->graph >= least; });
+}
+
+void PhaseProgram::run_captured() {
+  constexpr size_t kMost = 512;
+  if (captured_.size() >= kMost) captured_.clear();
+  Captured& entry = captured_[axis_values_];
+  if (!entry.work && !entry.seen) {
+    // The first time shows that it works at all, and is all that most bindings of a prefill need.
+    entry.seen = true;
+    const bool graphs = std::exchange(graphs_, false);
+    enqueue();
+    graphs_ = graphs;
+    return;
+  }
+  if (!entry.work) {
+    device_.begin_capture();
+    try {
+      enqueue();
+    } catch (...) {
+      try {
+        device_.end_capture();
+      } catch (const Error&) {  // what failed first is what is told
+      }
+      throw;
+    }
+    entry.work = device_.end_capture();
+  }
+  device_.launch(entry.work.get());
+}
+
 void PhaseProgram::run() {
   if (dirty_) {
     expressions_.run(axis_values_.data(), values_.data());
@@ -296,22 +356,13 @@ void PhaseProgram::run() {
   }
   if (!device_.host_memory()) {
     for (auto& input : inputs_)
-      device_.upload(input.device.data(), input.data,
-                     values_[static_cast<size_t>(input.bytes_value)]);
+      device_.upload_later(input.device.data(), input.host.data(),
+                           values_[static_cast<size_t>(input.bytes_value)]);
+    device_.uploads_enqueued();
   }
-  for (const auto& z : zeroed_)
-    device_.fill_zero(z.data, values_[static_cast<size_t>(z.bytes_value)]);
   run_plans();
-  size_t tap = 0;
-  const auto& taps = lowered_->taps;
-  for (size_t i = 0; i < instances_.size(); ++i) {
-    if (taps_)
-      for (; tap < taps.size() && taps[tap].before <= i; ++tap) read_tap(taps[tap]);
-    if (marker_) *marker_ = static_cast<int32_t>(i);
-    if (instances_[i]->forward(frames_[i].data(), contexts_[i]) != FK_OK) node_failed(i);
-  }
-  if (taps_)
-    for (; tap < taps.size(); ++tap) read_tap(taps[tap]);
+  captures() ? run_captured() : enqueue();
+  device_.wait_for_uploads();
 }
 
 Value PhaseProgram::find_output(const std::string& name) const {

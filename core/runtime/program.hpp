@@ -36,6 +36,7 @@ class PhaseProgram final : public Program {
   void make_instances(const InstanceServices& services);  // prepare() sees null forward data
   void set_memory(const SharedBlocks& blocks);            // after instances
   void reset_instances();
+  void set_graphs(bool on) { graphs_ = on; }
 
   int axis(const std::string& name) const override;
   int64_t limit(const std::string& axis) const override;
@@ -51,8 +52,7 @@ class PhaseProgram final : public Program {
  private:
   struct Input {
     std::string name;
-    std::vector<std::byte> host;  // staging; on the CPU it is the device memory as well
-    std::byte* data = nullptr;    // aligned start inside `host`
+    HostMemory host;  // staging; on the CPU it is the device memory as well
     DeviceMemory device;
     int bytes_value = -1;  // index of the program's bound size in bytes
   };
@@ -67,6 +67,11 @@ class PhaseProgram final : public Program {
     DeviceMemory device;
     std::vector<size_t> nodes;
   };
+  // The work of one binding of the axes, captured when the binding is seen for the second time.
+  struct Captured {
+    bool seen = false;
+    std::shared_ptr<void> work;
+  };
   struct Zeroed {
     std::byte* data;
     int bytes_value;
@@ -76,6 +81,9 @@ class PhaseProgram final : public Program {
   void patch_view(ViewStore& store, const ValueInfo& info, DType dtype);
   void make_groups();
   void run_plans();
+  void enqueue();
+  bool captures() const;
+  void run_captured();
   void read_tap(const Tap& tap);
   [[noreturn]] void node_failed(size_t node);
   Value find_output(const std::string& name) const;
@@ -102,6 +110,8 @@ class PhaseProgram final : public Program {
   std::vector<NodeInfo> infos_;
   TapSink taps_;
   volatile int32_t* marker_ = nullptr;
+  bool graphs_ = true;
+  std::map<std::vector<int64_t>, Captured> captured_;
 };
 
 }  // namespace fk

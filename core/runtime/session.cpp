@@ -129,7 +129,10 @@ Session::Session(const Model& model, const Plugins& plugins, Device& device, Wei
     program->make_instances(services);
   }
   s.allocate(blocks);
-  for (auto& [phase, program] : s.programs) program->set_memory(blocks);
+  for (auto& [phase, program] : s.programs) {
+    program->set_memory(blocks);
+    program->set_graphs(s.options.graphs);
+  }
   s.bytes.packed = s.packed.bytes();
 }
 Session::~Session() = default;

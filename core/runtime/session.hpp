@@ -77,6 +77,7 @@ class Session {
     Limits limits;
     ProviderPolicy policy;
     std::string log_name = "fk";
+    bool graphs = true;  // capture steps where the device can
   };
   // Records, chooses, loads weights, creates and prepares every instance. Error when something does
   // not fit or no provider takes an op; the message lists who refused and why.

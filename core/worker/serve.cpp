@@ -146,7 +146,8 @@ class Server {
     set_stage(*board_, "creating instances");
     model_ = make_model(spec.arch, spec.config);
     device_ = open_device(spec.device);
-    Session::Options options{spec.limits, spec.policy, message.at("name").get<std::string>()};
+    Session::Options options{spec.limits, spec.policy, message.at("name").get<std::string>(),
+                             spec.graphs};
     session_ = std::make_unique<Session>(*model_, plugins_, *device_, *weights_, options);
     session_->attach(*exchange_);
     const auto phases = model_->phases();

@@ -83,7 +83,8 @@ Json to_json(const SessionSpec& spec) {
             {"baselines", p.baselines},
             {"oracles", p.oracles},
             {"whole", p.whole}}},
-          {"device", spec.device}};
+          {"device", spec.device},
+          {"graphs", spec.graphs}};
 }
 
 SessionSpec session_spec_from(const Json& json) {
@@ -92,6 +93,7 @@ SessionSpec session_spec_from(const Json& json) {
                    limits_from(json.at("limits")),
                    {},
                    json.at("device").get<std::string>()};
+  spec.graphs = json.at("graphs");
   const auto& policy = json.at("policy");
   spec.policy.pins = policy.at("pins").get<std::map<std::string, std::string>>();
   spec.policy.candidate = policy.at("candidate").get<std::string>();

@@ -24,6 +24,7 @@ struct SessionSpec {
   Limits limits;
   ProviderPolicy policy;
   std::string device = "cpu";
+  bool graphs = true;  // CUDA graphs, where the device has them
 };
 
 struct NodeRow {

@@ -24,6 +24,7 @@ class Cuda final : public Device {
     check(cudaGetDeviceProperties(&properties, index), "cannot read the device's properties");
     name_ = "cuda:" + std::to_string(index) + " " + properties.name;
     check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cannot make a stream");
+    check(cudaEventCreateWithFlags(&uploaded_, cudaEventDisableTiming), "cannot make an event");
   }
   int32_t type() const override { return FK_CUDA; }
   int32_t id() const override { return index_; }
@@ -54,6 +55,22 @@ class Cuda final : public Device {
             "download");
     synchronize();
   }
+  void* allocate_host(int64_t bytes) override {
+    void* memory = nullptr;
+    check(cudaMallocHost(&memory, static_cast<size_t>(bytes)),
+          "cannot allocate " + human_bytes(bytes) + " of pinned memory");
+    return memory;
+  }
+  void release_host(void* memory) override { (void)cudaFreeHost(memory); }
+  void upload_later(void* device, const void* host, int64_t bytes) override {
+    upload(device, host, bytes);
+  }
+  void uploads_enqueued() override {
+    check(cudaEventRecord(uploaded_, stream_), "record an event");
+  }
+  void wait_for_uploads() override {
+    check(cudaEventSynchronize(uploaded_), "an op failed on the device");
+  }
   void fill_zero(void* device, int64_t bytes) override {
     if (bytes) check(cudaMemsetAsync(device, 0, static_cast<size_t>(bytes), stream_), "fill");
   }
@@ -62,10 +79,35 @@ class Cuda final : public Device {
   }
   void* stream() override { return stream_; }
   int32_t cpu_threads() const override { return 1; }
+  bool can_capture() const override { return true; }
+  void begin_capture() override {
+    check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "begin a capture");
+  }
+  bool capture_is_whole() override {
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    return cudaStreamIsCapturing(stream_, &status) == cudaSuccess &&
+           status == cudaStreamCaptureStatusActive;
+  }
+  std::shared_ptr<void> end_capture() override {
+    cudaGraph_t graph = nullptr;
+    const cudaError_t ended = cudaStreamEndCapture(stream_, &graph);
+    if (ended != cudaSuccess) (void)cudaGetLastError();
+    check(ended, "end a capture");
+    cudaGraphExec_t executable = nullptr;
+    const cudaError_t made = cudaGraphInstantiate(&executable, graph, 0);
+    (void)cudaGraphDestroy(graph);
+    check(made, "make a graph executable");
+    return {executable,
+            [](void* e) { (void)cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(e)); }};
+  }
+  void launch(void* captured) override {
+    check(cudaGraphLaunch(static_cast<cudaGraphExec_t>(captured), stream_), "launch a graph");
+  }
 
  private:
   int index_;
   std::string name_;
+  cudaEvent_t uploaded_ = nullptr;
   cudaStream_t stream_ = nullptr;  // lives until the process ends, as captured work may refer to it
 };
 

@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
+if(NOT fk_use_cuda)
+  set(FK_PROVIDER_MISSING "no CUDA compiler, or no NVIDIA GPU and FK_CUDA=ON was not given")
+elseif(NOT TARGET CUDA::cublasLt)
+  set(FK_PROVIDER_MISSING "needs cuBLASLt of the CUDA toolkit")
+else()
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/*.cpp)
+  fk_add_plugin(cublas SOURCES ${sources})
+  target_link_libraries(plugin_cublas PRIVATE CUDA::cudart CUDA::cublasLt)
+endif()

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the ops of this provider share: 16-bit elements in vectors of eight, dispatch over their two types,
+// and the part of an op's class that is always the same. float32 is left to cuda_reference.
+#pragma once
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+
+#include "fk/cpp/plugin.hpp"
+
+namespace fkc {
+
+inline constexpr int32_t kSm[] = {90};
+inline constexpr fk_claims kClaims{FK_END(fk_claims, sm), FK_CUDA, FK_GRAPH_ALWAYS, 1, 1, FK_ACCUMULATE_F32, 0, 1, kSm};
+
+__device__ inline float to_float(__nv_bfloat16 v) { return __bfloat162float(v); }
+__device__ inline float to_float(__half v) { return __half2float(v); }
+template <class T> __device__ T from_float(float v);
+template <> __device__ inline __nv_bfloat16 from_float(float v) { return __float2bfloat16(v); }
+template <> __device__ inline __half from_float(float v) { return __float2half(v); }
+
+// Eight elements, loaded and stored as 16 bytes.
+template <class T> union Pack {
+  uint4 raw;
+  T at[8];
+};
+template <class T> __device__ Pack<T> load8(const T* from) {
+  Pack<T> p;
+  p.raw = *reinterpret_cast<const uint4*>(from);
+  return p;
+}
+template <class T> __device__ void store8(T* to, const Pack<T>& p) { *reinterpret_cast<uint4*>(to) = p.raw; }
+
+// The sum over a block of whole warps, in every thread.
+__device__ inline float block_sum(float v) {
+  __shared__ float warp[32];
+  for (int k = 16; k > 0; k >>= 1) v += __shfl_xor_sync(0xffffffffu, v, k);
+  if (threadIdx.x % 32 == 0) warp[threadIdx.x / 32] = v;
+  __syncthreads();
+  v = threadIdx.x % 32 < blockDim.x / 32 ? warp[threadIdx.x % 32] : 0;
+  for (int k = 16; k > 0; k >>= 1) v += __shfl_xor_sync(0xffffffffu, v, k);
+  return v;
+}
+
+inline cudaStream_t stream(const fk_ctx& ctx) { return static_cast<cudaStream_t>(ctx.stream); }
+inline void launched() {
+  const cudaError_t status = cudaPeekAtLastError();
+  if (status != cudaSuccess) throw std::runtime_error(std::string("launch: ") + cudaGetErrorString(status));
+}
+inline int64_t cdiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+inline void need_16bit(const fk_in* view) {
+  if (FK_DTYPE(view) != FK_BF16 && FK_DTYPE(view) != FK_F16) throw fk::unsupported{"float16 and bfloat16 only"};
+}
+inline void need(bool condition, const char* why) {
+  if (!condition) throw fk::unsupported{why};
+}
+// Rows of a strided view must start at multiples of 16 bytes.
+inline void need_aligned(const fk_in* view) {
+  for (int32_t i = 0; i + 1 < view->ndim; ++i) need(view->strides[i] % 8 == 0, "strides must be multiples of 8");
+}
+
+template <class F> void dispatch(const fk_in* view, F f) {
+  if (FK_DTYPE(view) == FK_BF16) f(__nv_bfloat16{});
+  else f(__half{});
+}
+
+// Everything but supports() and forward().
+template <class Op> struct Base {
+  using op = Op;
+  static constexpr fk_claims claims = kClaims;
+  const typename Op::init& init;
+  const typename Op::weights& weights;
+  Base(const fk_host&, const typename Op::init& i, const typename Op::weights& w) : init(i), weights(w) {}
+  void prepare(const typename Op::forward&, const fk_memory&) {}
+};
+
+}  // namespace fkc

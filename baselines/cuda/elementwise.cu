@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops that move or map rows, sixteen bytes per thread: silu_and_mul, add, embedding, gather_rows,
+// kv_cache_append, rotary_embedding.
+#include "common.cuh"
+#include "fk/ops/add.h"
+#include "fk/ops/embedding.h"
+#include "fk/ops/gather_rows.h"
+#include "fk/ops/kv_cache_append.h"
+#include "fk/ops/rotary_embedding.h"
+#include "fk/ops/silu_and_mul.h"
+
+namespace {
+using namespace fkc;
+constexpr int kThreads = 256;
+
+unsigned grid(int64_t items) { return unsigned(std::max<int64_t>(1, cdiv(items, kThreads))); }
+__device__ int64_t item() { return int64_t(blockIdx.x) * kThreads + threadIdx.x; }
+
+template <class T> __global__ void silu_and_mul(const T* x, T* out, int64_t rows, int vectors) {
+  const int64_t i = item(), row = i / vectors, column = i % vectors;
+  if (row >= rows) return;
+  const T* from = x + row * vectors * 16 + column * 8;
+  const Pack<T> gate = load8(from), up = load8(from + vectors * 8);
+  Pack<T> o;
+#pragma unroll
+  for (int k = 0; k < 8; ++k) {
+    const float g = to_float(gate.at[k]);
+    o.at[k] = from_float<T>(g / (1.F + __expf(-g)) * to_float(up.at[k]));
+  }
+  store8(out + i * 8, o);
+}
+
+template <class T> __global__ void add(const T* a, const T* b, T* out, int64_t vectors) {
+  const int64_t i = item();
+  if (i >= vectors) return;
+  const Pack<T> p = load8(a + i * 8), q = load8(b + i * 8);
+  Pack<T> o;
+#pragma unroll
+  for (int k = 0; k < 8; ++k) o.at[k] = from_float<T>(to_float(p.at[k]) + to_float(q.at[k]));
+  store8(out + i * 8, o);
+}
+
+// Row `ids[t]` of a table whose rows are `vectors` times 16 bytes.
+template <class I> __global__ void copy_rows(const uint4* table, const I* ids, uint4* out, int64_t rows, int vectors) {
+  const int64_t i = item(), row = i / vectors;
+  if (row < rows) out[i] = table[int64_t(ids[row]) * vectors + i % vectors];
+}
+
+// One side (keys or values) of an append; strides in elements.
+struct Side {
+  const uint16_t* from;
+  uint16_t* cache;
+  int64_t token, head, page, slot, cache_head;
+};
+__global__ void append(Side k, Side v, const int64_t* slots, int64_t tokens, int heads, int vectors, int64_t page_size) {
+  const int64_t i = item(), t = i / (heads * vectors);
+  if (t >= tokens || slots[t] < 0) return;
+  const int head = int(i / vectors % heads), column = int(i % vectors) * 8;
+  const int64_t page = slots[t] / page_size, slot = slots[t] % page_size;
+  const auto copy = [&](const Side& s) {
+    *reinterpret_cast<uint4*>(s.cache + page * s.page + slot * s.slot + head * s.cache_head + column) =
+        *reinterpret_cast<const uint4*>(s.from + t * s.token + head * s.head + column);
+  };
+  copy(k);
+  copy(v);
+}
+
+// A thread turns eight pairs: two vectors of the halves, or two neighbouring vectors when interleaved.
+template <class T>
+__global__ void rotate(T* q, T* k, const float* table, const int64_t* positions, int64_t tokens, int heads, int kv_heads, int rotary,
+                       int64_t q_token, int64_t q_head, int64_t k_token, int64_t k_head, bool interleaved) {
+  const int parts = rotary / 16;
+  const int64_t i = item(), t = i / ((heads + kv_heads) * parts);
+  if (t >= tokens) return;
+  const int head = int(i / parts % (heads + kv_heads)), part = int(i % parts);
+  T* x = head < heads ? q + t * q_token + head * q_head : k + t * k_token + (head - heads) * k_head;
+  const float* cosine = table + positions[t] * rotary + part * 8;
+  const float* sine = cosine + rotary / 2;
+  T* first = interleaved ? x + part * 16 : x + part * 8;
+  T* second = interleaved ? first + 8 : first + rotary / 2;
+  Pack<T> a = load8(first), b = load8(second);
+  if (interleaved) {
+#pragma unroll
+    for (int j = 0; j < 8; ++j) {
+      Pack<T>& p = j < 4 ? a : b;
+      const int at = j % 4 * 2;
+      const float u = to_float(p.at[at]), w = to_float(p.at[at + 1]);
+      p.at[at] = from_float<T>(u * cosine[j] - w * sine[j]);
+      p.at[at + 1] = from_float<T>(w * cosine[j] + u * sine[j]);
+    }
+  } else {
+#pragma unroll
+    for (int j = 0; j < 8; ++j) {
+      const float u = to_float(a.at[j]), w = to_float(b.at[j]);
+      a.at[j] = from_float<T>(u * cosine[j] - w * sine[j]);
+      b.at[j] = from_float<T>(w * cosine[j] + u * sine[j]);
+    }
+  }
+  store8(first, a);
+  store8(second, b);
+}
+
+struct SiluAndMul : Base<fk::silu_and_mul> {
+  using Base::Base;
+  static void supports(const op::init& init, const op::weights&, const op::forward& max, fk_need&) {
+    need_16bit(max.x);
+    need(init.size % 8 == 0, "size: a multiple of 8 only");
+  }
+  void forward(const op::forward& a, const fk_ctx& ctx) {
+    const int64_t rows = a.x->shape[0], vectors = init.size / 8;
+    if (!rows) return;
+    dispatch(a.x, [&](auto type) {
+      using T = decltype(type);
+      silu_and_mul<<<grid(rows * vectors), kThreads, 0, stream(ctx)>>>(fk::data<T>(a.x), fk::data<T>(a.out), rows, int(vectors));
+    });
+    launched();
+  }
+};
+struct Add : Base<fk::add> {
+  using Base::Base;
+  static void supports(const op::init& init, const op::weights&, const op::forward& max, fk_need&) {
+    need_16bit(max.a);
+    need(init.size % 8 == 0, "size: a multiple of 8 only");
+  }
+  void forward(const op::forward& a, const fk_ctx& ctx) {
+    const int64_t vectors = fk_numel(a.a) / 8;
+    if (!vectors) return;
+    dispatch(a.a, [&](auto type) {
+      using T = decltype(type);
+      add<<<grid(vectors), kThreads, 0, stream(ctx)>>>(fk::data<T>(a.a), fk::data<T>(a.b), fk::data<T>(a.out), vectors);
+    });
+    launched();
+  }
+};
+struct Embedding : Base<fk::embedding> {
+  using Base::Base;
+  static void supports(const op::init& init, const op::weights& weights, const op::forward& max, fk_need&) {
+    need_16bit(max.out ? fk_as_in(max.out) : nullptr);
+    need(FK_DTYPE(weights.table) == FK_DTYPE(max.out), "out: the dtype of the table only");
+    need(init.embedding_dim % 8 == 0, "embedding_dim: a multiple of 8 only");
+  }
+  void forward(const op::forward& a, const fk_ctx& ctx) {
+    const int64_t rows = a.ids->shape[0], vectors = init.embedding_dim / 8;
+    if (!rows) return;
+    copy_rows<<<grid(rows * vectors), kThreads, 0, stream(ctx)>>>(fk::data<uint4>(weights.table), fk::data<int64_t>(a.ids), fk::data<uint4>(a.out),
+                                                                  rows, int(vectors));
+    launched();
+  }
+};
+struct GatherRows : Base<fk::gather_rows> {
+  using Base::Base;
+  static void supports(const op::init& init, const op::weights&, const op::forward& max, fk_need&) {
+    need_16bit(max.x);
+    need(init.size % 8 == 0, "size: a multiple of 8 only");
+  }
+  void forward(const op::forward& a, const fk_ctx& ctx) {
+    const int64_t rows = a.rows->shape[0], vectors = init.size / 8;
+    if (!rows) return;
+    copy_rows<<<grid(rows * vectors), kThreads, 0, stream(ctx)>>>(fk::data<uint4>(a.x), fk::data<int32_t>(a.rows), fk::data<uint4>(a.out), rows,
+                                                                  int(vectors));
+    launched();
+  }
+};
+struct KvCacheAppend : Base<fk::kv_cache_append> {
+  using Base::Base;
+  static void supports(const op::init& init, const op::weights&, const op::forward& max, fk_need&) {
+    need_16bit(max.k);
+    need(FK_DTYPE(max.k_cache) == FK_DTYPE(max.k) && FK_DTYPE(max.v) == FK_DTYPE(max.k), "caches: the dtype of k only");
+    need(init.head_dim % 8 == 0, "head_dim: a multiple of 8 only");
+    for (const fk_in* view : {max.k, max.v, fk_as_in(max.k_cache), fk_as_in(max.v_cache)}) need_aligned(view);
+  }
+  void forward(const op::forward& a, const fk_ctx& ctx) {
+    const int64_t tokens = a.k->shape[0], vectors = init.head_dim / 8;
+    if (!tokens) return;
+    const auto side = [](const fk_in* from, const fk_out* cache) {
+      return Side{fk::data<uint16_t>(from), fk::data<uint16_t>(cache), from->strides[0], from->strides[1],
+                  cache->strides[0],        cache->strides[1],         cache->strides[2]};
+    };
+    append<<<grid(tokens * init.num_kv_heads * vectors), kThreads, 0, stream(ctx)>>>(side(a.k, a.k_cache), side(a.v, a.v_cache),
+                                                                                    fk::data<int64_t>(a.slot_mapping), tokens,
+                                                                                    int(init.num_kv_heads), int(vectors), init.page_size);
+    launched();
+  }
+};
+struct RotaryEmbedding : Base<fk::rotary_embedding> {
+  using Base::Base;
+  static void supports(const op::init& init, const op::weights&, const op::forward& max, fk_need&) {
+    need_16bit(fk_as_in(max.q));
+    need(FK_DTYPE(max.k) == FK_DTYPE(max.q), "k: the dtype of q only");
+    need(init.rotary_dim % 16 == 0, "rotary_dim: a multiple of 16 only");
+    need_aligned(fk_as_in(max.q));
+    need_aligned(fk_as_in(max.k));
+  }
+  void forward(const op::forward& a, const fk_ctx& ctx) {
+    const int64_t tokens = a.q->shape[0];
+    if (!tokens) return;
+    dispatch(fk_as_in(a.q), [&](auto type) {
+      using T = decltype(type);
+      rotate<<<grid(tokens * (init.num_heads + init.num_kv_heads) * (init.rotary_dim / 16)), kThreads, 0, stream(ctx)>>>(
+          fk::data<T>(a.q), fk::data<T>(a.k), fk::data<float>(weights.cos_sin_cache), fk::data<int64_t>(a.positions), tokens,
+          int(init.num_heads), int(init.num_kv_heads), int(init.rotary_dim), a.q->strides[0], a.q->strides[1], a.k->strides[0],
+          a.k->strides[1], init.interleaved != 0);
+    });
+    launched();
+  }
+};
+FK_OP(silu_and_mul, SiluAndMul);
+FK_OP(add, Add);
+FK_OP(embedding, Embedding);
+FK_OP(gather_rows, GatherRows);
+FK_OP(kv_cache_append, KvCacheAppend);
+FK_OP(rotary_embedding, RotaryEmbedding);
+
+}  // namespace

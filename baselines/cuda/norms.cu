@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// rms_norm: one block per row, which stays in registers between the two passes.
+#include "common.cuh"
+#include "fk/ops/rms_norm.h"
+
+namespace {
+using namespace fkc;
+constexpr int kThreadsMax = 1024, kPerMax = 4;
+
+template <class T, int kPer>
+__global__ void rms_norm(const T* x, T* residual, const T* weight, T* out, int vectors, float eps) {
+  const int64_t base = int64_t(blockIdx.x) * vectors * 8;
+  float values[kPer][8], sum = 0;
+#pragma unroll
+  for (int p = 0; p < kPer; ++p) {
+    const int i = p * int(blockDim.x) + int(threadIdx.x);
+    if (i >= vectors) continue;
+    const Pack<T> a = load8(x + base + i * 8);
+    Pack<T> r;
+    if (residual) r = load8(residual + base + i * 8);
+#pragma unroll
+    for (int k = 0; k < 8; ++k) {
+      values[p][k] = to_float(a.at[k]);
+      if (residual) {
+        values[p][k] += to_float(r.at[k]);
+        r.at[k] = from_float<T>(values[p][k]);
+      }
+      sum += values[p][k] * values[p][k];
+    }
+    if (residual) store8(residual + base + i * 8, r);
+  }
+  const float scale = rsqrtf(block_sum(sum) / float(vectors * 8) + eps);
+#pragma unroll
+  for (int p = 0; p < kPer; ++p) {
+    const int i = p * int(blockDim.x) + int(threadIdx.x);
+    if (i >= vectors) continue;
+    Pack<T> w, o;
+    if (weight) w = load8(weight + i * 8);
+#pragma unroll
+    for (int k = 0; k < 8; ++k) o.at[k] = from_float<T>(values[p][k] * scale * (weight ? to_float(w.at[k]) : 1.F));
+    store8(out + base + i * 8, o);
+  }
+}
+
+struct RmsNorm : Base<fk::rms_norm> {
+  using Base::Base;
+  static void supports(const op::init& init, const op::weights& weights, const op::forward& max, fk_need&) {
+    need_16bit(max.x);
+    need(init.hidden_size % 8 == 0 && init.hidden_size <= kThreadsMax * kPerMax * 8, "hidden_size: a multiple of 8 up to 32768");
+    need(!weights.weight.or_null || FK_DTYPE(weights.weight.or_null) == FK_DTYPE(max.x), "weight: the dtype of x only");
+  }
+  void forward(const op::forward& a, const fk_ctx& ctx) {
+    const int64_t rows = a.x->shape[0];
+    if (!rows) return;
+    const int vectors = int(init.hidden_size / 8);
+    const int per = vectors <= 512 || rows < 132 ? (vectors <= kThreadsMax ? 1 : vectors <= 2 * kThreadsMax ? 2 : 4)
+                                                 : (vectors <= 2 * kThreadsMax ? 2 : 4);
+    const int threads = int(cdiv(cdiv(vectors, per), 32) * 32);
+    dispatch(a.x, [&](auto type) {
+      using T = decltype(type);
+      const auto launch = [&](auto kernel) {
+        kernel<<<unsigned(rows), threads, 0, stream(ctx)>>>(fk::data<T>(a.x), fk::data<T>(a.residual), fk::data<T>(weights.weight),
+                                                            fk::data<T>(a.out), vectors, float(init.eps));
+      };
+      per == 1 ? launch(rms_norm<T, 1>) : per == 2 ? launch(rms_norm<T, 2>) : launch(rms_norm<T, 4>);
+    });
+    launched();
+  }
+};
+FK_OP(rms_norm, RmsNorm);
+
+}  // namespace

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// sample_tokens, one block per row. The order of tokens (larger logit first, then lower index) is that of
+// 64-bit keys, so every choice is "the first key at which a sum of units from the top reaches a target",
+// found digit by digit with histograms. Units are whole numbers (counts, or probabilities in fixed point),
+// so sums do not depend on the order of the atomic additions.
+#include "common.cuh"
+#include "fk/ops/sample_tokens.h"
+
+namespace {
+using namespace fkc;
+constexpr int kThreads = 1024, kDigits = 256;
+constexpr double kUnit = 1099511627776.0;  // 2^40 for the most probable token
+using u64 = unsigned long long;
+
+__device__ u64 key_of(float value, uint32_t index) {
+  const uint32_t bits = __float_as_uint(value == 0 ? 0.F : value);
+  return u64((bits & 0x80000000u) ? ~bits : bits | 0x80000000u) << 32 | (0xffffffffu - index);
+}
+
+struct Row {
+  const float* logits;
+  int width;
+  float most, inverse_temperature;  // 0: every element counts one
+  __device__ u64 units(float v) const {
+    return inverse_temperature == 0 ? 1 : u64(exp(double((v - most) * inverse_temperature)) * kUnit);
+  }
+};
+
+// Sum of the units of all keys that are at least `least`; the same in every thread.
+__device__ u64 total_of(const Row& row, u64 least, u64* shared) {
+  if (threadIdx.x == 0) *shared = 0;
+  __syncthreads();
+  u64 sum = 0;
+  for (int i = threadIdx.x; i < row.width; i += kThreads)
+    if (key_of(row.logits[i], i) >= least) sum += row.units(row.logits[i]);
+  for (int k = 16; k > 0; k >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, k);
+  if (threadIdx.x % 32 == 0) atomicAdd(shared, sum);
+  __syncthreads();
+  const u64 all = *shared;
+  __syncthreads();
+  return all;
+}
+
+// The largest key, not below `least`, at which the units from the top reach `target`; `least` when they never do.
+__device__ u64 reach(const Row& row, u64 target, u64 least, u64* bins, u64* found) {
+  u64 prefix = 0;
+  for (int shift = 56; shift >= 0; shift -= 8) {
+    for (int d = threadIdx.x; d < kDigits; d += kThreads) bins[d] = 0;
+    __syncthreads();
+    for (int i = threadIdx.x; i < row.width; i += kThreads) {
+      const u64 key = key_of(row.logits[i], i);
+      if (key < least || (shift < 56 && key >> (shift + 8) != prefix)) continue;
+      const u64 units = row.units(row.logits[i]);
+      if (units) atomicAdd(bins + (key >> shift & 255), units);
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      found[0] = ~u64{0};
+      for (int d = kDigits - 1; d >= 0; --d) {
+        if (bins[d] >= target) {
+          found[0] = u64(d);
+          break;
+        }
+        target -= bins[d];
+      }
+      found[1] = target;
+    }
+    __syncthreads();
+    const u64 digit = found[0];
+    target = found[1];
+    if (digit == ~u64{0}) return least;
+    prefix = prefix << 8 | digit;
+  }
+  return prefix;
+}
+
+__global__ void __launch_bounds__(kThreads)
+sample(const float* logits, const float* temperature, const int32_t* top_k, const float* top_p, const float* uniform, int64_t* tokens,
+       int width) {
+  __shared__ u64 bins[kDigits], found[2];
+  __shared__ u64 best;
+  const int b = blockIdx.x;
+  logits += int64_t(b) * width;
+  if (threadIdx.x == 0) best = 0;
+  __syncthreads();
+  u64 mine = 0;
+#pragma unroll 8
+  for (int i = threadIdx.x; i < width; i += kThreads) {
+    const u64 key = key_of(logits[i], i);
+    mine = key > mine ? key : mine;
+  }
+  for (int k = 16; k > 0; k >>= 1) {
+    const u64 other = __shfl_xor_sync(0xffffffffu, mine, k);
+    mine = other > mine ? other : mine;
+  }
+  if (threadIdx.x % 32 == 0) atomicMax(&best, mine);
+  __syncthreads();
+  u64 token = best;
+  if (temperature[b] > 0) {
+    Row row{logits, width, logits[0xffffffffu - uint32_t(best)], 0};
+    u64 least = 0;
+    if (top_k[b] > 0 && top_k[b] < width) least = reach(row, u64(top_k[b]), 0, bins, found);
+    row.inverse_temperature = 1.F / temperature[b];
+    if (top_p[b] < 1) {
+      const u64 all = total_of(row, least, bins);
+      const u64 target = u64(ceil(double(top_p[b]) * double(all)));
+      least = max(least, reach(row, target > 0 ? target : 1, least, bins, found));
+    }
+    const u64 all = total_of(row, least, bins);
+    token = reach(row, u64(double(uniform[b]) * double(all)) + 1, least, bins, found);
+    // Rounding may ask for more than there is: then the last of those that are left.
+    if (token == 0) token = best;
+  }
+  if (threadIdx.x == 0) tokens[b] = 0xffffffffu - uint32_t(token);
+}
+
+struct SampleTokens : Base<fk::sample_tokens> {
+  using Base::Base;
+  static void supports(const op::init& init, const op::weights&, const op::forward& max, fk_need&) {
+    need(FK_DTYPE(max.logits) == FK_F32, "logits: float32 only");
+    need(init.vocab_size < (1 << 23), "vocab_size: up to 2^23");
+  }
+  void forward(const op::forward& a, const fk_ctx& ctx) {
+    if (!a.logits->shape[0]) return;
+    sample<<<unsigned(a.logits->shape[0]), kThreads, 0, stream(ctx)>>>(
+        fk::data<float>(a.logits), fk::data<float>(a.temperature), fk::data<int32_t>(a.top_k), fk::data<float>(a.top_p),
+        fk::data<float>(a.uniform), fk::data<int64_t>(a.tokens), int(init.vocab_size));
+    launched();
+  }
+};
+FK_OP(sample_tokens, SampleTokens);
+
+}  // namespace
