@@ -17,7 +17,9 @@ Extent extent_of(const ResolvedCase& resolved, const CaseField& field, int64_t e
   int64_t groups = 1;
   for (size_t d = 0; d < leading; ++d) groups *= shape[d];
   out.capacity = shape.empty() ? 1 : shape[leading];
-  for (size_t d = leading + 1; d < shape.size(); ++d) out.row *= shape[d];
+  if (shape.size() > leading + 1)
+    out.tail.assign(shape.begin() + static_cast<std::ptrdiff_t>(leading) + 1, shape.end());
+  out.row = numel(out.tail);
   out.counts.assign(static_cast<size_t>(groups), out.capacity);
   const auto given = outputs.find(field.slot->count);
   if (given == outputs.end()) return out;
@@ -34,7 +36,9 @@ Tensor valid_part(const Extent& extent, const Tensor& tensor, bool sorted) {
   const int64_t rows = extent.rows();
   const auto groups = static_cast<int64_t>(extent.counts.size());
   if (!sorted && rows == groups * extent.capacity) return tensor;
-  Tensor out(tensor.dtype, {rows, extent.row});
+  Shape shape = {rows};
+  shape.insert(shape.end(), extent.tail.begin(), extent.tail.end());
+  Tensor out(tensor.dtype, std::move(shape));
   const auto width = static_cast<size_t>(extent.row * bytes(tensor.dtype));
   auto* to = static_cast<std::byte*>(out.data());
   const auto* from = static_cast<const std::byte*>(tensor.data());
