@@ -13,13 +13,17 @@ constexpr size_t kTensorsMax = 64;  // of one request
 
 // Takes one event in; what is wrong with it, or nothing.
 std::string take_token(RequestResult& r, const RunnerEvent& event, const RoundOptions& options) {
-  const auto count = static_cast<int64_t>(r.tokens.size());
+  const auto count = static_cast<int64_t>(r.order.size());
+  const auto index = static_cast<size_t>(event.index);
   if (count >= r.request.new_tokens) return "more tokens than were asked for";
-  if (event.index != count)
-    return "token " + std::to_string(event.index) + " where " + std::to_string(count) + " is next";
+  if (event.index < 0 || event.index >= r.request.new_tokens)
+    return "token " + std::to_string(event.index) + ", which nobody asked for";
+  if (index >= r.tokens.size()) r.tokens.resize(index + 1, -1);
+  if (r.tokens[index] >= 0) return "token " + std::to_string(event.index) + " twice";
   if (event.token < 0 || event.token >= options.vocab_size) return "a token outside the vocabulary";
   if (event.last != (count + 1 == r.request.new_tokens)) return "a request that ends at random";
-  r.tokens.push_back(event.token);
+  r.tokens[index] = event.token;
+  r.order.push_back(event.index);
   r.token_s.push_back(event.time_s);
   r.done_s = event.time_s;
   return {};
@@ -103,7 +107,7 @@ bool drive_round(Runner& runner, const std::vector<Request>& requests, const Rou
   round.end_s = round.start_s;
   for (const auto& [id, r] : round.requests) {
     round.end_s = std::max(round.end_s, r.done_s);
-    const bool complete = static_cast<int64_t>(r.tokens.size()) == r.request.new_tokens;
+    const bool complete = static_cast<int64_t>(r.order.size()) == r.request.new_tokens;
     if (r.failed.empty() && !complete) {
       runner.condemn("protocol",
                      "said that it is done before request " + std::to_string(id) + " was");

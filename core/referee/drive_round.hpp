@@ -12,8 +12,9 @@ namespace fk {
 
 struct RequestResult {
   Request request;
-  std::vector<int64_t> tokens;
-  std::vector<double> token_s;                   // when each was seen
+  std::vector<int64_t> tokens;                   // by index; -1: has not come
+  std::vector<int64_t> order;                    // the indices in which they came
+  std::vector<double> token_s;                   // when each came, in that order
   std::map<int64_t, std::vector<float>> logits;  // by position
   std::vector<NamedTensor> tensors;
   std::string failed;  // why the engine refused it

@@ -208,6 +208,7 @@ std::vector<Request> audit_requests(const Round& timed, size_t count, uint64_t s
     all.erase(all.begin() + at);
     Request request = r.request;
     request.forced = r.tokens;
+    request.order = r.order;
     request.logits = request.new_tokens > 0;
     list.push_back(std::move(request));
   }
@@ -215,7 +216,7 @@ std::vector<Request> audit_requests(const Round& timed, size_t count, uint64_t s
 }
 
 std::string audit(const Round& timed, const Round& oracle, double tolerance,
-                  const ErrorLimits& limits, bool routed) {
+                  const ErrorLimits& limits, bool routed, bool predicts_next) {
   int64_t checked = 0, strange = 0;
   std::string first;
   Round tensors_got, tensors_want;
@@ -223,7 +224,7 @@ std::string audit(const Round& timed, const Round& oracle, double tolerance,
     const RequestResult& got = timed.requests.at(id);
     const auto prompt = static_cast<int64_t>(want.request.tokens.size());
     for (size_t i = 0; i < got.tokens.size(); ++i) {
-      const auto it = want.logits.find(prompt - 1 + static_cast<int64_t>(i));
+      const auto it = want.logits.find(prompt + static_cast<int64_t>(i) - (predicts_next ? 1 : 0));
       if (it == want.logits.end()) return "the oracle has no logits for it";
       ++checked;
       if (follows(it->second, got.tokens[i], got.request.sampling, tolerance)) continue;

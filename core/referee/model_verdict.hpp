@@ -45,13 +45,13 @@ ErrorLimits error_limits(const ErrorNumbers& baseline, DType dtype, int64_t laye
 std::string judge_errors(const ErrorNumbers& errors, const ErrorLimits& limits);
 
 // Requests that make the oracle score what a timed round answered: teacher-forced to the emitted
-// tokens. At most `count` of the round, chosen by `seed`.
+// tokens, in the order in which they came. At most `count` of the round, chosen by `seed`.
 std::vector<Request> audit_requests(const Round& timed, size_t count, uint64_t seed);
 // Each emitted greedy token must have an oracle's logit within `tolerance` (absolute) of the
 // largest; a sampled one must be among the top_k with that tolerance. For encoders the tensors are
-// compared. Empty, or what does not follow from the model.
+// compared. Empty, or what does not follow from the model. `predicts_next` is the model's.
 std::string audit(const Round& timed, const Round& oracle, double tolerance,
-                  const ErrorLimits& limits, bool routed);
+                  const ErrorLimits& limits, bool routed, bool predicts_next);
 
 int64_t layer_count(const Config& config);
 bool is_routed(const Config& config, DType dtype);

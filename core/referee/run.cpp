@@ -346,7 +346,7 @@ class ScenarioRun {
       give_up("the oracle", oracle_->why());
       return "it could not be audited";
     }
-    return audit(timed, scored, tolerance_, limits_, routed_);
+    return audit(timed, scored, tolerance_, limits_, routed_, model_->predicts_next());
   }
 
   const Scenario& scenario_;

@@ -38,8 +38,11 @@ struct Request {
   int64_t new_tokens = 0;
   Sampling sampling;
   std::vector<int64_t> forced;  // teacher forcing: these are taken instead of what was sampled
-  bool logits = false;          // report the logits of every position that is sampled from
-  bool prompt_logits = false;   // and those of every prompt position
+  // With `forced`, for models that choose tokens in any order: their indices in the order in which
+  // they are to be taken. Empty: from the first to the last.
+  std::vector<int64_t> order;
+  bool logits = false;         // report the logits of every position that is sampled from
+  bool prompt_logits = false;  // and those of every prompt position
   bool ignore_eos = true;
 };
 
@@ -50,7 +53,8 @@ class Exchange {
   // The next request that has arrived; false if there is none now. With `wait`, blocks until one
   // arrives and returns false only when no more will come.
   virtual bool next(Request& request, bool wait) = 0;
-  // Token number `index` of a request (0 is the first after the prompt).
+  // Token number `index` of a request (0 is the first after the prompt), in the order in which they
+  // are chosen; `last`: all are.
   virtual void token(uint64_t id, int64_t index, int64_t token, bool last) = 0;
   // Logits of position `position` (0 is the first prompt token), float32, `count` of them.
   virtual void logits(uint64_t id, int64_t position, const float* values, int64_t count) = 0;
@@ -93,6 +97,9 @@ class Model {
   virtual int64_t max_positions() const { return 0; }
   // Whether requests end with tokens that the model chose.
   virtual bool generates() const { return phases().size() > 1; }
+  // Whether a token is chosen from the logits of the position before it, or (denoising) from those
+  // of its own.
+  virtual bool predicts_next() const { return true; }
   // The tensors that every request brings, each the input of that name without its first axis B.
   struct RequestTensor {
     std::string name;
@@ -151,6 +158,26 @@ struct EncodeOptions {
   int64_t pad_token = -1;       // XLM-R: a pad token inside a text has this position; -1: none
 };
 void encode(Session& session, const EncodeOptions& options);
+
+// Masked diffusion (LLaDA) over the phase "denoise": no cache, every step computes whole sequences,
+// of which all tokens see each other. The answer begins as masks and is filled block by block; in
+// each of a block's steps the model proposes a token for every mask of the block, and those that it
+// is surest of stay. Axes T (tokens), B (requests), Q (rows), inputs ids, positions [T] i64,
+// cu_seqlens [B+1] i32, rows [Q] i32 (indices into T), temperature [Q] f32, top_k [Q] i32, top_p
+// [Q] f32, uniform [Q] f32; outputs logits [Q,V] f32, tokens [Q] i64 and logprob [Q] f32, the
+// logarithm of the token's probability at temperature 1.
+//
+// Logits are those of a token's own position (Model::predicts_next is false) in the step in which
+// it was fixed; with prompt_logits the prompt is scored alone, before there are masks. Under
+// teacher forcing the tokens are fixed in Request::order, or from the first to the last, as many in
+// a step as without it: what a position sees then depends on nothing that was computed. An answer
+// always has new_tokens tokens.
+struct DiffuseOptions {
+  int64_t mask_token = 0;
+  int64_t block_length = 32;  // tokens; the last block of an answer may be shorter
+  int64_t block_steps = 32;  // a block's tokens are spread evenly over them, the first get the rest
+};
+void diffuse(Session& session, const DiffuseOptions& options);
 
 // One pass per batch over one phase for models without tokens: axis B, the request's tensors as
 // inputs, outputs whose first axis is B. Every output is reported as a tensor of its name, without

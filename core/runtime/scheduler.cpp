@@ -7,8 +7,6 @@
 
 namespace fk {
 
-namespace {
-
 std::string token_refusal(const std::vector<int64_t>& tokens, int64_t vocab, const char* what) {
   for (size_t i = 0; i < tokens.size(); ++i) {
     if (tokens[i] >= 0 && tokens[i] < vocab) continue;
@@ -18,7 +16,12 @@ std::string token_refusal(const std::vector<int64_t>& tokens, int64_t vocab, con
   return "";
 }
 
-}  // namespace
+std::string sampling_refusal(const Sampling& sampling) {
+  if (!(sampling.temperature >= 0)) return "the temperature is negative";
+  if (sampling.top_k < 0) return "top_k is negative";
+  if (!(sampling.top_p > 0 && sampling.top_p <= 1)) return "top_p is not in (0, 1]";
+  return "";
+}
 
 Scheduler::Scheduler(const Options& options) : options_(options), pool_(options.pages) {
   FK_CHECK(options.max_batch > 0 && options.chunk_tokens > 0 && options.page_size > 0,
@@ -55,11 +58,7 @@ std::string Scheduler::refusal(const Request& request) const {
     return "it needs " + std::to_string(pages) + " pages of the cache, which has " +
            std::to_string(pool_.total());
   }
-  const Sampling& sampling = request.sampling;
-  if (!(sampling.temperature >= 0)) return "the temperature is negative";
-  if (sampling.top_k < 0) return "top_k is negative";
-  if (!(sampling.top_p > 0 && sampling.top_p <= 1)) return "top_p is not in (0, 1]";
-  return "";
+  return sampling_refusal(request.sampling);
 }
 
 void Scheduler::add(Request request) {

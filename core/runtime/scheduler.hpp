@@ -19,6 +19,11 @@
 
 namespace fk {
 
+// Why a request cannot be served whatever the cache: a token outside the vocabulary (`what` says
+// which list it is of), a distribution that is none. Empty if it can.
+std::string token_refusal(const std::vector<int64_t>& tokens, int64_t vocab, const char* what);
+std::string sampling_refusal(const Sampling& sampling);
+
 // A request that was accepted.
 struct Sequence {
   Request request;

@@ -68,7 +68,7 @@ struct RequestHead {
   float temperature, top_p;
   int32_t top_k;
   uint32_t flags;  // 1 logits, 2 prompt_logits, 4 ignore_eos
-  uint64_t seed, tokens, forced, tensors;
+  uint64_t seed, tokens, forced, order, tensors;
 };
 
 }  // namespace
@@ -111,11 +111,13 @@ std::vector<std::byte> encode_request(const Request& r) {
   head.flags = (r.logits ? 1U : 0U) | (r.prompt_logits ? 2U : 0U) | (r.ignore_eos ? 4U : 0U);
   head.tokens = r.tokens.size();
   head.forced = r.forced.size();
+  head.order = r.order.size();
   head.tensors = r.tensors.size();
   std::vector<std::byte> out;
   put(out, &head, 1);
   put(out, r.tokens.data(), r.tokens.size());
   put(out, r.forced.data(), r.forced.size());
+  put(out, r.order.data(), r.order.size());
   for (const auto& tensor : r.tensors) {
     const auto front = encode_tensor_head(tensor.name, tensor.shape);
     put(out, front.data(), front.size());
@@ -136,6 +138,7 @@ Request decode_request(const Record& record) {
   r.ignore_eos = (head.flags & 4U) != 0;
   r.tokens = cursor.take<int64_t>(head.tokens);
   r.forced = cursor.take<int64_t>(head.forced);
+  r.order = cursor.take<int64_t>(head.order);
   for (uint64_t i = 0; i < head.tensors; ++i) r.tensors.push_back(take_tensor(cursor));
   return r;
 }

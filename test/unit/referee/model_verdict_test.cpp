@@ -79,7 +79,8 @@ TEST_CASE("model_verdict_audit_finds_tokens_that_do_not_follow") {
   }
   oracle.requests[1].request = got.request;
   const ErrorLimits limits{1e-5, 3e-5, 0};
-  CHECK(audit(timed, oracle, 1e-4, limits, false).empty());
+  CHECK(audit(timed, oracle, 1e-4, limits, false, true).empty());
   got.tokens[2] = (got.tokens[2] + 1) % kVocabulary;
-  CHECK_THAT(audit(timed, oracle, 1e-4, limits, false), ContainsSubstring("token 2 of request 1"));
+  CHECK_THAT(audit(timed, oracle, 1e-4, limits, false, true),
+             ContainsSubstring("token 2 of request 1"));
 }

@@ -27,7 +27,8 @@ TEST_CASE("record_request_round_trip") {
   Request request;
   request.id = 7;
   request.tokens = {1, 2, 3};
-  request.forced = {9};
+  request.forced = {9, 8};
+  request.order = {1, 0};
   request.tensors = {{"image", {2, 1}, {0.5F, -1.F}}, {"mask", {}, {3.F}}};
   request.new_tokens = 4;
   request.sampling = {0.5F, 3, 0.9F, 11};
@@ -40,6 +41,7 @@ TEST_CASE("record_request_round_trip") {
   CHECK(back.id == 7);
   CHECK(back.tokens == request.tokens);
   CHECK(back.forced == request.forced);
+  CHECK(back.order == request.order);
   REQUIRE(back.tensors.size() == 2);
   CHECK(back.tensors[0].name == "image");
   CHECK(back.tensors[0].shape == request.tensors[0].shape);

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes a reference case as test/golden/README.md describes it: numpy only, one function per file format."""
+import json
+import pathlib
+import struct
+
+import numpy as np
+
+
+def save(path, tensors):
+    """A safetensors file: a header's length, the header in JSON, the tensors' bytes. Floats become float32."""
+    header, blobs, at = {}, [], 0
+    for name in sorted(tensors):
+        value = np.asarray(tensors[name])
+        kind = "F32" if value.dtype.kind == "f" else "BOOL" if value.dtype.kind == "b" else "I64"
+        blob = value.astype({"F32": "<f4", "BOOL": "?", "I64": "<i8"}[kind]).tobytes()
+        header[name] = {"dtype": kind, "shape": list(value.shape), "data_offsets": [at, at + len(blob)]}
+        at += len(blob)
+        blobs.append(blob)
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    pathlib.Path(path).write_bytes(struct.pack("<Q", len(text)) + text + b"".join(blobs))
+
+
+def write_case(folder, config, weights, tensors, seed, note):
+    folder = pathlib.Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(config, indent=1, sort_keys=True) + "\n")
+    save(folder / "model.safetensors", weights)
+    save(folder / "golden.safetensors", tensors)
+    case = {"arch": config["model_type"], "seed": seed, "note": note, "numpy": np.__version__,
+            "tensors": {name: list(np.shape(value)) for name, value in tensors.items()}}
+    (folder / "case.json").write_text(json.dumps(case, indent=1) + "\n")
