@@ -80,10 +80,10 @@ def stems(pattern):
 
 def check_pairs():
     contracts = {p.stem: (int(p.parent.parent.name[1]), p) for p in root.glob("registry/ops/l*/*/*.yaml")}
-    references, blocks = stems("baselines/reference/*.cpp"), stems("baselines/blocks/*/*.cpp")
+    references, blocks = stems("baselines/reference/**/*.cpp"), stems("baselines/blocks/*/*.cpp")
     for op, (level, path) in contracts.items():
         if op not in references:
-            complain(path, f"has no reference: baselines/reference/{op}.cpp is missing")
+            complain(path, f"has no reference: baselines/reference/{'layers/' if level > 1 else ''}{op}.cpp is missing")
         if level > 1 and op not in blocks:
             complain(path, f"has no expansion: baselines/blocks/<kind>/{op}.cpp is missing")
     described = stems("registry/models/*/*.yaml")
