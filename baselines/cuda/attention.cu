@@ -73,6 +73,7 @@ template <class T, int D> struct Tile {
 
 template <class T, int D, bool kFew> __global__ void __launch_bounds__(kThreads) attend(const Params p) {
   extern __shared__ __align__(128) char shared[];
+  wait_for_inputs();
   constexpr int kTileBytes = kKeys * D * 2;
   // Tiles of S that a warp computes: all 64 keys of its rows, or its own 16 keys of the common rows.
   constexpr int kOwn = kFew ? 2 : kKeys / 8;
@@ -244,6 +245,7 @@ template <class T, int D, bool kFew> __global__ void __launch_bounds__(kThreads)
 // Merges the splits of one query token and head; D threads.
 template <class T> __global__ void merge(const Params p, int width) {
   const int token = blockIdx.x, head = blockIdx.y, d = threadIdx.x;
+  wait_for_inputs();
   const float* part = p.partial + (int64_t(token) * p.heads + head) * p.splits * (width + 2);
   float top = p.sinks ? p.sinks[head] * 1.4426950408889634F : -INFINITY, total = 0, value = 0;
   for (int s = 0; s < p.splits; ++s) top = fmaxf(top, part[s * (width + 2) + width]);
@@ -313,17 +315,15 @@ struct PagedAttention : Base<fk::paged_attention> {
     if (!grid.x) return;
     dispatch(a.q, [&](auto type) {
       using T = decltype(type);
-      const auto launch = [&](auto kernel) {
+      const auto go = [&](auto kernel) {
         const int bytes = int(std::max<int64_t>(4 * kKeys * width * 2, kWarps * 16 * (width + 2) * 4));
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
-        kernel<<<grid, kThreads, size_t(bytes), stream(ctx)>>>(p);
+        launch(kernel, grid, kThreads, size_t(bytes), ctx, p);
       };
-      if (decode) width == 64 ? launch(attend<T, 64, true>) : launch(attend<T, 128, true>);
-      else width == 64 ? launch(attend<T, 64, false>) : launch(attend<T, 128, false>);
-      launched();
-      if (p.splits > 1) merge<T><<<dim3(unsigned(tokens), unsigned(init.num_heads)), unsigned(width), 0, stream(ctx)>>>(p, int(width));
+      if (decode) width == 64 ? go(attend<T, 64, true>) : go(attend<T, 128, true>);
+      else width == 64 ? go(attend<T, 64, false>) : go(attend<T, 128, false>);
+      if (p.splits > 1) launch(merge<T>, dim3(unsigned(tokens), unsigned(init.num_heads)), unsigned(width), 0, ctx, p, int(width));
     });
-    launched();
   }
 };
 FK_OP(paged_attention, PagedAttention);

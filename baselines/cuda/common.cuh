@@ -23,6 +23,20 @@ template <class T> __device__ T from_float(float v);
 template <> __device__ inline __nv_bfloat16 from_float(float v) { return __float2bfloat16(v); }
 template <> __device__ inline __half from_float(float v) { return __float2half(v); }
 
+__device__ inline float value_of(float v) { return v; }
+template <class T> __device__ float value_of(T v) { return to_float(v); }
+template <class O> __device__ O as(float v) {
+  if constexpr (sizeof(O) == 4) return v;
+  else return from_float<O>(v);
+}
+
+// Every kernel here is launched so that it may start while the one before it ends (programmatic dependent
+// launch): it must not touch what others write before it has called this. The next one is let in at once.
+__device__ inline void wait_for_inputs() {
+  asm volatile("griddepcontrol.launch_dependents;");
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+
 // Eight elements, loaded and stored as 16 bytes.
 template <class T> union Pack {
   uint4 raw;
@@ -47,8 +61,19 @@ __device__ inline float block_sum(float v) {
 }
 
 inline cudaStream_t stream(const fk_ctx& ctx) { return static_cast<cudaStream_t>(ctx.stream); }
-inline void launched() {
-  const cudaError_t status = cudaPeekAtLastError();
+template <class... P, class... A>
+void launch(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared, const fk_ctx& ctx, A... arguments) {
+  cudaLaunchAttribute early{};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = grid;
+  config.blockDim = block;
+  config.dynamicSmemBytes = shared;
+  config.stream = stream(ctx);
+  config.attrs = &early;
+  config.numAttrs = 1;
+  const cudaError_t status = cudaLaunchKernelEx(&config, kernel, static_cast<P>(arguments)...);
   if (status != cudaSuccess) throw std::runtime_error(std::string("launch: ") + cudaGetErrorString(status));
 }
 inline int64_t cdiv(int64_t a, int64_t b) { return (a + b - 1) / b; }

@@ -17,6 +17,7 @@ unsigned grid(int64_t items) { return unsigned(std::max<int64_t>(1, cdiv(items, 
 __device__ int64_t item() { return int64_t(blockIdx.x) * kThreads + threadIdx.x; }
 
 template <class T> __global__ void silu_and_mul(const T* x, T* out, int64_t rows, int vectors) {
+  wait_for_inputs();
   const int64_t i = item(), row = i / vectors, column = i % vectors;
   if (row >= rows) return;
   const T* from = x + row * vectors * 16 + column * 8;
@@ -31,6 +32,7 @@ template <class T> __global__ void silu_and_mul(const T* x, T* out, int64_t rows
 }
 
 template <class T> __global__ void add(const T* a, const T* b, T* out, int64_t vectors) {
+  wait_for_inputs();
   const int64_t i = item();
   if (i >= vectors) return;
   const Pack<T> p = load8(a + i * 8), q = load8(b + i * 8);
@@ -42,6 +44,7 @@ template <class T> __global__ void add(const T* a, const T* b, T* out, int64_t v
 
 // Row `ids[t]` of a table whose rows are `vectors` times 16 bytes.
 template <class I> __global__ void copy_rows(const uint4* table, const I* ids, uint4* out, int64_t rows, int vectors) {
+  wait_for_inputs();
   const int64_t i = item(), row = i / vectors;
   if (row < rows) out[i] = table[int64_t(ids[row]) * vectors + i % vectors];
 }
@@ -53,6 +56,7 @@ struct Side {
   int64_t token, head, page, slot, cache_head;
 };
 __global__ void append(Side k, Side v, const int64_t* slots, int64_t tokens, int heads, int vectors, int64_t page_size) {
+  wait_for_inputs();
   const int64_t i = item(), t = i / (heads * vectors);
   if (t >= tokens || slots[t] < 0) return;
   const int head = int(i / vectors % heads), column = int(i % vectors) * 8;
@@ -69,6 +73,7 @@ __global__ void append(Side k, Side v, const int64_t* slots, int64_t tokens, int
 template <class T>
 __global__ void rotate(T* q, T* k, const float* table, const int64_t* positions, int64_t tokens, int heads, int kv_heads, int rotary,
                        int64_t q_token, int64_t q_head, int64_t k_token, int64_t k_head, bool interleaved) {
+  wait_for_inputs();
   const int parts = rotary / 16;
   const int64_t i = item(), t = i / ((heads + kv_heads) * parts);
   if (t >= tokens) return;
@@ -111,9 +116,8 @@ struct SiluAndMul : Base<fk::silu_and_mul> {
     if (!rows) return;
     dispatch(a.x, [&](auto type) {
       using T = decltype(type);
-      silu_and_mul<<<grid(rows * vectors), kThreads, 0, stream(ctx)>>>(fk::data<T>(a.x), fk::data<T>(a.out), rows, int(vectors));
+      launch(silu_and_mul<T>, grid(rows * vectors), kThreads, 0, ctx, fk::data<T>(a.x), fk::data<T>(a.out), rows, int(vectors));
     });
-    launched();
   }
 };
 struct Add : Base<fk::add> {
@@ -127,9 +131,8 @@ struct Add : Base<fk::add> {
     if (!vectors) return;
     dispatch(a.a, [&](auto type) {
       using T = decltype(type);
-      add<<<grid(vectors), kThreads, 0, stream(ctx)>>>(fk::data<T>(a.a), fk::data<T>(a.b), fk::data<T>(a.out), vectors);
+      launch(add<T>, grid(vectors), kThreads, 0, ctx, fk::data<T>(a.a), fk::data<T>(a.b), fk::data<T>(a.out), vectors);
     });
-    launched();
   }
 };
 struct Embedding : Base<fk::embedding> {
@@ -142,9 +145,8 @@ struct Embedding : Base<fk::embedding> {
   void forward(const op::forward& a, const fk_ctx& ctx) {
     const int64_t rows = a.ids->shape[0], vectors = init.embedding_dim / 8;
     if (!rows) return;
-    copy_rows<<<grid(rows * vectors), kThreads, 0, stream(ctx)>>>(fk::data<uint4>(weights.table), fk::data<int64_t>(a.ids), fk::data<uint4>(a.out),
+    launch(copy_rows<int64_t>, grid(rows * vectors), kThreads, 0, ctx, fk::data<uint4>(weights.table), fk::data<int64_t>(a.ids), fk::data<uint4>(a.out),
                                                                   rows, int(vectors));
-    launched();
   }
 };
 struct GatherRows : Base<fk::gather_rows> {
@@ -156,9 +158,8 @@ struct GatherRows : Base<fk::gather_rows> {
   void forward(const op::forward& a, const fk_ctx& ctx) {
     const int64_t rows = a.rows->shape[0], vectors = init.size / 8;
     if (!rows) return;
-    copy_rows<<<grid(rows * vectors), kThreads, 0, stream(ctx)>>>(fk::data<uint4>(a.x), fk::data<int32_t>(a.rows), fk::data<uint4>(a.out), rows,
+    launch(copy_rows<int32_t>, grid(rows * vectors), kThreads, 0, ctx, fk::data<uint4>(a.x), fk::data<int32_t>(a.rows), fk::data<uint4>(a.out), rows,
                                                                   int(vectors));
-    launched();
   }
 };
 struct KvCacheAppend : Base<fk::kv_cache_append> {
@@ -176,10 +177,9 @@ struct KvCacheAppend : Base<fk::kv_cache_append> {
       return Side{fk::data<uint16_t>(from), fk::data<uint16_t>(cache), from->strides[0], from->strides[1],
                   cache->strides[0],        cache->strides[1],         cache->strides[2]};
     };
-    append<<<grid(tokens * init.num_kv_heads * vectors), kThreads, 0, stream(ctx)>>>(side(a.k, a.k_cache), side(a.v, a.v_cache),
+    launch(append, grid(tokens * init.num_kv_heads * vectors), kThreads, 0, ctx, side(a.k, a.k_cache), side(a.v, a.v_cache),
                                                                                     fk::data<int64_t>(a.slot_mapping), tokens,
                                                                                     int(init.num_kv_heads), int(vectors), init.page_size);
-    launched();
   }
 };
 struct RotaryEmbedding : Base<fk::rotary_embedding> {
@@ -196,12 +196,11 @@ struct RotaryEmbedding : Base<fk::rotary_embedding> {
     if (!tokens) return;
     dispatch(fk_as_in(a.q), [&](auto type) {
       using T = decltype(type);
-      rotate<<<grid(tokens * (init.num_heads + init.num_kv_heads) * (init.rotary_dim / 16)), kThreads, 0, stream(ctx)>>>(
+      launch(rotate<T>, grid(tokens * (init.num_heads + init.num_kv_heads) * (init.rotary_dim / 16)), kThreads, 0, ctx, 
           fk::data<T>(a.q), fk::data<T>(a.k), fk::data<float>(weights.cos_sin_cache), fk::data<int64_t>(a.positions), tokens,
           int(init.num_heads), int(init.num_kv_heads), int(init.rotary_dim), a.q->strides[0], a.q->strides[1], a.k->strides[0],
           a.k->strides[1], init.interleaved != 0);
     });
-    launched();
   }
 };
 FK_OP(silu_and_mul, SiluAndMul);

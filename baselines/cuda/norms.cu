@@ -9,6 +9,7 @@ constexpr int kThreadsMax = 1024, kPerMax = 4;
 
 template <class T, int kPer>
 __global__ void rms_norm(const T* x, T* residual, const T* weight, T* out, int vectors, float eps) {
+  wait_for_inputs();
   const int64_t base = int64_t(blockIdx.x) * vectors * 8;
   float values[kPer][8], sum = 0;
 #pragma unroll
@@ -58,13 +59,12 @@ struct RmsNorm : Base<fk::rms_norm> {
     const int threads = int(cdiv(cdiv(vectors, per), 32) * 32);
     dispatch(a.x, [&](auto type) {
       using T = decltype(type);
-      const auto launch = [&](auto kernel) {
-        kernel<<<unsigned(rows), threads, 0, stream(ctx)>>>(fk::data<T>(a.x), fk::data<T>(a.residual), fk::data<T>(weights.weight),
+      const auto go = [&](auto kernel) {
+        launch(kernel, unsigned(rows), threads, 0, ctx, fk::data<T>(a.x), fk::data<T>(a.residual), fk::data<T>(weights.weight),
                                                             fk::data<T>(a.out), vectors, float(init.eps));
       };
-      per == 1 ? launch(rms_norm<T, 1>) : per == 2 ? launch(rms_norm<T, 2>) : launch(rms_norm<T, 4>);
+      per == 1 ? go(rms_norm<T, 1>) : per == 2 ? go(rms_norm<T, 2>) : go(rms_norm<T, 4>);
     });
-    launched();
   }
 };
 FK_OP(rms_norm, RmsNorm);

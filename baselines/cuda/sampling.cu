@@ -80,6 +80,7 @@ sample(const float* logits, const float* temperature, const int32_t* top_k, cons
   __shared__ u64 bins[kDigits], found[2];
   __shared__ u64 best;
   const int b = blockIdx.x;
+  wait_for_inputs();
   logits += int64_t(b) * width;
   if (threadIdx.x == 0) best = 0;
   __syncthreads();
@@ -122,10 +123,8 @@ struct SampleTokens : Base<fk::sample_tokens> {
   }
   void forward(const op::forward& a, const fk_ctx& ctx) {
     if (!a.logits->shape[0]) return;
-    sample<<<unsigned(a.logits->shape[0]), kThreads, 0, stream(ctx)>>>(
-        fk::data<float>(a.logits), fk::data<float>(a.temperature), fk::data<int32_t>(a.top_k), fk::data<float>(a.top_p),
+    launch(sample, unsigned(a.logits->shape[0]), kThreads, 0, ctx, fk::data<float>(a.logits), fk::data<float>(a.temperature), fk::data<int32_t>(a.top_k), fk::data<float>(a.top_p),
         fk::data<float>(a.uniform), fk::data<int64_t>(a.tokens), int(init.vocab_size));
-    launched();
   }
 };
 FK_OP(sample_tokens, SampleTokens);

@@ -120,9 +120,10 @@ class Verifier {
     return limits;
   }
 
-  SessionInfo open(Runner& runner, const Limits& limits) {
+  SessionInfo open(Runner& runner, const Limits& limits, std::vector<int64_t> decode_sizes = {}) {
     std::vector<PluginFile> files = roster_.baseline_files();
     SessionSpec spec{report_.arch, golden_.config, limits, {}, options_.device};
+    spec.decode_sizes = std::move(decode_sizes);
     spec.policy.whole = options_.whole;
     if (const auto* candidate = roster_.candidate(options_.provider)) {
       files.push_back({candidate->path, Trust::candidate});
@@ -303,7 +304,7 @@ class Verifier {
 
   void stress() {
     Runner runner(runner_options());
-    open(runner, stress_limits());
+    open(runner, stress_limits(), {1, 2});  // steps of decode in three sizes of the phase
     std::vector<Request> requests;
     std::map<uint64_t, std::vector<int64_t>> want;
     for (size_t b = 0; b < golden_.rows.size(); ++b) {

@@ -128,7 +128,7 @@ std::byte* PhaseProgram::buffer_data(int buffer, const SharedBlocks& blocks) con
   }
   for (const auto& input : inputs_) {
     if (input.name == b.name)
-      return device_.host_memory() ? input.host.data() : input.device.data();
+      return device_.host_memory() ? input.memory->host.data() : input.memory->device.data();
   }
   return nullptr;
 }
@@ -139,16 +139,24 @@ int PhaseProgram::bytes_value(const Buffer& buffer) {
   return expressions_.add(n);
 }
 
-void PhaseProgram::set_memory(const SharedBlocks& blocks) {
+void PhaseProgram::set_memory(const SharedBlocks& blocks, const PhaseProgram* larger) {
   const Graph& g = lowered_->graph;
   for (const auto& [name, v] : g.inputs) {
     const Buffer& b = g.buffers[static_cast<size_t>(g.info(v).buffer)];
     Input& input = inputs_.emplace_back();
     input.name = name;
-    const int64_t size = size_at_limits(b);
-    input.host = HostMemory(device_, size);
-    std::memset(input.host.data(), 0, static_cast<size_t>(size));
-    if (!device_.host_memory()) input.device = DeviceMemory(device_, size, "the input " + name);
+    if (larger) {
+      const auto it = std::find_if(larger->inputs_.begin(), larger->inputs_.end(),
+                                   [&n = name](const Input& i) { return i.name == n; });
+      input.memory = it->memory;
+    } else {
+      const int64_t size = size_at_limits(b);
+      input.memory = std::make_shared<InputMemory>();
+      input.memory->host = HostMemory(device_, size);
+      std::memset(input.memory->host.data(), 0, static_cast<size_t>(size));
+      if (!device_.host_memory())
+        input.memory->device = DeviceMemory(device_, size, "the input " + name);
+    }
     input.bytes_value = bytes_value(b);
   }
   for (size_t i = 0; i < g.buffers.size(); ++i) {
@@ -258,7 +266,7 @@ void PhaseProgram::bind(int axis, int64_t value) {
 }
 void* PhaseProgram::input(const std::string& name) {
   for (auto& input : inputs_)
-    if (input.name == name) return input.host.data();
+    if (input.name == name) return input.memory->host.data();
   return nullptr;
 }
 
@@ -356,7 +364,7 @@ void PhaseProgram::run() {
   }
   if (!device_.host_memory()) {
     for (auto& input : inputs_)
-      device_.upload_later(input.device.data(), input.host.data(),
+      device_.upload_later(input.memory->device.data(), input.memory->host.data(),
                            values_[static_cast<size_t>(input.bytes_value)]);
     device_.uploads_enqueued();
   }

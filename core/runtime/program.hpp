@@ -34,7 +34,10 @@ class PhaseProgram final : public Program {
 
   void set_weights(const SharedBlocks& blocks);           // before instances
   void make_instances(const InstanceServices& services);  // prepare() sees null forward data
-  void set_memory(const SharedBlocks& blocks);            // after instances
+  // After instances. The inputs are those of `larger`, the same phase with larger limits, where
+  // there is one.
+  void set_memory(const SharedBlocks& blocks, const PhaseProgram* larger = nullptr);
+  const std::vector<std::string>& axes() const { return lowered_->graph.axes; }
   void reset_instances();
   void set_graphs(bool on) { graphs_ = on; }
 
@@ -50,10 +53,14 @@ class PhaseProgram final : public Program {
   const std::vector<NodeInfo>& nodes() const override { return infos_; }
 
  private:
-  struct Input {
-    std::string name;
+  // Shared with the other sizes of the phase.
+  struct InputMemory {
     HostMemory host;  // staging; on the CPU it is the device memory as well
     DeviceMemory device;
+  };
+  struct Input {
+    std::string name;
+    std::shared_ptr<InputMemory> memory;
     int bytes_value = -1;  // index of the program's bound size in bytes
   };
   struct Patch {

@@ -6,11 +6,14 @@
 #include "core/base/error.hpp"
 #include "core/base/log.hpp"
 #include "core/base/text.hpp"
+#include "core/runtime/ladder.hpp"
 #include "core/runtime/program.hpp"
 
 namespace fk {
 
 namespace {
+
+const std::string kDecode = "decode";
 
 Graph record(const Model& model, const Catalog& catalog, const std::string& phase,
              const Limits& limits, const std::shared_ptr<WeightTable>& weights) {
@@ -59,11 +62,37 @@ struct Session::Impl {
   std::map<std::string, DeviceMemory> states;
   DeviceMemory arena, scratch;
   std::map<std::string, std::unique_ptr<PhaseProgram>>
-      programs;  // destroyed before the memory they use
+      programs;                      // destroyed before the memory they use
+  std::vector<std::string> names;    // of the programs, in the order in which they were made
+  std::vector<PhaseProgram*> rungs;  // of "decode", smaller than the phase's own, ascending
+  std::unique_ptr<LadderProgram> ladder;
   Bytes bytes;
 
   Impl(const Model& m, const Plugins& plugins, Device& d, Options o)
       : model(m), device(d), options(std::move(o)), children(plugins, options.policy) {}
+
+  // The program of a phase; with `batch`, that of "decode" for at most so many requests, where the
+  // phase has more.
+  void make_program(const Plugins& plugins, const std::string& phase, int64_t batch) {
+    const auto phases = model.phases();
+    if (std::find(phases.begin(), phases.end(), phase) == phases.end()) return;
+    Graph graph = record(model, plugins.catalog(), phase, options.limits, table);
+    Axes limits;
+    bool smaller = batch == 0;
+    for (const auto& axis : graph.axes) {
+      limits[axis] = model.axis_limit(phase, axis, options.limits);
+      if (batch == 0 || (axis != "B" && axis != "T" && axis != "Q")) continue;
+      smaller |= batch < limits[axis];
+      limits[axis] = std::min(limits[axis], batch);
+    }
+    if (!smaller) return;
+    const std::string name = batch ? phase + " up to " + std::to_string(batch) : phase;
+    auto lowered = lower(plugins.catalog(), std::move(graph), plugins, options.policy,
+                         device.type(), device.id(), limits);
+    programs[name] = std::make_unique<PhaseProgram>(std::move(lowered), std::move(limits), device);
+    names.push_back(name);
+    if (batch) rungs.push_back(programs[name].get());
+  }
 
   void load_weights(WeightSource& source, SharedBlocks& blocks) {
     const WeightLayout layout(*table);
@@ -107,16 +136,8 @@ Session::Session(const Model& model, const Plugins& plugins, Device& device, Wei
     : impl_(std::make_unique<Impl>(model, plugins, device, std::move(options))) {
   Impl& s = *impl_;
   s.options.policy.device_type = device.type();
-  for (const auto& phase : model.phases()) {
-    Graph graph = record(model, plugins.catalog(), phase, s.options.limits, s.table);
-    Axes limits;
-    for (const auto& axis : graph.axes)
-      limits[axis] = model.axis_limit(phase, axis, s.options.limits);
-    auto lowered = lower(plugins.catalog(), std::move(graph), plugins, s.options.policy,
-                         device.type(), device.id(), limits);
-    s.programs[phase] =
-        std::make_unique<PhaseProgram>(std::move(lowered), std::move(limits), device);
-  }
+  for (const auto& phase : model.phases()) s.make_program(plugins, phase, 0);
+  for (const int64_t size : s.options.decode_sizes) s.make_program(plugins, kDecode, size);
   SharedBlocks blocks;
   s.load_weights(weights, blocks);
   const InstanceServices services{
@@ -129,19 +150,27 @@ Session::Session(const Model& model, const Plugins& plugins, Device& device, Wei
     program->make_instances(services);
   }
   s.allocate(blocks);
-  for (auto& [phase, program] : s.programs) {
-    program->set_memory(blocks);
-    program->set_graphs(s.options.graphs);
+  for (const auto& name : s.names) {
+    PhaseProgram& program = *s.programs.at(name);
+    const bool is_size = std::find(s.rungs.begin(), s.rungs.end(), &program) != s.rungs.end();
+    program.set_memory(blocks, is_size ? s.programs.at(kDecode).get() : nullptr);
+    program.set_graphs(s.options.graphs);
+  }
+  if (!s.rungs.empty()) {
+    auto all = s.rungs;
+    all.push_back(s.programs.at(kDecode).get());
+    s.ladder = std::make_unique<LadderProgram>(std::move(all));
   }
   s.bytes.packed = s.packed.bytes();
 }
 Session::~Session() = default;
 
+std::vector<std::string> Session::phase_names() const { return impl_->names; }
 Program& Session::phase(const std::string& name) {
+  if (name == kDecode && impl_->ladder) return *impl_->ladder;
   const auto it = impl_->programs.find(name);
   if (it == impl_->programs.end())
-    fail("session", "the model has no phase `" + name + "`",
-         did_you_mean(name, impl_->model.phases()));
+    fail("session", "the model has no phase `" + name + "`", did_you_mean(name, impl_->names));
   return *it->second;
 }
 const Model& Session::model() const { return impl_->model; }

@@ -78,6 +78,9 @@ class Session {
     ProviderPolicy policy;
     std::string log_name = "fk";
     bool graphs = true;  // capture steps where the device can
+    // Batches for which "decode" is made in a size of its own, because small ones have other best
+    // providers.
+    std::vector<int64_t> decode_sizes = {};
   };
   // Records, chooses, loads weights, creates and prepares every instance. Error when something does
   // not fit or no provider takes an op; the message lists who refused and why.
@@ -86,6 +89,8 @@ class Session {
   ~Session();
 
   Program& phase(const std::string& name);
+  // Those of the model, and those of decode_sizes ("decode up to 16"); phase() knows them all.
+  std::vector<std::string> phase_names() const;
   const Model& model() const;
   const Limits& limits() const;
   Device& device();

@@ -147,10 +147,10 @@ class Server {
     model_ = make_model(spec.arch, spec.config);
     device_ = open_device(spec.device);
     Session::Options options{spec.limits, spec.policy, message.at("name").get<std::string>(),
-                             spec.graphs};
+                             spec.graphs, spec.decode_sizes};
     session_ = std::make_unique<Session>(*model_, plugins_, *device_, *weights_, options);
     session_->attach(*exchange_);
-    const auto phases = model_->phases();
+    const auto phases = session_->phase_names();
     for (size_t i = 0; i < std::min<size_t>(phases.size(), kPhasesMax); ++i)
       session_->phase(phases[i]).set_marker(&board_->nodes[i]);
     set_stage(*board_, "");
@@ -159,7 +159,7 @@ class Server {
 
   SessionInfo describe() const {
     SessionInfo info;
-    for (const auto& name : model_->phases()) {
+    for (const auto& name : session_->phase_names()) {
       PhaseInfo phase{name, {}};
       for (const auto& n : session_->phase(name).nodes())
         phase.nodes.push_back({n.path, n.op, n.provider, n.level, n.refusals});
@@ -181,7 +181,7 @@ class Server {
   Json drive(const Json& message) {
     if (!session_) fail("runner", "there is no open session");
     const bool taps = message.at("taps").get<bool>();
-    for (const auto& name : model_->phases()) {
+    for (const auto& name : session_->phase_names()) {
       TapSink sink;
       if (taps) {
         sink = [this, name](const std::string& tap, const std::vector<int64_t>& shape,
@@ -222,7 +222,7 @@ class Server {
   // Where this process is, from its own board: for what did not come with a path.
   std::string place() const {
     if (board_ && session_) {
-      const auto phases = model_->phases();
+      const auto phases = session_->phase_names();
       for (size_t i = 0; i < std::min<size_t>(phases.size(), kPhasesMax); ++i) {
         const auto& nodes = session_->phase(phases[i]).nodes();
         const int32_t node = board_->nodes[i];

@@ -84,7 +84,8 @@ Json to_json(const SessionSpec& spec) {
             {"oracles", p.oracles},
             {"whole", p.whole}}},
           {"device", spec.device},
-          {"graphs", spec.graphs}};
+          {"graphs", spec.graphs},
+          {"decode_sizes", spec.decode_sizes}};
 }
 
 SessionSpec session_spec_from(const Json& json) {
@@ -94,6 +95,7 @@ SessionSpec session_spec_from(const Json& json) {
                    {},
                    json.at("device").get<std::string>()};
   spec.graphs = json.at("graphs");
+  spec.decode_sizes = json.at("decode_sizes").get<std::vector<int64_t>>();
   const auto& policy = json.at("policy");
   spec.policy.pins = policy.at("pins").get<std::map<std::string, std::string>>();
   spec.policy.candidate = policy.at("candidate").get<std::string>();

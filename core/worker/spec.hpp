@@ -24,7 +24,8 @@ struct SessionSpec {
   Limits limits;
   ProviderPolicy policy;
   std::string device = "cpu";
-  bool graphs = true;  // CUDA graphs, where the device has them
+  bool graphs = true;                      // CUDA graphs, where the device has them
+  std::vector<int64_t> decode_sizes = {};  // as in Session::Options
 };
 
 struct NodeRow {

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/runtime/ladder.hpp"
+
+#include <algorithm>
+
+namespace fk {
+
+LadderProgram::LadderProgram(std::vector<PhaseProgram*> rungs)
+    : rungs_(std::move(rungs)), active_(rungs_.back()) {
+  values_.assign(rungs_.back()->axes().size(), -1);
+}
+
+void LadderProgram::bind(int axis, int64_t value) {
+  rungs_.back()->bind(axis, value);  // Error above the phase's limit
+  values_[static_cast<size_t>(axis)] = value;
+}
+
+void LadderProgram::run() {
+  const auto& axes = rungs_.back()->axes();
+  const auto fits = [&](const PhaseProgram* rung) {
+    for (size_t i = 0; i < axes.size(); ++i)
+      if (values_[i] > rung->limit(axes[i])) return false;
+    return true;
+  };
+  active_ = *std::find_if(rungs_.begin(), rungs_.end(), fits);
+  for (size_t i = 0; i < axes.size(); ++i)
+    if (values_[i] >= 0) active_->bind(static_cast<int>(i), values_[i]);
+  active_->run();
+}
+
+void LadderProgram::set_marker(volatile int32_t* node) {
+  for (auto* rung : rungs_) rung->set_marker(node);
+}
+void LadderProgram::set_taps(TapSink sink) {
+  for (auto* rung : rungs_) rung->set_taps(sink);
+}
+
+}  // namespace fk
