@@ -83,7 +83,7 @@ def check_pairs():
     references, blocks = stems("baselines/reference/**/*.cpp"), stems("baselines/blocks/*/*.cpp")
     for op, (level, path) in contracts.items():
         if op not in references:
-            complain(path, f"has no reference: baselines/reference/{'layers/' if level > 1 else ''}{op}.cpp is missing")
+            complain(path, f"has no reference: baselines/reference/{path.parent.name}/{op}.cpp is missing")
         if level > 1 and op not in blocks:
             complain(path, f"has no expansion: baselines/blocks/<kind>/{op}.cpp is missing")
     described = stems("registry/models/*/*.yaml")

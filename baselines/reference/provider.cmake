@@ -2,9 +2,10 @@
 #
 # The oracle on the CPU: no dependencies, one thread. Ops of levels 2 and 3 are in layers/.
 
-file(GLOB reference_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/*.cpp
+file(GLOB_RECURSE reference_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/*.cpp
      ${CMAKE_CURRENT_LIST_DIR}/layers/*.cpp)
 fk_add_plugin(reference SOURCES ${reference_sources})
+target_include_directories(plugin_reference PRIVATE ${CMAKE_CURRENT_LIST_DIR})
 target_include_directories(plugin_reference PRIVATE ${CMAKE_CURRENT_LIST_DIR})
 # No contraction: the same bits from every compiler and instruction set.
 target_compile_options(plugin_reference PRIVATE -O3 -ffp-contract=off -Wconversion -Wshadow -Werror)
