@@ -12,11 +12,11 @@ namespace fk::cpu::FK_CPU_LEVEL {
 namespace {
 
 struct Buffers {
-  int64_t rows, width;  // padded to whole vectors
-  float* qt;            // [D, rows], scaled; few rows: [rows, D]
-  float* scores;        // [key, rows]
-  float *k, *v;         // [key, D]
-  float* sums;          // [rows, D]
+  int64_t rows, width, v_width;  // padded to whole vectors
+  float* qt;                     // [D, rows], scaled; few rows: [rows, D]
+  float* scores;                 // [key, rows]
+  float *k, *v;                  // [key, D], [key, v_width]
+  float* sums;                   // [rows, v_width]
   float *top, *mass, *fade;
   int32_t* position;
 };
@@ -89,10 +89,14 @@ template <class T>
 void load_queries(const AttentionTask& a, const Buffers& b, bool few) {
   for (int64_t r = 0; r < b.rows; ++r) {
     const bool real = r < a.tokens * a.group;
-    const T* q =
-        static_cast<const T*>(a.q) + r / a.group * a.q_token_stride + r % a.group * a.q_head_stride;
+    const int64_t token = r / a.group, head = r % a.group;
+    const T* q = static_cast<const T*>(a.q) + token * a.q_token_stride + head * a.q_head_stride;
+    const T* tail = static_cast<const T*>(a.q_tail) + token * a.q_tail_token_stride +
+                    head * a.q_tail_head_stride;
     for (int64_t i = 0; i < b.width; ++i) {
-      const float value = real && i < a.width ? to_float(q[i]) * a.scale : 0.f;
+      const float value = !real || i >= a.width ? 0.f
+                          : i < a.q_width       ? to_float(q[i]) * a.scale
+                                                : to_float(tail[i - a.q_width]) * a.scale;
       b.qt[few ? r * b.width + i : i * b.rows + r] = value;
     }
   }
@@ -127,7 +131,7 @@ void locate(const AttentionTask& a, int64_t first, int64_t end, Places& to) {
 template <class T>
 void load_block(const AttentionTask& a, const void* base, int64_t count, const int64_t* at,
                 const void* next, int next_type, int64_t next_count, const int64_t* next_at,
-                float* to, int64_t width) {
+                float* to, int64_t columns, int64_t width) {
   const T* rows = static_cast<const T*>(base);
   const int64_t next_bytes = next_type == 0 ? 4 : 2;
   for (int64_t i = 0; i < count; ++i) {
@@ -137,7 +141,7 @@ void load_block(const AttentionTask& a, const void* base, int64_t count, const i
     }
     const T* row = rows + at[i];
     float* target = to + i * width;
-    each_vector(a.width, [&](int64_t j, auto n) { store(target + j, load(row + j, n)); });
+    each_vector(columns, [&](int64_t j, auto n) { store(target + j, load(row + j, n)); });
   }
 }
 
@@ -150,7 +154,7 @@ void dot_scores(const AttentionTask& a, const Buffers& b, const Places& here, in
   const int64_t value_bytes = a.v_type == 0 ? 4 : 2;
   for (int64_t key = 0; key < here.count; ++key) {
     const char* value = values + here.v[key] * value_bytes;
-    for (int64_t i = 0; i < a.width * value_bytes; i += 64) __builtin_prefetch(value + i);
+    for (int64_t i = 0; i < a.v_width * value_bytes; i += 64) __builtin_prefetch(value + i);
     const T* k = keys + here.k[key];
     for (int64_t r = 0; r < rows; r += 4) {  // qt has zero rows up to a multiple of four
       const float* q = b.qt + r * b.width;
@@ -209,10 +213,11 @@ void begin_rows(const AttentionTask& a, const Buffers& b) {
     b.mass[r] = real && a.sinks ? 1.f : 0.f;
     b.position[r] = static_cast<int32_t>(a.position + (real ? r / a.group : a.tokens - 1));
   }
-  for (int64_t i = 0; i < rows * b.width; ++i) b.sums[i] = 0.f;
+  for (int64_t i = 0; i < rows * b.v_width; ++i) b.sums[i] = 0.f;
   // Columns beyond D are read by the vectors of the products.
-  for (int64_t i = 0; i < kKeyBlock && b.width != a.width; ++i) {
-    for (int64_t j = a.width; j < b.width; ++j) b.k[i * b.width + j] = b.v[i * b.width + j] = 0.f;
+  for (int64_t i = 0; i < kKeyBlock; ++i) {
+    for (int64_t j = a.width; j < b.width; ++j) b.k[i * b.width + j] = 0.f;
+    for (int64_t j = a.v_width; j < b.v_width; ++j) b.v[i * b.v_width + j] = 0.f;
   }
 }
 
@@ -222,8 +227,8 @@ void finish_rows(const AttentionTask& a, const Buffers& b) {
     const float scale = b.mass[r] > 0 ? 1.f / b.mass[r] : 0.f;  // a row that sees no key is zero
     T* out =
         static_cast<T*>(a.out) + r / a.group * a.out_token_stride + r % a.group * a.out_head_stride;
-    each_vector(a.width, [&](int64_t i, auto n) {
-      store(out + i, load(b.sums + r * b.width + i) * scale, n);
+    each_vector(a.v_width, [&](int64_t i, auto n) {
+      store(out + i, load(b.sums + r * b.v_width + i) * scale, n);
     });
   }
 }
@@ -237,11 +242,12 @@ Buffers carve(const AttentionTask& a, float* work) {
   };
   b.rows = whole(a.tokens * a.group);
   b.width = whole(a.width);
+  b.v_width = whole(a.v_width);
   b.qt = take(b.width * b.rows);
   b.scores = take(kKeyBlock * b.rows);
   b.k = take(kKeyBlock * b.width);
-  b.v = take(kKeyBlock * b.width);
-  b.sums = take(b.rows * b.width);
+  b.v = take(kKeyBlock * b.v_width);
+  b.sums = take(b.rows * b.v_width);
   b.top = take(b.rows);
   b.mass = take(b.rows);
   b.fade = take(b.rows);
@@ -270,7 +276,7 @@ void attention_task(const AttentionTask& a, float* work) {
     const int64_t count = here.count;
     with_type(a.k_type, [&]<class T>() {
       if (few) return dot_scores<T>(a, b, here, rows);
-      load_block<T>(a, a.k, count, here.k, a.v, a.v_type, count, here.v, b.k, b.width);
+      load_block<T>(a, a.k, count, here.k, a.v, a.v_type, count, here.v, b.k, a.width, b.width);
       panel<false>({b.k, b.width, 1, b.qt, b.rows, a.width, b.scores, b.rows, nullptr}, count,
                    b.rows);
     });
@@ -278,9 +284,11 @@ void attention_task(const AttentionTask& a, float* work) {
                         (a.window > 0 && (!a.causal || first <= last - 1 - a.window));
     soften(a, b, first, count, masked);
     with_type(a.v_type, [&]<class T>() {
-      load_block<T>(a, a.v, count, here.v, a.k, a.k_type, next.count, next.k, b.v, b.width);
+      load_block<T>(a, a.v, count, here.v, a.k, a.k_type, next.count, next.k, b.v, a.v_width,
+                    b.v_width);
     });
-    panel<true>({b.scores, 1, b.rows, b.v, b.width, count, b.sums, b.width, b.fade}, rows, b.width);
+    panel<true>({b.scores, 1, b.rows, b.v, b.v_width, count, b.sums, b.v_width, b.fade}, rows,
+                b.v_width);
   }
   with_type(a.out_type, [&]<class T>() { finish_rows<T>(a, b); });
 }

@@ -16,7 +16,11 @@ struct AttentionTask {
   const void* q;  // the first token and head of the block
   void* out;
   int64_t q_token_stride, q_head_stride, out_token_stride, out_head_stride;
-  int64_t tokens, group, width;  // width: D
+  int64_t tokens, group, width;  // width: D of queries and keys
+  int64_t v_width;               // of values and out; at most width
+  int64_t q_width;               // the columns of q; those from there to width are in q_tail
+  const void* q_tail;
+  int64_t q_tail_token_stride, q_tail_head_stride;
   int64_t position;      // of the first token; if causal, token i sees keys up to position + i
   int64_t keys;          // how many there are
   int64_t window;        // keys at this distance or further are not seen; 0: all are

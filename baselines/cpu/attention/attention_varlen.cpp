@@ -38,7 +38,7 @@ struct AttentionVarlenOp {
                      int64_t first, int64_t tokens, int64_t head) const {
     AttentionTask a{};
     a.group = init_.num_heads / init_.num_kv_heads;
-    a.width = init_.head_dim;
+    a.width = a.q_width = a.v_width = init_.head_dim;
     a.tokens = tokens;
     a.keys = key_start[1] - key_start[0];
     a.position = a.keys - (start[1] - start[0]) + first;

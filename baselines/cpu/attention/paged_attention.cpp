@@ -44,7 +44,7 @@ struct PagedAttentionOp {
                      int64_t first, int64_t tokens, int64_t head) const {
     AttentionTask a{};
     a.group = init_.num_heads / init_.num_kv_heads;
-    a.width = init_.head_dim;
+    a.width = a.q_width = a.v_width = init_.head_dim;
     a.tokens = tokens;
     a.keys = keys;
     a.position = keys - (start[1] - start[0]) + first;
