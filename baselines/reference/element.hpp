@@ -3,9 +3,11 @@
 // on the way out. Offsets count elements; the last axis of every view is dense.
 #pragma once
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 
 #include "fk/cpp/plugin.hpp"
 
@@ -31,6 +33,23 @@ inline double value(F16 x) {
     return std::bit_cast<double>(wide | sign | uint64_t{0x7ff} << 52);  // infinity, NaN
   return std::bit_cast<double>(wide | sign) * 0x1p1008;
 }
+
+// Read only: weights and what they are multiplied with.
+struct F8e4m3 {
+  uint8_t bits;
+};
+inline const std::array<double, 256> kF8e4m3 = [] {
+  std::array<double, 256> all{};
+  for (int bits = 0; bits < 256; ++bits) {
+    const int exponent = bits >> 3 & 15, mantissa = bits & 7;
+    const double magnitude = (bits & 0x7f) == 0x7f ? std::numeric_limits<double>::quiet_NaN()
+                             : exponent == 0       ? std::ldexp(mantissa, -9)
+                                                   : std::ldexp(8 + mantissa, exponent - 10);
+    all[static_cast<size_t>(bits)] = bits & 0x80 ? -magnitude : magnitude;
+  }
+  return all;
+}();
+inline double value(F8e4m3 x) { return kF8e4m3[x.bits]; }
 
 // v with `digits` significant bits, and no bit below 2^lowest; as it is where that gives infinity.
 inline double rounded(double v, int digits, int lowest) {
@@ -74,6 +93,13 @@ auto with_type(const View* view, Body body) {
       return body(static_cast<const F16*>(nullptr));
   }
   throw unsupported{"the element type is not f32, bf16 or f16"};
+}
+
+// The same for views that may hold f8e4m3 too: weights.
+template <class Body>
+auto with_weight_type(const fk_in* view, Body body) {
+  if (FK_DTYPE(view) == FK_F8E4M3) return body(static_cast<const F8e4m3*>(nullptr));
+  return with_type(view, body);
 }
 
 // Refuses element types other than f32, bf16 and f16; absent fields are null.
@@ -130,7 +156,7 @@ double dot(const T* a, const double* b, int64_t count) {
 }
 template <class View>
 double dot_view(const View* view, int64_t from, const double* b, int64_t count) {
-  return with_type(view, [&](auto type) {
+  return with_weight_type(view, [&](auto type) {
     return dot(static_cast<decltype(type)>(view->data) + from, b, count);
   });
 }
