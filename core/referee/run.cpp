@@ -12,6 +12,7 @@
 #include "core/referee/side.hpp"
 #include "core/referee/verify.hpp"
 #include "core/referee/workload_result.hpp"
+#include "core/runtime/ranking.hpp"
 
 namespace fk {
 
@@ -58,6 +59,7 @@ class ScenarioRun {
     for (const auto& broken : roster.broken)
       report_.broken_plugins.emplace_back(broken.path.string(), broken.error);
     generates_ = model_->generates();
+    ranking_ = ranking_of(open_device(options.device)->name());
     routed_ = is_routed(scenario.config, scenario.limits.dtype);
   }
 
@@ -94,6 +96,7 @@ class ScenarioRun {
     if (options_.device != "cpu") spec.decode_sizes = {kSmallBatch};
     spec.policy.pins = scenario_.providers;
     spec.policy.baselines = baselines;
+    spec.policy.ranking = ranking_;
     return spec;
   }
 
@@ -360,6 +363,7 @@ class ScenarioRun {
   std::unique_ptr<Model> model_;
   RunReport report_;
   bool generates_ = false, routed_ = false;
+  Ranking ranking_;
   WeightBlock weights_, oracle_weights_;
   std::unique_ptr<Side> oracle_, baseline_;
   std::vector<Request> correctness_;

@@ -53,7 +53,13 @@ Chosen choose(const ProviderPolicy& policy, const Plugins& plugins, const Contra
   }
   if (!policy.candidate.empty() && ask(policy, plugins, contract, meta, policy.candidate, chosen))
     return chosen;
-  for (const auto& name : policy.baselines) {
+  std::vector<std::string> baselines;
+  if (const auto it = policy.ranking.find(contract.op); it != policy.ranking.end())
+    for (const auto& name : it->second)
+      if (contains(policy.baselines, name)) baselines.push_back(name);
+  for (const auto& name : policy.baselines)
+    if (!contains(baselines, name)) baselines.push_back(name);
+  for (const auto& name : baselines) {
     if (!contains(policy.oracles, name) && ask(policy, plugins, contract, meta, name, chosen))
       return chosen;
   }

@@ -15,6 +15,8 @@ struct ProviderPolicy {
   std::map<std::string, std::string> pins;  // op -> provider; it must take the op
   std::string candidate;                    // its plugin name; empty: baselines only
   std::vector<std::string> baselines;       // best first
+  std::map<std::string, std::vector<std::string>>
+      ranking;  // by op: those that go before the others
   // The oracle's providers: asked only after the expansion, so that a slow whole layer never
   // replaces fast parts of it. With `whole` they are asked before it.
   std::vector<std::string> oracles = {"reference", "cuda_reference"};

@@ -81,6 +81,7 @@ Json to_json(const SessionSpec& spec) {
            {{"pins", p.pins},
             {"candidate", p.candidate},
             {"baselines", p.baselines},
+            {"ranking", p.ranking},
             {"oracles", p.oracles},
             {"whole", p.whole}}},
           {"device", spec.device},
@@ -100,6 +101,7 @@ SessionSpec session_spec_from(const Json& json) {
   spec.policy.pins = policy.at("pins").get<std::map<std::string, std::string>>();
   spec.policy.candidate = policy.at("candidate").get<std::string>();
   spec.policy.baselines = policy.at("baselines").get<std::vector<std::string>>();
+  spec.policy.ranking = policy.at("ranking").get<std::map<std::string, std::vector<std::string>>>();
   spec.policy.oracles = policy.at("oracles").get<std::vector<std::string>>();
   spec.policy.whole = policy.at("whole");
   return spec;
