@@ -168,6 +168,18 @@ void dot_scores(const AttentionTask& a, const Buffers& b, const Places& here, in
   }
 }
 
+// Takes what the mask hides out of the scores of keys [first, first + count).
+void hide(const AttentionTask& a, const Buffers& b, int64_t first, int64_t count) {
+  for (int64_t key = 0; key < count; ++key) {
+    const int64_t node = first + key - a.tree_first;
+    if (node < 0) continue;
+    for (int64_t r = 0; r < a.tokens * a.group; ++r) {
+      if (a.mask[r / a.group * a.mask_stride + node] == 0)
+        b.scores[key * b.rows + r] = -__builtin_inff();
+    }
+  }
+}
+
 // Scores of keys [first, first + count) become weights under the new maximum; `mass` and `fade`
 // follow.
 void soften(const AttentionTask& a, const Buffers& b, int64_t first, int64_t count, bool masked) {
@@ -282,6 +294,7 @@ void attention_task(const AttentionTask& a, float* work) {
     });
     const bool masked = (a.causal && first + count > a.position + 1) ||
                         (a.window > 0 && (!a.causal || first <= last - 1 - a.window));
+    if (a.mask && first + count > a.tree_first) hide(a, b, first, count);
     soften(a, b, first, count, masked);
     with_type(a.v_type, [&]<class T>() {
       load_block<T>(a, a.v, count, here.v, a.k, a.k_type, next.count, next.k, b.v, a.v_width,

@@ -21,10 +21,14 @@ struct AttentionTask {
   int64_t q_width;               // the columns of q; those from there to width are in q_tail
   const void* q_tail;
   int64_t q_tail_token_stride, q_tail_head_stride;
-  int64_t position;      // of the first token; if causal, token i sees keys up to position + i
-  int64_t keys;          // how many there are
-  int64_t window;        // keys at this distance or further are not seen; 0: all are
-  const float* sinks;    // [group] or null
+  int64_t position;    // of the first token; if causal, token i sees keys up to position + i
+  int64_t keys;        // how many there are
+  int64_t window;      // keys at this distance or further are not seen; 0: all are
+  const float* sinks;  // [group] or null
+  // Of the keys from tree_first on, token i sees only key tree_first + j where mask[i * mask_stride
+  // + j] is not 0. Null: it sees them all.
+  const int32_t* mask;
+  int64_t mask_stride, tree_first;
   const void *k, *v;     // this head in slot 0 of page 0
   const int32_t* pages;  // page number of every page_size keys; null: all keys lie in page 0
   int64_t page_size, k_page_stride, k_slot_stride, v_page_stride, v_slot_stride;

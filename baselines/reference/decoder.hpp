@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Self-attention over the paged cache in two passes over the tokens: every k and v is in the cache
-// before anything is read from it, since a token may see one that comes later in the batch.
+// before anything is read from it, since a token may see one that comes later in the batch. What
+// only some layers have (norms of q and k, a window, a tree) is asked for by name.
 #pragma once
 #include "op.hpp"
 
@@ -8,6 +9,7 @@ namespace fk::reference {
 
 struct DecoderRows {
   double *x, *qkv, *row, *scores, *mixed, *queries;
+  int64_t* seen;
   template <class Init, class Forward>
   DecoderRows(Scratch& s, const Init& i, const Forward& args)
       : x(s.take(i.hidden_size)),
@@ -15,13 +17,15 @@ struct DecoderRows {
         row(s.take(std::max(i.hidden_size, i.head_dim))),
         scores(s.take(args.block_tables->shape[1] * i.page_size)),
         mixed(s.take(i.num_heads * i.head_dim)),
-        queries(s.take(args.positions->shape[0] * i.num_heads * i.head_dim)) {}
+        queries(s.take(args.positions->shape[0] * i.num_heads * i.head_dim)),
+        seen(reinterpret_cast<int64_t*>(s.take(args.block_tables->shape[1] * i.page_size))) {}
 };
 
 template <class Init, class Weights, class Forward>
 void need_decoder(const Init& init, const Weights& weights, const Forward& max) {
-  need_floats(weights.qkv, weights.qkv_bias.or_null, weights.o, weights.q_norm.or_null,
-              weights.k_norm.or_null, max.k_cache, max.v_cache);
+  need_floats(weights.qkv, weights.qkv_bias.or_null, weights.o, max.k_cache, max.v_cache);
+  if constexpr (requires { weights.q_norm; })
+    need_floats(weights.q_norm.or_null, weights.k_norm.or_null);
   if (init.num_heads % init.num_kv_heads)
     throw unsupported{"num_heads is not a multiple of num_kv_heads"};
 }
@@ -36,17 +40,20 @@ struct Decoder {
   int64_t tokens() const { return args.positions->shape[0]; }
   double* queries(int64_t t) const { return rows.queries + t * init.num_heads * init.head_dim; }
 
-  // First pass: from x[C] of token t, its queries for later and its k and v in the cache.
+  // First pass: from the input x of token t, as wide as the projection, its queries for later and
+  // its k and v in the cache.
   void project(int64_t t, const double* x) const {
     const int64_t heads = init.num_heads, kv_heads = init.num_kv_heads, width = init.head_dim;
-    matrix_vector(weights.qkv, 0, (heads + 2 * kv_heads) * width, init.hidden_size,
+    matrix_vector(weights.qkv, 0, (heads + 2 * kv_heads) * width, weights.qkv->shape[1],
                   weights.qkv_bias.or_null, x, rows.qkv);
     const fk_in* cache = weights.cos_sin_cache;
     const float* table = data<float>(cache) + offset(cache, index<int64_t>(args.positions, t));
     for (int64_t h = 0; h < heads + kv_heads; ++h) {
       double* head = rows.qkv + h * width;
-      const fk_in* norm = h < heads ? weights.q_norm.or_null : weights.k_norm.or_null;
-      if (norm) rms_normalize(head, width, init.eps, norm, rows.row);
+      if constexpr (requires { weights.q_norm; }) {
+        const fk_in* norm = h < heads ? weights.q_norm.or_null : weights.k_norm.or_null;
+        if (norm) rms_normalize(head, width, init.eps, norm, rows.row);
+      }
       rotate(head, init.rotary_dim, false, table);
     }
     std::copy_n(rows.qkv, heads * width, queries(t));
@@ -70,7 +77,23 @@ struct Decoder {
                                  data<int32_t>(args.block_tables) + offset(args.block_tables, b),
                                  init.page_size};
       for (int64_t t = first; t < last; ++t) {
-        mix(request, t, length - last + t);
+        if (const fk_in* mask = tree_mask()) {
+          const TreeOf tree{length, tree_length(b)};
+          const int64_t count = tree.seen(data<int32_t>(mask) + offset(mask, t), rows.seen);
+          mix(
+              [&](const double* q, int64_t kv_head, double* out) {
+                request.attend_to({init.scale}, q, kv_head, init.head_dim, rows.seen, count,
+                                  rows.scores, out);
+              },
+              t);
+        } else {
+          mix(
+              [&](const double* q, int64_t kv_head, double* out) {
+                request.attend({init.scale}, q, kv_head, init.head_dim, length - last + t, window(),
+                               rows.scores, out);
+              },
+              t);
+        }
         matrix_vector(weights.o, 0, init.hidden_size, init.num_heads * init.head_dim, nullptr,
                       rows.mixed, attended);
         then(t, attended);
@@ -83,11 +106,24 @@ struct Decoder {
     store(cache, offset(cache, slot / init.page_size, slot % init.page_size, head), init.head_dim,
           from);
   }
-  void mix(const PagedRequest& request, int64_t t, int64_t position) const {
+  const fk_in* tree_mask() const {
+    if constexpr (requires { args.tree_mask; }) return args.tree_mask.or_null;
+    return nullptr;
+  }
+  int64_t tree_length(int64_t b) const {
+    if constexpr (requires { args.tree_lens; }) return index<int32_t>(args.tree_lens.or_null, b);
+    return 0;
+  }
+  int64_t window() const {
+    if constexpr (requires { init.window; }) return init.window;
+    return 0;
+  }
+  // attention(q[D], key/value head, out[D]) of every head of a token.
+  template <class OneHead>
+  void mix(OneHead attention, int64_t t) const {
     for (int64_t h = 0; h < init.num_heads; ++h) {
-      const int64_t kv_head = h / (init.num_heads / init.num_kv_heads);
-      request.attend({init.scale}, queries(t) + h * init.head_dim, kv_head, init.head_dim, position,
-                     init.window, rows.scores, rows.mixed + h * init.head_dim);
+      attention(queries(t) + h * init.head_dim, h / (init.num_heads / init.num_kv_heads),
+                rows.mixed + h * init.head_dim);
     }
   }
 };

@@ -108,6 +108,30 @@ struct PagedRequest {
         [&](int64_t j) { return dot_view(k, at(k, j), q, width); },
         [&](int64_t j, double p) { add_scaled(v, at(v, j), width, p, out); });
   }
+
+  // The same of a query that sees the `count` positions of a list.
+  void attend_to(const Attention& attention, const double* q, int64_t kv_head, int64_t width,
+                 const int64_t* seen, int64_t count, double* scores, double* out) const {
+    const auto at = [&](const fk_in* cache, int64_t i) {
+      return offset(cache, pages[seen[i] / page_size], seen[i] % page_size, kv_head);
+    };
+    std::fill_n(out, width, 0.0);
+    attention(
+        0, count, scores, [&](int64_t i) { return dot_view(k, at(k, i), q, width); },
+        [&](int64_t i, double p) { add_scaled(v, at(v, i), width, p, out); });
+  }
+};
+
+// A context of `length` positions, the last `nodes` of which are a tree.
+struct TreeOf {
+  int64_t length, nodes;
+  // The positions that a query sees: all before the tree, and the nodes that its mask names.
+  int64_t seen(const int32_t* mask, int64_t* positions) const {
+    int64_t count = 0;
+    for (int64_t j = 0; j < length; ++j)
+      if (j < length - nodes || mask[j - (length - nodes)]) positions[count++] = j;
+    return count;
+  }
 };
 
 // probabilities = softmax(logits); then the `count` most probable ids with their weights, ties to

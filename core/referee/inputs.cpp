@@ -233,6 +233,12 @@ class Maker {
     }
   }
 
+  // How many query tokens each request has.
+  void queries(const CaseField& f, const CallText& c, Tensor& t) {
+    const Tensor& starts = other(f, c.args[0]);
+    for (int64_t b = 0; b < t.numel(); ++b) t.set(b, starts.at(b + 1) - starts.at(b));
+  }
+
   // Calls body(token, request, position) for every query token.
   void each_token(const CaseField& f, const std::string& cu_name, const std::string& lens_name,
                   const std::function<void(int64_t, int64_t, int64_t)>& body) {
@@ -384,6 +390,7 @@ const std::vector<Maker::Named>& Maker::generators() {
                                           {"perm", &Maker::perm, 1},
                                           {"cu", &Maker::cu, 1},
                                           {"lens", &Maker::lens, 2},
+                                          {"queries", &Maker::queries, 1},
                                           {"slots", &Maker::slots, 4},
                                           {"positions", &Maker::positions, 2},
                                           {"unique", &Maker::unique, 1},

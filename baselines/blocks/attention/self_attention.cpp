@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // self_attention over a paged cache as linear, (qk_rms_norm), rotary_embedding, kv_cache_append,
-// paged_attention, linear. Queries, keys and values are views of the fused projection.
+// paged_attention (tree_attention with a tree), linear. Queries, keys and values are views of the
+// fused projection.
+#include "core/base/error.hpp"
 #include "core/graph/builder.hpp"
 
 namespace fk {
@@ -61,21 +63,29 @@ void expand(Builder& b, const Region& r) {
           {"k_cache", r["k_cache"]},
           {"v_cache", r["v_cache"]},
           {"slot_mapping", r["slot_mapping"]}});
-  const Value mixed = b.call("paged_attention", r.path() + ".attn",
-                             {{"num_heads", heads},
-                              {"num_kv_heads", kv_heads},
-                              {"head_dim", width},
-                              {"page_size", page_size},
-                              {"scale", r.number("scale")},
-                              {"window", r.integer("window")},
-                              {"q", q},
-                              {"k_cache", r["k_cache"]},
-                              {"v_cache", r["v_cache"]},
-                              {"block_tables", r["block_tables"]},
-                              {"cu_seqlens", r["cu_seqlens"]},
-                              {"seq_lens", r["seq_lens"]},
-                              {"max_query_len", r.scalar("max_query_len")},
-                              {"max_seq_len", r.scalar("max_seq_len")}});
+  Args attention{{"num_heads", heads},
+                 {"num_kv_heads", kv_heads},
+                 {"head_dim", width},
+                 {"page_size", page_size},
+                 {"scale", r.number("scale")},
+                 {"q", q},
+                 {"k_cache", r["k_cache"]},
+                 {"v_cache", r["v_cache"]},
+                 {"block_tables", r["block_tables"]},
+                 {"cu_seqlens", r["cu_seqlens"]},
+                 {"seq_lens", r["seq_lens"]},
+                 {"max_query_len", r.scalar("max_query_len")},
+                 {"max_seq_len", r.scalar("max_seq_len")}};
+  const bool tree = r.has("tree_mask");
+  if (tree) {
+    if (r.integer("window") > 0) fail(r.path(), "a tree under a window is not implemented");
+    attention.emplace_back("tree_lens", r["tree_lens"]);
+    attention.emplace_back("tree_mask", r["tree_mask"]);
+  } else {
+    attention.emplace_back("window", r.integer("window"));
+  }
+  const Value mixed =
+      b.call(tree ? "tree_attention" : "paged_attention", r.path() + ".attn", attention);
   b.call("linear", r.path() + ".o_proj",
          {{"in_features", heads * width},
           {"out_features", r.integer("hidden_size")},

@@ -4,7 +4,7 @@
 
 namespace fk::blocks {
 
-Value attention_part(Builder& b, const Region& r) {
+Value attention_part(Builder& b, const Region& r, std::initializer_list<const char*> more) {
   const auto norm = [&](const char* name, Value weight, Value x) -> Value {
     return b.call("rms_norm", r.path() + name,
                   {{"hidden_size", r.integer("hidden_size")},
@@ -26,6 +26,7 @@ Value attention_part(Builder& b, const Region& r) {
     args.emplace_back(name, r[name]);
   }
   for (const char* name : {"max_query_len", "max_seq_len"}) args.emplace_back(name, r.scalar(name));
+  for (const char* name : more) args.emplace_back(name, r[name]);
   args.emplace_back("x", input);
   const Value attended = b.call("self_attention", r.path() + ".self_attn", args);
   return norm(".post_attention_layernorm", r["post_norm"], attended);

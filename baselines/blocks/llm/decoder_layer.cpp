@@ -7,7 +7,7 @@ namespace fk {
 namespace {
 
 void expand(Builder& b, const Region& r) {
-  const Value x = blocks::attention_part(b, r);
+  const Value x = blocks::attention_part(b, r, {"tree_lens", "tree_mask"});
   b.call("gated_mlp", r.path() + ".mlp",
          {{"hidden_size", r.integer("hidden_size")},
           {"intermediate_size", r.integer("intermediate_size")},

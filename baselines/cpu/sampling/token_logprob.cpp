@@ -1,16 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // token_logprob: two passes over a row, its largest logit and the sum of exponentials; the second
 // reads from the cache. Four sums at a time hide the latency of the additions.
-#include "math.hpp"
+#include "log_sum.hpp"
 
-namespace fk::cpu {
-struct LogSum {
-  const void* logits;  // one row
-  int64_t vocabulary;
-  int type;
-};
-}  // namespace fk::cpu
-FK_CPU_KERNEL(log_sum, const LogSum&, float* top, float* total)
+#include "math.hpp"
 
 namespace fk::cpu::FK_CPU_LEVEL {
 

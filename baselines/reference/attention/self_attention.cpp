@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // self_attention: see decoder.hpp.
+#define FK_SELF_ATTENTION_EDITION 2
 #include "fk/ops/self_attention.h"
 #include "decoder.hpp"
 

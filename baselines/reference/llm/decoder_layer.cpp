@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // decoder_layer: see decoder.hpp; the second half is a gated MLP.
+#define FK_DECODER_LAYER_EDITION 2
 #include "fk/ops/decoder_layer.h"
 #include "decoder.hpp"
 
