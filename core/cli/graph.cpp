@@ -161,7 +161,7 @@ Edges connect(const Graph& graph, const std::vector<Call>& calls) {
 int draw(const Arguments& a) {
   if (a.format != "dot" && a.format != "mermaid")
     fail("--format", "`" + a.format + "` is not a format", "dot or mermaid");
-  if (a.level < 1 || a.level > 3) fail("--level", "levels are 1, 2 and 3");
+  if (a.level < 1 || a.level > 4) fail("--level", "levels are 1 to 4");
   const auto files = scenario_files(find_scenario(a.scenario));
   if (files.size() != 1)
     fail(a.scenario, "it is a list of scenarios",
@@ -211,7 +211,7 @@ std::function<int()> add(CLI::App& app) {
   app.add_option("SCENARIO", a->scenario, "a file, or a name in scenarios/")->required();
   app.add_option("--phase", a->phase, "prefill, decode, encode ...; default: the last");
   app.add_option("--format", a->format, "dot or mermaid");
-  app.add_option("--level", a->level, "expand down to this level: 1 (the default), 2 or 3");
+  app.add_option("--level", a->level, "expand down to this level: 1 (the default) to 4");
   app.add_option("--profile", a->profile, "tiny or full");
   app.add_option("--candidate", a->candidate, "with this candidate in place");
   app.add_option("--device", a->device, "cpu, cuda:0; default: a GPU where there is one");

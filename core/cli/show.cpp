@@ -52,6 +52,16 @@ std::vector<std::string> expanded(const Catalog& catalog, const Graph& graph,
   return {};
 }
 
+// Runs of one name as "32 x decoder_layer".
+std::vector<std::string> counted(const std::vector<std::string>& names) {
+  std::vector<std::string> out;
+  for (size_t i = 0, end; i < names.size(); i = end) {
+    for (end = i + 1; end < names.size() && names[end] == names[i];) ++end;
+    out.push_back((end - i > 1 ? std::to_string(end - i) + " x " : "") + names[i]);
+  }
+  return out;
+}
+
 // What the host runs where no provider takes the op whole, as the first model that has it does.
 std::string expansion_line(const Catalog& catalog, const std::string& op) {
   if (!find_expansion(op)) return {};
@@ -66,7 +76,7 @@ std::string expansion_line(const Catalog& catalog, const std::string& op) {
       const auto names = expanded(catalog, graph, graph.calls, op);
       if (!names.empty())
         return "\nThe host's expansion, where no provider takes it whole (in " + info.arch +
-               "): " + join(names, ", ") + ".\n";
+               "): " + join(counted(names), ", ") + ".\n";
     }
   }
   return {};

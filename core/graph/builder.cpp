@@ -3,6 +3,7 @@
 #include "core/graph/builder.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
@@ -163,6 +164,12 @@ void Builder::tap(const std::string& name, std::vector<Value> values) {
   graph_.taps.push_back({name, std::move(values), graph_.calls.size()});
 }
 
+std::vector<Call> Builder::take_back() {
+  graph_.taps.clear();
+  return std::exchange(graph_.calls, {});
+}
+Region Builder::region(const Call& call) const { return Region(graph_, call); }
+
 const Slot& Region::slot(const std::string& name, SlotKind kind) const {
   const Slot& s = call_->contract->at(name);
   if (s.kind != kind) fail(Graph::label(*call_), "`" + name + "` is of another type");
@@ -176,6 +183,9 @@ int64_t Region::integer(const std::string& init) const {
 }
 double Region::number(const std::string& init) const {
   return call_->init[static_cast<size_t>(slot(init, SlotKind::number).index)].f;
+}
+const std::vector<int64_t>& Region::integers(const std::string& init) const {
+  return call_->init_lists[static_cast<size_t>(slot(init, SlotKind::ints).index)];
 }
 std::string Region::choice(const std::string& init) const {
   const Slot& s = slot(init, SlotKind::choice);
@@ -220,11 +230,11 @@ Graph expand(const Catalog& catalog, Graph graph, const Call& call) {
   const Expansion expansion = find_expansion(call.contract->op);
   if (!expansion) fail(Graph::label(call), "the op has no expansion");
   graph.calls.clear();
+  graph.taps.clear();
   Builder builder(catalog, std::move(graph));
   // Handles in the region stay valid: the expansion appends to the very graph that they refer to.
   expansion(builder, Region(builder.graph_, call));
   if (builder.graph_.calls.empty()) fail(Graph::label(call), "its expansion recorded nothing");
-  builder.graph_.taps.clear();
   return builder.finish();
 }
 std::vector<std::string> expansion_names() {

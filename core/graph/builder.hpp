@@ -45,6 +45,8 @@ struct Outputs {
   operator Value() const;  // NOLINT: implicit on purpose
 };
 
+class Region;
+
 class Builder {
  public:
   Builder(const Catalog& catalog, std::string phase, std::shared_ptr<WeightTable> weights);
@@ -80,6 +82,11 @@ class Builder {
   const Catalog& catalog() const { return catalog_; }
   Graph finish() { return std::move(graph_); }
 
+  // Takes back all calls and taps so far: for a phase that is recorded step by step and then as one
+  // call, whose expansion says the same again. Their values stay.
+  std::vector<Call> take_back();
+  Region region(const Call& call) const;  // valid until something is recorded
+
  private:
   friend Graph expand(const Catalog&, Graph, const Call&);
   Builder(const Catalog& catalog, Graph graph) : catalog_(catalog), graph_(std::move(graph)) {}
@@ -97,6 +104,7 @@ class Region {
   int64_t integer(const std::string& init) const;
   bool flag(const std::string& init) const { return integer(init) != 0; }
   double number(const std::string& init) const;
+  const std::vector<int64_t>& integers(const std::string& init) const;  // of an `ints` slot
   std::string choice(const std::string& init) const;
   bool has(const std::string& tensor) const { return !tensors(tensor).empty(); }
   Value operator[](const std::string& tensor) const;  // weights and forward; Value{} when absent
@@ -111,8 +119,8 @@ class Region {
   const Call* call_;
 };
 
-// The host's own expansion of an L2 or L3 op into lower ops: it must write every output of the
-// region.
+// The host's own expansion of an op above L1 into lower ops: it must write every output of the
+// region. It may tap values; those taps are there where the expansion is what runs.
 using Expansion = void (*)(Builder&, const Region&);
 // At file scope in baselines/blocks/<kind>/<op>.cpp: FK_BLOCK(gated_mlp, expand);
 struct BlockRegistration {

@@ -4,19 +4,35 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/referee/tolerance.hpp"
+#include "core/tensor/compare.hpp"
+
 namespace fk {
 
 namespace {
 
-// The input whose rows are chosen from: float, with the leading axis of the output.
+// The scores whose rows are chosen from: float, with the leading axis of the output; an input
+// where there is one, else an output.
 const CaseField* scores_of(const ResolvedCase& r, const CaseField& chosen) {
-  for (const auto& f : r.fields) {
-    if (!f.present || f.slot->section != SectionId::forward || f.slot->role != Role::in) continue;
-    if (is_float(f.dtype) && f.shape.size() == 2 && !chosen.shape.empty() &&
-        f.shape[0] == chosen.shape[0])
-      return &f;
+  for (const Role role : {Role::in, Role::out}) {
+    for (const auto& f : r.fields) {
+      if (!f.present || f.slot->section != SectionId::forward || f.slot->role != role) continue;
+      if (is_float(f.dtype) && f.shape.size() == 2 && !chosen.shape.empty() &&
+          f.slot->list.empty() && f.shape[0] == chosen.shape[0])
+        return &f;
+    }
   }
   return nullptr;
+}
+
+// How far apart two sides may have a score of an output.
+double output_error(const ResolvedCase& r, const CaseField& scores, const Tensor& table) {
+  const ErrorModel model = error_model(r, scores);
+  const double spread = compare(table, table).spread;
+  double largest = 0;
+  for (int64_t i = 0; i < table.numel(); ++i) largest = std::max(largest, std::abs(table.at(i)));
+  return std::min(model.of_value * largest + model.of_spread * spread,
+                  model.hard * std::max(largest, spread));
 }
 
 Tensor moved(const Tensor& t, double by) {
@@ -28,8 +44,8 @@ Tensor moved(const Tensor& t, double by) {
 
 // Rows of drawn tokens where `got` is no further from the reference than the moved inputs bring it.
 void allow_draws(const CaseField& chosen, const Tensor& got, const Tensor& table, int64_t width,
-                 const CaseValues& values, const AskReference& ask, std::vector<uint8_t>& out) {
-  const double by = 2 * epsilon(DType::f32) * std::sqrt(static_cast<double>(width));
+                 double by, const CaseValues& values, const AskReference& ask,
+                 std::vector<uint8_t>& out) {
   std::vector<Tensor> bounds;
   for (const double u : {-by, by}) {
     for (const double p : {-by, by}) {
@@ -64,13 +80,16 @@ void allow_draws(const CaseField& chosen, const Tensor& got, const Tensor& table
 }  // namespace
 
 std::vector<uint8_t> equally_right(const ResolvedCase& r, const CaseField& chosen,
-                                   const Tensor& got, const Tensor& want, const CaseValues& values,
-                                   const AskReference& ask) {
+                                   const Tensor& got, const CaseValues& wanted,
+                                   const CaseValues& values, const AskReference& ask) {
   std::vector<uint8_t> out(static_cast<size_t>(got.numel()), 0);
   const CaseField* scores = scores_of(r, chosen);
   if (!scores || is_float(chosen.dtype) || r.contract->tolerance.numerics != "selection")
     return out;
-  const Tensor& table = values.at(scores->slot->name)[0];
+  const bool computed = scores->slot->role == Role::out;
+  const Tensor& table = (computed ? wanted : values).at(scores->slot->name)[0];
+  const Tensor& want = wanted.at(chosen.slot->name)[0];
+  const double error = computed ? output_error(r, *scores, table) : 0;
   const int64_t columns = got.shape.size() > 1 ? got.shape[1] : 1, width = scores->shape[1];
   bool open = false;
   for (int64_t i = 0; i < got.numel(); ++i) {
@@ -80,11 +99,14 @@ std::vector<uint8_t> equally_right(const ResolvedCase& r, const CaseField& chose
     if (a < 0 || a >= width || b < 0 || b >= width) continue;
     const double x = table.at(i / columns * width + a), y = table.at(i / columns * width + b);
     // Different scores that a softmax in float32 cannot tell apart; equal scores have an order.
-    const double near = 4 * epsilon(DType::f32) * std::max({1.0, std::abs(x), std::abs(y)});
-    out[static_cast<size_t>(i)] = x != y && std::abs(x - y) <= near;
+    const double rounding = 4 * epsilon(DType::f32) * std::max({1.0, std::abs(x), std::abs(y)});
+    const double near = std::max(2 * error, rounding);
+    out[static_cast<size_t>(i)] = (x != y || computed) && std::abs(x - y) <= near;
   }
+  // A probability is off by its logits' error over the temperature; half is as cold as cases are.
+  const double by = 2 * epsilon(DType::f32) * std::sqrt(static_cast<double>(width)) + 4 * error;
   if (open && columns == 1 && r.find("uniform"))
-    allow_draws(chosen, got, table, width, values, ask, out);
+    allow_draws(chosen, got, table, width, by, values, ask, out);
   return out;
 }
 

@@ -15,13 +15,13 @@ using AskReference = std::function<CaseValues(const CaseValues& values)>;
 // 1 for every element of an integer output where `got` is another choice than `want` but float32
 // arithmetic cannot tell which is right:
 //   scores   both name columns whose scores differ by less than rounding. Equal scores do not
-//   count:
-//            the contract orders those by index.
+//            count: the contract orders those by index.
 //   drawing  the op draws with `uniform`, and the choice lies between those that the reference
-//   makes
-//            when uniform and top_p are moved by the error of a float32 running sum.
+//            makes when uniform and top_p are moved by the error of a float32 running sum.
+// The scores are an input, or an output of the same call, which two sides may have as far apart as
+// that output's tolerance says; `want` are the reference's outputs.
 std::vector<uint8_t> equally_right(const ResolvedCase& resolved, const CaseField& chosen,
-                                   const Tensor& got, const Tensor& want, const CaseValues& values,
-                                   const AskReference& ask);
+                                   const Tensor& got, const CaseValues& want,
+                                   const CaseValues& values, const AskReference& ask);
 
 }  // namespace fk

@@ -2,6 +2,7 @@
 #include "core/runtime/lower.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
@@ -25,18 +26,21 @@ class Lowering {
     std::vector<Call> calls = std::move(graph.calls);
     std::vector<Tap> taps = std::move(graph.taps);
     out_->graph = std::move(graph);
-    size_t tap = 0;
-    for (size_t i = 0; i <= calls.size(); ++i) {
-      for (; tap < taps.size() && taps[tap].before == i; ++tap) {
-        out_->taps.push_back({taps[tap].name, taps[tap].values, out_->nodes.size()});
-      }
-      if (i < calls.size()) lower_call(std::move(calls[i]), 0);
-    }
+    lower_calls(std::move(calls), taps, 0);
     make_views();  // of taps and outputs that no node uses
     return std::move(out_);
   }
 
  private:
+  void lower_calls(std::vector<Call> calls, const std::vector<Tap>& taps, int depth) {
+    size_t tap = 0;
+    for (size_t i = 0; i <= calls.size(); ++i) {
+      for (; tap < taps.size() && taps[tap].before == i; ++tap)
+        out_->taps.push_back({taps[tap].name, taps[tap].values, out_->nodes.size()});
+      if (i < calls.size()) lower_call(std::move(calls[i]), depth);
+    }
+  }
+
   void lower_call(Call call, int depth) {
     if (depth > 8) fail(Graph::label(call), "expansions are nested too deeply");
     make_views();
@@ -56,12 +60,13 @@ class Lowering {
     }
     out_->graph = expand(catalog_, std::move(out_->graph), node.call);
     std::vector<Call> inner = std::move(out_->graph.calls);
-    for (auto& next : inner) {
+    for (const auto& next : inner) {
       if (next.contract->level > node.call.contract->level || next.contract == node.call.contract) {
         fail(Graph::label(next), "an expansion may not use itself or ops of higher levels");
       }
-      lower_call(std::move(next), depth + 1);
     }
+    const std::vector<Tap> taps = std::exchange(out_->graph.taps, {});
+    lower_calls(std::move(inner), taps, depth + 1);
   }
 
   // Views of values that have none yet, at the limits.
@@ -98,6 +103,7 @@ class Lowering {
       if (!values.empty()) out.p = &out_->views[static_cast<size_t>(values[0].id)].view;
       return out;
     }
+    if (values.empty() && slot.optional) return out;
     auto& items = out_->list_items.emplace_back();
     for (const Value v : values)
       items.push_back(fk_as_in(&out_->views[static_cast<size_t>(v.id)].view));

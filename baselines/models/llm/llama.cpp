@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Llama 2, 3 and 3.1: dense decoder layers; rope plain or with llama3 scaling.
+#include "baselines/models/parts/decode_step.hpp"
 #include "baselines/models/parts/decoder.hpp"
 
 namespace fk {
@@ -24,6 +25,7 @@ class Llama : public Model {
       b.call("decoder_layer", layer_path(i), args);
     }
     end_step(b, step, config_, limits);
+    if (step.decode) fold_decode_step(b);
   }
 
   void drive(Session& session) const override { generate(session, {config_.eos}); }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Mistral: Llama's layers, every one of which sees only the last `sliding_window` tokens. Without a
 // window in the configuration it is plain causal attention, as in the later releases.
+#include "baselines/models/parts/decode_step.hpp"
 #include "baselines/models/parts/decoder.hpp"
 
 namespace fk {
@@ -29,6 +30,7 @@ class Mistral : public Model {
       b.call("decoder_layer", layer_path(i), args);
     }
     end_step(b, step, config_, limits);
+    if (step.decode) fold_decode_step(b);
   }
 
   void drive(Session& session) const override { generate(session, {config_.eos}); }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Qwen3: dense layers with an RMS norm over every query and key head; a head width of its own;
 // optionally some layers with a sliding window.
+#include "baselines/models/parts/decode_step.hpp"
 #include "baselines/models/parts/decoder.hpp"
 #include "baselines/models/parts/sizes.hpp"
 
@@ -52,6 +53,7 @@ class Qwen3 : public Model {
       b.call("decoder_layer", layer_path(i), args);
     }
     end_step(b, step, config_, limits);
+    if (step.decode) fold_decode_step(b);
   }
 
   void drive(Session& session) const override { generate(session, {config_.eos}); }

@@ -105,7 +105,8 @@ Traffic follow(const fk::Graph& g, size_t first) {
       for (const auto& slot : call.contract->section(id)) {
         for (const Value v : fields[static_cast<size_t>(slot.index)]) {
           const int buffer = buffer_of(g, v);
-          const bool temp = g.buffers[static_cast<size_t>(buffer)].kind == fk::BufferKind::temp;
+          const fk::Buffer& b = g.buffers[static_cast<size_t>(buffer)];
+          const bool temp = b.kind == fk::BufferKind::temp && !b.zeroed;
           INFO(fk::Graph::label(call) << " reads `" << slot.name << "`, which nothing has written");
           if (temp && slot.role != fk::Role::out) CHECK(t.written.count(buffer) == 1);
           t.touched.insert(buffer);

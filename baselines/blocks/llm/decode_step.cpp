@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// decode_step as embedding, one decoder_layer after the other, rms_norm, linear and sample_tokens:
+// what the models of dense decoders record for a step.
+#include "core/graph/builder.hpp"
+
+namespace fk {
+namespace {
+
+// Layer i's arguments: every slot of decoder_layer that decode_step has under the same name, as a
+// list or for all layers.
+Args layer_args(const Builder& b, const Region& r, int64_t i) {
+  const Contract &layer = b.catalog().at("decoder_layer"), &whole = b.catalog().at("decode_step");
+  Args args;
+  for (const auto id : {SectionId::init, SectionId::weights, SectionId::forward}) {
+    for (const auto& slot : layer.section(id)) {
+      const Slot* mine = whole.find(id, slot.name);
+      if (!mine) continue;
+      if (mine->is_tensor())
+        args.emplace_back(slot.name, mine->list.empty() ? r[slot.name] : r.at(slot.name, i));
+      else if (id == SectionId::forward)
+        args.emplace_back(slot.name, r.scalar(slot.name));
+      else if (slot.kind == SlotKind::number)
+        args.emplace_back(slot.name, r.number(slot.name));
+      else
+        args.emplace_back(slot.name, r.integer(slot.name));
+    }
+  }
+  return args;
+}
+
+void expand(Builder& b, const Region& r) {
+  const int64_t channels = r.integer("hidden_size");
+  const Value hidden = b.call("embedding", r.path() + ".embed_tokens",
+                              {{"num_embeddings", r.integer("vocab_size")},
+                               {"embedding_dim", channels},
+                               {"table", r["embed_tokens"]},
+                               {"ids", r["ids"]}});
+  const Value residual = b.zeros(b.dtype(hidden), b.shape(hidden));
+  const std::vector<int64_t> windows = r.integers("windows");
+  for (int64_t i = 0; i < r.integer("num_layers"); ++i) {
+    b.tap("hidden." + std::to_string(i), {hidden, residual});
+    Args args = layer_args(b, r, i);
+    args.emplace_back("window", windows[static_cast<size_t>(i)]);
+    args.emplace_back("max_query_len", 1);
+    args.emplace_back("hidden", hidden);
+    args.emplace_back("residual", residual);
+    b.call("decoder_layer", r.path() + ".layers." + std::to_string(i), args);
+  }
+  const Value x = b.call("rms_norm", r.path() + ".norm",
+                         {{"hidden_size", channels},
+                          {"eps", r.number("eps")},
+                          {"weight", r["norm"]},
+                          {"x", hidden},
+                          {"residual", residual}});
+  b.tap("hidden." + std::to_string(r.integer("num_layers")), {x});
+  b.call("linear", "lm_head",
+         {{"in_features", channels},
+          {"out_features", r.integer("vocab_size")},
+          {"weight", r["lm_head"]},
+          {"x", x},
+          {"out", r["logits"]}});
+  b.call("sample_tokens", "sampler",
+         {{"vocab_size", r.integer("vocab_size")},
+          {"logits", r["logits"]},
+          {"temperature", r["temperature"]},
+          {"top_k", r["top_k"]},
+          {"top_p", r["top_p"]},
+          {"uniform", r["uniform"]},
+          {"tokens", r["tokens"]}});
+}
+
+FK_BLOCK(decode_step, expand);
+
+}  // namespace
+}  // namespace fk

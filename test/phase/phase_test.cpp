@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// A whole phase is an op like any other: listed, shown, checked, timed, and put in the place of its
+// expansion in a run.
+#include <nlohmann/json.hpp>
+
+#include "core/base/json.hpp"
+#include "test/shell.hpp"
+
+using fk::Json;
+
+namespace {
+
+const std::string host = "FK_CANDIDATES=" CANDIDATES " " FK_HOST " ";
+
+Json report_of(const std::string& arguments, int code) {
+  const Shell out = shell(host + "run smoke --device cpu --json - " + arguments);
+  CAPTURE(out.text);
+  REQUIRE(out.code == code);
+  return fk::parse_json(out.text, "report");
+}
+
+}  // namespace
+
+TEST_CASE("phase_is_in_the_catalogue") {
+  CHECK_THAT(shell(host + "list ops").text, ContainsSubstring("decode_step"));
+  const std::string page = shell(host + "show decode_step").text;
+  CHECK_THAT(page, ContainsSubstring("level 4, family llm"));
+  CHECK_THAT(page, ContainsSubstring("const fk_inout_list *k_cache;"));
+  CHECK_THAT(page, ContainsSubstring("embedding, 32 x decoder_layer, rms_norm"));
+  const std::string graph = shell(host + "graph smoke --device cpu --level 4").text;
+  CHECK_THAT(graph, ContainsSubstring("decode_step"));
+  CHECK(graph.find("decoder_layer") == std::string::npos);
+}
+
+TEST_CASE("phase_is_checked_and_timed") {
+  CHECK_THAT(shell(host + "check whole_step").text, ContainsSubstring("PASS"));
+  const Shell wrong = shell(host + "check wrong_step");
+  CHECK(wrong.code == 1);
+  CHECK_THAT(wrong.text, ContainsSubstring("logits: "));
+  const Shell bench = shell(host + "bench decode_step --size smoke --seconds 0.05 --json -");
+  CHECK(bench.code == 1);  // for the wrong one
+  int timed = 0;
+  const Json report = fk::parse_json(bench.text, "bench");
+  for (const auto& row : report.at("rows")) {
+    const bool wrong_one = row.at("provider") == "wrong_step";
+    CAPTURE(row.dump());
+    CHECK(wrong_one == !row.at("why").get<std::string>().empty());
+    timed += row.at("provider") == "whole_step" && row.at("cold_s") > 0;
+  }
+  CHECK(timed == 3);
+}
+
+TEST_CASE("phase_taken_whole_replaces_its_expansion_in_a_run") {
+  const Json j = report_of("--candidate whole_step", 0);
+  const Json& candidate = j.at("candidates").at(0);
+  CHECK(candidate.at("verdict") == "correct");
+  int whole = 0, layers = 0;
+  for (const auto& op : candidate.at("ops")) {
+    whole += op.at("op") == "decode_step" && op.at("provider") == "whole_step";
+    layers += op.at("op") == "kv_cache_append" ? op.at("nodes").get<int>() : 0;
+  }
+  CHECK(whole == 1);
+  CHECK(layers == 2);  // of the prefill alone
+  CHECK(candidate.at("workloads").at(0).at("token_s").at("median") > 0);
+}
+
+TEST_CASE("phase_that_is_wrong_is_caught_in_a_run") {
+  const Json j = report_of("--candidate wrong_step", 1);
+  CHECK(j.at("candidates").at(0).at("verdict") != "correct");
+}
