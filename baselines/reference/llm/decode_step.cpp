@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // decode_step: the layers are those of decoder.hpp, each seen as a decoder_layer of its own;
 // between them the hidden state is kept in float32.
+#define FK_DECODER_LAYER_EDITION 2
 #include "fk/ops/decode_step.h"
 #include "decoder.hpp"
 #include "fk/ops/decoder_layer.h"
@@ -28,10 +29,19 @@ struct DecodeStep : Base<decode_step> {
   }
   static Layer::forward layer_forward(const op::forward& args, int64_t k, const fk_inout* hidden,
                                       const fk_inout* residual) {
-    return {
-        args.positions,    hidden,          residual,      args.k_cache->at[k], args.v_cache->at[k],
-        args.block_tables, args.cu_seqlens, args.seq_lens, args.slot_mapping,   1,
-        args.max_seq_len};
+    return {args.positions,
+            hidden,
+            residual,
+            args.k_cache->at[k],
+            args.v_cache->at[k],
+            args.block_tables,
+            args.cu_seqlens,
+            args.seq_lens,
+            args.slot_mapping,
+            1,
+            args.max_seq_len,
+            {},
+            {}};  // no tree
   }
 
   // Hidden state and residual as float32 views over scratch.
