@@ -132,3 +132,39 @@ TEST_CASE("slice_keeps_the_first_requests_with_their_contents") {
   CHECK(slice->values.at("x")[0].at(tokens * 8 - 1) == values.at("x")[0].at(tokens * 8 - 1));
   CHECK_FALSE(fk::first_rows(resolved, c.cases[0], {}, values, 4));
 }
+
+TEST_CASE("inputs_of_pyramids_fill_their_pixels") {
+  const auto c = contract(
+      "  - {name: shapes, role: in, shape: [3, 2], dtype: [i64], values: \"levels(T)\"}\n"
+      "  - {name: starts, role: in, shape: [3], dtype: [i64], values: \"level_starts(shapes)\"}\n",
+      "    - {T: 8400, size: 1}\n    - {T: 101, size: 1}\n    - {T: 0, size: 1}\n");
+  const auto whole = fk::make_inputs(fk::resolve(c, c.cases[0], {}), 1, 1);
+  for (int64_t i = 0; i < 6; ++i) CHECK(whole.at("shapes")[0].at(i) == 80 >> i / 2);
+  CHECK(whole.at("starts")[0].at(2) == 8000);
+  for (const size_t odd : {1, 2}) {
+    const auto v = fk::make_inputs(fk::resolve(c, c.cases[odd], {}), 1, 1);
+    const fk::Tensor& shapes = v.at("shapes")[0];
+    CHECK(v.at("starts")[0].at(2) + shapes.at(4) * shapes.at(5) <=
+          static_cast<double>(c.cases[odd].axes.at("T")));
+  }
+}
+
+TEST_CASE("inputs_of_voxels_are_distinct_cells") {
+  const auto c = contract(
+      "  - {name: coords, role: in, shape: [T, 4], dtype: [i32], values: \"voxels(B,P,W,Z)\"}\n",
+      "    - {T: 24, B: 2, P: 2, W: 3, Z: 2, size: 1}\n    - {T: 25, B: 2, P: 2, W: 3, Z: 2, size: "
+      "1}\n");
+  const auto v = fk::make_inputs(fk::resolve(c, c.cases[0], {}), 1, 1);
+  std::set<std::vector<double>> cells;
+  for (int64_t i = 0; i < 24; ++i) {
+    std::vector<double> cell;
+    for (int64_t j = 0; j < 4; ++j) {
+      cell.push_back(v.at("coords")[0].at(4 * i + j));
+      CHECK(cell.back() < (j == 2 ? 3 : 2));
+    }
+    cells.insert(cell);
+  }
+  CHECK(cells.size() == 24);  // every cell that there is
+  CHECK_THROWS_WITH(fk::make_inputs(fk::resolve(c, c.cases[1], {}), 1, 1),
+                    ContainsSubstring("more voxels than"));
+}
