@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <unordered_set>
 
@@ -140,6 +141,29 @@ std::string found(const Json& value) {
          "`";
 }
 
+// Older versions of transformers write a bare Infinity, which is no JSON: here it becomes what
+// newer ones write.
+std::string name_infinities(std::string_view text) {
+  constexpr std::string_view kBare = "Infinity";
+  std::string out;
+  bool quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (!quoted && text.substr(i).starts_with(kBare)) {
+      const bool negative = !out.empty() && out.back() == '-';
+      if (negative) out.pop_back();
+      out += fmt::format(R"({{"__float__": "{}Infinity"}})", negative ? "-" : "");
+      i += kBare.size() - 1;
+      continue;
+    }
+    out += text[i];
+    if (quoted && text[i] == '\\' && i + 1 < text.size())
+      out += text[++i];
+    else if (text[i] == '"')
+      quoted = !quoted;
+  }
+  return out;
+}
+
 std::string key_at(std::string_view key, std::size_t index) {
   return fmt::format("{}[{}]", key, index);
 }
@@ -162,7 +186,7 @@ Json parse_json(std::string_view text, const std::string& name) {
 }
 
 Config Config::load(const std::filesystem::path& path) {
-  return Config(load_json(path), path.string());
+  return Config(parse_json(name_infinities(read_file(path)), path.string()), path.string());
 }
 
 Config::Config(Json json, std::string where)
@@ -215,6 +239,12 @@ int64_t as_integer(const Config& config, std::string_view key, const Json& value
 }
 
 double as_number(const Config& config, std::string_view key, const Json& value) {
+  // How transformers 5 writes what JSON has no number for.
+  if (value.is_object() && value.size() == 1 && value.contains("__float__")) {
+    const Json& name = value["__float__"];
+    if (name == "Infinity") return std::numeric_limits<double>::infinity();
+    if (name == "-Infinity") return -std::numeric_limits<double>::infinity();
+  }
   if (!value.is_number()) config.fail_at(key, "expected a number, found " + found(value));
   return value.get<double>();
 }

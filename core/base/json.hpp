@@ -35,6 +35,7 @@ Json parse_json(std::string_view text, const std::string& name);
 /// Errors name the file, the path of the key and the nearest present key.
 class Config {
  public:
+  /// Takes an Infinity where a number stands, as Python writes it.
   static Config load(const std::filesystem::path& path);
   /// `where` is the name in messages. Error unless `json` is an object.
   Config(Json json, std::string where);

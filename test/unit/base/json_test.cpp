@@ -4,9 +4,13 @@
 
 #include "core/base/json.hpp"
 
+#include <unistd.h>
+
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.hpp"
+#include "core/base/io.hpp"
 #include "test/catch.hpp"
 
 using namespace fk;
@@ -32,6 +36,22 @@ TEST_CASE("json_invalid_names_line_and_column", "[base]") {
   CHECK_THAT(refusal(std::string(100000, '[')), ContainsSubstring("deeper than 64"));
   CHECK(parse_json("{\"z\": 1, \"a\": [1, {\"k\": null}]}", "").dump() ==
         "{\"z\":1,\"a\":[1,{\"k\":null}]}");
+}
+
+TEST_CASE("config_reads_infinity", "[base]") {
+  const auto file =
+      std::filesystem::temp_directory_path() / ("fk_json_test_" + std::to_string(::getpid()));
+  write_file_atomic(file,
+                    "{\"limit\": [0.0, Infinity], \"low\": -Infinity, \"text\": \"\\\"Infinity\","
+                    "\"new\": {\"__float__\": \"Infinity\"}, \"odd\": {\"__float__\": \"NaN\"}}");
+  const Config c = Config::load(file);
+  std::filesystem::remove(file);
+  CHECK(c.numbers("limit") == std::vector<double>{0, std::numeric_limits<double>::infinity()});
+  CHECK(c.number("low") == -std::numeric_limits<double>::infinity());
+  CHECK(c.text("text") == "\"Infinity");
+  CHECK(c.number("new") == std::numeric_limits<double>::infinity());
+  CHECK_THAT(message_of<Error>([&] { static_cast<void>(c.number("odd")); }),
+             ContainsSubstring("expected a number, found an object"));
 }
 
 TEST_CASE("config_reads_types", "[base]") {
