@@ -18,6 +18,14 @@ std::string shape_text(const std::vector<int64_t>& shape) {
   return "[" + join(dims, ", ") + "]";
 }
 
+// A dimension of 1 is only a way of writing: a depthwise convolution's [C, 1, U] is [C, U].
+std::vector<int64_t> inner_axes(const std::vector<int64_t>& shape) {
+  std::vector<int64_t> out;
+  for (size_t i = 1; i < shape.size(); ++i)
+    if (shape[i] != 1) out.push_back(shape[i]);
+  return out;
+}
+
 // One stack entry: checkpoint tensors one after another along axis 0.
 void read_parts(const WeightSpec& spec, const std::vector<std::string>& names,
                 const std::vector<int64_t>& shape, const Checkpoint& checkpoint, std::byte* into) {
@@ -25,11 +33,9 @@ void read_parts(const WeightSpec& spec, const std::vector<std::string>& names,
   const int64_t row = shape.empty() ? 1 : numel(shape) / std::max<int64_t>(shape[0], 1);
   for (const auto& name : names) {
     const auto tensor = checkpoint.at(name);
-    std::vector<int64_t> rest(tensor.shape.begin() + (tensor.shape.empty() ? 0 : 1),
-                              tensor.shape.end());
-    const std::vector<int64_t> want(shape.begin() + (shape.empty() ? 0 : 1), shape.end());
     const int64_t here = tensor.shape.empty() ? 1 : tensor.shape[0];
-    if (rest != want || rows + here > (shape.empty() ? 1 : shape[0])) {
+    if (inner_axes(tensor.shape) != inner_axes(shape) ||
+        rows + here > (shape.empty() ? 1 : shape[0])) {
       fail(tensor.where,
            "it is " + shape_text(tensor.shape) + ", which does not fit into row " +
                std::to_string(rows) + " of " + spec.name + " " + shape_text(shape),
@@ -69,6 +75,12 @@ void fill_one(const WeightSpec& spec, const Checkpoint* checkpoint, uint64_t see
     const double last = spec.shape.empty() ? 1 : static_cast<double>(spec.shape.back());
     const double stddev = spec.stddev != 0 ? spec.stddev : 1 / std::sqrt(std::max(1.0, last));
     fill_normal(into, spec.dtype, count, seed_of(spec.name, seed), 0, spec.mean, stddev, threads);
+  }
+  if (spec.map) {
+    for (int64_t i = 0; i < count; ++i) {
+      std::byte* element = into + i * bytes(spec.dtype);
+      from_double(spec.map(to_double(element, spec.dtype)), element, spec.dtype);
+    }
   }
 }
 
