@@ -62,7 +62,7 @@ struct StepSize {
   }
 };
 
-// One head: state[D,Y] = exp(step * a) * state + step * x b^T; out[D] = state c + skip * x.
+// One head: state[D,DS] = exp(step * a) * state + step * x b^T; out[D] = state c + skip * x.
 inline void ssd_step(double* state, int64_t width, int64_t state_size, double step, double a,
                      double skip, const double* x, const double* b, const double* c, double* out) {
   const double decay = std::exp(step * a);
