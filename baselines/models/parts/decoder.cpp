@@ -145,36 +145,23 @@ void tap_hidden(Builder& b, const DecoderStep& step, int64_t layer) {
 
 std::string layer_path(int64_t layer) { return "model.layers." + std::to_string(layer); }
 
-void end_step(Builder& b, const DecoderStep& step, const DecoderConfig& config,
-              const Limits& limits) {
-  const int64_t channels = config.hidden_size;
-  // Over all rows, though few are needed: the last hidden state is something to compare, and the
-  // norm costs little.
-  Value x = b.call("rms_norm", "model.norm",
-                   {{"hidden_size", channels},
-                    {"eps", config.eps},
-                    {"weight", b.weight(norm_weight("model.norm.weight", limits.dtype, channels))},
-                    {"x", step.hidden},
-                    {"residual", step.residual}});
-  b.tap("hidden." + std::to_string(config.layers), {x});
+void sample_rows(Builder& b, const DecoderStep& step, Value x, const WeightSpec& head) {
+  const int64_t vocab = head.shape[0], channels = head.shape[1];
   if (!step.decode) {
     const Value rows = b.input("rows", DType::i32, {step.rows_count});
     x = b.call("gather_rows", "model.rows", {{"size", channels}, {"x", x}, {"rows", rows}});
   }
-  const WeightSpec head =
-      config.tied ? embedding_table(config, limits.dtype)
-                  : matrix("lm_head.weight", limits.dtype, {config.vocab_size, channels}, {});
   const Value logits = b.call("linear", "lm_head",
                               {{"in_features", channels},
-                               {"out_features", config.vocab_size},
+                               {"out_features", vocab},
                                {"weight", b.weight(head)},
                                {"x", x},
-                               {"out", b.empty(DType::f32, {step.rows_count, config.vocab_size})}});
+                               {"out", b.empty(DType::f32, {step.rows_count, vocab})}});
   const auto per_row = [&](const char* name, DType dtype) {
     return b.input(name, dtype, {step.rows_count});
   };
   const Value tokens = b.call("sample_tokens", "sampler",
-                              {{"vocab_size", config.vocab_size},
+                              {{"vocab_size", vocab},
                                {"logits", logits},
                                {"temperature", per_row("temperature", DType::f32)},
                                {"top_k", per_row("top_k", DType::i32)},
@@ -182,6 +169,25 @@ void end_step(Builder& b, const DecoderStep& step, const DecoderConfig& config,
                                {"uniform", per_row("uniform", DType::f32)}});
   b.output("logits", logits);
   b.output("tokens", tokens);
+}
+
+void end_step(Builder& b, const DecoderStep& step, const DecoderConfig& config,
+              const Limits& limits) {
+  const int64_t channels = config.hidden_size;
+  // Over all rows, though few are needed: the last hidden state is something to compare, and the
+  // norm costs little.
+  const Value x =
+      b.call("rms_norm", "model.norm",
+             {{"hidden_size", channels},
+              {"eps", config.eps},
+              {"weight", b.weight(norm_weight("model.norm.weight", limits.dtype, channels))},
+              {"x", step.hidden},
+              {"residual", step.residual}});
+  b.tap("hidden." + std::to_string(config.layers), {x});
+  sample_rows(b, step, x,
+              config.tied
+                  ? embedding_table(config, limits.dtype)
+                  : matrix("lm_head.weight", limits.dtype, {config.vocab_size, channels}, {}));
 }
 
 int64_t cache_pages(const Limits& limits) {

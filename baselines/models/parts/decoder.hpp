@@ -23,6 +23,8 @@ struct DecoderConfig {
   Rope rope;
 };
 
+// `eos_token_id`, absent, a number or a list.
+std::vector<int64_t> read_eos(const Config& config);
 // Error for what the shared parts do not have: another activation, biases.
 DecoderConfig read_decoder(const Config& config);
 
@@ -56,7 +58,9 @@ void add_gated_mlp(Args& args, Builder& b, const DecoderConfig& config, const Li
 void tap_hidden(Builder& b, const DecoderStep& step, int64_t layer);
 // "model.layers.<layer>"
 std::string layer_path(int64_t layer);
-// Final norm, logits of the wanted rows, sampling.
+// Logits of the wanted rows of x [T,C] by the table `head` [V,C], sampling: a step's outputs.
+void sample_rows(Builder& b, const DecoderStep& step, Value x, const WeightSpec& head);
+// Final norm, then sample_rows.
 void end_step(Builder& b, const DecoderStep& step, const DecoderConfig& config,
               const Limits& limits);
 

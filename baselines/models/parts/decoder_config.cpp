@@ -5,15 +5,11 @@
 
 namespace fk::parts {
 
-namespace {
-
 std::vector<int64_t> read_eos(const Config& config) {
   if (!config.has("eos_token_id")) return {};
   if (config.is_list("eos_token_id")) return config.integers("eos_token_id");
   return {config.integer("eos_token_id")};
 }
-
-}  // namespace
 
 DecoderConfig read_decoder(const Config& config) {
   DecoderConfig d;

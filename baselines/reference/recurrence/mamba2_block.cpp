@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// mamba2_block: see mixer.hpp; the norm before it sees the unrounded sum.
+#include "fk/ops/mamba2_block.h"
+#include "mixer.hpp"
+
+namespace fk::reference {
+namespace {
+
+struct Mamba2Block : Base<mamba2_block> {
+  using Base::Base;
+  struct Rows {
+    MixerRows mixer;
+    double *x, *out;
+    Rows(Scratch& s, const op::init& i)
+        : mixer(s, i), x(s.take(i.hidden_size)), out(s.take(i.hidden_size)) {}
+  };
+  static void supports(const op::init& init, const op::weights& weights, const op::forward& max,
+                       fk_need& need) {
+    need_floats(weights.input_norm, max.hidden, max.residual);
+    need_mixer(init, weights, max);
+    need.scratch = scratch_bytes<Rows>(init);
+  }
+  void forward(const op::forward& args, const fk_ctx& ctx) {
+    Scratch scratch(ctx);
+    Rows rows(scratch, init);
+    const int64_t channels = init.hidden_size;
+    Mixer<op::init, op::weights, op::forward> mixer{
+        init, weights, args, rows.mixer, init.activation == FK_MAMBA2_BLOCK_ACTIVATION_SILU};
+    mixer.run(
+        rows.x, rows.out,
+        [&](int64_t t, double* x) {
+          load(args.hidden, offset(args.hidden, t), channels, x);
+          add_scaled(args.residual, offset(args.residual, t), channels, 1, x);
+          store(args.residual, offset(args.residual, t), channels, x);
+          rms_normalize(x, channels, init.eps, weights.input_norm, rows.mixer.row);
+        },
+        [&](int64_t t, const double* out) {
+          store(args.hidden, offset(args.hidden, t), channels, out);
+        });
+  }
+};
+FK_OP(mamba2_block, Mamba2Block);
+
+}  // namespace
+}  // namespace fk::reference
