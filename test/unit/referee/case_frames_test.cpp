@@ -94,6 +94,20 @@ struct Bound {
     CHECK_THAT(b.rule(), ContainsSubstring("footprint: k_cache: 1 elements"));
   }
 
+  TEST_CASE("frames_know_the_footprint_of_slots") {
+    std::string text = kAppend;
+    for (const char* name : {"k_cache", "v_cache"}) {
+      const auto at = text.find("flat(P,Z)", text.find(std::string("name: ") + name));
+      text.replace(at, 9, "flat(P)");
+    }
+    text.replace(text.find("perm(P*Z)"), 9, "constant(2)");
+    const auto contract = fk::Contract::parse(text, "append.yaml", 1, "test");
+    const auto resolved = fk::resolve(contract, contract.cases[0], {});
+    const fk::CaseFrames frames(resolved, fk::make_inputs(resolved, 1, 1), {});
+    const auto mask = frames.footprint(*resolved.find("k_cache"), 0);  // [4, 2, 2, 4]
+    for (size_t i = 0; i < mask.size(); ++i) CHECK(mask[i] == (i / 16 == 2));
+  }
+
   TEST_CASE("frames_interleave_caches_in_one_memory_and_see_gaps") {
     fk::Variant variant;
     variant.layout = fk::Variant::Layout::interleaved;

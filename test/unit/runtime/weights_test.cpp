@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Weights as models want them, from what checkpoints hold.
+#include "core/runtime/weights.hpp"
+
+#include <unistd.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "core/base/error.hpp"
+#include "test/catch.hpp"
+
+namespace {
+
+struct Folder {
+  std::filesystem::path path =
+      std::filesystem::temp_directory_path() / ("fk_weights_test_" + std::to_string(::getpid()));
+  Folder() { std::filesystem::create_directories(path); }
+  ~Folder() { std::filesystem::remove_all(path); }
+};
+
+// The only weight of a table, as float32 values.
+std::vector<float> filled(const fk::WeightSpec& spec, const fk::Checkpoint* checkpoint) {
+  fk::WeightTable table;
+  table.add(spec);
+  std::vector<std::byte> block(static_cast<size_t>(fk::WeightLayout(table).bytes));
+  fk::fill_weights(table, checkpoint, 7, block.data(), 1, {});
+  std::vector<float> values(static_cast<size_t>(fk::numel(spec.shape)));
+  std::memcpy(values.data(), block.data(), values.size() * sizeof(float));
+  return values;
+}
+
+fk::WeightSpec spec_of(const std::string& name, std::vector<int64_t> shape) {
+  fk::WeightSpec spec;
+  spec.name = name;
+  spec.shape = std::move(shape);
+  return spec;
+}
+
+}  // namespace
+
+TEST_CASE("weights_are_mapped_whether_read_or_made") {
+  const Folder folder;
+  const fk::Tensor log = fk::Tensor::of(fk::DType::f32, {2}, {0, 1});
+  fk::write_safetensors(folder.path / "model.safetensors", {{"A_log", log}});
+  const fk::Checkpoint checkpoint = fk::Checkpoint::open(folder.path);
+  fk::WeightSpec spec = spec_of("A_log", {2});
+  spec.map = [](double v) { return -std::exp(v); };
+  CHECK(filled(spec, &checkpoint) == std::vector<float>{-1, -std::exp(1.F)});
+  for (const float v : filled(spec, nullptr)) CHECK(v < 0);
+}
+
+TEST_CASE("weights_of_a_depthwise_convolution_lose_their_axis_of_one") {
+  const Folder folder;
+  const fk::Tensor conv = fk::Tensor::of(fk::DType::f32, {2, 1, 3}, {1, 2, 3, 4, 5, 6});
+  fk::write_safetensors(folder.path / "model.safetensors", {{"conv", conv}});
+  const fk::Checkpoint checkpoint = fk::Checkpoint::open(folder.path);
+  CHECK(filled(spec_of("conv", {2, 3}), &checkpoint) == std::vector<float>{1, 2, 3, 4, 5, 6});
+  CHECK_THAT(message_of<fk::Error>([&] {
+               filled(spec_of("conv", {3, 2}), &checkpoint);
+             }),
+             ContainsSubstring("it is [2, 1, 3], which does not fit into row 0 of conv [3, 2]"));
+}
