@@ -6,6 +6,7 @@
 //                      the end; the context is split over blocks, which a second kernel merges
 //   many rows          64 rows per block, 16 per warp; plan() lists (request, tile) so that no block is idle
 #include "common.cuh"
+#define FK_PAGED_ATTENTION_EDITION 2
 #include "fk/ops/paged_attention.h"
 
 namespace {
@@ -25,7 +26,7 @@ struct Params {
   const float* sinks;
   const int2* work;  // (request, first row) by blockIdx.x; null: blockIdx.x is the request
   float* partial;    // splits > 1: [request, head, split, D + 2]
-  int width, page_size, group, heads, splits, window;
+  int width, page_size, group, heads, splits, window, causal;
   float scale, softcap;
 };
 
@@ -93,7 +94,7 @@ template <class T, int D, bool kFew> __global__ void __launch_bounds__(kThreads)
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     const int row = min(first_row + lane / 4 + 8 * h, rows - 1), token = row / p.group;
-    position[h] = length - count + token;
+    position[h] = p.causal ? length - count + token : length - 1;
     q[h] = static_cast<const T*>(p.q) + (start + token) * p.q_token + (kv_head * p.group + row % p.group) * p.q_head;
   }
   uint32_t query[D / 16][4];
@@ -104,7 +105,7 @@ template <class T, int D, bool kFew> __global__ void __launch_bounds__(kThreads)
 
   // Keys that any row of the block may see, in whole tiles, then this block's share of them.
   const int last_row = kFew ? rows - 1 : min((p.work ? p.work[blockIdx.x].y : 0) + kWarps * 16, rows) - 1;
-  const int end = length - count + last_row / p.group + 1;
+  const int end = p.causal ? length - count + last_row / p.group + 1 : length;
   int from = 0;
   if (p.window > 0) from = max(0, length - count + ((p.work ? p.work[blockIdx.x].y : 0) / p.group) - p.window + 1) / kKeys;
   const int tiles = (end + kKeys - 1) / kKeys - from, split = blockIdx.z;
@@ -273,6 +274,7 @@ struct PagedAttention : Base<fk::paged_attention> {
     need_16bit(max.q);
     need(FK_DTYPE(max.k_cache) == FK_DTYPE(max.q), "k_cache: the dtype of q only");
     need(init.head_dim == 64 || init.head_dim == 128, "head_dim: 64 or 128");
+    need(init.causal || !init.window, "window: none where attention is not causal");
     need_aligned(max.q);
     need_aligned(max.k_cache);
     need_aligned(max.v_cache);
@@ -305,7 +307,7 @@ struct PagedAttention : Base<fk::paged_attention> {
     p.tables = fk::data<int32_t>(a.block_tables), p.starts = fk::data<int32_t>(a.cu_seqlens), p.lengths = fk::data<int32_t>(a.seq_lens);
     p.sinks = fk::data<float>(weights.sinks);
     p.width = int(a.block_tables->shape[1]), p.page_size = int(init.page_size), p.heads = int(init.num_heads);
-    p.group = int(init.num_heads / init.num_kv_heads), p.window = int(init.window);
+    p.group = int(init.num_heads / init.num_kv_heads), p.window = int(init.window), p.causal = int(init.causal);
     p.scale = float(init.scale), p.softcap = float(init.softcap);
     p.splits = decode ? splits_of(requests * init.num_kv_heads, a.max_seq_len) : 1;
     while (p.splits > 1 && tokens * init.num_heads * p.splits * (width + 2) * 4 > ctx.scratch_bytes) --p.splits;

@@ -3,6 +3,7 @@
 // per thread; scores, the running maximum and the sums are double.
 #include "common.cuh"
 #include "fk/ops/attention_varlen.h"
+#define FK_PAGED_ATTENTION_EDITION 2
 #include "fk/ops/paged_attention.h"
 
 namespace {
@@ -91,7 +92,7 @@ struct PagedAttention : Plain<fk::paged_attention> {
     const Keys keys{ref(a.k_cache), ref(a.v_cache), fk::data<int32_t>(a.block_tables), nullptr, a.block_tables->shape[1], init.page_size};
     attend<<<dim3(unsigned(tokens), unsigned(init.num_heads)), kChunk, size_t(2 * width + kChunk) * 8, stream(ctx)>>>(
         ref(a.q), keys, ref(weights.sinks), ref(a.out), fk::data<int32_t>(a.cu_seqlens), fk::data<int32_t>(a.seq_lens), a.seq_lens->shape[0],
-        init.num_heads / init.num_kv_heads, width, Rule{init.scale, init.softcap, init.window, true});
+        init.num_heads / init.num_kv_heads, width, Rule{init.scale, init.softcap, init.window, init.causal != 0});
     launched();
   }
 };

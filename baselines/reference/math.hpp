@@ -99,13 +99,20 @@ struct PagedRequest {
   // out[D] = attention of a query at `position` that sees `window` positions (0: all) up to itself.
   void attend(const Attention& attention, const double* q, int64_t kv_head, int64_t width,
               int64_t position, int64_t window, double* scores, double* out) const {
+    attend_range(attention, q, kv_head, width,
+                 window > 0 ? std::max<int64_t>(0, position - window + 1) : 0, position + 1, scores,
+                 out);
+  }
+
+  // The same of a query that sees the positions from first to before end.
+  void attend_range(const Attention& attention, const double* q, int64_t kv_head, int64_t width,
+                    int64_t first, int64_t end, double* scores, double* out) const {
     const auto at = [&](const fk_in* cache, int64_t j) {
       return offset(cache, pages[j / page_size], j % page_size, kv_head);
     };
     std::fill_n(out, width, 0.0);
     attention(
-        window > 0 ? std::max<int64_t>(0, position - window + 1) : 0, position + 1, scores,
-        [&](int64_t j) { return dot_view(k, at(k, j), q, width); },
+        first, end, scores, [&](int64_t j) { return dot_view(k, at(k, j), q, width); },
         [&](int64_t j, double p) { add_scaled(v, at(v, j), width, p, out); });
   }
 

@@ -4,6 +4,7 @@
 #include "fk/ops/gather_rows.h"
 #include "fk/ops/kv_cache_append.h"
 #include "fk/ops/linear.h"
+#define FK_PAGED_ATTENTION_EDITION 2
 #include "fk/ops/paged_attention.h"
 #include "fk/ops/rms_norm.h"
 #include "fk/ops/rotary_embedding.h"

@@ -2,6 +2,7 @@
 // paged_attention: tasks of attention.hpp over the pages of each request; decoding and chunks of
 // prompts differ only in how many tokens a task has.
 #ifdef FK_CPU_OPS
+#define FK_PAGED_ATTENTION_EDITION 2
 #include "fk/ops/paged_attention.h"
 #include "attention_tasks.hpp"
 
@@ -49,7 +50,7 @@ struct PagedAttentionOp {
     a.keys = keys;
     a.position = keys - (start[1] - start[0]) + first;
     a.window = init_.window;
-    a.causal = 1;
+    a.causal = static_cast<int>(init_.causal);
     a.scale = static_cast<float>(init_.scale);
     a.softcap = static_cast<float>(init_.softcap);
     if (weights_.sinks.or_null) a.sinks = data<float>(weights_.sinks) + head * a.group;

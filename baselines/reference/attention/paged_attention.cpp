@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // paged_attention: all scores of one query head, their softmax, then the values.
+#define FK_PAGED_ATTENTION_EDITION 2
 #include "fk/ops/paged_attention.h"
 #include "op.hpp"
 
@@ -32,19 +33,33 @@ struct PagedAttention : Base<paged_attention> {
       const PagedRequest request{args.k_cache, args.v_cache,
                                  data<int32_t>(args.block_tables) + offset(args.block_tables, b),
                                  init.page_size};
-      for (int64_t t = first; t < last; ++t) attend(args, request, t, length - last + t, row);
+      for (int64_t t = first; t < last; ++t)
+        attend(args, request, t, seen(length - last + t, length), row);
     }
   }
 
  private:
-  void attend(const op::forward& args, const PagedRequest& request, int64_t t, int64_t position,
+  struct Range {
+    int64_t first, end;
+  };
+  // What the query at `position` of a context sees.
+  Range seen(int64_t position, int64_t length) const {
+    Range range{0, init.causal ? position + 1 : length};
+    if (init.window > 0) {
+      range.first = std::max<int64_t>(0, position - init.window + 1);
+      range.end = std::min(range.end, position + init.window);
+    }
+    return range;
+  }
+
+  void attend(const op::forward& args, const PagedRequest& request, int64_t t, Range range,
               const Rows& row) const {
     const float* sinks = data<float>(weights.sinks);
     for (int64_t h = 0; h < init.num_heads; ++h) {
       const int64_t kv_head = h / (init.num_heads / init.num_kv_heads);
       load(args.q, offset(args.q, t, h), init.head_dim, row.q);
-      request.attend({init.scale, init.softcap, sinks ? sinks + h : nullptr}, row.q, kv_head,
-                     init.head_dim, position, init.window, row.scores, row.out);
+      request.attend_range({init.scale, init.softcap, sinks ? sinks + h : nullptr}, row.q, kv_head,
+                           init.head_dim, range.first, range.end, row.scores, row.out);
       store(args.out, offset(args.out, t, h), init.head_dim, row.out);
     }
   }
