@@ -49,6 +49,7 @@ struct RmsNorm : Base<fk::rms_norm> {
     need_16bit(max.x);
     need(init.hidden_size % 8 == 0 && init.hidden_size <= kThreadsMax * kPerMax * 8, "hidden_size: a multiple of 8 up to 32768");
     need(!weights.weight.or_null || FK_DTYPE(weights.weight.or_null) == FK_DTYPE(max.x), "weight: the dtype of x only");
+    need(!max.residual.or_null || FK_DTYPE(max.residual.or_null) == FK_DTYPE(max.x), "residual: the dtype of x only");
   }
   void forward(const op::forward& a, const fk_ctx& ctx) {
     const int64_t rows = a.x->shape[0];

@@ -32,6 +32,7 @@ struct RmsNorm {
     const int type = FK_DTYPE(max.x);
     if (type != FK_F32 && type != FK_BF16) throw fk::unsupported{"x: float32 and bfloat16 only"};
     if (weights.weight.or_null && FK_DTYPE(weights.weight.or_null) != type) throw fk::unsupported{"weight: the dtype of x only"};
+    if (max.residual.or_null && FK_DTYPE(max.residual.or_null) != type) throw fk::unsupported{"residual: the dtype of x only"};
   }
   RmsNorm(const fk_host&, const op::init& i, const op::weights& w) : init(i), weights(w) {}
   void prepare(const op::forward&, const fk_memory&) {}
