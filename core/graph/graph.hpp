@@ -41,6 +41,7 @@ struct WeightSpec {
   double (*map)(double) = nullptr;
   // Tables that no checkpoint has (cos and sin): computed, in double, then rounded to dtype.
   std::function<std::vector<double>()> compute;
+  bool in_checkpoint = false;  // computed only where there is no checkpoint
 };
 
 // The weights of a model, shared by its phases. Stable indices.

@@ -150,6 +150,32 @@ struct GenerateOptions {
 };
 void generate(Session& session, const GenerateOptions& options);
 
+// Speculation with a draft that guesses a tree of tokens and a target that checks it (EAGLE-3).
+// What comes out, sampled or greedy, is what generate() would give with the target alone. Phases:
+//   prefill  the target over prompts: generate()'s inputs and outputs; leaves the hidden states
+//   that
+//            the draft reads in a state [T,..], row by row
+//   verify   the target over all trees of a step: the same, with tree_lens [B] i32 and tree_mask
+//            [T,TW] i32 (see the op tree_attention); every node is a row, Q = T
+//   accept   moves keys and values of the target's caches: from_slots, to_slots [M] i64
+//   extend   the draft over what the target has computed: ids (of the token after each position),
+//            positions, slot_mapping, block_tables, cu_seqlens, seq_lens as in prefill, aux_rows
+//            [T] i32 (rows of that state), rows [Q] i32 (tokens that are guessed from), state_rows
+//            [Q] i32 (where their hidden states are kept); outputs tokens [Q,K] i64, logprobs [Q,K]
+//            f32
+//   draft    the draft over a level of all trees: the same inputs with tree_lens, tree_mask and
+//            hidden_rows [T] i32 (the parents' hidden states) instead of aux_rows, state_rows [T];
+//            outputs tokens [T,K], logprobs [T,K]
+// The caches of target and draft have the same pages. A request's nodes lie behind its context, so
+// the caches need speculation_slots() more for each request (core/runtime/speculate.hpp).
+struct SpeculateOptions {
+  std::vector<int64_t> eos;
+  int64_t depth = 6;    // levels below the root
+  int64_t top_k = 10;   // guesses below a node, and nodes of a level that are expanded
+  int64_t tokens = 60;  // nodes that the target checks, the root among them
+};
+void speculate(Session& session, const SpeculateOptions& options);
+
 // One pass per batch over the phase "encode": ids, positions, types [T] i64, cu_seqlens [B+1] i32;
 // the output `output` [T,channels] is reported per request as a tensor of that name.
 struct EncodeOptions {

@@ -18,6 +18,26 @@ float sampling_uniform(uint64_t seed, int64_t index) {
   return static_cast<float>(philox(static_cast<uint64_t>(index), seed)[0] >> 8) * 0x1p-24F;
 }
 
+bool append_token(Sequence& s, int64_t sampled, const GenerateSetup& setup, Exchange& exchange) {
+  const int64_t index = s.generated();
+  const auto& forced = s.request.forced;
+  const bool is_forced = index < static_cast<int64_t>(forced.size());
+  const int64_t token = is_forced ? forced[static_cast<size_t>(index)] : sampled;
+  FK_CHECK(index < s.request.new_tokens, "a finished request was sampled from");
+  if (token < 0 || token >= setup.vocab_size) {
+    // A provider's fault, which would otherwise become a read out of bounds in the next step.
+    exchange.failed(s.request.id, "token " + std::to_string(index) + " was sampled as " +
+                                      std::to_string(token) + ", outside the vocabulary");
+    return true;
+  }
+  s.tokens.push_back(token);
+  const bool ended = !s.request.ignore_eos &&
+                     std::find(setup.eos.begin(), setup.eos.end(), token) != setup.eos.end();
+  const bool last = ended || index + 1 == s.request.new_tokens;
+  exchange.token(s.request.id, index, token, last);
+  return last;
+}
+
 namespace {
 
 // The axes and inputs of one phase. What a phase leaves out (`rows` where every token is sampled
@@ -241,24 +261,7 @@ class Generator {
   }
 
   void take_token(Sequence& s, int64_t sampled) {
-    const int64_t index = s.generated();
-    const auto& forced = s.request.forced;
-    const bool is_forced = index < static_cast<int64_t>(forced.size());
-    const int64_t token = is_forced ? forced[static_cast<size_t>(index)] : sampled;
-    FK_CHECK(index < s.request.new_tokens, "a finished request was sampled from");
-    if (token < 0 || token >= setup_.vocab_size) {
-      // A provider's fault, which would otherwise become a read out of bounds in the next step.
-      exchange_.failed(s.request.id, "token " + std::to_string(index) + " was sampled as " +
-                                         std::to_string(token) + ", outside the vocabulary");
-      scheduler_.finish(&s);
-      return;
-    }
-    s.tokens.push_back(token);
-    const bool ended = !s.request.ignore_eos &&
-                       std::find(setup_.eos.begin(), setup_.eos.end(), token) != setup_.eos.end();
-    const bool last = ended || index + 1 == s.request.new_tokens;
-    exchange_.token(s.request.id, index, token, last);
-    if (last) scheduler_.finish(&s);
+    if (append_token(s, sampled, setup_, exchange_)) scheduler_.finish(&s);
   }
 
   GenerateSetup setup_;
@@ -278,7 +281,7 @@ void generate(Program& prefill, Program& decode, Exchange& exchange, const Gener
   Generator(prefill, decode, exchange, setup).run();
 }
 
-void generate(Session& session, const GenerateOptions& options) {
+GenerateSetup generate_setup(Session& session, const std::vector<int64_t>& eos) {
   const Limits& limits = session.limits();
   const Model& model = session.model();
   const int64_t positions = model.max_positions();
@@ -288,8 +291,13 @@ void generate(Session& session, const GenerateOptions& options) {
   setup.page_size = limits.page_size;
   setup.pages = session.pages();
   setup.vocab_size = model.vocab_size();
-  setup.eos = options.eos;
+  setup.eos = eos;
   setup.tensors = model.request_tensors();
+  return setup;
+}
+
+void generate(Session& session, const GenerateOptions& options) {
+  GenerateSetup setup = generate_setup(session, options.eos);
   if (!options.encoder.empty()) setup.encoder = &session.phase(options.encoder);
   generate(session.phase("prefill"), session.phase("decode"), session.exchange(), setup);
 }

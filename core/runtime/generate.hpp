@@ -19,6 +19,15 @@ struct GenerateSetup {
 // Serves the exchange until no request will come. Throws what a program throws.
 void generate(Program& prefill, Program& decode, Exchange& exchange, const GenerateSetup& setup);
 
+// That of a session with these end tokens, without an encoder.
+GenerateSetup generate_setup(Session& session, const std::vector<int64_t>& eos);
+
+struct Sequence;  // core/runtime/scheduler.hpp
+// Appends what was chosen for a sequence, or what is forced, and reports it. True when the request
+// has ended or has failed.
+bool append_token(Sequence& sequence, int64_t sampled, const GenerateSetup& setup,
+                  Exchange& exchange);
+
 // The random number in [0, 1) with which token `index` of a request is chosen: a function of the
 // request alone, so that batching, chunking and preemption do not change what is sampled.
 float sampling_uniform(uint64_t seed, int64_t index);

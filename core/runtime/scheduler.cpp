@@ -53,7 +53,8 @@ std::string Scheduler::refusal(const Request& request) const {
            std::to_string(options_.max_context);
   }
   // The last token is never fed back, so it needs no slot.
-  const int64_t pages = pages_of(prompt + std::max<int64_t>(request.new_tokens - 1, 0));
+  const int64_t pages =
+      pages_of(prompt + std::max<int64_t>(request.new_tokens - 1, 0) + options_.step_slots - 1);
   if (pages > pool_.total()) {
     return "it needs " + std::to_string(pages) + " pages of the cache, which has " +
            std::to_string(pool_.total());
@@ -66,7 +67,8 @@ void Scheduler::add(Request request) {
   s->prompt = static_cast<int64_t>(request.tokens.size());
   s->tokens.reserve(static_cast<size_t>(s->prompt + request.new_tokens));
   s->tokens = request.tokens;
-  s->pages.reserve(static_cast<size_t>(pages_of(s->prompt + request.new_tokens)));
+  s->pages.reserve(
+      static_cast<size_t>(pages_of(s->prompt + request.new_tokens + options_.step_slots)));
   s->request = std::move(request);
   waiting_.push_back(std::move(s));
 }
@@ -126,10 +128,11 @@ void Scheduler::preempt_youngest() {
   ++preemptions_;
 }
 
-// Makes room for the next token of running_[index]; false if that request had to leave itself.
+// Makes room for the next step of running_[index]; false if that request had to leave itself.
 bool Scheduler::grow(size_t index) {
   Sequence& s = *running_[index];
-  const int64_t missing = pages_of(s.cached + 1) - static_cast<int64_t>(s.pages.size());
+  const int64_t missing =
+      pages_of(s.cached + options_.step_slots) - static_cast<int64_t>(s.pages.size());
   while (missing > 0 && !pool_.acquire(missing, s.pages)) {
     preempt_youngest();
     if (index == running_.size()) return false;

@@ -52,6 +52,7 @@ class Scheduler {
     int64_t max_batch = 1, max_context = 0, chunk_tokens = 0;
     int64_t rows = 0;  // logits rows of one prefill step, at least max_batch
     int64_t page_size = 1, pages = 0, vocab_size = 0;
+    int64_t step_slots = 1;  // that a decode step may write for a request, from its first token on
   };
   explicit Scheduler(const Options& options);
 

@@ -54,7 +54,7 @@ void read_parts(const WeightSpec& spec, const std::vector<std::string>& names,
 void fill_one(const WeightSpec& spec, const Checkpoint* checkpoint, uint64_t seed, std::byte* into,
               int threads) {
   const int64_t count = numel(spec.shape);
-  if (spec.compute) {
+  if (spec.compute && !(checkpoint && spec.in_checkpoint)) {
     const std::vector<double> values = spec.compute();
     FK_CHECK(static_cast<int64_t>(values.size()) == count, "a computed weight has the wrong size");
     for (int64_t i = 0; i < count; ++i)

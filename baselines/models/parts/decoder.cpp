@@ -12,6 +12,13 @@ namespace fk::parts {
 
 namespace {
 
+// Positions are below max_context, so no more rows of the table are ever read.
+int64_t table_positions(const DecoderConfig& config, const Limits& limits) {
+  return std::min(config.max_position, limits.max_context);
+}
+
+}  // namespace
+
 WeightSpec embedding_table(const DecoderConfig& config, DType dtype) {
   WeightSpec spec;
   spec.name = "model.embed_tokens.weight";
@@ -21,13 +28,6 @@ WeightSpec embedding_table(const DecoderConfig& config, DType dtype) {
   spec.stddev = config.tied ? 1 / std::sqrt(static_cast<double>(config.hidden_size)) : 1;
   return spec;
 }
-
-// Positions are below max_context, so no more rows of the table are ever read.
-int64_t table_positions(const DecoderConfig& config, const Limits& limits) {
-  return std::min(config.max_position, limits.max_context);
-}
-
-}  // namespace
 
 WeightSpec matrix(std::string name, DType dtype, std::vector<int64_t> shape,
                   std::vector<std::string> concatenated) {

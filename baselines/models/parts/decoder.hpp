@@ -34,6 +34,7 @@ void slide_all_layers(const Config& config, DecoderConfig& decoder);
 WeightSpec matrix(std::string name, DType dtype, std::vector<int64_t> shape,
                   std::vector<std::string> concatenated);
 WeightSpec norm_weight(std::string name, DType dtype, int64_t channels);
+WeightSpec embedding_table(const DecoderConfig& config, DType dtype);
 
 // One step while it is recorded. In "decode" every request has one token that is sampled from, so
 // that all three counts are the one axis B and no rows need to be gathered.

@@ -16,11 +16,11 @@ from safetensors_file import write_case
 BASE = dict(architectures=["LLaDAModelLM"], model_type="llada", activation_type="silu", block_type="llama",
             layer_norm_type="rms", rope=True, alibi=False, include_bias=False, include_qkv_bias=False,
             weight_tying=False, rope_theta=500000.0, rms_norm_eps=1e-5)
-SMALL = dict(BASE, d_model=64, mlp_hidden_size=192, n_layers=3, n_heads=4, n_kv_heads=4, vocab_size=320,
-             embedding_size=320, mask_token_id=317, eos_token_id=316, pad_token_id=316, max_sequence_length=128,
+SMALL = dict(BASE, d_model=64, mlp_hidden_size=128, n_layers=2, n_heads=4, n_kv_heads=4, vocab_size=200,
+             embedding_size=200, mask_token_id=197, eos_token_id=196, pad_token_id=196, max_sequence_length=128,
              block_length=8, block_steps=3)
-WIDE = dict(BASE, d_model=96, mlp_hidden_size=160, n_layers=2, n_heads=6, n_kv_heads=2, vocab_size=250,
-            embedding_size=257, mask_token_id=251, eos_token_id=249, pad_token_id=249, max_sequence_length=64,
+WIDE = dict(BASE, d_model=72, mlp_hidden_size=88, n_layers=3, n_heads=6, n_kv_heads=2, vocab_size=150,
+            embedding_size=157, mask_token_id=151, eos_token_id=149, pad_token_id=149, max_sequence_length=64,
             block_length=5, block_steps=5, rope_theta=10000.0)
 PREFIX = "model.transformer."
 
@@ -132,8 +132,8 @@ def main():
     for i in range(config["n_layers"] + 1):
         tensors[f"mid.hidden.{i}"] = np.stack([hidden[i] for _, hidden in runs])
     name = "llada_wide" if args.wide else "llada"
-    note = ("numpy in float64 (test/golden/make/llada.py): logits of texts of which the second has masks; 16 tokens after "
-            "row 0 by diffusion; mid.hidden.i is the input of layer i, the last one is after the final norm")
+    note = ("numpy in float64 (test/golden/make/llada.py): logits of texts of which the second has masks; 16 tokens "
+            "after row 0 by diffusion; mid.hidden.i is the input of layer i, the last one is after the final norm")
     write_case(f"{args.out}/{name}", config, model.weights, tensors, args.seed, note)
     print(f"{name}: the closest candidates are {gap:.3g} apart")
 
