@@ -167,12 +167,16 @@ void generate(Session& session, const GenerateOptions& options);
 //            hidden_rows [T] i32 (the parents' hidden states) instead of aux_rows, state_rows [T];
 //            outputs tokens [T,K], logprobs [T,K]
 // The caches of target and draft have the same pages. A request's nodes lie behind its context, so
-// the caches need speculation_slots() more for each request (core/runtime/speculate.hpp).
+// the caches need slots() more for each request.
 struct SpeculateOptions {
   std::vector<int64_t> eos;
   int64_t depth = 6;    // levels below the root
   int64_t top_k = 10;   // guesses below a node, and nodes of a level that are expanded
   int64_t tokens = 60;  // nodes that the target checks, the root among them
+  // Nodes of a request that the draft expands at most, each with a hidden state that is kept.
+  int64_t expansions() const { return top_k * (depth - 1); }
+  // Slots behind a request's context that one round may write.
+  int64_t slots() const { return tokens > expansions() ? tokens : expansions(); }
 };
 void speculate(Session& session, const SpeculateOptions& options);
 

@@ -16,11 +16,6 @@
 
 namespace fk {
 
-int64_t speculation_expansions(const SpeculateOptions& o) { return o.top_k * (o.depth - 1); }
-int64_t speculation_slots(const SpeculateOptions& o) {
-  return std::max(o.tokens, speculation_expansions(o));
-}
-
 namespace {
 
 class Speculator {
@@ -31,7 +26,7 @@ class Speculator {
         exchange_(exchange),
         scheduler_({setup.generate.max_batch, setup.generate.max_context, phases.prefill.limit("T"),
                     phases.prefill.limit("Q"), setup.generate.page_size, setup.generate.pages,
-                    setup.generate.vocab_size, speculation_slots(setup.options)}),
+                    setup.generate.vocab_size, setup.options.slots()}),
         prefill_(phases.prefill, setup.generate.page_size),
         verify_(phases.verify, setup.generate.page_size),
         extend_(phases.extend, setup.generate.page_size),
@@ -159,7 +154,7 @@ class Speculator {
   // ---- the draft ----
 
   int64_t state_row(const Sequence& s, int32_t place) const {
-    return s.slot * (1 + speculation_expansions(options_)) + 1 + place;
+    return s.slot * (1 + options_.expansions()) + 1 + place;
   }
 
   // The draft reads what the target has computed: position p with the token after it, as far as

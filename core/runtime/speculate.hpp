@@ -27,10 +27,4 @@ struct SpeculateStats {
 SpeculateStats speculate(const SpeculatePhases& phases, Exchange& exchange,
                          const SpeculateSetup& setup);
 
-// Slots behind a request's context that one round may write: nodes of the target's tree, or nodes
-// that the draft expanded.
-int64_t speculation_slots(const SpeculateOptions& options);
-// Nodes of a request that the draft expands at most, each with a hidden state that is kept.
-int64_t speculation_expansions(const SpeculateOptions& options);
-
 }  // namespace fk

@@ -9,7 +9,6 @@
 #include "baselines/models/parts/sizes.hpp"
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
-#include "core/runtime/speculate.hpp"
 
 namespace fk {
 namespace {
@@ -64,7 +63,7 @@ EagleConfig read(const Config& config) {
 }
 
 int64_t pages_of_request(const EagleConfig& c, const Limits& limits) {
-  const int64_t slots = limits.max_context + speculation_slots(c.options);
+  const int64_t slots = limits.max_context + c.options.slots();
   return (slots + limits.page_size - 1) / limits.page_size;
 }
 
@@ -92,11 +91,10 @@ class LlamaEagle3 : public Model {
     if (axis == "B") return batch;
     if (axis == "W") return width;
     if (axis == "P") return limits.pages > 0 ? limits.pages : batch * width;
-    if (axis == "N") return batch * (1 + speculation_expansions(o));
+    if (axis == "N") return batch * (1 + o.expansions());
     if (axis == "M") return batch * o.depth;
     if (axis == "A") return std::max(limits.chunk_tokens, tree);
-    if (axis == "TW")
-      return phase == "draft" ? std::max<int64_t>(1, speculation_expansions(o)) : o.tokens;
+    if (axis == "TW") return phase == "draft" ? std::max<int64_t>(1, o.expansions()) : o.tokens;
     if (axis == "Q" && phase == "extend") return batch;
     if (axis == "T" && phase == "draft") return batch * o.top_k;
     if (axis == "T" && phase == "extend")

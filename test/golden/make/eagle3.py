@@ -97,7 +97,6 @@ def make_weights(c, rng):
     weights[path + "q_proj.weight"] = rounded(np.repeat(keys, group, axis=0).reshape(own.shape) + 0.2 * own)
     kept = np.sort(rng.permutation(c["vocab_size"])[: draft["draft_vocab_size"]])
     weights["draft.d2t"] = kept - np.arange(len(kept))
-    weights["draft.t2d"] = np.isin(np.arange(c["vocab_size"]), kept)
     return weights
 
 

@@ -194,8 +194,8 @@ fk::SpeculateStats serve(const Setting& s, const std::vector<fk::Request>& reque
   fk::SpeculateSetup setup;
   setup.options = {{}, s.depth, kK, s.tokens};
   setup.generate = {s.max_batch, s.max_context, kPage, s.pages, fake::kVocab, {}};
-  const int64_t slots = fk::speculation_slots(setup.options), batch = s.max_batch;
-  const int64_t expanded = std::max<int64_t>(1, fk::speculation_expansions(setup.options));
+  const int64_t slots = setup.options.slots(), batch = s.max_batch;
+  const int64_t expanded = std::max<int64_t>(1, setup.options.expansions());
   const int64_t width = (s.max_context + slots + kPage - 1) / kPage, tree = batch * s.tokens;
   World world;
   world.skill = s.skill;
