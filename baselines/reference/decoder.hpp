@@ -130,9 +130,9 @@ struct Decoder {
 
 // A whole layer; feed_forward(x[C], out[C]) is its second half. The residual and the hidden state
 // are read in both passes, so they are written only when the second is done with a token.
-template <class Init, class Weights, class Forward, class FeedForward>
-void decoder_layer_tokens(const Decoder<Init, Weights, Forward>& decoder, double* out,
-                          FeedForward feed_forward) {
+// A `decoder` has init, weights, args and rows, tokens(), project() and attend() as above.
+template <class AnyDecoder, class FeedForward>
+void decoder_layer_tokens(const AnyDecoder& decoder, double* out, FeedForward feed_forward) {
   const auto& [init, weights, args, rows] = decoder;
   const int64_t channels = init.hidden_size;
   const auto sum = [&](int64_t t) {

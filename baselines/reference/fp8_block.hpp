@@ -48,4 +48,64 @@ inline void scaled_matrix_vector(const fk_in* weight, int64_t at, const fk_in* s
   }
 }
 
+// A matrix at an offset of its view, with or without scales.
+struct Matrix {
+  const fk_in *weight, *scale_or_null;
+  int64_t at, scale_at;
+};
+inline Matrix matrix_of(const fk_in* weight, fk_opt_in scale) {
+  return {weight, scale.or_null, 0, 0};
+}
+inline Matrix matrix_of(const fk_in* weight, fk_opt_in scale, int64_t expert) {
+  return {weight, scale.or_null, offset(weight, expert),
+          scale.or_null ? offset(scale.or_null, expert) : 0};
+}
+template <class Init>
+Fp8Block block_of(const Init& init) {
+  return {init.block_n, init.block_k, init.quantize_input != 0};
+}
+// out[rows] = m @ x
+inline void project(const Matrix& m, const Fp8Block& block, int64_t rows, int64_t columns,
+                    const double* x, double* quantized, double* out) {
+  scaled_matrix_vector(m.weight, m.at, m.scale_or_null, m.scale_at, block, rows, columns, nullptr,
+                       x, quantized, out);
+}
+
+// Rows for a gated MLP of `width`, and for the sum of several.
+struct GatedRows {
+  double *hidden, *quantized, *part;
+  GatedRows(Scratch& s, int64_t channels, int64_t width)
+      : hidden(s.take(2 * width)),
+        quantized(s.take(std::max(channels, width))),
+        part(s.take(channels)) {}
+};
+// out[C] = down @ (silu(gate) * up), where [gate; up] = gate_up @ x
+inline void gated_mlp(const Matrix& gate_up, const Matrix& down, const Fp8Block& block,
+                      int64_t channels, int64_t width, const double* x, const GatedRows& row,
+                      double* out) {
+  project(gate_up, block, 2 * width, channels, x, row.quantized, row.hidden);
+  for (int64_t i = 0; i < width; ++i) row.hidden[i] = silu(row.hidden[i]) * row.hidden[width + i];
+  project(down, block, channels, width, row.hidden, row.quantized, out);
+}
+// out[C] = sum over the chosen experts of weight * gated_mlp
+template <class Init, class Weights>
+void experts_sum(const Init& init, const Weights& w, const double* weights, const int32_t* ids,
+                 const double* x, const GatedRows& row, double* out) {
+  std::fill_n(out, init.hidden_size, 0.0);
+  for (int64_t i = 0; i < init.top_k; ++i) {
+    gated_mlp(matrix_of(w.w13, w.w13_scale_inv, ids[i]), matrix_of(w.w2, w.w2_scale_inv, ids[i]),
+              block_of(init), init.hidden_size, init.intermediate_size, x, row, row.part);
+    for (int64_t c = 0; c < init.hidden_size; ++c) out[c] += weights[i] * row.part[c];
+  }
+}
+
+// Refuses element types of weights that may be f8e4m3; absent fields are null.
+template <class... Views>
+void need_weights(const Views*... views) {
+  const auto check = [](const fk_in* view) {
+    if (view) with_weight_type(view, [](auto) {});
+  };
+  (check(views), ...);
+}
+
 }  // namespace fk::reference

@@ -344,7 +344,7 @@ Contract read(const Yaml& root, const std::string& stem, int level, const std::s
     if (auto bytes = cost->find("bytes")) c.bytes = Expr::parse(bytes->text(), bytes->where());
   }
   if (auto tolerance = root.find("tolerance")) {
-    tolerance->only({"numerics", "length"});
+    tolerance->only({"numerics", "length", "coarse_if"});
     const Yaml numerics = tolerance->at("numerics");
     c.tolerance.numerics = pick<std::string>(numerics, {{"exact", "exact"},
                                                         {"elementwise", "elementwise"},
@@ -353,6 +353,13 @@ Contract read(const Yaml& root, const std::string& stem, int level, const std::s
                                                         {"selection", "selection"}});
     if (auto length = tolerance->find("length"))
       c.tolerance.length = Expr::parse(length->text(), length->where());
+    if (auto coarse = tolerance->find("coarse_if")) {
+      c.tolerance.coarse_if = coarse->text();
+      const Slot* slot = c.find(SectionId::init, c.tolerance.coarse_if);
+      if (!slot || slot->kind != SlotKind::boolean)
+        coarse->fail("`" + c.tolerance.coarse_if + "` is no boolean of init",
+                     did_you_mean(c.tolerance.coarse_if, c.field_names()));
+    }
   }
   if (auto cases = root.find("cases")) {
     cases->only({"smoke", "ci", "full"});

@@ -85,8 +85,9 @@ struct Mirror {
 };
 
 struct Tolerance {
-  std::string numerics;  // exact, elementwise, reduction, softmax, selection
-  Expr length = 1;       // terms that are summed up for one output
+  std::string numerics;   // exact, elementwise, reduction, softmax, selection
+  Expr length = 1;        // terms that are summed up for one output
+  std::string coarse_if;  // the boolean of init under which intermediates are rounded to f8e4m3
 };
 
 struct Contract {

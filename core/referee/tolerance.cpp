@@ -36,6 +36,17 @@ Judgement judge_exact(const Tensor& got, const Tensor& want) {
   return out;
 }
 
+// Intermediates that are rounded to f8e4m3: what differs by an earlier rounding lands on the
+// neighbour as often as the ratio of the two units says, and such steps add up as a random walk.
+double coarse_steps(const ResolvedCase& resolved, DType working) {
+  const Contract& c = *resolved.contract;
+  if (c.tolerance.coarse_if.empty()) return 0;
+  const Slot* slot = c.find(SectionId::init, c.tolerance.coarse_if);
+  if (!slot || resolved.init[static_cast<size_t>(slot->index)].i == 0) return 0;
+  const double coarse = epsilon(DType::f8e4m3);
+  return coarse * std::sqrt(epsilon(working) / coarse);
+}
+
 }  // namespace
 
 ErrorModel error_model(const ResolvedCase& resolved, const CaseField& output) {
@@ -61,6 +72,9 @@ ErrorModel error_model(const ResolvedCase& resolved, const CaseField& output) {
   if (c.level >= 2) m.of_spread += 8 * inside * sums * kEpsF32;
   m.hard = working == DType::f32 && output.dtype == DType::f32 ? 1e-3
                                                                : 16 * std::max(out_eps, inside_eps);
+  const double coarse = 6 * coarse_steps(resolved, working);
+  m.of_spread += coarse;
+  m.hard = std::max(m.hard, 2 * coarse);
   m.text = fmt::format("{:.3g} |want| + {:.3g} spread, at most {:.3g} of either", m.of_value,
                        m.of_spread, m.hard);
   return m;

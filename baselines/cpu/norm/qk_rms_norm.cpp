@@ -1,18 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // qk_rms_norm: RMSNorm over every head of q and k, in place; rows may lie apart, as in a fused qkv
 // projection.
+#include "head_norm.hpp"
 #include "simd.hpp"
-
-namespace fk::cpu {
-struct HeadNorm {
-  void* x;
-  const void* weight;
-  int64_t token_stride, head_stride, heads, width;  // in elements
-  float eps;
-  int type, weight_type;
-};
-}  // namespace fk::cpu
-FK_CPU_KERNEL(head_norm, const HeadNorm&, int64_t begin, int64_t end)
 
 namespace fk::cpu::FK_CPU_LEVEL {
 

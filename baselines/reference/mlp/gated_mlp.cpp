@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // gated_mlp: token by token.
+#define FK_GATED_MLP_EDITION 2
 #include "fk/ops/gated_mlp.h"
-#include "op.hpp"
+#include "fp8_block.hpp"
 
 namespace fk::reference {
 namespace {
@@ -9,15 +10,17 @@ namespace {
 struct GatedMlp : Base<fk::gated_mlp> {
   using Base::Base;
   struct Rows {
-    double *x, *hidden, *out;
+    double *x, *out;
+    GatedRows mlp;
     Rows(Scratch& s, const op::init& i)
         : x(s.take(i.hidden_size)),
-          hidden(s.take(2 * i.intermediate_size)),
-          out(s.take(i.hidden_size)) {}
+          out(s.take(i.hidden_size)),
+          mlp(s, i.hidden_size, i.intermediate_size) {}
   };
   static void supports(const op::init& init, const op::weights& weights, const op::forward& max,
                        fk_need& need) {
-    need_floats(weights.gate_up, weights.down, max.x, max.out);
+    need_weights(weights.gate_up, weights.down);
+    need_floats(max.x, max.out);
     need.scratch = scratch_bytes<Rows>(init);
   }
   void forward(const op::forward& args, const fk_ctx& ctx) {
@@ -25,8 +28,9 @@ struct GatedMlp : Base<fk::gated_mlp> {
     const Rows row(scratch, init);
     for (int64_t t = 0; t < args.x->shape[0]; ++t) {
       load(args.x, offset(args.x, t), init.hidden_size, row.x);
-      reference::gated_mlp(weights.gate_up, 0, weights.down, 0, init.hidden_size,
-                           init.intermediate_size, row.x, row.hidden, row.out);
+      reference::gated_mlp(matrix_of(weights.gate_up, weights.gate_up_scale_inv),
+                           matrix_of(weights.down, weights.down_scale_inv), block_of(init),
+                           init.hidden_size, init.intermediate_size, row.x, row.mlp, row.out);
       store(args.out, offset(args.out, t), init.hidden_size, row.out);
     }
   }

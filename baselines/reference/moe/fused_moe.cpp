@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // fused_moe: token by token, the chosen experts one after the other.
+#define FK_FUSED_MOE_EDITION 2
 #include "fk/ops/fused_moe.h"
-#include "op.hpp"
+#include "fp8_block.hpp"
 
 namespace fk::reference {
 namespace {
@@ -9,17 +10,18 @@ namespace {
 struct FusedMoe : Base<fused_moe> {
   using Base::Base;
   struct Rows {
-    double *x, *hidden, *part, *out, *weights;
+    double *x, *out, *weights;
+    GatedRows mlp;
     Rows(Scratch& s, const op::init& i)
         : x(s.take(i.hidden_size)),
-          hidden(s.take(2 * i.intermediate_size)),
-          part(s.take(i.hidden_size)),
           out(s.take(i.hidden_size)),
-          weights(s.take(i.top_k)) {}
+          weights(s.take(i.top_k)),
+          mlp(s, i.hidden_size, i.intermediate_size) {}
   };
   static void supports(const op::init& init, const op::weights& weights, const op::forward& max,
                        fk_need& need) {
-    need_floats(weights.w13, weights.w2, max.x, max.topk_weights, max.out);
+    need_weights(weights.w13, weights.w2);
+    need_floats(max.x, max.topk_weights, max.out);
     need.scratch = scratch_bytes<Rows>(init);
   }
   void forward(const op::forward& args, const fk_ctx& ctx) {
@@ -28,9 +30,8 @@ struct FusedMoe : Base<fused_moe> {
     for (int64_t t = 0; t < args.x->shape[0]; ++t) {
       load(args.x, offset(args.x, t), init.hidden_size, row.x);
       load(args.topk_weights, offset(args.topk_weights, t), init.top_k, row.weights);
-      experts_sum(weights.w13, weights.w2, init.hidden_size, init.intermediate_size, init.top_k,
-                  row.weights, data<int32_t>(args.topk_ids) + offset(args.topk_ids, t), row.x,
-                  row.hidden, row.part, row.out);
+      experts_sum(init, weights, row.weights,
+                  data<int32_t>(args.topk_ids) + offset(args.topk_ids, t), row.x, row.mlp, row.out);
       store(args.out, offset(args.out, t), init.hidden_size, row.out);
     }
   }

@@ -52,8 +52,10 @@ bool present(const Slot& slot, const fk::Case& c) {
   return false;
 }
 
-fk::DType dtype_of(const Contract& contract, const Slot& slot) {
-  return slot.dtype_of.empty() ? slot.dtypes.at(0) : dtype_of(contract, contract.at(slot.dtype_of));
+fk::DType dtype_of(const Contract& contract, const Slot& slot, const fk::Case& c) {
+  if (!slot.dtype_of.empty()) return dtype_of(contract, contract.at(slot.dtype_of), c);
+  const auto it = c.dtypes.find(slot.name);
+  return it == c.dtypes.end() ? slot.dtypes.at(0) : it->second;
 }
 
 // The arguments of a case, made of inputs; the free axes stay symbols, as in a model.
@@ -75,7 +77,7 @@ Args arguments(Builder& b, const Contract& contract, const fk::Case& c) {
       if (!present(slot, c)) continue;
       fk::Dims shape;
       for (const auto& dim : slot.shape) shape.push_back(dim.substitute(axes));
-      const fk::DType type = dtype_of(contract, slot);
+      const fk::DType type = dtype_of(contract, slot, c);
       if (slot.list.empty()) {
         args.emplace_back(slot.name, b.input(slot.name, type, shape));
         continue;
