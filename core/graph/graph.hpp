@@ -25,6 +25,15 @@ struct Value {
   bool operator==(const Value&) const = default;
 };
 
+// How a checkpoint's tensor is seen as a part of a weight: reshaped to `shape`, cut along `axis` to
+// [start, start + length), its axes put in `order` (axis i is the cut's axis order[i]).
+struct PartView {
+  std::vector<int64_t> shape;
+  int axis = 0;
+  int64_t start = 0, length = 0;
+  std::vector<int> order;
+};
+
 // How a weight comes to be. `parts[s][c]` are checkpoint names: concatenated along axis 0 over c,
 // then stacked along a new first axis over s (experts) when there is more than one s or `stacked`
 // is set.
@@ -34,6 +43,11 @@ struct WeightSpec {
   std::vector<int64_t> shape;
   std::vector<std::vector<std::string>> parts;  // empty: {{name}}
   bool stacked = false;
+  std::optional<PartView> view;  // of every part
+  // {rows, columns}: a part that the checkpoint holds as f8e4m3 is multiplied by the scales of such
+  // blocks, `<part>_scale_inv`, when the weight itself is of another dtype. Empty: it is read as it
+  // is.
+  std::vector<int64_t> scale_block;
   // Without a checkpoint: normal(mean, stddev) from the seed and each part's name. stddev 0: unit
   // gain, 1/sqrt(last axis).
   double mean = 0, stddev = 0;

@@ -26,13 +26,86 @@ std::vector<int64_t> inner_axes(const std::vector<int64_t>& shape) {
   return out;
 }
 
+// A checkpoint's tensor as the weight sees it: its own bytes, or a converted copy.
+struct Part {
+  const std::byte* bytes = nullptr;
+  DType dtype = DType::f32;
+  std::vector<int64_t> shape;
+  std::vector<float> copy;
+  std::string where;
+};
+
+// f8e4m3 values times the scales of their blocks, in float32.
+void unscale(const Checkpoint& checkpoint, const std::string& name,
+             const std::vector<int64_t>& block, Part& part) {
+  const auto& scale = checkpoint.at(name + "_scale_inv");
+  const bool matrix = part.shape.size() == 2 && scale.shape.size() == 2;
+  const auto blocks = [&](size_t axis) {
+    return (part.shape[axis] + block[axis] - 1) / block[axis];
+  };
+  if (!matrix || scale.shape[0] != blocks(0) || scale.shape[1] != blocks(1)) {
+    fail(scale.where, "it is " + shape_text(scale.shape) + " for blocks of " + shape_text(block) +
+                          " of " + shape_text(part.shape));
+  }
+  const int64_t columns = part.shape[1], across = scale.shape[1];
+  part.copy.resize(static_cast<size_t>(numel(part.shape)));
+  convert(part.bytes, part.dtype, part.copy.data(), DType::f32, numel(part.shape));
+  for (int64_t i = 0; i < numel(part.shape); ++i) {
+    const int64_t at = i / columns / block[0] * across + i % columns / block[1];
+    part.copy[static_cast<size_t>(i)] *= static_cast<float>(
+        to_double(scale.bytes.data() + at * fk::bytes(scale.dtype), scale.dtype));
+  }
+  part.bytes = reinterpret_cast<const std::byte*>(part.copy.data());
+  part.dtype = DType::f32;
+}
+
+void look_at(const PartView& view, Part& part) {
+  const auto rank = view.shape.size();
+  const auto axis = static_cast<size_t>(view.axis);
+  FK_CHECK(view.order.size() == rank && axis < rank && view.start >= 0 &&
+               view.start + view.length <= view.shape[axis],
+           "a view of a part that it does not have");
+  if (numel(view.shape) != numel(part.shape)) {
+    fail(part.where,
+         "it is " + shape_text(part.shape) + " and cannot be seen as " + shape_text(view.shape),
+         "does config.json belong to this checkpoint?");
+  }
+  std::vector<int64_t> strides(rank, 1), steps(rank), shape(rank);
+  for (size_t i = rank - 1; i > 0; --i) strides[i - 1] = strides[i] * view.shape[i];
+  for (size_t i = 0; i < rank; ++i) {
+    const auto from = static_cast<size_t>(view.order[i]);
+    shape[i] = from == axis ? view.length : view.shape[from];
+    steps[i] = strides[from];
+  }
+  std::vector<float> seen(static_cast<size_t>(numel(shape)));
+  for (int64_t i = 0; i < numel(shape); ++i) {
+    int64_t at = view.start * strides[axis], rest = i;
+    for (size_t a = rank; a-- > 0; rest /= shape[a]) at += rest % shape[a] * steps[a];
+    seen[static_cast<size_t>(i)] =
+        static_cast<float>(to_double(part.bytes + at * fk::bytes(part.dtype), part.dtype));
+  }
+  part.copy = std::move(seen);
+  part.bytes = reinterpret_cast<const std::byte*>(part.copy.data());
+  part.dtype = DType::f32;
+  part.shape = std::move(shape);
+}
+
+Part part_of(const WeightSpec& spec, const std::string& name, const Checkpoint& checkpoint) {
+  const auto& tensor = checkpoint.at(name);
+  Part part{tensor.bytes.data(), tensor.dtype, tensor.shape, {}, tensor.where};
+  const bool scaled = tensor.dtype == DType::f8e4m3 && spec.dtype != DType::f8e4m3;
+  if (scaled && !spec.scale_block.empty()) unscale(checkpoint, name, spec.scale_block, part);
+  if (spec.view) look_at(*spec.view, part);
+  return part;
+}
+
 // One stack entry: checkpoint tensors one after another along axis 0.
 void read_parts(const WeightSpec& spec, const std::vector<std::string>& names,
                 const std::vector<int64_t>& shape, const Checkpoint& checkpoint, std::byte* into) {
   int64_t rows = 0;
   const int64_t row = shape.empty() ? 1 : numel(shape) / std::max<int64_t>(shape[0], 1);
   for (const auto& name : names) {
-    const auto tensor = checkpoint.at(name);
+    const Part tensor = part_of(spec, name, checkpoint);
     const int64_t here = tensor.shape.empty() ? 1 : tensor.shape[0];
     if (inner_axes(tensor.shape) != inner_axes(shape) ||
         rows + here > (shape.empty() ? 1 : shape[0])) {
@@ -41,7 +114,7 @@ void read_parts(const WeightSpec& spec, const std::vector<std::string>& names,
                std::to_string(rows) + " of " + spec.name + " " + shape_text(shape),
            "does config.json belong to this checkpoint?");
     }
-    convert(tensor.bytes.data(), tensor.dtype, into + rows * row * bytes(spec.dtype), spec.dtype,
+    convert(tensor.bytes, tensor.dtype, into + rows * row * bytes(spec.dtype), spec.dtype,
             here * row);
     rows += here;
   }

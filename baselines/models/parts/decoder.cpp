@@ -10,14 +10,9 @@
 
 namespace fk::parts {
 
-namespace {
-
-// Positions are below max_context, so no more rows of the table are ever read.
 int64_t table_positions(const DecoderConfig& config, const Limits& limits) {
   return std::min(config.max_position, limits.max_context);
 }
-
-}  // namespace
 
 WeightSpec embedding_table(const DecoderConfig& config, DType dtype) {
   WeightSpec spec;

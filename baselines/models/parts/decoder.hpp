@@ -36,6 +36,9 @@ WeightSpec matrix(std::string name, DType dtype, std::vector<int64_t> shape,
 WeightSpec norm_weight(std::string name, DType dtype, int64_t channels);
 WeightSpec embedding_table(const DecoderConfig& config, DType dtype);
 
+// Rows of the rotary table: positions are below max_context, so no more are ever read.
+int64_t table_positions(const DecoderConfig& config, const Limits& limits);
+
 // One step while it is recorded. In "decode" every request has one token that is sampled from, so
 // that all three counts are the one axis B and no rows need to be gathered.
 struct DecoderStep {

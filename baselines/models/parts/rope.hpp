@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rotary position tables as configurations describe them: plain, linear and llama3 scaling, in the
-// new style (`rope_parameters`) and the old one (`rope_theta`, `rope_scaling`).
+// Rotary position tables as configurations describe them: plain, linear, llama3 and YaRN scaling,
+// in the new style (`rope_parameters`) and the old one (`rope_theta`, `rope_scaling`).
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -17,6 +17,13 @@ struct Rope {
   // original / high_freq_factor stay, between them it is blended.
   bool llama3 = false;
   double factor = 1, low_freq_factor = 1, high_freq_factor = 4, original_max_position = 8192;
+  // `yarn`: pairs that turn fewer than beta_slow times within the original positions are stretched
+  // by `factor`, those that turn more than beta_fast times stay, between them it is blended by the
+  // index of the pair. `truncate`: the ends of the blend are whole indices.
+  bool yarn = false, truncate = true;
+  double beta_fast = 32, beta_slow = 1;
+  double table_scale = 1;  // cosines and sines are multiplied by it
+  double score_scale = 1;  // latent attention multiplies its scores by it (mscale_all_dim)
 };
 
 // Reads the rope of a decoder. Error for a kind of scaling that is not implemented.

@@ -43,8 +43,8 @@ void check_parts(const fk::WeightSpec& spec, const fk::Checkpoint& checkpoint,
       const fk::StoredTensor& t = checkpoint.at(name);
       int64_t n = 1;
       for (const int64_t d : t.shape) n *= d;
-      have += n;
-      if (t.shape.size() > 1) CHECK(t.shape.back() == spec.shape.back());
+      have += spec.view ? n / spec.view->shape[spec.view->axis] * spec.view->length : n;
+      if (t.shape.size() > 1 && !spec.view) CHECK(t.shape.back() == spec.shape.back());
       used.insert(name);
     }
   }

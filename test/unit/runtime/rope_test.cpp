@@ -80,3 +80,28 @@ TEST_CASE("rope_refuses_what_it_does_not_know") {
   CHECK_THROWS_AS(read(R"({"rope_scaling": {"rope_type": "llama3"}})"), fk::Error);
   CHECK_THROWS_AS(read(R"({"partial_rotary_factor": 0.1})"), fk::Error);
 }
+
+TEST_CASE("rope_yarn_stretches_slow_pairs_and_keeps_fast_ones") {
+  const auto rope = read(R"({"rope_theta": 10000, "max_position_embeddings": 163840,
+      "rope_scaling": {"type": "yarn", "factor": 40, "beta_fast": 32, "beta_slow": 1, "mscale": 1.0,
+      "mscale_all_dim": 1.0, "original_max_position_embeddings": 4096}})",
+                         64);
+  const auto steps = fk::parts::rope_frequencies(rope);
+  // The blend goes from pair 10 to pair 23: those turn 32 times and once in 4096 positions.
+  for (size_t i = 0; i < 32; ++i) {
+    const double plain = std::pow(10000.0, -static_cast<double>(i) / 32);
+    const double ramp = std::min(1.0, std::max(0.0, (static_cast<double>(i) - 10) / 13));
+    CHECK(steps[i] == Approx(ramp * plain / 40 + (1 - ramp) * plain).epsilon(1e-12));
+  }
+  CHECK(rope.table_scale == 1);
+  CHECK(rope.score_scale == Approx(1.8738).epsilon(1e-4));
+}
+
+TEST_CASE("rope_yarn_scales_the_table_without_mscale") {
+  const auto rope = read(R"({"rope_theta": 150000, "rope_scaling": {"rope_type": "yarn",
+      "factor": 32.0, "truncate": false, "original_max_position_embeddings": 4096}})",
+                         64);
+  CHECK(rope.table_scale == Approx(0.1 * std::log(32.0) + 1).epsilon(1e-12));
+  CHECK(rope.score_scale == 1);
+  CHECK(fk::parts::rope_table(rope, 1)[0] == Approx(rope.table_scale).epsilon(1e-12));
+}
