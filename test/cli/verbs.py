@@ -38,9 +38,10 @@ assert json.loads(run(["list", "ops", "--json"], 0))["schema"] == "fk-host.list/
 run(["show", "rms_norm"], 0, "typedef struct fk_rms_norm_forward", "Mirrors vllm", "fk-host new rms_norm")
 run(["show", "rms_norm", "--header"], 0, "FK_RMS_NORM_OP(NAME, CLAIMS)")
 run(["show", "mixtral"], 0, "tiny profile")
-for op in json.loads(run(["list", "ops", "--json"], 0))["rows"]:  # prompt-sized
-    assert len(run(["show", op["op"]], 0, "Rules", "Cases", "FK_OP(" + op["op"])) < 8192, op["op"]
-run(["show", "gated_mlp"], 0, "): linear, silu_and_mul, linear.", "host.child()")
+for op in json.loads(run(["list", "ops", "--json"], 0))["rows"]:  # prompt-sized; a whole layer has 40 tensors and more
+    page = run(["show", op["op"]], 0, "Rules", "Cases", "FK_OP(" + op["op"])
+    assert len(page) < (8192 if op["level"] == 1 else 13000), op["op"]
+run(["show", "gated_mlp"], 0, ", silu_and_mul, linear", "host.child()")
 run(["show", "paged_attention"], 0, "int64_t plan(", "decode: B=3")
 rows = json.loads(run(["list", "plugins", "--json"], 0))["rows"]
 assert any(row["plugin"] == "reference" and "linear" in row["ops"] and row["path"].endswith(".so") for row in rows)

@@ -2,6 +2,7 @@
 // gated_mlp on the CPU, an op of level 2 made of children: the host runs linear, silu_and_mul and linear with
 // whichever provider the run has chosen. Replace the children one by one by code that fuses them.
 // The contract as a page: fk-host show gated_mlp
+#define FK_GATED_MLP_EDITION 2
 #include "fk/ops/gated_mlp.h"
 
 #include <stdexcept>
@@ -21,8 +22,10 @@ struct GatedMlp {
   const fk_silu_and_mul_init activation_init;
   fk_child *up = nullptr, *activation = nullptr, *down = nullptr;
 
-  static void supports(const op::init& init, const op::weights&, const op::forward& max,
+  static void supports(const op::init& init, const op::weights& weights, const op::forward& max,
                        fk_need& need) {
+    if (weights.gate_up_scale_inv.or_null || weights.down_scale_inv.or_null)
+      throw fk::unsupported{"weights with scales"};
     // The products of the two linears lie in scratch, in the dtype of x.
     need.scratch = 3 * max.x->shape[0] * init.intermediate_size * (max.x->dtype.bits / 8);
   }
