@@ -1,11 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // Self-attention over the paged cache in two passes over the tokens: every k and v is in the cache
 // before anything is read from it, since a token may see one that comes later in the batch. What
-// only some layers have (norms of q and k, a window, a tree) is asked for by name.
+// only some layers have (rotation, norms of q and k, fewer heads of keys, a bias of o, a window, a
+// tree) is asked for by name.
 #pragma once
 #include "op.hpp"
 
 namespace fk::reference {
+
+template <class Init>
+int64_t kv_heads_of(const Init& init) {
+  if constexpr (requires { init.num_kv_heads; })
+    return init.num_kv_heads;
+  else
+    return init.num_heads;
+}
 
 struct DecoderRows {
   double *x, *qkv, *row, *scores, *mixed, *queries;
@@ -13,11 +22,11 @@ struct DecoderRows {
   template <class Init, class Forward>
   DecoderRows(Scratch& s, const Init& i, const Forward& args)
       : x(s.take(i.hidden_size)),
-        qkv(s.take((i.num_heads + 2 * i.num_kv_heads) * i.head_dim)),
+        qkv(s.take((i.num_heads + 2 * kv_heads_of(i)) * i.head_dim)),
         row(s.take(std::max(i.hidden_size, i.head_dim))),
         scores(s.take(args.block_tables->shape[1] * i.page_size)),
         mixed(s.take(i.num_heads * i.head_dim)),
-        queries(s.take(args.positions->shape[0] * i.num_heads * i.head_dim)),
+        queries(s.take(args.slot_mapping->shape[0] * i.num_heads * i.head_dim)),
         seen(reinterpret_cast<int64_t*>(s.take(args.block_tables->shape[1] * i.page_size))) {}
 };
 
@@ -26,7 +35,7 @@ void need_decoder(const Init& init, const Weights& weights, const Forward& max) 
   need_floats(weights.qkv, weights.qkv_bias.or_null, weights.o, max.k_cache, max.v_cache);
   if constexpr (requires { weights.q_norm; })
     need_floats(weights.q_norm.or_null, weights.k_norm.or_null);
-  if (init.num_heads % init.num_kv_heads)
+  if (init.num_heads % kv_heads_of(init))
     throw unsupported{"num_heads is not a multiple of num_kv_heads"};
 }
 
@@ -37,24 +46,26 @@ struct Decoder {
   const Forward& args;
   const DecoderRows& rows;
 
-  int64_t tokens() const { return args.positions->shape[0]; }
+  int64_t tokens() const { return args.slot_mapping->shape[0]; }
   double* queries(int64_t t) const { return rows.queries + t * init.num_heads * init.head_dim; }
 
   // First pass: from the input x of token t, as wide as the projection, its queries for later and
   // its k and v in the cache.
   void project(int64_t t, const double* x) const {
-    const int64_t heads = init.num_heads, kv_heads = init.num_kv_heads, width = init.head_dim;
+    const int64_t heads = init.num_heads, kv_heads = kv_heads_of(init), width = init.head_dim;
     matrix_vector(weights.qkv, 0, (heads + 2 * kv_heads) * width, weights.qkv->shape[1],
                   weights.qkv_bias.or_null, x, rows.qkv);
-    const fk_in* cache = weights.cos_sin_cache;
-    const float* table = data<float>(cache) + offset(cache, index<int64_t>(args.positions, t));
     for (int64_t h = 0; h < heads + kv_heads; ++h) {
       double* head = rows.qkv + h * width;
       if constexpr (requires { weights.q_norm; }) {
         const fk_in* norm = h < heads ? weights.q_norm.or_null : weights.k_norm.or_null;
         if (norm) rms_normalize(head, width, init.eps, norm, rows.row);
       }
-      rotate(head, init.rotary_dim, false, table);
+      if constexpr (requires { weights.cos_sin_cache; }) {
+        const fk_in* cache = weights.cos_sin_cache;
+        rotate(head, init.rotary_dim, false,
+               data<float>(cache) + offset(cache, index<int64_t>(args.positions, t)));
+      }
     }
     std::copy_n(rows.qkv, heads * width, queries(t));
     const int64_t slot = index<int64_t>(args.slot_mapping, t);
@@ -94,7 +105,7 @@ struct Decoder {
               },
               t);
         }
-        matrix_vector(weights.o, 0, init.hidden_size, init.num_heads * init.head_dim, nullptr,
+        matrix_vector(weights.o, 0, init.hidden_size, init.num_heads * init.head_dim, o_bias(),
                       rows.mixed, attended);
         then(t, attended);
       }
@@ -114,6 +125,10 @@ struct Decoder {
     if constexpr (requires { args.tree_lens; }) return index<int32_t>(args.tree_lens.or_null, b);
     return 0;
   }
+  const fk_in* o_bias() const {
+    if constexpr (requires { weights.o_bias; }) return weights.o_bias.or_null;
+    return nullptr;
+  }
   int64_t window() const {
     if constexpr (requires { init.window; }) return init.window;
     return 0;
@@ -122,7 +137,7 @@ struct Decoder {
   template <class OneHead>
   void mix(OneHead attention, int64_t t) const {
     for (int64_t h = 0; h < init.num_heads; ++h) {
-      attention(queries(t) + h * init.head_dim, h / (init.num_heads / init.num_kv_heads),
+      attention(queries(t) + h * init.head_dim, h / (init.num_heads / kv_heads_of(init)),
                 rows.mixed + h * init.head_dim);
     }
   }

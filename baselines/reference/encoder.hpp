@@ -16,13 +16,15 @@ struct EncoderRows {
         qkv(s.take(args.x->shape[0] * 3 * i.num_heads * i.head_dim)) {}
 };
 
-// Calls then(t, attended[C]) for every token, after attention and its projection.
-template <class Init, class Weights, class Forward, class Then>
+// before(x[C]) changes what a token brings: a norm, or nothing. Calls then(t, attended[C]) for
+// every token, after attention and its projection.
+template <class Init, class Weights, class Forward, class Before, class Then>
 void attend_encoder(const Init& init, const Weights& weights, const Forward& args,
-                    const EncoderRows& rows, Then then) {
+                    const EncoderRows& rows, Before before, Then then) {
   const int64_t channels = init.hidden_size, width = init.head_dim, all = init.num_heads * width;
   for (int64_t t = 0; t < args.x->shape[0]; ++t) {
     load(args.x, offset(args.x, t), channels, rows.x);
+    before(rows.x);
     matrix_vector(weights.qkv, 0, 3 * all, channels, weights.qkv_bias.or_null, rows.x,
                   rows.qkv + t * 3 * all);
   }

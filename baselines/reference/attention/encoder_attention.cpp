@@ -17,9 +17,11 @@ struct EncoderAttention : Base<encoder_attention> {
   void forward(const op::forward& args, const fk_ctx& ctx) {
     Scratch scratch(ctx);
     const EncoderRows rows(scratch, init, args);
-    attend_encoder(init, weights, args, rows, [&](int64_t t, const double* attended) {
-      store(args.out, offset(args.out, t), init.hidden_size, attended);
-    });
+    attend_encoder(
+        init, weights, args, rows, [](double*) {},
+        [&](int64_t t, const double* attended) {
+          store(args.out, offset(args.out, t), init.hidden_size, attended);
+        });
   }
 };
 FK_OP(encoder_attention, EncoderAttention);

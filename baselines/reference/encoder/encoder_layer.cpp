@@ -30,19 +30,21 @@ struct EncoderLayer : Base<encoder_layer> {
     const bool tanh_form = init.approximate == FK_ENCODER_LAYER_APPROXIMATE_TANH;
     const int64_t channels = init.hidden_size, width = init.intermediate_size;
     double* x = rows.attention.attended;
-    attend_encoder(init, weights, args, rows.attention, [&](int64_t t, const double*) {
-      add_scaled(args.x, offset(args.x, t), channels, 1, x);
-      layer_normalize(x, channels, init.eps, weights.attn_norm_weight, weights.attn_norm_bias,
-                      rows.row);
-      matrix_vector(weights.fc1, 0, width, channels, weights.fc1_bias.or_null, x, rows.hidden);
-      for (int64_t f = 0; f < width; ++f) rows.hidden[f] = gelu(rows.hidden[f], tanh_form);
-      matrix_vector(weights.fc2, 0, channels, width, weights.fc2_bias.or_null, rows.hidden,
-                    rows.out);
-      for (int64_t c = 0; c < channels; ++c) rows.out[c] += x[c];
-      layer_normalize(rows.out, channels, init.eps, weights.mlp_norm_weight, weights.mlp_norm_bias,
-                      rows.row);
-      store(args.out, offset(args.out, t), channels, rows.out);
-    });
+    attend_encoder(
+        init, weights, args, rows.attention, [](double*) {},
+        [&](int64_t t, const double*) {
+          add_scaled(args.x, offset(args.x, t), channels, 1, x);
+          layer_normalize(x, channels, init.eps, weights.attn_norm_weight, weights.attn_norm_bias,
+                          rows.row);
+          matrix_vector(weights.fc1, 0, width, channels, weights.fc1_bias.or_null, x, rows.hidden);
+          for (int64_t f = 0; f < width; ++f) rows.hidden[f] = gelu(rows.hidden[f], tanh_form);
+          matrix_vector(weights.fc2, 0, channels, width, weights.fc2_bias.or_null, rows.hidden,
+                        rows.out);
+          for (int64_t c = 0; c < channels; ++c) rows.out[c] += x[c];
+          layer_normalize(rows.out, channels, init.eps, weights.mlp_norm_weight,
+                          weights.mlp_norm_bias, rows.row);
+          store(args.out, offset(args.out, t), channels, rows.out);
+        });
   }
 };
 FK_OP(encoder_layer, EncoderLayer);
