@@ -36,7 +36,8 @@ struct PartView {
 
 // How a weight comes to be. `parts[s][c]` are checkpoint names: concatenated along axis 0 over c,
 // then stacked along a new first axis over s (experts) when there is more than one s or `stacked`
-// is set.
+// is set. One name of a concatenation may be empty: zeros, as many rows as the others leave (a bias
+// that only some of fused projections have).
 struct WeightSpec {
   std::string name;  // unique in the model: where it would stand in a checkpoint
   DType dtype = DType::f32;

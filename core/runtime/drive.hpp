@@ -147,6 +147,10 @@ struct GenerateOptions {
   // A phase that is run once for every request before its prompt: axis B, inputs `state_slots` [B]
   // i32 and the request's tensors. It fills states with the axis N.
   std::string encoder = {};
+  // S, the positions that it leaves for each request. It may declare the inputs `positions` [B*S]
+  // i64 (0 to S-1 of each request) and `cu_seqlens` [B+1] i32 (every S), the other phases
+  // `source_lens` [B] i32 (S for each request).
+  int64_t encoder_length = 0;
 };
 void generate(Session& session, const GenerateOptions& options);
 

@@ -45,7 +45,7 @@ namespace {
 class PhaseInputs {
  public:
   PhaseInputs(Program& program, const GenerateSetup& setup)
-      : program_(program), page_size_(setup.page_size) {
+      : program_(program), page_size_(setup.page_size), source_(setup.encoder_length) {
     for (const char* name : {"T", "B", "Q", "W"}) axes_.push_back(program.axis(name));
     const int64_t batch = setup.max_batch;
     const int64_t tokens = axes_[0] >= 0 ? program.limit("T") : batch;
@@ -60,6 +60,7 @@ class PhaseInputs {
     lengths_ = at<int32_t>("seq_lens", batch);
     state_slots_ = at<int32_t>("state_slots", batch);
     has_state_ = at<int32_t>("has_initial_state", batch);
+    source_lens_ = at<int32_t>("source_lens", batch);
     temperature_ = at<float>("temperature");
     top_k_ = at<int32_t>("top_k");
     top_p_ = at<float>("top_p");
@@ -84,6 +85,7 @@ class PhaseInputs {
       lengths_[b] = static_cast<int32_t>(w.first + w.count);
       state_slots_[b] = s.slot;
       has_state_[b] = w.first > 0;
+      source_lens_[b] = static_cast<int32_t>(source_);
       int32_t* table = tables_ + static_cast<int64_t>(b) * width;
       std::fill(std::copy_n(s.pages.begin(), pages(w), table), table + width, 0);
       for (int64_t p = w.first; p < w.first + w.count; ++p, ++token) {
@@ -126,10 +128,10 @@ class PhaseInputs {
   }
 
   Program& program_;
-  int64_t page_size_, width_max_ = 1;
+  int64_t page_size_, source_, width_max_ = 1;
   std::vector<int> axes_;  // T, B, Q, W
   int64_t *ids_, *positions_, *slots_;
-  int32_t *tables_, *starts_, *lengths_, *state_slots_, *has_state_, *rows_, *top_k_;
+  int32_t *tables_, *starts_, *lengths_, *state_slots_, *has_state_, *source_lens_, *rows_, *top_k_;
   float *temperature_, *top_p_, *uniform_;
   std::deque<std::vector<int64_t>> unread_;
 };
@@ -137,9 +139,14 @@ class PhaseInputs {
 // The phase that fills a request's states before its prompt.
 class EncoderPhase {
  public:
-  EncoderPhase(Program& program, std::vector<Model::RequestTensor> tensors)
-      : program_(program), tensors_(program, std::move(tensors)), batch_(program.axis("B")) {
+  EncoderPhase(Program& program, const GenerateSetup& setup)
+      : program_(program),
+        tensors_(program, setup.tensors),
+        batch_(program.axis("B")),
+        length_(setup.encoder_length) {
     slots_ = static_cast<int32_t*>(program.input("state_slots"));
+    positions_ = static_cast<int64_t*>(program.input("positions"));
+    starts_ = static_cast<int32_t*>(program.input("cu_seqlens"));
     if (batch_ < 0 || slots_ == nullptr)
       fail("generate", "the encoder has no axis `B` with an input `state_slots`");
   }
@@ -162,6 +169,8 @@ class EncoderPhase {
  private:
   void flush(int64_t& count) {
     if (count == 0) return;
+    for (int64_t i = 0; positions_ && i < count * length_; ++i) positions_[i] = i % length_;
+    for (int64_t b = 0; starts_ && b <= count; ++b) starts_[b] = static_cast<int32_t>(b * length_);
     program_.bind(batch_, count);
     program_.run();
     count = 0;
@@ -170,7 +179,9 @@ class EncoderPhase {
   Program& program_;
   RequestTensors tensors_;
   int batch_;
-  int32_t* slots_ = nullptr;
+  int64_t length_;
+  int32_t *slots_ = nullptr, *starts_ = nullptr;
+  int64_t* positions_ = nullptr;
 };
 
 class Generator {
@@ -183,7 +194,7 @@ class Generator {
         prefill_(prefill, setup),
         decode_(decode, setup),
         tokens_(static_cast<size_t>(std::max(prefill.limit("Q"), setup.max_batch))) {
-    if (setup.encoder) encoder_.emplace(*setup.encoder, setup.tensors);
+    if (setup.encoder) encoder_.emplace(*setup.encoder, setup);
   }
 
   void run() {
@@ -298,6 +309,7 @@ GenerateSetup generate_setup(Session& session, const std::vector<int64_t>& eos) 
 
 void generate(Session& session, const GenerateOptions& options) {
   GenerateSetup setup = generate_setup(session, options.eos);
+  setup.encoder_length = options.encoder_length;
   if (!options.encoder.empty()) setup.encoder = &session.phase(options.encoder);
   generate(session.phase("prefill"), session.phase("decode"), session.exchange(), setup);
 }

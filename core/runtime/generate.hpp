@@ -14,6 +14,7 @@ struct GenerateSetup {
   std::vector<int64_t> eos;
   Program* encoder = nullptr;                      // GenerateOptions::encoder
   std::vector<Model::RequestTensor> tensors = {};  // its inputs
+  int64_t encoder_length = 0;                      // GenerateOptions::encoder_length
 };
 
 // Serves the exchange until no request will come. Throws what a program throws.

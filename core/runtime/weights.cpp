@@ -99,16 +99,36 @@ Part part_of(const WeightSpec& spec, const std::string& name, const Checkpoint& 
   return part;
 }
 
+int64_t first_axis(const std::vector<int64_t>& shape) { return shape.empty() ? 1 : shape[0]; }
+
+// Of the parts that have a name.
+int64_t rows_of(const WeightSpec& spec, const std::vector<std::string>& names,
+                const Checkpoint& checkpoint) {
+  int64_t rows = 0;
+  for (const auto& name : names)
+    if (!name.empty()) rows += first_axis(part_of(spec, name, checkpoint).shape);
+  return rows;
+}
+
 // One stack entry: checkpoint tensors one after another along axis 0.
 void read_parts(const WeightSpec& spec, const std::vector<std::string>& names,
                 const std::vector<int64_t>& shape, const Checkpoint& checkpoint, std::byte* into) {
   int64_t rows = 0;
   const int64_t row = shape.empty() ? 1 : numel(shape) / std::max<int64_t>(shape[0], 1);
+  const int64_t total = first_axis(shape);
   for (const auto& name : names) {
+    if (name.empty()) {
+      const int64_t left = total - rows_of(spec, names, checkpoint);
+      if (left < 0 || rows + left > total)
+        fail("weight " + spec.name, "no rows are left for zeros");
+      std::memset(into + rows * row * bytes(spec.dtype), 0,
+                  static_cast<size_t>(left * row * bytes(spec.dtype)));
+      rows += left;
+      continue;
+    }
     const Part tensor = part_of(spec, name, checkpoint);
-    const int64_t here = tensor.shape.empty() ? 1 : tensor.shape[0];
-    if (inner_axes(tensor.shape) != inner_axes(shape) ||
-        rows + here > (shape.empty() ? 1 : shape[0])) {
+    const int64_t here = first_axis(tensor.shape);
+    if (inner_axes(tensor.shape) != inner_axes(shape) || rows + here > total) {
       fail(tensor.where,
            "it is " + shape_text(tensor.shape) + ", which does not fit into row " +
                std::to_string(rows) + " of " + spec.name + " " + shape_text(shape),
@@ -118,7 +138,7 @@ void read_parts(const WeightSpec& spec, const std::vector<std::string>& names,
             here * row);
     rows += here;
   }
-  if (!shape.empty() && rows != shape[0]) {
+  if (rows != total) {
     fail("weight " + spec.name,
          "the checkpoint has " + std::to_string(rows) + " rows for " + shape_text(shape));
   }

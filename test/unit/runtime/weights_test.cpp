@@ -61,3 +61,17 @@ TEST_CASE("weights_of_a_depthwise_convolution_lose_their_axis_of_one") {
              }),
              ContainsSubstring("it is [2, 1, 3], which does not fit into row 0 of conv [3, 2]"));
 }
+
+TEST_CASE("weights_have_zeros_where_a_part_has_no_name") {
+  const Folder folder;
+  fk::write_safetensors(folder.path / "model.safetensors",
+                        {{"q", fk::Tensor::of(fk::DType::f32, {2}, {1, 2})},
+                         {"v", fk::Tensor::of(fk::DType::f32, {1}, {3})}});
+  const fk::Checkpoint checkpoint = fk::Checkpoint::open(folder.path);
+  fk::WeightSpec spec = spec_of("qkv", {6});
+  spec.parts = {{"q", "", "v"}};
+  CHECK(filled(spec, &checkpoint) == std::vector<float>{1, 2, 0, 0, 0, 3});
+  spec.shape = {2};
+  CHECK_THAT(message_of<fk::Error>([&] { filled(spec, &checkpoint); }),
+             ContainsSubstring("no rows are left"));
+}
