@@ -2,7 +2,7 @@
 // Self-attention over the paged cache in two passes over the tokens: every k and v is in the cache
 // before anything is read from it, since a token may see one that comes later in the batch. What
 // only some layers have (rotation, norms of q and k, fewer heads of keys, a bias of o, a window, a
-// tree) is asked for by name.
+// tree, sinks) is asked for by name.
 #pragma once
 #include "op.hpp"
 
@@ -92,15 +92,15 @@ struct Decoder {
           const TreeOf tree{length, tree_length(b)};
           const int64_t count = tree.seen(data<int32_t>(mask) + offset(mask, t), rows.seen);
           mix(
-              [&](const double* q, int64_t kv_head, double* out) {
-                request.attend_to({init.scale}, q, kv_head, init.head_dim, rows.seen, count,
+              [&](const double* q, int64_t h, int64_t kv_head, double* out) {
+                request.attend_to(attention(h), q, kv_head, init.head_dim, rows.seen, count,
                                   rows.scores, out);
               },
               t);
         } else {
           mix(
-              [&](const double* q, int64_t kv_head, double* out) {
-                request.attend({init.scale}, q, kv_head, init.head_dim, length - last + t, window(),
+              [&](const double* q, int64_t h, int64_t kv_head, double* out) {
+                request.attend(attention(h), q, kv_head, init.head_dim, length - last + t, window(),
                                rows.scores, out);
               },
               t);
@@ -133,12 +133,17 @@ struct Decoder {
     if constexpr (requires { init.window; }) return init.window;
     return 0;
   }
-  // attention(q[D], key/value head, out[D]) of every head of a token.
+  Attention attention(int64_t h) const {
+    const float* sinks = nullptr;
+    if constexpr (requires { weights.sinks; }) sinks = data<float>(weights.sinks);
+    return {init.scale, 0, sinks ? sinks + h : nullptr};
+  }
+  // one(q[D], head, key/value head, out[D]) of every head of a token.
   template <class OneHead>
-  void mix(OneHead attention, int64_t t) const {
+  void mix(OneHead one, int64_t t) const {
     for (int64_t h = 0; h < init.num_heads; ++h) {
-      attention(queries(t) + h * init.head_dim, h / (init.num_heads / kv_heads_of(init)),
-                rows.mixed + h * init.head_dim);
+      one(queries(t) + h * init.head_dim, h, h / (init.num_heads / kv_heads_of(init)),
+          rows.mixed + h * init.head_dim);
     }
   }
 };

@@ -87,15 +87,39 @@ inline void gated_mlp(const Matrix& gate_up, const Matrix& down, const Fp8Block&
   for (int64_t i = 0; i < width; ++i) row.hidden[i] = silu(row.hidden[i]) * row.hidden[width + i];
   project(down, block, channels, width, row.hidden, row.quantized, out);
 }
-// out[C] = sum over the chosen experts of weight * gated_mlp
+// What only some contracts have: biases of the experts, another activation.
+template <class Weights>
+void add_bias13(const Weights& w, int64_t expert, int64_t count, double* to) {
+  if constexpr (requires { w.w13_bias; })
+    if (const fk_in* bias = w.w13_bias.or_null)
+      add_scaled(bias, offset(bias, expert), count, 1, to);
+}
+template <class Weights>
+void add_bias2(const Weights& w, int64_t expert, int64_t count, double* to) {
+  if constexpr (requires { w.w2_bias; })
+    if (const fk_in* bias = w.w2_bias.or_null) add_scaled(bias, offset(bias, expert), count, 1, to);
+}
+template <class Init>
+void activate(const Init& init, double* hidden, int64_t width) {
+  if constexpr (requires { init.activation; })
+    if (init.activation != 0) return swiglu_pairs(hidden, width);
+  silu_halves(hidden, width);
+}
+// out[C] = sum over the chosen experts of weight * gated MLP
 template <class Init, class Weights>
 void experts_sum(const Init& init, const Weights& w, const double* weights, const int32_t* ids,
                  const double* x, const GatedRows& row, double* out) {
-  std::fill_n(out, init.hidden_size, 0.0);
+  const int64_t channels = init.hidden_size, width = init.intermediate_size;
+  std::fill_n(out, channels, 0.0);
   for (int64_t i = 0; i < init.top_k; ++i) {
-    gated_mlp(matrix_of(w.w13, w.w13_scale_inv, ids[i]), matrix_of(w.w2, w.w2_scale_inv, ids[i]),
-              block_of(init), init.hidden_size, init.intermediate_size, x, row, row.part);
-    for (int64_t c = 0; c < init.hidden_size; ++c) out[c] += weights[i] * row.part[c];
+    project(matrix_of(w.w13, w.w13_scale_inv, ids[i]), block_of(init), 2 * width, channels, x,
+            row.quantized, row.hidden);
+    add_bias13(w, ids[i], 2 * width, row.hidden);
+    activate(init, row.hidden, width);
+    project(matrix_of(w.w2, w.w2_scale_inv, ids[i]), block_of(init), channels, width, row.hidden,
+            row.quantized, row.part);
+    add_bias2(w, ids[i], channels, row.part);
+    for (int64_t c = 0; c < channels; ++c) out[c] += weights[i] * row.part[c];
   }
 }
 

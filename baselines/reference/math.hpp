@@ -48,6 +48,16 @@ inline void layer_normalize(double* x, int64_t count, double eps, const fk_in* w
 }
 
 inline double silu(double x) { return x / (1 + std::exp(-x)); }
+inline void silu_halves(double* x, int64_t width) {
+  for (int64_t i = 0; i < width; ++i) x[i] = silu(x[i]) * x[width + i];
+}
+// Neighbouring columns are gate and up; the result is the first half.
+inline void swiglu_pairs(double* x, int64_t width, double alpha = 1.702, double limit = 7) {
+  for (int64_t i = 0; i < width; ++i) {
+    const double gate = std::min(x[2 * i], limit), up = std::clamp(x[2 * i + 1], -limit, limit);
+    x[i] = (up + 1) * gate / (1 + std::exp(-alpha * gate));
+  }
+}
 inline double gelu(double x, bool tanh_form) {
   constexpr double kPi = 3.14159265358979323846;
   if (tanh_form) return 0.5 * x * (1 + std::tanh(std::sqrt(2 / kPi) * (x + 0.044715 * x * x * x)));
@@ -174,14 +184,40 @@ inline void gated_mlp(const fk_in* gate_up, int64_t gate_up_at, const fk_in* dow
 }
 
 // out[C] = sum over the chosen experts of weight * gated_mlp; `part` has room for C.
-inline void experts_sum(const fk_in* w13, const fk_in* w2, int64_t channels, int64_t width,
-                        int64_t count, const double* weights, const int32_t* ids, const double* x,
-                        double* hidden, double* part, double* out) {
+// first(expert, x, hidden[2*F]) and second(expert, hidden[F], part[C]) are the two products with
+// their biases, activate(hidden) makes F of 2*F in place.
+template <class First, class Activate, class Second>
+void experts_sum(int64_t channels, int64_t count, const double* weights, const int32_t* ids,
+                 const double* x, double* hidden, double* part, double* out, First first,
+                 Activate activate, Second second) {
   std::fill_n(out, channels, 0.0);
   for (int64_t i = 0; i < count; ++i) {
-    gated_mlp(w13, offset(w13, ids[i]), w2, offset(w2, ids[i]), channels, width, x, hidden, part);
+    first(ids[i], x, hidden);
+    activate(hidden);
+    second(ids[i], hidden, part);
     for (int64_t c = 0; c < channels; ++c) out[c] += weights[i] * part[c];
   }
+}
+
+// The same for dense weights of a contract that has w13 and w2, perhaps biases and an activation.
+template <class Init, class Weights>
+void experts_sum(const Init& init, const Weights& w, const double* weights, const int32_t* ids,
+                 const double* x, double* hidden, double* part, double* out) {
+  const int64_t channels = init.hidden_size, width = init.intermediate_size;
+  const auto product = [](const fk_in* weight, fk_opt_in bias, int64_t expert, int64_t rows,
+                          int64_t columns, const double* from, double* to) {
+    matrix_vector(weight, offset(weight, expert), rows, columns, nullptr, from, to);
+    if (bias.or_null) add_scaled(bias.or_null, offset(bias.or_null, expert), rows, 1, to);
+  };
+  experts_sum(
+      channels, init.top_k, weights, ids, x, hidden, part, out,
+      [&](int64_t e, const double* from, double* to) {
+        product(w.w13, w.w13_bias, e, 2 * width, channels, from, to);
+      },
+      [&](double* h) { init.activation == 0 ? silu_halves(h, width) : swiglu_pairs(h, width); },
+      [&](int64_t e, const double* from, double* to) {
+        product(w.w2, w.w2_bias, e, channels, width, from, to);
+      });
 }
 
 }  // namespace fk::reference

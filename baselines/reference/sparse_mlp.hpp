@@ -21,11 +21,11 @@ struct SparseMlpRows {
 template <class Init, class Weights>
 void sparse_mlp(const Init& init, const Weights& weights, const double* x, const SparseMlpRows& row,
                 double* out) {
-  matrix_vector(weights.gate, 0, init.num_experts, init.hidden_size, nullptr, x, row.logits);
+  matrix_vector(weights.gate, 0, init.num_experts, init.hidden_size, weights.gate_bias.or_null, x,
+                row.logits);
   choose_experts(row.logits, init.num_experts, init.top_k, init.renormalize, row.logits,
                  row.weights, row.ids);
-  experts_sum(weights.w13, weights.w2, init.hidden_size, init.intermediate_size, init.top_k,
-              row.weights, row.ids, x, row.hidden, row.part, out);
+  experts_sum(init, weights, row.weights, row.ids, x, row.hidden, row.part, out);
 }
 
 }  // namespace fk::reference

@@ -52,6 +52,7 @@ struct WeightSpec {
   // Without a checkpoint: normal(mean, stddev) from the seed and each part's name. stddev 0: unit
   // gain, 1/sqrt(last axis).
   double mean = 0, stddev = 0;
+  int64_t low = 0, high = 256;  // of whole numbers: uniform below `high`
   // Applied to every element of what the checkpoint or the seed gives: -exp for an A_log.
   double (*map)(double) = nullptr;
   // Tables that no checkpoint has (cos and sin): computed, in double, then rounded to dtype.

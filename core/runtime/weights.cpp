@@ -164,6 +164,8 @@ void fill_one(const WeightSpec& spec, const Checkpoint* checkpoint, uint64_t see
       read_parts(spec, spec.parts[static_cast<size_t>(s)], shape, *checkpoint,
                  into + s * numel(shape) * bytes(spec.dtype));
     }
+  } else if (is_integer(spec.dtype)) {
+    fill_int(into, spec.dtype, count, seed_of(spec.name, seed), 0, spec.low, spec.high, threads);
   } else {
     const double last = spec.shape.empty() ? 1 : static_cast<double>(spec.shape.back());
     const double stddev = spec.stddev != 0 ? spec.stddev : 1 / std::sqrt(std::max(1.0, last));

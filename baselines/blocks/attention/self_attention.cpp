@@ -84,12 +84,17 @@ void expand(Builder& b, const Region& r) {
   } else {
     attention.emplace_back("window", r.integer("window"));
   }
+  if (r.has("sinks")) {
+    if (tree) fail(r.path(), "a tree with sinks is not implemented");
+    attention.emplace_back("sinks", r["sinks"]);
+  }
   const Value mixed =
       b.call(tree ? "tree_attention" : "paged_attention", r.path() + ".attn", attention);
   b.call("linear", r.path() + ".o_proj",
          {{"in_features", heads * width},
           {"out_features", r.integer("hidden_size")},
           {"weight", r["o"]},
+          {"bias", r["o_bias"]},
           {"x", b.reshape(mixed, {b.shape(mixed)[0], heads * width})},
           {"out", r["out"]}});
 }

@@ -3,6 +3,7 @@
 // one parallel region where every thread owns a range of the outputs; experts with many rows are
 // gathered into dense rows and go through product.hpp. An expert without rows is not read.
 #ifdef FK_CPU_OPS
+#define FK_MOE_GROUPED_GEMM_EDITION 2
 #include "fk/ops/moe_grouped_gemm.h"
 #include "product.hpp"
 
@@ -65,7 +66,13 @@ struct MoeGroupedGemmOp {
   static int64_t few_stride(int64_t k) { return padded(k) + 48; }  // as in product.cpp
   static int64_t few_floats(int64_t k) { return kSmallM * few_stride(k); }
   static ProductTypes types(const op::weights& weights, const op::forward& max) {
-    return {type_of(max.x), type_of(weights.weight), type_of(max.out), -1};
+    const fk_in* bias = weights.bias.or_null;
+    return {type_of(max.x), type_of(weights.weight), type_of(max.out), bias ? type_of(bias) : -1};
+  }
+
+  const char* bias_of(int64_t expert) const {
+    if (!weights_.bias.or_null) return nullptr;
+    return data<char>(weights_.bias) + expert * init_.out_features * bytes_of(types_.bias);
   }
 
   void run_few(const op::forward& args, float* scratch) const {
@@ -89,6 +96,8 @@ struct MoeGroupedGemmOp {
         a.k = k;
         a.m = static_cast<int>(count);
         a.weight_type = types_.weight;
+        a.bias = bias_of(e);
+        a.bias_type = types_.bias;
         a.out_type = types_.out;
         for (int64_t i = 0; i < count; ++i) {
           const int64_t row = ids[first + i];
@@ -122,7 +131,7 @@ struct MoeGroupedGemmOp {
       }
     });
     const char* weight = data<char>(weights_.weight) + expert * n * k * bytes_of(types_.weight);
-    product_->run(m, x, k, weight, nullptr, out, rest);
+    product_->run(m, x, k, weight, bias_of(expert), out, rest);
     split(threads_, count, count * out_bytes * 2, [&](int64_t begin, int64_t end, int) {
       for (int64_t i = begin; i < end; ++i) {
         std::memcpy(data<char>(args.out) + ids[i] * out_bytes, out + i * out_bytes,

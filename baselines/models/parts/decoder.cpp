@@ -94,33 +94,41 @@ Args layer_args(Builder& b, const DecoderStep& step, const DecoderConfig& config
       {attention + "q_proj.weight", attention + "k_proj.weight", attention + "v_proj.weight"}));
   const Value o = b.weight(
       matrix(attention + "o_proj.weight", limits.dtype, {channels, config.heads * width}, {}));
-  return {{"hidden_size", channels},
-          {"intermediate_size", config.intermediate_size},
-          {"num_heads", config.heads},
-          {"num_kv_heads", config.kv_heads},
-          {"head_dim", width},
-          {"page_size", limits.page_size},
-          {"rotary_dim", config.rope.rotary_dim},
-          {"max_position", table_positions(config, limits)},
-          {"scale", 1 / std::sqrt(static_cast<double>(width))},
-          {"window", config.windows[static_cast<size_t>(layer)]},
-          {"eps", config.eps},
-          {"qkv", qkv},
-          {"o", o},
-          {"cos_sin_cache", step.cos_sin},
-          {"input_norm", norm(".input_layernorm.weight")},
-          {"post_norm", norm(".post_attention_layernorm.weight")},
-          {"positions", step.positions},
-          {"k_cache", cache("k_cache")},
-          {"v_cache", cache("v_cache")},
-          {"block_tables", step.block_tables},
-          {"cu_seqlens", step.cu_seqlens},
-          {"seq_lens", step.seq_lens},
-          {"slot_mapping", step.slot_mapping},
-          {"max_query_len", step.max_query_len},
-          {"max_seq_len", step.max_seq_len},
-          {"hidden", step.hidden},
-          {"residual", step.residual}};
+  Args args{{"hidden_size", channels},
+            {"intermediate_size", config.intermediate_size},
+            {"num_heads", config.heads},
+            {"num_kv_heads", config.kv_heads},
+            {"head_dim", width},
+            {"page_size", limits.page_size},
+            {"rotary_dim", config.rope.rotary_dim},
+            {"max_position", table_positions(config, limits)},
+            {"scale", 1 / std::sqrt(static_cast<double>(width))},
+            {"window", config.windows[static_cast<size_t>(layer)]},
+            {"eps", config.eps},
+            {"qkv", qkv},
+            {"o", o},
+            {"cos_sin_cache", step.cos_sin},
+            {"input_norm", norm(".input_layernorm.weight")},
+            {"post_norm", norm(".post_attention_layernorm.weight")},
+            {"positions", step.positions},
+            {"k_cache", cache("k_cache")},
+            {"v_cache", cache("v_cache")},
+            {"block_tables", step.block_tables},
+            {"cu_seqlens", step.cu_seqlens},
+            {"seq_lens", step.seq_lens},
+            {"slot_mapping", step.slot_mapping},
+            {"max_query_len", step.max_query_len},
+            {"max_seq_len", step.max_seq_len},
+            {"hidden", step.hidden},
+            {"residual", step.residual}};
+  if (config.attention_bias) {
+    WeightSpec bias = matrix(
+        attention + "qkv_proj.bias", limits.dtype, {(config.heads + 2 * config.kv_heads) * width},
+        {attention + "q_proj.bias", attention + "k_proj.bias", attention + "v_proj.bias"});
+    bias.stddev = 0.1;
+    args.emplace_back("qkv_bias", b.weight(std::move(bias)));
+  }
+  return args;
 }
 
 void add_gated_mlp(Args& args, Builder& b, const DecoderConfig& config, const Limits& limits,

@@ -18,6 +18,7 @@ struct DecoderConfig {
   int64_t max_position = 0;
   double eps = 1e-6;
   bool tied = false;             // lm_head is the embedding table
+  bool attention_bias = false;   // of q, k and v (and o, where the layer has it)
   std::vector<int64_t> windows;  // by layer; 0: attends to everything before
   std::vector<int64_t> eos;
   Rope rope;
@@ -25,8 +26,9 @@ struct DecoderConfig {
 
 // `eos_token_id`, absent, a number or a list.
 std::vector<int64_t> read_eos(const Config& config);
-// Error for what the shared parts do not have: another activation, biases.
-DecoderConfig read_decoder(const Config& config);
+// Error for what the shared parts do not have: another activation, biases of projections unless the
+// model says that its layers have them.
+DecoderConfig read_decoder(const Config& config, bool with_attention_bias = false);
 
 // The window of a model all of whose layers slide; `sliding_window` absent or null: none.
 void slide_all_layers(const Config& config, DecoderConfig& decoder);

@@ -11,7 +11,7 @@ std::vector<int64_t> read_eos(const Config& config) {
   return {config.integer("eos_token_id")};
 }
 
-DecoderConfig read_decoder(const Config& config) {
+DecoderConfig read_decoder(const Config& config, bool with_attention_bias) {
   DecoderConfig d;
   d.hidden_size = read_size(config, "hidden_size");
   d.intermediate_size = read_size(config, "intermediate_size");
@@ -36,8 +36,9 @@ DecoderConfig read_decoder(const Config& config) {
   if (activation != "silu") {
     config.fail_at("hidden_act", "`" + activation + "` is not implemented here, only `silu`");
   }
+  d.attention_bias = config.boolean("attention_bias", false);
   for (const char* key : {"attention_bias", "mlp_bias"}) {
-    if (config.boolean(key, false))
+    if (config.boolean(key, false) && !(with_attention_bias && d.attention_bias && key[0] == 'a'))
       config.fail_at(key, "projections with biases are not implemented");
   }
   return d;

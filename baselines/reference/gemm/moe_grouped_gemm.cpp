@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // moe_grouped_gemm: assignment by assignment, each against the matrix of its expert.
+#define FK_MOE_GROUPED_GEMM_EDITION 2
 #include "fk/ops/moe_grouped_gemm.h"
 #include "op.hpp"
 
@@ -14,7 +15,7 @@ struct MoeGroupedGemm : Base<moe_grouped_gemm> {
   };
   static void supports(const op::init& init, const op::weights& weights, const op::forward& max,
                        fk_need& need) {
-    need_floats(weights.weight, max.x, max.out);
+    need_floats(weights.weight, weights.bias.or_null, max.x, max.out);
     need.scratch = scratch_bytes<Rows>(init);
   }
   void forward(const op::forward& args, const fk_ctx& ctx) {
@@ -27,6 +28,8 @@ struct MoeGroupedGemm : Base<moe_grouped_gemm> {
         load(args.x, offset(args.x, id / init.top_k), init.in_features, row.x);
         matrix_vector(weights.weight, offset(weights.weight, e), init.out_features,
                       init.in_features, nullptr, row.x, row.out);
+        if (const fk_in* bias = weights.bias.or_null)
+          add_scaled(bias, offset(bias, e), init.out_features, 1, row.out);
         store(args.out, offset(args.out, id), init.out_features, row.out);
       }
     }

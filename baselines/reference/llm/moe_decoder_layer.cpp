@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // moe_decoder_layer: see decoder.hpp; the second half is a router and its experts.
+#define FK_MOE_DECODER_LAYER_EDITION 2
 #include "fk/ops/moe_decoder_layer.h"
 #include "decoder.hpp"
 #include "sparse_mlp.hpp"
@@ -18,7 +19,8 @@ struct MoeDecoderLayer : Base<moe_decoder_layer> {
   };
   static void supports(const op::init& init, const op::weights& weights, const op::forward& max,
                        fk_need& need) {
-    need_floats(weights.input_norm, weights.post_norm, weights.gate, weights.w13, weights.w2,
+    need_floats(weights.input_norm, weights.post_norm, weights.gate, weights.gate_bias.or_null,
+                weights.w13, weights.w2, weights.w13_bias.or_null, weights.w2_bias.or_null,
                 max.hidden, max.residual);
     need_decoder(init, weights, max);
     if (init.top_k > init.num_experts) throw unsupported{"top_k is more than num_experts"};

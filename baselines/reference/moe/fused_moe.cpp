@@ -21,7 +21,8 @@ struct FusedMoe : Base<fused_moe> {
   static void supports(const op::init& init, const op::weights& weights, const op::forward& max,
                        fk_need& need) {
     need_weights(weights.w13, weights.w2);
-    need_floats(max.x, max.topk_weights, max.out);
+    need_floats(weights.w13_bias.or_null, weights.w2_bias.or_null, max.x, max.topk_weights,
+                max.out);
     need.scratch = scratch_bytes<Rows>(init);
   }
   void forward(const op::forward& args, const fk_ctx& ctx) {

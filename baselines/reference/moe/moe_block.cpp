@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // moe_block: token by token.
+#define FK_MOE_BLOCK_EDITION 2
 #include "fk/ops/moe_block.h"
 #include "sparse_mlp.hpp"
 
@@ -16,7 +17,8 @@ struct MoeBlock : Base<moe_block> {
   };
   static void supports(const op::init& init, const op::weights& weights, const op::forward& max,
                        fk_need& need) {
-    need_floats(weights.gate, weights.w13, weights.w2, max.x, max.out);
+    need_floats(weights.gate, weights.gate_bias.or_null, weights.w13, weights.w2,
+                weights.w13_bias.or_null, weights.w2_bias.or_null, max.x, max.out);
     if (init.top_k > init.num_experts) throw unsupported{"top_k is more than num_experts"};
     need.scratch = scratch_bytes<Rows>(init);
   }

@@ -8,12 +8,12 @@ import numpy as np
 
 
 def save(path, tensors):
-    """A safetensors file: a header's length, the header in JSON, the tensors' bytes. Floats become float32."""
+    """A safetensors file: a header's length, the header in JSON, the tensors' bytes. Floats become float32, unsigned numbers bytes."""
     header, blobs, at = {}, [], 0
     for name in sorted(tensors):
         value = np.asarray(tensors[name])
-        kind = "F32" if value.dtype.kind == "f" else "BOOL" if value.dtype.kind == "b" else "I64"
-        blob = value.astype({"F32": "<f4", "BOOL": "?", "I64": "<i8"}[kind]).tobytes()
+        kind = {"f": "F32", "b": "BOOL", "u": "U8"}.get(value.dtype.kind, "I64")
+        blob = value.astype({"F32": "<f4", "BOOL": "?", "U8": "u1", "I64": "<i8"}[kind]).tobytes()
         header[name] = {"dtype": kind, "shape": list(value.shape), "data_offsets": [at, at + len(blob)]}
         at += len(blob)
         blobs.append(blob)
