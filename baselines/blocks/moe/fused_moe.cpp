@@ -3,6 +3,7 @@
 // and moe_sum. Rows between the products stand in assignment order (t * K + k) and are never
 // sorted: the grouped product finds them through row_ids.
 #include "baselines/blocks/projection.hpp"
+#include "core/base/error.hpp"
 
 namespace fk {
 namespace {
