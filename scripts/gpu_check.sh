@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# gpu_check.sh OUT: on a machine with a GPU: builds with CUDA, runs the reference cases of every model on the device and writes
-# what it saw to OUT (verify-*.json, summary.txt). Exit 0 when all passed. Without a GPU it says so and ends with 0.
+# gpu_check.sh OUT [--full]: on a machine with a GPU: builds with CUDA, runs the reference cases on the device and writes what
+# it saw to OUT (verify-*.json, summary.txt); with --full also Llama 3.1 8B whole (run-llama3.1.json). Exit 0 when all passed.
+# Without a GPU it says so and ends with 0.
 set -uo pipefail
-out="${1:?usage: gpu_check.sh OUT}"
+out="${1:?usage: gpu_check.sh OUT [--full]}" full="${2:-}"
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 mkdir -p "$out"
 if ! [[ -e /dev/nvidiactl ]]; then
@@ -20,7 +21,8 @@ bad=0
   git log -1 --format='commit %h' 2>/dev/null
   date -u '+%F %T UTC'
 } >"$out/summary.txt"
-cases=(test/golden/*/)
+# The models all of whose ops have a CUDA provider.
+cases=(test/golden/{llama,mixtral,mistral_swa,qwen3,bge_m3,colbertv2}/)
 check() {  # check NAME OPTIONS...
   local name="$1"
   shift
@@ -29,5 +31,19 @@ check() {  # check NAME OPTIONS...
 }
 check f32 --provider cuda_reference --stress
 check bf16 --provider cuda_reference --dtype bf16
+check ranked-bf16 --dtype bf16 --stress
+if [[ "$full" == --full ]]; then
+  build-gpu/fk-host run llama3.1 --profile full --device cuda:0 --workload single_request --workload fixed_batch_32 \
+    --json "$out/run.json" 2>>"$out/summary.txt" >>"$out/summary.txt" || bad=1
+  python3 - "$out" <<'PY'
+import json, subprocess, sys
+out = sys.argv[1]
+def said(*command):
+    return subprocess.run(command, capture_output=True, text=True).stdout.strip()
+json.dump({"command": "scripts/gpu_check.sh OUT --full", "driver": said("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"),
+           "commit": said("git", "rev-parse", "--short", "HEAD"), "date": said("date", "-u", "+%F"),
+           "report": json.load(open(f"{out}/run.json"))}, open(f"{out}/run-llama3.1.json", "w"), indent=1)
+PY
+fi
 cat "$out/summary.txt"
 exit "$bad"

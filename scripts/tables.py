@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Redraws the tables of docs/measuring.md, between `<!-- table -->` and `<!-- end -->`, from the newest docs/results/*-cpu.json."""
+"""Redraws the tables of docs/measuring.md: between `<!-- table -->` and `<!-- end -->` from the newest docs/results/*-cpu.json,
+between `<!-- gpu -->` and `<!-- end gpu -->` from every docs/results/*-h200-<scenario>.json that holds the report of a run."""
 import json, pathlib
 
 root = pathlib.Path(__file__).resolve().parent.parent
@@ -26,4 +27,20 @@ for m in d["models"]:
 page = root / "docs/measuring.md"
 text = page.read_text()
 head, tail = text.split("<!-- table -->")[0], text.split("<!-- end -->")[1]
-page.write_text(head + "<!-- table -->\n" + "\n".join(lines) + "\n<!-- end -->" + tail)
+text = head + "<!-- table -->\n" + "\n".join(lines) + "\n<!-- end -->" + tail
+
+lines = ["| run | workload | prefill tok/s | decode tok/s | first token | per token |", "|---|---|---|---|---|---|"]
+for source in sorted((root / "docs/results").glob("*-h200-*.json")):
+    d = json.loads(source.read_text())
+    if "report" not in d:
+        continue
+    r = d["report"]
+    for w in r["baseline"]["workloads"]:
+        def figure(key, unit, scale, digits):
+            v = w[key]
+            return f"{v['median'] * scale:.{digits}f}{unit} ({v['p10'] * scale:.{digits}f}-{v['p90'] * scale:.{digits}f})"
+        lines.append(f"| {r['scenario']} {r['dtype']}, {r['device']}, driver {d['driver']}, commit {d['commit']}, {d['date']} | {w['workload']} | "
+                     f"{figure('prefill_tokens_per_s', '', 1, 0)} | {figure('decode_tokens_per_s', '', 1, 0)} | "
+                     f"{figure('first_token_s', ' ms', 1e3, 1)} | {figure('token_s', ' ms', 1e3, 2)} |")
+head, tail = text.split("<!-- gpu -->")[0], text.split("<!-- end gpu -->")[1]
+page.write_text(head + "<!-- gpu -->\n" + "\n".join(lines) + "\n<!-- end gpu -->" + tail)
