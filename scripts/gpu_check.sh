@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # gpu_check.sh OUT [--full]: on a machine with a GPU: builds with CUDA, runs the reference cases on the device and writes what
 # it saw to OUT (verify-*.json, summary.txt); with --full also Llama 3.1 8B whole (run-llama3.1.json). Exit 0 when all passed.
-# Without a GPU it says so and ends with 0.
+# Without a GPU it says so and ends with 0. FK_COMMIT names the commit where there is no .git.
 set -uo pipefail
 out="${1:?usage: gpu_check.sh OUT [--full]}" full="${2:-}"
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -18,7 +18,7 @@ log="$out/build.log"
 bad=0
 {
   nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
-  git log -1 --format='commit %h' 2>/dev/null
+  if [[ -n "${FK_COMMIT:-}" ]]; then echo "commit $FK_COMMIT"; else git log -1 --format='commit %h' 2>/dev/null; fi
   date -u '+%F %T UTC'
 } >"$out/summary.txt"
 # The models all of whose ops have a CUDA provider.
@@ -36,12 +36,12 @@ if [[ "$full" == --full ]]; then
   build-gpu/fk-host run llama3.1 --profile full --device cuda:0 --workload single_request --workload fixed_batch_32 \
     --json "$out/run.json" 2>>"$out/summary.txt" >>"$out/summary.txt" || bad=1
   python3 - "$out" <<'PY'
-import json, subprocess, sys
+import json, os, subprocess, sys
 out = sys.argv[1]
 def said(*command):
     return subprocess.run(command, capture_output=True, text=True).stdout.strip()
 json.dump({"command": "scripts/gpu_check.sh OUT --full", "driver": said("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"),
-           "commit": said("git", "rev-parse", "--short", "HEAD"), "date": said("date", "-u", "+%F"),
+           "commit": os.environ.get("FK_COMMIT") or said("git", "rev-parse", "--short", "HEAD"), "date": said("date", "-u", "+%F"),
            "report": json.load(open(f"{out}/run.json"))}, open(f"{out}/run-llama3.1.json", "w"), indent=1)
 PY
 fi

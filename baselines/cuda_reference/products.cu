@@ -3,6 +3,7 @@
 // double. One kernel serves both: rows are read and written through maps.
 #include "common.cuh"
 #include "fk/ops/linear.h"
+#define FK_MOE_GROUPED_GEMM_EDITION 2
 #include "fk/ops/moe_grouped_gemm.h"
 
 namespace {
@@ -40,7 +41,7 @@ __global__ void product(Ref x, Ref weight, Ref bias, Ref out, Rows rows, int64_t
     for (int r = 0; r < 4; ++r) {
       const int64_t row = tile + ty + 8 * r;
       if (row >= end || column >= n) continue;
-      store(out, (rows.ids ? rows.ids[row] : row) * n + column, sum[r] + (bias.data ? load(bias, column) : 0));
+      store(out, (rows.ids ? rows.ids[row] : row) * n + column, sum[r] + (bias.data ? load(bias, expert * n + column) : 0));
     }
   }
 }
@@ -61,7 +62,7 @@ struct MoeGroupedGemm : Plain<fk::moe_grouped_gemm> {
     const int64_t rows = a.row_ids->shape[0];
     if (!rows) return;
     const dim3 grid(blocks(init.out_features, kTile), unsigned(std::min<int64_t>(blocks(rows, kTile), 64)), unsigned(init.num_experts));
-    product<<<grid, 256, 0, stream(ctx)>>>(ref(a.x), ref(weights.weight), Ref{}, ref(a.out),
+    product<<<grid, 256, 0, stream(ctx)>>>(ref(a.x), ref(weights.weight), ref(weights.bias), ref(a.out),
                                            Rows{fk::data<int32_t>(a.row_ids), fk::data<int32_t>(a.expert_offsets), init.top_k, rows}, init.out_features, init.in_features);
     launched();
   }
