@@ -37,6 +37,9 @@ GptOssConfig read(const Config& config) {
   c.top_k = config.integer("num_experts_per_tok");
   if (c.top_k < 1 || c.top_k > c.experts)
     config.fail_at("num_experts_per_tok", "it must be between 1 and num_local_experts");
+  // The float experts' activation has no limit to choose, as in transformers.
+  if (config.number("swiglu_limit", 7) != 7)
+    config.fail_at("swiglu_limit", "only the limit 7 is implemented");
   if (config.has("quantization_config")) {
     const Config quantization = config.child("quantization_config");
     const std::string method = quantization.text("quant_method");
