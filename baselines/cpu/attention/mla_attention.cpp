@@ -27,16 +27,7 @@ struct MlaAttentionOp {
         tasks_(init.num_heads, groups_, width(init), threads_of(host)) {}
   void prepare(const op::forward&, const fk_memory&) {}
   void forward(const op::forward& args, const fk_ctx& ctx) {
-    const auto* starts = data<int32_t>(args.cu_seqlens);
-    const auto* lengths = data<int32_t>(args.seq_lens);
-    const int64_t requests = args.seq_lens->shape[0];
-    int64_t keys = 0;
-    for (int64_t b = 0; b < requests; ++b) keys += lengths[b];
-    tasks_.run(starts, requests, keys, ctx.scratch,
-               [&](int64_t request, int64_t first, int64_t tokens, int64_t group) {
-                 return task(args, starts + request, lengths[request], request, first, tokens,
-                             group);
-               });
+    tasks_.run_paged(args, ctx.scratch, [&](auto... where) { return task(args, where...); });
   }
 
  private:
