@@ -60,9 +60,12 @@ inline Matrix matrix_of(const fk_in* weight, fk_opt_in scale, int64_t expert) {
   return {weight, scale.or_null, offset(weight, expert),
           scale.or_null ? offset(scale.or_null, expert) : 0};
 }
+// Of contracts whose weights never have scales too.
 template <class Init>
 Fp8Block block_of(const Init& init) {
-  return {init.block_n, init.block_k, init.quantize_input != 0};
+  if constexpr (requires { init.block_n; })
+    return {init.block_n, init.block_k, init.quantize_input != 0};
+  return {1, 1, false};
 }
 // out[rows] = m @ x
 inline void project(const Matrix& m, const Fp8Block& block, int64_t rows, int64_t columns,
@@ -87,40 +90,32 @@ inline void gated_mlp(const Matrix& gate_up, const Matrix& down, const Fp8Block&
   for (int64_t i = 0; i < width; ++i) row.hidden[i] = silu(row.hidden[i]) * row.hidden[width + i];
   project(down, block, channels, width, row.hidden, row.quantized, out);
 }
-// What only some contracts have: biases of the experts, another activation.
-template <class Weights>
-void add_bias13(const Weights& w, int64_t expert, int64_t count, double* to) {
-  if constexpr (requires { w.w13_bias; })
-    if (const fk_in* bias = w.w13_bias.or_null)
-      add_scaled(bias, offset(bias, expert), count, 1, to);
-}
-template <class Weights>
-void add_bias2(const Weights& w, int64_t expert, int64_t count, double* to) {
-  if constexpr (requires { w.w2_bias; })
-    if (const fk_in* bias = w.w2_bias.or_null) add_scaled(bias, offset(bias, expert), count, 1, to);
-}
-template <class Init>
-void activate(const Init& init, double* hidden, int64_t width) {
-  if constexpr (requires { init.activation; })
-    if (init.activation != 0) return swiglu_pairs(hidden, width);
-  silu_halves(hidden, width);
-}
-// out[C] = sum over the chosen experts of weight * gated MLP
+// out[C] = sum over the chosen experts of weight * gated MLP. Scales, biases of the experts and
+// another activation are asked for by name: only some contracts have them.
 template <class Init, class Weights>
 void experts_sum(const Init& init, const Weights& w, const double* weights, const int32_t* ids,
                  const double* x, const GatedRows& row, double* out) {
   const int64_t channels = init.hidden_size, width = init.intermediate_size;
-  std::fill_n(out, channels, 0.0);
-  for (int64_t i = 0; i < init.top_k; ++i) {
-    project(matrix_of(w.w13, w.w13_scale_inv, ids[i]), block_of(init), 2 * width, channels, x,
-            row.quantized, row.hidden);
-    add_bias13(w, ids[i], 2 * width, row.hidden);
-    activate(init, row.hidden, width);
-    project(matrix_of(w.w2, w.w2_scale_inv, ids[i]), block_of(init), channels, width, row.hidden,
-            row.quantized, row.part);
-    add_bias2(w, ids[i], channels, row.part);
-    for (int64_t c = 0; c < channels; ++c) out[c] += weights[i] * row.part[c];
-  }
+  const auto product = [&](const fk_in* weight, fk_opt_in scale, fk_opt_in bias, int64_t expert,
+                           int64_t rows, int64_t columns, const double* from, double* to) {
+    project(matrix_of(weight, scale, expert), block_of(init), rows, columns, from, row.quantized,
+            to);
+    if (bias.or_null) add_scaled(bias.or_null, offset(bias.or_null, expert), rows, 1, to);
+  };
+  fk_opt_in scale13{}, scale2{}, bias13{}, bias2{};
+  if constexpr (requires { w.w13_scale_inv; }) scale13 = w.w13_scale_inv, scale2 = w.w2_scale_inv;
+  if constexpr (requires { w.w13_bias; }) bias13 = w.w13_bias, bias2 = w.w2_bias;
+  bool pairs = false;
+  if constexpr (requires { init.activation; }) pairs = init.activation != 0;
+  experts_sum(
+      channels, init.top_k, weights, ids, x, row.hidden, row.part, out,
+      [&](int64_t e, const double* from, double* to) {
+        product(w.w13, scale13, bias13, e, 2 * width, channels, from, to);
+      },
+      [&](double* h) { pairs ? swiglu_pairs(h, width) : silu_halves(h, width); },
+      [&](int64_t e, const double* from, double* to) {
+        product(w.w2, scale2, bias2, e, channels, width, from, to);
+      });
 }
 
 // Refuses element types of weights that may be f8e4m3; absent fields are null.

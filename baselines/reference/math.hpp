@@ -199,25 +199,4 @@ void experts_sum(int64_t channels, int64_t count, const double* weights, const i
   }
 }
 
-// The same for dense weights of a contract that has w13 and w2, perhaps biases and an activation.
-template <class Init, class Weights>
-void experts_sum(const Init& init, const Weights& w, const double* weights, const int32_t* ids,
-                 const double* x, double* hidden, double* part, double* out) {
-  const int64_t channels = init.hidden_size, width = init.intermediate_size;
-  const auto product = [](const fk_in* weight, fk_opt_in bias, int64_t expert, int64_t rows,
-                          int64_t columns, const double* from, double* to) {
-    matrix_vector(weight, offset(weight, expert), rows, columns, nullptr, from, to);
-    if (bias.or_null) add_scaled(bias.or_null, offset(bias.or_null, expert), rows, 1, to);
-  };
-  experts_sum(
-      channels, init.top_k, weights, ids, x, hidden, part, out,
-      [&](int64_t e, const double* from, double* to) {
-        product(w.w13, w.w13_bias, e, 2 * width, channels, from, to);
-      },
-      [&](double* h) { init.activation == 0 ? silu_halves(h, width) : swiglu_pairs(h, width); },
-      [&](int64_t e, const double* from, double* to) {
-        product(w.w2, w.w2_bias, e, channels, width, from, to);
-      });
-}
-
 }  // namespace fk::reference

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // A router and its experts for one token: moe_block, and the second half of moe_decoder_layer.
 #pragma once
-#include "op.hpp"
+#include "fp8_block.hpp"
 
 namespace fk::reference {
 
 struct SparseMlpRows {
-  double *logits, *weights, *hidden, *part;
+  double *logits, *weights;
+  GatedRows mlp;
   int32_t* ids;
   template <class Init>
   SparseMlpRows(Scratch& s, const Init& i)
       : logits(s.take(i.num_experts)),
         weights(s.take(i.top_k)),
-        hidden(s.take(2 * i.intermediate_size)),
-        part(s.take(i.hidden_size)),
+        mlp(s, i.hidden_size, i.intermediate_size),
         ids(reinterpret_cast<int32_t*>(s.take(i.top_k))) {}
 };
 
@@ -25,7 +25,7 @@ void sparse_mlp(const Init& init, const Weights& weights, const double* x, const
                 row.logits);
   choose_experts(row.logits, init.num_experts, init.top_k, init.renormalize, row.logits,
                  row.weights, row.ids);
-  experts_sum(init, weights, row.weights, row.ids, x, row.hidden, row.part, out);
+  experts_sum(init, weights, row.weights, row.ids, x, row.mlp, out);
 }
 
 }  // namespace fk::reference
