@@ -2,55 +2,23 @@
 // paged_attention on tensor cores (mma.m16n8k16), after FlashAttention-2. The query heads that share a key
 // head are packed into rows: row r of a request is query token r / group, head r % group of the group. Two
 // shapes of work:
-//   few rows (decode)  16 rows per block; its four warps take 16 keys each of every tile and are merged at
-//                      the end; the context is split over blocks, which a second kernel merges
+//   few rows (decode)  see attention_decode.cuh
 //   many rows          64 rows per block, 16 per warp; plan() lists (request, tile) so that no block is idle
-#include "common.cuh"
+#include <type_traits>
+
+#include "attention_decode.cuh"
 #define FK_PAGED_ATTENTION_EDITION 2
 #include "fk/ops/paged_attention.h"
 
 namespace {
 using namespace fkc;
-constexpr int kKeys = 64, kWarps = 4, kThreads = 32 * kWarps, kSplitsMax = 64;
-
-struct Cache {
-  const void* data;
-  int64_t page, slot, head;  // strides in elements
-};
-struct Params {
-  const void* q;
-  void* out;
-  int64_t q_token, q_head, out_token, out_head;
-  Cache k, v;
-  const int32_t *tables, *starts, *lengths;
-  const float* sinks;
-  const int2* work;  // (request, first row) by blockIdx.x; null: blockIdx.x is the request
-  float* partial;    // splits > 1: [request, head, split, D + 2]
-  int width, page_size, group, heads, splits, window, causal;
-  float scale, softcap;
-};
-
-__device__ uint32_t shared_address(const void* p) { return static_cast<uint32_t>(__cvta_generic_to_shared(p)); }
-__device__ void copy_async(uint32_t to, const void* from, bool there) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(there ? 16 : 0));
-}
-__device__ void load_matrices(uint32_t (&r)[4], uint32_t from) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(from));
-}
-__device__ void load_transposed(uint32_t (&r)[4], uint32_t from) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(from));
-}
-
-template <class T> __device__ uint32_t pair(float a, float b) {
-  const T two[2] = {from_float<T>(a), from_float<T>(b)};
-  return *reinterpret_cast<const uint32_t*>(two);
-}
+constexpr int kKeys = 64, kWarps = 4, kThreads = 32 * kWarps, kSplitsMax = 8;
 
 // 64 keys or values of one head in shared memory; 16-byte chunks are swizzled by row.
 template <class T, int D> struct Tile {
   static constexpr int kChunks = D / 8;
   static __device__ uint32_t at(uint32_t base, int row, int chunk) { return base + (row * kChunks + (chunk ^ (row & 7))) * 16; }
-  static __device__ void fetch(uint32_t base, const Cache& cache, const int32_t* table, int page_size, int64_t head, int first, int end) {
+  static __device__ void fetch(uint32_t base, const AttentionCache& cache, const int32_t* table, int page_size, int64_t head, int first, int end) {
     constexpr int kRowsAtOnce = kThreads / kChunks;
     const int chunk = threadIdx.x % kChunks;
 #pragma unroll
@@ -64,17 +32,15 @@ template <class T, int D> struct Tile {
   }
 };
 
-template <class T, int D, bool kFew> __global__ void __launch_bounds__(kThreads) attend(const Params p) {
+template <class T, int D> __global__ void __launch_bounds__(kThreads) attend(const AttentionParams p) {
   extern __shared__ __align__(128) char shared[];
   wait_for_inputs();
-  constexpr int kTileBytes = kKeys * D * 2;
-  // Tiles of S that a warp computes: all 64 keys of its rows, or its own 16 keys of the common rows.
-  constexpr int kOwn = kFew ? 2 : kKeys / 8;
+  constexpr int kTileBytes = kKeys * D * 2, kOwn = kKeys / 8;  // tiles of S that a warp computes
   using Tiles = Tile<T, D>;
   const uint32_t base = shared_address(shared);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const int request = p.work ? p.work[blockIdx.x].x : blockIdx.x, kv_head = blockIdx.y;
-  const int first_row = (p.work ? p.work[blockIdx.x].y : 0) + (kFew ? 0 : warp * 16);
+  const int request = p.work[blockIdx.x].x, tile_row = p.work[blockIdx.x].y, kv_head = blockIdx.y;
+  const int first_row = tile_row + warp * 16;
   const int start = p.starts[request], count = p.starts[request + 1] - start, length = p.lengths[request];
   const int rows = count * p.group;
   if (rows == 0) return;
@@ -95,13 +61,12 @@ template <class T, int D, bool kFew> __global__ void __launch_bounds__(kThreads)
 #pragma unroll
     for (int j = 0; j < 4; ++j) query[k][j] = *reinterpret_cast<const uint32_t*>(q[j & 1] + k * 16 + (j >> 1) * 8 + lane % 4 * 2);
 
-  // Keys that any row of the block may see, in whole tiles, then this block's share of them.
-  const int last_row = kFew ? rows - 1 : min((p.work ? p.work[blockIdx.x].y : 0) + kWarps * 16, rows) - 1;
+  // Keys that any row of the block may see, in whole tiles.
+  const int last_row = min(tile_row + kWarps * 16, rows) - 1;
   const int end = p.causal ? length - count + last_row / p.group + 1 : length;
   int from = 0;
-  if (p.window > 0) from = max(0, length - count + ((p.work ? p.work[blockIdx.x].y : 0) / p.group) - p.window + 1) / kKeys;
-  const int tiles = (end + kKeys - 1) / kKeys - from, split = blockIdx.z;
-  const int tile_begin = from + tiles * split / p.splits, tile_end = from + tiles * (split + 1) / p.splits;
+  if (p.window > 0) from = max(0, length - count + tile_row / p.group - p.window + 1) / kKeys;
+  const int tile_begin = from, tile_end = (end + kKeys - 1) / kKeys;
 
   float acc[D / 8][4] = {}, most[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0};
   const auto fetch = [&](int tile, int stage) {
@@ -120,14 +85,13 @@ template <class T, int D, bool kFew> __global__ void __launch_bounds__(kThreads)
     }
     __syncthreads();
     const uint32_t keys = base + stage * 2 * kTileBytes, values = keys + kTileBytes;
-    const int key0 = kFew ? warp * 16 : 0;
     float s[kOwn][4] = {};
 #pragma unroll
     for (int n = 0; n < kOwn; ++n)
 #pragma unroll
       for (int k = 0; k < D / 16; k += 2) {
         uint32_t b[4];
-        load_matrices(b, Tiles::at(keys, key0 + n * 8 + lane % 8, k * 2 + lane / 8));
+        load_matrices(b, Tiles::at(keys, n * 8 + lane % 8, k * 2 + lane / 8));
         multiply<T>(s[n], query[k], b[0], b[1]);
         multiply<T>(s[n], query[k + 1], b[2], b[3]);
       }
@@ -137,7 +101,7 @@ template <class T, int D, bool kFew> __global__ void __launch_bounds__(kThreads)
     for (int n = 0; n < kOwn; ++n)
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
-        const int key = tile * kKeys + key0 + n * 8 + lane % 4 * 2 + (j & 1), h = j >> 1;
+        const int key = tile * kKeys + n * 8 + lane % 4 * 2 + (j & 1), h = j >> 1;
         float v = s[n][j] * p.scale;
         if (p.softcap > 0) v = p.softcap * tanhf(v / p.softcap);
         const bool seen = key <= position[h] && (p.window == 0 || key > position[h] - p.window);
@@ -167,7 +131,7 @@ template <class T, int D, bool kFew> __global__ void __launch_bounds__(kThreads)
 #pragma unroll
       for (int d = 0; d < D / 8; d += 2) {
         uint32_t b[4];
-        load_transposed(b, Tiles::at(values, key0 + n * 8 + (lane / 8 & 1) * 8 + lane % 8, d + lane / 16));
+        load_transposed(b, Tiles::at(values, n * 8 + (lane / 8 & 1) * 8 + lane % 8, d + lane / 16));
         multiply<T>(acc[d], a, b[0], b[1]);
         multiply<T>(acc[d + 1], a, b[2], b[3]);
       }
@@ -180,80 +144,35 @@ template <class T, int D, bool kFew> __global__ void __launch_bounds__(kThreads)
     sum[h] += __shfl_xor_sync(0xffffffffu, sum[h], 2);
   }
 
-  if constexpr (!kFew) {
 #pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      const int row = first_row + lane / 4 + 8 * h;
-      if (row >= rows) continue;
-      const int head = kv_head * p.group + row % p.group;
-      if (p.sinks) {
-        const float sink = p.sinks[head] * 1.4426950408889634F, next = fmaxf(most[h], sink), shrink = exp2f(most[h] - next);
-        sum[h] = sum[h] * shrink + exp2f(sink - next);
+  for (int h = 0; h < 2; ++h) {
+    const int row = first_row + lane / 4 + 8 * h;
+    if (row >= rows) continue;
+    const int head = kv_head * p.group + row % p.group;
+    if (p.sinks) {
+      const float sink = p.sinks[head] * 1.4426950408889634F, next = fmaxf(most[h], sink), shrink = exp2f(most[h] - next);
+      sum[h] = sum[h] * shrink + exp2f(sink - next);
 #pragma unroll
-        for (int d = 0; d < D / 8; ++d) acc[d][2 * h] *= shrink, acc[d][2 * h + 1] *= shrink;
-      }
-      const float inverse = sum[h] > 0 ? 1.F / sum[h] : 0.F;
-      T* to = static_cast<T*>(p.out) + (start + row / p.group) * p.out_token + head * p.out_head + lane % 4 * 2;
-#pragma unroll
-      for (int d = 0; d < D / 8; ++d)
-        *reinterpret_cast<uint32_t*>(to + d * 8) = pair<T>(acc[d][2 * h] * inverse, acc[d][2 * h + 1] * inverse);
+      for (int d = 0; d < D / 8; ++d) acc[d][2 * h] *= shrink, acc[d][2 * h + 1] *= shrink;
     }
-  } else {
-    // The warps' sums in shared memory: [warp][row][D] then maxima and sums [warp][row][2].
-    float* sums = reinterpret_cast<float*>(shared);
-    float* ends = sums + kWarps * 16 * D;
+    const float inverse = sum[h] > 0 ? 1.F / sum[h] : 0.F;
+    T* to = static_cast<T*>(p.out) + (start + row / p.group) * p.out_token + head * p.out_head + lane % 4 * 2;
 #pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      const int row = lane / 4 + 8 * h;
-#pragma unroll
-      for (int d = 0; d < D / 8; ++d)
-        *reinterpret_cast<float2*>(sums + (warp * 16 + row) * D + d * 8 + lane % 4 * 2) = make_float2(acc[d][2 * h], acc[d][2 * h + 1]);
-      if (lane % 4 == 0) ends[(warp * 16 + row) * 2] = most[h], ends[(warp * 16 + row) * 2 + 1] = sum[h];
-    }
-    __syncthreads();
-    for (int i = threadIdx.x; i < rows * D; i += kThreads) {
-      const int row = i / D, d = i % D, head = kv_head * p.group + row % p.group, token = start + row / p.group;
-      float top = -INFINITY, total = 0, value = 0;
-#pragma unroll
-      for (int w = 0; w < kWarps; ++w) top = fmaxf(top, ends[(w * 16 + row) * 2]);
-      if (p.splits == 1 && p.sinks) top = fmaxf(top, p.sinks[head] * 1.4426950408889634F);
-#pragma unroll
-      for (int w = 0; w < kWarps; ++w) {
-        const float m = ends[(w * 16 + row) * 2], weight = m == -INFINITY ? 0.F : exp2f(m - top);
-        total += weight * ends[(w * 16 + row) * 2 + 1];
-        value += weight * sums[(w * 16 + row) * D + d];
-      }
-      if (p.splits == 1) {
-        if (p.sinks) total += exp2f(p.sinks[head] * 1.4426950408889634F - top);
-        static_cast<T*>(p.out)[token * p.out_token + head * p.out_head + d] = from_float<T>(total > 0 ? value / total : 0.F);
-      } else {
-        float* to = p.partial + ((int64_t(token) * p.heads + head) * p.splits + split) * (D + 2);
-        to[d] = value;
-        if (d == 0) to[D] = top, to[D + 1] = total;
-      }
-    }
+    for (int d = 0; d < D / 8; ++d)
+      *reinterpret_cast<uint32_t*>(to + d * 8) = pair<T>(acc[d][2 * h] * inverse, acc[d][2 * h + 1] * inverse);
   }
 }
 
-// Merges the splits of one query token and head; D threads.
-template <class T> __global__ void merge(const Params p, int width) {
-  const int token = blockIdx.x, head = blockIdx.y, d = threadIdx.x;
-  wait_for_inputs();
-  const float* part = p.partial + (int64_t(token) * p.heads + head) * p.splits * (width + 2);
-  float top = p.sinks ? p.sinks[head] * 1.4426950408889634F : -INFINITY, total = 0, value = 0;
-  for (int s = 0; s < p.splits; ++s) top = fmaxf(top, part[s * (width + 2) + width]);
-  for (int s = 0; s < p.splits; ++s) {
-    const float m = part[s * (width + 2) + width], weight = m == -INFINITY ? 0.F : exp2f(m - top);
-    total += weight * part[s * (width + 2) + width + 1];
-    value += weight * part[s * (width + 2) + d];
-  }
-  if (p.sinks) total += exp2f(p.sinks[head] * 1.4426950408889634F - top);
-  static_cast<T*>(p.out)[token * p.out_token + head * p.out_head + d] = from_float<T>(total > 0 ? value / total : 0.F);
-}
-
+// Blocks that share a context, a power of two: enough for one block per multiprocessor, or two for pairs.
 int splits_of(int64_t blocks, int64_t max_seq_len) {
-  const int64_t wanted = cdiv(2 * 132, std::max<int64_t>(blocks, 1));
-  return int(std::clamp<int64_t>(std::min(wanted, cdiv(max_seq_len, 2 * kKeys)), 1, kSplitsMax));
+  int64_t splits = 1;
+  while (splits < kSplitsMax && blocks * splits * 2 <= (splits == 1 ? 264 : 132) && splits * 2 * kFewTile * kFewWarps <= max_seq_len) splits *= 2;
+  return int(splits);
+}
+int shift_of(int64_t page_size) {
+  int shift = 0;
+  while (int64_t{1} << shift < page_size) ++shift;
+  return int64_t{1} << shift == page_size ? shift : -1;
 }
 
 struct PagedAttention : Base<fk::paged_attention> {
@@ -271,9 +190,6 @@ struct PagedAttention : Base<fk::paged_attention> {
     need_aligned(max.k_cache);
     need_aligned(max.v_cache);
     const int64_t tokens = max.q->shape[0], requests = max.seq_lens->shape[0], group = init.num_heads / init.num_kv_heads;
-    // Fewer requests are split more: the product never exceeds this.
-    const int64_t parts = std::max<int64_t>(tokens, 0) + 4 * 132;
-    wanted.scratch = std::min(parts * init.num_heads, tokens * init.num_heads * kSplitsMax) * (init.head_dim + 2) * 4;
     wanted.plan = (cdiv(tokens * group, 64) + requests) * 8;
   }
   // (request, first row) of every tile of 64 rows, the longest contexts first.
@@ -290,33 +206,35 @@ struct PagedAttention : Base<fk::paged_attention> {
   void forward(const op::forward& a, const fk_ctx& ctx) {
     const int64_t tokens = a.q->shape[0], requests = a.seq_lens->shape[0], width = init.head_dim;
     if (!tokens || !requests) return;
-    const auto cache = [](const fk_in* c) { return Cache{c->data, c->strides[0], c->strides[1], c->strides[2]}; };
+    const auto cache = [](const fk_in* c) { return AttentionCache{c->data, c->strides[0], c->strides[1], c->strides[2]}; };
     const bool decode = few(init, a.max_query_len);
-    Params p{};
+    AttentionParams p{};
     p.q = a.q->data, p.out = a.out->data;
     p.q_token = a.q->strides[0], p.q_head = a.q->strides[1], p.out_token = a.out->strides[0], p.out_head = a.out->strides[1];
     p.k = cache(a.k_cache), p.v = cache(a.v_cache);
     p.tables = fk::data<int32_t>(a.block_tables), p.starts = fk::data<int32_t>(a.cu_seqlens), p.lengths = fk::data<int32_t>(a.seq_lens);
     p.sinks = fk::data<float>(weights.sinks);
-    p.width = int(a.block_tables->shape[1]), p.page_size = int(init.page_size), p.heads = int(init.num_heads);
+    p.width = int(a.block_tables->shape[1]), p.page_size = int(init.page_size), p.page_shift = shift_of(init.page_size), p.heads = int(init.num_heads);
     p.group = int(init.num_heads / init.num_kv_heads), p.window = int(init.window), p.causal = int(init.causal);
     p.scale = float(init.scale), p.softcap = float(init.softcap);
     p.splits = decode ? splits_of(requests * init.num_kv_heads, a.max_seq_len) : 1;
-    while (p.splits > 1 && tokens * init.num_heads * p.splits * (width + 2) * 4 > ctx.scratch_bytes) --p.splits;
-    p.partial = static_cast<float*>(ctx.scratch);
     if (!decode) p.work = static_cast<const int2*>(ctx.plan);
     const dim3 grid(unsigned(decode ? requests : ctx.plan_bytes / 8), unsigned(init.num_kv_heads), unsigned(p.splits));
     if (!grid.x) return;
     dispatch(a.q, [&](auto type) {
       using T = decltype(type);
-      const auto go = [&](auto kernel) {
-        const int bytes = int(std::max<int64_t>(4 * kKeys * width * 2, kWarps * 16 * (width + 2) * 4));
+      const auto go = [&](auto kernel, int threads, int bytes) {
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
-        launch(kernel, grid, kThreads, size_t(bytes), ctx, p);
+        launch_clusters(kernel, dim3(1, 1, unsigned(p.splits)), grid, unsigned(threads), size_t(bytes), ctx, p);
       };
-      if (decode) width == 64 ? go(attend<T, 64, true>) : go(attend<T, 128, true>);
-      else width == 64 ? go(attend<T, 64, false>) : go(attend<T, 128, false>);
-      if (p.splits > 1) launch(merge<T>, dim3(unsigned(tokens), unsigned(init.num_heads)), unsigned(width), 0, ctx, p, int(width));
+      const auto sized = [&](auto size) {
+        constexpr int kD = decltype(size)::value;
+        if (!decode) go(attend<T, kD>, kThreads, 4 * kKeys * kD * 2);
+        else if (a.max_query_len * p.group <= 8) go(attend_few<T, kD, 1>, 32 * kFewWarps, Few<T, kD, 1>::kBytes);
+        else go(attend_few<T, kD, 2>, 32 * kFewWarps, Few<T, kD, 2>::kBytes);
+      };
+      if (width == 64) sized(std::integral_constant<int, 64>{});
+      else sized(std::integral_constant<int, 128>{});
     });
   }
 };

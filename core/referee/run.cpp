@@ -22,8 +22,6 @@ constexpr double kPatienceBaseline = 300, kPatienceLeast = 10;  // seconds
 constexpr double kPaceFactor = 20;  // a candidate that is this much slower than the baseline hangs
 constexpr int64_t kPrivateSlack = int64_t{2} << 30;
 constexpr int64_t kOracleBatch = 4;
-// Up to so many rows a matrix product is bound by its weights, and other kernels are best.
-constexpr int64_t kSmallBatch = 16;
 
 std::string host_text() {
   std::ifstream file("/proc/cpuinfo");
@@ -93,7 +91,7 @@ class ScenarioRun {
   SessionSpec spec(const std::vector<std::string>& baselines) const {
     SessionSpec spec{scenario_.arch, scenario_.config, scenario_.limits, {}, options_.device};
     spec.graphs = options_.graphs;
-    if (options_.device != "cpu") spec.decode_sizes = {kSmallBatch};
+    if (options_.device != "cpu") spec.decode_sizes = kDecodeSizes;
     spec.policy.pins = scenario_.providers;
     spec.policy.baselines = baselines;
     spec.policy.ranking = ranking_;

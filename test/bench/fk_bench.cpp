@@ -5,117 +5,30 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstring>
-#include <deque>
-#include <nlohmann/json.hpp>
+
 #include <thread>
 
 #include "core/base/error.hpp"
 #include "core/base/paths.hpp"
-#include "core/runtime/session.hpp"
+#include "test/bench/model_speed.hpp"
 
 namespace {
 
 using fk::Json;
 
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+using namespace fk::bench;
 
-Json spread(std::vector<double> v, double scale) {
-  std::sort(v.begin(), v.end());
-  const auto at = [&](double q) {
-    return v[static_cast<size_t>(q * static_cast<double>(v.size() - 1))] * scale;
-  };
-  return {{"median", at(0.5)}, {"low", at(0.25)}, {"high", at(0.75)}, {"samples", v.size()}};
-}
-
-// Keeps the time of every token; throws when a request fails.
-class Clock final : public fk::Exchange {
- public:
-  std::deque<fk::Request> requests;
-  std::vector<double> times;
-  bool next(fk::Request& request, bool) override {
-    if (requests.empty()) return false;
-    request = requests.front();
-    requests.pop_front();
-    return true;
-  }
-  void token(uint64_t, int64_t, int64_t, bool) override { times.push_back(now()); }
-  void logits(uint64_t, int64_t, const float*, int64_t) override {}
-  void tensor(uint64_t, const std::string&, const std::vector<int64_t>&, const float*) override {}
-  void failed(uint64_t, const std::string& why) override { fk::fail("bench", why); }
-  void progress(const std::string&) override {}
-};
-
-fk::Config llama(int64_t hidden, int64_t inner, int64_t layers, int64_t heads, int64_t kv,
-                 int64_t head_dim, int64_t vocab) {
-  return fk::Config({{"architectures", {"LlamaForCausalLM"}},
-                     {"model_type", "llama"},
-                     {"hidden_size", hidden},
-                     {"intermediate_size", inner},
-                     {"num_hidden_layers", layers},
-                     {"num_attention_heads", heads},
-                     {"num_key_value_heads", kv},
-                     {"head_dim", head_dim},
-                     {"vocab_size", vocab},
-                     {"rms_norm_eps", 1e-5},
-                     {"rope_theta", 500000.0},
-                     {"max_position_embeddings", 131072},
-                     {"tie_word_embeddings", true},
-                     {"hidden_act", "silu"}},
-                    "fk_bench");
-}
-
-struct Ready {
-  std::unique_ptr<fk::Model> model;
-  std::unique_ptr<fk::Device> device;
-  std::unique_ptr<fk::WeightSource> weights;
-  std::unique_ptr<fk::Session> session;
-};
-
-Ready open(const fk::Plugins& plugins, const std::string& provider, const fk::Config& config,
-           fk::DType dtype, int64_t context) {
-  Ready r;
-  r.model = fk::make_model("llama", config);
-  r.device = fk::open_device("cpu");
-  r.weights = fk::private_weights(nullptr, 1, r.device->cpu_threads());
+Ready on_cpu(const fk::Plugins& plugins, const std::string& provider, const fk::Config& config,
+             fk::DType dtype, int64_t context) {
   fk::Session::Options options;
   options.limits.dtype = options.limits.cache_dtype = dtype;
   options.limits.max_batch = 8;
   options.limits.max_context = context;
   options.limits.chunk_tokens = 256;
   options.policy.baselines = {provider};
-  r.session = std::make_unique<fk::Session>(*r.model, plugins, *r.device, *r.weights, options);
-  return r;
-}
-
-Json drive(Ready& r, int batch, int64_t prompt, int64_t output, int64_t vocab) {
-  Clock clock;
-  for (int i = 0; i < batch; ++i) {
-    fk::Request request;
-    request.id = static_cast<uint64_t>(i + 1);
-    for (int64_t k = 0; k < prompt; ++k) request.tokens.push_back((k * 7919 + i * 104729) % vocab);
-    request.new_tokens = output;
-    clock.requests.push_back(request);
-  }
-  r.session->attach(clock);
-  const double start = now();
-  r.model->drive(*r.session);
-  const auto first = static_cast<size_t>(batch);
-  std::vector<double> steps;
-  for (size_t i = first; i + first <= clock.times.size(); i += first)
-    steps.push_back(clock.times[i + first - 1] - clock.times[i - 1]);
-  const double median = spread(steps, 1)["median"];
-  return {{"batch", batch},
-          {"prompt", prompt},
-          {"prefill_tokens_per_s",
-           static_cast<double>(batch * prompt) / (clock.times[first - 1] - start)},
-          {"decode_step_ms", spread(steps, 1e3)},
-          {"decode_tokens_per_s", batch / median},
-          {"weight_bytes_per_s", static_cast<double>(r.session->bytes().weights) / median}};
+  return open(plugins, config, "cpu", options);
 }
 
 // Sums `words` words, read as four streams, so that one core keeps enough lines in flight.
@@ -190,7 +103,7 @@ Json call_cost(const fk::Plugins& plugins) {
 // Host time per node and step of a decode graph whose ops do nothing, a changed context length
 // included.
 Json node_cost(const fk::Plugins& plugins) {
-  Ready r = open(plugins, "null", llama(256, 512, 32, 8, 2, 32, 1024), fk::DType::f32, 256);
+  Ready r = on_cpu(plugins, "null", llama(256, 512, 32, 8, 2, 32, 1024), fk::DType::f32, 256);
   fk::Program& decode = r.session->phase("decode");
   const int batch = decode.axis("B"), width = decode.axis("W");
   std::vector<double> samples;
@@ -228,7 +141,7 @@ int main_of(bool quick, const std::string& dir, const std::string& null_plugin) 
   const auto add = [&](const char* model, const char* provider, fk::DType dtype,
                        const fk::Config& config, int64_t vocab, int64_t prompt, int64_t output,
                        const std::vector<int>& batches = {1, 8}) {
-    Ready r = open(plugins, provider, config, dtype, prompt + output);
+    Ready r = on_cpu(plugins, provider, config, dtype, prompt + output);
     drive(r, 1, prompt, 2, vocab);  // first touches
     for (const int batch : batches) {
       Json row = {{"model", model},
