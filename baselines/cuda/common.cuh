@@ -7,6 +7,7 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <set>
 #include <stdexcept>
 #include <string>
 
@@ -85,8 +86,18 @@ __device__ inline void load_matrices(uint32_t (&r)[4], uint32_t from) {
 __device__ inline void cluster_sync() { asm volatile("barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 
 inline cudaStream_t stream(const fk_ctx& ctx) { return static_cast<cudaStream_t>(ctx.stream); }
+// All kernels ask for the same division of the first cache, the largest shared memory: one that asks for another
+// cannot start beside those that run.
+inline void prefer_shared(const void* kernel) {
+  thread_local std::set<const void*> known;
+  if (!known.insert(kernel).second) return;
+  const cudaError_t status = cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared);
+  if (status != cudaSuccess) throw std::runtime_error(std::string("shared memory: ") + cudaGetErrorString(status));
+}
+
 template <class... P, class... A>
 void launch_clusters(void (*kernel)(P...), dim3 cluster, dim3 grid, dim3 block, size_t shared, const fk_ctx& ctx, A... arguments) {
+  prefer_shared(reinterpret_cast<const void*>(kernel));
   cudaLaunchAttribute attributes[2]{};
   attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attributes[0].val.programmaticStreamSerializationAllowed = 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// linear for up to 32 rows of x, which is bound by reading the weights once. Blocks are persistent and stream 16
+// linear for up to 16 rows of x, which is bound by reading the weights once. Blocks are persistent and stream 16
 // weight rows at a time through a ring in shared memory that the tensor copy engine fills; x stays in shared memory.
 // The ring starts to fill before the kernel before this one has ended, so small kernels between two products cost
 // little. Where x is large, a cluster of blocks shares K: each keeps its part of x, and one of them, in turn, adds
@@ -18,7 +18,7 @@
 
 namespace {
 using namespace fkc;
-constexpr int kWarps = 8, kRows = 16, kRowsMax = 32, kStagesMax = 8;
+constexpr int kWarps = 8, kRows = 16, kRowsMax = 16, kStagesMax = 8;
 constexpr int kBox = 256, kChunk = 512;  // elements of K of one copy, and of a stage
 constexpr int kStage = kRows * kChunk * 2, kSharedMax = 224 << 10;  // bytes
 constexpr int kColumnPitch = 20;  // floats per row of x in partial sums: 16, spread over the banks
@@ -58,16 +58,17 @@ __device__ void copy_box(uint32_t to, const CUtensorMap& map, int row, int k64, 
 }
 // Where things lie in shared memory, in bytes; the host sizes it by the same rules.
 struct Plan {
-  int split, slice, stages, parts;  // blocks of a cluster, elements of K in each, stages of the ring, sets of partial sums
+  int split, slice, stages;  // blocks of a cluster, elements of K in each, stages of the ring
   int x_chunks, x_pitch, x, part, gather, bytes;  // x_chunks: of a piece of x
 };
+constexpr int kParts = 2;   // sets of partial sums, so that warps need not wait for each other
 constexpr int kXMax = 32;  // pieces of x that are waited for one by one
 enum : int { kFull = 0, kEmpty = kStagesMax, kX = 2 * kStagesMax, kPart = kX + kXMax, kPartFree = kPart + 2, kGather = kPartFree + 2, kGatherFree = kGather + 4, kBarriers = kGatherFree + 8 };
 constexpr int kZeros = 1008, kRing = 1024;  // 16 bytes of zeros for absent rows of x, then the ring
 static_assert(kBarriers * 8 <= kZeros);
 
 Plan plan_of(int m, int k) {
-  const int tiles = m <= 8 ? 1 : m <= 16 ? 2 : 4;
+  const int tiles = m <= 8 ? 1 : 2;
   Plan p{};
   const int sums = tiles * 8 * kColumnPitch * 4;
   for (p.split = 1;; p.split *= 2) {
@@ -75,12 +76,10 @@ Plan plan_of(int m, int k) {
     p.x_pitch = std::min(p.slice, k) * 2 + 16;
     p.x_chunks = int(cdiv(cdiv(p.slice, kChunk), kXMax));
     const int x = int(cdiv(m * p.x_pitch, 128) * 128), gather = p.split > 1 ? p.split * sums : 0;
-    const auto stages = [&](int parts) { return std::min((kSharedMax - kRing - x - parts * kWarps * sums - gather) / kStage, kStagesMax); };
-    p.parts = stages(2) >= 5 ? 2 : 1;
-    p.stages = stages(p.parts);
+    p.stages = std::min((kSharedMax - kRing - x - kParts * kWarps * sums - gather) / kStage, kStagesMax);
     p.x = kRing + std::max(p.stages, 0) * kStage;
     p.part = p.x + x;
-    p.gather = p.part + p.parts * kWarps * sums;
+    p.gather = p.part + kParts * kWarps * sums;
     p.bytes = p.gather + gather;
     if ((x <= (72 << 10) && p.stages >= 4) || p.split == 8) return p;
   }
@@ -184,7 +183,7 @@ few_rows(const __grid_constant__ CUtensorMap weight, const T* __restrict__ x, in
         if (lane == 0) barrier_arrive(barrier(kEmpty + stage));
         if (++stage == plan.stages) stage = 0, ++turn;
       }
-      const int set = done % plan.parts, use = done / plan.parts;
+      const int set = done % kParts, use = done / kParts;
       if (use > 0) barrier_wait(barrier(kPartFree + set), (use - 1) & 1);
       float* sums = reinterpret_cast<float*>(shared + plan.part) + (set * kWarps + warp) * kSums;
 #pragma unroll
@@ -211,7 +210,7 @@ few_rows(const __grid_constant__ CUtensorMap weight, const T* __restrict__ x, in
       const int owner = done % plan.split, round = done / plan.split;
       float4 total = make_float4(0, 0, 0, 0);
       if (!last) {
-        const int set = done % plan.parts, use = done / plan.parts;
+        const int set = done % kParts, use = done / kParts;
         barrier_wait(barrier(kPart + set), use & 1);
         const float* sums = reinterpret_cast<const float*>(shared + plan.part) + set * kWarps * kSums + mine;
 #pragma unroll
@@ -247,7 +246,7 @@ struct Linear : Base<fk::linear> {
   static void supports(const op::init& init, const op::weights& weights, const op::forward& max, fk_need&) {
     need_16bit(max.x);
     const int rows = int(std::min<int64_t>(max.x->shape[0], kRowsMax + 1));
-    need(rows <= kRowsMax, "up to 32 rows of x only");
+    need(rows <= kRowsMax, "up to 16 rows of x only");
     need(FK_DTYPE(weights.weight) == FK_DTYPE(max.x), "weight: the dtype of x only");
     need(FK_DTYPE(max.out) == FK_DTYPE(max.x) || FK_DTYPE(max.out) == FK_F32, "out: the dtype of x, or float32");
     need(!weights.bias.or_null || FK_DTYPE(weights.bias.or_null) == FK_DTYPE(max.out), "bias: the dtype of out only");
@@ -276,7 +275,7 @@ struct Linear : Base<fk::linear> {
       using T = decltype(type);
       const auto run = [&](auto out_type) {
         using O = decltype(out_type);
-        m <= 8 ? go<T, O, 1>(a, ctx) : m <= 16 ? go<T, O, 2>(a, ctx) : go<T, O, 4>(a, ctx);
+        m <= 8 ? go<T, O, 1>(a, ctx) : go<T, O, 2>(a, ctx);
       };
       if (FK_DTYPE(a.out) == FK_F32) run(float{});
       else run(T{});

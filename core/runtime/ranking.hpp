@@ -18,6 +18,6 @@ Ranking ranking_of(const std::string& device_name);
 
 // Batches for which decode on a GPU is made in a size of its own (Session::Options::decode_sizes):
 // up to so many rows a matrix product is bound by its weights, and other kernels are best.
-inline const std::vector<int64_t> kDecodeSizes = {8, 16, 32};
+inline const std::vector<int64_t> kDecodeSizes = {16};
 
 }  // namespace fk
