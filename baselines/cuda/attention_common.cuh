@@ -24,6 +24,15 @@ struct AttentionParams {
   float scale, softcap;
 };
 
+// In decode, what the projection of one token has left: q, k and v, neither rotated nor in the cache.
+struct FreshToken {
+  const void* qkv;
+  const float* table;  // [positions, head_dim]: cosines, then sines
+  const int64_t *positions, *slots;
+  int64_t token, k, v;  // in elements: from token to token; where the heads of k and v begin
+};
+inline AttentionCache cache_of(const fk_in* c) { return {c->data, c->strides[0], c->strides[1], c->strides[2]}; }
+
 __device__ inline float exp2_of(float v) {
   float r;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(v));

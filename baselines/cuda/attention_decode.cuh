@@ -17,8 +17,18 @@ __device__ inline float read_in_block(uint32_t there) {
   return v;
 }
 
-// kN: eight query rows each; rows of a request are (token, head of the group).
-template <class T, int D, int kN> struct Few {
+// Two neighbouring elements of both halves of a head, rotated in place.
+template <class T> __device__ void rotate_two(uint32_t& low, uint32_t& high, float2 cosine, float2 sine) {
+  const T* a = reinterpret_cast<const T*>(&low);
+  const T* b = reinterpret_cast<const T*>(&high);
+  const float u0 = to_float(a[0]), u1 = to_float(a[1]), w0 = to_float(b[0]), w1 = to_float(b[1]);
+  low = pair<T>(u0 * cosine.x - w0 * sine.x, u1 * cosine.y - w1 * sine.y);
+  high = pair<T>(w0 * cosine.x + u0 * sine.x, w1 * cosine.y + u1 * sine.y);
+}
+
+// kN: eight query rows each; rows of a request are (token, head of the group). kFresh: one token per request, which
+// is rotated and appended to the cache here.
+template <class T, int D, int kN, bool kFresh> struct Few {
   static constexpr int kChunks = D / 8, kTileBytes = kFewTile * D * 2, kStage = 2 * kTileBytes, kColumns = 8 * kN;
   static constexpr int kRing = kFewWarps * kFewStages * kStage;
   static constexpr int kSums = kFewWarps * kColumns * (D + 2) * 4, kOwn = kColumns * (D + 2) * 4;  // at the end, in place of the ring
@@ -26,7 +36,7 @@ template <class T, int D, int kN> struct Few {
   // 16-byte chunks are swizzled by row.
   static __device__ uint32_t at(uint32_t base, int row, int chunk) { return base + (row * kChunks + (chunk ^ (row & 7))) * 16; }
 
-  static __device__ void run(const AttentionParams& p) {
+  static __device__ void run(const AttentionParams& p, const FreshToken& fresh) {
     extern __shared__ __align__(128) char shared[];
     const uint32_t base = shared_address(shared);
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -84,6 +94,28 @@ template <class T, int D, int kN> struct Few {
       asm volatile("cp.async.commit_group;");
     };
 
+    // The warp whose tile has the new token puts it into the cache first.
+    const int64_t position = kFresh ? fresh.positions[start] : 0;
+    if constexpr (kFresh) {
+      const int64_t slot = fresh.slots[start];
+      if (split == p.splits - 1 && warp == (end - 1 - begin) % kFewWarps && slot >= 0) {
+        const T* token = static_cast<const T*>(fresh.qkv) + start * fresh.token + kv_head * D;
+        const auto place = [&](const AttentionCache& cache) {
+          return static_cast<T*>(const_cast<void*>(cache.data)) + slot / p.page_size * cache.page + slot % p.page_size * cache.slot + kv_head * cache.head;
+        };
+        if (lane < D / 16) {
+          Pack<T> a = load8(token + fresh.k + lane * 8), b = load8(token + fresh.k + D / 2 + lane * 8);
+          rotate_pairs(a, b, fresh.table + position * D + lane * 8, D / 2);
+          store8(place(p.k) + lane * 8, a);
+          store8(place(p.k) + D / 2 + lane * 8, b);
+        } else if (lane >= 16 && lane < 16 + D / 8) {
+          store8(place(p.v) + (lane - 16) * 8, load8(token + fresh.v + (lane - 16) * 8));
+        }
+        __threadfence_block();
+        __syncwarp();
+      }
+    }
+
     int next = begin + warp;  // the tile that is fetched next
     find(next);
 #pragma unroll
@@ -103,6 +135,17 @@ template <class T, int D, int kN> struct Few {
       for (int k = 0; k < D / 16; ++k)
 #pragma unroll
         for (int h = 0; h < 2; ++h) query[t][k][h] = *reinterpret_cast<const uint32_t*>(q + k * 16 + h * 8 + lane % 4 * 2);
+    }
+    if constexpr (kFresh) {
+#pragma unroll
+      for (int k = 0; k < D / 32; ++k)
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+          const float* cosine = fresh.table + position * D + k * 16 + h * 8 + lane % 4 * 2;
+          const float2 c = *reinterpret_cast<const float2*>(cosine), s = *reinterpret_cast<const float2*>(cosine + D / 2);
+#pragma unroll
+          for (int t = 0; t < kN; ++t) rotate_two<T>(query[t][k][h], query[t][k + D / 32][h], c, s);
+        }
     }
     int last_seen[kN][2];  // the position of this lane's two columns
 #pragma unroll
@@ -261,6 +304,8 @@ template <class T, int D, int kN> struct Few {
   }
 };
 
-template <class T, int D, int kN> __global__ void __launch_bounds__(32 * kFewWarps) attend_few(const AttentionParams p) { Few<T, D, kN>::run(p); }
+template <class T, int D, int kN, bool kFresh> __global__ void __launch_bounds__(32 * kFewWarps) attend_few(const AttentionParams p, const FreshToken fresh) {
+  Few<T, D, kN, kFresh>::run(p, fresh);
+}
 
 }  // namespace fkc

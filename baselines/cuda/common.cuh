@@ -50,6 +50,16 @@ template <class T> __device__ Pack<T> load8(const T* from) {
 }
 template <class T> __device__ void store8(T* to, const Pack<T>& p) { *reinterpret_cast<uint4*>(to) = p.raw; }
 
+// Eight pairs, turned by the angles whose cosines are at `cosine` and whose sines are `sines` further.
+template <class T> __device__ void rotate_pairs(Pack<T>& a, Pack<T>& b, const float* cosine, int sines) {
+#pragma unroll
+  for (int j = 0; j < 8; ++j) {
+    const float u = to_float(a.at[j]), w = to_float(b.at[j]);
+    a.at[j] = from_float<T>(u * cosine[j] - w * cosine[sines + j]);
+    b.at[j] = from_float<T>(w * cosine[j] + u * cosine[sines + j]);
+  }
+}
+
 // The sum over a block of whole warps, in every thread.
 __device__ inline float block_sum(float v) {
   __shared__ float warp[32];

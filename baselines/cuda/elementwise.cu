@@ -94,12 +94,7 @@ __global__ void rotate(T* q, T* k, const float* table, const int64_t* positions,
       p.at[at + 1] = from_float<T>(w * cosine[j] + u * sine[j]);
     }
   } else {
-#pragma unroll
-    for (int j = 0; j < 8; ++j) {
-      const float u = to_float(a.at[j]), w = to_float(b.at[j]);
-      a.at[j] = from_float<T>(u * cosine[j] - w * sine[j]);
-      b.at[j] = from_float<T>(w * cosine[j] + u * sine[j]);
-    }
+    rotate_pairs(a, b, cosine, rotary / 2);
   }
   store8(first, a);
   store8(second, b);

@@ -2,6 +2,8 @@
 #include "core/runtime/lower.hpp"
 
 #include <algorithm>
+#include <map>
+#include <string>
 #include <utility>
 
 #include "core/base/error.hpp"
@@ -52,6 +54,10 @@ class Lowering {
     Chosen chosen = choose(policy_, plugins_, *node.call.contract, node.frames,
                            expansion != nullptr, node.call.path);
     node.refusals = std::move(chosen.refusals);
+    if (chosen.provider && expansion && yields_to_candidate(*chosen.provider, node.call)) {
+      node.refusals.push_back(chosen.provider->plugin + ": the candidate takes an op inside");
+      chosen.provider = nullptr;
+    }
     if (chosen.provider) {
       node.provider = chosen.provider;
       node.need = chosen.need;
@@ -67,6 +73,25 @@ class Lowering {
     }
     const std::vector<Tap> taps = std::exchange(out_->graph.taps, {});
     lower_calls(std::move(inner), taps, depth + 1);
+  }
+
+  // A baseline that would take a region whole steps back where the candidate has an op inside it.
+  bool yields_to_candidate(const Provider& chosen, const Call& call) {
+    if (policy_.candidate.empty() || chosen.plugin == policy_.candidate) return false;
+    if (policy_.pins.count(call.contract->op)) return false;
+    const auto [it, fresh] = candidate_inside_.try_emplace(call.contract->op, false);
+    if (fresh) it->second = candidate_inside(out_->graph, call);
+    return it->second;
+  }
+  bool candidate_inside(Graph graph, const Call& call) {
+    graph = expand(catalog_, std::move(graph), call);
+    const std::vector<Call> inner = std::move(graph.calls);
+    graph.calls.clear();
+    return std::any_of(inner.begin(), inner.end(), [&](const Call& next) {
+      for (const Provider* provider : plugins_.of(next.contract->op))
+        if (provider->plugin == policy_.candidate) return true;
+      return find_expansion(next.contract->op) && candidate_inside(graph, next);
+    });
   }
 
   // Views of values that have none yet, at the limits.
@@ -167,6 +192,7 @@ class Lowering {
   int32_t device_type_, device_id_;
   const Axes& limits_;
   std::unique_ptr<Lowered> out_;
+  std::map<std::string, bool> candidate_inside_;  // by op of a region
 };
 
 std::unique_ptr<Lowered> lower(const Catalog& catalog, Graph graph, const Plugins& plugins,

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // A whole phase is an op like any other: listed, shown, checked, timed, and put in the place of its
 // expansion in a run.
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "core/base/json.hpp"
+#include "core/base/paths.hpp"
+#include "core/runtime/session.hpp"
 #include "test/shell.hpp"
 
 using fk::Json;
@@ -67,4 +70,49 @@ TEST_CASE("phase_taken_whole_replaces_its_expansion_in_a_run") {
 TEST_CASE("phase_that_is_wrong_is_caught_in_a_run") {
   const Json j = report_of("--candidate wrong_step", 1);
   CHECK(j.at("candidates").at(0).at("verdict") != "correct");
+}
+
+TEST_CASE("phase_yields_to_a_candidate_of_an_op_inside") {
+  const fk::Catalog catalog(fk::paths::registry_dirs());
+  fk::Plugins plugins(catalog);
+  plugins.load(CANDIDATES "/whole_step/whole_step.so", fk::Trust::baseline);
+  plugins.load(PLUGINS "/reference.so", fk::Trust::baseline);
+  plugins.load(PLUGINS "/cpu.so", fk::Trust::candidate);
+  const fk::Config config({{"architectures", {"LlamaForCausalLM"}},
+                           {"model_type", "llama"},
+                           {"hidden_size", 64},
+                           {"intermediate_size", 96},
+                           {"num_hidden_layers", 2},
+                           {"num_attention_heads", 4},
+                           {"num_key_value_heads", 2},
+                           {"vocab_size", 128},
+                           {"rms_norm_eps", 1e-5},
+                           {"rope_theta", 10000.0},
+                           {"max_position_embeddings", 128},
+                           {"hidden_act", "silu"}},
+                          "phase_test");
+  const auto model = fk::make_model("llama", config);
+  const auto device = fk::open_device("cpu");
+  const auto providers = [&](const std::string& candidate, const std::string& pinned) {
+    const auto weights = fk::private_weights(nullptr, 1, 1);
+    fk::Session::Options options;
+    options.limits.dtype = options.limits.cache_dtype = fk::DType::f32;
+    options.limits.max_batch = 2;
+    options.limits.max_context = 64;
+    options.limits.chunk_tokens = 32;
+    options.policy.baselines = {"whole_step", "reference"};
+    options.policy.candidate = candidate;
+    if (!pinned.empty()) options.policy.pins["decode_step"] = pinned;
+    fk::Session session(*model, plugins, *device, *weights, options);
+    std::map<std::string, std::string> chosen;
+    for (const auto& node : session.phase("decode").nodes()) chosen[node.op] = node.provider;
+    return chosen;
+  };
+  using Chosen = std::map<std::string, std::string>;
+  CHECK(providers("", "") == Chosen{{"decode_step", "whole_step"}});
+  const Chosen inside = providers("cpu", "");
+  CHECK(inside.count("decode_step") == 0);
+  CHECK(inside.at("linear") == "cpu");
+  // What a scenario asks for by name stays.
+  CHECK(providers("cpu", "whole_step") == Chosen{{"decode_step", "whole_step"}});
 }
