@@ -55,4 +55,19 @@ template <class T> __device__ uint32_t pair(float a, float b) {
   return *reinterpret_cast<const uint32_t*>(two);
 }
 
+__device__ inline float read_in_block(uint32_t there) {
+  float v;
+  asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(v) : "r"(there) : "memory");
+  return v;
+}
+
+// Two neighbouring elements of both halves of a head, rotated in place.
+template <class T> __device__ void rotate_two(uint32_t& low, uint32_t& high, float2 cosine, float2 sine) {
+  const T* a = reinterpret_cast<const T*>(&low);
+  const T* b = reinterpret_cast<const T*>(&high);
+  const float u0 = to_float(a[0]), u1 = to_float(a[1]), w0 = to_float(b[0]), w1 = to_float(b[1]);
+  low = pair<T>(u0 * cosine.x - w0 * sine.x, u1 * cosine.y - w1 * sine.y);
+  high = pair<T>(w0 * cosine.x + u0 * sine.x, w1 * cosine.y + u1 * sine.y);
+}
+
 }  // namespace fkc

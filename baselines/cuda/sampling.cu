@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// sample_tokens, one block per row. The order of tokens (larger logit first, then lower index) is that of
+// sample_tokens: a cluster of blocks looks for the largest logit of a row, then its first block samples where that
+// is asked for. The order of tokens (larger logit first, then lower index) is that of
 // 64-bit keys, so every choice is "the first key at which a sum of units from the top reaches a target",
 // found digit by digit with histograms. Units are whole numbers (counts, or probabilities in fixed point),
 // so sums do not depend on the order of the atomic additions.
@@ -8,7 +9,7 @@
 
 namespace {
 using namespace fkc;
-constexpr int kThreads = 1024, kDigits = 256;
+constexpr int kThreads = 1024, kDigits = 256, kBlocks = 8;  // of a row
 constexpr double kUnit = 1099511627776.0;  // 2^40 for the most probable token
 using u64 = unsigned long long;
 
@@ -79,14 +80,14 @@ sample(const float* logits, const float* temperature, const int32_t* top_k, cons
        int width) {
   __shared__ u64 bins[kDigits], found[2];
   __shared__ u64 best;
-  const int b = blockIdx.x;
+  const int b = blockIdx.x / kBlocks, part = blockIdx.x % kBlocks;
   wait_for_inputs();
   logits += int64_t(b) * width;
   if (threadIdx.x == 0) best = 0;
   __syncthreads();
   u64 mine = 0;
 #pragma unroll 8
-  for (int i = threadIdx.x; i < width; i += kThreads) {
+  for (int i = part * kThreads + threadIdx.x; i < width; i += kBlocks * kThreads) {
     const u64 key = key_of(logits[i], i);
     mine = key > mine ? key : mine;
   }
@@ -95,7 +96,14 @@ sample(const float* logits, const float* temperature, const int32_t* top_k, cons
     mine = other > mine ? other : mine;
   }
   if (threadIdx.x % 32 == 0) atomicMax(&best, mine);
-  __syncthreads();
+  cluster_sync();
+  if (part == 0 && threadIdx.x < kBlocks) {
+    u64 other;
+    asm volatile("ld.shared::cluster.u64 %0, [%1];" : "=l"(other) : "r"(in_block(shared_address(&best), threadIdx.x)) : "memory");
+    atomicMax(&best, other);
+  }
+  cluster_sync();  // shared memory must last while the first block reads it
+  if (part) return;
   u64 token = best;
   if (temperature[b] > 0) {
     Row row{logits, width, logits[0xffffffffu - uint32_t(best)], 0};
@@ -123,7 +131,7 @@ struct SampleTokens : Base<fk::sample_tokens> {
   }
   void forward(const op::forward& a, const fk_ctx& ctx) {
     if (!a.logits->shape[0]) return;
-    launch(sample, unsigned(a.logits->shape[0]), kThreads, 0, ctx, fk::data<float>(a.logits), fk::data<float>(a.temperature), fk::data<int32_t>(a.top_k), fk::data<float>(a.top_p),
+    launch_clusters(sample, dim3(kBlocks), unsigned(a.logits->shape[0] * kBlocks), kThreads, 0, ctx, fk::data<float>(a.logits), fk::data<float>(a.temperature), fk::data<int32_t>(a.top_k), fk::data<float>(a.top_p),
         fk::data<float>(a.uniform), fk::data<int64_t>(a.tokens), int(init.vocab_size));
   }
 };

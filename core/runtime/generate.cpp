@@ -38,6 +38,12 @@ bool append_token(Sequence& s, int64_t sampled, const GenerateSetup& setup, Exch
   return last;
 }
 
+int64_t decode_batch(int64_t count) {
+  int64_t step = 1;
+  while (step * 16 < count) step *= 2;
+  return (count + step - 1) / step * step;
+}
+
 namespace {
 
 // The axes and inputs of one phase. What a phase leaves out (`rows` where every token is sampled
@@ -66,6 +72,9 @@ class PhaseInputs {
     top_p_ = at<float>("top_p");
     uniform_ = at<float>("uniform");
     rows_ = at<int32_t>("rows", axes_[2] >= 0 ? program.limit("Q") : batch);
+    batch_max_ = axes_[1] >= 0 ? program.limit("B") : batch;
+    pads_ = program.input("slot_mapping") && !program.input("state_slots") &&
+            !program.input("source_lens");
   }
 
   Program& program() { return program_; }
@@ -96,7 +105,10 @@ class PhaseInputs {
       for (int64_t r = token - w.rows; r < token; ++r, ++row) write_row(row, r, w, r == token - 1);
     }
     starts_[work.size()] = static_cast<int32_t>(token);
-    const int64_t values[] = {token, static_cast<int64_t>(work.size()), row, width};
+    const auto count = static_cast<int64_t>(work.size());
+    const int64_t batch = token == count && row == count ? padded(count, width) : count;
+    const int64_t more = batch - count;
+    const int64_t values[] = {token + more, batch, row + more, width};
     for (size_t i = 0; i < axes_.size(); ++i)
       if (axes_[i] >= 0) program_.bind(axes_[i], values[i]);
     return row;
@@ -111,6 +123,26 @@ class PhaseInputs {
       fail("generate", std::string("the phase has no input `") + name + "`");
     if (data == nullptr) data = unread_.emplace_back(static_cast<size_t>(count)).data();
     return static_cast<T*>(data);
+  }
+
+  // Where steps are captured, decode runs at few batches: requests that nobody reads repeat the
+  // first one, so that they are as valid, without a slot of the cache to write to.
+  int64_t padded(int64_t count, int64_t width) {
+    if (!program_.replays() || !pads_) return count;
+    const int64_t batch = std::min(decode_batch(count), batch_max_);
+    for (int64_t b = count; b < batch; ++b) {
+      starts_[b + 1] = static_cast<int32_t>(b + 1);
+      lengths_[b] = lengths_[0];
+      std::copy_n(tables_, width, tables_ + b * width);
+      ids_[b] = ids_[0];
+      positions_[b] = positions_[0];
+      slots_[b] = -1;
+      rows_[b] = static_cast<int32_t>(b);
+      temperature_[b] = uniform_[b] = 0;
+      top_k_[b] = 0;
+      top_p_[b] = 1;
+    }
+    return batch;
   }
 
   int64_t pages(const Work& w) const { return (w.first + w.count + page_size_ - 1) / page_size_; }
@@ -128,7 +160,8 @@ class PhaseInputs {
   }
 
   Program& program_;
-  int64_t page_size_, source_, width_max_ = 1;
+  int64_t page_size_, source_, width_max_ = 1, batch_max_ = 1;
+  bool pads_ = false;      // a request's state is in pages alone
   std::vector<int> axes_;  // T, B, Q, W
   int64_t *ids_, *positions_, *slots_;
   int32_t *tables_, *starts_, *lengths_, *state_slots_, *has_state_, *source_lens_, *rows_, *top_k_;

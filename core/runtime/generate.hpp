@@ -33,4 +33,8 @@ bool append_token(Sequence& sequence, int64_t sampled, const GenerateSetup& setu
 // request alone, so that batching, chunking and preemption do not change what is sampled.
 float sampling_uniform(uint64_t seed, int64_t index);
 
+// The batch at which a captured decode step runs `count` requests: up to 16 as they are, then eight
+// sizes up to each power of two, so that few captures serve all batches.
+int64_t decode_batch(int64_t count);
+
 }  // namespace fk

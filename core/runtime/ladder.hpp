@@ -21,6 +21,7 @@ class LadderProgram final : public Program {
   void bind(int axis, int64_t value) override;
   void* input(const std::string& name) override { return rungs_.back()->input(name); }
   void run() override;
+  bool replays() const override { return rungs_.back()->replays(); }
   Output output(const std::string& name) const override { return active_->output(name); }
   void read(const std::string& output, void* host, int64_t bytes) override {
     active_->read(output, host, bytes);

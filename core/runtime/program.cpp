@@ -356,6 +356,21 @@ void PhaseProgram::run_captured() {
   device_.launch(entry.work.get());
 }
 
+// An upload takes longer than a look at a few bytes.
+bool PhaseProgram::changed(InputMemory& memory, int64_t bytes) {
+  constexpr int64_t kSmall = int64_t{1} << 20;
+  const std::byte* data = memory.host.data();
+  if (bytes > kSmall) {
+    memory.sent.clear();
+    return true;
+  }
+  const auto size = static_cast<size_t>(bytes);
+  if (memory.sent.size() >= size && std::memcmp(memory.sent.data(), data, size) == 0) return false;
+  if (memory.sent.size() < size) memory.sent.resize(size);
+  std::memcpy(memory.sent.data(), data, size);
+  return true;
+}
+
 void PhaseProgram::run() {
   if (dirty_) {
     expressions_.run(axis_values_.data(), values_.data());
@@ -363,9 +378,11 @@ void PhaseProgram::run() {
     dirty_ = false;
   }
   if (!device_.host_memory()) {
-    for (auto& input : inputs_)
-      device_.upload_later(input.memory->device.data(), input.memory->host.data(),
-                           values_[static_cast<size_t>(input.bytes_value)]);
+    for (auto& input : inputs_) {
+      const int64_t size = values_[static_cast<size_t>(input.bytes_value)];
+      if (changed(*input.memory, size))
+        device_.upload_later(input.memory->device.data(), input.memory->host.data(), size);
+    }
     device_.uploads_enqueued();
   }
   run_plans();

@@ -46,6 +46,7 @@ class PhaseProgram final : public Program {
   void bind(int axis, int64_t value) override;
   void* input(const std::string& name) override;
   void run() override;
+  bool replays() const override { return captures(); }
   Output output(const std::string& name) const override;
   void read(const std::string& output, void* host, int64_t bytes) override;
   void set_taps(TapSink sink) override { taps_ = std::move(sink); }
@@ -57,6 +58,7 @@ class PhaseProgram final : public Program {
   struct InputMemory {
     HostMemory host;  // staging; on the CPU it is the device memory as well
     DeviceMemory device;
+    std::vector<std::byte> sent;  // what the device has, of small inputs: most do not change
   };
   struct Input {
     std::string name;
@@ -87,6 +89,7 @@ class PhaseProgram final : public Program {
   void make_patches();
   void patch_view(ViewStore& store, const ValueInfo& info, DType dtype);
   void make_groups();
+  static bool changed(InputMemory& memory, int64_t bytes);
   void run_plans();
   void enqueue();
   bool captures() const;

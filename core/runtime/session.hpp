@@ -46,6 +46,9 @@ class Program {
   virtual void* input(const std::string& name) = 0;
   // Uploads the inputs, plans, runs every node. Throws RunError. Does not wait for the device.
   virtual void run() = 0;
+  // Whether a binding of the axes is captured once and then replayed, so that few distinct ones
+  // pay.
+  virtual bool replays() const { return false; }
   // What an output is, with the bound axes. Error if there is no such output.
   struct Output {
     DType dtype = DType::f32;

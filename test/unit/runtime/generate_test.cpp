@@ -16,15 +16,17 @@ struct Setting {
 struct Outcome {
   fake::Exchange exchange;
   int64_t prefills = 0, decodes = 0;
+  std::set<int64_t> batches;  // of decode
 };
 
 Outcome serve(const Setting& s, const std::vector<fk::Request>& requests, size_t per_poll = 1000,
-              std::vector<int64_t> eos = {}) {
+              std::vector<int64_t> eos = {}, bool replay = false) {
   const int64_t width = (s.max_context + s.page_size - 1) / s.page_size;
   fake::Cache cache(static_cast<size_t>(s.pages * s.page_size));
   fake::Program prefill(cache, {{"T", s.chunk}, {"B", s.max_batch}, {"Q", s.rows}, {"W", width}},
                         s.page_size, false);
   fake::Program decode(cache, {{"B", s.max_batch}, {"W", width}}, s.page_size, true);
+  decode.replay = replay;
   Outcome out;
   out.exchange.per_poll = per_poll;
   out.exchange.requests.assign(requests.begin(), requests.end());
@@ -33,6 +35,7 @@ Outcome serve(const Setting& s, const std::vector<fk::Request>& requests, size_t
   fk::generate(prefill, decode, out.exchange, setup);
   out.prefills = prefill.runs;
   out.decodes = decode.runs;
+  out.batches = decode.batches;
   return out;
 }
 
@@ -181,4 +184,33 @@ TEST_CASE("sampling_uniform_depends_on_seed_and_index_alone") {
     sum += static_cast<double>(u);
   }
   CHECK(sum / 10000 == Approx(0.5).margin(0.02));
+}
+
+TEST_CASE("generate_runs_captured_decode_at_few_batches") {
+  const Setting setting{40, 64, 64, 64, 4, 2000};
+  const auto requests = mixed(60, 20, 30, 11);
+  const Outcome exact = serve(setting, requests);
+  const Outcome padded = serve(setting, requests, 1000, {}, true);
+  CHECK(padded.exchange.tokens == exact.exchange.tokens);
+  CHECK(padded.decodes == exact.decodes);
+  for (const int64_t batch : padded.batches) CHECK(batch == fk::decode_batch(batch));
+  CHECK(exact.batches != padded.batches);  // the case has batches that are padded
+  CHECK(*padded.batches.rbegin() <= setting.max_batch);
+}
+
+TEST_CASE("decode_batch_is_close_above") {
+  CHECK(fk::decode_batch(1) == 1);
+  CHECK(fk::decode_batch(16) == 16);
+  CHECK(fk::decode_batch(17) == 18);
+  CHECK(fk::decode_batch(33) == 36);
+  CHECK(fk::decode_batch(256) == 256);
+  std::set<int64_t> sizes;
+  for (int64_t count = 1; count <= 256; ++count) {
+    const int64_t batch = fk::decode_batch(count);
+    CHECK(batch >= count);
+    CHECK(8 * (batch - count) <= count);
+    CHECK(fk::decode_batch(batch) == batch);
+    sizes.insert(batch);
+  }
+  CHECK(sizes.size() == 48);
 }
