@@ -128,16 +128,13 @@ class ScenarioRun {
     setup.spec.policy.pins.clear();
     setup.spec.decode_sizes.clear();
     Limits& limits = setup.spec.limits;
+    limits.weight_dtype = limits.weights();
     limits.dtype = limits.cache_dtype = DType::f32;
     limits.max_batch = std::min(limits.max_batch, kOracleBatch);
     correctness_ = correctness_requests(scenario_, generates_, scenario_.seed);
     // Room for the longest: others wait for it, so that caches in float32 stay small. The context
     // stays, because tables of positions are weights.
     limits.pages = (longest_request() + limits.page_size - 1) / limits.page_size;
-    if (scenario_.limits.dtype != DType::f32) {
-      oracle_weights_ = convert_weight_block(weights_, *model_, catalog_, limits);
-      setup.weights = &oracle_weights_;
-    }
     oracle_ = std::make_unique<Side>(std::move(setup));
     say("the oracle computes");
     if (!oracle_->open()) return give_up("the oracle", oracle_->why());
@@ -362,7 +359,7 @@ class ScenarioRun {
   RunReport report_;
   bool generates_ = false, routed_ = false;
   Ranking ranking_;
-  WeightBlock weights_, oracle_weights_;
+  WeightBlock weights_;
   std::unique_ptr<Side> oracle_, baseline_;
   std::vector<Request> correctness_;
   Round wanted_;

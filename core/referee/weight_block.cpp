@@ -30,13 +30,4 @@ WeightBlock make_weight_block(const Model& model, const Catalog& catalog, const 
   return block;
 }
 
-WeightBlock convert_weight_block(const WeightBlock& from, const Model& model,
-                                 const Catalog& catalog, const Limits& limits) {
-  WeightBlock block = empty_block(model, catalog, limits);
-  convert_weights(*from.table, static_cast<const std::byte*>(from.memory.data()), *block.table,
-                  static_cast<std::byte*>(block.memory.data()));
-  block.memory.seal_read_only();
-  return block;
-}
-
 }  // namespace fk

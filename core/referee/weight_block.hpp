@@ -18,8 +18,5 @@ struct WeightBlock {
 WeightBlock make_weight_block(const Model& model, const Catalog& catalog, const Limits& limits,
                               const Checkpoint* checkpoint, uint64_t seed,
                               const Progress& progress);
-// The same values in another dtype: what an oracle in float32 computes with.
-WeightBlock convert_weight_block(const WeightBlock& from, const Model& model,
-                                 const Catalog& catalog, const Limits& limits);
 
 }  // namespace fk

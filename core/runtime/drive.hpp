@@ -4,6 +4,7 @@
 // everything else - providers, memory, processes, clocks - belongs to the host.
 #pragma once
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -73,8 +74,11 @@ struct Limits {
   int64_t chunk_tokens = 512;  // tokens of one prefill step
   int64_t page_size = 16;
   int64_t pages = 0;         // 0: enough for max_batch requests of max_context
-  DType dtype = DType::f32;  // weights and activations
+  DType dtype = DType::f32;  // of activations, and of weights unless weight_dtype says otherwise
   DType cache_dtype = DType::f32;
+  // An oracle computes in float32 with the very weights that others compute with in bfloat16.
+  std::optional<DType> weight_dtype = {};
+  DType weights() const { return weight_dtype.value_or(dtype); }
 };
 
 class Session;  // core/runtime/session.hpp

@@ -234,16 +234,6 @@ void fill_weights(const WeightTable& table, const Checkpoint* checkpoint, uint64
   }
 }
 
-void convert_weights(const WeightTable& from, const std::byte* source, const WeightTable& to,
-                     std::byte* into) {
-  const WeightLayout a(from), b(to);
-  FK_CHECK(from.all().size() == to.all().size(), "the tables of one model differ");
-  for (size_t i = 0; i < to.all().size(); ++i) {
-    convert(source + a.offsets[i], from.all()[i].dtype, into + b.offsets[i], to.all()[i].dtype,
-            numel(to.all()[i].shape));
-  }
-}
-
 std::unique_ptr<WeightSource> private_weights(const Checkpoint* checkpoint, uint64_t seed,
                                               int threads) {
   return std::make_unique<PrivateWeights>(checkpoint, seed, threads);

@@ -36,11 +36,6 @@ using Progress = std::function<void(int64_t done, int64_t total)>;
 void fill_weights(const WeightTable& table, const Checkpoint* checkpoint, uint64_t seed,
                   std::byte* into, int threads, const Progress& progress);
 
-// Rounds the block of one table to the dtypes of another of the same model: an oracle in float32
-// computes with the very values that a bfloat16 run has.
-void convert_weights(const WeightTable& from, const std::byte* source, const WeightTable& to,
-                     std::byte* into);
-
 // Fills private memory of this process.
 std::unique_ptr<WeightSource> private_weights(const Checkpoint* checkpoint, uint64_t seed,
                                               int threads);

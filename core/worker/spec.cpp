@@ -24,7 +24,8 @@ Json limits_json(const Limits& l) {
           {"page_size", l.page_size},
           {"pages", l.pages},
           {"dtype", name(l.dtype)},
-          {"cache_dtype", name(l.cache_dtype)}};
+          {"cache_dtype", name(l.cache_dtype)},
+          {"weight_dtype", name(l.weights())}};
 }
 
 Limits limits_from(const Json& j) {
@@ -36,6 +37,7 @@ Limits limits_from(const Json& j) {
   l.pages = j.at("pages");
   l.dtype = dtype_from_name(j.at("dtype").get<std::string>());
   l.cache_dtype = dtype_from_name(j.at("cache_dtype").get<std::string>());
+  l.weight_dtype = dtype_from_name(j.at("weight_dtype").get<std::string>());
   return l;
 }
 

@@ -8,9 +8,12 @@ namespace {
 void expand(Builder& b, const Region& r) {
   const int64_t channels = r.integer("hidden_size");
   const auto rows = [&](const char* name, int64_t count, Value table, Value ids) -> Value {
-    return b.call(
-        "embedding", r.path() + name,
-        {{"num_embeddings", count}, {"embedding_dim", channels}, {"table", table}, {"ids", ids}});
+    return b.call("embedding", r.path() + name,
+                  {{"num_embeddings", count},
+                   {"embedding_dim", channels},
+                   {"table", table},
+                   {"ids", ids},
+                   {"out", b.empty(b.dtype(r["out"]), {b.shape(ids)[0], channels})}});
   };
   const Value words = rows(".word_embeddings", r.integer("vocab_size"), r["word"], r["ids"]);
   const Value types =

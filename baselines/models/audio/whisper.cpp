@@ -97,7 +97,7 @@ class Whisper : public Model {
   std::vector<std::string> phases() const override { return {"encode", "prefill", "decode"}; }
 
   void forward(Builder& b, const std::string& phase, const Limits& limits) const override {
-    const Weights w{b, limits.dtype};
+    const Weights w{b, limits.weights()};
     phase == "encode" ? encode(w, limits) : decode(w, phase, limits);
   }
 
@@ -178,7 +178,7 @@ class Whisper : public Model {
     const Value features = b.input("input_features", DType::f32, {requests, config_.mel, frames});
     const Value lines =
         b.call("transpose", "input_features",
-               {{"x", features}, {"out", b.empty(w.dtype, {requests, frames, config_.mel})}});
+               {{"x", features}, {"out", b.empty(limits.dtype, {requests, frames, config_.mel})}});
     Value x = convolve(w, "encoder.conv1", b.reshape(lines, {requests, 1, frames, config_.mel}),
                        config_.mel, 1);
     x = convolve(w, "encoder.conv2", x, channels, 2);
@@ -186,7 +186,8 @@ class Whisper : public Model {
                                    {{"num_embeddings", source},
                                     {"embedding_dim", channels},
                                     {"table", w.table("encoder.embed_positions", source, channels)},
-                                    {"ids", b.input("positions", DType::i64, {tokens})}});
+                                    {"ids", b.input("positions", DType::i64, {tokens})},
+                                    {"out", b.empty(limits.dtype, {tokens, channels})}});
     x = w.sum("encoder.embed", b.reshape(x, {tokens, channels}), positions, channels);
     const Value cu_seqlens = b.input("cu_seqlens", DType::i32, {requests + 1});
     for (int64_t i = 0; i < config_.encoder.layers; ++i) {
@@ -274,13 +275,15 @@ class Whisper : public Model {
                                {{"num_embeddings", config_.vocab_size},
                                 {"embedding_dim", channels},
                                 {"table", b.weight(table)},
-                                {"ids", b.input("ids", DType::i64, {step.tokens})}});
+                                {"ids", b.input("ids", DType::i64, {step.tokens})},
+                                {"out", b.empty(limits.dtype, {step.tokens, channels})}});
     const Value places =
         b.call("embedding", "model.decoder.embed_positions",
                {{"num_embeddings", config_.target},
                 {"embedding_dim", channels},
                 {"table", w.table("decoder.embed_positions", config_.target, channels)},
-                {"ids", step.positions}});
+                {"ids", step.positions},
+                {"out", b.empty(limits.dtype, {step.tokens, channels})}});
     Value x = w.sum("decoder.embed", words, places, channels);
     for (int64_t i = 0; i < config_.decoder.layers; ++i) {
       b.tap("decoder_hidden." + std::to_string(i), {x});

@@ -85,10 +85,10 @@ class DeepseekV3 : public Model {
       const bool dense = i < config_.dense_layers;
       Args args = attention_args(b, step, limits, i);
       if (dense)
-        add_mlp(args, b, limits.dtype, layer_path(i) + ".mlp.", "",
+        add_mlp(args, b, limits.weights(), layer_path(i) + ".mlp.", "",
                 config_.decoder.intermediate_size);
       else
-        add_experts(args, b, limits.dtype, layer_path(i) + ".mlp.");
+        add_experts(args, b, limits.weights(), layer_path(i) + ".mlp.");
       b.call(dense ? "mla_decoder_layer" : "mla_moe_decoder_layer", layer_path(i), args);
     }
     end_step(b, step, config_.decoder, limits);
@@ -120,7 +120,7 @@ Args DeepseekV3::attention_args(Builder& b, const DecoderStep& step, const Limit
   const std::string path = layer_path(layer);
   const DecoderConfig& d = config_.decoder;
   const auto norm = [&](const char* name) {
-    return b.weight(norm_weight(path + name, limits.dtype, d.hidden_size));
+    return b.weight(norm_weight(path + name, limits.weights(), d.hidden_size));
   };
   Args args = {
       {"hidden_size", d.hidden_size},
@@ -152,7 +152,7 @@ Args DeepseekV3::attention_args(Builder& b, const DecoderStep& step, const Limit
       {"max_seq_len", step.max_seq_len},
       {"hidden", step.hidden},
       {"residual", step.residual}};
-  add_attention_weights(args, b, limits.dtype, path + ".self_attn.");
+  add_attention_weights(args, b, limits.weights(), path + ".self_attn.");
   return args;
 }
 

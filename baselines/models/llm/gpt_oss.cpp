@@ -64,11 +64,11 @@ class GptOss : public Model {
     for (int64_t i = 0; i < config_.decoder.layers; ++i) {
       tap_hidden(b, step, i);
       Args args = layer_args(b, step, config_.decoder, limits, i);
-      add_attention(args, b, limits.dtype, i);
+      add_attention(args, b, limits.weights(), i);
       if (config_.mxfp4)
-        quantized_layer(b, step, args, limits.dtype, i);
+        quantized_layer(b, step, args, limits.weights(), i);
       else
-        whole_layer(b, args, limits.dtype, i);
+        whole_layer(b, args, limits.weights(), i);
     }
     end_step(b, step, config_.decoder, limits);
   }

@@ -89,7 +89,8 @@ class Llada : public Model {
                                 {{"num_embeddings", config_.vocab_size},
                                  {"embedding_dim", config_.channels},
                                  {"table", b.weight(table(limits))},
-                                 {"ids", ids}});
+                                 {"ids", ids},
+                                 {"out", b.empty(limits.dtype, {tokens, config_.channels})}});
     const Value residual = b.zeros(limits.dtype, {tokens, config_.channels});
     const Args shared{{"positions", b.input("positions", DType::i64, {tokens})},
                       {"cu_seqlens", b.input("cu_seqlens", DType::i32, {requests + 1})},
@@ -128,7 +129,7 @@ class Llada : public Model {
   }
 
   WeightSpec table(const Limits& limits) const {
-    WeightSpec spec = matrix("model.transformer.wte.weight", limits.dtype,
+    WeightSpec spec = matrix("model.transformer.wte.weight", limits.weights(),
                              {config_.vocab_size, config_.channels}, {});
     spec.stddev = 1;
     return spec;
@@ -151,10 +152,10 @@ class Llada : public Model {
                             const std::vector<std::string>& parts) {
       std::vector<std::string> names;
       for (const auto& part : parts) names.push_back(path + part + ".weight");
-      return b.weight(matrix(path + name + ".weight", limits.dtype, {rows, columns}, names));
+      return b.weight(matrix(path + name + ".weight", limits.weights(), {rows, columns}, names));
     };
     const auto norm = [&](const char* name) {
-      return b.weight(norm_weight(path + name + ".weight", limits.dtype, channels));
+      return b.weight(norm_weight(path + name + ".weight", limits.weights(), channels));
     };
     return {
         {"hidden_size", channels},
@@ -183,20 +184,21 @@ class Llada : public Model {
         b.call("rms_norm", path + "ln_f",
                {{"hidden_size", channels},
                 {"eps", config_.eps},
-                {"weight", b.weight(norm_weight(path + "ln_f.weight", limits.dtype, channels))},
+                {"weight", b.weight(norm_weight(path + "ln_f.weight", limits.weights(), channels))},
                 {"x", hidden},
                 {"residual", residual}});
     b.tap("hidden." + std::to_string(config_.layers), {x});
     const Value rows =
         b.call("gather_rows", path + "rows",
                {{"size", channels}, {"x", x}, {"rows", b.input("rows", DType::i32, {count})}});
-    const Value logits = b.call(
-        "linear", path + "ff_out",
-        {{"in_features", channels},
-         {"out_features", vocab},
-         {"weight", b.weight(matrix(path + "ff_out.weight", limits.dtype, {vocab, channels}, {}))},
-         {"x", rows},
-         {"out", b.empty(DType::f32, {count, vocab})}});
+    const Value logits =
+        b.call("linear", path + "ff_out",
+               {{"in_features", channels},
+                {"out_features", vocab},
+                {"weight",
+                 b.weight(matrix(path + "ff_out.weight", limits.weights(), {vocab, channels}, {}))},
+                {"x", rows},
+                {"out", b.empty(DType::f32, {count, vocab})}});
     const auto per_row = [&](const char* name, DType dtype) {
       return b.input(name, dtype, {count});
     };

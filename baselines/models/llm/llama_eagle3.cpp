@@ -185,7 +185,7 @@ class LlamaEagle3 : public Model {
           "linear", "draft.fc",
           {{"in_features", wide},
            {"out_features", channels},
-           {"weight", b.weight(matrix("draft.fc.weight", limits.dtype, {channels, wide}, {}))},
+           {"weight", b.weight(matrix("draft.fc.weight", limits.weights(), {channels, wide}, {}))},
            {"x", aux}});
     }
     const Value out = layer(b, tree, limits, hidden);
@@ -193,7 +193,7 @@ class LlamaEagle3 : public Model {
         b.call("rms_norm", "draft.norm",
                {{"hidden_size", channels},
                 {"eps", config_.draft.eps},
-                {"weight", b.weight(norm_weight("draft.norm.weight", limits.dtype, channels))},
+                {"weight", b.weight(norm_weight("draft.norm.weight", limits.weights(), channels))},
                 {"x", out},
                 {"residual", hidden}});
     if (!tree) {
@@ -222,10 +222,11 @@ class LlamaEagle3 : public Model {
     const std::string mlp = path + ".mlp.";
     const auto weight = [&](const std::string& name, int64_t rows, int64_t columns,
                             std::vector<std::string> parts = {}) {
-      return b.weight(matrix(name, limits.dtype, {rows, columns}, std::move(parts)));
+      return b.weight(matrix(name, limits.weights(), {rows, columns}, std::move(parts)));
     };
     const auto norm = [&](const char* name) {
-      return b.weight(norm_weight(path + name + std::string(".weight"), limits.dtype, channels));
+      return b.weight(
+          norm_weight(path + name + std::string(".weight"), limits.weights(), channels));
     };
     const auto cache = [&](const char* name) {
       return b.state(attention + name, limits.cache_dtype,
@@ -276,8 +277,9 @@ class LlamaEagle3 : public Model {
     return b.call("embedding", "draft.embed_tokens",
                   {{"num_embeddings", config_.target.vocab_size},
                    {"embedding_dim", config_.target.hidden_size},
-                   {"table", b.weight(embedding_table(config_.target, limits.dtype))},
-                   {"ids", b.input("ids", DType::i64, {tokens})}});
+                   {"table", b.weight(embedding_table(config_.target, limits.weights()))},
+                   {"ids", b.input("ids", DType::i64, {tokens})},
+                   {"out", b.empty(limits.dtype, {tokens, config_.target.hidden_size})}});
   }
 
   int64_t positions(const Limits& limits) const {
@@ -296,13 +298,14 @@ class LlamaEagle3 : public Model {
   // The most probable next tokens, numbered as the target numbers them.
   void guess(Builder& b, const Limits& limits, Value x, const Expr& count) const {
     const int64_t channels = config_.draft.hidden_size, vocab = config_.draft_vocab;
-    const Value logits = b.call(
-        "linear", "draft.lm_head",
-        {{"in_features", channels},
-         {"out_features", vocab},
-         {"weight", b.weight(matrix("draft.lm_head.weight", limits.dtype, {vocab, channels}, {}))},
-         {"x", x},
-         {"out", b.empty(DType::f32, {count, vocab})}});
+    const Value logits =
+        b.call("linear", "draft.lm_head",
+               {{"in_features", channels},
+                {"out_features", vocab},
+                {"weight",
+                 b.weight(matrix("draft.lm_head.weight", limits.weights(), {vocab, channels}, {}))},
+                {"x", x},
+                {"out", b.empty(DType::f32, {count, vocab})}});
     WeightSpec offsets;
     offsets.name = "draft.d2t";
     offsets.dtype = DType::i64;

@@ -134,7 +134,7 @@ void layer(Builder& b, const Mamba2Config& c, const DecoderStep& step, const Slo
                {"state_slots", slots.state_slots},
                {"has_initial_state", slots.has_initial_state},
                {"max_query_len", step.max_query_len}};
-  add_weights(args, b, c, limits.dtype, path);
+  add_weights(args, b, c, limits.weights(), path);
   b.call("mamba2_block", path, args);
 }
 
@@ -160,8 +160,9 @@ class Mamba2 : public Model {
     step.hidden = b.call("embedding", "backbone.embeddings",
                          {{"num_embeddings", c.vocab_size},
                           {"embedding_dim", c.channels},
-                          {"table", b.weight(embedding_table(c, limits.dtype))},
-                          {"ids", b.input("ids", DType::i64, {step.tokens})}});
+                          {"table", b.weight(embedding_table(c, limits.weights()))},
+                          {"ids", b.input("ids", DType::i64, {step.tokens})},
+                          {"out", b.empty(limits.dtype, {step.tokens, c.channels})}});
     step.residual = b.zeros(c.residual_f32 ? DType::f32 : limits.dtype, {step.tokens, c.channels});
     for (int64_t i = 0; i < c.layers; ++i) {
       layer(b, c, step, slots, limits, i);
@@ -181,7 +182,7 @@ class Mamba2 : public Model {
  private:
   void finish(Builder& b, const DecoderStep& step, const Limits& limits) const {
     const int64_t channels = config_.channels;
-    const WeightSpec norm = norm_weight("backbone.norm_f.weight", limits.dtype, channels);
+    const WeightSpec norm = norm_weight("backbone.norm_f.weight", limits.weights(), channels);
     const Value x = b.call("rms_norm", "backbone.norm_f",
                            {{"hidden_size", channels},
                             {"eps", config_.eps},
@@ -190,9 +191,9 @@ class Mamba2 : public Model {
                             {"residual", step.residual}});
     b.tap("hidden." + std::to_string(config_.layers), {x});
     sample_rows(b, step, x,
-                config_.tied
-                    ? embedding_table(config_, limits.dtype)
-                    : matrix("lm_head.weight", limits.dtype, {config_.vocab_size, channels}, {}));
+                config_.tied ? embedding_table(config_, limits.weights())
+                             : matrix("lm_head.weight", limits.weights(),
+                                      {config_.vocab_size, channels}, {}));
   }
 
   Mamba2Config config_;

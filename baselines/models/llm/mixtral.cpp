@@ -58,7 +58,7 @@ class Mixtral : public Model {
     for (int64_t i = 0; i < config_.decoder.layers; ++i) {
       tap_hidden(b, step, i);
       Args args = layer_args(b, step, config_.decoder, limits, i);
-      add_experts(args, b, config_, limits.dtype, i);
+      add_experts(args, b, config_, limits.weights(), i);
       b.call("moe_decoder_layer", layer_path(i), args);
     }
     end_step(b, step, config_.decoder, limits);

@@ -47,7 +47,7 @@ class Qwen3 : public Model {
       Args args = layer_args(b, step, config_, limits, i);
       for (const char* name : {"q_norm", "k_norm"}) {
         const std::string weight = layer_path(i) + ".self_attn." + name + ".weight";
-        args.emplace_back(name, b.weight(norm_weight(weight, limits.dtype, config_.head_dim)));
+        args.emplace_back(name, b.weight(norm_weight(weight, limits.weights(), config_.head_dim)));
       }
       add_gated_mlp(args, b, config_, limits, i);
       b.call("decoder_layer", layer_path(i), args);

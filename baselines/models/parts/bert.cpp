@@ -102,7 +102,7 @@ BertConfig read_bert(const Config& config) {
 Value record_bert(Builder& b, const BertConfig& config, const Limits& limits) {
   const Expr tokens = b.axis("T"), requests = b.axis("B");
   const int64_t channels = config.hidden_size;
-  const Weights w{b, limits.dtype, config.prefix};
+  const Weights w{b, limits.weights(), config.prefix};
   const std::string embed = "embeddings.";
   const auto input = [&](const char* name) { return b.input(name, DType::i64, {tokens}); };
   const Value cu_seqlens = b.input("cu_seqlens", DType::i32, {requests + 1});
@@ -120,7 +120,8 @@ Value record_bert(Builder& b, const BertConfig& config, const Limits& limits) {
        {"norm_bias", w.bias(embed + "LayerNorm", channels)},
        {"ids", input("ids")},
        {"positions", input("positions")},
-       {"types", input("types")}});
+       {"types", input("types")},
+       {"out", b.empty(limits.dtype, {tokens, channels})}});
   b.tap("hidden.0", {x});
   for (int64_t i = 0; i < config.layers; ++i) {
     const std::string path = "encoder.layer." + std::to_string(i);

@@ -70,8 +70,9 @@ DecoderStep begin_step(Builder& b, const std::string& phase, const DecoderConfig
   s.hidden = b.call("embedding", "model.embed_tokens",
                     {{"num_embeddings", config.vocab_size},
                      {"embedding_dim", config.hidden_size},
-                     {"table", b.weight(embedding_table(config, limits.dtype))},
-                     {"ids", b.input("ids", DType::i64, {s.tokens})}});
+                     {"table", b.weight(embedding_table(config, limits.weights()))},
+                     {"ids", b.input("ids", DType::i64, {s.tokens})},
+                     {"out", b.empty(limits.dtype, {s.tokens, config.hidden_size})}});
   s.residual = b.zeros(limits.dtype, {s.tokens, config.hidden_size});
   return s;
 }
@@ -86,14 +87,14 @@ Args layer_args(Builder& b, const DecoderStep& step, const DecoderConfig& config
                    {b.axis("P"), limits.page_size, config.kv_heads, width});
   };
   const auto norm = [&](const char* name) {
-    return b.weight(norm_weight(path + name, limits.dtype, channels));
+    return b.weight(norm_weight(path + name, limits.weights(), channels));
   };
   const Value qkv = b.weight(matrix(
-      attention + "qkv_proj.weight", limits.dtype,
+      attention + "qkv_proj.weight", limits.weights(),
       {(config.heads + 2 * config.kv_heads) * width, channels},
       {attention + "q_proj.weight", attention + "k_proj.weight", attention + "v_proj.weight"}));
   const Value o = b.weight(
-      matrix(attention + "o_proj.weight", limits.dtype, {channels, config.heads * width}, {}));
+      matrix(attention + "o_proj.weight", limits.weights(), {channels, config.heads * width}, {}));
   Args args{{"hidden_size", channels},
             {"intermediate_size", config.intermediate_size},
             {"num_heads", config.heads},
@@ -122,9 +123,10 @@ Args layer_args(Builder& b, const DecoderStep& step, const DecoderConfig& config
             {"hidden", step.hidden},
             {"residual", step.residual}};
   if (config.attention_bias) {
-    WeightSpec bias = matrix(
-        attention + "qkv_proj.bias", limits.dtype, {(config.heads + 2 * config.kv_heads) * width},
-        {attention + "q_proj.bias", attention + "k_proj.bias", attention + "v_proj.bias"});
+    WeightSpec bias =
+        matrix(attention + "qkv_proj.bias", limits.weights(),
+               {(config.heads + 2 * config.kv_heads) * width},
+               {attention + "q_proj.bias", attention + "k_proj.bias", attention + "v_proj.bias"});
     bias.stddev = 0.1;
     args.emplace_back("qkv_bias", b.weight(std::move(bias)));
   }
@@ -136,10 +138,11 @@ void add_gated_mlp(Args& args, Builder& b, const DecoderConfig& config, const Li
   const std::string mlp = layer_path(layer) + ".mlp.";
   const int64_t channels = config.hidden_size, hidden = config.intermediate_size;
   args.emplace_back(
-      "gate_up", b.weight(matrix(mlp + "gate_up_proj.weight", limits.dtype, {2 * hidden, channels},
-                                 {mlp + "gate_proj.weight", mlp + "up_proj.weight"})));
+      "gate_up",
+      b.weight(matrix(mlp + "gate_up_proj.weight", limits.weights(), {2 * hidden, channels},
+                      {mlp + "gate_proj.weight", mlp + "up_proj.weight"})));
   args.emplace_back(
-      "down", b.weight(matrix(mlp + "down_proj.weight", limits.dtype, {channels, hidden}, {})));
+      "down", b.weight(matrix(mlp + "down_proj.weight", limits.weights(), {channels, hidden}, {})));
 }
 
 void tap_hidden(Builder& b, const DecoderStep& step, int64_t layer) {
@@ -183,14 +186,14 @@ void end_step(Builder& b, const DecoderStep& step, const DecoderConfig& config,
       b.call("rms_norm", "model.norm",
              {{"hidden_size", channels},
               {"eps", config.eps},
-              {"weight", b.weight(norm_weight("model.norm.weight", limits.dtype, channels))},
+              {"weight", b.weight(norm_weight("model.norm.weight", limits.weights(), channels))},
               {"x", step.hidden},
               {"residual", step.residual}});
   b.tap("hidden." + std::to_string(config.layers), {x});
   sample_rows(b, step, x,
               config.tied
-                  ? embedding_table(config, limits.dtype)
-                  : matrix("lm_head.weight", limits.dtype, {config.vocab_size, channels}, {}));
+                  ? embedding_table(config, limits.weights())
+                  : matrix("lm_head.weight", limits.weights(), {config.vocab_size, channels}, {}));
 }
 
 int64_t cache_pages(const Limits& limits) {

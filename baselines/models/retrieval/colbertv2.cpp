@@ -40,7 +40,7 @@ class Colbert : public Model {
     if (config_.projected == 0) return;
     WeightSpec projection;
     projection.name = "linear.weight";
-    projection.dtype = limits.dtype;
+    projection.dtype = limits.weights();
     projection.shape = {config_.projected, config_.bert.hidden_size};
     const Value y = b.call("linear", "linear",
                            {{"in_features", config_.bert.hidden_size},

@@ -100,7 +100,7 @@ class ConvnextV2 : public Model {
   std::vector<std::string> phases() const override { return {"classify"}; }
 
   void forward(Builder& b, const std::string&, const Limits& limits) const override {
-    const Weights w{b, limits.dtype};
+    const Weights w{b, limits.weights()};
     Value x = stem(w);
     b.tap("hidden.0", {x});
     int64_t channels = config_.widths[0];
