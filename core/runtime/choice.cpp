@@ -38,7 +38,8 @@ bool ask(const ProviderPolicy& policy, const Plugins& plugins, const Contract& c
 }  // namespace
 
 Chosen choose(const ProviderPolicy& policy, const Plugins& plugins, const Contract& contract,
-              const Frames& meta, bool expandable, const std::string& path) {
+              const Frames& meta, bool expandable, const std::string& path,
+              const std::string& phase) {
   Chosen chosen;
   const std::string where = path + " (" + contract.op + ")";
   if (const auto pin = policy.pins.find(contract.op); pin != policy.pins.end()) {
@@ -54,8 +55,8 @@ Chosen choose(const ProviderPolicy& policy, const Plugins& plugins, const Contra
   if (!policy.candidate.empty() && ask(policy, plugins, contract, meta, policy.candidate, chosen))
     return chosen;
   std::vector<std::string> baselines;
-  if (const auto it = policy.ranking.find(contract.op); it != policy.ranking.end())
-    for (const auto& name : it->second)
+  if (const auto* best = ranked(policy.ranking, contract.op, phase))
+    for (const auto& name : *best)
       if (contains(policy.baselines, name)) baselines.push_back(name);
   for (const auto& name : policy.baselines)
     if (!contains(baselines, name)) baselines.push_back(name);

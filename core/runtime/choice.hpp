@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/plugin/instance.hpp"
+#include "core/runtime/ranking.hpp"
 
 namespace fk {
 
@@ -15,8 +16,7 @@ struct ProviderPolicy {
   std::map<std::string, std::string> pins;  // op -> provider; it must take the op
   std::string candidate;                    // its plugin name; empty: baselines only
   std::vector<std::string> baselines;       // best first
-  std::map<std::string, std::vector<std::string>>
-      ranking;  // by op: those that go before the others
+  Ranking ranking;                          // those that go before the other baselines
   // The oracle's providers: asked only after the expansion, so that a slow whole layer never
   // replaces fast parts of it. With `whole` they are asked before it.
   std::vector<std::string> oracles = {"reference", "cuda_reference"};
@@ -29,8 +29,10 @@ struct Chosen {
   fk_need need{};
   std::vector<std::string> refusals;  // "provider: why"
 };
-// `expandable`: the op has an expansion. Throws Error when a pin cannot be kept.
+// `phase` of the model, empty for a child; `expandable`: the op has an expansion. Throws Error when
+// a pin cannot be kept.
 Chosen choose(const ProviderPolicy& policy, const Plugins& plugins, const Contract& contract,
-              const Frames& meta, bool expandable, const std::string& path);
+              const Frames& meta, bool expandable, const std::string& path,
+              const std::string& phase);
 
 }  // namespace fk

@@ -52,7 +52,7 @@ class Lowering {
     const std::string& op = node.call.contract->op;
     const Expansion expansion = find_expansion(op);
     Chosen chosen = choose(policy_, plugins_, *node.call.contract, node.frames,
-                           expansion != nullptr, node.call.path);
+                           expansion != nullptr, node.call.path, out_->graph.phase);
     node.refusals = std::move(chosen.refusals);
     if (chosen.provider && expansion && yields_to_candidate(*chosen.provider, node.call)) {
       node.refusals.push_back(chosen.provider->plugin + ": the candidate takes an op inside");

@@ -20,11 +20,25 @@ Ranking ranking_of(const std::string& device_name) {
       const Yaml yaml = Yaml::load(entry.path());
       const auto listed = yaml.find("ranking");
       if (!listed || !ends_with(device_name, yaml.at("name").text())) continue;
-      for (const auto& [op, providers] : listed->entries())
-        for (const auto& provider : providers.items()) ranking[op].push_back(provider.text());
+      const auto take = [&](const std::string& key, const Yaml& providers) {
+        for (const auto& provider : providers.items()) ranking[key].push_back(provider.text());
+      };
+      for (const auto& [op, value] : listed->entries()) {
+        if (value.is_list())
+          take(op, value);
+        else
+          for (const auto& [phase, providers] : value.entries()) take(op + "." + phase, providers);
+      }
     }
   }
   return ranking;
+}
+
+const std::vector<std::string>* ranked(const Ranking& ranking, const std::string& op,
+                                       const std::string& phase) {
+  for (const std::string& key : {op + "." + phase, op})
+    if (const auto it = ranking.find(key); it != ranking.end()) return &it->second;
+  return nullptr;
 }
 
 }  // namespace fk

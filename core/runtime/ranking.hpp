@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which providers are best for an op on a device, as measured: `ranking:` in
-// registry/devices/<device>.yaml.
+// registry/devices/<device>.yaml, by op, or by op and phase of the model where they differ.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -9,12 +9,16 @@
 
 namespace fk {
 
-// op -> providers, best first; those that are not named come after them, by name.
+// op, or op.phase -> providers, best first; those that are not named come after them, by name.
 using Ranking = std::map<std::string, std::vector<std::string>>;
 
 // Of the device whose registered `name` ends a device's own name ("cuda:0 NVIDIA H200"); empty if
 // there is none. Error names file and line.
 Ranking ranking_of(const std::string& device_name);
+
+// Those of an op in a phase (empty: in none), else those of the op; null if it has no ranking.
+const std::vector<std::string>* ranked(const Ranking& ranking, const std::string& op,
+                                       const std::string& phase);
 
 // Batches for which decode on a GPU is made in a size of its own (Session::Options::decode_sizes):
 // up to so many rows a matrix product is bound by its weights, and other kernels are best.

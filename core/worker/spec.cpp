@@ -103,7 +103,7 @@ SessionSpec session_spec_from(const Json& json) {
   spec.policy.pins = policy.at("pins").get<std::map<std::string, std::string>>();
   spec.policy.candidate = policy.at("candidate").get<std::string>();
   spec.policy.baselines = policy.at("baselines").get<std::vector<std::string>>();
-  spec.policy.ranking = policy.at("ranking").get<std::map<std::string, std::vector<std::string>>>();
+  spec.policy.ranking = policy.at("ranking").get<Ranking>();
   spec.policy.oracles = policy.at("oracles").get<std::vector<std::string>>();
   spec.policy.whole = policy.at("whole");
   return spec;
