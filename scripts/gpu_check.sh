@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # gpu_check.sh OUT [--full]: on a machine with a GPU: builds with CUDA, runs the reference cases on the device and writes what
 # it saw to OUT (verify-*.json, summary.txt); with --full also Llama 3.1 8B whole (run-llama3.1.json). Exit 0 when all passed.
-# Without a GPU it says so and ends with 0. FK_COMMIT names the commit where there is no .git.
+# Without a GPU it says so and ends with 0. FK_COMMIT names the commit where there is no .git. Needs no network: flashinfer and
+# cudnn are built where external/ has been copied along (scripts/fetch_external.sh makes it), else left out, and the summary says so.
 set -uo pipefail
 out="${1:?usage: gpu_check.sh OUT [--full]}" full="${2:-}"
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -20,6 +21,7 @@ bad=0
   nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
   if [[ -n "${FK_COMMIT:-}" ]]; then echo "commit $FK_COMMIT"; else git log -1 --format='commit %h' 2>/dev/null; fi
   date -u '+%F %T UTC'
+  sed 's/^/left out: /' build-gpu/plugins/missing.txt
 } >"$out/summary.txt"
 # The models all of whose ops have a CUDA provider.
 cases=(test/golden/{llama,mixtral,mistral_swa,qwen3,bge_m3,colbertv2}/)

@@ -46,6 +46,10 @@ fk_build() {
   local dir="$1" log
   shift
   log="$(mktemp)"
+  # The header-only libraries of CUDA providers; without network the build goes on without them.
+  if [[ "${FK_CMAKE_ARGS:-}" == *FK_CUDA=ON* || ( -e /dev/nvidiactl && -n "$(PATH="$PATH:/usr/local/cuda/bin" command -v nvcc)" ) ]]; then
+    "$fk_root/scripts/fetch_external.sh" || true
+  fi
   # Configured again when asked for other settings than last time.
   if [[ ! -f "$dir/build.ninja" || "${FK_CMAKE_ARGS:-}" != "$(cat "$dir/.fk-args" 2>/dev/null)" ]]; then
     echo "configuring $dir" >&2
