@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// fk-host bench [OP]: correctness and time of every provider against the reference, one runner
-// process per op.
+// fk-host bench [OP]: values and time of every provider beside a first one, one runner process per
+// op.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "core/base/error.hpp"
 #include "core/base/paths.hpp"
@@ -21,45 +22,78 @@ namespace fk {
 namespace {
 
 struct Arguments {
-  std::string op, json;
+  std::string op, json, device = "cpu";
   BenchOptions options;
 };
 
+Json row_json(const BenchRow& r) {
+  Json row = {{"op", r.op},
+              {"case", r.case_name},
+              {"provider", r.provider},
+              {"why", r.why},
+              {"note", r.note},
+              {"cold_s", r.cold.median_s},
+              {"cold_low_s", r.cold.low_s},
+              {"cold_high_s", r.cold.high_s},
+              {"samples", r.cold.samples},
+              {"dropped", r.cold.dropped},
+              {"warm_s", r.warm_s},
+              {"plan_s", r.plan_s},
+              {"calls_per_sample", r.calls},
+              {"captured", r.captured},
+              {"host_bound", r.host_bound},
+              {"settled", r.settled},
+              {"bytes", r.bytes},
+              {"flops", r.flops},
+              {"copy_s", r.copy_s},
+              {"of_copy", r.of_copy()},
+              {"roofline", r.roofline}};
+  if (!r.against.empty()) {
+    row["against"] = r.against;
+    row["speedup"] = r.ratio.value;
+    row["speedup_low"] = r.ratio.low;
+    row["speedup_high"] = r.ratio.high;
+    row["blocks"] = r.ratio.blocks;
+    row["verdict"] = speed_name(r.ratio.speed);
+  }
+  return row;
+}
+
 Json bench_task(const Json& arguments, const TaskServices& services) {
   BenchOptions options;
+  const auto device = open_device(arguments.at("device").get<std::string>());
+  options.device = device.get();
+  if (!device->host_memory())
+    options.threads = static_cast<int>(std::max(2u, std::thread::hardware_concurrency()));
   options.size = arguments.at("size").get<std::string>();
   options.seconds = arguments.at("seconds").get<double>();
   options.providers = arguments.at("providers").get<std::vector<std::string>>();
-  const auto op = arguments.at("op").get<std::string>();
-  services.stage("bench of " + op);
-  Json rows = Json::array();
-  for (const auto& r : bench_op(services.plugins, op, options)) {
-    rows.push_back({{"op", r.op},
-                    {"case", r.case_name},
-                    {"provider", r.provider},
-                    {"why", r.why},
-                    {"cold_s", r.cold_s},
-                    {"cold_low_s", r.cold_low_s},
-                    {"cold_high_s", r.cold_high_s},
-                    {"warm_s", r.warm_s},
-                    {"samples", r.samples},
-                    {"bytes", r.bytes},
-                    {"flops", r.flops},
-                    {"of_copy", r.of_copy},
-                    {"speedup", r.speedup}});
-  }
-  return rows;
+  options.cases = arguments.at("cases").get<std::vector<std::string>>();
+  options.on_row = [&](const BenchRow& row) { services.progress(row_json(row)); };
+  options.on_step = [&](const std::string& what) { services.stage(what); };
+  bench_op(services.plugins, arguments.at("op").get<std::string>(), options);
+  return {{"device", device->name()}};
 }
 FK_TASK(bench_op, bench_task);
 
-std::string rate(double amount, double seconds, const char* unit) {
+std::string rate(double amount, double seconds, double unit) {
   if (seconds <= 0 || amount <= 0) return "";
   char text[32];
-  std::snprintf(text, sizeof text, "%.3g %s", amount / seconds / 1e9, unit);
+  const double value = amount / seconds / unit;
+  std::snprintf(text, sizeof text, value >= 100 ? "%.0f" : "%.3g", value);
   return text;
 }
 
-Json run_op(const Arguments& a, const std::string& op, const Roster& roster) {
+std::string percent(double share) {
+  if (share <= 0) return "";
+  char text[32];
+  std::snprintf(text, sizeof text, share < 0.1 ? "%.1f%%" : "%.0f%%", 100 * share);
+  return text;
+}
+
+// Rows as they come, so that a crash loses nothing. `device` is what the runner calls it.
+std::vector<Json> run_op(const Arguments& a, const std::string& op, const Roster& roster,
+                         std::string& device) {
   Runner::Options options;
   options.name = "bench of " + op;
   options.patience_s = 120;
@@ -68,18 +102,62 @@ Json run_op(const Arguments& a, const std::string& op, const Roster& roster) {
   for (const auto& b : roster.baselines) files.push_back({b.path, b.trust});
   for (const auto& c : roster.candidates)
     if (c.error.empty()) files.push_back({c.path, c.trust});
-  std::optional<Json> rows;
+  std::vector<Json> rows;
   if (!runner.failed() && runner.load(files)) {
-    rows = runner.task("bench_op",
-                       {{"op", op},
-                        {"size", a.options.size},
-                        {"seconds", a.options.seconds},
-                        {"providers", a.options.providers}},
-                       {});
+    const auto done = runner.task("bench_op",
+                                  {{"op", op},
+                                   {"size", a.options.size},
+                                   {"seconds", a.options.seconds},
+                                   {"device", a.device},
+                                   {"cases", a.options.cases},
+                                   {"providers", a.options.providers}},
+                                  [&](const Json& row) { rows.push_back(row); });
+    if (done) device = done->value("device", a.device);
   }
-  if (rows && rows->is_array()) return *rows;
-  const std::string why = runner.failed() ? runner.failure().sentence() : "the runner gave no rows";
-  return Json::array({{{"op", op}, {"case", ""}, {"provider", ""}, {"why", why}}});
+  if (runner.failed())
+    rows.push_back(
+        {{"op", op}, {"case", ""}, {"provider", ""}, {"why", runner.failure().sentence()}});
+  return rows;
+}
+
+void add_row(Table& table, const Json& row) {
+  const double cold = row.value("cold_s", 0.0);
+  char speedup[48] = "", count[48] = "";
+  if (row.contains("speedup"))
+    std::snprintf(speedup, sizeof speedup, "%.3f (%.3f-%.3f)", row.value("speedup", 0.0),
+                  row.value("speedup_low", 0.0), row.value("speedup_high", 0.0));
+  const int calls = row.value("calls_per_sample", 1), dropped = row.value("dropped", 0);
+  std::snprintf(count, sizeof count, calls > 1 ? "%d x %d" : "%d", row.value("samples", 0), calls);
+  std::string what = excerpt(row.value("why", std::string()), 120);
+  if (dropped) what += std::to_string(dropped) + " samples dropped";
+  if (row.value("host_bound", false))
+    what += (what.empty() ? "" : ", ") + std::string("host bound");
+  const std::string verdict = row.value("verdict", std::string());
+  table.row({row.value("op", std::string()), row.value("case", std::string()),
+             row.value("provider", std::string()), cold > 0 ? human_duration(cold) : "",
+             cold > 0 ? human_duration(row.value("cold_low_s", 0.0)) + "-" +
+                            human_duration(row.value("cold_high_s", 0.0))
+                      : "",
+             row.value("warm_s", 0.0) > 0 ? human_duration(row.value("warm_s", 0.0)) : "",
+             cold > 0 ? count : "", rate(row.value("bytes", 0.0), cold, 1e9),
+             percent(cold > 0 ? row.value("of_copy", 0.0) : 0),
+             rate(row.value("flops", 0.0), cold, 1e12),
+             percent(cold > 0 ? row.value("roofline", 0.0) : 0), speedup,
+             Cell(verdict, verdict == "faster"   ? Style::good
+                           : verdict == "slower" ? Style::bad
+                                                 : Style::plain),
+             Cell(what, Style::bad)});
+}
+
+void check_cases(const Arguments& a, const Catalog& catalog, const std::vector<std::string>& ops) {
+  std::vector<std::string> known;
+  for (const auto& op : ops)
+    for (const auto& c : catalog.at(op).cases)
+      if (c.size == a.options.size) known.push_back(c.name);
+  for (const auto& name : a.options.cases)
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      fail("--case", "there is no " + a.options.size + " case `" + name + "`",
+           did_you_mean(name, known));
 }
 
 int bench(const Arguments& a, bool as_json) {
@@ -99,46 +177,40 @@ int bench(const Arguments& a, bool as_json) {
   else
     for (const auto& op : catalog.ops())
       if (catalog.at(op).level == 1) ops.push_back(op);
+  if (!a.options.cases.empty()) check_cases(a, catalog, ops);
   Json all = Json::array();
   bool good = true;
   const bool colour = colour_wanted(stdout);
+  std::string device = a.device;
   Table table({{"op"},
                {"case"},
                {"provider"},
                {"cold", Align::right},
                {"quartiles", Align::right},
                {"warm", Align::right},
-               {"n", Align::right},
-               {"bandwidth", Align::right},
+               {"samples", Align::right},
+               {"GB/s", Align::right},
                {"of copy", Align::right},
-               {"compute", Align::right},
-               {"x reference", Align::right},
+               {"TFLOP/s", Align::right},
+               {"of roofline", Align::right},
+               {"x first (99 %)", Align::right},
+               {"verdict"},
                {""}});
   for (const auto& op : ops) {
-    for (const auto& row : run_op(a, op, roster)) {
-      const double cold = row.value("cold_s", 0.0);
+    for (const auto& row : run_op(a, op, roster, device)) {
       const std::string why = row.value("why", std::string());
-      good &= why.empty() || starts_with(why, "refused");
-      char speedup[32] = "", of_copy[32] = "";
-      if (row.value("of_copy", 0.0) > 0)
-        std::snprintf(of_copy, sizeof of_copy, "%.0f%%", 100 * row.value("of_copy", 0.0));
-      if (row.value("speedup", 0.0) > 0)
-        std::snprintf(speedup, sizeof speedup, "%.3g", row.value("speedup", 0.0));
-      table.row({row.value("op", op), row.value("case", std::string()),
-                 row.value("provider", std::string()), cold > 0 ? human_duration(cold) : "",
-                 cold > 0 ? human_duration(row.value("cold_low_s", 0.0)) + "-" +
-                                human_duration(row.value("cold_high_s", 0.0))
-                          : "",
-                 cold > 0 ? human_duration(row.value("warm_s", 0.0)) : "",
-                 cold > 0 ? std::to_string(row.value("samples", 0)) : "",
-                 rate(row.value("bytes", 0.0), cold, "GB/s"), of_copy,
-                 rate(row.value("flops", 0.0), cold, "GFLOP/s"), speedup,
-                 Cell(excerpt(why, 120), Style::bad)});
+      good &= why.empty() || starts_with(why, "refused") || starts_with(why, "left out");
+      add_row(table, row);
       all.push_back(row);
     }
   }
   if (as_json)
-    print_json({{"schema", "fk-host.bench/1"}, {"size", a.options.size}, {"rows", all}}, a.json);
+    print_json({{"schema", "fk-host.bench/2"},
+                {"device", device},
+                {"size", a.options.size},
+                {"seconds", a.options.seconds},
+                {"rows", all}},
+               a.json);
   else
     std::printf("%s", table.text(colour, 0).c_str());
   return good ? kExitOk : kExitFailed;
@@ -147,7 +219,9 @@ int bench(const Arguments& a, bool as_json) {
 std::function<int()> add(CLI::App& app) {
   auto a = std::make_shared<Arguments>();
   app.add_option("OP", a->op, "one op; default: all of level 1");
-  app.add_option("--provider", a->options.providers, "only these");
+  app.add_option("--device", a->device, "cpu (the default) or cuda:0");
+  app.add_option("--provider", a->options.providers, "only these; the others race the first");
+  app.add_option("--case", a->options.cases, "only these");
   app.add_option("--size", a->options.size, "full (the default), ci or smoke cases");
   app.add_option("--seconds", a->options.seconds, "about, per case and provider");
   auto* json = app.add_option("--json", a->json, "write JSON, to a file or to the standard output")

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "core/base/error.hpp"
 #include "core/base/paths.hpp"
@@ -23,7 +24,7 @@ namespace fk {
 namespace {
 
 struct Arguments {
-  std::string plugin, op, json;
+  std::string plugin, op, json, device = "cpu";
   CheckOptions options;
   double patience_s = 20;
   bool verbose = false;
@@ -42,8 +43,18 @@ Json row_json(const CheckRow& r) {
 
 // ---- in the runner ----
 
+// What a plugin may use beside the host: two threads on the CPU, all that are there on a GPU, where
+// the host makes the inputs of large cases.
+int threads_beside(const Device& device) {
+  return device.host_memory() ? 2
+                              : static_cast<int>(std::max(2u, std::thread::hardware_concurrency()));
+}
+
 Json check_op(const Json& arguments, const TaskServices& services) {
   CheckOptions options;
+  const auto device = open_device(arguments.at("device").get<std::string>());
+  options.device = device.get();
+  options.threads = threads_beside(*device);
   options.size = arguments.at("size").get<std::string>();
   options.seed = arguments.at("seed").get<uint64_t>();
   options.ops = {arguments.at("op").get<std::string>()};
@@ -53,23 +64,24 @@ Json check_op(const Json& arguments, const TaskServices& services) {
     services.stage(row.op + ", case " + row.case_name + ", " + row.variant + ": " + step);
   };
   const auto plugin = arguments.at("plugin").get<std::string>();
-  check_plugin(services.plugins, plugin, "reference", options);
+  check_plugin(services.plugins, plugin, options);
   return Json::object();
 }
 FK_TASK(check_op, check_op);
 
 // Before a candidate's whole-model run: its smallest cases as they are written.
 Json smoke_check(const Json& arguments, const TaskServices& services) {
-  if (arguments.at("device").get<std::string>() != "cpu") return Json::object();
   CheckOptions options;
+  const auto device = open_device(arguments.at("device").get<std::string>());
+  options.device = device.get();
+  options.threads = threads_beside(*device);
   options.quick = true;
   options.plugins = &services.plugins;
   options.on_step = [&](const CheckRow& row, const std::string& step) {
     services.stage(row.op + ", case " + row.case_name + ": " + step);
   };
-  for (const auto& row : check_plugin(services.plugins, arguments.at("plugin").get<std::string>(),
-                                      "reference", options)
-                             .rows) {
+  for (const auto& row :
+       check_plugin(services.plugins, arguments.at("plugin").get<std::string>(), options).rows) {
     if (row.status != CheckStatus::wrong && row.status != CheckStatus::violation) continue;
     return {{"wrong", row.op + ", case " + row.case_name + ": " +
                           (row.rule.empty() ? "" : row.rule + ": ") + row.text}};
@@ -146,7 +158,8 @@ class Checker {
     Runner::Options options;
     options.name = "check of " + op;
     options.patience_s = a_.patience_s;
-    options.private_bytes_max = int64_t{8} << 30;
+    // What a driver maps is not the plugin's.
+    if (a_.device == "cpu") options.private_bytes_max = int64_t{8} << 30;
     Runner runner(options);
     std::vector<PluginFile> files;
     for (const auto& b : roster_.baselines)
@@ -160,6 +173,7 @@ class Checker {
                   {{"plugin", found_.note.name},
                    {"op", op},
                    {"size", a_.options.size},
+                   {"device", a_.device},
                    {"seed", a_.options.seed}},
                   [&](const Json& row) { rows_.push_back(row); });
     }
@@ -256,13 +270,14 @@ int run(const Arguments& a, bool as_json) {
                 {"file", found.path.string()},
                 {"seed", a.options.seed},
                 {"size", a.options.size},
+                {"device", a.device},
                 {"passed", good},
                 {"rows", rows}},
                a.json);
   } else {
-    std::printf("%s %s (%s), cases %s, seed %llu\n", plugin_name(found).c_str(),
+    std::printf("%s %s (%s), cases %s, on %s, seed %llu\n", plugin_name(found).c_str(),
                 found.note.version.c_str(), found.path.c_str(), a.options.size.c_str(),
-                static_cast<unsigned long long>(a.options.seed));
+                a.device.c_str(), static_cast<unsigned long long>(a.options.seed));
     print(rows, a.verbose);
     std::printf("%s\n",
                 styled(verdict, good ? Style::good : Style::bad, colour_wanted(stdout)).c_str());
@@ -276,6 +291,7 @@ std::function<int()> add(CLI::App& app) {
   app.add_option("--op", a->op, "only this op");
   app.add_option("--size", a->options.size,
                  "smoke (the default), ci or full; each with the smaller ones");
+  app.add_option("--device", a->device, "cpu (the default) or cuda:0");
   app.add_option("--seed", a->options.seed, "of the inputs");
   app.add_option("--patience", a->patience_s,
                  "seconds without a sign of life before a runner is stopped");

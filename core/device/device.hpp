@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/device/stopwatch.hpp"
 #include "fk/tensor.h"
 
 namespace fk {
@@ -34,6 +35,7 @@ class Device {
   virtual void uploads_enqueued() {}
   virtual void wait_for_uploads() {}
   virtual void fill_zero(void* device, int64_t bytes) = 0;
+  virtual void copy(void* to, const void* from, int64_t bytes) = 0;  // on the device, stream order
   virtual void synchronize() = 0;
   virtual void* stream() = 0;  // cudaStream_t, null on the CPU
   virtual int32_t cpu_threads() const = 0;
@@ -45,6 +47,7 @@ class Device {
   virtual bool capture_is_whole() { return true; }
   virtual std::shared_ptr<void> end_capture() { return nullptr; }
   virtual void launch(void* /*captured*/) {}
+  virtual std::unique_ptr<Stopwatch> stopwatch() = 0;
   bool host_memory() const { return type() == FK_CPU; }
 };
 

@@ -2,210 +2,219 @@
 #include "core/referee/bench.hpp"
 
 #include <algorithm>
-#include <chrono>
-#include <cstring>
-#include <map>
-#include <thread>
+#include <cmath>
 
 #include "core/base/error.hpp"
-#include "core/referee/execute.hpp"
+#include "core/referee/sampler.hpp"
+#include "core/runtime/peaks.hpp"
 
 namespace fk {
 
 namespace {
 
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+constexpr int64_t kDeviceMemory = int64_t{24} << 30;  // for the sets of buffers of a case
+constexpr int64_t kHostMemory = int64_t{256} << 20;
+// A sample should be long beside the resolution of events, half a microsecond.
+constexpr double kSampleSeconds = 50e-6;
+constexpr int kCallsMax = 16;
+constexpr int kWarmSamples = 9;
+
+// The least time for that many bytes and operations: the larger of both. The peak is that of the
+// smallest dtype among the floats that are read. 0 when the device has no peak for it.
+double roofline_s(const Peaks& peaks, const ResolvedCase& resolved, double bytes, double flops) {
+  std::optional<DType> smallest;
+  for (const auto& f : resolved.fields) {
+    const bool read = f.slot->section == SectionId::weights || f.slot->role != Role::out;
+    if (!f.present || !read || !is_float(f.dtype)) continue;
+    if (!smallest || fk::bytes(f.dtype) < fk::bytes(*smallest)) smallest = f.dtype;
+  }
+  const auto peak = peaks.flops_per_s.find(smallest.value_or(DType::f32));
+  if (peak == peaks.flops_per_s.end()) return 0;
+  return std::max(bytes / peaks.bytes_per_s, flops / peak->second);
 }
 
-double quantile(std::vector<double> values, double q) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  const double at = q * static_cast<double>(values.size() - 1);
-  const auto low = static_cast<size_t>(at);
-  const size_t high = std::min(low + 1, values.size() - 1);
-  return values[low] + (values[high] - values[low]) * (at - static_cast<double>(low));
-}
-
-constexpr int64_t kColdBytes = int64_t{256} << 20;  // all sets together
-constexpr int kSetsMax = 64;
-
-// One provider in one case: an instance per set of buffers, so that weights rotate as well.
-class Contender {
+// One case of one op.
+class CaseBench {
  public:
-  Contender(const Provider& provider, const ResolvedCase& resolved, const CaseValues& values,
-            int sets, int threads, const Plugins& plugins)
-      : device_(0, threads), children_(plugins, provider.plugin) {
-    Layout layout;
-    layout.snapshot = false;
-    for (int i = 0; i < sets; ++i) {
-      frames_.push_back(std::make_unique<CaseFrames>(resolved, values, layout));
-      const Support support = Instance::supports(provider, frames_.back()->meta());
-      if (!support.ok) throw Error(provider.plugin, "refused: " + support.why);
-      executions_.push_back(std::make_unique<Execution>(provider, *frames_.back(), support.need,
-                                                        device_, packed_, &children_));
-      const std::string why = executions_.back()->plan(*frames_.back());
-      if (!why.empty()) throw Error(provider.plugin, why);
-      slots_.push_back(executions_.back()->fitted(*frames_.back()));
+  CaseBench(const Plugins& plugins, const Contract& contract, const Case& source,
+            const BenchOptions& options)
+      : plugins_(plugins),
+        contract_(contract),
+        source_(source),
+        options_(options),
+        oracles_(Oracles::of(plugins, contract.op)),
+        resolved_(resolve(contract, source, {})),
+        cpu_(open_device("cpu")),
+        device_(options.device ? *options.device : *cpu_) {
+    if (device_.host_memory() && options.cases.empty()) left_out_ = too_large_for_cpu(resolved_);
+  }
+
+  std::vector<BenchRow> run() {
+    for (const Provider* p : providers()) {
+      Entry e;
+      e.provider = p;
+      e.row.op = contract_.op;
+      e.row.case_name = source_.name;
+      e.row.provider = p->plugin;
+      if (!left_out_.empty())
+        e.row.why = left_out_;
+      else
+        judge(*p, e.row);
+      entries_.push_back(std::move(e));
     }
+    if (std::any_of(entries_.begin(), entries_.end(),
+                    [](const Entry& e) { return e.row.why.empty(); }))
+      measure();
+    std::vector<BenchRow> rows;
+    for (auto& e : entries_) rows.push_back(std::move(e.row));
+    return rows;
   }
-  // Seconds of one plan and call on a set.
-  double call(size_t set) {
-    const double start = now();
-    const std::string why = executions_[set]->plan(*frames_[set]);
-    const int32_t status = executions_[set]->forward(slots_[set]);
-    const double took = now() - start;
-    if (!why.empty()) throw Error("bench", why);
-    if (status != FK_OK) throw Error("bench", executions_[set]->instance().error().text);
-    return took;
-  }
-  double cold() { return call(next_++ % executions_.size()); }
-  double warm() { return call(0); }
-  std::vector<double> cold_samples, warm_samples;
 
  private:
-  GuardDevice device_;
-  PackedCache packed_;
-  LoadedChildren children_;
-  std::vector<std::unique_ptr<CaseFrames>> frames_;
-  std::vector<std::unique_ptr<Execution>> executions_;
-  std::vector<std::vector<fk_slot>> slots_;
-  size_t next_ = 0;
-};
+  struct Entry {
+    BenchRow row;
+    const Provider* provider = nullptr;
+    std::unique_ptr<ProviderSampler> sampler;
+  };
 
-struct Entry {
-  BenchRow row;
-  std::unique_ptr<Contender> contender;
-};
+  void step(const std::string& what) const {
+    if (options_.on_step) options_.on_step(contract_.op + ", case " + source_.name + ": " + what);
+  }
 
-void measure(std::vector<Entry>& entries, double seconds) {
-  std::vector<Entry*> racing;
-  for (auto& e : entries)
-    if (e.contender) racing.push_back(&e);
-  if (racing.empty()) return;
-  const auto sample = [](Entry& e) { e.contender->cold_samples.push_back(e.contender->cold()); };
-  for (Entry* e : racing) {
-    e->contender->cold();  // loads, lazily made library objects
-    sample(*e);
+  // In the order in which they were named, else the oracle of this device first.
+  std::vector<const Provider*> providers() const {
+    std::vector<const Provider*> out;
+    for (const Provider* p : plugins_.of(contract_.op))
+      if (p->op->claims->device_type == device_.type()) out.push_back(p);
+    const auto& names = options_.providers;
+    const auto place = [&](const Provider* p) {
+      if (names.empty()) return p == oracles_.cpu || p == oracles_.device ? 0l : 1l;
+      return std::find(names.begin(), names.end(), p->plugin) - names.begin();
+    };
+    if (!names.empty())
+      std::erase_if(out,
+                    [&](const Provider* p) { return place(p) == static_cast<long>(names.size()); });
+    std::stable_sort(out.begin(), out.end(),
+                     [&](const Provider* a, const Provider* b) { return place(a) < place(b); });
+    return out;
   }
-  const double end = now() + seconds * static_cast<double>(racing.size());
-  for (int round = 0; round < 1000 && now() < end; ++round) {
-    if (round % 2) std::reverse(racing.begin(), racing.end());
-    for (Entry* e : racing) {
-      // One that takes a large part of the budget for a single call is not asked again and again.
-      const auto& samples = e->contender->cold_samples;
-      if (samples.size() >= 3 &&
-          quantile(samples, 0.5) * static_cast<double>(samples.size()) > seconds)
-        continue;
-      sample(*e);
-    }
-    if (round % 2) std::reverse(racing.begin(), racing.end());
-  }
-  for (Entry* e : racing) {
-    const int count = quantile(e->contender->cold_samples, 0.5) > seconds / 8 ? 1 : 8;
-    e->contender->warm();
-    for (int i = 0; i < count; ++i) e->contender->warm_samples.push_back(e->contender->warm());
-  }
-}
 
-std::vector<BenchRow> bench_case(const Plugins& plugins, const Contract& contract,
-                                 const Case& source, const BenchOptions& options) {
-  const Variant written;
-  const ResolvedCase resolved = resolve(contract, source, written);
-  const CaseValues values = make_inputs(resolved, options.seed, options.threads);
-  CheckOptions check;
-  check.size = source.size;
-  check.only_case = source.name;
-  check.quick = true;
-  check.seed = options.seed;
-  check.threads = options.threads;
-  check.plugins = &plugins;
-  const Provider* reference = nullptr;
-  for (const Provider* p : plugins.of(contract.op))
-    if (p->plugin == "reference") reference = p;
-  std::vector<Entry> entries;
-  for (const Provider* p : plugins.of(contract.op)) {
-    if (!options.providers.empty() && std::find(options.providers.begin(), options.providers.end(),
-                                                p->plugin) == options.providers.end())
-      continue;
-    Entry e;
-    e.row.op = contract.op;
-    e.row.case_name = source.name;
-    e.row.provider = p->plugin;
-    // The reference is judged by other means than itself: its values are what the others are
-    // compared with.
-    if (p != reference) {
-      for (const auto& row : check_provider(*p, reference, check).rows) {
-        if (row.status == CheckStatus::unsupported) e.row.why = "refused: " + row.text;
-        if (row.status == CheckStatus::wrong || row.status == CheckStatus::violation)
-          e.row.why = std::string(status_name(row.status)) + ": " + row.text;
-      }
-    }
-    if (e.row.why.empty()) {
+  void judge(const Provider& p, BenchRow& out) {
+    // The oracle on the CPU is judged by other means than itself.
+    if (&p == oracles_.cpu) return;
+    step("values of " + p.plugin);
+    CheckOptions check;
+    check.values_only = true;
+    check.device = options_.device;
+    check.seed = options_.seed;
+    check.threads = options_.threads;
+    check.plugins = &plugins_;
+    const CheckRow row = check_case(p, oracles_, source_, check, answers_);
+    if (row.status == CheckStatus::unsupported) out.why = "refused: " + row.text;
+    if (row.status == CheckStatus::wrong || row.status == CheckStatus::violation)
+      out.why = std::string(status_name(row.status)) + ": " + row.text;
+    if (row.status == CheckStatus::unjudged) out.note = "values not judged: " + row.text;
+  }
+
+  void measure() {
+    step("buffers");
+    if (!answers_.inputs) answers_.inputs = make_inputs(resolved_, options_.seed, options_.threads);
+    const auto watch = device_.stopwatch();
+    const BufferSets sets(device_, resolved_, *answers_.inputs,
+                          device_.host_memory() ? kHostMemory : kDeviceMemory);
+    answers_ = {};
+    const double bytes = contract_.bytes
+                             ? static_cast<double>(contract_.bytes->eval(resolved_.axes))
+                             : static_cast<double>(sets.bytes());
+    CopySampler copy(device_, *watch, sets.count(), static_cast<int64_t>(bytes), options_.threads,
+                     options_.seed);
+    for (auto& e : entries_) {
+      e.row.bytes = bytes;
+      e.row.flops = static_cast<double>(contract_.flops.eval(resolved_.axes));
+      if (!e.row.why.empty()) continue;
       try {
-        Layout layout;
-        layout.snapshot = false;
-        const int64_t bytes = std::max<int64_t>(CaseFrames(resolved, values, layout).bytes(), 1);
-        const int sets = static_cast<int>(std::clamp<int64_t>(kColdBytes / bytes, 2, kSetsMax));
-        e.contender =
-            std::make_unique<Contender>(*p, resolved, values, sets, options.threads, plugins);
-        e.row.bytes = contract.bytes ? static_cast<double>(contract.bytes->eval(resolved.axes))
-                                     : static_cast<double>(bytes);
-        e.row.flops = static_cast<double>(contract.flops.eval(resolved.axes));
+        step("preparing " + e.row.provider);
+        e.sampler = std::make_unique<ProviderSampler>(*e.provider, device_, *watch, sets, plugins_,
+                                                      options_.threads, options_.seed);
+        e.sampler->set_calls(1);
       } catch (const Error& error) {
-        e.row.why = error.what_text();
+        e.row.why = error.what();
+        e.sampler.reset();
       }
     }
-    entries.push_back(std::move(e));
+    compete(copy);
   }
-  measure(entries, options.seconds);
-  double reference_s = 0;
-  std::vector<BenchRow> rows;
-  for (auto& e : entries) {
-    if (e.contender) {
-      const auto& samples = e.contender->cold_samples;
-      e.row.cold_s = quantile(samples, 0.5);
-      e.row.cold_low_s = quantile(samples, 0.25);
-      e.row.cold_high_s = quantile(samples, 0.75);
-      e.row.warm_s = quantile(e.contender->warm_samples, 0.5);
-      e.row.samples = static_cast<int>(samples.size());
-      if (e.row.cold_s > 0)
-        e.row.of_copy = e.row.bytes / e.row.cold_s / copy_bytes_per_s(options.threads);
-      if (e.row.provider == "reference") reference_s = e.row.cold_s;
+
+  void compete(CopySampler& copy) {
+    std::vector<Entry*> racing;
+    for (auto& e : entries_)
+      if (e.sampler) racing.push_back(&e);
+    if (racing.empty()) return;
+    step("timing");
+    std::vector<Contender*> contenders;
+    for (Entry* e : racing) contenders.push_back(e->sampler.get());
+    contenders.push_back(&copy);
+    const int calls = calls_for(racing);
+    copy.set_calls(calls);
+    for (Entry* e : racing) e->sampler->set_calls(calls);
+    RaceOptions race_options;
+    race_options.seconds = options_.seconds * static_cast<double>(racing.size());
+    const RaceResult result = race(contenders, race_options);
+    const auto peaks = peaks_of(device_.name());
+    for (size_t i = 0; i < racing.size(); ++i) {
+      BenchRow& row = racing[i]->row;
+      const ProviderSampler& sampler = *racing[i]->sampler;
+      row.cold = result.timing(i);
+      row.copy_s = result.timing(racing.size()).median_s;
+      row.calls = sampler.calls();
+      row.captured = sampler.captured();
+      row.host_bound = sampler.host_bound();
+      row.plan_s = sampler.plan_s();
+      row.settled = result.settled();
+      if (peaks && row.cold.median_s > 0)
+        row.roofline = roofline_s(*peaks, resolved_, row.bytes, row.flops) / row.cold.median_s;
+      if (i > 0) {
+        row.against = racing[0]->row.provider;
+        row.ratio = result.ratio(i, 0);
+      }
+      warm(*racing[i]);
     }
-    rows.push_back(e.row);
   }
-  for (auto& row : rows)
-    if (row.cold_s > 0 && reference_s > 0) row.speedup = reference_s / row.cold_s;
-  return rows;
-}
+
+  // So many that the fastest one's sample is long enough.
+  int calls_for(const std::vector<Entry*>& racing) const {
+    if (!device_.can_capture()) return 1;
+    double fastest = kSampleSeconds;
+    for (Entry* e : racing) {
+      e->sampler->sample();
+      for (int i = 0; i < 3; ++i)
+        if (const auto s = e->sampler->sample(); s && *s > 0) fastest = std::min(fastest, *s);
+    }
+    return std::clamp(static_cast<int>(std::ceil(kSampleSeconds / fastest)), 1, kCallsMax);
+  }
+
+  void warm(Entry& e) const {
+    const int count = e.row.cold.median_s > options_.seconds / kWarmSamples ? 1 : kWarmSamples;
+    std::vector<double> samples;
+    for (int i = 0; i < count; ++i)
+      if (const auto s = e.sampler->warm()) samples.push_back(*s);
+    e.row.warm_s = quantile(samples, 0.5);
+  }
+
+  const Plugins& plugins_;
+  const Contract& contract_;
+  const Case& source_;
+  const BenchOptions& options_;
+  const Oracles oracles_;
+  const ResolvedCase resolved_;
+  std::unique_ptr<Device> cpu_;
+  Device& device_;
+  std::string left_out_;
+  CaseAnswers answers_;
+  std::vector<Entry> entries_;
+};
 
 }  // namespace
-
-double copy_bytes_per_s(int threads) {
-  static std::map<int, double> known;
-  if (const auto it = known.find(threads); it != known.end()) return it->second;
-  constexpr size_t kBytes = size_t{128} << 20;
-  GuardedBuffer from(kBytes, 0), to(kBytes, 1);
-  from.poison(Poison::ones);
-  to.poison(Poison::ones);
-  const size_t part = kBytes / static_cast<size_t>(std::max(threads, 1));
-  std::vector<double> times;
-  for (int round = 0; round < 5; ++round) {
-    const double start = now();
-    std::vector<std::thread> others;
-    for (int t = 1; t < threads; ++t) {
-      const size_t at = part * static_cast<size_t>(t);
-      others.emplace_back([&, at] { std::memcpy(to.data() + at, from.data() + at, part); });
-    }
-    std::memcpy(to.data(), from.data(), part);
-    for (auto& thread : others) thread.join();
-    times.push_back(now() - start);
-  }
-  const double rate = 2 * static_cast<double>(part) * std::max(threads, 1) / quantile(times, 0.5);
-  known[threads] = rate;
-  return rate;
-}
 
 std::vector<BenchRow> bench_op(const Plugins& plugins, const std::string& op,
                                const BenchOptions& options) {
@@ -213,9 +222,13 @@ std::vector<BenchRow> bench_op(const Plugins& plugins, const std::string& op,
   std::vector<BenchRow> rows;
   for (const Case& source : contract.cases) {
     if (source.size != options.size) continue;
-    auto some = bench_case(plugins, contract, source, options);
-    rows.insert(rows.end(), std::make_move_iterator(some.begin()),
-                std::make_move_iterator(some.end()));
+    if (!options.cases.empty() &&
+        std::find(options.cases.begin(), options.cases.end(), source.name) == options.cases.end())
+      continue;
+    for (auto& row : CaseBench(plugins, contract, source, options).run()) {
+      if (options.on_row) options.on_row(row);
+      rows.push_back(std::move(row));
+    }
   }
   return rows;
 }

@@ -1,41 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0
-// Time of the providers of an op, side by side: one case, all providers in turn on the same
-// contents, forwards and backwards (A B B A), cold (rotating over enough sets of buffers that none
-// is still in a cache of usual size) and warm (always the same set).
+// Time of the providers of an op, side by side on one case: values first, then a race (timer.hpp)
+// of all that are right, with a copy of as many bytes in the same race. On CUDA devices calls are
+// captured where the provider claims that they may be.
 #pragma once
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "core/plugin/library.hpp"
 #include "core/referee/check.hpp"
+#include "core/referee/timer.hpp"
 
 namespace fk {
 
 struct BenchRow {
   std::string op, case_name, provider;
-  std::string why;  // why there is no time: refused, wrong, failed
-  double cold_s = 0, cold_low_s = 0, cold_high_s = 0;  // median, first and third quartile
-  double warm_s = 0;                                   // median
-  int samples = 0;
+  std::string why;    // why there is no time: refused, wrong, failed
+  std::string note;   // why its values were not judged; it is timed all the same
+  Timing cold;        // of one call, last cache flushed
+  double warm_s = 0;  // median, on buffers that were just used; 0: not measured
+  double plan_s = 0;  // plan() on the host, which is not part of the others
+  int calls = 1;      // in one sample
+  bool captured = false, host_bound = false;
   double bytes = 0, flops = 0;  // of the contract's cost
-  double of_copy = 0;  // its bytes per second as a share of what a copy of large buffers reaches
-  double speedup = 0;  // of the reference's cold median over this one's; 0 without a reference
+  double copy_s = 0;            // median of a copy that moves as many bytes, under the same flush
+  double roofline = 0;  // the device's least time for them over the cold median; 0: no peaks known
+  std::string against;  // the provider that `ratio` is over; empty for that one itself
+  Ratio ratio;
+  bool settled = true;  // false: the time budget ended the race
+  double of_copy() const { return cold.median_s > 0 ? copy_s / cold.median_s : 0; }
 };
 
 struct BenchOptions {
   std::string size = "full";
-  std::vector<std::string> providers;  // empty: all that are loaded
+  std::vector<std::string> providers;  // empty: all that are loaded; the others race the first
+  std::vector<std::string> cases;      // empty: all of that size
+  Device* device = nullptr;            // null: the CPU
   double seconds = 1;                  // per case and provider, about
   uint64_t seed = 1;
   int threads = 2;
+  std::function<void(const BenchRow& row)> on_row;
+  std::function<void(const std::string& what)> on_step;  // what comes next
 };
 
-// All cases of one op. Values are checked first: what is wrong is not timed.
+// All cases of one op. What is wrong is not timed.
 std::vector<BenchRow> bench_op(const Plugins& plugins, const std::string& op,
                                const BenchOptions& options);
-
-// Bytes read and written per second by a copy of 128 MiB on that many threads, the median of five;
-// measured once per process and number of threads.
-double copy_bytes_per_s(int threads);
 
 }  // namespace fk

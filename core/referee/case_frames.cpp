@@ -69,10 +69,28 @@ std::pair<size_t, std::string> parse_footprint(const Slot& slot, const std::stri
 
 }  // namespace
 
-CaseFrames::CaseFrames(const ResolvedCase& resolved, const CaseValues& values, Layout layout)
-    : resolved_(resolved), layout_(layout) {
+CaseFrames::CaseFrames(Device& device, const ResolvedCase& resolved, const CaseValues& values,
+                       Layout layout)
+    : device_(device), cpu_(open_device("cpu")), resolved_(resolved), layout_(layout) {
   place_all();
   fill(values);
+  build();
+}
+
+CaseFrames::CaseFrames(const CaseFrames& other, Layout layout)
+    : device_(other.device_),
+      cpu_(open_device("cpu")),
+      resolved_(other.resolved_),
+      layout_(layout) {
+  layout_.snapshot = false;
+  place_all();
+  FK_CHECK(storages_.size() == other.storages_.size(), "a copy is laid out in the same way");
+  for (size_t i = 0; i < storages_.size(); ++i)
+    storages_[i].memory->copy_from(*other.storages_[i].memory);
+  build();
+}
+
+void CaseFrames::build() {
   build_frames();
   build_plan();
   remember();
@@ -99,7 +117,7 @@ void CaseFrames::place_all() {
   const auto add = [&](int64_t elements, DType dtype) {
     storages_.emplace_back();
     storages_.back().memory =
-        std::make_unique<GuardedBuffer>(elements * fk::bytes(dtype), layout_.shift++);
+        std::make_unique<GuardedBuffer>(device_, elements * fk::bytes(dtype), layout_.shift++);
     return storages_.size() - 1;
   };
   for (const auto& field : resolved_.fields) {
@@ -145,16 +163,21 @@ void CaseFrames::fill(const CaseValues& values) {
 void CaseFrames::write(const Placed& p, const Tensor& dense) {
   if (!dense.numel()) return;
   const auto width = static_cast<size_t>(fk::bytes(p.field->dtype));
-  std::byte* to = storages_[p.storage].memory->data() + static_cast<size_t>(p.offset) * width;
+  GuardedBuffer& memory = *storages_[p.storage].memory;
   const auto* from = static_cast<const std::byte*>(dense.data());
   if (p.strides == contiguous_strides(dense.shape)) {
-    std::memcpy(to, from, static_cast<size_t>(dense.bytes()));
+    memory.write(p.offset * static_cast<int64_t>(width), from, dense.bytes());
     return;
   }
+  // What lies in the gaps stays.
+  std::vector<std::byte> all(static_cast<size_t>(memory.bytes()));
+  memory.read(all.data(), 0, memory.bytes());
+  std::byte* to = all.data() + static_cast<size_t>(p.offset) * width;
   each_element(dense.shape, p.strides, [&](int64_t flat, int64_t offset) {
     std::memcpy(to + static_cast<size_t>(offset) * width, from + static_cast<size_t>(flat) * width,
                 width);
   });
+  memory.write(0, all.data(), memory.bytes());
 }
 
 fk_in* CaseFrames::view(const Placed& p, bool real) {
@@ -166,7 +189,8 @@ fk_in* CaseFrames::view(const Placed& p, bool real) {
   const auto type = to_dlpack(f.dtype);
   fk_in v{};
   if (real && elements) v.data = storages_[p.storage].memory->data() + p.offset * width;
-  v.device_type = FK_CPU;
+  v.device_type = device_.type();
+  v.device_id = device_.id();
   v.ndim = static_cast<int32_t>(shape.size());
   v.dtype = {type.code, type.bits, 1};
   v.shape = shape.data();
@@ -213,9 +237,11 @@ void CaseFrames::build_plan() {
     fk_slot value{};
     if (field) {
       const Tensor host = contents(slot.mirror);
-      auto& memory = plan_memory_.emplace_back(host.bytes(), layout_.shift++);
-      if (host.bytes()) std::memcpy(memory.data(), host.data(), static_cast<size_t>(host.bytes()));
+      auto& memory = plan_memory_.emplace_back(*cpu_, host.bytes(), layout_.shift++);
+      memory.write(0, host.data(), host.bytes());
       fk_in v = *at(*field, 0).real;
+      v.device_type = FK_CPU;
+      v.device_id = 0;
       v.data = memory.data();
       v.strides = dims_.emplace_back(contiguous_strides(field->shape)).data();
       v.nbytes = host.bytes();
@@ -235,10 +261,12 @@ Frames CaseFrames::prepare_frames() const {
 void CaseFrames::remember() {
   if (!layout_.snapshot) return;
   for (auto& s : storages_) {
-    const std::span<const std::byte> now(s.memory->data(), static_cast<size_t>(s.memory->bytes()));
+    if (!s.written && !s.hash.empty()) continue;
+    std::vector<std::byte> keep;
+    const auto now = s.memory->host(keep);
     if (s.written)
       s.before.assign(now.begin(), now.end());
-    else if (s.hash.empty())
+    else
       s.hash = hash_bytes(now);
   }
 }
@@ -267,8 +295,13 @@ Tensor CaseFrames::contents(const std::string& field, int64_t entry) const {
   const Placed& p = at(*f, entry);
   Tensor out(f->dtype, f->shape_of(entry));
   const auto width = static_cast<size_t>(fk::bytes(f->dtype));
-  const std::byte* from =
-      storages_[p.storage].memory->data() + static_cast<size_t>(p.offset) * width;
+  const GuardedBuffer& memory = *storages_[p.storage].memory;
+  if (p.strides == contiguous_strides(out.shape)) {
+    memory.read(out.data(), p.offset * static_cast<int64_t>(width), out.bytes());
+    return out;
+  }
+  std::vector<std::byte> keep;
+  const std::byte* from = memory.host(keep).data() + static_cast<size_t>(p.offset) * width;
   auto* to = static_cast<std::byte*>(out.data());
   each_element(out.shape, p.strides, [&](int64_t flat, int64_t offset) {
     std::memcpy(to + static_cast<size_t>(flat) * width, from + static_cast<size_t>(offset) * width,
@@ -305,9 +338,12 @@ std::vector<const CaseField*> CaseFrames::written() const {
 
 int64_t CaseFrames::bytes() const {
   int64_t total = 0;
-  for (const auto& f : resolved_.fields)
+  for (const auto& f : resolved_.fields) {
+    const int64_t times =
+        is_written(f) && f.slot->role == Role::inout && f.slot->writes.empty() ? 2 : 1;
     for (int64_t entry = 0; f.present && entry < f.entries; ++entry)
-      total += shape_bytes(f.shape_of(entry), f.dtype);
+      total += times * shape_bytes(f.shape_of(entry), f.dtype);
+  }
   return total;
 }
 
@@ -330,14 +366,14 @@ std::vector<CaseFrames::Broken> CaseFrames::broken() const {
     const auto& s = storages_[i];
     if (const std::string found = s.memory->damage(); !found.empty())
       out.push_back({"guard", s.field + ": " + found});
-    const auto size = static_cast<size_t>(s.memory->bytes());
-    const std::span<const std::byte> now(s.memory->data(), size);
+    std::vector<std::byte> keep;
+    const auto now = s.memory->host(keep);
     if (!s.written) {
       if (!s.hash.empty() && hash_bytes(now) != s.hash)
         out.push_back({"input", s.field + " was written, but it is read only"});
       continue;
     }
-    if (s.before.size() != size) continue;
+    if (s.before.size() != now.size()) continue;
     const auto mask = writable(i);
     const auto width = static_cast<size_t>(fk::bytes(s.dtype));
     int64_t count = 0, first = -1;

@@ -23,8 +23,11 @@ struct Layout {
 
 class CaseFrames {
  public:
-  // `values` holds dense contents by field; they are converted to the resolved dtypes.
-  CaseFrames(const ResolvedCase& resolved, const CaseValues& values, Layout layout);
+  // `values` holds dense contents by field; they are converted to the resolved dtypes. `device`
+  // outlives this object.
+  CaseFrames(Device& device, const ResolvedCase& resolved, const CaseValues& values, Layout layout);
+  // The same contents in other memory, copied on the device, without what restore() needs.
+  CaseFrames(const CaseFrames& other, Layout layout);
 
   const ResolvedCase& resolved() const { return resolved_; }
   const Frames& real() const { return real_; }  // with data, the plan section included
@@ -42,13 +45,14 @@ class CaseFrames {
   };
   std::vector<Broken> broken() const;
 
-  // Contents of a field, dense, as they are now. `entry` is the index in a list.
+  // Contents of a field, dense, as they are now, on the host. `entry` is the index in a list.
   Tensor contents(const std::string& field, int64_t entry = 0) const;
   // 1 for every element that the contract says is written: all of out, the footprint of inout.
   std::vector<uint8_t> footprint(const CaseField& field, int64_t entry) const;
   // Names of the fields that are written, in slot order.
   std::vector<const CaseField*> written() const;
-  // Bytes of all fields: what one call touches at least once.
+  // Bytes of all fields, those of inout twice, as they are read and written: what one call moves.
+  // Of a field with a footprint it is not known how much that is; it counts once.
   int64_t bytes() const;
 
  private:
@@ -72,6 +76,7 @@ class CaseFrames {
   };
   void place(const CaseField& field, int64_t entry, size_t storage, Shape strides, int64_t offset);
   void place_all();
+  void build();
   void fill(const CaseValues& values);
   void write(const Placed& placed, const Tensor& dense);
   fk_in* view(const Placed& placed, bool real);
@@ -83,6 +88,8 @@ class CaseFrames {
   // 1 for every element of a storage that may be written.
   std::vector<uint8_t> writable(size_t storage) const;
 
+  Device& device_;
+  std::unique_ptr<Device> cpu_;  // the tensors of plan() are memory of the host
   ResolvedCase resolved_;
   Layout layout_;
   std::vector<Storage> storages_;

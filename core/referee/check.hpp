@@ -3,15 +3,17 @@
 //
 // Per case and variant (dtype, layout, optional fields, shapes): supports() asked thrice with null
 // data, create, prepare, forward on poisoned outputs and scratch with guarded memory, again at
-// other addresses with other poison, and the comparison with the reference provider under an error
-// model. Everything runs in the calling process, which a bad plugin may bring down: isolate.hpp
-// runs it in a child process.
+// other addresses with other poison, captured and replayed where the provider claims that it can
+// be, and the comparison with the reference provider under an error model. Everything runs in the
+// calling process, which a bad plugin may bring down: isolate.hpp runs it in a child process.
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "core/device/device.hpp"
 #include "core/plugin/library.hpp"
 #include "core/referee/inputs.hpp"
 
@@ -29,9 +31,10 @@ const char* status_name(CheckStatus status);
 struct CheckRow {
   std::string op, provider, case_name, variant;
   CheckStatus status = CheckStatus::ok;
-  std::string rule;  // of a violation: guard, input, footprint, frame, unwritten, scratch,
-                     // deterministic, batch_invariant, packed, supports, create, prepare, forward,
-                     // reset; from outside: lint, load, contract, crash, exit, time, memory
+  std::string
+      rule;  // of a violation: guard, input, footprint, frame, unwritten, scratch,
+             // deterministic, batch_invariant, graph, packed, supports, create, prepare,
+             // forward, reset; from outside: lint, load, contract, crash, exit, time, memory
   std::string text;
   double worst = 0;  // largest error as a share of what is allowed; below 1 is right
 };
@@ -48,6 +51,8 @@ struct CheckOptions {
   std::vector<std::string> ops;      // empty: all
   std::string only_case;             // empty: all
   bool quick = false;                // the cases as written, without variants
+  bool values_only = false;          // one call and its values; of a large output a sample
+  Device* device = nullptr;          // where providers run; null: the CPU
   int threads = 2;                   // what the plugin is told it may use
   const Plugins* plugins = nullptr;  // where children come from; null: none are lent
   // Called as the check goes, so that a crash loses nothing. `step` names what comes next.
@@ -55,16 +60,48 @@ struct CheckOptions {
   std::function<void(const CheckRow& about, const std::string& step)> on_step;
 };
 
-// `reference` may be null: rows that keep all rules are then unjudged. It may be `provider` itself.
-CheckReport check_provider(const Provider& provider, const Provider* reference,
+// Who answers for right: the provider `reference` on the CPU and, where a case is too large for
+// that, `cuda_reference` on the device. Either may be null, or the provider under check itself.
+struct Oracles {
+  const Provider* cpu = nullptr;
+  const Provider* device = nullptr;
+  static Oracles of(const Plugins& plugins, const std::string& op);
+};
+
+// Contents that several calls on one case share: they are made by the first that needs them.
+struct CaseAnswers {
+  std::optional<CaseValues> inputs, want;
+  std::string why;  // why there is no `want`
+};
+
+// Without any oracle, rows that keep all rules are unjudged. A device that fails (an illegal
+// access) ends the check with the row in which it did.
+CheckReport check_provider(const Provider& provider, const Oracles& oracles,
                            const CheckOptions& options);
 
-// All ops of one loaded plugin, against the provider named `reference` (empty: none).
+// One case and variant: fills the row's status, rule, text and worst. `answers` belong to them.
+void run_trial(const Provider& provider, const Oracles& oracles, const Case& source,
+               const Variant& variant, const CheckOptions& options, CaseAnswers& answers,
+               CheckRow& row);
+
+// One case as it is written. `answers` may be shared between providers of equal contracts.
+CheckRow check_case(const Provider& provider, const Oracles& oracles, const Case& source,
+                    const CheckOptions& options, CaseAnswers& answers);
+
+// All ops of one loaded plugin.
 CheckReport check_plugin(const Plugins& plugins, const std::string& plugin,
-                         const std::string& reference, const CheckOptions& options);
+                         const CheckOptions& options);
 
 // The variants of a case that are checked; the first is the case as written.
 std::vector<Variant> variants_of(const Contract& contract, const Case& source, bool quick);
+
+// Why a case is left out on the CPU unless it is asked for by name; empty if it is not.
+std::string too_large_for_cpu(const ResolvedCase& resolved);
+
+// The oracle for a call, by its size; null with `why` when it is too large for those that there
+// are.
+const Provider* oracle_of(const Oracles& oracles, const Provider& provider,
+                          const ResolvedCase& resolved, std::string& why);
 
 // The reference's outputs for the same inputs, float32 where the contract allows it. Empty with
 // `why` when it does not take the case.

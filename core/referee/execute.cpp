@@ -21,6 +21,7 @@ const Provider* LoadedChildren::choose(const Contract& contract, const Frames& m
                                        std::string& why) {
   const Provider* found = nullptr;
   for (const Provider* p : plugins_.of(contract.op)) {
+    if (p->op->claims->device_type != device_type_) continue;
     const Support support = Instance::supports(*p, meta);
     if (support.ok && (!found || p->plugin == parent_)) found = p;
     if (!support.ok) why += (why.empty() ? "" : "; ") + p->plugin + ": " + support.why;
@@ -33,9 +34,10 @@ Execution::Execution(const Provider& provider, const CaseFrames& max, const fk_n
                      GuardDevice& device, PackedCache& packed, ChildChooser* children)
     : device_(device),
       need_(need),
-      scratch_(need.scratch, 3),
-      plan_host_(need.plan, 5),
-      plan_device_(need.plan, 7) {
+      cpu_(open_device("cpu")),
+      scratch_(device.below(), need.scratch, 3),
+      plan_host_(*cpu_, need.plan, 5),
+      plan_device_(device.below(), need.plan, 7) {
   instance_ = std::make_unique<Instance>(
       provider, max.prepare_frames(), need,
       InstanceServices{device, packed, children, [](int, const std::string&) {}});
@@ -44,6 +46,8 @@ Execution::Execution(const Provider& provider, const CaseFrames& max, const fk_n
 fk_ctx Execution::context() const {
   fk_ctx ctx{};
   ctx.struct_size = FK_END(fk_ctx, error);
+  ctx.device_id = device_.id();
+  ctx.stream = device_.stream();
   ctx.scratch = scratch_.data();
   ctx.scratch_bytes = need_.scratch;
   ctx.plan = plan_bytes_ ? plan_device_.data() : nullptr;
@@ -59,7 +63,7 @@ std::string Execution::plan(const CaseFrames& frames) {
   int64_t bytes = need_.plan;
   const int32_t status = instance_->plan(frame.data(), plan_host_.data(), &bytes);
   if (status != FK_OK) return words(*instance_, "plan", status);
-  if (bytes) std::memcpy(plan_device_.data(), plan_host_.data(), static_cast<size_t>(bytes));
+  if (bytes) plan_device_.write(0, plan_host_.data(), bytes);
   plan_bytes_ = bytes;
   return "";
 }
@@ -73,16 +77,25 @@ int32_t Execution::forward(const std::vector<fk_slot>& frame) {
   return instance_->forward(frame.data(), ctx);
 }
 
-Execution::Outcome Execution::run(const CaseFrames& frames, Poison scratch) {
+Execution::Outcome Execution::run(const CaseFrames& frames, Poison scratch,
+                                  const std::function<void()>& launch) {
   Outcome out;
   scratch_.poison(scratch);
   out.failure = plan(frames);
   if (!out.failure.empty()) return out;
-  std::vector<std::byte> plan_before;
-  if (plan_bytes_) plan_before.assign(plan_device_.data(), plan_device_.data() + plan_bytes_);
+  const auto plan_now = [this] {
+    std::vector<std::byte> bytes(static_cast<size_t>(plan_bytes_));
+    if (plan_bytes_) plan_device_.read(bytes.data(), 0, plan_bytes_);
+    return bytes;
+  };
+  const auto plan_before = plan_now();
   const auto frame = fitted(frames), frame_before = frame;
-  const int32_t status = forward(frame);
-  if (status != FK_OK) out.failure = words(*instance_, "forward", status);
+  if (launch) {
+    launch();
+  } else if (const int32_t status = forward(frame); status != FK_OK) {
+    out.failure = words(*instance_, "forward", status);
+  }
+  device_.synchronize();
   out.broken = frames.broken();
   const auto guard = [&](const GuardedBuffer& memory, const char* what) {
     if (const std::string found = memory.damage(); !found.empty())
@@ -91,7 +104,7 @@ Execution::Outcome Execution::run(const CaseFrames& frames, Poison scratch) {
   guard(scratch_, "scratch memory");
   guard(plan_host_, "the blob of plan()");
   guard(plan_device_, "the device copy of the plan");
-  if (plan_bytes_ && std::memcmp(plan_before.data(), plan_device_.data(), plan_before.size()) != 0)
+  if (plan_now() != plan_before)
     out.broken.push_back({"input", "the device copy of the plan was written"});
   if (std::memcmp(frame.data(), frame_before.data(), frame.size() * sizeof(fk_slot)) != 0)
     out.broken.push_back({"frame", "the forward frame was changed"});

@@ -2,6 +2,7 @@
 // One instance of a provider together with the scratch and plan memory of its calls, all guarded:
 // the part that conformance and benchmarks share.
 #pragma once
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,18 +12,19 @@
 
 namespace fk {
 
-// Finds the providers of children among all that are loaded: baselines in the order in which they
-// were loaded, the parent's own plugin first.
+// Finds the providers of children among all that are loaded and run on the parent's kind of device:
+// baselines in the order in which they were loaded, the parent's own plugin first.
 class LoadedChildren final : public ChildChooser {
  public:
-  LoadedChildren(const Plugins& plugins, std::string parent_plugin)
-      : plugins_(plugins), parent_(std::move(parent_plugin)) {}
+  LoadedChildren(const Plugins& plugins, const Provider& parent)
+      : plugins_(plugins), parent_(parent.plugin), device_type_(parent.op->claims->device_type) {}
   const Contract* contract(const std::string& op) override { return plugins_.catalog().find(op); }
   const Provider* choose(const Contract& contract, const Frames& meta, std::string& why) override;
 
  private:
   const Plugins& plugins_;
   std::string parent_;
+  int32_t device_type_;
 };
 
 class Execution {
@@ -35,8 +37,10 @@ class Execution {
     std::string failure;  // empty, or which call failed and what the plugin said
     std::vector<CaseFrames::Broken> broken;
   };
-  // [plan,] forward on frames that are not larger than `max`. Scratch is poisoned first.
-  Outcome run(const CaseFrames& frames, Poison scratch);
+  // [plan,] forward on frames that are not larger than `max`. Scratch is poisoned first. With
+  // `launch`, that is called in place of forward(): a captured call on the same frames.
+  Outcome run(const CaseFrames& frames, Poison scratch,
+              const std::function<void()>& launch = nullptr);
 
   // The same without any check, for the clock: `frame` comes from fitted().
   std::vector<fk_slot> fitted(const CaseFrames& frames) const;
@@ -49,6 +53,7 @@ class Execution {
   fk_ctx context() const;
   GuardDevice& device_;
   fk_need need_;
+  std::unique_ptr<Device> cpu_;  // what plan() writes is memory of the host
   GuardedBuffer scratch_, plan_host_, plan_device_;
   int64_t plan_bytes_ = 0;
   std::unique_ptr<Instance> instance_;

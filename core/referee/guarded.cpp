@@ -4,8 +4,9 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstring>
-#include <span>
+#include <utility>
 
 #include "core/base/error.hpp"
 #include "core/base/io.hpp"
@@ -17,73 +18,134 @@ namespace fk {
 namespace {
 
 constexpr size_t kPage = 4096;
+constexpr int64_t kPattern = 1 << 20;  // bytes of poison made at a time
 
 std::byte canary(const std::byte* at) {
   const auto address = reinterpret_cast<uintptr_t>(at);
   return static_cast<std::byte>(0x5a ^ (address * 0x9e) ^ (address >> 8));
 }
 
+// The canaries of [from, to), wherever that memory is.
+std::vector<std::byte> canaries(const std::byte* from, const std::byte* to) {
+  std::vector<std::byte> out;
+  for (const std::byte* p = from; p < to; ++p) out.push_back(canary(p));
+  return out;
+}
+
+void fill_poison(std::byte* to, int64_t bytes, Poison kind) {
+  if (kind == Poison::ones) {
+    std::memset(to, 0xff, static_cast<size_t>(bytes));
+    return;
+  }
+  uint64_t state = 0x1234567;
+  for (int64_t i = 0; i < bytes; ++i) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    to[i] = static_cast<std::byte>(state >> 56);
+  }
+}
+
 }  // namespace
 
-GuardedBuffer::GuardedBuffer(int64_t bytes, int shift) : bytes_(bytes) {
+GuardedBuffer::GuardedBuffer(Device& device, int64_t bytes, int shift)
+    : device_(device), bytes_(bytes) {
   if (!bytes) return;
-  const size_t before = kPage + 256 * static_cast<size_t>(shift % 15);
-  const size_t used = (before + static_cast<size_t>(bytes) + kPage / 2 + kPage - 1) / kPage * kPage;
-  map_bytes_ = used + 2 * kPage;
-  void* map = mmap(nullptr, map_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (map == MAP_FAILED) fail("memory", "cannot allocate " + human_bytes(bytes) + " to check with");
-  map_ = static_cast<std::byte*>(map);
-  mprotect(map_, kPage, PROT_NONE);
-  mprotect(map_ + kPage + used, kPage, PROT_NONE);
-  begin_ = map_ + kPage;
+  map(kPage + 256 * static_cast<size_t>(shift % 15));
+  for (const auto& [from, to] : {std::pair(begin_, data_), std::pair(data_ + bytes, end_)}) {
+    const auto good = canaries(from, to);
+    device_.upload(from, good.data(), static_cast<int64_t>(good.size()));
+  }
+}
+
+void GuardedBuffer::map(size_t before) {
+  const size_t used =
+      (before + static_cast<size_t>(bytes_) + kPage / 2 + kPage - 1) / kPage * kPage;
+  if (device_.host_memory()) {
+    map_bytes_ = used + 2 * kPage;
+    void* memory =
+        mmap(nullptr, map_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+      fail("memory", "cannot allocate " + human_bytes(bytes_) + " to check with");
+    map_ = static_cast<std::byte*>(memory);
+    mprotect(map_, kPage, PROT_NONE);
+    mprotect(map_ + kPage + used, kPage, PROT_NONE);
+    begin_ = map_ + kPage;
+  } else {
+    map_ = static_cast<std::byte*>(
+        device_.allocate(static_cast<int64_t>(used), "a buffer to check with"));
+    begin_ = map_;
+  }
   end_ = begin_ + used;
   data_ = begin_ + before;
-  for (std::byte* p = begin_; p < data_; ++p) *p = canary(p);
-  for (std::byte* p = data_ + bytes; p < end_; ++p) *p = canary(p);
 }
 
 GuardedBuffer::~GuardedBuffer() {
-  if (map_) munmap(map_, map_bytes_);
+  if (!map_) return;
+  if (device_.host_memory())
+    munmap(map_, map_bytes_);
+  else
+    device_.release(map_);
 }
 
 void GuardedBuffer::poison(Poison kind) {
   if (!bytes_) return;
-  if (kind == Poison::ones) {
-    std::memset(data_, 0xff, static_cast<size_t>(bytes_));
-    return;
-  }
-  uint64_t state = 0x1234567;
-  for (int64_t i = 0; i < bytes_; ++i) {
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    data_[i] = static_cast<std::byte>(state >> 56);
-  }
+  if (device_.host_memory()) return fill_poison(data_, bytes_, kind);
+  std::vector<std::byte> pattern(static_cast<size_t>(std::min(bytes_, kPattern)));
+  fill_poison(pattern.data(), static_cast<int64_t>(pattern.size()), kind);
+  device_.upload(data_, pattern.data(), static_cast<int64_t>(pattern.size()));
+  for (auto done = static_cast<int64_t>(pattern.size()); done < bytes_; done *= 2)
+    device_.copy(data_ + done, data_, std::min(done, bytes_ - done));
+}
+
+void GuardedBuffer::write(int64_t at, const void* from, int64_t bytes) {
+  device_.upload(data_ + at, from, bytes);
+}
+void GuardedBuffer::read(void* to, int64_t at, int64_t bytes) const {
+  device_.download(to, data_ + at, bytes);
+}
+void GuardedBuffer::copy_from(const GuardedBuffer& other) {
+  FK_CHECK(other.bytes_ == bytes_, "buffers of one size");
+  device_.copy(data_, other.data_, bytes_);
+}
+
+std::span<const std::byte> GuardedBuffer::host(std::vector<std::byte>& keep) const {
+  const auto size = static_cast<size_t>(bytes_);
+  if (device_.host_memory() || !bytes_) return {data_, size};
+  keep.resize(size);
+  read(keep.data(), 0, bytes_);
+  return keep;
 }
 
 std::string GuardedBuffer::damage() const {
   if (!bytes_) return "";
-  const auto count = [](const std::byte* from, const std::byte* to) {
-    int64_t n = 0;
-    for (const std::byte* p = from; p < to; ++p) n += *p != canary(p);
-    return n;
+  // How many bytes of [from, to) differ from their canary, the first and the last of them.
+  struct Damage {
+    int64_t count = 0, first = 0, last = 0;
   };
-  const std::byte* last = data_ + bytes_;
-  if (const int64_t n = count(last, end_)) {
-    const std::byte* p = last;
-    while (*p == canary(p)) ++p;
-    return std::to_string(n) + (n == 1 ? " byte" : " bytes") + " written " +
-           std::to_string(p - last) + " bytes past its end";
-  }
-  if (const int64_t n = count(begin_, data_)) {
-    const std::byte* p = data_ - 1;
-    while (*p == canary(p)) --p;
-    return std::to_string(n) + (n == 1 ? " byte" : " bytes") + " written " +
-           std::to_string(data_ - p) + " bytes before its start";
-  }
+  const auto look = [&](const std::byte* from, const std::byte* to) {
+    const auto good = canaries(from, to);
+    auto now = good;
+    device_.download(now.data(), from, static_cast<int64_t>(now.size()));
+    Damage out;
+    for (size_t i = 0; i < good.size(); ++i) {
+      if (good[i] == now[i]) continue;
+      if (!out.count++) out.first = static_cast<int64_t>(i);
+      out.last = static_cast<int64_t>(i);
+    }
+    return out;
+  };
+  const auto text = [](int64_t count, int64_t distance, const char* where) {
+    return std::to_string(count) + (count == 1 ? " byte" : " bytes") + " written " +
+           std::to_string(distance) + " bytes " + where;
+  };
+  if (const Damage d = look(data_ + bytes_, end_); d.count)
+    return text(d.count, d.first, "past its end");
+  if (const Damage d = look(begin_, data_); d.count)
+    return text(d.count, data_ - begin_ - d.last, "before its start");
   return "";
 }
 
 void* GuardDevice::allocate(int64_t bytes, const std::string& purpose) {
-  auto memory = std::make_unique<GuardedBuffer>(bytes, shift_++);
+  auto memory = std::make_unique<GuardedBuffer>(device_, bytes, shift_++);
   memory->poison(Poison::ones);
   void* data = memory->data();
   live_[data] = {std::move(memory), purpose};
@@ -95,16 +157,6 @@ void GuardDevice::release(void* memory) {
   if (it == live_.end()) return;
   damage_ = damage();
   live_.erase(it);
-}
-
-void GuardDevice::upload(void* device, const void* host, int64_t bytes) {
-  if (bytes) std::memcpy(device, host, static_cast<size_t>(bytes));
-}
-void GuardDevice::download(void* host, const void* device, int64_t bytes) {
-  if (bytes) std::memcpy(host, device, static_cast<size_t>(bytes));
-}
-void GuardDevice::fill_zero(void* device, int64_t bytes) {
-  if (bytes) std::memset(device, 0, static_cast<size_t>(bytes));
 }
 
 std::string GuardDevice::damage() const {
@@ -120,8 +172,8 @@ std::string GuardDevice::hash_of(const std::string& word) const {
   std::string all;
   for (const auto& [data, allocation] : live_) {
     if (allocation.purpose.find(word) == std::string::npos) continue;
-    all += hash_bytes(std::span<const std::byte>(allocation.memory->data(),
-                                                 static_cast<size_t>(allocation.memory->bytes())));
+    std::vector<std::byte> keep;
+    all += hash_bytes(allocation.memory->host(keep));
   }
   return all;
 }

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that notices what is done to it: a canary on both sides of every buffer, and pages without
-// access beyond those, so that a small overrun is named and a large one stops the process.
+// Memory that notices what is done to it: a canary on both sides of every buffer and, on the CPU,
+// pages without access beyond those, so that a small overrun is named and a large one stops the
+// process.
 #pragma once
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,48 +21,67 @@ enum class Poison { ones, random };
 class GuardedBuffer {
  public:
   // Starts at a multiple of 256 bytes and, with `shift` = 0, 1, 2 ..., at a different offset from
-  // its page. Error when memory is short.
-  GuardedBuffer(int64_t bytes, int shift);
+  // its page. `device` outlives it. Error when memory is short.
+  GuardedBuffer(Device& device, int64_t bytes, int shift);
   ~GuardedBuffer();
   GuardedBuffer(const GuardedBuffer&) = delete;
   GuardedBuffer& operator=(const GuardedBuffer&) = delete;
 
-  std::byte* data() const { return data_; }  // null when there are no bytes
+  std::byte* data() const { return data_; }  // on the device; null when there are no bytes
   int64_t bytes() const { return bytes_; }
   void poison(Poison kind);
+  // From and to memory of the host; they wait for what is enqueued on the device's stream.
+  void write(int64_t at, const void* from, int64_t bytes);
+  void read(void* to, int64_t at, int64_t bytes) const;
+  // All of it as the host can read it: the memory itself, or a copy that is put into `keep`.
+  std::span<const std::byte> host(std::vector<std::byte>& keep) const;
+  // Takes what another buffer of the same device and size holds.
+  void copy_from(const GuardedBuffer& other);
   // Empty while both canaries are whole, else "24 bytes written 8 bytes past its end".
   std::string damage() const;
 
  private:
+  void map(size_t before);
+
+  Device& device_;
   std::byte* map_ = nullptr;
   size_t map_bytes_ = 0;
-  std::byte* begin_ = nullptr;  // of the memory with access
+  std::byte* begin_ = nullptr;  // of the memory with access, which holds canaries up to data_
   std::byte* end_ = nullptr;
   std::byte* data_ = nullptr;
   int64_t bytes_ = 0;
 };
 
-// The CPU with guarded memory, for the instance under test.
+// A device with guarded memory, for the instance under test.
 class GuardDevice final : public Device {
  public:
-  explicit GuardDevice(int shift, int32_t threads) : shift_(shift), threads_(threads) {}
-  int32_t type() const override { return FK_CPU; }
-  int32_t id() const override { return 0; }
-  std::string name() const override { return "cpu with guarded memory"; }
+  // `device` outlives it; `threads` is what a CPU instance is told that it may use.
+  GuardDevice(Device& device, int shift, int32_t threads)
+      : device_(device), shift_(shift), threads_(threads) {}
+  int32_t type() const override { return device_.type(); }
+  int32_t id() const override { return device_.id(); }
+  std::string name() const override { return device_.name() + " with guarded memory"; }
   void* allocate(int64_t bytes, const std::string& purpose) override;
   void release(void* memory) override;
-  void upload(void* device, const void* host, int64_t bytes) override;
-  void download(void* host, const void* device, int64_t bytes) override;
-  void* allocate_host(int64_t bytes) override { return allocate(bytes, "host memory"); }
-  void release_host(void* memory) override { release(memory); }
-  void upload_later(void* device, const void* host, int64_t bytes) override {
-    upload(device, host, bytes);
+  void upload(void* device, const void* host, int64_t bytes) override {
+    device_.upload(device, host, bytes);
   }
-  void fill_zero(void* device, int64_t bytes) override;
-  void synchronize() override {}
-  void* stream() override { return nullptr; }
+  void download(void* host, const void* device, int64_t bytes) override {
+    device_.download(host, device, bytes);
+  }
+  void* allocate_host(int64_t bytes) override { return device_.allocate_host(bytes); }
+  void release_host(void* memory) override { device_.release_host(memory); }
+  void upload_later(void* device, const void* host, int64_t bytes) override {
+    device_.upload_later(device, host, bytes);
+  }
+  void fill_zero(void* device, int64_t bytes) override { device_.fill_zero(device, bytes); }
+  void copy(void* to, const void* from, int64_t bytes) override { device_.copy(to, from, bytes); }
+  std::unique_ptr<Stopwatch> stopwatch() override { return device_.stopwatch(); }
+  void synchronize() override { device_.synchronize(); }
+  void* stream() override { return device_.stream(); }
   int32_t cpu_threads() const override { return threads_; }
 
+  Device& below() const { return device_; }
   // Empty, or what was damaged so far (released allocations included).
   std::string damage() const;
   // A hash of all live allocations whose purpose contains `word`.
@@ -71,6 +92,7 @@ class GuardDevice final : public Device {
     std::unique_ptr<GuardedBuffer> memory;
     std::string purpose;
   };
+  Device& device_;
   std::map<void*, Allocation> live_;
   std::string damage_;
   int shift_;

@@ -1,51 +1,127 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reference's answer to a case, and the one tolerance for choices: where two answers are
-// equally right within rounding.
+// Which reference answers to a case, and its answer.
 #include <algorithm>
-#include <cmath>
+#include <set>
 
 #include "core/base/error.hpp"
+#include "core/base/text.hpp"
 #include "core/referee/check.hpp"
 #include "core/referee/execute.hpp"
 
 namespace fk {
 
+namespace {
+
+// What one core does in double in about a second, and what is worth waiting for where there is no
+// other oracle.
+constexpr double kCpuFlops = 1e9, kCpuFlopsMax = 2e10;
+// Cases of real sizes that a CPU takes seconds for are for GPUs.
+constexpr double kCaseFlopsMax = 5e9;
+constexpr int64_t kCpuBytes = int64_t{32} << 20;
+
+// The dtypes of the oracle's call: float32 for all floats or, with `outputs_only`, for what is
+// written and for what has to have the same dtype.
+Variant exact_variant(const ResolvedCase& resolved, const Variant& variant, bool outputs_only) {
+  Variant exact = variant;
+  exact.layout = Variant::Layout::written;
+  std::set<std::string> outputs;
+  for (const auto& f : resolved.fields) {
+    if (f.slot->section == SectionId::weights || f.slot->role == Role::in) continue;
+    outputs.insert(f.slot->name);
+    outputs.insert(f.slot->dtype_of);
+  }
+  for (const auto& f : resolved.fields) {
+    const auto& allowed = f.slot->dtypes;
+    if (!f.slot->dtype_of.empty())
+      exact.dtypes.erase(f.slot->name);
+    else if (outputs_only && !outputs.count(f.slot->name))
+      exact.dtypes[f.slot->name] = f.dtype;
+    else if (is_float(f.dtype) &&
+             std::find(allowed.begin(), allowed.end(), DType::f32) != allowed.end())
+      exact.dtypes[f.slot->name] = DType::f32;
+  }
+  return exact;
+}
+
+}  // namespace
+
+Oracles Oracles::of(const Plugins& plugins, const std::string& op) {
+  Oracles out;
+  for (const Provider* p : plugins.of(op)) {
+    if (p->plugin == "reference") out.cpu = p;
+    if (p->plugin == "cuda_reference") out.device = p;
+  }
+  return out;
+}
+
+std::string too_large_for_cpu(const ResolvedCase& resolved) {
+  const auto flops = resolved.contract->flops.eval(resolved.axes);
+  if (static_cast<double>(flops) <= kCaseFlopsMax) return "";
+  return "left out on the CPU: " + human_count(flops) + " operations";
+}
+
+const Provider* oracle_of(const Oracles& oracles, const Provider& provider,
+                          const ResolvedCase& resolved, std::string& why) {
+  const auto flops = static_cast<double>(resolved.contract->flops.eval(resolved.axes));
+  int64_t bytes = 0;
+  for (const auto& f : resolved.fields)
+    if (f.present) bytes += shape_bytes(f.shape, f.dtype) * f.entries;
+  const bool small = flops <= kCpuFlops && bytes <= kCpuBytes;
+  const bool on_device =
+      oracles.device && oracles.device != &provider && provider.op->claims->device_type == FK_CUDA;
+  if (on_device && (!small || !oracles.cpu)) return oracles.device;
+  if (!oracles.cpu) {
+    why = "no reference provider implements " + resolved.contract->op;
+    return nullptr;
+  }
+  // On the CPU there is no other, so time is what it takes.
+  if (flops > kCpuFlopsMax && provider.op->claims->device_type == FK_CUDA) {
+    why = "the case is too large for the reference on the CPU";
+    return nullptr;
+  }
+  return oracles.cpu;
+}
+
 CaseValues reference_outputs(const Provider& reference, const ResolvedCase& resolved,
                              const Case& source, const Variant& variant, const CaseValues& values,
                              const CheckOptions& options, std::string& why) {
-  Variant exact = variant;
-  exact.layout = Variant::Layout::written;
-  for (const auto& f : resolved.fields) {
-    const auto& allowed = f.slot->dtypes;
-    if (is_float(f.dtype) && std::find(allowed.begin(), allowed.end(), DType::f32) != allowed.end())
-      exact.dtypes[f.slot->name] = DType::f32;
-    else if (!f.slot->dtype_of.empty())
-      exact.dtypes.erase(f.slot->name);
+  // Large weights stay what they are where the oracle takes that.
+  const bool on_device = reference.op->claims->device_type != FK_CPU;
+  const auto cpu = open_device("cpu");
+  Device& device = on_device ? *options.device : *cpu;
+  const auto dress = [&](bool outputs_only) {
+    ResolvedCase call =
+        resolve(*resolved.contract, source, exact_variant(resolved, variant, outputs_only));
+    call.scalars = resolved.scalars;
+    Layout layout;
+    layout.snapshot = false;
+    return std::make_unique<CaseFrames>(device, call, values, layout);
+  };
+  auto placed = dress(on_device);
+  Support support = Instance::supports(reference, placed->meta());
+  if (!support.ok && on_device) {
+    placed = dress(false);
+    support = Instance::supports(reference, placed->meta());
   }
-  ResolvedCase call = resolve(*resolved.contract, source, exact);
-  call.scalars = resolved.scalars;
-  Layout layout;
-  layout.snapshot = false;
-  CaseFrames frames(call, values, layout);
-  const Support support = Instance::supports(reference, frames.meta());
+  const CaseFrames& frames = *placed;
   if (!support.ok) {
     why = "the reference provider refuses: " + support.why;
     return {};
   }
   CaseValues out;
   try {
-    GuardDevice device(0, options.threads);
+    GuardDevice guarded(device, 0, options.threads);
     PackedCache packed;
     std::unique_ptr<LoadedChildren> children;
-    if (options.plugins)
-      children = std::make_unique<LoadedChildren>(*options.plugins, reference.plugin);
-    Execution execution(reference, frames, support.need, device, packed, children.get());
+    if (options.plugins) children = std::make_unique<LoadedChildren>(*options.plugins, reference);
+    Execution execution(reference, frames, support.need, guarded, packed, children.get());
     why = execution.plan(frames);
     if (!why.empty()) return {};
     if (execution.forward(execution.fitted(frames)) != FK_OK) {
       why = std::string("the reference provider failed: ") + execution.instance().error().text;
       return {};
     }
+    device.synchronize();
     for (const CaseField* f : frames.written())
       for (int64_t i = 0; i < f->entries; ++i)
         out[f->slot->name].push_back(frames.contents(f->slot->name, i));

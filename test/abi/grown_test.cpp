@@ -22,7 +22,7 @@ void passes(const std::string& name) {
   REQUIRE(plugins.of("add").size() == 1);
   fk::CheckOptions options;
   options.plugins = &plugins;
-  const fk::CheckReport report = fk::check_provider(*plugins.of("add")[0], nullptr, options);
+  const fk::CheckReport report = fk::check_provider(*plugins.of("add")[0], {}, options);
   CHECK(report.passed());
   CHECK(report.count(fk::CheckStatus::unjudged) > 0);
   for (const auto& row : report.rows) {

@@ -6,6 +6,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
+#include "core/device/cuda/stopwatch.hpp"
 #include "core/device/device.hpp"
 
 namespace fk {
@@ -74,6 +75,13 @@ class Cuda final : public Device {
   void fill_zero(void* device, int64_t bytes) override {
     if (bytes) check(cudaMemsetAsync(device, 0, static_cast<size_t>(bytes), stream_), "fill");
   }
+  void copy(void* to, const void* from, int64_t bytes) override {
+    if (bytes)
+      check(
+          cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDeviceToDevice, stream_),
+          "copy");
+  }
+  std::unique_ptr<Stopwatch> stopwatch() override { return cuda_stopwatch(stream_); }
   void synchronize() override {
     check(cudaStreamSynchronize(stream_), "an op failed on the device");
   }

@@ -32,7 +32,7 @@ struct Bound {
     explicit Bound(fk::Layout layout = {}, fk::Variant variant = {})
         : contract(fk::Contract::parse(kAppend, "append.yaml", 1, "test")),
           resolved(fk::resolve(contract, contract.cases[0], variant)),
-          frames(resolved, fk::make_inputs(resolved, 1, 1), layout) {}
+          frames(*device, resolved, fk::make_inputs(resolved, 1, 1), layout) {}
     const fk_out& view(size_t slot) const {
       return *static_cast<const fk_out*>(frames.real().forward[slot].p);
     }
@@ -41,6 +41,7 @@ struct Bound {
       const auto broken = frames.broken();
       return broken.empty() ? "" : broken[0].rule + ": " + broken[0].text;
     }
+    std::unique_ptr<fk::Device> device = fk::open_device("cpu");
     fk::Contract contract;
     fk::ResolvedCase resolved;
     fk::CaseFrames frames;
@@ -103,7 +104,8 @@ struct Bound {
     text.replace(text.find("perm(P*Z)"), 9, "constant(2)");
     const auto contract = fk::Contract::parse(text, "append.yaml", 1, "test");
     const auto resolved = fk::resolve(contract, contract.cases[0], {});
-    const fk::CaseFrames frames(resolved, fk::make_inputs(resolved, 1, 1), {});
+    const auto device = fk::open_device("cpu");
+    const fk::CaseFrames frames(*device, resolved, fk::make_inputs(resolved, 1, 1), {});
     const auto mask = frames.footprint(*resolved.find("k_cache"), 0);  // [4, 2, 2, 4]
     for (size_t i = 0; i < mask.size(); ++i) CHECK(mask[i] == (i / 16 == 2));
   }

@@ -60,7 +60,8 @@ TEST_CASE("lists_have_entries_of_their_own_shape") {
     for (int64_t j = 0; j < values.at("ids")[k].numel(); ++j)
       CHECK(values.at("ids")[k].at(j) < static_cast<double>(r.listed.at("V")[k]));
   }
-  const fk::CaseFrames frames(r, values, {});
+  const auto device = fk::open_device("cpu");
+  const fk::CaseFrames frames(*device, r, values, {});
   const auto& list = *static_cast<const fk_in_list*>(frames.real().weights[0].p);
   REQUIRE(list.n == 3);
   CHECK(list.at[2]->shape[0] == 7);

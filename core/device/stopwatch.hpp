@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Time of work that is enqueued on a device's stream, with caches that can be made cold before.
+//
+//   flush(); start(); <enqueue>; stop(); seconds()
+//
+// On the CPU start and stop read the steady clock. On CUDA they are events, so what is measured
+// lies between them on the device, as long as the host enqueues faster than the flush before them
+// runs: late() tells when it did not.
+#pragma once
+
+namespace fk {
+
+class Stopwatch {
+ public:
+  virtual ~Stopwatch() = default;
+  // Fills the last cache with clean lines of other memory by reading at least twice its size. By
+  // reading: lines that a fill leaves dirty would be written back at the expense of what is timed.
+  virtual void flush() = 0;
+  virtual void start() = 0;
+  virtual void stop() = 0;
+  // Between the last start and stop; waits for the latter. Error when something failed on the
+  // device.
+  virtual double seconds() = 0;
+  // Whether the device had to wait for the host within the last interval or just before it, so
+  // that its seconds are the host's and not the device's. Ask after seconds().
+  virtual bool late() const { return false; }
+};
+
+}  // namespace fk

@@ -1,0 +1,443 @@
+// SPDX-License-Identifier: Apache-2.0
+// One case and variant of one provider: every rule in turn. The first broken one ends it.
+#include <algorithm>
+#include <cstring>
+
+#include "core/base/error.hpp"
+#include "core/referee/check.hpp"
+#include "core/referee/counted.hpp"
+#include "core/referee/execute.hpp"
+#include "core/referee/selection.hpp"
+#include "core/referee/slice.hpp"
+#include "core/referee/tolerance.hpp"
+#include "core/tensor/compare.hpp"
+
+namespace fk {
+
+namespace {
+
+struct Broken {
+  std::string rule, text;
+};
+
+bool same_bytes(const Tensor& a, const Tensor& b) {
+  const auto size = static_cast<size_t>(a.bytes());
+  return a.bytes() == b.bytes() && (!size || std::memcmp(a.data(), b.data(), size) == 0);
+}
+
+class Trial {
+ public:
+  Trial(const Provider& provider, const Oracles& oracles, const Case& source,
+        const Variant& variant, const CheckOptions& options, CaseAnswers& answers, CheckRow& row)
+      : provider_(provider),
+        oracles_(oracles),
+        source_(source),
+        variant_(variant),
+        options_(options),
+        answers_(answers),
+        row_(row),
+        cpu_(open_device("cpu")),
+        device_(options.device ? *options.device : *cpu_) {
+    if (options.plugins) children_ = std::make_unique<LoadedChildren>(*options.plugins, provider);
+  }
+
+  void run() {
+    try {
+      judge_all();
+    } catch (const Broken& broken) {
+      row_.status = CheckStatus::violation;
+      row_.rule = broken.rule;
+      row_.text = broken.text;
+    } catch (const Error& error) {
+      const auto says = [&](const char* words) {
+        return error.what_text().find(words) != std::string::npos;
+      };
+      row_.status = CheckStatus::violation;
+      row_.rule = says("prepare:")               ? "prepare"
+                  : says("failed on the device") ? "forward"
+                                                 : "create";
+      row_.text = error.what();
+    }
+  }
+
+ private:
+  void step(const std::string& name) {
+    if (options_.on_step) options_.on_step(row_, name);
+  }
+
+  void judge_all() {
+    const Contract& contract = *provider_.contract;
+    resolved_ = resolve(contract, source_, variant_);
+    if (!answers_.inputs) answers_.inputs = make_inputs(resolved_, options_.seed, options_.threads);
+    Layout layout;
+    layout.interleaved = variant_.layout == Variant::Layout::interleaved;
+    // A smaller shape is a call of an instance that was prepared for the case as it is written.
+    Variant largest = variant_;
+    largest.axes.clear();
+    largest.listed.clear();
+    const ResolvedCase limits = resolve(contract, source_, largest);
+    std::optional<CaseValues> limit_values;
+    if (!variant_.axes.empty()) limit_values = make_inputs(limits, options_.seed, options_.threads);
+    step("supports");
+    const CaseFrames max(device_, limits, limit_values ? *limit_values : values(), layout);
+    const Support support = ask(max);
+    if (!support.ok) {
+      row_.status = CheckStatus::unsupported;
+      row_.text = support.why;
+      return;
+    }
+    CaseFrames frames(device_, resolved_, values(), layout);
+    step("first call");
+    if (options_.values_only) {
+      GuardDevice device(device_, 0, options_.threads);
+      PackedCache packed;
+      Execution execution(provider_, max, support.need, device, packed, children_.get());
+      CaseValues ignored;
+      compare(frames, results(execution, frames, Poison::ones, Poison::ones, ignored));
+      return;
+    }
+    const CaseValues first = call(max, frames, support.need, 0, Poison::ones);
+    step("again at other addresses");
+    Layout moved = layout;
+    moved.shift = 1;
+    moved.poison = Poison::random;
+    CaseFrames again(device_, resolved_, values(), moved);
+    const CaseValues second = call(max, again, support.need, 1, Poison::random);
+    if (provider_.op->claims->deterministic) {
+      need_equal(first, second, "scratch",
+                 "differs when undefined memory has other contents and buffers other addresses; is "
+                 "scratch read that was never written?");
+    }
+    if (provider_.op->claims->batch_invariant && variant_.axes.empty())
+      check_batch(max, support.need, layout, first);
+    if (device_.can_capture() && may_capture()) check_captured(max, frames, again, support.need);
+    step("comparison with the reference");
+    compare(frames, first);
+  }
+
+  // supports() is asked thrice and must not change its mind nor touch what it sees.
+  Support ask(const CaseFrames& frames) {
+    Support support = Instance::supports(provider_, frames.meta());
+    for (int i = 0; i < 2; ++i) {
+      const Support other = Instance::supports(provider_, frames.meta());
+      if (other.ok != support.ok ||
+          std::memcmp(&other.need, &support.need, sizeof support.need) != 0)
+        throw Broken{"supports", "it gives another answer when it is asked again"};
+    }
+    if (!frames.broken().empty()) throw Broken{"supports", frames.broken()[0].text};
+    return support;
+  }
+
+  // Calls of one instance on outputs with different poison, and of an equal instance. Outputs must
+  // be written each time, and be equal when that is claimed.
+  CaseValues call(const CaseFrames& max, CaseFrames& frames, const fk_need& need, int shift,
+                  Poison scratch) {
+    GuardDevice device(device_, shift, options_.threads);
+    PackedCache packed;
+    Execution execution(provider_, max, need, device, packed, children_.get());
+    const std::string packed_hash = device.hash_of("packed");
+    CaseValues undefined_a, undefined_b, ignored;
+    const CaseValues once = results(execution, frames, Poison::ones, scratch, undefined_a);
+    const CaseValues twice = results(execution, frames, Poison::random, scratch, undefined_b);
+    check_written(frames, once, undefined_a, twice, undefined_b);
+    const bool deterministic = provider_.op->claims->deterministic;
+    if (deterministic) {
+      need_equal(once, results(execution, frames, Poison::ones, scratch, ignored), "deterministic",
+                 "differs between two runs of one instance with equal inputs");
+      need_equal(once, twice, "unwritten",
+                 "depends on what the output held before; is it read before it is written?");
+    }
+    if (need.packed) {
+      // An equal instance is told that `packed` is filled: it must neither write it nor need it
+      // refilled.
+      Execution sharer(provider_, max, need, device, packed, children_.get());
+      const CaseValues shared = results(sharer, frames, Poison::ones, scratch, ignored);
+      if (device.hash_of("packed") != packed_hash)
+        throw Broken{"packed", "memory that packed_ready protects was written"};
+      if (deterministic)
+        need_equal(once, shared, "packed",
+                   "differs in an instance that was given packed memory ready to use");
+    }
+    if (execution.instance().reset() != FK_OK) throw Broken{"reset", "reset() failed"};
+    if (!max.broken().empty()) throw Broken{max.broken()[0].rule, max.broken()[0].text};
+    return twice;
+  }
+
+  CaseValues results(Execution& execution, CaseFrames& frames, Poison outputs, Poison scratch,
+                     CaseValues& undefined, const std::function<void()>& launch = nullptr) {
+    frames.restore(outputs);
+    undefined = contents(frames);
+    const Execution::Outcome outcome = execution.run(frames, scratch, launch);
+    if (!outcome.failure.empty()) throw Broken{"forward", outcome.failure};
+    if (!outcome.broken.empty()) throw Broken{outcome.broken[0].rule, outcome.broken[0].text};
+    return contents(frames);
+  }
+
+  static CaseValues contents(const CaseFrames& frames) {
+    CaseValues out;
+    for (const CaseField* field : frames.written())
+      for (int64_t i = 0; i < field->entries; ++i)
+        out[field->slot->name].push_back(frames.contents(field->slot->name, i));
+    return out;
+  }
+
+  // An output element that kept two different poisons was not written.
+  void check_written(const CaseFrames& frames, const CaseValues& a, const CaseValues& before_a,
+                     const CaseValues& b, const CaseValues& before_b) const {
+    for (const CaseField* field : frames.written()) {
+      if (field->slot->role != Role::out || field->shape.empty()) continue;
+      const std::string& name = field->slot->name;
+      const auto width = static_cast<size_t>(bytes(field->dtype));
+      for (size_t k = 0; k < a.at(name).size(); ++k) {
+        const Extent extent = extent_of(resolved_, *field, static_cast<int64_t>(k), b);
+        const auto kept = [&](const CaseValues& now, const CaseValues& before, int64_t i) {
+          const auto at = static_cast<size_t>(i) * width;
+          return std::memcmp(static_cast<const std::byte*>(now.at(name)[k].data()) + at,
+                             static_cast<const std::byte*>(before.at(name)[k].data()) + at,
+                             width) == 0;
+        };
+        int64_t count = 0, first = -1;
+        for (size_t g = 0; g < extent.counts.size(); ++g) {
+          const int64_t begin = static_cast<int64_t>(g) * extent.capacity * extent.row;
+          for (int64_t i = begin; i < begin + extent.counts[g] * extent.row; ++i) {
+            if (!kept(a, before_a, i) || !kept(b, before_b, i)) continue;
+            if (first < 0) first = i;
+            ++count;
+          }
+        }
+        if (count) {
+          throw Broken{"unwritten", name + ": " + std::to_string(count) + " of " +
+                                        std::to_string(extent.rows() * extent.row) +
+                                        " elements were not written, the first at " +
+                                        position_text(field->shape, first)};
+        }
+      }
+    }
+  }
+
+  void need_equal(const CaseValues& a, const CaseValues& b, const std::string& rule,
+                  const std::string& why) const {
+    for (const auto& [name, tensors] : a) {
+      const CaseField& field = *resolved_.find(name);
+      for (size_t i = 0; i < tensors.size(); ++i) {
+        // Beyond the count anything may stand; the counts themselves are compared like this too.
+        const auto part = [&](const CaseValues& of) {
+          const Extent extent = extent_of(resolved_, field, static_cast<int64_t>(i), of);
+          return valid_part(extent, of.at(name)[i], false);
+        };
+        const bool counted = !field.slot->count.empty();
+        if (!(counted ? same_bytes(part(a), part(b)) : same_bytes(tensors[i], b.at(name)[i])))
+          throw Broken{rule, name + " " + why};
+      }
+    }
+  }
+
+  // The claim that a row's bits do not depend on the other rows: the first row or request alone,
+  // and the first half of them, give the bits that they have in the whole batch.
+  void check_batch(const CaseFrames& max, const fk_need& need, const Layout& layout,
+                   const CaseValues& whole) {
+    for (const bool half : {false, true}) {
+      std::optional<Slice> slice = first_rows(resolved_, source_, variant_, values(), 1);
+      if (slice && half) {
+        int64_t rows = 2;  // twice as many as long as that is possible
+        while (auto more = first_rows(resolved_, source_, variant_, values(), rows)) {
+          slice = std::move(more);
+          rows *= 2;
+        }
+      }
+      if (!slice) return;
+      step("a part of the batch");
+      CaseFrames part(device_, slice->resolved, slice->values, layout);
+      GuardDevice device(device_, 0, options_.threads);
+      PackedCache packed;
+      Execution execution(provider_, max, need, device, packed, children_.get());
+      CaseValues ignored;
+      const CaseValues got = results(execution, part, Poison::ones, Poison::ones, ignored);
+      for (const auto& name : slice->outputs) {
+        const Tensor &x = got.at(name)[0], &y = whole.at(name)[0];
+        const auto size = static_cast<size_t>(x.bytes());
+        if (std::memcmp(x.data(), y.data(), size) == 0) continue;
+        throw Broken{"batch_invariant",
+                     name + ": the first " + std::to_string(x.shape[0]) + " of " +
+                         std::to_string(y.shape[0]) +
+                         " rows have other bits when they are computed without the rest; the claim "
+                         "is false"};
+      }
+    }
+  }
+
+  const CaseValues& values() const { return *answers_.inputs; }
+
+  // Whether the provider claims that this very case may be captured.
+  bool may_capture() const {
+    const int32_t level = provider_.op->claims->graph;
+    if (level == FK_GRAPH_NEVER || level == FK_GRAPH_ALWAYS) return level == FK_GRAPH_ALWAYS;
+    for (const auto& field : resolved_.fields) {
+      if (!field.present || !field.values.starts_with("cu(")) continue;
+      const Tensor& starts = values().at(field.slot->name)[0];
+      for (int64_t i = 1; i < starts.numel(); ++i) {
+        const double tokens = starts.at(i) - starts.at(i - 1);
+        if (tokens != starts.at(1) || (level == FK_GRAPH_UNIFORM_DECODE && tokens != 1))
+          return false;
+      }
+    }
+    return true;
+  }
+
+  // A captured call, replayed at once and again after other work of the same instance, gives what
+  // the eager call gave. What may not be done in a capture (allocating, waiting) shows here.
+  void check_captured(const CaseFrames& max, CaseFrames& frames, CaseFrames& other,
+                      const fk_need& need) {
+    step("captured");
+    GuardDevice device(device_, 0, options_.threads);
+    PackedCache packed;
+    Execution execution(provider_, max, need, device, packed, children_.get());
+    CaseValues ignored;
+    const CaseValues eager = results(execution, frames, Poison::ones, Poison::ones, ignored);
+    const std::shared_ptr<void> graph = capture(execution, frames);
+    const auto replay = [&](Poison poison, const std::string& when) {
+      const CaseValues got =
+          results(execution, frames, poison, poison, ignored, [&] { device_.launch(graph.get()); });
+      if (provider_.op->claims->deterministic)
+        need_equal(eager, got, "graph",
+                   "of a captured call " + when + " is not that of the eager one");
+    };
+    replay(Poison::random, "that is replayed");
+    results(execution, other, Poison::random, Poison::ones, ignored);
+    replay(Poison::ones, "that is replayed after other work");
+  }
+
+  std::shared_ptr<void> capture(Execution& execution, const CaseFrames& frames) {
+    const auto broken = [&](const std::string& why) {
+      const std::string said = execution.instance().error().text;
+      return Broken{"graph", "the claim that forward() can be captured is false: " + why +
+                                 (said.empty() ? "" : ": " + said)};
+    };
+    const auto frame = execution.fitted(frames);
+    device_.begin_capture();
+    const int32_t status = execution.forward(frame);
+    const bool whole = device_.capture_is_whole();
+    std::shared_ptr<void> graph;
+    try {
+      graph = device_.end_capture();
+    } catch (const Error& error) {
+      throw broken(error.what_text());
+    }
+    if (status != FK_OK) throw broken("it failed");
+    if (!whole) throw broken("it did what cannot be captured");
+    return graph;
+  }
+
+  const CaseValues& want() {
+    if (answers_.want || !answers_.why.empty()) return answers_.want ? *answers_.want : nothing_;
+    const Provider* oracle = oracle_of(oracles_, provider_, resolved_, answers_.why);
+    if (!oracle) return nothing_;
+    CaseValues made =
+        reference_outputs(*oracle, resolved_, source_, variant_, values(), options_, answers_.why);
+    if (oracle == oracles_.device && !answers_.why.empty() && oracles_.cpu) {
+      const Oracles small{oracles_.cpu, nullptr};
+      answers_.why.clear();
+      if (oracle_of(small, provider_, resolved_, answers_.why))
+        made = reference_outputs(*oracles_.cpu, resolved_, source_, variant_, values(), options_,
+                                 answers_.why);
+    }
+    if (answers_.why.empty()) answers_.want = std::move(made);
+    return answers_.want ? *answers_.want : nothing_;
+  }
+
+  void compare(const CaseFrames& frames, const CaseValues& got) {
+    row_.status = CheckStatus::unjudged;
+    const CaseValues& wanted = want();
+    row_.text = answers_.why;
+    if (!answers_.want) return;
+    row_.status = CheckStatus::ok;
+    // Counts first: what they count has no meaning where they are wrong.
+    const auto written = frames.written();
+    const auto counts_others = [&](const CaseField* field) {
+      return std::any_of(written.begin(), written.end(), [&](const CaseField* other) {
+        return other->slot->count == field->slot->name;
+      });
+    };
+    for (const bool counts : {true, false}) {
+      for (const CaseField* field : written) {
+        if (counts_others(field) != counts) continue;
+        for (int64_t i = 0; i < field->entries; ++i) judge_field(*field, i, got, wanted);
+        if (row_.status == CheckStatus::wrong) return;
+      }
+    }
+  }
+
+  void judge_field(const CaseField& field, int64_t entry, const CaseValues& got,
+                   const CaseValues& want) {
+    const std::string& name = field.slot->name;
+    const auto part = [&](const CaseValues& values) {
+      return valid_part(extent_of(resolved_, field, entry, values),
+                        values.at(name)[static_cast<size_t>(entry)], field.slot->any_order);
+    };
+    Tensor mine = part(got);
+    Tensor theirs = part(want);
+    if (mine.numel() == 0) return;
+    if (!is_float(field.dtype) && field.slot->count.empty() && field.slot->list.empty())
+      forgive_choices(field, mine, want);
+    std::string of;
+    if (options_.values_only && mine.numel() > kSampleMax) {
+      const int64_t stride = (mine.numel() / kSampleMax) | 1;
+      mine = sample(mine, stride), theirs = sample(theirs, stride);
+      of = " (one element in " + std::to_string(stride) + " was compared)";
+    }
+    const Judgement judgement = judge(mine, theirs, error_model(resolved_, field));
+    row_.worst = std::max(row_.worst, judgement.worst);
+    if (judgement.ok || row_.status == CheckStatus::wrong) return;
+    row_.status = CheckStatus::wrong;
+    row_.text = name + ": " + judgement.text + of;
+  }
+
+  static constexpr int64_t kSampleMax = int64_t{1} << 22;
+  static Tensor sample(const Tensor& all, int64_t stride) {
+    Tensor out(all.dtype, {(all.numel() + stride - 1) / stride});
+    const auto width = static_cast<size_t>(bytes(all.dtype));
+    for (int64_t i = 0; i < out.numel(); ++i)
+      std::memcpy(
+          static_cast<std::byte*>(out.data()) + static_cast<size_t>(i) * width,
+          static_cast<const std::byte*>(all.data()) + static_cast<size_t>(i * stride) * width,
+          width);
+    return out;
+  }
+
+  // Where another choice is as right as the reference's, it is taken for equal.
+  void forgive_choices(const CaseField& field, Tensor& mine, const CaseValues& want) {
+    std::string why;
+    const Provider* oracle = oracle_of(oracles_, provider_, resolved_, why);
+    if (!oracle) return;
+    const auto ask = [&](const CaseValues& values) {
+      return reference_outputs(*oracle, resolved_, source_, variant_, values, options_, why);
+    };
+    const auto equal = equally_right(resolved_, field, mine, want, values(), ask);
+    const Tensor& theirs = want.at(field.slot->name)[0];
+    for (int64_t i = 0; i < mine.numel(); ++i)
+      if (equal[static_cast<size_t>(i)]) mine.set(i, theirs.at(i));
+  }
+
+  const Provider& provider_;
+  const Oracles& oracles_;
+  const Case& source_;
+  const Variant& variant_;
+  const CheckOptions& options_;
+  CaseAnswers& answers_;
+  CheckRow& row_;
+  std::unique_ptr<Device> cpu_;
+  Device& device_;
+  ResolvedCase resolved_;
+  std::unique_ptr<LoadedChildren> children_;
+  const CaseValues nothing_;
+};
+
+}  // namespace
+
+void run_trial(const Provider& provider, const Oracles& oracles, const Case& source,
+               const Variant& variant, const CheckOptions& options, CaseAnswers& answers,
+               CheckRow& row) {
+  Trial(provider, oracles, source, variant, options, answers, row).run();
+}
+
+}  // namespace fk

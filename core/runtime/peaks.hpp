@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a device could do at best, from registry/devices/<device>.yaml: the data sheet's figures,
+// which no kernel reaches.
+#pragma once
+#include <map>
+#include <optional>
+#include <string>
+
+#include "core/tensor/dtype.hpp"
+
+namespace fk {
+
+struct Peaks {
+  double bytes_per_s = 0;
+  std::map<DType, double> flops_per_s;
+};
+
+// Of the device whose name, as the driver tells it, contains the `name:` of a file; nothing when no
+// file has peaks for it.
+std::optional<Peaks> peaks_of(const std::string& device_name);
+
+}  // namespace fk
