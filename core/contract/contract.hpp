@@ -101,7 +101,7 @@ struct Contract {
   std::array<std::vector<Slot>, kSections> sections;
   std::array<std::vector<uint64_t>, kSections> prefix;  // chained hashes, slots + 1 each
   Expr flops = 0;
-  std::optional<Expr> bytes;  // otherwise every tensor once
+  std::optional<Expr> bytes;  // otherwise every tensor once, inout twice
   std::vector<Case> cases;
   Tolerance tolerance;
   std::string where;

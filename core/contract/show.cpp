@@ -10,6 +10,8 @@ namespace fk {
 
 namespace {
 
+constexpr size_t kFullCasesMax = 4;  // so that the page stays short
+
 std::string numerics_words(const Tolerance& t) {
   if (t.numerics == "exact") return "outputs must be equal bit for bit";
   if (t.numerics == "selection")
@@ -102,7 +104,11 @@ std::string contract_page(const Contract& c) {
   out += c.bytes ? fmt::format(", {} bytes.\n\n", c.bytes->text())
                  : ", every tensor read or written once.\n\n";
   out += "## Cases\n\n";
-  for (const auto& one : c.cases) out += case_line(one);
+  size_t full = 0;
+  for (const auto& one : c.cases)
+    if (one.size != "full" || ++full <= kFullCasesMax) out += case_line(one);
+  if (full > kFullCasesMax)
+    out += fmt::format("  and {} more of size full\n", full - kFullCasesMax);
   out += inputs(c);
   out += "\n## Write one\n\n" + skeleton(c) + "\n";
   const auto add = [&](const std::string& command, const char* about) {
