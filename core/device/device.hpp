@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/device/stopwatch.hpp"
+#include "core/tensor/dtype.hpp"
 #include "fk/tensor.h"
 
 namespace fk {
@@ -48,6 +49,23 @@ class Device {
   virtual std::shared_ptr<void> end_capture() { return nullptr; }
   virtual void launch(void* /*captured*/) {}
   virtual std::unique_ptr<Stopwatch> stopwatch() = 0;
+  // Memory that other processes may read: whoever makes it fills it and gives the descriptor away,
+  // whoever opens it can only read it. One physical copy; it lasts as long as any process has it.
+  struct Shared {
+    void* data = nullptr;
+    int fd = -1;  // owned by the caller
+  };
+  virtual bool can_share() const { return false; }
+  virtual Shared allocate_shared(int64_t bytes, const std::string& purpose);
+  virtual const void* open_shared(int fd, int64_t bytes);
+  // What core/tensor/random.hpp's function of this name writes, bit for bit. False where the device
+  // cannot; then nothing is written.
+  virtual bool fill_normal(void* /*target*/, DType /*dtype*/, int64_t /*count*/, uint64_t /*seed*/,
+                           double /*mean*/, double /*stddev*/) {
+    return false;
+  }
+  // Of the bytes (a multiple of 8) and their places; for memory that must not change.
+  virtual uint64_t checksum(const void* data, int64_t bytes);
   bool host_memory() const { return type() == FK_CPU; }
 };
 

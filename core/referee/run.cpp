@@ -70,6 +70,7 @@ class ScenarioRun {
         if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), name) == wanted.end())
           continue;
         report_.candidates.push_back(judge_candidate(found));
+        check_weights(report_.candidates.back());
         if (!report_.error.empty()) break;
       }
       if (report_.candidates.empty() && report_.error.empty()) time_baseline();
@@ -111,14 +112,20 @@ class ScenarioRun {
   // Weights, the oracle and what it says about the correctness set.
   bool prepare() {
     say("making the weights");
-    std::unique_ptr<Checkpoint> checkpoint;
-    if (!scenario_.weights.empty())
-      checkpoint = std::make_unique<Checkpoint>(Checkpoint::open(scenario_.weights));
-    weights_ = make_weight_block(
-        *model_, catalog_, scenario_.limits, checkpoint.get(), scenario_.seed,
-        [&](int64_t done, int64_t total) {
-          say("making the weights, " + human_bytes(done) + " of " + human_bytes(total));
-        });
+    const auto progress = [&](int64_t done, int64_t total) {
+      say("making the weights, " + human_bytes(done) + " of " + human_bytes(total));
+    };
+    if (options_.device == "cpu") {
+      std::unique_ptr<Checkpoint> checkpoint;
+      if (!scenario_.weights.empty())
+        checkpoint = std::make_unique<Checkpoint>(Checkpoint::open(scenario_.weights));
+      weights_ = make_weight_block(*model_, catalog_, scenario_.limits, checkpoint.get(),
+                                   scenario_.seed, progress);
+    } else {
+      weights_ = make_weight_block(*model_, catalog_, spec({}), scenario_.weights.string(),
+                                   scenario_.seed, progress);
+      checksum_ = weights_.checksum();
+    }
     report_.weights_bytes = weights_.bytes;
     std::vector<std::string> oracles;
     for (const auto& name : roster_.ranked())
@@ -251,6 +258,15 @@ class ScenarioRun {
     return r;
   }
 
+  // A process may lift the protection of what it maps, so the weights are looked at afterwards.
+  // What was computed from then on means nothing.
+  void check_weights(SideReport& r) {
+    if (weights_.checksum() == checksum_) return;
+    r.verdict = "violation";
+    r.why = "it wrote to the weights, which are read only";
+    give_up(r.name, r.why);
+  }
+
   static std::string unused_reason(const SideReport& r, const Side& side) {
     if (!side.refused_ops().empty()) return side.refused_ops().front();
     for (const auto& phase : side.info().phases)
@@ -360,6 +376,7 @@ class ScenarioRun {
   bool generates_ = false, routed_ = false;
   Ranking ranking_;
   WeightBlock weights_;
+  uint64_t checksum_ = 0;
   std::unique_ptr<Side> oracle_, baseline_;
   std::vector<Request> correctness_;
   Round wanted_;

@@ -55,7 +55,7 @@ bool Side::open() {
   runner_ = std::make_unique<Runner>(setup_.runner);
   if (runner_->failed()) return fail_with("failed", runner_->failure().sentence());
   if (!load() || !smoke_check()) return false;
-  info_ = runner_->open(setup_.spec, setup_.weights->memory);
+  info_ = runner_->open(setup_.spec, setup_.weights->handle);
   if (!info_) return fail_with("failed", runner_->failure().sentence());
   open_s_ = now_seconds() - start;
   return true;

@@ -142,7 +142,7 @@ class Verifier {
     if (!weights_.table ||
         weights_.bytes != WeightLayout(*weight_table(*model_, catalog_, limits)).bytes)
       weights_ = make_weight_block(*model_, catalog_, limits, &golden_.checkpoint, 0, {});
-    const auto info = runner.open(spec, weights_.memory);
+    const auto info = runner.open(spec, weights_.handle);
     if (!info) throw CaseFailed{runner.failure().sentence()};
     return *info;
   }

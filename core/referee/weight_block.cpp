@@ -2,7 +2,10 @@
 #include "core/referee/weight_block.hpp"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <thread>
+
+#include "core/base/error.hpp"
 
 namespace fk {
 
@@ -27,7 +30,34 @@ WeightBlock make_weight_block(const Model& model, const Catalog& catalog, const 
   fill_weights(*block.table, checkpoint, seed, static_cast<std::byte*>(block.memory.data()),
                threads, progress);
   block.memory.seal_read_only();
+  block.handle = {block.memory.fd(), static_cast<int64_t>(block.memory.bytes()), false};
   return block;
+}
+
+WeightBlock make_weight_block(const Model& model, const Catalog& catalog, const SessionSpec& spec,
+                              const std::string& checkpoint, uint64_t seed,
+                              const Progress& progress) {
+  WeightBlock block;
+  block.table = weight_table(model, catalog, spec.limits);
+  block.bytes = WeightLayout(*block.table).bytes;
+  Runner::Options options;
+  options.name = "weights";
+  options.keeper = true;
+  block.keeper = std::make_shared<Runner>(options);
+  const auto kept = block.keeper->keep(spec, seed, checkpoint, [&](const Json& done) {
+    if (progress && done.is_array() && done.size() == 2)
+      progress(done[0].get<int64_t>(), done[1].get<int64_t>());
+  });
+  if (!kept) fail("weights", block.keeper->failure().sentence());
+  block.handle = *kept;
+  return block;
+}
+
+uint64_t WeightBlock::checksum() const {
+  if (!keeper) return 0;
+  const auto sum = keeper->checksum();
+  if (!sum) fail("weights", keeper->failed() ? keeper->failure().sentence() : "no checksum");
+  return *sum;
 }
 
 }  // namespace fk

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The weights of a model in one sealed block of shared memory, made by the broker.
+// The weights of a model, once for all runners: in a sealed block of shared memory that the broker
+// makes, or in memory of the device that a process without plugins keeps, since the broker has no
+// CUDA context.
 #pragma once
 #include <memory>
 
 #include "core/base/io.hpp"
 #include "core/runtime/session.hpp"
+#include "core/worker/runner.hpp"
 
 namespace fk {
 
@@ -12,11 +15,19 @@ struct WeightBlock {
   std::shared_ptr<WeightTable> table;
   SharedMemory memory;
   int64_t bytes = 0;
+  std::shared_ptr<Runner> keeper;
+  WeightsHandle handle;
+  // Of the weights on a device, 0 elsewhere: host memory is sealed. Error when the keeper is gone.
+  uint64_t checksum() const;
 };
 
 // From the checkpoint, or from the seed when it is null.
 WeightBlock make_weight_block(const Model& model, const Catalog& catalog, const Limits& limits,
                               const Checkpoint* checkpoint, uint64_t seed,
+                              const Progress& progress);
+// On the device of `spec`, from the checkpoint in a folder, or from the seed when that is empty.
+WeightBlock make_weight_block(const Model& model, const Catalog& catalog, const SessionSpec& spec,
+                              const std::string& checkpoint, uint64_t seed,
                               const Progress& progress);
 
 }  // namespace fk

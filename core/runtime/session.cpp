@@ -96,14 +96,14 @@ struct Session::Impl {
 
   void load_weights(WeightSource& source, SharedBlocks& blocks) {
     const WeightLayout layout(*table);
-    const std::byte* host = source.block(*table);
     bytes.weights = layout.bytes;
-    std::byte* base =
-        const_cast<std::byte*>(host);  // views of weights are fk_in: read only by type
-    if (!device.host_memory()) {
+    const std::byte* there =
+        device.host_memory() ? source.block(*table) : source.on_device(device, *table);
+    auto* base = const_cast<std::byte*>(there);  // views of weights are fk_in: read only by type
+    if (!base) {
       weight_memory.emplace_back(device, layout.bytes, "the weights of " + options.log_name);
       base = weight_memory.back().data();
-      device.upload(base, host, layout.bytes);
+      device.upload(base, source.block(*table), layout.bytes);
     }
     for (const int64_t offset : layout.offsets) blocks.weights.push_back(base + offset);
   }

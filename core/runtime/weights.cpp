@@ -144,6 +144,16 @@ void read_parts(const WeightSpec& spec, const std::vector<std::string>& names,
   }
 }
 
+double stddev_of(const WeightSpec& spec) {
+  const double last = spec.shape.empty() ? 1 : static_cast<double>(spec.shape.back());
+  return spec.stddev != 0 ? spec.stddev : 1 / std::sqrt(std::max(1.0, last));
+}
+
+// Whether a weight is nothing but random numbers.
+bool is_normal(const WeightSpec& spec, const Checkpoint* checkpoint) {
+  return !checkpoint && !spec.compute && !spec.map && !is_integer(spec.dtype);
+}
+
 void fill_one(const WeightSpec& spec, const Checkpoint* checkpoint, uint64_t seed, std::byte* into,
               int threads) {
   const int64_t count = numel(spec.shape);
@@ -167,9 +177,8 @@ void fill_one(const WeightSpec& spec, const Checkpoint* checkpoint, uint64_t see
   } else if (is_integer(spec.dtype)) {
     fill_int(into, spec.dtype, count, seed_of(spec.name, seed), 0, spec.low, spec.high, threads);
   } else {
-    const double last = spec.shape.empty() ? 1 : static_cast<double>(spec.shape.back());
-    const double stddev = spec.stddev != 0 ? spec.stddev : 1 / std::sqrt(std::max(1.0, last));
-    fill_normal(into, spec.dtype, count, seed_of(spec.name, seed), 0, spec.mean, stddev, threads);
+    fill_normal(into, spec.dtype, count, seed_of(spec.name, seed), 0, spec.mean, stddev_of(spec),
+                threads);
   }
   if (spec.map) {
     for (int64_t i = 0; i < count; ++i) {
@@ -215,6 +224,25 @@ class SharedWeights final : public WeightSource {
   SharedMemory memory_;
 };
 
+class DeviceWeights final : public WeightSource {
+ public:
+  DeviceWeights(int fd, int64_t bytes) : fd_(fd), bytes_(bytes) {}
+  const std::byte* block(const WeightTable&) override {
+    fail("weights", "they are on a device, and the session is not");
+  }
+  const std::byte* on_device(Device& device, const WeightTable& table) override {
+    const WeightLayout layout(table);
+    if (layout.bytes != bytes_)
+      fail("weights", "the shared block has " + human_bytes(bytes_) + ", the model needs " +
+                          human_bytes(layout.bytes));
+    return static_cast<const std::byte*>(device.open_shared(fd_, bytes_));
+  }
+
+ private:
+  int fd_;
+  int64_t bytes_;
+};
+
 }  // namespace
 
 WeightLayout::WeightLayout(const WeightTable& table) {
@@ -237,6 +265,30 @@ void fill_weights(const WeightTable& table, const Checkpoint* checkpoint, uint64
 std::unique_ptr<WeightSource> private_weights(const Checkpoint* checkpoint, uint64_t seed,
                                               int threads) {
   return std::make_unique<PrivateWeights>(checkpoint, seed, threads);
+}
+void fill_weights(const WeightTable& table, const Checkpoint* checkpoint, uint64_t seed,
+                  Device& device, std::byte* into, int threads, const Progress& progress) {
+  const WeightLayout layout(table);
+  std::vector<std::byte> staging;
+  for (size_t i = 0; i < table.all().size(); ++i) {
+    const WeightSpec& spec = table.all()[i];
+    const int64_t count = numel(spec.shape);
+    std::byte* to = into + layout.offsets[i];
+    if (!is_normal(spec, checkpoint) ||
+        !device.fill_normal(to, spec.dtype, count, seed_of(spec.name, seed), spec.mean,
+                            stddev_of(spec))) {
+      staging.resize(static_cast<size_t>(count * bytes(spec.dtype)));
+      fill_one(spec, checkpoint, seed, staging.data(), threads);
+      device.upload(to, staging.data(), static_cast<int64_t>(staging.size()));
+      device.synchronize();
+    }
+    if (progress)
+      progress(i + 1 < layout.offsets.size() ? layout.offsets[i + 1] : layout.bytes, layout.bytes);
+  }
+  device.synchronize();
+}
+std::unique_ptr<WeightSource> device_weights(int fd, int64_t bytes) {
+  return std::make_unique<DeviceWeights>(fd, bytes);
 }
 std::unique_ptr<WeightSource> shared_weights(SharedMemory memory) {
   return std::make_unique<SharedWeights>(std::move(memory));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/base/io.hpp"
+#include "core/device/device.hpp"
 #include "core/graph/graph.hpp"
 #include "core/tensor/safetensors.hpp"
 
@@ -24,8 +25,10 @@ struct WeightLayout {
 class WeightSource {
  public:
   virtual ~WeightSource() = default;
-  // Null where there is nothing yet; valid as long as the source.
+  // Valid as long as the source; null where the weights are on the device alone.
   virtual const std::byte* block(const WeightTable& table) = 0;
+  // The same on a device where they already are; null where they have to be uploaded.
+  virtual const std::byte* on_device(Device&, const WeightTable&) { return nullptr; }
 };
 
 using Progress = std::function<void(int64_t done, int64_t total)>;
@@ -36,10 +39,17 @@ using Progress = std::function<void(int64_t done, int64_t total)>;
 void fill_weights(const WeightTable& table, const Checkpoint* checkpoint, uint64_t seed,
                   std::byte* into, int threads, const Progress& progress);
 
+// The same into memory of a device, one weight after the other: random numbers are made there, the
+// rest goes through host memory of the size of the largest weight.
+void fill_weights(const WeightTable& table, const Checkpoint* checkpoint, uint64_t seed,
+                  Device& device, std::byte* into, int threads, const Progress& progress);
+
 // Fills private memory of this process.
 std::unique_ptr<WeightSource> private_weights(const Checkpoint* checkpoint, uint64_t seed,
                                               int threads);
 // Uses memory that another process filled; `bytes` must equal the layout's.
 std::unique_ptr<WeightSource> shared_weights(SharedMemory memory);
+// The same on a device: a descriptor of Device::allocate_shared, which stays the caller's.
+std::unique_ptr<WeightSource> device_weights(int fd, int64_t bytes);
 
 }  // namespace fk

@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <exception>
@@ -17,6 +16,7 @@
 #include <vector>
 
 #include "core/base/error.hpp"
+#include "core/tensor/random_element.hpp"
 
 // AVX2 has no fused multiply-add of its own, so both versions give the same bits.
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
@@ -34,22 +34,6 @@ constexpr int64_t kPerThread = 1 << 16;  // elements below which another thread 
 
 using Lanes = uint32_t[4][kBlocks];
 
-#define FK_INLINE inline __attribute__((always_inline))
-
-FK_INLINE void philox_rounds(uint32_t& c0, uint32_t& c1, uint32_t& c2, uint32_t& c3, uint32_t k0,
-                             uint32_t k1) {
-  for (int round = 0; round < 10; ++round) {
-    const uint64_t p0 = uint64_t{0xD2511F53} * c0;
-    const uint64_t p1 = uint64_t{0xCD9E8D57} * c2;
-    c0 = static_cast<uint32_t>(p1 >> 32) ^ c1 ^ k0;
-    c1 = static_cast<uint32_t>(p1);
-    c2 = static_cast<uint32_t>(p0 >> 32) ^ c3 ^ k1;
-    c3 = static_cast<uint32_t>(p0);
-    k0 += 0x9E3779B9;
-    k1 += 0xBB67AE85;
-  }
-}
-
 FK_CLONES void philox_blocks(uint64_t first, uint64_t key, Lanes& out) {
   const auto k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
   const auto low = static_cast<uint32_t>(first), high = static_cast<uint32_t>(first >> 32);
@@ -63,42 +47,6 @@ FK_CLONES void philox_blocks(uint64_t first, uint64_t key, Lanes& out) {
     out[2][i] = c2;
     out[3][i] = c3;
   }
-}
-
-// -2 ln(u) for u = (word / 2^8 + 0.5) / 2^24; relative error below 1e-6.
-FK_INLINE float minus_two_log(uint32_t word) {
-  const float u = (static_cast<float>(static_cast<int32_t>(word >> 8)) + 0.5F) * 0x1p-24F;
-  // u = m * 2^e with m in [sqrt(1/2), sqrt(2)); ln m = 2 atanh((m - 1) / (m + 1)).
-  const auto bits = std::bit_cast<uint32_t>(u);
-  const uint32_t shifted = bits - 0x3F3504F3;
-  const auto exponent = static_cast<float>(static_cast<int32_t>(shifted) >> 23);
-  const float m = std::bit_cast<float>((shifted & 0x007F'FFFF) + 0x3F3504F3);
-  const float s = (m - 1.0F) / (m + 1.0F);
-  const float s2 = s * s;
-  const float series =
-      s * (2.0F + s2 * (0.666666667F + s2 * (0.4F + s2 * (0.285714286F + s2 * 0.222222222F))));
-  const float result = -2.0F * (exponent * 0.693147181F + series);
-  return result > 0.0F ? result : 0.0F;
-}
-
-// sin and cos of the angle word / 2^32 turns. The two top bits choose the quarter; the rest is
-// centred, so the polynomials run over [-pi/4, pi/4].
-FK_INLINE void sine_cosine(uint32_t word, float& sine, float& cosine) {
-  const uint32_t quarter = word >> 30;
-  const auto rest = static_cast<int32_t>(word << 2 >> 8) - (1 << 23);
-  const float x = (static_cast<float>(rest) + 0.5F) * (0.785398163F * 0x1p-23F);
-  const float x2 = x * x;
-  const float s =
-      x * (1.0F + x2 * (-1.66666667e-1F +
-                        x2 * (8.33333333e-3F + x2 * (-1.98412698e-4F + x2 * 2.7557e-6F))));
-  const float c =
-      1.0F + x2 * (-0.5F + x2 * (4.16666667e-2F + x2 * (-1.38888889e-3F + x2 * 2.48015873e-5F)));
-  const bool swap = (quarter & 1) != 0;
-  const uint32_t sign = (quarter & 2) << 30;
-  const float a = swap ? c : s;
-  const float b = swap ? -s : c;
-  sine = std::bit_cast<float>(std::bit_cast<uint32_t>(a) ^ sign);
-  cosine = std::bit_cast<float>(std::bit_cast<uint32_t>(b) ^ sign);
 }
 
 // std::sqrt sets errno, which keeps the loop scalar; the builtin under this option is one

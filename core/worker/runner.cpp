@@ -91,7 +91,7 @@ void Runner::start() {
   std::array<int, 2> pair{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair.data()) != 0)
     fail("runner", std::string("cannot make a socket: ") + std::strerror(errno));
-  channel_ = std::make_unique<Channel>(pair[0], false);
+  channel_ = std::make_unique<Channel>(pair[0], options_.keeper);
   try {
     child_ = std::make_unique<ChildProcess>(
         options_.executable, std::vector<std::string>{"__runner", std::to_string(::getpid())},
@@ -178,12 +178,35 @@ std::optional<Runner::Loaded> Runner::load(const std::vector<PluginFile>& plugin
   return loaded;
 }
 
-std::optional<SessionInfo> Runner::open(const SessionSpec& spec, const SharedMemory& weights) {
+std::optional<WeightsHandle> Runner::keep(const SessionSpec& spec, uint64_t seed,
+                                          const std::string& checkpoint,
+                                          const OnProgress& progress) {
+  const auto reply =
+      ask({{"do", "keep"}, {"spec", to_json(spec)}, {"seed", seed}, {"checkpoint", checkpoint}}, {},
+          "kept", options_.open_patience_s, progress);
+  if (!reply) return std::nullopt;
+  const auto fds = channel_->take_fds();
+  if (fds.size() != 1 || !reply->at("kept").is_number_integer()) {
+    for (const int fd : fds) ::close(fd);
+    bury("protocol", "a malformed answer to keeping");
+    return std::nullopt;
+  }
+  return WeightsHandle{fds[0], reply->at("kept").get<int64_t>(), true};
+}
+
+std::optional<uint64_t> Runner::checksum() {
+  const auto reply = ask({{"do", "checksum"}}, {}, "checksum", options_.patience_s, {});
+  if (!reply || !reply->at("checksum").is_number_unsigned()) return std::nullopt;
+  return reply->at("checksum").get<uint64_t>();
+}
+
+std::optional<SessionInfo> Runner::open(const SessionSpec& spec, const WeightsHandle& weights) {
   const auto reply = ask({{"do", "open"},
                           {"name", options_.name},
                           {"spec", to_json(spec)},
-                          {"weights_bytes", weights.bytes()}},
-                         {weights.fd()}, "session", options_.open_patience_s, {});
+                          {"weights_bytes", weights.bytes},
+                          {"weights_on_device", weights.on_device}},
+                         {weights.fd}, "session", options_.open_patience_s, {});
   if (!reply) return std::nullopt;
   try {
     info_ = session_info_from(reply->at("session"));

@@ -54,6 +54,7 @@ class Runner {
     double open_patience_s = 300;                    // for loading and opening
     uint64_t payload_bytes_max = uint64_t{1} << 28;  // of one result
     std::string executable = "/proc/self/exe";
+    bool keeper = false;  // it will be asked to keep(), and sends a descriptor
   };
   // Starts the process; a failure to do so is in failure() too.
   explicit Runner(Options options);
@@ -69,10 +70,15 @@ class Runner {
     std::vector<Refused> refused;     // ops whose contract does not match
   };
   std::optional<Loaded> load(const std::vector<PluginFile>& plugins);
-  // `weights` is the block that fill_weights made, sealed.
-  std::optional<SessionInfo> open(const SessionSpec& spec, const SharedMemory& weights);
-  bool clear();  // states to zero, between independent drives
+  std::optional<SessionInfo> open(const SessionSpec& spec, const WeightsHandle& weights);
+  // In place of a session, a process without plugins keeps the weights of one on its device, from
+  // the checkpoint in this folder or from the seed. The descriptor is the caller's, and good as
+  // long as the process lives; checksum() is that of the weights.
   using OnProgress = std::function<void(const Json&)>;
+  std::optional<WeightsHandle> keep(const SessionSpec& spec, uint64_t seed,
+                                    const std::string& checkpoint, const OnProgress& progress);
+  std::optional<uint64_t> checksum();
+  bool clear();  // states to zero, between independent drives
   std::optional<Json> task(const std::string& name, const Json& arguments,
                            const OnProgress& progress);
 

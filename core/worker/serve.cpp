@@ -13,6 +13,9 @@
 #include <memory>
 #include <new>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <thread>
+#include <utility>
 
 #include "core/base/error.hpp"
 #include "core/base/paths.hpp"
@@ -59,7 +62,7 @@ class Server {
     for (;;) {
       const Json message = wait_message();
       const Json answer = obey(message);
-      if (!channel_.send(answer, {}, kForever)) leave(0);
+      if (!channel_.send(answer, std::exchange(answer_fds_, {}), kForever)) leave(0);
     }
   }
 
@@ -92,6 +95,8 @@ class Server {
     FK_CHECK(board_, "a runner was asked for work before hello");
     if (what == "load") return load(message);
     if (what == "open") return open(message);
+    if (what == "keep") return keep(message);
+    if (what == "checksum") return checksum();
     if (what == "drive") return drive(message);
     if (what == "clear") return clear();
     if (what == "task") return task(message);
@@ -140,21 +145,53 @@ class Server {
     FK_CHECK(fds.size() == 1, "open brings one descriptor");
     session_.reset();
     const SessionSpec spec = session_spec_from(message.at("spec"));
-    weights_ = shared_weights(
-        SharedMemory::from_fd(fds[0], message.at("weights_bytes").get<size_t>(), false));
-    ::close(fds[0]);
+    const auto bytes = message.at("weights_bytes").get<int64_t>();
+    const bool on_device = message.at("weights_on_device").get<bool>();
+    weights_ =
+        on_device
+            ? device_weights(fds[0], bytes)
+            : shared_weights(SharedMemory::from_fd(fds[0], static_cast<size_t>(bytes), false));
+    if (!on_device) ::close(fds[0]);
     set_stage(*board_, "creating instances");
     model_ = make_model(spec.arch, spec.config);
     device_ = open_device(spec.device);
     Session::Options options{spec.limits, spec.policy, message.at("name").get<std::string>(),
                              spec.graphs, spec.decode_sizes};
     session_ = std::make_unique<Session>(*model_, plugins_, *device_, *weights_, options);
+    if (on_device) ::close(fds[0]);
     session_->attach(*exchange_);
     const auto phases = session_->phase_names();
     for (size_t i = 0; i < std::min<size_t>(phases.size(), kPhasesMax); ++i)
       session_->phase(phases[i]).set_marker(&board_->nodes[i]);
     set_stage(*board_, "");
     return {{"session", to_json(describe())}};
+  }
+
+  // The weights of a session on its device, for other processes to read.
+  Json keep(const Json& message) {
+    FK_CHECK(plugins_.plugin_names().empty(), "who keeps weights has no plugins");
+    const SessionSpec spec = session_spec_from(message.at("spec"));
+    const auto path = message.at("checkpoint").get<std::string>();
+    std::optional<Checkpoint> checkpoint;
+    if (!path.empty()) checkpoint = Checkpoint::open(path);
+    model_ = make_model(spec.arch, spec.config);
+    device_ = open_device(spec.device);
+    const auto table = weight_table(*model_, catalog_, spec.limits);
+    kept_bytes_ = WeightLayout(*table).bytes;
+    kept_ = device_->allocate_shared(kept_bytes_, "the weights");
+    const int threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+    fill_weights(*table, checkpoint ? &*checkpoint : nullptr, message.at("seed").get<uint64_t>(),
+                 *device_, static_cast<std::byte*>(kept_.data), threads,
+                 [&](int64_t done, int64_t total) {
+                   if (!channel_.send({{"progress", {done, total}}}, {}, kForever)) leave(0);
+                 });
+    answer_fds_ = {kept_.fd};
+    return {{"kept", kept_bytes_}};
+  }
+
+  Json checksum() {
+    FK_CHECK(kept_.data, "a checksum of weights that are not here");
+    return {{"checksum", device_->checksum(kept_.data, kept_bytes_)}};
   }
 
   SessionInfo describe() const {
@@ -241,6 +278,9 @@ class Server {
   Board* board_ = nullptr;
   std::unique_ptr<RingExchange> exchange_;
   std::unique_ptr<Device> device_;
+  std::vector<int> answer_fds_;
+  Device::Shared kept_;
+  int64_t kept_bytes_ = 0;
   std::unique_ptr<Model> model_;
   std::unique_ptr<WeightSource> weights_;
   std::unique_ptr<Session> session_;

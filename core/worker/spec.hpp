@@ -28,6 +28,13 @@ struct SessionSpec {
   std::vector<int64_t> decode_sizes = {};  // as in Session::Options
 };
 
+// Weights as they go to a runner: a sealed block of shared memory, or memory of the device.
+struct WeightsHandle {
+  int fd = -1;
+  int64_t bytes = 0;
+  bool on_device = false;
+};
+
 struct NodeRow {
   std::string path, op, provider;
   int level = 1;

@@ -85,7 +85,7 @@ TEST_CASE("hostile_descriptions_are_refused") {
   const SharedMemory weights = SharedMemory::create("test", 256);
   for (const char* mode : {"session_types", "session_nodes"}) {
     Runner runner(hostile(mode));
-    CHECK_FALSE(runner.open(any_spec(), weights));
+    CHECK_FALSE(runner.open(any_spec(), {weights.fd(), 256, false}));
     CHECK(runner.failure().kind == "protocol");
   }
   Runner runner(hostile("load"));

@@ -30,11 +30,13 @@ Args layer_args(const Builder& b, const Region& r, int64_t i) {
 
 void expand(Builder& b, const Region& r) {
   const int64_t channels = r.integer("hidden_size");
+  const DType dtype = r.choice("activations") == "f32" ? DType::f32 : b.dtype(r["embed_tokens"]);
   const Value hidden = b.call("embedding", r.path() + ".embed_tokens",
                               {{"num_embeddings", r.integer("vocab_size")},
                                {"embedding_dim", channels},
                                {"table", r["embed_tokens"]},
-                               {"ids", r["ids"]}});
+                               {"ids", r["ids"]},
+                               {"out", b.empty(dtype, {b.shape(r["ids"])[0], channels})}});
   const Value residual = b.zeros(b.dtype(hidden), b.shape(hidden));
   const std::vector<int64_t> windows = r.integers("windows");
   for (int64_t i = 0; i < r.integer("num_layers"); ++i) {

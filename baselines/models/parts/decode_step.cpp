@@ -7,8 +7,9 @@
 namespace fk::parts {
 namespace {
 
-void add_outer(Args& args, const std::string& op, const Region& r) {
+void add_outer(const Builder& b, Args& args, const std::string& op, const Region& r) {
   if (op == "embedding") {
+    if (b.dtype(r["out"]) != b.dtype(r["table"])) args.emplace_back("activations", "f32");
     args.emplace_back("embed_tokens", r["table"]);
     args.emplace_back("ids", r["ids"]);
   } else if (op == "rms_norm") {
@@ -89,7 +90,7 @@ void fold_decode_step(Builder& b) {
     if (call.contract->op == "decoder_layer")
       layers.add(call, r);
     else
-      add_outer(outer, call.contract->op, r);
+      add_outer(b, outer, call.contract->op, r);
   }
   Args args = layers.take();
   args.insert(args.end(), outer.begin(), outer.end());

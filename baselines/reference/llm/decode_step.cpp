@@ -2,6 +2,7 @@
 // decode_step: the layers are those of decoder.hpp, each seen as a decoder_layer of its own;
 // between them the hidden state is kept in float32.
 #define FK_DECODER_LAYER_EDITION 2
+#define FK_DECODE_STEP_EDITION 2
 #include "fk/ops/decode_step.h"
 #include "decoder.hpp"
 #include "fk/ops/decoder_layer.h"

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// CUDA devices through the runtime API: plain cudaMalloc memory and one non-blocking stream per
+// CUDA devices through the runtime API: plain cudaMalloc memory, virtual memory with a descriptor
+// for what processes share (through the driver, found at run time), and one non-blocking stream per
 // device. Compiled and linked only where the CUDA toolkit was found; a machine without a GPU says
 // so when asked.
+#include <cuda.h>
 #include <cuda_runtime_api.h>
+#include <unistd.h>
 
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
+#include "core/device/cuda/kernels.hpp"
 #include "core/device/cuda/stopwatch.hpp"
 #include "core/device/device.hpp"
 
@@ -15,6 +19,20 @@ namespace {
 
 void check(cudaError_t status, const std::string& what) {
   if (status != cudaSuccess) fail("cuda", what + ": " + cudaGetErrorString(status));
+}
+
+// A function of the driver, which a machine without a GPU does not have.
+template <class F>
+F* driver(const char* name) {
+  void* found = nullptr;
+  cudaDriverEntryPointQueryResult result{};
+  check(cudaGetDriverEntryPointByVersion(name, &found, 12000, cudaEnableDefault, &result), name);
+  return reinterpret_cast<F*>(found);
+}
+#define FK_DRIVER(name, ...) check_driver(driver<decltype(name)>(#name)(__VA_ARGS__), #name)
+void check_driver(CUresult status, const char* what) {
+  if (status != CUDA_SUCCESS)
+    fail("cuda", std::string(what) + ": error " + std::to_string(static_cast<int>(status)));
 }
 
 class Cuda final : public Device {
@@ -34,12 +52,7 @@ class Cuda final : public Device {
     void* memory = nullptr;
     const cudaError_t status = cudaMalloc(&memory, static_cast<size_t>(bytes));
     if (status == cudaSuccess) return memory;
-    (void)cudaGetLastError();
-    size_t free_bytes = 0, total = 0;
-    (void)cudaMemGetInfo(&free_bytes, &total);
-    fail("memory", "cannot allocate " + human_bytes(bytes) + " for " + purpose + " on " + name_ +
-                       ": " + human_bytes(static_cast<int64_t>(free_bytes)) + " of " +
-                       human_bytes(static_cast<int64_t>(total)) + " are free");
+    no_memory(bytes, purpose);
   }
   void release(void* memory) override { (void)cudaFree(memory); }
   void upload(void* device, const void* host, int64_t bytes) override {
@@ -112,7 +125,81 @@ class Cuda final : public Device {
     check(cudaGraphLaunch(static_cast<cudaGraphExec_t>(captured), stream_), "launch a graph");
   }
 
+  bool can_share() const override { return true; }
+  Shared allocate_shared(int64_t bytes, const std::string& purpose) override {
+    const CUmemAllocationProp kind = shared_kind();
+    const size_t size = whole(bytes);
+    CUmemGenericAllocationHandle handle = 0;
+    const CUresult made = driver<decltype(cuMemCreate)>("cuMemCreate")(&handle, size, &kind, 0);
+    if (made == CUDA_ERROR_OUT_OF_MEMORY) no_memory(bytes, purpose);
+    check_driver(made, "cuMemCreate");
+    Shared shared;
+    FK_DRIVER(cuMemExportToShareableHandle, &shared.fd, handle,
+              CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+    shared.data = map(handle, size, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+    return shared;
+  }
+  const void* open_shared(int fd, int64_t bytes) override {
+    CUmemGenericAllocationHandle handle = 0;
+    FK_DRIVER(cuMemImportFromShareableHandle, &handle,
+              reinterpret_cast<void*>(static_cast<intptr_t>(fd)),
+              CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+    return map(handle, whole(bytes), CU_MEM_ACCESS_FLAGS_PROT_READ);
+  }
+  bool fill_normal(void* target, DType dtype, int64_t count, uint64_t seed, double mean,
+                   double stddev) override {
+    const int bits = dtype == DType::f32    ? 32
+                     : dtype == DType::bf16 ? 16
+                     : dtype == DType::f16  ? -16
+                                            : 0;
+    if (bits == 0) return false;
+    check(cuda::fill_normal(target, bits, count, seed, static_cast<float>(mean),
+                            static_cast<float>(stddev), stream_),
+          "fill with random numbers");
+    return true;
+  }
+  uint64_t checksum(const void* data, int64_t bytes) override {
+    uint64_t sum = 0;
+    auto* device = static_cast<unsigned long long*>(allocate(sizeof sum, "a checksum"));
+    fill_zero(device, sizeof sum);
+    check(cuda::add_checksum(data, bytes / 8, device, stream_), "checksum");
+    download(&sum, device, sizeof sum);
+    release(device);
+    return sum;
+  }
+
  private:
+  CUmemAllocationProp shared_kind() const {
+    CUmemAllocationProp kind{};
+    kind.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    kind.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    kind.location = {CU_MEM_LOCATION_TYPE_DEVICE, index_};
+    return kind;
+  }
+  size_t whole(int64_t bytes) const {
+    const CUmemAllocationProp kind = shared_kind();
+    size_t grain = 0;
+    FK_DRIVER(cuMemGetAllocationGranularity, &grain, &kind, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
+    return (static_cast<size_t>(bytes) + grain - 1) / grain * grain;
+  }
+  // Mapped until the process ends; the handle is not needed after that.
+  void* map(CUmemGenericAllocationHandle handle, size_t size, CUmemAccess_flags access) const {
+    CUdeviceptr at = 0;
+    FK_DRIVER(cuMemAddressReserve, &at, size, 0, 0, 0);
+    FK_DRIVER(cuMemMap, at, size, 0, handle, 0);
+    FK_DRIVER(cuMemRelease, handle);
+    const CUmemAccessDesc who{{CU_MEM_LOCATION_TYPE_DEVICE, index_}, access};
+    FK_DRIVER(cuMemSetAccess, at, size, &who, 1);
+    return reinterpret_cast<void*>(at);
+  }
+  [[noreturn]] void no_memory(int64_t bytes, const std::string& purpose) const {
+    (void)cudaGetLastError();
+    size_t free_bytes = 0, total = 0;
+    (void)cudaMemGetInfo(&free_bytes, &total);
+    fail("memory", "cannot allocate " + human_bytes(bytes) + " for " + purpose + " on " + name_ +
+                       ": " + human_bytes(static_cast<int64_t>(free_bytes)) + " of " +
+                       human_bytes(static_cast<int64_t>(total)) + " are free");
+  }
   int index_;
   std::string name_;
   cudaEvent_t uploaded_ = nullptr;

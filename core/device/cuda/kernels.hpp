@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// The host's own kernels, for cuda.cpp.
+#pragma once
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+namespace fk::cuda {
+
+// Elements [0, count) of random.hpp's normal stream; `bits`: 32 (float32), 16 (bfloat16), -16 (float16).
+cudaError_t fill_normal(void* target, int bits, int64_t count, uint64_t seed, float mean, float stddev, cudaStream_t stream);
+// Adds a hash of every word and its place to *sum, which is on the device.
+cudaError_t add_checksum(const void* data, int64_t words, unsigned long long* sum, cudaStream_t stream);
+
+}  // namespace fk::cuda

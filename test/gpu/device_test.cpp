@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the host itself does on a GPU. If this fails, weights differ between a CPU and a GPU, or a
+// change of shared weights goes unseen.
+#include <unistd.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "core/device/device.hpp"
+#include "core/tensor/random.hpp"
+#include "test/catch.hpp"
+
+using fk::DType;
+
+TEST_CASE("device_makes_the_random_numbers_of_the_cpu") {
+  const auto device = fk::open_device("cuda:0");
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+    for (const int64_t count : {1, 5, 4096, 1000003}) {
+      const int64_t bytes = count * fk::bytes(dtype);
+      const fk::DeviceMemory memory(*device, bytes, "a test");
+      std::vector<std::byte> wanted(static_cast<size_t>(bytes)), got(static_cast<size_t>(bytes));
+      fk::fill_normal(wanted.data(), dtype, count, 77, 0, 0.25, 1.5);
+      REQUIRE(device->fill_normal(memory.data(), dtype, count, 77, 0.25, 1.5));
+      device->download(got.data(), memory.data(), bytes);
+      CHECK(got == wanted);
+    }
+  }
+  const fk::DeviceMemory memory(*device, 256, "a test");
+  CHECK_FALSE(device->fill_normal(memory.data(), DType::f8e4m3, 4, 1, 0, 1));
+}
+
+TEST_CASE("device_memory_is_shared_by_a_descriptor") {
+  const auto device = fk::open_device("cuda:0");
+  const int64_t bytes = (int64_t{3} << 20) + 512;
+  const fk::Device::Shared shared = device->allocate_shared(bytes, "a test");
+  REQUIRE(device->fill_normal(shared.data, DType::f32, bytes / 4, 5, 0, 1));
+  const void* other = device->open_shared(shared.fd, bytes);
+  ::close(shared.fd);
+  CHECK(other != shared.data);
+  std::vector<std::byte> here(static_cast<size_t>(bytes)), there(static_cast<size_t>(bytes));
+  device->download(here.data(), shared.data, bytes);
+  device->download(there.data(), other, bytes);
+  CHECK(here == there);
+  const uint64_t sum = device->checksum(other, bytes);
+  CHECK(sum == device->checksum(shared.data, bytes));
+  // One bit of the last word, then two words exchanged.
+  std::vector<std::byte> changed = here;
+  changed.back() ^= std::byte{1};
+  device->upload(shared.data, changed.data(), bytes);
+  CHECK(device->checksum(other, bytes) != sum);
+  changed = here;
+  std::swap_ranges(changed.begin(), changed.begin() + 8, changed.begin() + 8);
+  device->upload(shared.data, changed.data(), bytes);
+  CHECK(device->checksum(other, bytes) != sum);
+  device->upload(shared.data, here.data(), bytes);
+  CHECK(device->checksum(other, bytes) == sum);
+}
