@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// What this provider's ops hand to FlashInfer's attention templates. Every template instance sits in a
+// translation unit of its own (FA2 and FA3 declare the same names, and FA3 takes most of a minute to
+// compile), so they meet only here, in plain types. Strides are in elements.
+#pragma once
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+namespace fkf {
+
+struct Cache {
+  const void* data;
+  int64_t page, slot, head;  // strides
+};
+
+// Keys and values are either pages that `tables` [requests, width] lists, or (tables null) the rows of one
+// matrix in which request r starts at k_starts[r].
+struct Attention {
+  const void* q;
+  void* out;
+  int64_t q_token, q_head;  // strides; out is dense
+  Cache k, v;
+  int64_t tokens, pages, key_tokens;  // limits of q, of the cache, of the matrix
+  const int32_t *tables, *q_starts, *k_starts, *lengths;
+  int requests, width, page_size, heads, kv_heads, window;
+  float scale, softcap;
+  cudaStream_t stream;
+};
+
+// FA2: a block is 16 or 64 rows of one request (query token, head of the group) times a part of its keys.
+struct Blocks {
+  int count;                                          // of the grid; not all need be valid
+  const int32_t *request, *tile, *part, *first_part;  // by block; by request: where its parts are in `partial`
+  const uint8_t* valid;
+  const int32_t* part_keys;       // one number: keys of a part
+  const int32_t* merge;           // by query token: its first part; null: one part each, written to out
+  const uint32_t* tokens;         // one number: query tokens with work
+  const int32_t* page_starts;     // by request: requests before it times width
+  void* partial;
+  float* partial_lse;
+};
+using split_attention = void (*)(const Attention&, const Blocks&);
+
+// FA3: persistent blocks; block b does tiles[bounds[b]] to tiles[bounds[b + 1]].
+struct Tile {
+  int32_t request;
+  int32_t where;  // query tile << 8 | head
+};
+struct Tiles {
+  int blocks;
+  const int32_t* bounds;
+  const Tile* tiles;
+};
+using dense_attention = void (*)(const Attention&, const Tiles&);
+constexpr int dense_rows(int64_t head_dim) { return head_dim == 64 ? 192 : 128; }  // query tokens of a tile
+constexpr int kPiece = 16;  // rows of a page that FA3 fetches at once; smaller pages must have 8
+
+template <class T, int D, int Rows, bool Causal> void split(const Attention&, const Blocks&);
+template <class T, int D, bool Causal> void dense(const Attention&, const Tiles&);
+
+}  // namespace fkf
