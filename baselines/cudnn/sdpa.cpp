@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// The graphs of sdpa.hpp: made once per shape and kept until the process ends.
+#include "sdpa.hpp"
+
+#include <cudnn_frontend.h>
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <unordered_map>
+
+namespace fkd {
+
+namespace {
+namespace fe = cudnn_frontend;
+using fe::graph::Tensor_attributes;
+using Tensor = std::shared_ptr<Tensor_attributes>;
+
+enum Id : int64_t { kQ = 1, kK, kV, kOut, kTablesK, kTablesV, kQueries, kKeys, kQStarts, kOutStarts, kKStarts, kVStarts };
+
+void check(fe::error_object status, const char* what) {
+  if (status.is_bad()) throw std::runtime_error(std::string("cuDNN: ") + what + ": " + status.get_message());
+}
+void check(cudnnStatus_t status, const char* what) {
+  if (status != CUDNN_STATUS_SUCCESS) throw std::runtime_error(std::string(what) + ": " + cudnnGetErrorString(status));
+}
+
+cudnnHandle_t handle() {
+  static cudnnHandle_t made = [] {
+    cudnnHandle_t h = nullptr;
+    check(cudnnCreate(&h), "cudnnCreate");
+    return h;
+  }();
+  return made;
+}
+
+struct Made {
+  fe::graph::Graph graph;
+  int64_t workspace = 0;
+};
+
+Tensor integers(fe::graph::Graph& g, Id id, std::vector<int64_t> dim) {
+  std::vector<int64_t> stride(dim.size(), 1);
+  for (size_t i = dim.size() - 1; i > 0; --i) stride[i - 1] = stride[i] * dim[i];
+  return g.tensor(Tensor_attributes().set_uid(id).set_dim(dim).set_stride(stride).set_data_type(fe::DataType_t::INT32));
+}
+
+std::unique_ptr<Made> make(const Shape& s) {
+  auto made = std::make_unique<Made>();
+  fe::graph::Graph& g = made->graph;
+  g.set_io_data_type(s.bf16 ? fe::DataType_t::BFLOAT16 : fe::DataType_t::HALF)
+      .set_intermediate_data_type(fe::DataType_t::FLOAT)
+      .set_compute_data_type(fe::DataType_t::FLOAT);
+  const auto starts = [&](Id id) { return integers(g, id, {s.requests + 1, 1, 1, 1}); };
+  Tensor q = g.tensor(Tensor_attributes().set_uid(kQ).set_dim({s.requests, s.heads, s.queries, s.width})
+                          .set_stride({s.queries * s.q_token, s.q_head, s.q_token, 1}).set_ragged_offset(starts(kQStarts)));
+  const auto cache = [&](Id id, Id ragged, int64_t slot, int64_t head, int64_t page) {
+    if (s.pages)
+      return g.tensor(Tensor_attributes().set_uid(id).set_dim({s.pages, s.kv_heads, s.page_size, s.width}).set_stride({page, head, slot, 1}));
+    return g.tensor(Tensor_attributes().set_uid(id).set_dim({s.requests, s.kv_heads, s.keys, s.width})
+                        .set_stride({s.keys * slot, head, slot, 1}).set_ragged_offset(starts(ragged)));
+  };
+  Tensor k = cache(kK, kKStarts, s.k_slot, s.k_head, s.k_page), v = cache(kV, kVStarts, s.v_slot, s.v_head, s.v_page);
+  auto options = fe::graph::SDPA_attributes().set_generate_stats(false).set_attn_scale(float(s.scale)).set_padding_mask(true)
+                     .set_seq_len_q(integers(g, kQueries, {s.requests, 1, 1, 1})).set_seq_len_kv(integers(g, kKeys, {s.requests, 1, 1, 1}));
+  if (s.causal) options.set_diagonal_alignment(fe::DiagonalAlignment_t::BOTTOM_RIGHT).set_diagonal_band_right_bound(0);
+  if (s.window) options.set_diagonal_band_left_bound(int(s.window));
+  if (s.pages)
+    options.set_paged_attention_k_table(integers(g, kTablesK, {s.requests, 1, s.table_width, 1}))
+        .set_paged_attention_v_table(integers(g, kTablesV, {s.requests, 1, s.table_width, 1}))
+        .set_paged_attention_max_seq_len_kv(int(s.keys));
+  const auto [out, stats] = g.sdpa(q, k, v, options);
+  out->set_output(true).set_uid(kOut).set_dim({s.requests, s.heads, s.queries, s.width})
+      .set_stride({s.queries * s.heads * s.width, s.width, s.heads * s.width, 1}).set_ragged_offset(starts(kOutStarts));
+  check(g.validate(), "validate");
+  check(g.build_operation_graph(handle()), "build_operation_graph");
+  check(g.create_execution_plans({fe::HeurMode_t::A}), "create_execution_plans");
+  check(g.check_support(handle()), "check_support");
+  check(g.build_plans(handle(), fe::BuildPlanPolicy_t::HEURISTICS_CHOICE), "build_plans");
+  check(g.get_workspace_size(made->workspace), "get_workspace_size");
+  if (made->workspace > kWorkspace) throw std::runtime_error("cuDNN wants " + std::to_string(made->workspace) + " bytes of workspace");
+  return made;
+}
+
+std::mutex mutex;
+Made& made_for(const Shape& shape) {
+  static std::map<Shape, std::unique_ptr<Made>> all;
+  auto& made = all[shape];
+  if (!made) made = make(shape);
+  return *made;
+}
+
+}  // namespace
+
+void make_attention(const Shape& shape) {
+  const std::lock_guard lock(mutex);
+  made_for(shape);
+}
+
+void run_attention(const Shape& shape, const Pointers& p) {
+  const std::lock_guard lock(mutex);
+  Made& made = made_for(shape);
+  if (made.workspace > p.workspace_bytes) throw std::runtime_error("cuDNN: the workspace is too small");
+  const auto at = [](const void* pointer) { return const_cast<void*>(pointer); };
+  std::unordered_map<int64_t, void*> pack{{kQ, at(p.q)}, {kK, at(p.k)}, {kV, at(p.v)}, {kOut, p.out}, {kQueries, at(p.queries)},
+                                          {kKeys, at(p.keys)}, {kQStarts, at(p.q_starts)}, {kOutStarts, at(p.out_starts)}};
+  if (shape.pages) {
+    pack[kTablesK] = pack[kTablesV] = at(p.tables);
+  } else {
+    pack[kKStarts] = at(p.k_starts);
+    pack[kVStarts] = at(p.v_starts);
+  }
+  check(cudnnSetStream(handle(), p.stream), "cudnnSetStream");
+  check(made.graph.execute(handle(), pack, p.workspace), "execute");
+}
+
+}  // namespace fkd
