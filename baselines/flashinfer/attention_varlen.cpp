@@ -23,7 +23,7 @@ class AttentionVarlen {
   int64_t plan(const op::plan& a, void* blob, int64_t) {
     const auto* keys = fk::host<int32_t>(a.cu_seqlens_k);
     return deal_tiles(fk::host<int32_t>(a.cu_seqlens_q), a.cu_seqlens_q->shape[0] - 1, [&](int64_t r) { return int64_t{keys[r + 1]} - keys[r]; },
-                      init_.num_heads, init_.head_dim, init_.causal, blocks_, blob);
+                      {init_.num_heads, init_.head_dim, init_.causal != 0, 0}, blocks_, blob);
   }
   void forward(const op::forward& a, const fk_ctx& ctx) {
     if (!a.q->shape[0]) return;
@@ -38,10 +38,7 @@ class AttentionVarlen {
     p.heads = int(init_.num_heads), p.kv_heads = int(init_.num_kv_heads);
     p.scale = float(init_.scale);
     p.stream = static_cast<cudaStream_t>(ctx.stream);
-    const auto run = by_type(FK_DTYPE(a.q), init_.head_dim, [&](auto type, auto width) -> dense_attention {
-      return init_.causal ? dense<decltype(type), decltype(width)::value, true> : dense<decltype(type), decltype(width)::value, false>;
-    });
-    run(p, tiles_at(ctx.plan, blocks_));
+    dense_for(FK_DTYPE(a.q), init_.head_dim, init_.causal, 0)(p, tiles_at(ctx.plan, blocks_));
   }
 
  private:

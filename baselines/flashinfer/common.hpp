@@ -41,6 +41,13 @@ template <class F> auto by_type(int32_t dtype, int64_t width, F f) {
   return width == 64 ? f(__half{}, W64{}) : f(__half{}, W128{});
 }
 
+inline dense_attention dense_for(int32_t dtype, int64_t width, bool causal, int64_t window) {
+  if (window) return dense<__nv_bfloat16, 128, true, true>;
+  return by_type(dtype, width, [&](auto type, auto d) -> dense_attention {
+    return causal ? dense<decltype(type), decltype(d)::value, true, false> : dense<decltype(type), decltype(d)::value, false, false>;
+  });
+}
+
 // The device's persistent blocks: one for each multiprocessor.
 inline int block_count() {
   int device = 0, count = 0;
@@ -57,11 +64,16 @@ inline Tiles tiles_at(const void* blob, int blocks) {
   const auto* bounds = static_cast<const int32_t*>(blob);
   return {blocks, bounds, reinterpret_cast<const Tile*>(bounds + kBlocksMax + 2)};
 }
+struct Heads {
+  int64_t count, width;
+  bool causal;
+  int64_t window;
+};
 // Deals the tiles out, the expensive ones of a head first, each to the block that has least to do. `keys(r)` is
 // the number of keys of request r. Returns the bytes written.
 template <class Keys>
-int64_t deal_tiles(const int32_t* starts, int64_t requests, Keys keys, int64_t heads, int64_t width, bool causal, int blocks, void* blob) {
-  const int64_t rows = dense_rows(width);
+int64_t deal_tiles(const int32_t* starts, int64_t requests, Keys keys, const Heads& heads, int blocks, void* blob) {
+  const int64_t rows = dense_rows(heads.width);
   struct Cost {
     Tile tile;
     int64_t cost;
@@ -70,7 +82,8 @@ int64_t deal_tiles(const int32_t* starts, int64_t requests, Keys keys, int64_t h
   for (int64_t r = 0; r < requests; ++r) {
     const int64_t queries = starts[r + 1] - starts[r];
     for (int64_t q = 0; q * rows < queries; ++q) {
-      const int64_t seen = causal ? std::min<int64_t>(keys(r), keys(r) - queries + (q + 1) * rows) : keys(r);
+      int64_t seen = heads.causal ? std::min<int64_t>(keys(r), keys(r) - queries + (q + 1) * rows) : keys(r);
+      if (heads.window) seen = std::min(seen, heads.window + rows);
       of_head.push_back({{int32_t(r), int32_t(q)}, cdiv(seen, 128) * 8 + 5});  // 5: what starting and ending costs
     }
   }
@@ -79,7 +92,7 @@ int64_t deal_tiles(const int32_t* starts, int64_t requests, Keys keys, int64_t h
   std::priority_queue<Load, std::vector<Load>, std::greater<>> loads;
   for (int b = 0; b < blocks; ++b) loads.push({0, b});
   std::vector<std::vector<Tile>> dealt(static_cast<size_t>(blocks));
-  for (int64_t head = 0; head < heads; ++head)
+  for (int64_t head = 0; head < heads.count; ++head)
     for (const Cost& item : of_head) {
       Load least = loads.top();
       loads.pop();

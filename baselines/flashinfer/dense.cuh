@@ -85,7 +85,7 @@ struct Scheduler {
   CUTLASS_DEVICE void broadcast_next_work(WorkTileInfo&) const {}
 };
 
-template <class Traits, bool Causal> struct Mainloop {
+template <class Traits, bool Causal, bool Window> struct Mainloop {
   using DTypeQ = typename Traits::DTypeQ;
   using DTypeKV = typename Traits::DTypeKV;
   static constexpr int CTA_Q = Traits::CTA_Q, CTA_KV = Traits::CTA_KV, kWidth = Traits::HEAD_DIM_QK, kHalves = kWidth / 64;
@@ -114,7 +114,7 @@ template <class Traits, bool Causal> struct Mainloop {
     const int32_t* tables;
     int page_size, pages, piece;
     cutlass::FastDivmod by_page;
-    int window_left;  // of variants that have one
+    int window_left;  // keys before a query's own that it sees
     Scale additional_params;
   };
 
@@ -189,6 +189,7 @@ template <class Traits, bool Causal> struct Mainloop {
       ++write;
     };
     int tile = get_num_kv_tiles(p, q_tile, q_len, kv_len) - 1;
+    const int begin = Window ? flashinfer::get_swa_begin_kv_tile_idx<CTA_Q, CTA_KV>(p.window_left, q_tile, q_len, kv_len) : 0;
     put(false_type{}, tile);
     cutlass::arch::NamedBarrier::sync(Traits::NUM_MMA_THREADS + Traits::NUM_PRODUCER_THREADS, int(flashinfer::NamedBarriers::kQueryEmpty));
     if (elect_one_sync()) {
@@ -202,11 +203,11 @@ template <class Traits, bool Causal> struct Mainloop {
     }
     __syncwarp();
     shared.barrier_O.wait((work_idx + 1) % 2);  // values share memory with the output
-    for (; tile > 0; --tile) {
+    for (; tile > begin; --tile) {
       put(false_type{}, tile - 1);
       put(true_type{}, tile);
     }
-    put(true_type{}, 0);
+    put(true_type{}, tile);
   }
   CUTLASS_DEVICE void load_tail(MainloopPipeline pipeline_k, MainloopPipeline pipeline_v, PipelineState& write_k, PipelineState& write_v) {
     if (!cute::elect_one_sync()) return;
@@ -225,11 +226,11 @@ template <> struct Cutlass<__half> {
   static constexpr CUtensorMapDataType code = CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
 };
 
-template <class T, int D, bool Causal> void dense(const Attention& a, const Tiles& work) {
+template <class T, int D, bool Causal, bool Window> void dense(const Attention& a, const Tiles& work) {
   using E = typename Cutlass<T>::type;
   constexpr int kKeys = D == 128 && !Causal ? 192 : 128;
   using Traits = flashinfer::AttentionKernelTraits<true, D, D, dense_rows(D), kKeys, 2, E, E, E, int32_t, flashinfer::StandardAttention>;
-  using Loop = Mainloop<Traits, Causal>;
+  using Loop = Mainloop<Traits, Causal, Window>;
   using Epilogue = flashinfer::CollectiveEpilogue<Traits>;
   const auto layout_q = flashinfer::get_gmem_layout(int(a.tokens), a.heads, D, a.q_token, a.q_head);
   const auto* q = static_cast<const E*>(a.q);
@@ -241,12 +242,12 @@ template <class T, int D, bool Causal> void dense(const Attention& a, const Tile
       cute::make_tma_copy(cute::SM90_TMA_LOAD{}, cute::make_tensor(cute::make_gmem_ptr(q), layout_q), typename Loop::SmemLayoutQ{},
                           cute::select<0, 2>(typename Traits::TileShape_QKD{}), cute::_1{}),
       map(a.k, piece), map(a.v, piece), map(a.v, 1), a.tables, a.page_size, int(pages), int(piece),
-      cutlass::FastDivmod(a.tables ? a.page_size : 1), -1, {a.scale}};
+      cutlass::FastDivmod(a.tables ? a.page_size : 1), a.window - 1, {a.scale}};
   typename Epilogue::Params epilogue = Epilogue::to_underlying_arguments(
       {static_cast<E*>(a.out), flashinfer::get_gmem_layout(int(a.tokens), a.heads, D, int64_t(a.heads) * D, D), nullptr,
        flashinfer::get_lse_gmem_layout(int(a.tokens), a.heads)});
   typename Scheduler::Params schedule{work.bounds, work.tiles, a.q_starts, a.k_starts, a.lengths, a.width, cutlass::FastDivmod(a.heads / a.kv_heads)};
-  auto* kernel = flashinfer::PrefillWithKVCacheKernel<Loop, Epilogue, Traits, false, Causal, Scheduler>;
+  auto* kernel = flashinfer::PrefillWithKVCacheKernel<Loop, Epilogue, Traits, Window, Causal, Scheduler>;
   const int shared = int(sizeof(typename Traits::SharedStorage));
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared), "shared memory of attention");
   kernel<<<unsigned(work.blocks), Traits::NUM_WARPS * 32, size_t(shared), a.stream>>>(loop, epilogue, schedule);

@@ -2,4 +2,4 @@
 // An instance of dense.cuh.
 #include "dense.cuh"
 
-template void fkf::dense<__nv_bfloat16, 128, true>(const Attention&, const Tiles&);
+template void fkf::dense<__nv_bfloat16, 128, true, false>(const Attention&, const Tiles&);

@@ -2,4 +2,4 @@
 // An instance of dense.cuh.
 #include "dense.cuh"
 
-template void fkf::dense<__half, 128, false>(const Attention&, const Tiles&);
+template void fkf::dense<__half, 128, false, false>(const Attention&, const Tiles&);

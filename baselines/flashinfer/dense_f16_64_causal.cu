@@ -2,4 +2,4 @@
 // An instance of dense.cuh.
 #include "dense.cuh"
 
-template void fkf::dense<__half, 64, true>(const Attention&, const Tiles&);
+template void fkf::dense<__half, 64, true, false>(const Attention&, const Tiles&);

@@ -2,4 +2,4 @@
 // An instance of dense.cuh.
 #include "dense.cuh"
 
-template void fkf::dense<__half, 64, false>(const Attention&, const Tiles&);
+template void fkf::dense<__half, 64, false, false>(const Attention&, const Tiles&);

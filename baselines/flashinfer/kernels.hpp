@@ -57,6 +57,6 @@ constexpr int dense_rows(int64_t head_dim) { return head_dim == 64 ? 192 : 128; 
 constexpr int kPiece = 16;  // rows of a page that FA3 fetches at once; smaller pages must have 8
 
 template <class T, int D, int Rows, bool Causal> void split(const Attention&, const Blocks&);
-template <class T, int D, bool Causal> void dense(const Attention&, const Tiles&);
+template <class T, int D, bool Causal, bool Window> void dense(const Attention&, const Tiles&);
 
 }  // namespace fkf

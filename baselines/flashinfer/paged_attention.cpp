@@ -20,7 +20,8 @@ int64_t group_of(const op::init& init) { return init.num_heads / init.num_kv_hea
 Way way_of(const op::init& init, const op::forward& max) {
   if (init.causal && max.q->shape[0] * group_of(init) <= 16 * max.seq_lens->shape[0]) return Way::few;
   const bool fetched = init.page_size == 8 || init.page_size % kPiece == 0;
-  return fetched && !init.window && init.softcap == 0 ? Way::dense : Way::many;
+  const bool masked = !init.window || (init.head_dim == 128 && FK_DTYPE(max.q) == FK_BF16);
+  return fetched && masked && init.softcap == 0 ? Way::dense : Way::many;
 }
 
 // The blob of FA2: arrays one after the other; the room of each follows from the limits and not from the step.
@@ -86,8 +87,8 @@ class PagedAttention {
     const auto* lengths = fk::host<int32_t>(a.seq_lens);
     const int64_t requests = a.seq_lens->shape[0];
     if (way_ == Way::dense)
-      return deal_tiles(starts, requests, [&](int64_t r) { return int64_t{lengths[r]}; }, init_.num_heads, init_.head_dim, init_.causal,
-                        blocks_, blob);
+      return deal_tiles(starts, requests, [&](int64_t r) { return int64_t{lengths[r]}; },
+                        {init_.num_heads, init_.head_dim, init_.causal != 0, init_.window}, blocks_, blob);
     plan_blocks(starts, lengths, requests, blob);
     return layout_->bytes();
   }
@@ -96,10 +97,7 @@ class PagedAttention {
     if (!a.q->shape[0] || !a.seq_lens->shape[0]) return;
     const Attention attention = describe(a, ctx);
     if (way_ == Way::dense) {
-      const auto run = by_type(FK_DTYPE(a.q), init_.head_dim, [&](auto type, auto width) -> dense_attention {
-        return init_.causal ? dense<decltype(type), decltype(width)::value, true> : dense<decltype(type), decltype(width)::value, false>;
-      });
-      return run(attention, tiles_at(ctx.plan, blocks_));
+      return dense_for(FK_DTYPE(a.q), init_.head_dim, init_.causal, init_.window)(attention, tiles_at(ctx.plan, blocks_));
     }
     const auto run = by_type(FK_DTYPE(a.q), init_.head_dim, [&](auto type, auto width) -> split_attention {
       using T = decltype(type);
@@ -113,8 +111,8 @@ class PagedAttention {
   // A part is what a block leaves of a token: 16 rows are 16 / group tokens.
   static int64_t parts_room(const op::init& init, const Layout& layout) { return cdiv(16 * layout.blocks, group_of(init)); }
 
-  // Of the window's reach, what the queries of a request see.
-  int64_t seen(int64_t length, int64_t queries) const { return init_.window ? std::min(length, init_.window + queries) : length; }
+  // How many keys are split into parts, as the kernel counts them.
+  int64_t seen(int64_t length) const { return init_.window ? std::min(length, init_.window - 1 + layout_->rows) : length; }
 
   void plan_blocks(const int32_t* starts, const int32_t* lengths, int64_t requests, void* blob) const {
     const int64_t rows = layout_->rows, group = group_of(init_), room = layout_->count(init_, starts[requests], requests);
@@ -126,7 +124,7 @@ class PagedAttention {
       for (int64_t r = 0; r < requests; ++r) longest = std::max<int64_t>(longest, lengths[r]);
       const auto fits = [&](int64_t steps) {
         int64_t n = 0;
-        for (int64_t r = 0; r < requests; ++r) n += tiles_of(r) * parts_of(starts, lengths, r, steps * kKeysStep);
+        for (int64_t r = 0; r < requests; ++r) n += tiles_of(r) * parts_of(lengths[r], steps * kKeysStep);
         return n <= room;
       };
       int64_t low = 1, high = cdiv(longest, kKeysStep);
@@ -141,7 +139,7 @@ class PagedAttention {
                             uint8_t* valid) {
       int64_t n = 0, parts = 0;
       for (int64_t r = 0; r < requests; ++r) {
-        const int64_t own = way_ == Way::few ? parts_of(starts, lengths, r, part_keys) : 1;
+        const int64_t own = way_ == Way::few ? parts_of(lengths[r], part_keys) : 1;
         first_part[r] = int32_t(parts);
         pages[r] = int32_t(r * width_);
         for (int64_t t = 0; t < tiles_of(r); ++t)
@@ -155,9 +153,7 @@ class PagedAttention {
       numbers[1] = starts[requests];
     });
   }
-  int64_t parts_of(const int32_t* starts, const int32_t* lengths, int64_t r, int64_t keys) const {
-    return std::max<int64_t>(1, cdiv(seen(lengths[r], starts[r + 1] - starts[r]), keys));
-  }
+  int64_t parts_of(int64_t length, int64_t keys) const { return std::max<int64_t>(1, cdiv(seen(length), keys)); }
 
   Attention describe(const op::forward& a, const fk_ctx& ctx) const {
     const auto cache = [](const fk_in* c) { return Cache{c->data, c->strides[0], c->strides[1], c->strides[2]}; };
