@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# gpu_check.sh OUT [--full]: on a machine with a GPU: builds with CUDA, runs the reference cases on the device and writes what
-# it saw to OUT (verify-*.json, summary.txt); with --full also Llama 3.1 8B whole (run-llama3.1.json). Exit 0 when all passed.
+# gpu_check.sh OUT [--full]: on a machine with a GPU: builds with CUDA, runs the reference cases and the conformance check of every CUDA
+# provider on the device and writes what it saw to OUT (verify-*.json, check-*.json, summary.txt); with --full also the times of the
+# main ops at real sizes (bench-*.json) and Llama 3.1 8B whole (run-llama3.1.json). Exit 0 when all passed.
 # Without a GPU it says so and ends with 0. FK_COMMIT names the commit where there is no .git. Needs no network: flashinfer and
 # cudnn are built where external/ has been copied along (scripts/fetch_external.sh makes it), else left out, and the summary says so.
 set -uo pipefail
@@ -34,7 +35,18 @@ check() {  # check NAME OPTIONS...
 check f32 --provider cuda_reference --stress
 check bf16 --provider cuda_reference --dtype bf16
 check ranked-bf16 --dtype bf16 --stress
+# Conformance of every CUDA provider on every smoke and ci case: lifecycle, guards, capture, values.
+for plugin in build-gpu/plugins/*.so; do
+  name="$(basename "$plugin" .so)"
+  [[ "$name" == reference || "$name" == cpu ]] && continue
+  build-gpu/fk-host check "$name" --device cuda:0 --size ci --json "$out/check-$name.json" 2>>"$out/summary.txt" || bad=1
+  python3 scripts/check_summary.py "$out/check-$name.json" >>"$out/summary.txt"
+done
 if [[ "$full" == --full ]]; then
+  # Values and time of the real sizes.
+  for op in linear paged_attention rms_norm silu_and_mul rotary_embedding fused_moe; do
+    build-gpu/fk-host bench "$op" --device cuda:0 --seconds 0.2 --json "$out/bench-$op.json" 2>>"$out/summary.txt" || bad=1
+  done
   build-gpu/fk-host run llama3.1 --profile full --device cuda:0 --workload single_request --workload fixed_batch_32 \
     --json "$out/run.json" 2>>"$out/summary.txt" >>"$out/summary.txt" || bad=1
   python3 - "$out" <<'PY'

@@ -81,21 +81,22 @@ class CaseBench {
     if (options_.on_step) options_.on_step(contract_.op + ", case " + source_.name + ": " + what);
   }
 
-  // In the order in which they were named, else the oracle of this device first.
+  // In the order in which they were named, else the oracle of the CPU first. That of a GPU is slow
+  // code in double: it takes part where it is named or alone.
   std::vector<const Provider*> providers() const {
     std::vector<const Provider*> out;
     for (const Provider* p : plugins_.of(contract_.op))
       if (p->op->claims->device_type == device_.type()) out.push_back(p);
     const auto& names = options_.providers;
     const auto place = [&](const Provider* p) {
-      if (names.empty()) return p == oracles_.cpu || p == oracles_.device ? 0l : 1l;
+      if (names.empty()) return p == oracles_.cpu ? 0l : 1l;
       return std::find(names.begin(), names.end(), p->plugin) - names.begin();
     };
     if (!names.empty())
-      std::erase_if(out,
-                    [&](const Provider* p) { return place(p) == static_cast<long>(names.size()); });
-    std::stable_sort(out.begin(), out.end(),
-                     [&](const Provider* a, const Provider* b) { return place(a) < place(b); });
+      std::erase_if(out, [&](auto* p) { return place(p) == static_cast<long>(names.size()); });
+    else if (out.size() > 1)
+      std::erase_if(out, [&](auto* p) { return p == oracles_.device; });
+    std::stable_sort(out.begin(), out.end(), [&](auto* a, auto* b) { return place(a) < place(b); });
     return out;
   }
 
