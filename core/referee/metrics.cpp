@@ -4,21 +4,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/referee/timer.hpp"
 #include "core/tensor/random.hpp"
 
 namespace fk {
-
-namespace {
-
-// `values` are sorted.
-double quantile(const std::vector<double>& values, double q) {
-  const double at = q * static_cast<double>(values.size() - 1);
-  const auto low = static_cast<size_t>(at);
-  const size_t high = std::min(low + 1, values.size() - 1);
-  return values[low] + (values[high] - values[low]) * (at - static_cast<double>(low));
-}
-
-}  // namespace
 
 Figure figure_of(std::vector<double> values) {
   if (values.empty()) return {};
