@@ -261,13 +261,13 @@ Frames CaseFrames::prepare_frames() const {
 void CaseFrames::remember() {
   if (!layout_.snapshot) return;
   for (auto& s : storages_) {
-    if (!s.written && !s.hash.empty()) continue;
+    if (!s.written && s.print) continue;
     std::vector<std::byte> keep;
     const auto now = s.memory->host(keep);
     if (s.written)
       s.before.assign(now.begin(), now.end());
     else
-      s.hash = hash_bytes(now);
+      s.print = fingerprint(now);
   }
 }
 
@@ -366,10 +366,11 @@ std::vector<CaseFrames::Broken> CaseFrames::broken() const {
     const auto& s = storages_[i];
     if (const std::string found = s.memory->damage(); !found.empty())
       out.push_back({"guard", s.field + ": " + found});
+    if (!layout_.snapshot) continue;
     std::vector<std::byte> keep;
     const auto now = s.memory->host(keep);
     if (!s.written) {
-      if (!s.hash.empty() && hash_bytes(now) != s.hash)
+      if (s.print && fingerprint(now) != *s.print)
         out.push_back({"input", s.field + " was written, but it is read only"});
       continue;
     }

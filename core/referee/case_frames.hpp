@@ -5,6 +5,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -59,7 +60,7 @@ class CaseFrames {
   struct Storage {
     std::unique_ptr<GuardedBuffer> memory;
     std::vector<std::byte> before;
-    std::string hash;  // instead of `before` for what is never written
+    std::optional<uint64_t> print;  // instead of `before` for what is never written
     bool written = false;
     std::string field;  // for messages: "k_cache and v_cache"
     DType dtype = DType::f32;

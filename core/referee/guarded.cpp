@@ -5,6 +5,8 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -45,6 +47,24 @@ void fill_poison(std::byte* to, int64_t bytes, Poison kind) {
 }
 
 }  // namespace
+
+uint64_t fingerprint(std::span<const std::byte> memory) {
+  // Four independent chains, so that the multiplications overlap.
+  std::array<uint64_t, 4> lanes = {1, 2, 3, 4};
+  const auto mix = [](uint64_t lane, uint64_t word) {
+    return std::rotl((lane ^ word) * 0x9e3779b97f4a7c15u, 29);
+  };
+  size_t at = 0;
+  for (; at + 32 <= memory.size(); at += 32) {
+    std::array<uint64_t, 4> words;
+    std::memcpy(words.data(), memory.data() + at, 32);
+    for (size_t i = 0; i < 4; ++i) lanes[i] = mix(lanes[i], words[i]);
+  }
+  uint64_t out = memory.size();
+  for (; at < memory.size(); ++at) out = mix(out, static_cast<uint64_t>(memory[at]));
+  for (const uint64_t lane : lanes) out = mix(out, lane);
+  return out;
+}
 
 GuardedBuffer::GuardedBuffer(Device& device, int64_t bytes, int shift)
     : device_(device), bytes_(bytes) {
@@ -168,12 +188,12 @@ std::string GuardDevice::damage() const {
   return "";
 }
 
-std::string GuardDevice::hash_of(const std::string& word) const {
-  std::string all;
+std::vector<uint64_t> GuardDevice::fingerprints_of(const std::string& word) const {
+  std::vector<uint64_t> all;
   for (const auto& [data, allocation] : live_) {
     if (allocation.purpose.find(word) == std::string::npos) continue;
     std::vector<std::byte> keep;
-    all += hash_bytes(allocation.memory->host(keep));
+    all.push_back(fingerprint(allocation.memory->host(keep)));
   }
   return all;
 }

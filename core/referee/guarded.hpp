@@ -18,6 +18,10 @@ namespace fk {
 // What undefined memory is filled with: all bits set (NaN, -1) or random bits.
 enum class Poison { ones, random };
 
+// Tells whether memory is what it was: fast, and not made to withstand somebody who wants equal
+// values.
+uint64_t fingerprint(std::span<const std::byte> memory);
+
 class GuardedBuffer {
  public:
   // Starts at a multiple of 256 bytes and, with `shift` = 0, 1, 2 ..., at a different offset from
@@ -84,8 +88,8 @@ class GuardDevice final : public Device {
   Device& below() const { return device_; }
   // Empty, or what was damaged so far (released allocations included).
   std::string damage() const;
-  // A hash of all live allocations whose purpose contains `word`.
-  std::string hash_of(const std::string& word) const;
+  // The fingerprints of all live allocations whose purpose contains `word`.
+  std::vector<uint64_t> fingerprints_of(const std::string& word) const;
 
  private:
   struct Allocation {

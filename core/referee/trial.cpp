@@ -71,6 +71,7 @@ class Trial {
     if (!answers_.inputs) answers_.inputs = make_inputs(resolved_, options_.seed, options_.threads);
     Layout layout;
     layout.interleaved = variant_.layout == Variant::Layout::interleaved;
+    layout.snapshot = !options_.values_only;
     // A smaller shape is a call of an instance that was prepared for the case as it is written.
     Variant largest = variant_;
     largest.axes.clear();
@@ -135,7 +136,7 @@ class Trial {
     GuardDevice device(device_, shift, options_.threads);
     PackedCache packed;
     Execution execution(provider_, max, need, device, packed, children_.get());
-    const std::string packed_hash = device.hash_of("packed");
+    const auto packed_before = device.fingerprints_of("packed");
     CaseValues undefined_a, undefined_b, ignored;
     const CaseValues once = results(execution, frames, Poison::ones, scratch, undefined_a);
     const CaseValues twice = results(execution, frames, Poison::random, scratch, undefined_b);
@@ -152,7 +153,7 @@ class Trial {
       // refilled.
       Execution sharer(provider_, max, need, device, packed, children_.get());
       const CaseValues shared = results(sharer, frames, Poison::ones, scratch, ignored);
-      if (device.hash_of("packed") != packed_hash)
+      if (device.fingerprints_of("packed") != packed_before)
         throw Broken{"packed", "memory that packed_ready protects was written"};
       if (deterministic)
         need_equal(once, shared, "packed",
