@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes a reference case as test/golden/README.md describes it: numpy only, one function per file format."""
+"""Reads and writes a reference case as test/golden/README.md describes it: numpy only, one function per file format."""
 import json
 import pathlib
 import struct
@@ -20,6 +20,17 @@ def save(path, tensors):
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     pathlib.Path(path).write_bytes(struct.pack("<Q", len(text)) + text + b"".join(blobs))
+
+
+def load(path):
+    """The tensors of a safetensors file of floats, whole numbers and bytes, by name."""
+    data = pathlib.Path(path).read_bytes()
+    start = 8 + struct.unpack("<Q", data[:8])[0]
+    kinds = {"F32": "<f4", "BOOL": "?", "U8": "u1", "I64": "<i8"}
+    header = json.loads(data[8:start])
+    header.pop("__metadata__", None)
+    return {name: np.frombuffer(data[start:][slice(*t["data_offsets"])], kinds[t["dtype"]]).reshape(t["shape"])
+            for name, t in header.items()}
 
 
 def write_case(folder, config, weights, tensors, seed, note):
