@@ -44,9 +44,13 @@ Json to_json(const VerifyReport& r) {
                     {"worst_of_spread", number(row.worst)},
                     {"limit", row.limit},
                     {"text", row.text}});
-  return {{"name", r.name},           {"folder", r.folder},      {"arch", r.arch},
-          {"device", r.device},       {"passed", r.passed()},    {"error", r.error},
-          {"providers", r.providers}, {"rows", std::move(rows)}, {"seconds", r.seconds}};
+  Json ops = Json::array();
+  for (const auto& o : r.ops)
+    ops.push_back({{"phase", o.phase}, {"op", o.op}, {"provider", o.provider}});
+  return {{"name", r.name},      {"ops", std::move(ops)},    {"folder", r.folder},
+          {"arch", r.arch},      {"device", r.device},       {"passed", r.passed()},
+          {"error", r.error},    {"providers", r.providers}, {"rows", std::move(rows)},
+          {"seconds", r.seconds}};
 }
 
 void print(const VerifyReport& r, const Arguments& a) {
@@ -136,6 +140,11 @@ std::function<int()> add(CLI::App& app) {
   app.add_flag("--whole", a->options.whole, "the reference provider takes whole layers");
   app.add_flag("--stress", a->options.stress,
                "also with batches mixed, prompts chunked and requests preempted");
+  app.add_option("--decode", a->options.decode,
+                 "also with so many tokens at the end of every row decoded one by one")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--save", a->options.save, "a folder for the computed values, <case>.safetensors")
+      ->check(CLI::ExistingDirectory);
   app.add_option("--patience", a->options.patience_s,
                  "seconds without a sign of life before a runner is stopped");
   auto* json = app.add_option("--json", a->json, "write JSON, to a file or to the standard output")

@@ -66,7 +66,8 @@ class Verifier {
     for (const auto& row : golden.greedy)
       new_tokens_ = std::max<int64_t>(new_tokens_, static_cast<int64_t>(row.size()));
     if (!generates_ && new_tokens_ > 0) fail("out.greedy", "this model generates no tokens");
-    const int64_t need = golden.row_longest() + new_tokens_;
+    check_decode();
+    const int64_t need = golden.row_longest() + std::max<int64_t>(new_tokens_, options.decode > 0);
     if (model_->max_positions() > 0 && need > model_->max_positions())
       fail(golden.config.where(), "the case needs " + std::to_string(need) +
                                       " positions, the model has " +
@@ -76,11 +77,23 @@ class Verifier {
   void run() {
     plain();
     if (options_.stress) stress();
+    if (!options_.save.empty()) save();
     for (const auto& name : golden_.not_compared)
       report_.rows.push_back({name, false, true, 0, 0, 0, "not compared: no such output"});
   }
 
  private:
+  void check_decode() const {
+    if (options_.decode == 0) return;
+    if (!generates_ || golden_.outputs.count("logits") == 0)
+      fail("--decode", golden_.name + " has no logits of a model that generates tokens");
+    for (const auto& row : golden_.rows)
+      if (static_cast<int64_t>(row.size()) <= options_.decode)
+        fail("--decode", "a row of " + std::to_string(row.size()) +
+                             " tokens leaves no prompt before the " +
+                             std::to_string(options_.decode) + " that are decoded");
+  }
+
   void check_tensors() const {
     std::vector<std::string> names;
     for (const auto& wanted : model_->request_tensors()) {
@@ -181,7 +194,10 @@ class Verifier {
     report_.device = info.device;
     std::set<std::string> used;
     for (const auto& phase : info.phases)
-      for (const auto& node : phase.nodes) used.insert(node.provider);
+      for (const auto& node : phase.nodes) {
+        used.insert(node.provider);
+        report_.ops.insert({phase.name, node.op, node.provider});
+      }
     report_.providers.assign(used.begin(), used.end());
     std::vector<Round> rounds(golden_.rows.size());
     for (size_t b = 0; b < golden_.rows.size(); ++b) {
@@ -197,12 +213,29 @@ class Verifier {
       drive(runner, {prompt(1, b, static_cast<int64_t>(golden_.greedy[b].size()))}, false, round);
       judge_tokens("greedy", round.requests.at(1).tokens, golden_.greedy[b]);
     }
+    if (options_.decode > 0) decoded(runner);
     if (!options_.stress) return;
     for (const Request& request : mixed_requests()) {
       Round round;
       drive(runner, {request}, false, round);
       alone_[request.id] = round.requests.at(request.id).tokens;
     }
+  }
+
+  // All rows at once, each a prompt whose continuation is forced to be the rest of the row, so that
+  // the wanted logits are those of a prefill of the whole row.
+  void decoded(Runner& runner) {
+    std::vector<Request> requests;
+    for (size_t b = 0; b < golden_.rows.size(); ++b) {
+      Request request = prompt(b + 1, b, options_.decode + 1);
+      request.forced.assign(request.tokens.end() - options_.decode, request.tokens.end());
+      request.tokens.resize(request.tokens.size() - static_cast<size_t>(options_.decode));
+      request.logits = request.prompt_logits = true;
+      requests.push_back(std::move(request));
+    }
+    std::vector<Round> rounds(1);
+    drive(runner, requests, false, rounds[0]);
+    compare_outputs(rounds, "decoded: ");
   }
 
   // In whatever phase; prompts are scored only, so nothing is decoded.
@@ -223,6 +256,13 @@ class Verifier {
       else
         judge_values(name, stacked(parts, want.shape), want);
     }
+  }
+
+  // Under the names of the rows, "decoded.logits" for "decoded: logits".
+  void save() const {
+    std::map<std::string, TensorView> views;
+    for (const auto& [name, tensor] : computed_) views.emplace(name, tensor);
+    write_safetensors(options_.save / (golden_.name + ".safetensors"), views);
   }
 
   // Rounds hold the rows as requests 1, 2, ... in whatever rounds.
@@ -252,7 +292,7 @@ class Verifier {
   }
 
   NamedTensor logit_rows(const RequestResult& r) const {
-    const auto count = static_cast<int64_t>(r.request.tokens.size());
+    const auto count = static_cast<int64_t>(r.request.tokens.size() + r.request.forced.size());
     NamedTensor out{"logits", {count, model_->vocab_size()}, {}};
     for (int64_t p = 0; p < count; ++p) {
       const auto it = r.logits.find(p);
@@ -263,12 +303,17 @@ class Verifier {
     return out;
   }
 
-  void judge_values(const std::string& what, const Tensor& got, const Tensor& want) {
+  void judge_values(const std::string& what, Tensor got, const Tensor& want) {
     const Difference d = compare(got, want, options_.dtype == DType::f32 ? limit_ : -1);
     const double measure = options_.dtype == DType::f32 ? d.max_error_of_spread : d.rms_of_spread;
     const bool ok = d.nan_count == 0 && measure <= limit_;
     report_.rows.push_back(
         {what, true, ok, d.rms_of_spread, d.max_error_of_spread, limit_, ok ? "" : d.pattern});
+    if (options_.save.empty()) return;
+    std::string name = what;
+    if (const size_t colon = name.find(": "); colon != std::string::npos)
+      name.replace(colon, 2, ".");
+    computed_[name] = std::move(got);
   }
 
   // In 16 bits two tokens may be closer than rounding, so there the tokens are shown, not judged.
@@ -350,6 +395,7 @@ class Verifier {
   bool generates_ = false;
   int64_t new_tokens_ = 0;
   double limit_ = 0;
+  std::map<std::string, Tensor> computed_;          // kept only to be saved
   std::map<uint64_t, std::vector<int64_t>> alone_;  // tokens of the mixed requests one by one
 };
 

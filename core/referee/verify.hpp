@@ -2,7 +2,9 @@
 // Is a model right? Its layers, outputs and greedy tokens against those of another implementation.
 #pragma once
 #include <filesystem>
+#include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "core/referee/roster.hpp"
@@ -16,15 +18,25 @@ struct VerifyOptions {
   std::string provider;  // empty: the ranked baselines; else a baseline or candidate
   bool whole = false;    // oracles take whole layers
   bool stress = false;   // mixed batches, small chunks, few pages
+  int64_t decode = 0;    // also with so many tokens at the end of every row decoded one by one
+  std::filesystem::path save;  // folder for what was computed, <case>.safetensors; empty: nowhere
   double patience_s = 120;
 };
 
 struct VerifyRow {
-  std::string what;  // "hidden.0", "logits", "greedy", "stress: greedy"
+  std::string what;  // "hidden.0", "logits", "greedy", "decoded: logits", "stress: greedy"
   bool judged = true, ok = true;
   double rms = 0, worst = 0;  // errors as a share of the spread of the wanted values
   double limit = 0;           // for the worst in float32, for the rms otherwise
   std::string text;           // the pattern of an error, or the tokens
+};
+
+// Who runs an op in a phase.
+struct VerifyOp {
+  std::string phase, op, provider;
+  bool operator<(const VerifyOp& o) const {
+    return std::tie(phase, op, provider) < std::tie(o.phase, o.op, o.provider);
+  }
 };
 
 struct VerifyReport {
@@ -32,6 +44,7 @@ struct VerifyReport {
   std::string error;                   // why it could not be done; empty otherwise
   bool bad_input = false;              // the error is the folder's
   std::vector<std::string> providers;  // that ran nodes
+  std::set<VerifyOp> ops;
   std::vector<VerifyRow> rows;
   double seconds = 0;
   bool passed() const;
