@@ -89,6 +89,42 @@ TEST_CASE("verify_wrong_greedy_token_fails") {
   CHECK_THAT(out.text, ContainsSubstring("the first difference is token 4"));
 }
 
+TEST_CASE("verify_bf16_models_have_bf16_activations_in_every_phase") {
+  // An op that gets activations of another type than the model's falls to the oracle.
+  const Case c("llama");
+  const Shell out = c.verify("--dtype bf16 --json");
+  REQUIRE(out.code == 0);
+  const Json j = parse_json(out.text, "report");
+  const Json& ops = j.at("cases").at(0).at("ops");
+  CHECK(ops.size() > 10);
+  for (const auto& op : ops) {
+    CAPTURE(op.dump());
+    CHECK(op.at("provider") == "cpu");
+  }
+}
+
+TEST_CASE("verify_decodes_the_end_of_rows_and_saves_what_was_computed") {
+  const Case c("llama");
+  const Shell out = c.verify("--decode 5 --save " + c.dir().string());
+  CAPTURE(out.text);
+  REQUIRE(out.code == 0);
+  CHECK_THAT(out.text, ContainsSubstring("decoded: logits"));
+  const auto saved = SafeTensors::open(c.dir() / (c.dir().filename().string() + ".safetensors"));
+  const auto golden = SafeTensors::open(c.dir() / "golden.safetensors");
+  const Tensor want = golden.at("out.logits").load();
+  for (const char* name : {"logits", "decoded.logits"}) {
+    const Tensor got = saved.at(name).load();
+    REQUIRE(got.numel() == want.numel());
+    double worst = 0;
+    for (int64_t i = 0; i < got.numel(); ++i)
+      worst = std::max(worst, std::abs(got.at(i) - want.at(i)));
+    CHECK(worst < 1e-3);
+  }
+  const Shell all = c.verify("--decode 24");
+  CHECK(all.code == 2);
+  CHECK_THAT(all.text, ContainsSubstring("leaves no prompt before the 24"));
+}
+
 TEST_CASE("verify_padding_is_left_out") {
   Case c("colbertv2");
   c.edit("golden.safetensors", [](auto& t) {
