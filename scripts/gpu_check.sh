@@ -42,6 +42,10 @@ for plugin in build-gpu/plugins/*.so; do
   build-gpu/fk-host check "$name" --device cuda:0 --size ci --json "$out/check-$name.json" 2>>"$out/summary.txt" || bad=1
   python3 scripts/check_summary.py "$out/check-$name.json" >>"$out/summary.txt"
 done
+# Plugins inside a torch model, eager and in CUDA graphs.
+said="$(python3 test/torch/torch_check.py build-gpu/plugins --device cuda --json "$out/torch.json" 2>&1)"
+case $? in 0 | 77) ;; *) bad=1 ;; esac
+echo "$said" | tail -1 | sed 's/^/torch: /' >>"$out/summary.txt"
 if [[ "$full" == --full ]]; then
   # Values and time of the real sizes.
   for op in linear paged_attention rms_norm silu_and_mul rotary_embedding fused_moe; do

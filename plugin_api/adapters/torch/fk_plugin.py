@@ -161,10 +161,14 @@ def allocate(nbytes):
     return -(-c.addressof(memory) // 256) * 256, memory
 
 
-class Instance:
-    """create and prepare done. `allocate` makes zeroed memory on the op's device, `upload` copies bytes there."""
+def copy(memory, content):
+    c.memmove(memory[0], content, len(content))
 
-    def __init__(self, op, init, weights, largest, threads=1, allocate=allocate, upload=None, device_id=0):
+
+class Instance:
+    """create and prepare done. `allocate` makes zeroed memory on the op's device, `copy` puts bytes into it."""
+
+    def __init__(self, op, init, weights, largest, threads=1, allocate=allocate, copy=copy, device_id=0):
         self.op, self.table, self.self = op, op.table, P()
         self.error = Error(struct_size=Error.text.offset + 240)
         self.init, self.weights = Frame(op.init, init), Frame(op.weights, weights)
@@ -177,11 +181,11 @@ class Instance:
         self.callbacks = LOG(lambda host, severity, text: None), CHILD(refuse)
         self.host = Host(c.sizeof(Host), 0, None, op.claims.device_type, device_id, threads, 0, *self.callbacks)
         self.memory = {n: allocate(getattr(self.need, n)) if getattr(self.need, n) else (None, None)
-                       for n in ("scratch", "packed", "persistent")}
+                       for n in ("scratch", "packed", "persistent", "plan")}
         self.check(self.table.create(self.host, self.init.pointer, self.weights.pointer, self.self, self.error))
         lent = Memory(c.sizeof(Memory), 0, self.memory["packed"][0], self.need.packed, self.memory["persistent"][0],
                       self.need.persistent)
-        self.upload, self.device_id = upload, device_id
+        self.copy, self.device_id, self.planned = copy, device_id, None
         self.check(self.table.prepare(self.self, top.pointer, lent, self.error))
 
     @staticmethod
@@ -193,20 +197,25 @@ class Instance:
         if status != OK:
             raise Failed(self.error.text.decode(errors="replace") or f"status {status}")
 
-    def forward(self, values, stream=None, plan=None):
-        """Enqueues the op. `plan` has the plan section's views, in host memory, for ops that schedule there."""
-        blob, size, kept = None, L(self.need.plan), None
-        if plan is not None and self.table.plan:
-            kept = c.create_string_buffer(max(1, size.value))
-            self.check(self.table.plan(self.self, Frame(self.op.plan, plan).pointer, kept, size, self.error))
-            blob = c.addressof(kept)
-            if self.upload:
-                blob, kept = self.upload(kept.raw[:size.value])
-        context = Context(c.sizeof(Context), self.device_id, stream, self.memory["scratch"][0], self.need.scratch, blob,
-                          size.value if blob else 0, c.pointer(self.error))
+    def plan(self, values):
+        """Schedules the next calls of forward(). `values` has the plan section's views, in host memory. The result
+        stays at one address, so a captured forward() finds the newest one."""
+        if not self.table.plan:
+            return
+        blob, size = c.create_string_buffer(max(1, self.need.plan)), L(self.need.plan)
+        self.check(self.table.plan(self.self, Frame(self.op.plan, values).pointer, blob, size, self.error))
+        if size.value:
+            self.copy(self.memory["plan"], blob.raw[:size.value])
+        self.planned = size.value
+
+    def forward(self, values, stream=None):
+        """Enqueues the op."""
+        if self.table.plan and self.planned is None:
+            raise Failed(f"{self.op.name}: plan() comes before forward()")
+        context = Context(c.sizeof(Context), self.device_id, stream, self.memory["scratch"][0], self.need.scratch,
+                          self.memory["plan"][0] if self.planned else None, self.planned or 0, c.pointer(self.error))
         frame = Frame(self.op.forward, values)
         self.check(self.table.forward(self.self, frame.pointer, context))
-        return kept  # must live until the stream has passed this call
 
     def close(self):
         if self.self:
@@ -238,7 +247,10 @@ class Plugin:
     """A loaded plugin, for as long as the process lives."""
 
     def __init__(self, path):
-        entry = c.CDLL(path).fk_plugin_v0
+        library = c.CDLL(str(path))
+        if not hasattr(library, "fk_plugin_v0"):
+            raise Failed(f"{path} exports no fk_plugin_v0: it is no plugin of this ABI")
+        entry = library.fk_plugin_v0
         entry.restype = c.POINTER(PluginTable)
         error = Error(struct_size=Error.text.offset + 240)
         table = entry(c.byref(Hello(c.sizeof(Hello), 0, b"fk_plugin.py", b"0", c.pointer(error))))

@@ -8,14 +8,20 @@
 Outputs that are not given are allocated: their shape and dtype are the contract's. An instance is made when the op is
 first called and again when a shape grows beyond what it was prepared for, or a dtype, a layout or the presence of an
 optional field changes.
+
+CUDA graphs: call the module once before capture. What an op schedules on the host is done by forward() outside of capture, and
+by plan(), with the same fields, before every replay.
 """
+import os
+import pathlib
+
 import torch
 
 import fk_plugin
 from fk_plugin import CPU, CUDA, View
 
 NAMES = {torch.float64: "f64", torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16", torch.int64: "i64",
-         torch.int32: "i32", torch.int8: "i8", torch.uint8: "u8", torch.bool: "bool"}
+         torch.int32: "i32", torch.int8: "i8", torch.uint8: "u8", torch.bool: "bool", torch.float8_e4m3fn: "f8e4m3", torch.float8_e5m2: "f8e5m2"}
 TYPES = {name: dtype for dtype, name in NAMES.items()}
 GRAMMAR = {"__builtins__": {}, "cdiv": lambda a, b: -(-a // b), "min": min, "max": max}
 
@@ -45,20 +51,22 @@ def room_on(device):
     return allocate
 
 
-def copy_to(device):
-    if device.type == "cpu":
-        return None
+def copy_into(memory, content):
+    """Into memory of room_on(): a device's is a tensor."""
+    if isinstance(memory[1], torch.Tensor):
+        memory[1][:len(content)].copy_(torch.frombuffer(bytearray(content), dtype=torch.uint8))
+    else:
+        fk_plugin.copy(memory, content)
 
-    def upload(blob):
-        memory = torch.frombuffer(bytearray(blob), dtype=torch.uint8).to(device)
-        return memory.data_ptr(), memory
-    return upload
+
+def capturing(device):
+    return device.type == "cuda" and torch.cuda.is_current_stream_capturing()
 
 
 class Op(torch.nn.Module):
     def __init__(self, op, weights=None, **init):
         super().__init__()
-        self.op, self.init, self.instance, self.key, self.largest, self.blob = op, init, None, None, {}, None
+        self.op, self.init, self.instance, self.key, self.largest = op, init, None, None, {}
         self.weights = torch.nn.ParameterDict(
             {k: torch.nn.Parameter(v, requires_grad=False) for k, v in (weights or {}).items() if v is not None})
 
@@ -102,25 +110,52 @@ class Op(torch.nn.Module):
             a <= b for n, v in tensors.items() for a, b in zip(v.shape, self.largest[n].shape)) and all(
                 v <= self.largest[n] for n, v in given.items() if isinstance(v, int))
         if not fits:
+            if capturing(device):
+                raise fk_plugin.Failed(f"{self.op.name}: call it with these shapes once before they are captured")
             self.close()
             # Axes are shared between fields, so a frame is taken as it is, never the larger of each field.
             self.instance = self.op.create(self.init, weights, given, threads=torch.get_num_threads(),
                                            device_id=device.index or 0, allocate=room_on(device),
-                                           upload=copy_to(device))
+                                           copy=copy_into)
             self.key, self.largest = key, fk_plugin.meta(given)
         return self.instance
 
+    def know(self, fields):
+        """Every field is one of the op's, and none is missing but outputs."""
+        known = [s.name for s in self.op.forward]
+        for name in fields:
+            if name not in known:
+                raise fk_plugin.Failed(f"{self.op.name}: no such field: {name}; there are {', '.join(known)}")
+        for s in self.op.forward:
+            if s.kind == "tensor" and s.role != "out" and not s.optional and s.name not in fields:
+                raise fk_plugin.Failed(f"{self.op.name}: {s.name}: it is required")
+
+    def bound(self, fields):
+        """The fields of a call with its outputs, as views, and the instance for them."""
+        fields = {n: v for n, v in fields.items() if v is not None}
+        self.know(fields)
+        device = next((v.device for v in fields.values() if isinstance(v, torch.Tensor)), None)
+        if device is None:
+            raise fk_plugin.Failed(f"{self.op.name}: no field is a tensor")
+        made = self.outputs(fields, device)
+        given = views({**fields, **made})
+        return device, made, given, self.prepared(given, views(self.weights), device)
+
+    def schedule(self, instance, fields):
+        if instance.table.plan:
+            instance.plan(views({s.name: fields[s.name].cpu() for s in self.op.plan}))
+
+    @torch.no_grad()
+    def plan(self, **fields):
+        """What forward() with these fields schedules on the host, alone: before a captured forward is replayed."""
+        self.schedule(self.bound(fields)[3], fields)
+
     @torch.no_grad()
     def forward(self, **fields):
-        fields = {n: v for n, v in fields.items() if v is not None}
-        device = next(v.device for v in fields.values() if isinstance(v, torch.Tensor))
-        made = self.outputs(fields, device)
-        given, plan = views({**fields, **made}), None
-        instance = self.prepared(given, views(self.weights), device)
-        if instance.table.plan:
-            plan = views({s.name: fields[s.name].cpu() for s in self.op.plan})
-        stream = torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else None
-        self.blob = instance.forward(given, stream, plan)
+        device, made, given, instance = self.bound(fields)
+        if not capturing(device):
+            self.schedule(instance, fields)
+        instance.forward(given, torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else None)
         return next(iter(made.values())) if len(made) == 1 else made or None
 
     def close(self):
@@ -129,3 +164,53 @@ class Op(torch.nn.Module):
                 torch.cuda.synchronize()
             self.instance.close()
         self.instance = self.key = None
+
+
+def mirrors(op, production=None):
+    """The production class of an op, as its contract in the registry has it, and its arguments in order: the slot of
+    each, or "dropped: reason"."""
+    import yaml
+    folders = [pathlib.Path(__file__).resolve().parents[3] / "registry"]
+    folders += [pathlib.Path(p) for p in os.environ.get("FK_REGISTRY_PATH", "").split(":") if p]
+    for file in (f for folder in folders for f in folder.glob(f"ops/*/*/{op}.yaml")):
+        for entry in yaml.safe_load(file.read_text()).get("mirrors", []):
+            if production is None or entry["name"] == production or entry["name"].endswith("." + production):
+                return entry["name"], entry["arguments"]
+    raise fk_plugin.Failed(f"{op}: the registry has no contract that mirrors {production or 'anything'}")
+
+
+class Mirror(Op):
+    """An op under the argument names of the production class that it mirrors, in the constructor and in the call:
+
+        norm = Mirror(plugin["rms_norm"], "RMSNorm", {"weight": w}, hidden_size=4096, eps=1e-5)
+        out = norm(hidden, residual)
+
+    Arguments may be given by position in the order of production. One that the contract drops may be None; another value
+    is refused with the contract's reason. Fields without a production argument keep their own name."""
+
+    def __init__(self, op, production=None, weights=None, **arguments):
+        self.production, self.names = mirrors(op.name, production)
+        super().__init__(op, weights, **self.translated(arguments))
+
+    def translated(self, arguments):
+        found = {}
+        for name, value in arguments.items():
+            slot = self.names.get(name, name)
+            if not slot.startswith("dropped:"):
+                found[slot] = value
+            elif value is not None:
+                raise TypeError(f"{self.production}: {name} is {slot}")
+        return found
+
+    def fields(self, values, arguments):
+        fields = {slot.name for slot in self.op.forward}
+        order = [name for name, slot in self.names.items() if slot in fields]
+        if len(values) > len(order):
+            raise TypeError(f"{self.production}: {len(values)} values for {', '.join(order)}")
+        return self.translated({**dict(zip(order, values)), **arguments})
+
+    def plan(self, *values, **arguments):
+        super().plan(**self.fields(values, arguments))
+
+    def forward(self, *values, **arguments):
+        return super().forward(**self.fields(values, arguments))
