@@ -17,6 +17,15 @@ constexpr int64_t kSetsMin = 8, kSetsMax = 64;
 constexpr int kLateMax = 20;
 constexpr int64_t kThreadBytes = int64_t{8} << 20;
 
+// The driver's copy of a size that is no multiple of some KiB is slow: 2.7 TB/s on an H200 for
+// 2 x 58738688 bytes, 4.05 TB/s for 2 x 58867712. What stands beside a provider is a good copy, so
+// its size is rounded where that changes it by less than one percent.
+int64_t copied_bytes(int64_t half) {
+  for (const int64_t unit : {int64_t{1} << 16, int64_t{1} << 14})
+    if (half >= 64 * unit) return (half + unit / 2) / unit * unit;
+  return std::max<int64_t>(half, 1);
+}
+
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
@@ -128,7 +137,7 @@ bool ProviderSampler::may_capture() const {
 CopySampler::CopySampler(Device& device, Stopwatch& watch, size_t sets, int64_t bytes, int threads,
                          uint64_t seed)
     : Sampler(device, watch, sets, seed),
-      half_(std::max<int64_t>(bytes / 2, 1)),
+      half_(copied_bytes(bytes / 2)),
       threads_(std::max(threads, 1)) {
   for (size_t i = 0; i < sets; ++i) {
     from_.emplace_back(device, half_, "the copy beside a bench");

@@ -47,6 +47,24 @@ double coarse_steps(const ResolvedCase& resolved, DType working) {
   return coarse * std::sqrt(epsilon(working) / coarse);
 }
 
+// By rows of the last axis; 0 for rows that are too short to tell, or not finite.
+std::vector<double> row_spreads(const Tensor& want) {
+  constexpr int64_t kRowMin = 8;
+  const int64_t width = want.shape.empty() ? 1 : want.shape.back();
+  if (width < kRowMin) return std::vector<double>(static_cast<size_t>(want.numel()), 0);
+  std::vector<double> out;
+  for (int64_t row = 0; row < want.numel(); row += width) {
+    double sum = 0, squares = 0;
+    for (int64_t i = row; i < row + width; ++i) sum += want.at(i);
+    const double mean = sum / static_cast<double>(width);
+    for (int64_t i = row; i < row + width; ++i)
+      squares += (want.at(i) - mean) * (want.at(i) - mean);
+    const double spread = std::sqrt(squares / static_cast<double>(width));
+    out.push_back(std::isfinite(spread) ? spread : 0);
+  }
+  return out;
+}
+
 }  // namespace
 
 ErrorModel error_model(const ResolvedCase& resolved, const CaseField& output) {
@@ -64,6 +82,7 @@ ErrorModel error_model(const ResolvedCase& resolved, const CaseField& output) {
       static_cast<double>(std::max<int64_t>(1, c.tolerance.length.eval(resolved.axes)));
   const double functions = kind == "softmax" || kind == "selection" ? 64 : 16;
   const double sums = kind == "elementwise" ? 0 : std::sqrt(length);
+  m.by_row = kind == "softmax";
   const double inside = c.level >= 3 ? 8 : c.level == 2 ? 4 : kind == "softmax" ? 2 : 0;
   m.of_value = (output.dtype == DType::f32 ? 0 : 2 * out_eps) + (8 + 2 * sums) * kEpsF32;
   m.of_spread =
@@ -86,15 +105,19 @@ Judgement judge(const Tensor& got, const Tensor& want, const ErrorModel& m) {
   if (got.numel() == 0) return out;
   const Difference d = compare(got, want, m.of_value + m.of_spread);
   int64_t count = 0, worst_at = -1;
+  const std::vector<double> rows = m.by_row ? row_spreads(want) : std::vector<double>();
+  const int64_t width = rows.empty() ? 1 : got.numel() / static_cast<int64_t>(rows.size());
   for (int64_t i = 0; i < got.numel(); ++i) {
     const double g = got.at(i), w = want.at(i);
+    const double spread =
+        rows.empty() ? d.spread : std::max(d.spread, rows[static_cast<size_t>(i / width)]);
     double share = 0;
     if (!std::isfinite(g) || !std::isfinite(w)) {
       const bool same = (std::isnan(g) && std::isnan(w)) || g == w;
       share = same ? 0 : HUGE_VAL;
     } else {
-      const double allowed = std::min(m.of_value * std::abs(w) + m.of_spread * d.spread,
-                                      m.hard * std::max(std::abs(w), d.spread));
+      const double allowed = std::min(m.of_value * std::abs(w) + m.of_spread * spread,
+                                      m.hard * std::max(std::abs(w), spread));
       const double error = std::abs(g - w);
       share = error == 0 ? 0 : error / allowed;
     }

@@ -19,6 +19,8 @@
 //               2 eps(working) spread for softmax, 4 for L2, 8 for L3
 // The sum is cut at a hard maximum, so that no length can excuse a wrong value. Spread is the
 // standard deviation of the wanted tensor: near zero an error relative to the element says nothing.
+// With softmax it is that of the element's own row where that is larger: the first queries of a
+// causal attention average over few keys, the last ones, of which there are more, over many.
 #pragma once
 #include <string>
 
@@ -31,7 +33,8 @@ struct ErrorModel {
   double of_value = 0;   // allowed = min(of_value * |want| + of_spread * spread,
   double of_spread = 0;  //               hard * max(|want|, spread))
   double hard = 0;
-  std::string text;  // "0.0156 |want| + 3.24e-05 spread, at most 0.125 of either"
+  bool by_row = false;  // spread of the row (last axis) where it is larger than the tensor's
+  std::string text;     // "0.0156 |want| + 3.24e-05 spread, at most 0.125 of either"
 };
 
 ErrorModel error_model(const ResolvedCase& resolved, const CaseField& output);

@@ -385,7 +385,7 @@ class Trial {
     if (mine.numel() > most) {
       const int64_t stride = (mine.numel() / most) | 1;
       mine = sample(mine, stride), theirs = sample(theirs, stride);
-      of = " (one element in " + std::to_string(stride) + " was compared)";
+      of = " (one row in " + std::to_string(stride) + " was compared)";
     }
     const Judgement judgement = judge(mine, theirs, error_model(resolved_, field));
     row_.worst = std::max(row_.worst, judgement.worst);
@@ -397,10 +397,12 @@ class Trial {
 
   // Elements of one output that are compared in a quick look, and that are ever compared.
   static constexpr int64_t kQuickMax = int64_t{1} << 22, kCompareMax = int64_t{1} << 26;
+  // Every stride-th row of the last axis.
   static Tensor sample(const Tensor& all, int64_t stride) {
-    Tensor out(all.dtype, {(all.numel() + stride - 1) / stride});
-    const auto width = static_cast<size_t>(bytes(all.dtype));
-    for (int64_t i = 0; i < out.numel(); ++i)
+    const int64_t row = all.shape.size() < 2 ? 1 : all.shape.back(), rows = all.numel() / row;
+    Tensor out(all.dtype, {(rows + stride - 1) / stride, row});
+    const auto width = static_cast<size_t>(row * bytes(all.dtype));
+    for (int64_t i = 0; i < out.shape[0]; ++i)
       std::memcpy(
           static_cast<std::byte*>(out.data()) + static_cast<size_t>(i) * width,
           static_cast<const std::byte*>(all.data()) + static_cast<size_t>(i * stride) * width,

@@ -82,3 +82,24 @@ TEST_CASE("tolerance_counts_nan_and_infinity_as_wrong_unless_wanted") {
   CHECK_FALSE(fk::judge(t({nan, 1, 1}), t({1, 1, 1}), model).ok);
   CHECK_FALSE(fk::judge(t({1, 1, 1}), t({nan, 1, 1}), model).ok);
 }
+
+TEST_CASE("tolerance_of_softmax_knows_rows_with_few_and_with_many_keys") {
+  fk::ErrorModel model;
+  model.of_spread = 0.01;
+  model.hard = 0.1;
+  model.by_row = true;
+  fk::Tensor want(fk::DType::f32, {100, 64});
+  fk::Random random(1);
+  for (int64_t i = 0; i < want.numel(); ++i)  // the first row is an average over one key
+    want.set(i, random.normal() * (i < 64 ? 1 : 0.03));
+  const auto with_error = [&](int64_t at, double error) {
+    fk::Tensor got = want;
+    got.set(at, want.at(at) + error);
+    return fk::judge(got, want, model).ok;
+  };
+  CHECK(with_error(5, 0.006));
+  CHECK_FALSE(with_error(5, 0.03));
+  CHECK_FALSE(with_error(64 + 5, 0.006));
+  model.by_row = false;
+  CHECK_FALSE(with_error(5, 0.006));
+}
