@@ -4,6 +4,7 @@
 #pragma once
 #include <algorithm>
 #include <bit>
+#include <vector>
 
 #include "fk/cpp/plugin.hpp"
 #include "sdpa.hpp"
