@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// attention_varlen by cuDNN: ragged queries, keys and values. Requests of one length are not ragged for cuDNN, which
-// is faster; plan() sees it and says so to forward() by one number more.
-#include "common.hpp"
+// attention_varlen by cuDNN: ragged queries, keys and values. Requests of one length are not ragged
+// for cuDNN, which is faster; plan() sees it and says so to forward() by one number more.
 #include "fk/ops/attention_varlen.h"
+#include "common.hpp"
 
 namespace {
 using namespace fkd;
@@ -10,8 +10,10 @@ using namespace fkd;
 class AttentionVarlen {
  public:
   using op = fk::attention_varlen;
-  static constexpr fk_claims claims{FK_END(fk_claims, sm), FK_CUDA, FK_GRAPH_NEVER, 1, 0, FK_ACCUMULATE_F32, 0, 1, kSm};
-  static void supports(const op::init& init, const op::weights&, const op::forward& max, fk_need& wanted) {
+  static constexpr fk_claims claims{
+      FK_END(fk_claims, sm), FK_CUDA, FK_GRAPH_NEVER, 1, 0, FK_ACCUMULATE_F32, 0, 1, kSm};
+  static void supports(const op::init& init, const op::weights&, const op::forward& max,
+                       fk_need& wanted) {
     need_16bit(max.q);
     need(init.head_dim == 64 || init.head_dim == 128, "head_dim: 64 or 128");
     need(init.causal || !init.window, "window: none where attention is not causal");
@@ -35,7 +37,8 @@ class AttentionVarlen {
     end = write_starts(end, k, requests, k_);
     write_starts(end, k, requests, v_);
     bool exact = q[1] % 128 == 0 && k[1] % 128 == 0 && k[1] >= q[1];
-    for (int64_t r = 0; r < requests; ++r) exact = exact && q[r + 1] == (r + 1) * q[1] && k[r + 1] == (r + 1) * k[1];
+    for (int64_t r = 0; r < requests; ++r)
+      exact = exact && q[r + 1] == (r + 1) * q[1] && k[r + 1] == (r + 1) * k[1];
     return (numbers(requests) + exact) * 4;
   }
   void forward(const op::forward& a, const fk_ctx& ctx) {
@@ -44,9 +47,11 @@ class AttentionVarlen {
     const auto *lengths = static_cast<const int32_t*>(ctx.plan), *starts = lengths + 2 * (n - 1);
     Shape with = shape(a);
     if (ctx.plan_bytes > numbers(n - 1) * 4)
-      with.exact = 1, with.queries = a.q->shape[0] / with.requests, with.keys = a.k->shape[0] / with.requests;
-    run_attention(with, {a.q->data, a.k->data, a.v->data, a.out->data, nullptr, lengths, lengths + n - 1, starts, starts + n, starts + 2 * n,
-                             starts + 3 * n, ctx.scratch, ctx.scratch_bytes, static_cast<cudaStream_t>(ctx.stream)});
+      with.exact = 1, with.queries = a.q->shape[0] / with.requests,
+      with.keys = a.k->shape[0] / with.requests;
+    run_attention(with, {a.q->data, a.k->data, a.v->data, a.out->data, nullptr, lengths,
+                         lengths + n - 1, starts, starts + n, starts + 2 * n, starts + 3 * n,
+                         ctx.scratch, ctx.scratch_bytes, static_cast<cudaStream_t>(ctx.stream)});
   }
 
  private:
@@ -54,9 +59,28 @@ class AttentionVarlen {
   Shape shape(const op::forward& a) const {
     const int64_t queries = std::min(rounded(a.max_query_len), rounded(a.q->shape[0]));
     const int64_t keys = std::min(rounded(a.max_key_len), rounded(a.k->shape[0]));
-    return {FK_DTYPE(a.q) == FK_BF16, init_.causal, init_.window, a.cu_seqlens_q->shape[0] - 1, init_.num_heads, init_.num_kv_heads,
-            init_.head_dim, queries, keys, 0, a.q->strides[0], a.q->strides[1], a.k->strides[0], a.k->strides[1], a.v->strides[0],
-            a.v->strides[1], 0, 0, 0, 0, 0, init_.scale};
+    return {FK_DTYPE(a.q) == FK_BF16,
+            init_.causal,
+            init_.window,
+            a.cu_seqlens_q->shape[0] - 1,
+            init_.num_heads,
+            init_.num_kv_heads,
+            init_.head_dim,
+            queries,
+            keys,
+            0,
+            a.q->strides[0],
+            a.q->strides[1],
+            a.k->strides[0],
+            a.k->strides[1],
+            a.v->strides[0],
+            a.v->strides[1],
+            0,
+            0,
+            0,
+            0,
+            0,
+            init_.scale};
   }
   const op::init& init_;
   int64_t q_ = 0, k_ = 0, v_ = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the ops of this provider share: refusals, and what plan() leaves for the device (lengths and, since
-// cuDNN wants them in elements, where requests start).
+// What the ops of this provider share: refusals, and what plan() leaves for the device (lengths
+// and, since cuDNN wants them in elements, where requests start).
 #pragma once
 #include <algorithm>
 #include <bit>
@@ -20,14 +20,17 @@ inline void need_16bit(const fk_in* view) {
   need(FK_DTYPE(view) == FK_BF16 || FK_DTYPE(view) == FK_F16, "float16 and bfloat16 only");
 }
 inline void need_layout(const fk_in* view) {
-  for (int32_t i = 0; i + 1 < view->ndim; ++i) need(view->strides[i] % 8 == 0, "strides must be multiples of 8");
+  for (int32_t i = 0; i + 1 < view->ndim; ++i)
+    need(view->strides[i] % 8 == 0, "strides must be multiples of 8");
   need(view->strides[view->ndim - 1] == 1, "the last axis must be dense");
 }
 inline void need_offsets(const fk_in* view) {
   need(view->shape[0] * view->strides[0] < int64_t{1} << 31, "offsets must fit 32 bits");
 }
 // A graph serves all steps with as many requests and at most as many tokens.
-inline int64_t rounded(int64_t length) { return int64_t(std::bit_ceil(uint64_t(std::max<int64_t>(length, 1)))); }
+inline int64_t rounded(int64_t length) {
+  return int64_t(std::bit_ceil(uint64_t(std::max<int64_t>(length, 1))));
+}
 
 // Lengths from starts, and starts times a stride.
 inline int32_t* write_lengths(int32_t* to, const int32_t* starts, int64_t requests) {

@@ -18,13 +18,28 @@ namespace fe = cudnn_frontend;
 using fe::graph::Tensor_attributes;
 using Tensor = std::shared_ptr<Tensor_attributes>;
 
-enum Id : int64_t { kQ = 1, kK, kV, kOut, kTablesK, kTablesV, kQueries, kKeys, kQStarts, kOutStarts, kKStarts, kVStarts };
+enum Id : int64_t {
+  kQ = 1,
+  kK,
+  kV,
+  kOut,
+  kTablesK,
+  kTablesV,
+  kQueries,
+  kKeys,
+  kQStarts,
+  kOutStarts,
+  kKStarts,
+  kVStarts
+};
 
 void check(fe::error_object status, const char* what) {
-  if (status.is_bad()) throw std::runtime_error(std::string("cuDNN: ") + what + ": " + status.get_message());
+  if (status.is_bad())
+    throw std::runtime_error(std::string("cuDNN: ") + what + ": " + status.get_message());
 }
 void check(cudnnStatus_t status, const char* what) {
-  if (status != CUDNN_STATUS_SUCCESS) throw std::runtime_error(std::string(what) + ": " + cudnnGetErrorString(status));
+  if (status != CUDNN_STATUS_SUCCESS)
+    throw std::runtime_error(std::string(what) + ": " + cudnnGetErrorString(status));
 }
 
 cudnnHandle_t handle() {
@@ -44,7 +59,8 @@ struct Made {
 Tensor integers(fe::graph::Graph& g, Id id, std::vector<int64_t> dim) {
   std::vector<int64_t> stride(dim.size(), 1);
   for (size_t i = dim.size() - 1; i > 0; --i) stride[i - 1] = stride[i] * dim[i];
-  return g.tensor(Tensor_attributes().set_uid(id).set_dim(dim).set_stride(stride).set_data_type(fe::DataType_t::INT32));
+  return g.tensor(Tensor_attributes().set_uid(id).set_dim(dim).set_stride(stride).set_data_type(
+      fe::DataType_t::INT32));
 }
 
 std::unique_ptr<Made> make(const Shape& s) {
@@ -55,25 +71,38 @@ std::unique_ptr<Made> make(const Shape& s) {
       .set_compute_data_type(fe::DataType_t::FLOAT);
   const auto starts = [&](Id id) { return integers(g, id, {s.requests + 1, 1, 1, 1}); };
   // Requests of one length lie one after the other; of others, cuDNN is told where they start.
-  const auto rows = [&](Id id, Id ragged, int64_t heads, int64_t length, int64_t token, int64_t head) {
-    auto t = Tensor_attributes().set_uid(id).set_dim({s.requests, heads, length, s.width}).set_stride({length * token, head, token, 1});
+  const auto rows = [&](Id id, Id ragged, int64_t heads, int64_t length, int64_t token,
+                        int64_t head) {
+    auto t = Tensor_attributes()
+                 .set_uid(id)
+                 .set_dim({s.requests, heads, length, s.width})
+                 .set_stride({length * token, head, token, 1});
     if (!s.exact) t.set_ragged_offset(starts(ragged));
     return g.tensor(t);
   };
   Tensor q = rows(kQ, kQStarts, s.heads, s.queries, s.q_token, s.q_head);
   const auto cache = [&](Id id, Id ragged, int64_t slot, int64_t head, int64_t page) {
     if (s.pages)
-      return g.tensor(Tensor_attributes().set_uid(id).set_dim({s.pages, s.kv_heads, s.page_size, s.width}).set_stride({page, head, slot, 1}));
+      return g.tensor(Tensor_attributes()
+                          .set_uid(id)
+                          .set_dim({s.pages, s.kv_heads, s.page_size, s.width})
+                          .set_stride({page, head, slot, 1}));
     return rows(id, ragged, s.kv_heads, s.keys, slot, head);
   };
-  Tensor k = cache(kK, kKStarts, s.k_slot, s.k_head, s.k_page), v = cache(kV, kVStarts, s.v_slot, s.v_head, s.v_page);
-  auto options = fe::graph::SDPA_attributes().set_generate_stats(false).set_attn_scale(float(s.scale));
+  Tensor k = cache(kK, kKStarts, s.k_slot, s.k_head, s.k_page),
+         v = cache(kV, kVStarts, s.v_slot, s.v_head, s.v_page);
+  auto options =
+      fe::graph::SDPA_attributes().set_generate_stats(false).set_attn_scale(float(s.scale));
   if (!s.exact)
-    options.set_padding_mask(true).set_seq_len_q(integers(g, kQueries, {s.requests, 1, 1, 1}))
+    options.set_padding_mask(true)
+        .set_seq_len_q(integers(g, kQueries, {s.requests, 1, 1, 1}))
         .set_seq_len_kv(integers(g, kKeys, {s.requests, 1, 1, 1}));
-  const bool square = s.exact && s.queries == s.keys;  // both alignments are one, and this has more kernels
+  const bool square =
+      s.exact && s.queries == s.keys;  // both alignments are one, and this has more kernels
   if (s.causal)
-    options.set_diagonal_alignment(square ? fe::DiagonalAlignment_t::TOP_LEFT : fe::DiagonalAlignment_t::BOTTOM_RIGHT)
+    options
+        .set_diagonal_alignment(square ? fe::DiagonalAlignment_t::TOP_LEFT
+                                       : fe::DiagonalAlignment_t::BOTTOM_RIGHT)
         .set_diagonal_band_right_bound(0);
   if (s.window) options.set_diagonal_band_left_bound(int(s.window));
   if (s.pages)
@@ -81,7 +110,9 @@ std::unique_ptr<Made> make(const Shape& s) {
         .set_paged_attention_v_table(integers(g, kTablesV, {s.requests, 1, s.table_width, 1}))
         .set_paged_attention_max_seq_len_kv(int(s.keys));
   const auto [out, stats] = g.sdpa(q, k, v, options);
-  out->set_output(true).set_uid(kOut).set_dim({s.requests, s.heads, s.queries, s.width})
+  out->set_output(true)
+      .set_uid(kOut)
+      .set_dim({s.requests, s.heads, s.queries, s.width})
       .set_stride({s.queries * s.heads * s.width, s.width, s.heads * s.width, 1});
   if (!s.exact) out->set_ragged_offset(starts(kOutStarts));
   check(g.validate(), "validate");
@@ -90,7 +121,9 @@ std::unique_ptr<Made> make(const Shape& s) {
   check(g.check_support(handle()), "check_support");
   check(g.build_plans(handle(), fe::BuildPlanPolicy_t::HEURISTICS_CHOICE), "build_plans");
   check(g.get_workspace_size(made->workspace), "get_workspace_size");
-  if (made->workspace > kWorkspace) throw std::runtime_error("cuDNN wants " + std::to_string(made->workspace) + " bytes of workspace");
+  if (made->workspace > kWorkspace)
+    throw std::runtime_error("cuDNN wants " + std::to_string(made->workspace) +
+                             " bytes of workspace");
   return made;
 }
 
@@ -112,13 +145,20 @@ void make_attention(const Shape& shape) {
 void run_attention(const Shape& shape, const Pointers& p) {
   const std::lock_guard lock(mutex);
   Made& made = made_for(shape);
-  if (made.workspace > p.workspace_bytes) throw std::runtime_error("cuDNN: the workspace is too small");
+  if (made.workspace > p.workspace_bytes)
+    throw std::runtime_error("cuDNN: the workspace is too small");
   const auto at = [](const void* pointer) { return const_cast<void*>(pointer); };
-  std::unordered_map<int64_t, void*> pack{{kQ, at(p.q)}, {kK, at(p.k)}, {kV, at(p.v)}, {kOut, p.out}};
+  std::unordered_map<int64_t, void*> pack{
+      {kQ, at(p.q)}, {kK, at(p.k)}, {kV, at(p.v)}, {kOut, p.out}};
   if (!shape.exact)
-    pack.insert({{kQueries, at(p.queries)}, {kKeys, at(p.keys)}, {kQStarts, at(p.q_starts)}, {kOutStarts, at(p.out_starts)}});
-  if (shape.pages) pack.insert({{kTablesK, at(p.tables)}, {kTablesV, at(p.tables)}});
-  else if (!shape.exact) pack.insert({{kKStarts, at(p.k_starts)}, {kVStarts, at(p.v_starts)}});
+    pack.insert({{kQueries, at(p.queries)},
+                 {kKeys, at(p.keys)},
+                 {kQStarts, at(p.q_starts)},
+                 {kOutStarts, at(p.out_starts)}});
+  if (shape.pages)
+    pack.insert({{kTablesK, at(p.tables)}, {kTablesV, at(p.tables)}});
+  else if (!shape.exact)
+    pack.insert({{kKStarts, at(p.k_starts)}, {kVStarts, at(p.v_starts)}});
   check(cudnnSetStream(handle(), p.stream), "cudnnSetStream");
   check(made.graph.execute(handle(), pack, p.workspace), "execute");
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the ops of this provider share on the host: refusals, the choice of a template instance by type,
-// width and mask, and the list of tiles for FA3's persistent blocks.
+// What the ops of this provider share on the host: refusals, the choice of a template instance by
+// type, width and mask, and the list of tiles for FA3's persistent blocks.
 #pragma once
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -28,13 +28,15 @@ inline void need_16bit(const fk_in* view) {
 }
 // Rows of a strided view must start at multiples of 16 bytes.
 inline void need_aligned(const fk_in* view) {
-  for (int32_t i = 0; i + 1 < view->ndim; ++i) need(view->strides[i] % 8 == 0, "strides must be multiples of 8");
+  for (int32_t i = 0; i + 1 < view->ndim; ++i)
+    need(view->strides[i] % 8 == 0, "strides must be multiples of 8");
   need(view->strides[view->ndim - 1] == 1, "the last axis must be dense");
 }
 inline int64_t cdiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // f(type, std::integral_constant<int, width>)
-template <class F> auto by_type(int32_t dtype, int64_t width, F f) {
+template <class F>
+auto by_type(int32_t dtype, int64_t width, F f) {
   using W64 = std::integral_constant<int, 64>;
   using W128 = std::integral_constant<int, 128>;
   if (dtype == FK_BF16) return width == 64 ? f(__nv_bfloat16{}, W64{}) : f(__nv_bfloat16{}, W128{});
@@ -44,7 +46,8 @@ template <class F> auto by_type(int32_t dtype, int64_t width, F f) {
 inline dense_attention dense_for(int32_t dtype, int64_t width, bool causal, int64_t window) {
   if (window) return dense<__nv_bfloat16, 128, true, true>;
   return by_type(dtype, width, [&](auto type, auto d) -> dense_attention {
-    return causal ? dense<decltype(type), decltype(d)::value, true, false> : dense<decltype(type), decltype(d)::value, false, false>;
+    return causal ? dense<decltype(type), decltype(d)::value, true, false>
+                  : dense<decltype(type), decltype(d)::value, false, false>;
   });
 }
 
@@ -58,7 +61,8 @@ inline int block_count() {
 constexpr int64_t kBlocksMax = 256;  // no chip with sm_90 has more
 
 inline int64_t tiles_bytes(int64_t tokens, int64_t requests, int64_t heads, int64_t width) {
-  return (kBlocksMax + 1) * 4 + 4 + (cdiv(tokens, dense_rows(width)) + requests) * heads * int64_t(sizeof(Tile));
+  return (kBlocksMax + 1) * 4 + 4 +
+         (cdiv(tokens, dense_rows(width)) + requests) * heads * int64_t(sizeof(Tile));
 }
 inline Tiles tiles_at(const void* blob, int blocks) {
   const auto* bounds = static_cast<const int32_t*>(blob);
@@ -69,10 +73,11 @@ struct Heads {
   bool causal;
   int64_t window;
 };
-// Deals the tiles out, the expensive ones of a head first, each to the block that has least to do. `keys(r)` is
-// the number of keys of request r. Returns the bytes written.
+// Deals the tiles out, the expensive ones of a head first, each to the block that has least to do.
+// `keys(r)` is the number of keys of request r. Returns the bytes written.
 template <class Keys>
-int64_t deal_tiles(const int32_t* starts, int64_t requests, Keys keys, const Heads& heads, int blocks, void* blob) {
+int64_t deal_tiles(const int32_t* starts, int64_t requests, Keys keys, const Heads& heads,
+                   int blocks, void* blob) {
   const int64_t rows = dense_rows(heads.width);
   struct Cost {
     Tile tile;
@@ -82,12 +87,15 @@ int64_t deal_tiles(const int32_t* starts, int64_t requests, Keys keys, const Hea
   for (int64_t r = 0; r < requests; ++r) {
     const int64_t queries = starts[r + 1] - starts[r];
     for (int64_t q = 0; q * rows < queries; ++q) {
-      int64_t seen = heads.causal ? std::min<int64_t>(keys(r), keys(r) - queries + (q + 1) * rows) : keys(r);
+      int64_t seen =
+          heads.causal ? std::min<int64_t>(keys(r), keys(r) - queries + (q + 1) * rows) : keys(r);
       if (heads.window) seen = std::min(seen, heads.window + rows);
-      of_head.push_back({{int32_t(r), int32_t(q)}, cdiv(seen, 128) * 8 + 5});  // 5: what starting and ending costs
+      of_head.push_back({{int32_t(r), int32_t(q)},
+                         cdiv(seen, 128) * 8 + 5});  // 5: what starting and ending costs
     }
   }
-  std::stable_sort(of_head.begin(), of_head.end(), [](const Cost& a, const Cost& b) { return a.cost > b.cost; });
+  std::stable_sort(of_head.begin(), of_head.end(),
+                   [](const Cost& a, const Cost& b) { return a.cost > b.cost; });
   using Load = std::pair<int64_t, int>;
   std::priority_queue<Load, std::vector<Load>, std::greater<>> loads;
   for (int b = 0; b < blocks; ++b) loads.push({0, b});
@@ -96,7 +104,8 @@ int64_t deal_tiles(const int32_t* starts, int64_t requests, Keys keys, const Hea
     for (const Cost& item : of_head) {
       Load least = loads.top();
       loads.pop();
-      dealt[size_t(least.second)].push_back({item.tile.request, item.tile.where << 8 | int32_t(head)});
+      dealt[size_t(least.second)].push_back(
+          {item.tile.request, item.tile.where << 8 | int32_t(head)});
       least.first += item.cost;
       loads.push(least);
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What this provider's ops hand to FlashInfer's attention templates. Every template instance sits in a
-// translation unit of its own (FA2 and FA3 declare the same names, and FA3 takes most of a minute to
-// compile), so they meet only here, in plain types. Strides are in elements.
+// What this provider's ops hand to FlashInfer's attention templates. Every template instance sits
+// in a translation unit of its own (FA2 and FA3 declare the same names, and FA3 takes most of a
+// minute to compile), so they meet only here, in plain types. Strides are in elements.
 #pragma once
 #include <cuda_runtime.h>
 
@@ -14,8 +14,8 @@ struct Cache {
   int64_t page, slot, head;  // strides
 };
 
-// Keys and values are either pages that `tables` [requests, width] lists, or (tables null) the rows of one
-// matrix in which request r starts at k_starts[r].
+// Keys and values are either pages that `tables` [requests, width] lists, or (tables null) the rows
+// of one matrix in which request r starts at k_starts[r].
 struct Attention {
   const void* q;
   void* out;
@@ -28,15 +28,17 @@ struct Attention {
   cudaStream_t stream;
 };
 
-// FA2: a block is 16 or 64 rows of one request (query token, head of the group) times a part of its keys.
+// FA2: a block is 16 or 64 rows of one request (query token, head of the group) times a part of its
+// keys.
 struct Blocks {
-  int count;                                          // of the grid; not all need be valid
-  const int32_t *request, *tile, *part, *first_part;  // by block; by request: where its parts are in `partial`
+  int count;  // of the grid; not all need be valid
+  const int32_t *request, *tile, *part,
+      *first_part;  // by block; by request: where its parts are in `partial`
   const uint8_t* valid;
-  const int32_t* part_keys;       // one number: keys of a part
-  const int32_t* merge;           // by query token: its first part; null: one part each, written to out
-  const uint32_t* tokens;         // one number: query tokens with work
-  const int32_t* page_starts;     // by request: requests before it times width
+  const int32_t* part_keys;  // one number: keys of a part
+  const int32_t* merge;      // by query token: its first part; null: one part each, written to out
+  const uint32_t* tokens;    // one number: query tokens with work
+  const int32_t* page_starts;  // by request: requests before it times width
   void* partial;
   float* partial_lse;
 };
@@ -53,10 +55,14 @@ struct Tiles {
   const Tile* tiles;
 };
 using dense_attention = void (*)(const Attention&, const Tiles&);
-constexpr int dense_rows(int64_t head_dim) { return head_dim == 64 ? 192 : 128; }  // query tokens of a tile
+constexpr int dense_rows(int64_t head_dim) {
+  return head_dim == 64 ? 192 : 128;
+}  // query tokens of a tile
 constexpr int kPiece = 16;  // rows of a page that FA3 fetches at once; smaller pages must have 8
 
-template <class T, int D, int Rows, bool Causal> void split(const Attention&, const Blocks&);
-template <class T, int D, bool Causal, bool Window> void dense(const Attention&, const Tiles&);
+template <class T, int D, int Rows, bool Causal>
+void split(const Attention&, const Blocks&);
+template <class T, int D, bool Causal, bool Window>
+void dense(const Attention&, const Tiles&);
 
 }  // namespace fkf
