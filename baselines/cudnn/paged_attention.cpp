@@ -83,7 +83,9 @@ class PagedAttention {
     put_starts(starts, q_token_);
     put_starts(starts, init_.num_heads * init_.head_dim);
     put_starts(rows.data(), init_.num_kv_heads * init_.head_dim);
-    exact = exact && starts[1] % kStep == 0 && longest % kStep == 0 && longest >= starts[1];
+    // As many graphs as there are powers of two and not as there are batches.
+    exact = exact && std::has_single_bit(uint64_t(requests)) && starts[1] % kStep == 0 &&
+            longest % kStep == 0 && longest >= starts[1];
     const int64_t code =
         exact ? kExact + longest / kStep : 1 + log_of(longest) * kLogs + log_of(queries);
     return (base(requests) + code) * 4;
