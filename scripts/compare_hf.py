@@ -180,7 +180,7 @@ def compare(name, args, folder):
         ratio = {key: a[key] / b[key] for key in a}
         rows.append({"what": what, "fk": a, "transformers": b, "ratio": ratio, "ok": not by_oracle and max(ratio.values()) <= LIMIT})
         print(f"{name:15s} {config['num_hidden_layers']:2d} layers {what:8s} rms {a['rms']:.3e} / {b['rms']:.3e} = {ratio['rms']:.3f}   "
-              f"worst 1 % {a['worst1']:.3e} / {b['worst1']:.3e} = {ratio['worst1']:.3f}   {'ok' if rows[-1]['ok'] else 'MISSED'}", flush=True)
+              f"worst 1 % {a['worst1']:.3e} / {b['worst1']:.3e} = {ratio['worst1']:.3f}   {'not judged' if by_oracle else 'ok' if rows[-1]['ok'] else 'MISSED'}", flush=True)
     return {"model": name, "layers": config["num_hidden_layers"], "rows": args.rows, "tokens": args.tokens, "decoded": args.decode,
             "providers": report["providers"], "by_oracle": by_oracle, "compared": rows}
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """adapter.py FK_HOST SOURCE_DIR: the ctypes half of the torch adapter on plain memory: a plugin that was scaffolded and
 built by the program is called, refuses, and is called again with fewer tokens."""
-import array, math, os, pathlib, random, subprocess, sys, tempfile
+import array, ctypes, math, os, pathlib, random, subprocess, sys, tempfile
 
 host, source = sys.argv[1], pathlib.Path(sys.argv[2])
 sys.path.insert(0, str(source / "plugin_api/adapters/torch"))
@@ -68,4 +68,27 @@ wide, down = tensor([0.1] * (2 * 4 * 3), 8, 3), tensor([0.1] * 12, 3, 4)
 x, out = tensor([1] * 6, 2, 3), tensor([0] * 6, 2, 3)
 raises(Failed, "lends no children", lambda: mlp.create({"hidden_size": 3, "intermediate_size": 4},
                                                       {"gate_up": wide, "down": down}, {"x": x, "out": out}))
+# What plan() is given lives for the whole call: a plugin that reads it late finds the values.
+scheduling = plugin_of("paged_attention")["paged_attention"]
+assert [s.name for s in scheduling.plan] == ["cu_seqlens", "seq_lens"]
+seen, more = [], []
+
+
+def plan(self, frame, blob, size, error):
+    more.extend(fk_plugin.CView() for _ in range(4096))  # takes what has been given back
+    for slot in ctypes.cast(frame, ctypes.POINTER(ctypes.c_void_p))[0:2]:
+        view = ctypes.cast(slot, ctypes.POINTER(fk_plugin.CView)).contents
+        seen.append((view.ndim, list(view.shape[0:view.ndim]) if view.ndim == 1 else None))
+    return fk_plugin.OK
+
+
+numbers = array.array("i", [0, 1, 2])
+views = {"cu_seqlens": View(numbers.buffer_info()[0], (3,), "i32"), "seq_lens": View(numbers.buffer_info()[0], (2,), "i32")}
+instance = object.__new__(fk_plugin.Instance)
+instance.op, instance.self, instance.error = scheduling, None, fk_plugin.Error()
+instance.need, instance.memory = fk_plugin.Need(), {}
+instance.table = type("Table", (), {"plan": staticmethod(lambda me, frame, blob, size, error: plan(me, frame, blob, size, error))})
+raises(Failed, "plan() comes before forward()", lambda: (setattr(instance, "planned", None), instance.forward({})))
+instance.plan(views)
+assert seen == [(1, [3]), (1, [2])], seen
 print("the adapter: all passed")

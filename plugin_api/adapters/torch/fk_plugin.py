@@ -203,7 +203,8 @@ class Instance:
         if not self.table.plan:
             return
         blob, size = c.create_string_buffer(max(1, self.need.plan)), L(self.need.plan)
-        self.check(self.table.plan(self.self, Frame(self.op.plan, values).pointer, blob, size, self.error))
+        frame = Frame(self.op.plan, values)  # by name: the pointer alone does not keep what the views are in
+        self.check(self.table.plan(self.self, frame.pointer, blob, size, self.error))
         if size.value:
             self.copy(self.memory["plan"], blob.raw[:size.value])
         self.planned = size.value
