@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products with weights in mxfp4 (OCP Microscaling Formats, version 1.0): e2m1 values, two a byte,
-// and an e8m0 power of two for every 32 of them.
+// and an e8m0 power of two for every 32 of them, of which 255 is NaN.
 #pragma once
+#include <cmath>
+#include <limits>
+
 #include "op.hpp"
 
 namespace fk::reference {
+
+inline double e8m0(uint8_t bits) {
+  return bits == 255 ? std::numeric_limits<double>::quiet_NaN() : std::ldexp(1.0, bits - 127);
+}
 
 inline constexpr double kE2m1[] = {0,    0.5,  1,  1.5,  2,  3,  4,  6,
                                    -0.0, -0.5, -1, -1.5, -2, -3, -4, -6};
@@ -20,7 +27,7 @@ inline void mxfp4_matrix_vector(const fk_in* weight, const fk_in* scale, fk_opt_
     double sum = 0;
     for (int64_t k = 0; k < columns; ++k) {
       const int code = k % 2 ? packed[k / 2] >> 4 : packed[k / 2] & 15;
-      sum += std::ldexp(kE2m1[code], powers[k / 32] - 127) * x[k];
+      sum += kE2m1[code] * e8m0(powers[k / 32]) * x[k];
     }
     out[n] = sum;
   }

@@ -18,9 +18,9 @@ void mxfp4_unpack(const Mxfp4Row& a, float* to) {
   static constexpr float kE2m1[] = {0,    0.5f,  1,    1.5f,  2,    3,    4,    6,
                                     -0.f, -0.5f, -1.f, -1.5f, -2.f, -3.f, -4.f, -6.f};
   for (int64_t block = 0; block < a.k / 32; ++block) {
-    // 2^(p - 127), of which the smallest has no normal float32.
+    // 2^(p - 127), of which the smallest has no normal float32; 255 is NaN.
     const uint32_t p = a.powers[block];
-    const float power = bits_as<float>(p == 0 ? 0x00400000u : p << 23);
+    const float power = bits_as<float>(p == 0 ? 0x00400000u : p == 255 ? 0x7fc00000u : p << 23);
     const uint8_t* packed = a.packed + block * 16;
     float* out = to + block * 32;
     for (int i = 0; i < 16; ++i) {

@@ -47,7 +47,7 @@ WhisperConfig read(const Config& config) {
   c.tied = config.boolean("tie_word_embeddings", c.tied);
   c.eos = read_eos(config);
   if (config.boolean("scale_embedding", false))
-    config.fail_at("scale_embedding", "scaled embeddings are not implemented here");
+    config.fail_at("scale_embedding", "embeddings are added as they are: only false is supported");
   return c;
 }
 

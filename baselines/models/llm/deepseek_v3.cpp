@@ -49,7 +49,7 @@ void read_experts(const Config& config, DeepseekConfig& c) {
   c.shared_hidden = shared * c.moe_hidden;
   c.scoring = config.text("scoring_func", "sigmoid");
   if (c.scoring != "sigmoid" && c.scoring != "softmax")
-    config.fail_at("scoring_func", "`" + c.scoring + "` is not implemented here", "sigmoid");
+    config.fail_at("scoring_func", "`" + c.scoring + "` is not supported", "sigmoid");
   c.renormalize = config.boolean("norm_topk_prob", true);
   c.routed_scale = config.number("routed_scaling_factor", 1);
   if (c.experts % c.groups != 0) config.fail_at("n_group", "it does not divide n_routed_experts");

@@ -39,16 +39,17 @@ GptOssConfig read(const Config& config) {
     config.fail_at("num_experts_per_tok", "it must be between 1 and num_local_experts");
   // The float experts' activation has no limit to choose, as in transformers.
   if (config.number("swiglu_limit", 7) != 7)
-    config.fail_at("swiglu_limit", "only the limit 7 is implemented");
+    config.fail_at("swiglu_limit", "the experts' activation has the limit 7");
   if (config.has("quantization_config")) {
     const Config quantization = config.child("quantization_config");
     const std::string method = quantization.text("quant_method");
     if (method != "mxfp4")
       quantization.fail_at("quant_method",
-                           "`" + method + "` is not implemented here, only `mxfp4`");
+                           "`" + method + "` is not supported: `mxfp4`, or no quantization_config");
     c.mxfp4 = true;
-    if (c.decoder.hidden_size % 32 || c.decoder.intermediate_size % 32)
-      config.fail_at("hidden_size", "mxfp4 needs widths that are multiples of 32");
+    for (const char* key : {"hidden_size", "intermediate_size"})
+      if (config.integer(key) % 32)
+        config.fail_at(key, "mxfp4 has one scale for 32 columns: it must be a multiple of 32");
   }
   return c;
 }

@@ -25,7 +25,7 @@ struct LladaConfig {
 void need(const Config& config, const char* key, const std::string& wanted) {
   const std::string value = config.text(key, wanted);
   if (value != wanted)
-    config.fail_at(key, "`" + value + "` is not implemented here, only `" + wanted + "`");
+    config.fail_at(key, "`" + value + "` is not supported: it must be `" + wanted + "`");
 }
 
 LladaConfig read(const Config& config) {
@@ -53,11 +53,11 @@ LladaConfig read(const Config& config) {
   need(config, "block_type", "llama");
   need(config, "layer_norm_type", "rms");
   if (!config.boolean("rope", true))
-    config.fail_at("rope", "models without it are not implemented");
+    config.fail_at("rope", "positions are rotations: only true is supported");
   for (const char* key :
        {"alibi", "attention_layer_norm", "bias_for_layer_norm", "include_bias", "include_qkv_bias",
         "input_emb_norm", "multi_query_attention", "scale_logits", "weight_tying"}) {
-    if (config.boolean(key, false)) config.fail_at(key, "it is not implemented");
+    if (config.boolean(key, false)) config.fail_at(key, "only false is supported");
   }
   DiffuseOptions& d = c.diffusion;
   d.mask_token = config.integer("mask_token_id");

@@ -56,9 +56,9 @@ Mamba2Config read(const Config& config) {
   read_time_steps(config, c);
   const std::string activation = config.text("hidden_act", "silu");
   if (activation != "silu")
-    config.fail_at("hidden_act", "`" + activation + "` is not implemented here, only `silu`");
+    config.fail_at("hidden_act", "`" + activation + "` is not supported: it must be `silu`");
   if (!config.boolean("rms_norm", true))
-    config.fail_at("rms_norm", "mixers without a norm are not implemented");
+    config.fail_at("rms_norm", "mixers have a gated norm: only true is supported");
   return c;
 }
 

@@ -94,7 +94,8 @@ BertConfig read_bert(const Config& config) {
     config.fail_at("num_attention_heads", "it does not divide hidden_size");
   if (const std::string kind = config.text("position_embedding_type", "absolute");
       kind != "absolute") {
-    config.fail_at("position_embedding_type", "`" + kind + "` is not implemented, only `absolute`");
+    config.fail_at("position_embedding_type",
+                   "`" + kind + "` is not supported: it must be `absolute`");
   }
   return c;
 }

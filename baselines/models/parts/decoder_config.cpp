@@ -34,12 +34,12 @@ DecoderConfig read_decoder(const Config& config, bool with_attention_bias) {
   d.rope = read_rope(config, d.head_dim);
   const std::string activation = config.text("hidden_act", "silu");
   if (activation != "silu") {
-    config.fail_at("hidden_act", "`" + activation + "` is not implemented here, only `silu`");
+    config.fail_at("hidden_act", "`" + activation + "` is not supported: it must be `silu`");
   }
   d.attention_bias = config.boolean("attention_bias", false);
   for (const char* key : {"attention_bias", "mlp_bias"}) {
     if (config.boolean(key, false) && !(with_attention_bias && d.attention_bias && key[0] == 'a'))
-      config.fail_at(key, "projections with biases are not implemented");
+      config.fail_at(key, "projections have no bias: only false is supported");
   }
   return d;
 }

@@ -39,9 +39,9 @@ Fp8 read_fp8(const Config& config) {
   if (!config.has("quantization_config")) return fp8;
   const Config q = config.child("quantization_config");
   const std::string method = q.text("quant_method");
-  if (method != "fp8") q.fail_at("quant_method", "`" + method + "` is not implemented here", "fp8");
+  if (method != "fp8") q.fail_at("quant_method", "`" + method + "` is not supported", "fp8");
   const std::string format = q.text("fmt", "e4m3");
-  if (format != "e4m3") q.fail_at("fmt", "`" + format + "` is not implemented here", "e4m3");
+  if (format != "e4m3") q.fail_at("fmt", "`" + format + "` is not supported", "e4m3");
   const auto block = q.integers("weight_block_size");
   if (block.size() != 2) q.fail_at("weight_block_size", "it has rows and columns of a block");
   fp8.on = true;
@@ -49,7 +49,7 @@ Fp8 read_fp8(const Config& config) {
   fp8.columns = bounded(q, "weight_block_size", block[1], kSizeMax);
   const std::string scheme = q.text("activation_scheme", "none");
   if (scheme != "none" && scheme != "dynamic") {
-    q.fail_at("activation_scheme", "`" + scheme + "` is not implemented here",
+    q.fail_at("activation_scheme", "`" + scheme + "` is not supported",
               did_you_mean(scheme, {"dynamic", "none"}));
   }
   fp8.quantize_input = scheme == "dynamic";

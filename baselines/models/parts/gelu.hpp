@@ -14,7 +14,7 @@ inline std::string read_gelu(const Config& config, std::string_view key) {
   const std::string name = config.text(key, "gelu");
   if (name == "gelu") return "none";
   if (name == "gelu_new" || name == "gelu_pytorch_tanh") return "tanh";
-  config.fail_at(key, "`" + name + "` is not implemented here",
+  config.fail_at(key, "`" + name + "` is not supported",
                  did_you_mean(name, {"gelu", "gelu_new", "gelu_pytorch_tanh"}));
 }
 

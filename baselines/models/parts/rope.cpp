@@ -48,7 +48,7 @@ void read_scaling(const Config& config, const Config& scaling, Rope& rope) {
   }
   if (kind == "yarn") return read_yarn(config, scaling, rope);
   if (kind != "llama3") {
-    scaling.fail("rope scaling of the kind `" + kind + "` is not implemented",
+    scaling.fail("rope scaling of the kind `" + kind + "` is not supported",
                  did_you_mean(kind, {"default", "linear", "llama3", "yarn"}));
   }
   rope.llama3 = true;

@@ -26,7 +26,7 @@ struct Rope {
   double score_scale = 1;  // latent attention multiplies its scores by it (mscale_all_dim)
 };
 
-// Reads the rope of a decoder. Error for a kind of scaling that is not implemented.
+// Reads the rope of a decoder. Error for a kind of scaling that is not supported.
 Rope read_rope(const Config& config, int64_t head_dim);
 
 // Angular step of each pair of channels, rotary_dim / 2 of them.
