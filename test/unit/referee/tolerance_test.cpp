@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "core/base/error.hpp"
 #include "core/tensor/random.hpp"
 #include "test/catch.hpp"
 
@@ -102,4 +103,30 @@ TEST_CASE("tolerance_of_softmax_knows_rows_with_few_and_with_many_keys") {
   CHECK_FALSE(with_error(64 + 5, 0.006));
   model.by_row = false;
   CHECK_FALSE(with_error(5, 0.006));
+}
+
+TEST_CASE("tolerance_is_coarse_where_an_init_value_says_that_intermediates_are_rounded") {
+  const std::string text =
+      "op: product\nrevision: 1\nsummary: sums\naxes: {T: rows, C: terms}\n"
+      "init:\n  - {name: size, type: int, axis: C}\n"
+      "  - {name: quantize_input, type: bool, default: false}\n"
+      "forward:\n  - {name: x, role: in, shape: [T, C], dtype: float}\n"
+      "  - {name: out, role: out, shape: [T], dtype: x}\n"
+      "tolerance: {numerics: reduction, length: C, coarse_if: quantize_input}\n"
+      "cases:\n  smoke:\n    - {T: 4, size: 8}\n    - {T: 4, size: 8, quantize_input: true}\n";
+  const auto c = fk::Contract::parse(text, "product.yaml", 1, "test");
+  const auto model = [&](size_t i) {
+    const auto resolved = fk::resolve(c, c.cases[i], {});
+    return fk::error_model(resolved, *resolved.find("out"));
+  };
+  CHECK(model(0).of_spread < 1e-4);
+  CHECK(model(1).of_spread > 10 * model(0).of_spread);
+  CHECK(model(1).of_spread < fk::epsilon(fk::DType::f8e4m3));
+  const auto wrong = [&](const std::string& name) {
+    std::string other = text;
+    other.replace(other.find("coarse_if: ") + 11, 14, name);
+    return message_of<fk::Error>([&] { fk::Contract::parse(other, "product.yaml", 1, "test"); });
+  };
+  CHECK_THAT(wrong("quantise_input"), ContainsSubstring("did you mean `quantize_input`"));
+  CHECK_THAT(wrong("size"), ContainsSubstring("is no boolean of init"));
 }

@@ -162,3 +162,32 @@ TEST_CASE("models_give_colbert_its_projection_by_class") {
   CHECK(outputs("BertModel").size() == 1);
   CHECK(outputs("HF_ColBERT").count("embeddings") == 1);
 }
+
+TEST_CASE("models_project_queries_directly_where_their_rank_is_null") {
+  const auto names = [](bool null) {
+    fk::Json json = fk::load_json(fk::paths::home() / "test/golden/deepseek_v3/config.json");
+    if (null) json["q_lora_rank"] = nullptr;
+    const auto model = fk::make_model("deepseek_v3", fk::Config(json, "config.json"));
+    const auto weights = std::make_shared<fk::WeightTable>();
+    record(*model, "prefill", {}, weights);
+    std::map<std::string, std::vector<int64_t>> shapes;
+    for (const auto& spec : weights->all())
+      if (spec.name.find("layers.0.self_attn.q") != std::string::npos)
+        shapes[spec.name.substr(spec.name.find("q"))] = spec.shape;
+    return shapes;
+  };
+  using Shapes = std::map<std::string, std::vector<int64_t>>;
+  CHECK(names(false) == Shapes{{"q_a_layernorm.weight", {48}}, {"q_b_proj.weight", {192, 48}}});
+  CHECK(names(true) == Shapes{{"q_proj.weight", {192, 64}}});
+}
+
+TEST_CASE("models_name_the_width_that_mxfp4_cannot_have") {
+  const auto refusal = [](const char* key) {
+    fk::Json json = fk::load_json(fk::paths::home() / "test/golden/gpt_oss_mxfp4/config.json");
+    json[key] = 100;
+    return message_of<fk::Error>(
+        [&] { fk::make_model("gpt_oss", fk::Config(json, "config.json")); });
+  };
+  CHECK_THAT(refusal("intermediate_size"), ContainsSubstring("`intermediate_size`: mxfp4"));
+  CHECK_THAT(refusal("hidden_size"), ContainsSubstring("`hidden_size`: mxfp4"));
+}

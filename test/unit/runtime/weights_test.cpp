@@ -75,3 +75,54 @@ TEST_CASE("weights_have_zeros_where_a_part_has_no_name") {
   CHECK_THAT(message_of<fk::Error>([&] { filled(spec, &checkpoint); }),
              ContainsSubstring("no rows are left"));
 }
+
+TEST_CASE("weights_see_a_part_reshaped_cut_and_turned") {
+  const Folder folder;
+  // Two heads of three rows (two of keys, one of values), two columns.
+  const fk::Tensor kv =
+      fk::Tensor::of(fk::DType::f32, {6, 2}, {0, 1, 10, 11, 20, 21, 100, 101, 110, 111, 120, 121});
+  fk::write_safetensors(folder.path / "model.safetensors", {{"kv", kv}});
+  const fk::Checkpoint checkpoint = fk::Checkpoint::open(folder.path);
+  fk::WeightSpec keys = spec_of("keys", {2, 2, 2});
+  keys.parts = {{"kv"}};
+  keys.view = fk::PartView{{2, 3, 2}, 1, 0, 2, {0, 2, 1}};
+  CHECK(filled(keys, &checkpoint) == std::vector<float>{0, 10, 1, 11, 100, 110, 101, 111});
+  fk::WeightSpec values = spec_of("values", {2, 1, 2});
+  values.parts = {{"kv"}};
+  values.view = fk::PartView{{2, 3, 2}, 1, 2, 1, {0, 1, 2}};
+  CHECK(filled(values, &checkpoint) == std::vector<float>{20, 21, 120, 121});
+  values.view->shape = {2, 4, 2};
+  CHECK_THAT(message_of<fk::Error>([&] { filled(values, &checkpoint); }),
+             ContainsSubstring("cannot be seen as [2, 4, 2]"));
+}
+
+TEST_CASE("weights_in_f8e4m3_are_multiplied_by_the_scales_of_their_blocks") {
+  const Folder folder;
+  // Blocks of two rows and three columns, the last ones cut off.
+  const fk::Tensor w =
+      fk::Tensor::of(fk::DType::f8e4m3, {3, 4}, {1, 1, 1, 2, 1, 1, 1, 2, 4, 4, 4, 8});
+  const fk::Tensor scales = fk::Tensor::of(fk::DType::f32, {2, 2}, {0.5, 3, 10, 100});
+  fk::write_safetensors(folder.path / "model.safetensors", {{"w", w}, {"w_scale_inv", scales}});
+  const fk::Checkpoint checkpoint = fk::Checkpoint::open(folder.path);
+  fk::WeightSpec spec = spec_of("w", {3, 4});
+  CHECK(filled(spec, &checkpoint) == std::vector<float>{1, 1, 1, 2, 1, 1, 1, 2, 4, 4, 4, 8});
+  spec.scale_block = {2, 3};
+  CHECK(filled(spec, &checkpoint) ==
+        std::vector<float>{.5F, .5F, .5F, 6, .5F, .5F, .5F, 6, 40, 40, 40, 800});
+  spec.scale_block = {1, 3};
+  CHECK_THAT(message_of<fk::Error>([&] { filled(spec, &checkpoint); }),
+             ContainsSubstring("it is [2, 2] for blocks of [1, 3] of [3, 4]"));
+}
+
+TEST_CASE("weights_that_are_computed_are_read_where_a_checkpoint_has_them") {
+  const Folder folder;
+  fk::write_safetensors(folder.path / "model.safetensors",
+                        {{"table", fk::Tensor::of(fk::DType::f32, {2}, {3, 4})}});
+  const fk::Checkpoint checkpoint = fk::Checkpoint::open(folder.path);
+  fk::WeightSpec spec = spec_of("table", {2});
+  spec.compute = [] { return std::vector<double>{1, 2}; };
+  CHECK(filled(spec, &checkpoint) == std::vector<float>{1, 2});
+  spec.in_checkpoint = true;
+  CHECK(filled(spec, &checkpoint) == std::vector<float>{3, 4});
+  CHECK(filled(spec, nullptr) == std::vector<float>{1, 2});
+}
