@@ -156,8 +156,8 @@ class ScenarioRun {
     int64_t longest = 1;
     for (const auto& r : correctness_)
       longest = std::max(longest, static_cast<int64_t>(r.tokens.size()) + r.new_tokens);
-    for (const auto& w : scenario_.workloads)
-      for (const auto& l : w.lengths) longest = std::max(longest, l.prompt + l.output);
+    for (const Workload* w : workloads())
+      for (const auto& l : w->lengths) longest = std::max(longest, l.prompt + l.output);
     return longest;
   }
 
