@@ -3,6 +3,8 @@
 
 #include <cmath>
 #include <cstring>
+#include <deque>
+#include <future>
 
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
@@ -243,6 +245,41 @@ class DeviceWeights final : public WeightSource {
   int64_t bytes_;
 };
 
+// Weights that the host makes, several at once and ahead of whoever takes them in order.
+class ReadAhead {
+ public:
+  using Memory = std::vector<std::byte>;
+  // `make` is called on other threads; an Error of it is thrown by next().
+  ReadAhead(std::vector<const WeightSpec*> wanted, int at_once,
+            std::function<Memory(const WeightSpec&)> make)
+      : wanted_(std::move(wanted)),
+        at_once_(static_cast<size_t>(at_once)),
+        make_(std::move(make)) {}
+  Memory next() {
+    while (started_ < wanted_.size() && may_start()) {
+      const WeightSpec* spec = wanted_[started_++];
+      held_ += bytes_of(*spec);
+      ahead_.push_back(std::async(std::launch::async, [this, spec] { return make_(*spec); }));
+    }
+    Memory memory = ahead_.front().get();
+    ahead_.pop_front();
+    held_ -= bytes_of(*wanted_[taken_++]);
+    return memory;
+  }
+
+ private:
+  static constexpr int64_t kHeldMax = int64_t{4} << 30;
+  static int64_t bytes_of(const WeightSpec& spec) { return numel(spec.shape) * bytes(spec.dtype); }
+  bool may_start() const {
+    return ahead_.empty() || (ahead_.size() < at_once_ && held_ < kHeldMax);
+  }
+  std::vector<const WeightSpec*> wanted_;
+  size_t at_once_, started_ = 0, taken_ = 0;
+  int64_t held_ = 0;
+  std::function<Memory(const WeightSpec&)> make_;
+  std::deque<std::future<Memory>> ahead_;  // destroyed first: they use what is above
+};
+
 }  // namespace
 
 WeightLayout::WeightLayout(const WeightTable& table) {
@@ -269,18 +306,24 @@ std::unique_ptr<WeightSource> private_weights(const Checkpoint* checkpoint, uint
 void fill_weights(const WeightTable& table, const Checkpoint* checkpoint, uint64_t seed,
                   Device& device, std::byte* into, int threads, const Progress& progress) {
   const WeightLayout layout(table);
-  std::vector<std::byte> staging;
-  for (size_t i = 0; i < table.all().size(); ++i) {
+  std::vector<bool> made(table.all().size());
+  std::vector<const WeightSpec*> from_host;
+  for (size_t i = 0; i < made.size(); ++i) {
     const WeightSpec& spec = table.all()[i];
-    const int64_t count = numel(spec.shape);
-    std::byte* to = into + layout.offsets[i];
-    if (!is_normal(spec, checkpoint) ||
-        !device.fill_normal(to, spec.dtype, count, seed_of(spec.name, seed), spec.mean,
-                            stddev_of(spec))) {
-      staging.resize(static_cast<size_t>(count * bytes(spec.dtype)));
-      fill_one(spec, checkpoint, seed, staging.data(), threads);
-      device.upload(to, staging.data(), static_cast<int64_t>(staging.size()));
-      device.synchronize();
+    made[i] = is_normal(spec, checkpoint) &&
+              device.fill_normal(into + layout.offsets[i], spec.dtype, numel(spec.shape),
+                                 seed_of(spec.name, seed), spec.mean, stddev_of(spec));
+    if (!made[i]) from_host.push_back(&spec);
+  }
+  ReadAhead ahead(std::move(from_host), std::max(1, threads), [&](const WeightSpec& spec) {
+    ReadAhead::Memory memory(static_cast<size_t>(numel(spec.shape) * bytes(spec.dtype)));
+    fill_one(spec, checkpoint, seed, memory.data(), threads);
+    return memory;
+  });
+  for (size_t i = 0; i < made.size(); ++i) {
+    if (!made[i]) {
+      const auto memory = ahead.next();
+      device.upload(into + layout.offsets[i], memory.data(), static_cast<int64_t>(memory.size()));
     }
     if (progress)
       progress(i + 1 < layout.offsets.size() ? layout.offsets[i + 1] : layout.bytes, layout.bytes);
