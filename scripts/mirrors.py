@@ -178,7 +178,7 @@ def record(folder):
     old = json.loads(STORE.read_text())["not_recorded"] if STORE.exists() else {}
     for path in sorted(paths):
         if path.split(".")[0] not in sources.tops:
-            missing[path] = old.get(path, "no wheel with its source on PyPI")
+            missing[path] = old.get(path, "its source was not among those recorded")
         elif signature := sources.signature(path):
             signatures[path] = signature
         else:
