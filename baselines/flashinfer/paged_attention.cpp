@@ -41,16 +41,15 @@ struct Layout {
   int64_t count(const op::init& init, int64_t t, int64_t b) const {
     return cdiv(t * group_of(init), rows) + b + (rows == 16 ? cdiv(2 * 132, init.num_kv_heads) : 0);
   }
-  int64_t bytes() const { return (2 + 3 * blocks + 2 * (requests + 1) + tokens + 1) * 4 + blocks; }
+  int64_t bytes() const { return (2 + 3 * blocks + (requests + 1) + tokens + 1) * 4 + blocks; }
   template <class F>
   void each(void* blob, F f) const {
     auto* at = static_cast<int32_t*>(blob);
     const auto take = [&at](int64_t n) { return std::exchange(at, at + n); };
     int32_t* const numbers = take(2);
     int32_t *const request = take(blocks), *const tile = take(blocks), *const part = take(blocks);
-    int32_t *const first_part = take(requests + 1), *const pages = take(requests + 1),
-                   *const merge = take(tokens + 1);
-    f(numbers, request, tile, part, first_part, pages, merge, reinterpret_cast<uint8_t*>(at));
+    int32_t *const first_part = take(requests + 1), *const merge = take(tokens + 1);
+    f(numbers, request, tile, part, first_part, merge, reinterpret_cast<uint8_t*>(at));
   }
 };
 
@@ -81,16 +80,18 @@ class PagedAttention {
       wanted.plan = tiles_bytes(tokens, requests, init.num_heads, init.head_dim);
     } else {
       const Layout layout(way, init, max);
+      wanted.persistent = (widths(max.block_tables->shape[1]) + 1) * (requests + 1) * 4;
       wanted.plan = layout.bytes();
       if (way == Way::few)
         wanted.scratch = parts_room(init, layout) * init.num_heads * (init.head_dim * 2 + 4);
     }
   }
   PagedAttention(const fk_host&, const op::init& init, const op::weights&) : init_(init) {}
-  void prepare(const op::forward& max, const fk_memory&) {
+  void prepare(const op::forward& max, const fk_memory& memory) {
     way_ = way_of(init_, max);
     layout_.emplace(way_, init_, max);
-    width_ = max.block_tables->shape[1];
+    page_starts_ = static_cast<int32_t*>(memory.persistent);
+    if (way_ != Way::dense) write_page_starts(max);
     blocks_ = std::min<int>(block_count(), kBlocksMax);
   }
 
@@ -125,6 +126,25 @@ class PagedAttention {
   }
 
  private:
+  // Block tables are as wide as the limit or as a smaller power of two.
+  static int64_t widths(int64_t widest) {
+    return std::bit_width(uint64_t(std::max<int64_t>(widest, 1)));
+  }
+  int64_t width_at(int64_t width) const {
+    if (width == widest_) return widths(widest_);
+    if (width <= widest_ && std::has_single_bit(uint64_t(width)))
+      return std::bit_width(uint64_t(width)) - 1;
+    throw std::runtime_error("block_tables: neither the limit nor a power of two wide");
+  }
+  void write_page_starts(const op::forward& max) {
+    widest_ = max.block_tables->shape[1];
+    std::vector<int32_t> all;
+    for (int64_t i = 0; i <= widths(widest_); ++i)
+      for (int64_t r = 0; r <= layout_->requests; ++r)
+        all.push_back(int32_t(r * (i < widths(widest_) ? int64_t{1} << i : widest_)));
+    if (cudaMemcpy(page_starts_, all.data(), all.size() * 4, cudaMemcpyHostToDevice) != cudaSuccess)
+      throw std::runtime_error("paged_attention: the upload of page starts failed");
+  }
   // A part is what a block leaves of a token: 16 rows are 16 / group tokens.
   static int64_t parts_room(const op::init& init, const Layout& layout) {
     return cdiv(16 * layout.blocks, group_of(init));
@@ -164,19 +184,17 @@ class PagedAttention {
       part_keys = low * kKeysStep;
     }
     layout_->each(blob, [&](int32_t* numbers, int32_t* request, int32_t* tile, int32_t* part,
-                            int32_t* first_part, int32_t* pages, int32_t* merge, uint8_t* valid) {
+                            int32_t* first_part, int32_t* merge, uint8_t* valid) {
       int64_t n = 0, parts = 0;
       for (int64_t r = 0; r < requests; ++r) {
         const int64_t own = way_ == Way::few ? parts_of(lengths[r], part_keys) : 1;
         first_part[r] = int32_t(parts);
-        pages[r] = int32_t(r * width_);
         for (int64_t t = 0; t < tiles_of(r); ++t)
           for (int64_t p = 0; p < own; ++p, ++n)
             request[n] = int32_t(r), tile[n] = int32_t(t), part[n] = int32_t(p), valid[n] = 1;
         for (int64_t token = starts[r]; token < starts[r + 1]; ++token, parts += own)
           merge[token] = int32_t(parts);
       }
-      pages[requests] = int32_t(requests * width_);
       merge[starts[requests]] = int32_t(parts);
       std::fill(valid + n, valid + layout_->blocks, uint8_t{0});
       numbers[0] = int32_t(part_keys);
@@ -207,18 +225,16 @@ class PagedAttention {
     return p;
   }
   Blocks blocks_of(const Attention& a, const fk_ctx& ctx) const {
-    if (a.width != width_)
-      throw std::runtime_error(
-          "block_tables: other pages per request than the instance was prepared for");
+    const int64_t at = width_at(a.width);
     Blocks b{};
     b.count = int(layout_->count(init_, a.tokens, a.requests));
     layout_->each(const_cast<void*>(ctx.plan),
                   [&](int32_t* numbers, int32_t* request, int32_t* tile, int32_t* part,
-                      int32_t* first_part, int32_t* pages, int32_t* merge, uint8_t* valid) {
+                      int32_t* first_part, int32_t* merge, uint8_t* valid) {
                     b.request = request, b.tile = tile, b.part = part, b.first_part = first_part,
                     b.valid = valid;
                     b.part_keys = numbers, b.tokens = reinterpret_cast<uint32_t*>(numbers + 1),
-                    b.page_starts = pages;
+                    b.page_starts = page_starts_ + at * (layout_->requests + 1);
                     if (way_ == Way::few) b.merge = merge;
                   });
     if (b.merge) {
@@ -233,7 +249,8 @@ class PagedAttention {
   const op::init& init_;
   Way way_ = Way::many;
   std::optional<Layout> layout_;
-  int64_t width_ = 0;
+  int32_t* page_starts_ = nullptr;  // of every width: request r's pages begin at r * width
+  int64_t widest_ = 0;
   int blocks_ = 0;
 };
 FK_OP(paged_attention, PagedAttention);
