@@ -46,7 +46,7 @@ class PagedAttention {
   PagedAttention(const fk_host&, const op::init& init, const op::weights&) : init_(init) {}
   void prepare(const op::forward& max, const fk_memory&) {
     q_token_ = max.q->strides[0], room_ = room_of(max);
-    make_attention(paged(max));
+    if (!room_) make_attention(paged(max));
   }
   int64_t plan(const op::plan& a, void* blob, int64_t) {
     const int64_t requests = a.seq_lens->shape[0];
