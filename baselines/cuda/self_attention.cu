@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// self_attention: both projections by whichever provider of linear the run has chosen; between them one kernel in
-// decode (rotation and append inside attention), and two otherwise (rotation with append, attention).
+// self_attention in decode: both projections by whichever provider of linear the run has chosen; between them one
+// kernel that rotates, appends and attends.
 #define FK_SELF_ATTENTION_EDITION 2
 #include "attention.cuh"
 #include "fk/ops/linear.h"
@@ -8,30 +8,6 @@
 
 namespace {
 using namespace fkc;
-constexpr int kAppendThreads = 256;
-
-// A thread rotates eight pairs of a head of q or k, or copies sixteen elements of v; k and v go to the cache.
-template <class T>
-__global__ void rotate_and_append(T* qkv, const float* table, const int64_t* positions, const int64_t* slots, AttentionCache k_cache, AttentionCache v_cache,
-                                  int64_t tokens, int heads, int kv_heads, int head_dim, int page_size) {
-  wait_for_inputs();
-  const int parts = head_dim / 16, all = heads + 2 * kv_heads;
-  const int64_t i = int64_t(blockIdx.x) * kAppendThreads + threadIdx.x, t = i / (all * parts);
-  if (t >= tokens) return;
-  const int head = int(i / parts % all), part = int(i % parts);
-  T* from = qkv + (t * all + head) * head_dim + part * 8;
-  Pack<T> a = load8(from), b = load8(from + head_dim / 2);
-  if (head < heads + kv_heads) rotate_pairs(a, b, table + positions[t] * head_dim + part * 8, head_dim / 2);
-  T* to = from;
-  if (head >= heads) {
-    const int64_t slot = slots[t];
-    if (slot < 0) return;
-    const AttentionCache& cache = head < heads + kv_heads ? k_cache : v_cache;
-    to = static_cast<T*>(const_cast<void*>(cache.data)) + slot / page_size * cache.page + slot % page_size * cache.slot + (head - heads) % kv_heads * cache.head + part * 8;
-  }
-  store8(to, a);
-  store8(to + head_dim / 2, b);
-}
 
 struct SelfAttention : Base<fk::self_attention> {
   static constexpr fk_claims claims{FK_END(fk_claims, sm), FK_CUDA, FK_GRAPH_UNIFORM_DECODE, 1, 0, FK_ACCUMULATE_F32, 0, 1, kSm};
@@ -43,11 +19,11 @@ struct SelfAttention : Base<fk::self_attention> {
     need(init.rotary_dim == init.head_dim, "rotary_dim: whole heads only");
     need(!weights.q_norm.or_null, "q_norm: none");
     need(!max.tree_mask.or_null, "tree_mask: none");
+    need(max.max_query_len == 1 && is_few(init.num_heads / init.num_kv_heads, 1), "one token per request, and up to 16 heads of q per head of k");
     need_aligned(fk_as_in(max.k_cache));
     need_aligned(fk_as_in(max.v_cache));
     const int64_t tokens = max.x->shape[0];
     wanted.scratch = tokens * (rows(init) + init.num_heads * init.head_dim) * 2;
-    wanted.plan = attention_plan_bytes(tokens, max.seq_lens->shape[0], init.num_heads / init.num_kv_heads);
   }
   SelfAttention(const fk_host& host, const op::init& i, const op::weights& w) : Base(host, i, w), host_(host) {}
 
@@ -61,9 +37,6 @@ struct SelfAttention : Base<fk::self_attention> {
     const fk::linear::forward first{x.in(), qkv.out()}, second{heads.in(), out.out()};
     make(qkv_init_, qkv_weights_, first, qkv_);
     make(o_init_, o_weights_, second, o_);
-  }
-  int64_t plan(const op::plan& a, void* blob, int64_t) {
-    return plan_attention(fk::host<int32_t>(a.cu_seqlens), a.seq_lens->shape[0], init.num_heads / init.num_kv_heads, blob);
   }
   void forward(const op::forward& a, const fk_ctx& ctx) {
     const int64_t tokens = a.x->shape[0], requests = a.seq_lens->shape[0], wide = rows(init), mixed = init.num_heads * init.head_dim;
@@ -83,14 +56,7 @@ struct SelfAttention : Base<fk::self_attention> {
     const float* table = fk::data<float>(weights.cos_sin_cache);
     const FreshToken fresh{qkv, table, fk::data<int64_t>(a.positions), fk::data<int64_t>(a.slot_mapping), wide, init.num_heads * init.head_dim,
                            (init.num_heads + init.num_kv_heads) * init.head_dim};
-    const bool whole = a.max_query_len == 1 && is_few(p.group, 1);
-    dispatch(a.x, [&](auto type) {
-      using T = decltype(type);
-      if (!whole)
-        launch(rotate_and_append<T>, unsigned(cdiv(tokens * (wide / 16), kAppendThreads)), kAppendThreads, 0, ctx, reinterpret_cast<T*>(qkv), table, fresh.positions,
-               fresh.slots, p.k, p.v, tokens, int(init.num_heads), int(init.num_kv_heads), int(init.head_dim), int(init.page_size));
-      attend<T>(p, requests, init.num_kv_heads, init.head_dim, a.max_query_len, a.max_seq_len, ctx, whole ? &fresh : nullptr);
-    });
+    dispatch(a.x, [&](auto type) { attend<decltype(type)>(p, requests, init.num_kv_heads, init.head_dim, 1, a.max_seq_len, ctx, &fresh); });
     run(o_, {attended.in(), a.out}, ctx);
   }
 

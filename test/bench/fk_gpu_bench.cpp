@@ -18,7 +18,7 @@ using namespace fk::bench;
 
 struct Arguments {
   std::string plugins;
-  int64_t layers = 32, context = 512, output = 65;
+  int64_t layers = 32, context = 512, output = 65, max_batch = 256;
   std::vector<int> batches = {1, 32};
   std::vector<std::string> providers = {"cuda", "cublas", "cuda_reference"};
   bool eager = false;
@@ -32,7 +32,8 @@ fk::Json speed(const Arguments& a) {
   const int64_t vocab = 128256;
   fk::Session::Options options;
   options.limits.dtype = options.limits.cache_dtype = fk::DType::bf16;
-  options.limits.max_batch = *std::max_element(a.batches.begin(), a.batches.end());
+  options.limits.max_batch =
+      std::min<int64_t>(a.max_batch, *std::max_element(a.batches.begin(), a.batches.end()));
   options.limits.max_context = a.context + a.output + 16;
   options.limits.chunk_tokens = 8192;
   options.limits.page_size = 16;
@@ -43,7 +44,7 @@ fk::Json speed(const Arguments& a) {
   Ready r = open(plugins, llama(4096, 14336, a.layers, 32, 8, 128, vocab), "cuda:0", options);
   fk::Json rows = fk::Json::array();
   for (const int batch : a.batches) {
-    drive(r, batch, a.context, 4, vocab);  // first touches, captures
+    drive(r, std::min<int>(batch, 32), a.context, 4, vocab);  // first touches, captures
     rows.push_back(drive(r, batch, a.context, a.output, vocab));
   }
   return {{"schema", "fk-host.fk_gpu_bench/1"},
@@ -63,6 +64,7 @@ int main(int argc, char** argv) {
   app.add_option("--batch", a.batches);
   app.add_option("--context", a.context);
   app.add_option("--output", a.output);
+  app.add_option("--max-batch", a.max_batch, "requests that run at the same time");
   app.add_option("--provider", a.providers, "in the order of preference");
   app.add_flag("--no-graph", a.eager);
   app.add_option("PLUGIN_DIR", a.plugins)->required();

@@ -82,6 +82,8 @@ inline Ready open(const Plugins& plugins, const Config& config, const std::strin
   return r;
 }
 
+// All requests at once. Steps are told apart by the number of requests, so "decode_step_ms" means
+// something where all of them run together; "output_tokens_per_s" is that of the whole.
 inline Json drive(Ready& r, int batch, int64_t prompt, int64_t output, int64_t vocab) {
   Clock clock;
   for (int i = 0; i < batch; ++i) {
@@ -105,6 +107,8 @@ inline Json drive(Ready& r, int batch, int64_t prompt, int64_t output, int64_t v
            static_cast<double>(batch * prompt) / (clock.times[first - 1] - start)},
           {"decode_step_ms", spread(steps, 1e3)},
           {"decode_tokens_per_s", batch / median},
+          {"output_tokens_per_s",
+           static_cast<double>(clock.times.size()) / (clock.times.back() - start)},
           {"weight_bytes_per_s", static_cast<double>(r.session->bytes().weights) / median}};
 }
 
