@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mixtures of experts: the choice of experts, and for up to 16 tokens all experts as two products that read the
-// weights of the chosen experts once.
+// Mixtures of experts: the choice of experts, and all experts whole: for up to 16 tokens as two products that stream the
+// weights of the chosen experts, for more as grouped products on wgmma.
 #define FK_FUSED_MOE_EDITION 2
 #include "fk/ops/fused_moe.h"
 #include "fk/ops/topk_softmax.h"
-#include "streamed.cuh"
+#include "moe_many.cuh"
 
 namespace {
 using namespace fkc;
@@ -79,20 +79,30 @@ struct FusedMoe : Base<fk::fused_moe> {
     need(init.activation == FK_FUSED_MOE_ACTIVATION_SILU, "activation: silu only");
     need(init.intermediate_size % 8 == 0, "intermediate_size: a multiple of 8 only");
     need_aligned(max.x);
-    const int64_t tokens = max.x->shape[0], assignments = tokens * init.top_k;
-    for (const char* why : {StreamedWeight::refusal(tokens, tokens, init.hidden_size), StreamedWeight::refusal(tokens, assignments, init.intermediate_size)})
-      if (why) throw fk::unsupported{why};
-    wanted.scratch = assignments * init.intermediate_size * 2;
+    const int64_t tokens = max.x->shape[0];
+    if (!few(init, tokens)) need(init.hidden_size % 8 == 0, "hidden_size: a multiple of 8 only");
+    need(tokens * init.top_k < 1 << 30, "assignments: up to 2^30");
+    const int64_t many = ManyTokens(init.hidden_size, init.intermediate_size, init.num_experts, init.top_k).bytes(tokens);
+    wanted.scratch = few(init, tokens) ? tokens * init.top_k * init.intermediate_size * 2 : many;
   }
-  void prepare(const op::forward&, const fk_memory&) {
-    w13_.prepare(weights.w13, init.num_experts * 2 * init.intermediate_size, init.hidden_size, Mode::gated);
-    w2_.prepare(weights.w2, init.num_experts * init.hidden_size, init.intermediate_size, Mode::combined);
+  void prepare(const op::forward& max, const fk_memory&) {
+    if (few(init, 1)) {
+      w13_.prepare(weights.w13, init.num_experts * 2 * init.intermediate_size, init.hidden_size, Mode::gated);
+      w2_.prepare(weights.w2, init.num_experts * init.hidden_size, init.intermediate_size, Mode::combined);
+    }
+    if (few(init, max.x->shape[0])) return;
+    many_ = ManyTokens(init.hidden_size, init.intermediate_size, init.num_experts, init.top_k);
+    many_.prepare(weights.w13, weights.w2);
   }
   void forward(const op::forward& a, const fk_ctx& ctx) {
     const int tokens = int(a.x->shape[0]), channels = int(init.hidden_size), hidden = int(init.intermediate_size), top_k = int(init.top_k);
     if (!tokens) return;
     dispatch(a.x, [&](auto type) {
       using T = decltype(type);
+      if (!few(init, tokens)) {
+        many_.forward<T>(fk::data<T>(a.x), a.x->strides[0], fk::data<int32_t>(a.topk_ids), fk::data<float>(a.topk_weights), fk::data<T>(a.out), tokens, ctx);
+        return;
+      }
       T* activated = static_cast<T*>(ctx.scratch);
       const int32_t* ids = fk::data<int32_t>(a.topk_ids);
       const float* scales = fk::data<float>(a.topk_weights);
@@ -104,7 +114,12 @@ struct FusedMoe : Base<fk::fused_moe> {
   }
 
  private:
+  static bool few(const op::init& init, int64_t tokens) {
+    return !StreamedWeight::refusal(tokens, tokens, init.hidden_size) && !StreamedWeight::refusal(tokens, tokens * init.top_k, init.intermediate_size);
+  }
+
   StreamedWeight w13_, w2_;
+  ManyTokens many_;
 };
 FK_OP(topk_softmax, TopkSoftmax);
 FK_OP(fused_moe, FusedMoe);
