@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// fk-host show NAME: a contract as a page, or a model's card.
+// fk-host show NAME: a contract as a page, a model's card, or what a verdict can say.
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -10,6 +10,8 @@
 #include "core/contract/header.hpp"
 #include "core/contract/show.hpp"
 #include "core/graph/builder.hpp"
+#include "core/referee/verdict/verdict.hpp"
+#include "core/report/table.hpp"
 #include "core/runtime/drive.hpp"
 #include "core/runtime/model_info.hpp"
 
@@ -18,8 +20,20 @@ namespace {
 
 struct Arguments {
   std::string name;
-  bool header = false;
+  bool header = false, schema = false;
 };
+
+int print_verdict(bool schema) {
+  if (schema) {
+    std::printf("%s\n", verdict_schema().dump(1).c_str());
+    return kExitOk;
+  }
+  Table table({{"status"}, {"exit code", Align::right}, {"meaning"}, {"next"}});
+  for (const auto& s : statuses())
+    table.row({s.name, std::to_string(s.exit_code), s.meaning, s.next});
+  std::printf("%s", table.text(colour_wanted(stdout), 0).c_str());
+  return kExitOk;
+}
 
 void print_model(const ModelInfo& m) {
   std::printf("# %s (%s)\n\n%s\n\n", m.arch.c_str(), m.domain.c_str(), m.summary.c_str());
@@ -83,6 +97,7 @@ std::string expansion_line(const Catalog& catalog, const std::string& op) {
 }
 
 int show(const Arguments& a) {
+  if (a.name == "verdict") return print_verdict(a.schema);
   const Catalog catalog(paths::registry_dirs());
   if (const Contract* contract = catalog.find(a.name)) {
     const std::string text = a.header ? header_text(*contract)
@@ -91,6 +106,7 @@ int show(const Arguments& a) {
     return kExitOk;
   }
   std::vector<std::string> known = catalog.ops();
+  known.push_back("verdict");
   for (const auto& m : load_model_infos()) {
     if (m.arch == a.name) {
       print_model(m);
@@ -109,12 +125,13 @@ int show(const Arguments& a) {
 
 std::function<int()> add(CLI::App& app) {
   auto a = std::make_shared<Arguments>();
-  app.add_option("NAME", a->name, "an op or a model")->required();
+  app.add_option("NAME", a->name, "an op, a model or `verdict`")->required();
   app.add_flag("--header", a->header, "the whole generated header of an op");
+  app.add_flag("--schema", a->schema, "of `verdict`: the JSON Schema");
   return [a] { return show(*a); };
 }
 
-FK_VERB(show, "a contract as a page for authors, or a model's card", add);
+FK_VERB(show, "a contract as a page for authors, a model's card, or what a verdict can say", add);
 
 }  // namespace
 }  // namespace fk

@@ -48,13 +48,6 @@ Mean trimmed_mean(std::vector<double> values) {
   return out;
 }
 
-Speed judge_speed(double low, double high, double band) {
-  if (low >= 1 - band && high <= 1 + band) return Speed::same;
-  if (low > 1) return Speed::faster;
-  if (high < 1) return Speed::slower;
-  return Speed::unknown;
-}
-
 Timing timing_of(const std::vector<std::optional<double>>& samples, bool all) {
   Timing out;
   std::vector<double> good;
@@ -85,6 +78,13 @@ const char* speed_name(Speed speed) {
   return kNames[static_cast<int>(speed)];
 }
 
+Speed speed_of(double low, double high, double band) {
+  if (low >= 1 - band && high <= 1 + band) return Speed::same;
+  if (low > 1) return Speed::faster;
+  if (high < 1) return Speed::slower;
+  return Speed::unknown;
+}
+
 Ratio ratio_of(std::span<const double> log_ratios, double band) {
   Ratio out;
   out.blocks = static_cast<int>(log_ratios.size());
@@ -101,7 +101,7 @@ Ratio ratio_of(std::span<const double> log_ratios, double band) {
   }
   out.value = std::exp(mean.value);
   // A single block has no width: nothing is known about its noise.
-  out.speed = log_ratios.size() < 2 ? Speed::unknown : judge_speed(out.low, out.high, band);
+  out.speed = log_ratios.size() < 2 ? Speed::unknown : speed_of(out.low, out.high, band);
   return out;
 }
 

@@ -49,7 +49,8 @@ enum class Speed {
   slower,  // as faster, below 1
   unknown  // the interval holds 1 and more than the band: cannot tell
 };
-const char* speed_name(Speed speed);  // "faster", "same", "slower", "cannot tell"
+const char* speed_name(Speed speed);                   // "faster", "same", "slower", "cannot tell"
+Speed speed_of(double low, double high, double band);  // of an interval
 
 // How often one contender fits into the time of another: above 1 is faster.
 struct Ratio {

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// The fields of a verdict, once: a visitor is called with key, member and meaning of each. What
+// writes, reads and describes the JSON are three visitors (json.cpp). A field may be added
+// at any time; none changes its meaning or goes without a new number in kVerdictSchema.
+#pragma once
+#include "core/referee/verdict/verdict.hpp"
+
+namespace fk {
+
+template <class Visitor>
+void fields(Visitor& v, ErrorFigures& e) {
+  v("field", e.field, "the output that is worst");
+  v("worst", e.worst,
+    "largest error as a share of what is allowed; below 1 is right; null: not a number");
+  v("pattern", e.pattern, "which elements are wrong, in one sentence");
+  v("first_bad", e.first_bad, "row-major index of the first wrong element; -1: none");
+  v("got", e.got, "the value there");
+  v("want", e.want, "the reference's value there");
+  v("wrong", e.wrong, "number of wrong elements");
+  v("compared", e.compared, "number of elements compared");
+  v("limit", e.limit, "the error model in words");
+}
+
+template <class Visitor>
+void fields(Visitor& v, FamilyRow& f) {
+  v("family", f.family, "kind of inputs");
+  v("status", f.status, "a status; `correct` when every call was right");
+  v("calls", f.calls, "calls with such inputs, timed ones included");
+  v("worst", f.worst, "largest error as a share of what is allowed");
+}
+
+template <class Visitor>
+void fields(Visitor& v, NullRow& n) {
+  v("name", n.name, "a wrong answer that must be rejected");
+  v("rejected", n.rejected, "whether it was");
+  v("worst", n.worst, "its error as a share of what is allowed");
+}
+
+template <class Visitor>
+void fields(Visitor& v, Timing& t) {
+  v("median_s", t.median_s, "median");
+  v("low_s", t.low_s, "first quartile");
+  v("high_s", t.high_s, "third quartile");
+  v("samples", t.samples, "samples that count");
+  v("dropped", t.dropped, "samples that were disturbed (throttled, interrupted) and do not count");
+}
+
+template <class Visitor>
+void fields(Visitor& v, Ratio& r) {
+  v("value", r.value,
+    "baseline's time over the candidate's: above 1 the candidate is faster; 0: not timed");
+  v("low", r.low, "lower end of the 99 % interval");
+  v("high", r.high, "upper end");
+  v("blocks", r.blocks, "pairs of turns (A B B A) that it is from");
+  v("speed", r.speed, "what the interval says");
+}
+
+template <class Visitor>
+void fields(Visitor& v, SideTime& s) {
+  v("cold", s.cold, "one call with flushed caches");
+  v("warm_s", s.warm_s, "median on buffers that were just used");
+  v("plan_s", s.plan_s, "plan() on the host, which is not part of the others");
+  v("clock_s", s.clock_s, "one call by the broker's own clock, which must agree with `cold`");
+  v("roofline", s.roofline, "the device's least time for the bytes and operations over the median");
+  v("of_copy", s.of_copy, "time of a copy of as many bytes over the median");
+  v("launches", s.launches, "kernels launched by one call");
+  v("registers", s.registers, "registers per thread of the kernel that has most");
+  v("occupancy", s.occupancy, "resident warps as a share of the most that fit, 0 to 1");
+}
+
+template <class Visitor>
+void fields(Visitor& v, TimingRow& t) {
+  v("mode", t.mode, "graph (captured and replayed) or eager; the first of a case is judged");
+  v("candidate", t.candidate, "its times");
+  v("baseline", t.baseline, "the baseline's, in the same race");
+  v("ratio", t.ratio, "of the candidate over the baseline");
+  v("calls_per_sample", t.calls_per_sample, "calls that one sample is the mean of");
+  v("settled", t.settled,
+    "false: the time budget ended the race before the noise was small enough");
+  v("host_bound", t.host_bound, "true: every sample waited for the host");
+  v("floor_s", t.floor_s, "no honest kernel is faster than this; 0: not known");
+  v("bytes", t.bytes, "moved by one call, from the contract");
+  v("flops", t.flops, "of one call, from the contract");
+}
+
+template <class Visitor>
+void fields(Visitor& v, CaseVerdict& c) {
+  v("op", c.op, "the op");
+  v("case", c.case_name, "the case");
+  v("status", c.status, "of this case");
+  v("why", c.why, "one sentence; empty where the status says all");
+  v("evidence", c.evidence, "what was seen: a trace, addresses, indices, a count");
+  v("next", c.next, "what to look at next");
+  v("rule", c.rule, "of a violation: the broken rule of the ABI");
+  v("oracle", c.oracle, "the plugin that answered for right; empty: none");
+  v("baseline", c.baseline, "the plugin that it raced; empty: none");
+  v("contract_hash", c.contract_hash, "SHA-256 of the op's contract");
+  v("case_hash", c.case_hash, "SHA-256 of the case's content");
+  v("errors", c.errors, "of the worst output of the worst call; null: not compared");
+  v("families", c.families, "kinds of inputs that were tried");
+  v("nulls", c.nulls, "wrong answers that were tried on the comparison itself");
+  v("timings", c.timings, "empty: not timed");
+}
+
+template <class Visitor>
+void fields(Visitor& v, Aggregate& a) {
+  v("ratio", a.ratio, "geometric mean over the timed cases; the interval is of the measurements");
+  v("cases", a.cases, "all");
+  v("right", a.right, "with right values, timed or not");
+  v("faster", a.faster, "of those that were timed");
+  v("same", a.same, "within the band of 1 %");
+  v("slower", a.slower, "of those that were timed");
+  v("cannot_tell", a.cannot_tell, "the interval holds 1 and more than the band");
+  v("failed", a.failed, "the candidate is at fault");
+  v("refused", a.refused, "not taken by the candidate");
+  v("not_judged", a.not_judged, "untestable, unjudged, or the host's fault");
+}
+
+template <class Visitor>
+void fields(Visitor& v, Protection& p) {
+  v("name", p.name, "of a protection");
+  v("active", p.active, "whether this verdict had it");
+  v("why", p.why, "why not, or what it covers");
+}
+
+template <class Visitor>
+void fields(Visitor& v, Policy& p) {
+  v("size", p.size, "of the cases: smoke, ci or full");
+  v("cases", p.cases, "only these; empty: all of that size");
+  v("families", p.families, "only these kinds of inputs; empty: all");
+  v("seconds", p.seconds, "of timing per case, about");
+  v("threads", p.threads, "that a provider may use on the CPU; 0: not limited");
+}
+
+template <class Visitor>
+void fields(Visitor& v, PluginFacts& p) {
+  v("name", p.name, "as in its note");
+  v("version", p.version, "as in its note");
+  v("path", p.path, "where it was");
+  v("sha256", p.sha256, "of the file");
+}
+
+template <class Visitor>
+void fields(Visitor& v, Verdict& r) {
+  v("candidate", r.candidate, "what was judged");
+  v("baselines", r.baselines, "what it raced");
+  v("status", r.status, "of the whole");
+  v("why", r.why, "one sentence; empty where the status says all");
+  v("evidence", r.evidence, "what was seen");
+  v("next", r.next, "what to look at next");
+  v("aggregate", r.aggregate, "over the cases");
+  v("cases", r.cases, "one by one");
+  v("policy", r.policy, "what was asked for");
+  v("device", r.device, "where it ran");
+  v("driver", r.driver, "of the device; empty: none");
+  v("host", r.host, "the machine: processor and kernel");
+  v("host_version", r.host_version, "of fk-host");
+  v("host_build", r.host_build, "build id of fk-host");
+  v("secret", r.secret, "hex; all seeds are derived from it; empty: none was used");
+  v("commitment", r.commitment, "SHA-256 of the secret, made before the first call");
+  v("protections", r.protections, "of the referee against the candidate");
+  v("log", r.log, "what the candidate's process or the compiler printed");
+  v("time", r.time, "when it began, UTC");
+  v("seconds", r.seconds, "it took");
+  v("stored", r.stored, "true: answered from the store, nothing was run");
+  v("receipt", r.receipt, "path of the signed receipt; empty: none");
+}
+
+}  // namespace fk

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/referee/verdict/verdict.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "core/base/error.hpp"
+
+namespace fk {
+
+namespace {
+
+constexpr double kBand = 0.01;  // as in RaceOptions
+
+// Exit codes: 0 all is well, 1 the candidate failed, 3 nothing is said about it.
+constexpr std::array kStatuses = {
+    StatusInfo{Status::compile_error, "compile_error", 1, "the sources do not compile",
+               "The compiler's first error is the one to mend; `fk-host build` repeats it alone."},
+    StatusInfo{Status::lint, "lint", 1, "the file breaks a rule that can be read off it",
+               "Link as `fk-host build` does, or mend the rule that is named; nothing was run."},
+    StatusInfo{Status::load, "load", 1,
+               "the file cannot be loaded, or was made for other contracts",
+               "Build it again with this host's headers; `fk-host show OP` prints the contract."},
+    StatusInfo{
+        Status::cheating, "cheating", 1, "what was seen has no honest explanation",
+        "Read the evidence; each call must compute its own outputs from its own inputs, on the "
+        "stream that it was given."},
+    StatusInfo{
+        Status::impossible, "impossible", 1,
+        "the time is below what the device needs for the bytes and operations",
+        "Look for work that is skipped, done before the clock starts or after it stops, or on "
+        "another stream."},
+    StatusInfo{Status::illegal_access, "illegal_access", 1,
+               "memory was touched that the call does not own",
+               "Check indices at the ends of the named tensor, tails of tiles first; on a GPU run "
+               "compute-sanitizer on the case."},
+    StatusInfo{
+        Status::crashed, "crashed", 1, "the process died or an exception left the plugin",
+        "Start at the topmost function of the trace that is yours; build with -g for lines."},
+    StatusInfo{Status::hang, "hang", 1, "no sign of life within the patience",
+               "Look for a loop or a barrier that does not end for this shape, and for a wait on "
+               "something that no other thread gives."},
+    StatusInfo{Status::memory, "memory", 1, "more memory was taken than a plugin may",
+               "Ask for scratch in the plan instead of allocating in calls, and free what create() "
+               "takes."},
+    StatusInfo{Status::violation, "violation", 1, "a rule of the ABI was broken",
+               "docs/abi.md explains the named rule; `fk-host check` repeats it with variants."},
+    StatusInfo{Status::wrong, "wrong", 1, "values are further off than rounding explains",
+               "The pattern says where: rows or columns at an end are tails, a factor is a scale, "
+               "everything is a layout; repeat the smallest failing case first."},
+    StatusInfo{Status::nondeterministic, "nondeterministic", 1,
+               "two calls on equal inputs gave different outputs, against the plugin's claim",
+               "Look for atomics on floats, missing barriers and memory that is read before it is "
+               "written, or drop the claim."},
+    StatusInfo{Status::graph_unsafe, "graph_unsafe", 1,
+               "a captured call does not do what an eager one does",
+               "Read nothing on the host and allocate nothing in forward, and keep what changes "
+               "between replays in tensors; or drop the claim of capture."},
+    StatusInfo{Status::environment, "environment", 3,
+               "the host, the oracle or the baseline failed; nothing is said about the candidate",
+               "Mend what the sentence names and ask again; the candidate is not to blame."},
+    StatusInfo{Status::slower, "slower", 0, "right, and slower than the baseline",
+               "Compare the share of the roofline and the launches with the baseline's: the larger "
+               "gap is where the time goes."},
+    StatusInfo{Status::cannot_tell, "cannot_tell", 0,
+               "right, and the noise is larger than the difference",
+               "Give it more time (--seconds) or a quieter machine; it is within a few percent."},
+    StatusInfo{Status::same, "same", 0, "right, and within 1 % of the baseline",
+               "Nothing is gained yet: the share of the roofline says how much is left to gain."},
+    StatusInfo{Status::faster, "faster", 0, "right, and faster than the baseline",
+               "Run it in a whole model next: `fk-host run SCENARIO`."},
+    StatusInfo{Status::correct, "correct", 0, "right; its time was not compared",
+               "There is no baseline for it here, or timing was not asked for."},
+    StatusInfo{Status::untestable, "untestable", 3,
+               "a wrong answer passes the comparison of this case, so a right one means nothing",
+               "The case has to change (its inputs or its tolerance), not the candidate."},
+    StatusInfo{Status::unjudged, "unjudged", 3, "there is no reference to compare with",
+               "Take a smaller case, or build the oracle for this device."},
+    StatusInfo{Status::refused, "refused", 1, "the candidate does not take the case",
+               "`why` has its reason: widen supports(), or ask for the cases that it is made for."},
+    StatusInfo{Status::unused, "unused", 0, "nothing called the candidate",
+               "Ask for an op and cases that it has: `fk-host list plugins` shows them."}};
+
+bool is_speed(Status status) {
+  return status == Status::slower || status == Status::cannot_tell || status == Status::same ||
+         status == Status::faster;
+}
+
+std::string count_text(int count, const char* what) {
+  return count ? std::to_string(count) + " " + what : std::string();
+}
+
+// "of 5 cases 3 are faster, 1 same"
+std::string why_of(const Aggregate& a) {
+  std::string list;
+  for (const auto& part :
+       {count_text(a.faster, "faster"), count_text(a.same, "same"), count_text(a.slower, "slower"),
+        count_text(a.cannot_tell, "cannot be told"), count_text(a.refused, "refused"),
+        count_text(a.not_judged, "not judged")})
+    if (!part.empty()) list += (list.empty() ? "" : ", ") + part;
+  return list.empty()
+             ? list
+             : "of " + std::to_string(a.cases) + (a.cases == 1 ? " case " : " cases ") + list;
+}
+
+// Which status the whole has, and the case that speaks for it; null where the aggregate does.
+Status overall(const Verdict& v, const CaseVerdict*& speaker) {
+  const auto first =
+      std::min_element(v.cases.begin(), v.cases.end(), [](const auto& a, const auto& b) {
+        return static_cast<int>(a.status) < static_cast<int>(b.status);
+      });
+  speaker = &*first;
+  if (first->status <= Status::environment || !is_speed(first->status)) return first->status;
+  if (v.aggregate.ratio.value <= 0) return first->status;
+  if (v.aggregate.cases > 1) speaker = nullptr;
+  return status_of(v.aggregate.ratio.speed);
+}
+
+}  // namespace
+
+std::span<const StatusInfo> statuses() { return kStatuses; }
+
+const StatusInfo& info_of(Status status) {
+  const StatusInfo& info = kStatuses[static_cast<size_t>(status)];
+  FK_CHECK(info.status == status, "the table of statuses is not in the enum's order");
+  return info;
+}
+
+std::optional<Status> status_of(std::string_view name) {
+  for (const auto& info : kStatuses)
+    if (name == info.name) return info.status;
+  return std::nullopt;
+}
+
+Status status_of(Speed speed) {
+  switch (speed) {
+    case Speed::faster:
+      return Status::faster;
+    case Speed::same:
+      return Status::same;
+    case Speed::slower:
+      return Status::slower;
+    case Speed::unknown:
+      break;
+  }
+  return Status::cannot_tell;
+}
+
+bool is_right(Status status) { return is_speed(status) || status == Status::correct; }
+
+bool is_failure(Status status) { return status < Status::environment; }
+
+Aggregate aggregate_of(std::span<const CaseVerdict> cases) {
+  Aggregate out;
+  double logs = 0, below = 0, above = 0;
+  int timed = 0, blocks = 0;
+  for (const auto& c : cases) {
+    ++out.cases;
+    out.right += is_right(c.status);
+    out.faster += c.status == Status::faster;
+    out.same += c.status == Status::same;
+    out.slower += c.status == Status::slower;
+    out.cannot_tell += c.status == Status::cannot_tell;
+    out.failed += is_failure(c.status);
+    out.refused += c.status == Status::refused || c.status == Status::unused;
+    out.not_judged += c.status == Status::untestable || c.status == Status::unjudged ||
+                      c.status == Status::environment;
+    if (!is_speed(c.status) || c.timings.empty()) continue;
+    const Ratio& r = c.timings.front().ratio;
+    if (!(r.value > 0 && r.low > 0 && r.high > 0)) continue;
+    const double value = std::log(r.value);
+    logs += value;
+    below += (value - std::log(r.low)) * (value - std::log(r.low));
+    above += (std::log(r.high) - value) * (std::log(r.high) - value);
+    blocks += r.blocks;
+    ++timed;
+  }
+  if (!timed) return out;
+  // Errors of different cases are independent, so their squares add up.
+  out.ratio.value = std::exp(logs / timed);
+  out.ratio.low = std::exp((logs - std::sqrt(below)) / timed);
+  out.ratio.high = std::exp((logs + std::sqrt(above)) / timed);
+  out.ratio.blocks = blocks;
+  out.ratio.speed = speed_of(out.ratio.low, out.ratio.high, kBand);
+  return out;
+}
+
+void conclude(Verdict& verdict) {
+  for (auto& c : verdict.cases)
+    if (c.next.empty()) c.next = info_of(c.status).next;
+  if (!verdict.cases.empty()) {
+    verdict.aggregate = aggregate_of(verdict.cases);
+    const CaseVerdict* speaker = nullptr;
+    verdict.status = overall(verdict, speaker);
+    if (speaker) {
+      if (verdict.why.empty() && !speaker->why.empty())
+        verdict.why = speaker->op + ", case " + speaker->case_name + ": " + speaker->why;
+      if (verdict.evidence.empty()) verdict.evidence = speaker->evidence;
+      if (verdict.next.empty()) verdict.next = speaker->next;
+    }
+    if (verdict.why.empty() && !is_failure(verdict.status)) verdict.why = why_of(verdict.aggregate);
+  }
+  if (verdict.next.empty()) verdict.next = info_of(verdict.status).next;
+}
+
+}  // namespace fk

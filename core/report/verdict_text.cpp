@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/report/verdict_text.hpp"
+
+#include <cmath>
+#include <cstdio>
+
+#include "core/base/text.hpp"
+#include "core/report/table.hpp"
+
+namespace fk {
+
+namespace {
+
+std::string number(const char* format, double value) {
+  char text[48];
+  std::snprintf(text, sizeof text, format, value);
+  return text;
+}
+
+std::string percent(const std::optional<double>& share) {
+  return share && *share > 0 ? number("%.3g%%", 100 * *share) : "";
+}
+
+std::string duration(const std::optional<double>& seconds) {
+  return seconds && *seconds > 0 ? human_duration(*seconds) : "";
+}
+
+std::string quartiles(const Timing& t) {
+  return t.median_s > 0 ? human_duration(t.low_s) + "-" + human_duration(t.high_s) : "";
+}
+
+std::string ratio_text(const Ratio& r) {
+  if (!(r.value > 0)) return "";
+  return number("%.3f", r.value) + " (" + number("%.3f", r.low) + "-" + number("%.3f", r.high) +
+         ")";
+}
+
+std::string share_text(double worst) {
+  return std::isfinite(worst) ? number("%.3g", worst) : "not a number";
+}
+
+Style style_of(Status status) {
+  if (is_failure(status)) return Style::bad;
+  if (status == Status::faster || status == Status::correct) return Style::good;
+  return status == Status::slower ? Style::bad : Style::plain;
+}
+
+class Text {
+ public:
+  Text(const Verdict& verdict, bool colour) : v_(verdict), colour_(colour) {}
+
+  std::string all() {
+    head();
+    cases();
+    for (const auto& c : v_.cases) details(c);
+    times();
+    answer();
+    facts();
+    return std::move(out_);
+  }
+
+ private:
+  void line(const std::string& text) { out_ += text + "\n"; }
+  void field(const char* name, const std::string& text) {
+    if (!text.empty()) line("  " + styled(name, Style::weak, colour_) + " " + text);
+  }
+  // Several lines of untrusted text, each cut and shown with what cannot be printed escaped.
+  void block(const char* name, const std::string& text) {
+    if (text.empty()) return;
+    if (text.find('\n') == std::string::npos) return field(name, excerpt(text, 1000));
+    field(name, " ");
+    for (const auto& part : split(trim(text), '\n')) line("    " + excerpt(part, 300));
+  }
+
+  void head() {
+    const auto& c = v_.candidate;
+    line(styled(excerpt(c.name, 80), Style::strong, colour_) + " " + excerpt(c.version, 40) + " (" +
+         excerpt(c.path, 300) + ") on " + (v_.device.empty() ? "?" : v_.device) + ", " +
+         v_.policy.size + " cases");
+  }
+
+  void cases() {
+    Table table({{"op"},
+                 {"case"},
+                 {"status"},
+                 {"x baseline (99 %)", Align::right},
+                 {"time", Align::right},
+                 {"of roofline", Align::right},
+                 {"error of allowed", Align::right},
+                 {"families", Align::right},
+                 {"against"},
+                 {""}});
+    for (const auto& c : v_.cases) {
+      const TimingRow* t = c.timings.empty() ? nullptr : &c.timings.front();
+      table.row({c.op, c.case_name, Cell(name_of(c.status), style_of(c.status)),
+                 t ? ratio_text(t->ratio) : "", t ? duration(t->candidate.cold.median_s) : "",
+                 t ? percent(t->candidate.roofline) : "",
+                 c.errors ? share_text(c.errors->worst) : "",
+                 c.families.empty() ? "" : std::to_string(c.families.size()), c.baseline,
+                 excerpt(c.why, 120)});
+    }
+    if (!table.empty()) line("\n" + table.text(colour_));
+  }
+
+  // What the table has no room for.
+  void details(const CaseVerdict& c) {
+    if (is_right(c.status) || c.status == Status::refused) return;
+    line(styled(c.op + ", case " + c.case_name, Style::strong, colour_) + ": " +
+         styled(name_of(c.status), style_of(c.status), colour_) + ", " + info_of(c.status).meaning);
+    block("why", c.why);
+    field("rule", c.rule);
+    block("evidence", c.evidence);
+    if (c.errors) errors(*c.errors);
+    std::vector<std::string> bad;
+    for (const auto& f : c.families)
+      if (f.status != name_of(Status::correct))
+        bad.push_back(f.family + " (" + f.status + ", " + share_text(f.worst) + ")");
+    field("inputs", join(bad, ", "));
+    bad.clear();
+    for (const auto& n : c.nulls)
+      if (!n.rejected) bad.push_back(n.name);
+    field("passed, though wrong:", join(bad, ", "));
+    field("next", c.next);
+    line("");
+  }
+
+  void errors(const ErrorFigures& e) {
+    field("error",
+          e.field + ": " + share_text(e.worst) + " of what is allowed (" + e.limit + "), " +
+              std::to_string(e.wrong) + " of " + std::to_string(e.compared) + " wrong" +
+              (e.first_bad < 0 ? ""
+                               : ", the first at " + std::to_string(e.first_bad) + ": got " +
+                                     number("%.9g", e.got) + ", want " + number("%.9g", e.want)));
+    field("pattern", excerpt(e.pattern, 400));
+  }
+
+  void side(Table& table, const CaseVerdict& c, const TimingRow& t, const SideTime& s,
+            const std::string& name) {
+    const auto rate = [&](double amount, double unit) {
+      return amount > 0 && s.cold.median_s > 0 ? number("%.3g", amount / s.cold.median_s / unit)
+                                               : "";
+    };
+    const auto whole = [](const std::optional<int64_t>& n) { return n ? std::to_string(*n) : ""; };
+    std::string note = s.cold.dropped ? std::to_string(s.cold.dropped) + " samples dropped" : "";
+    if (t.host_bound) note += (note.empty() ? "" : ", ") + std::string("host bound");
+    if (!t.settled) note += (note.empty() ? "" : ", ") + std::string("not settled");
+    table.row({c.op, c.case_name, t.mode, name, duration(s.cold.median_s), quartiles(s.cold),
+               duration(s.warm_s), duration(s.clock_s), duration(s.plan_s),
+               std::to_string(s.cold.samples) +
+                   (t.calls_per_sample > 1 ? " x " + std::to_string(t.calls_per_sample) : ""),
+               rate(t.bytes, 1e9), percent(s.of_copy), rate(t.flops, 1e12), percent(s.roofline),
+               whole(s.launches), whole(s.registers), percent(s.occupancy), note});
+  }
+
+  void times() {
+    Table table({{"op"},
+                 {"case"},
+                 {"mode"},
+                 {"provider"},
+                 {"cold", Align::right},
+                 {"quartiles", Align::right},
+                 {"warm", Align::right},
+                 {"own clock", Align::right},
+                 {"plan", Align::right},
+                 {"samples", Align::right},
+                 {"GB/s", Align::right},
+                 {"of copy", Align::right},
+                 {"TFLOP/s", Align::right},
+                 {"of roofline", Align::right},
+                 {"launches", Align::right},
+                 {"registers", Align::right},
+                 {"occupancy", Align::right},
+                 {""}});
+    for (const auto& c : v_.cases)
+      for (const auto& t : c.timings) {
+        side(table, c, t, t.candidate, v_.candidate.name);
+        if (t.baseline.cold.samples > 0) side(table, c, t, t.baseline, c.baseline);
+      }
+    if (!table.empty()) line(table.text(colour_));
+  }
+
+  void answer() {
+    const auto& a = v_.aggregate;
+    line(styled(name_of(v_.status), style_of(v_.status), colour_) + ": " +
+         info_of(v_.status).meaning);
+    if (a.ratio.value > 0)
+      field("speed", ratio_text(a.ratio) + " times the baseline, geometric mean");
+    block("why", v_.why);
+    if (v_.cases.empty()) block("evidence", v_.evidence);
+    field("next", v_.next);
+    if (v_.status != Status::correct && !is_right(v_.status)) block("log", v_.log);
+  }
+
+  void facts() {
+    std::vector<std::string> on, off;
+    for (const auto& p : v_.protections)
+      (p.active ? on : off).push_back(p.name + (p.active || p.why.empty() ? "" : ": " + p.why));
+    field("protections", join(on, ", ") + (off.empty() ? "" : "; not active: " + join(off, "; ")));
+    if (!v_.secret.empty()) field("seeds", v_.secret + ", committed to as " + v_.commitment);
+    field("receipt", v_.receipt);
+    field("took", human_duration(v_.seconds) +
+                      (v_.stored ? ", on " + v_.time +
+                                       "; answered from the store (--fresh runs it "
+                                       "again)"
+                                 : ""));
+  }
+
+  const Verdict& v_;
+  const bool colour_;
+  std::string out_;
+};
+
+}  // namespace
+
+std::string verdict_text(const Verdict& verdict, bool colour) {
+  return Text(verdict, colour).all();
+}
+
+}  // namespace fk

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a candidate is told: the table of statuses, which of several wins, the geometric mean, and
+// that JSON loses nothing.
+#include "core/referee/verdict/verdict.hpp"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "core/base/error.hpp"
+#include "core/base/io.hpp"
+#include "core/base/paths.hpp"
+#include "core/report/verdict_text.hpp"
+#include "test/catch.hpp"
+
+using namespace fk;
+
+namespace {
+
+CaseVerdict timed(const std::string& name, double ratio, double half) {
+  CaseVerdict c;
+  c.op = "rms_norm";
+  c.case_name = name;
+  c.baseline = "cpu";
+  TimingRow t;
+  t.mode = "eager";
+  t.ratio.value = ratio;
+  t.ratio.low = ratio * std::exp(-half);
+  t.ratio.high = ratio * std::exp(half);
+  t.ratio.blocks = 10;
+  t.ratio.speed = speed_of(t.ratio.low, t.ratio.high, 0.01);
+  t.candidate.cold = {1e-5, 0.9e-5, 1.1e-5, 20, 1};
+  t.candidate.roofline = 0.5;
+  c.status = status_of(t.ratio.speed);
+  c.timings.push_back(t);
+  return c;
+}
+
+CaseVerdict with(Status status) {
+  CaseVerdict c;
+  c.op = "rms_norm";
+  c.case_name = "small";
+  c.status = status;
+  c.why = "because";
+  return c;
+}
+
+Status status_with(std::vector<CaseVerdict> cases) {
+  Verdict v;
+  v.cases = std::move(cases);
+  conclude(v);
+  return v.status;
+}
+
+}  // namespace
+
+TEST_CASE("every status has its row, a name of its own and a sentence to go on with") {
+  std::set<std::string> names;
+  int count = 0;
+  for (const auto& info : statuses()) {
+    CHECK(static_cast<int>(info.status) == count++);
+    CHECK(&info_of(info.status) == &info);
+    CHECK(status_of(std::string_view(info.name)) == info.status);
+    CHECK(names.insert(info.name).second);
+    const std::string next = info.next;
+    REQUIRE(!next.empty());
+    CHECK(next.back() == '.');
+    CHECK((info.exit_code == 0 || info.exit_code == 1 || info.exit_code == 3));
+    CHECK(is_failure(info.status) <= (info.exit_code == 1));
+    CHECK(is_right(info.status) <= (info.exit_code == 0));
+  }
+  CHECK(count == static_cast<int>(Status::unused) + 1);
+  CHECK_FALSE(status_of(std::string_view("fine")));
+}
+
+TEST_CASE("one bad case decides, a refused or untestable one does not") {
+  const auto fast = timed("a", 1.5, 0.01);
+  CHECK(status_with({fast, with(Status::refused), with(Status::untestable)}) == Status::faster);
+  CHECK(status_with({fast, with(Status::wrong), with(Status::crashed)}) == Status::crashed);
+  CHECK(status_with({fast, with(Status::wrong), with(Status::cheating)}) == Status::cheating);
+  CHECK(status_with({fast, with(Status::environment)}) == Status::environment);
+  CHECK(status_with({with(Status::environment), with(Status::wrong)}) == Status::wrong);
+  CHECK(status_with({with(Status::refused), with(Status::refused)}) == Status::refused);
+  CHECK(status_with({with(Status::correct), with(Status::refused)}) == Status::correct);
+  CHECK(status_with({with(Status::unjudged), with(Status::refused)}) == Status::unjudged);
+}
+
+TEST_CASE("speed of the whole is that of the geometric mean, with a narrower interval") {
+  Verdict v;
+  v.cases = {timed("a", 2.0, 0.04), timed("b", 0.5, 0.04), timed("c", 1.0, 0.04),
+             timed("d", 1.0, 0.04)};
+  conclude(v);
+  CHECK(v.aggregate.ratio.value == Approx(1.0));
+  CHECK(v.aggregate.ratio.high == Approx(std::exp(0.02)));  // 0.04 * sqrt(4) / 4
+  CHECK(v.aggregate.ratio.low == Approx(std::exp(-0.02)));
+  CHECK(v.status == Status::cannot_tell);
+  CHECK(v.aggregate.faster == 1);
+  CHECK(v.aggregate.slower == 1);
+  CHECK(v.aggregate.cannot_tell == 2);
+  CHECK(v.aggregate.right == 4);
+  CHECK_THAT(v.why, ContainsSubstring("of 4 cases 1 faster"));
+  // A case alone decides for itself.
+  CHECK(status_with({timed("a", 0.9, 0.01)}) == Status::slower);
+  CHECK(status_with({timed("a", 1.001, 0.005)}) == Status::same);
+}
+
+TEST_CASE("the case that decides speaks for the whole") {
+  Verdict v;
+  v.cases = {timed("a", 1.5, 0.01), with(Status::wrong)};
+  v.cases[1].evidence = "element 7";
+  conclude(v);
+  CHECK(v.why == "rms_norm, case small: because");
+  CHECK(v.evidence == "element 7");
+  CHECK(v.next == info_of(Status::wrong).next);
+  CHECK(v.exit_code() == 1);
+  // What was found before any case stays.
+  Verdict early;
+  early.status = Status::lint;
+  early.why = "no note";
+  conclude(early);
+  CHECK(early.status == Status::lint);
+  CHECK(early.why == "no note");
+  CHECK(early.next == info_of(Status::lint).next);
+}
+
+TEST_CASE("a verdict survives JSON, and the text has what the JSON has") {
+  Verdict v;
+  v.candidate = {"mine", "1.0", "candidates/mine.so", "ab12"};
+  v.baselines = {{"cpu", "0.1", "cpu.so", "cd34"}};
+  v.cases = {timed("a", 1.5, 0.01), with(Status::wrong)};
+  auto& c = v.cases[1];
+  c.errors = ErrorFigures{"y", INFINITY, "row 3", 7, 1.5, 2.5, 3, 400, "0.01 |want|"};
+  c.families = {{"normal", "correct", 3, 0.5}, {"heavy_tail", "wrong", 1, 12.0}};
+  c.nulls = {{"zeros", true, 100.0}, {"copy", false, 0.25}};
+  c.evidence = "line one\nline two";
+  v.protections = {{"landlock", true, ""}, {"seccomp", false, "not allowed here"}};
+  v.secret = "00ff";
+  v.commitment = "beef";
+  v.time = "2026-01-31T12:00:00Z";
+  conclude(v);
+  const Json json = to_json(v);
+  const Verdict back = verdict_from(parse_json(json.dump(), "test"), "test");
+  CHECK(to_json(back).dump() == json.dump());
+  CHECK(std::isnan(back.cases[1].errors->worst));
+  CHECK_FALSE(back.cases[0].errors);
+  CHECK(back.cases[0].timings[0].candidate.roofline == 0.5);
+  CHECK_FALSE(back.cases[0].timings[0].candidate.occupancy);
+
+  const std::string text = verdict_text(v, false);
+  for (const char* part : {"mine", "candidates/mine.so", "1.500 (1.485-1.515)", "wrong", "because",
+                           "line two", "row 3", "heavy_tail", "copy", "landlock",
+                           "not allowed here", "00ff", "beef", "10.0 us", "50%"})
+    CHECK_THAT(text, ContainsSubstring(part));
+}
+
+TEST_CASE("JSON that is no verdict is refused with the place") {
+  Json json = to_json(Verdict{});
+  json["aggregate"]["ratio"]["value"] = "much";
+  CHECK_THAT(message_of<Error>([&] { verdict_from(json, "x.json"); }),
+             ContainsSubstring("x.json.aggregate.ratio.value: is no number"));
+  json = to_json(Verdict{});
+  json["status"] = "splendid";
+  CHECK_THAT(message_of<Error>([&] { verdict_from(json, "x.json"); }),
+             ContainsSubstring("is no status"));
+  json = to_json(Verdict{});
+  json["schema"] = "fk-host.verdict/2";
+  CHECK_THAT(message_of<Error>([&] { verdict_from(json, "x.json"); }),
+             ContainsSubstring("this host knows fk-host.verdict/1"));
+}
+
+TEST_CASE("docs/schema/verdict.json is what this host writes") {
+  // Written by `fk-host show verdict --schema > docs/schema/verdict.json`.
+  const std::string committed = read_file(paths::home() / "docs/schema/verdict.json");
+  CHECK(committed == verdict_schema().dump(1) + "\n");
+}
+
+TEST_CASE("docs/verdict.md has the table of statuses as it is") {
+  const std::string page = read_file(paths::home() / "docs/verdict.md");
+  for (const auto& s : statuses())
+    CHECK_THAT(
+        page, ContainsSubstring("| `" + std::string(s.name) + "` | " + std::to_string(s.exit_code) +
+                                " | " + s.meaning + " | " + s.next + " |"));
+}
