@@ -218,10 +218,16 @@ Case read_case(const Contract& c, const Yaml& node, const std::string& size, siz
       out.axes[key] = value.integer();
     else if (c.find(SectionId::init, key))
       out.init[key] = flat_text(value);
-    else {
+    else if (const Slot* slot = c.find(SectionId::forward, key);
+             slot && slot->kind == SlotKind::integer) {
+      out.scalars[key] = value.integer();
+      if (out.scalars[key] < 0) value.fail("`" + key + "` is a bound, which is not below 0");
+    } else {
       std::vector<std::string> known = {"name", "from", "with", "strided", "values", "dtype"};
       for (const auto& [a, meaning] : c.axes) known.push_back(a);
       for (const auto& s : c.section(SectionId::init)) known.push_back(s.name);
+      for (const auto& s : c.section(SectionId::forward))
+        if (s.kind == SlotKind::integer) known.push_back(s.name);
       value.fail("unknown key `" + key + "` in a case of " + c.op, did_you_mean(key, known));
     }
   }

@@ -71,6 +71,7 @@ struct Case {
   std::map<std::string, int64_t> axes;                 // free axes (those that no init value gives)
   std::map<std::string, std::vector<int64_t>> listed;  // those that differ by entry of a list
   std::map<std::string, std::string> init;             // as written
+  std::map<std::string, int64_t> scalars;              // of forward, in place of their `expr`
   std::vector<std::string> with;              // optional fields and groups that are present
   std::map<std::string, DType> dtypes;        // by field; others take the first allowed
   std::vector<std::string> strided;           // fields to be given padded strides

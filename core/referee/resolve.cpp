@@ -128,6 +128,12 @@ class Resolver {
 
   fk_slot forward_scalar(const Slot& slot) const {
     fk_slot value = slot.has_default ? slot.default_value : fk_slot{};
+    // A tighter bound than the contract's holds for the sizes that it was written beside.
+    const auto given = source_.scalars.find(slot.name);
+    if (given != source_.scalars.end() && variant_.axes.empty() && variant_.listed.empty()) {
+      value.i = given->second;
+      return value;
+    }
     if (slot.expr.empty()) {
       if (!slot.has_default)
         wrong("the forward scalar `" + slot.name + "` has no `expr` in the contract");

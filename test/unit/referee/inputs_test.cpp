@@ -8,6 +8,7 @@
 #include <set>
 
 #include "core/base/error.hpp"
+#include "core/base/paths.hpp"
 #include "core/referee/slice.hpp"
 #include "test/catch.hpp"
 
@@ -167,4 +168,47 @@ TEST_CASE("inputs_of_voxels_are_distinct_cells") {
   CHECK(cells.size() == 24);  // every cell that there is
   CHECK_THROWS_WITH(fk::make_inputs(fk::resolve(c, c.cases[1], {}), 1, 1),
                     ContainsSubstring("more voxels than"));
+}
+
+TEST_CASE("a_case_gives_a_tighter_bound_for_its_own_sizes_alone") {
+  const std::string fields =
+      "  - {name: x, role: in, shape: [T, C], dtype: float}\n"
+      "  - {name: cu, role: in, shape: [\"B+1\"], dtype: [i32], values: \"cu(T)\"}\n"
+      "  - {name: most, type: int, capture: true, expr: T}\n"
+      "  - {name: out, role: out, shape: [T, C], dtype: x}\n";
+  const auto c = contract(fields,
+                          "    - {T: 3, B: 3, size: 8, most: 1}\n"
+                          "    - {T: 3, B: 3, size: 8}\n");
+  CHECK(fk::resolve(c, c.cases[0], {}).scalars[2].i == 1);
+  CHECK(fk::resolve(c, c.cases[1], {}).scalars[2].i == 3);
+  fk::Variant larger;
+  larger.axes["T"] = 5;
+  CHECK(fk::resolve(c, c.cases[0], larger).scalars[2].i == 5);
+  fk::Variant padded;
+  padded.layout = fk::Variant::Layout::padded;
+  CHECK(fk::resolve(c, c.cases[0], padded).scalars[2].i == 1);
+  CHECK_THROWS_WITH(contract(fields, "    - {T: 3, B: 3, size: 8, mots: 1}\n"),
+                    ContainsSubstring("unknown key `mots`") && ContainsSubstring("most"));
+  CHECK_THROWS_WITH(contract(fields, "    - {T: 3, B: 3, size: 8, most: -1}\n"),
+                    ContainsSubstring("most") && ContainsSubstring("bound"));
+}
+
+// A bound that is below what the inputs reach would be a lie to a kernel.
+TEST_CASE("bounds_that_cases_of_the_registry_give_hold") {
+  const fk::Catalog catalog(fk::paths::registry_dirs());
+  int given = 0;
+  for (const auto& op : catalog.ops()) {
+    const fk::Contract& c = catalog.at(op);
+    for (const auto& source : c.cases) {
+      const auto bound = source.scalars.find("max_query_len");
+      if (bound == source.scalars.end() || source.size == "full") continue;
+      INFO(op << " " << source.size << " " << source.name);
+      const auto values = fk::make_inputs(fk::resolve(c, source, {}), 7, 1);
+      const auto& starts = values.at("cu_seqlens").at(0);
+      for (int64_t b = 0; b + 1 < starts.numel(); ++b)
+        CHECK(starts.at(b + 1) - starts.at(b) <= static_cast<double>(bound->second));
+      ++given;
+    }
+  }
+  CHECK(given >= 10);
 }
