@@ -12,6 +12,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
+#include "core/referee/numerics/families.hpp"
 #include "core/tensor/random.hpp"
 
 namespace fk {
@@ -74,14 +75,19 @@ std::vector<int64_t> permutation(int64_t n, Random& random) {
 
 class Maker {
  public:
-  Maker(const ResolvedCase& resolved, uint64_t seed, int threads)
-      : r_(resolved), where_(resolved.contract->where), seed_(seed), threads_(threads) {}
+  Maker(const ResolvedCase& resolved, uint64_t seed, int threads, Family family)
+      : r_(resolved),
+        where_(resolved.contract->where),
+        seed_(seed),
+        threads_(threads),
+        family_(family) {}
 
   CaseValues run() {
     for (const auto& field : r_.fields) {
       const bool read = field.slot->section == SectionId::weights || field.slot->role != Role::out;
       if (field.present && read) make(field);
     }
+    if (family_ != Family::ordinary) change();
     return std::move(out_);
   }
 
@@ -125,6 +131,52 @@ class Maker {
     entry_ = stream;
     axes_ = axes;
     return made[f->slot->list.empty() ? 0 : static_cast<size_t>(entry)];
+  }
+
+  // The family's share: of the fields that may change one surely does, of the others about three
+  // in four. What touches no magnitudes is done to all.
+  void change() {
+    std::vector<const CaseField*> fields;
+    for (const auto& f : r_.fields)
+      if (family_may_change(r_, f)) fields.push_back(&f);
+    if (fields.empty()) return;
+    const std::string stream = std::string("family ") + family_name(family_) + " ";
+    Random r = random(stream);
+    const bool all = family_ == Family::permuted || family_ == Family::equal;
+    const auto surely = static_cast<size_t>(r.integer(0, static_cast<int64_t>(fields.size())));
+    bool changed = false;
+    for (size_t k = 0; k < fields.size(); ++k) {
+      const CaseField& f = *fields[(surely + k) % fields.size()];
+      // Until one has changed, the next that can be is.
+      if (const bool taken = r.uniform() < 0.75; !taken && changed && !all) continue;
+      for (int64_t i = 0; i < f.entries; ++i) {
+        axes_ = r_.axes_of(*f.slot, i);
+        FamilySeeds seeds;
+        seeds.tensor = seed_of(stream + f.slot->name + "#" + std::to_string(i), base());
+        if (!f.slot->shape.empty())
+          seeds.rows = seed_of(stream + f.slot->shape[0].text() + "#" + std::to_string(i), base());
+        changed |= apply_family(family_, legal(f), seeds, threads_,
+                                out_[f.slot->name][static_cast<size_t>(i)]);
+      }
+    }
+  }
+
+  Legal legal(const CaseField& field) const {
+    const CallText c = parse_call(field.values.empty() ? fallback(field) : field.values, where_);
+    Legal out;
+    if (c.name == "normal") {
+      out = {Legal::Kind::free, number(c.args[0]), number(c.args[1]), 0, 0};
+    } else if (c.name == "unit_gain") {
+      const auto terms = static_cast<double>(std::max<int64_t>(1, field.shape.back()));
+      out = {Legal::Kind::free, 0, 1 / std::sqrt(terms), 0, 0};
+    } else if (c.name == "uniform" || c.name == "positive") {
+      out.kind = Legal::Kind::range;
+      out.low = c.name == "positive" ? 0.125 : number(c.args[0]);
+      out.high = c.name == "positive" ? 1.125 : number(c.args[1]);
+      out.mean = (out.low + out.high) / 2;
+      out.spread = (out.high - out.low) / std::sqrt(12.0);
+    }
+    return out;
   }
 
   const std::vector<Tensor>& make(const CaseField& field) {
@@ -372,6 +424,7 @@ class Maker {
   std::string where_;
   uint64_t seed_;
   int threads_;
+  Family family_;
   // The tensor that is being made: its place in its list, the name of its stream, its axes.
   int64_t at_ = 0;
   std::string entry_;
@@ -411,8 +464,18 @@ std::vector<std::string> generator_names() {
   return names;
 }
 
-CaseValues make_inputs(const ResolvedCase& resolved, uint64_t seed, int threads) {
-  return Maker(resolved, seed, threads).run();
+CaseValues make_inputs(const ResolvedCase& resolved, uint64_t seed, int threads, Family family) {
+  return Maker(resolved, seed, threads, family).run();
+}
+
+bool family_may_change(const ResolvedCase& resolved, const CaseField& field) {
+  const Slot& slot = *field.slot;
+  if (!field.present || !is_float(field.dtype) || field.entries == 0) return false;
+  if (slot.section == SectionId::weights ? resolved.contract->level > 1 : slot.role == Role::out)
+    return false;
+  const std::string name = field.values.substr(0, field.values.find('('));
+  return name.empty() || name == "normal" || name == "unit_gain" || name == "uniform" ||
+         name == "positive";
 }
 
 }  // namespace fk

@@ -59,10 +59,31 @@ struct ResolvedCase {
 // Error at the case when a value, an axis or a dtype is missing or wrong.
 ResolvedCase resolve(const Contract& contract, const Case& source, const Variant& variant);
 
+// What kind of contents the float tensors of a call have (families.hpp).
+enum class Family {
+  ordinary,     // as the contract's generators make them
+  large,        // each tensor times a power of two
+  small,        // each tensor divided by one
+  shift,        // a mean of several times the spread
+  heavy_tails,  // a power of the ordinary value: a few large ones, many small ones
+  ties,         // rounded to few distinct values
+  sparse,       // mostly zeros
+  denormals,    // a share of the elements below the smallest normal number
+  permuted,     // the rows of the ordinary contents in another order
+  equal,        // every element of a tensor the same
+  outliers      // a few elements at random places are far larger
+};
+
 // Dense contents by field, one tensor per list entry, for everything that is read: weights, in and
-// inout. Error when a generator is unknown or cannot be satisfied.
+// inout. Contents of whole numbers are those of the ordinary family. Error when a generator is
+// unknown or cannot be satisfied.
 using CaseValues = std::map<std::string, std::vector<Tensor>>;
-CaseValues make_inputs(const ResolvedCase& resolved, uint64_t seed, int threads);
+CaseValues make_inputs(const ResolvedCase& resolved, uint64_t seed, int threads,
+                       Family family = Family::ordinary);
+
+// Whether a family may change a field: float, read by the call, not bound to fixed contents by its
+// generator. Weights are part of a model where an op is more than L1: there they stay.
+bool family_may_change(const ResolvedCase& resolved, const CaseField& field);
 
 // The generators' names, for messages and documents.
 std::vector<std::string> generator_names();

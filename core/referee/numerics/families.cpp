@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/referee/numerics/families.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <numeric>
+#include <thread>
+
+#include "core/base/error.hpp"
+#include "core/base/text.hpp"
+#include "core/tensor/random.hpp"
+
+namespace fk {
+
+namespace {
+
+constexpr std::array kNames = {"ordinary", "large",     "small",    "shift", "heavy_tails", "ties",
+                               "sparse",   "denormals", "permuted", "equal", "outliers"};
+
+// Uniform in [0, 1) by position: what is changed does not depend on the number of threads.
+class Coins {
+ public:
+  explicit Coins(uint64_t seed) : seed_(seed) {}
+  double operator()(int64_t i) const {
+    uint64_t z = seed_ + 0x9E3779B97F4A7C15 * static_cast<uint64_t>(i + 1);
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
+    return static_cast<double>((z ^ (z >> 31)) >> 11) * 0x1p-53;
+  }
+
+ private:
+  uint64_t seed_;
+};
+
+// Every element by change(value, index), in float32, which holds all values of 16 and 8 bits.
+void each(Tensor& t, int threads, const std::function<double(double, int64_t)>& change) {
+  constexpr int64_t kBlock = 4096, kPerThread = int64_t{1} << 18;
+  const int64_t count = t.numel(), width = bytes(t.dtype);
+  auto* start = static_cast<std::byte*>(t.data());
+  const auto range = [&](int64_t begin, int64_t end) {
+    std::vector<float> block(kBlock);
+    for (int64_t at = begin; at < end; at += kBlock) {
+      const int64_t size = std::min(kBlock, end - at);
+      convert(start + at * width, t.dtype, block.data(), DType::f32, size);
+      for (int64_t i = 0; i < size; ++i) {
+        float& value = block[static_cast<size_t>(i)];
+        value = static_cast<float>(change(static_cast<double>(value), at + i));
+      }
+      convert(block.data(), DType::f32, start + at * width, t.dtype, size);
+    }
+  };
+  const int64_t workers = std::clamp<int64_t>(count / kPerThread, 1, std::max(1, threads));
+  const int64_t share = ((count + workers - 1) / workers + kBlock - 1) / kBlock * kBlock;
+  std::vector<std::jthread> others;
+  for (int64_t begin = share; begin < count; begin += share)
+    others.emplace_back(
+        [&range, begin, end = std::min(count, begin + share)] { range(begin, end); });
+  range(0, std::min(share, count));
+}
+
+// The smallest normal number and the smallest above 0.
+struct Smallest {
+  double normal, any;
+};
+Smallest smallest(DType dtype) {
+  switch (dtype) {
+    case DType::f16:
+      return {0x1p-14, 0x1p-24};
+    case DType::bf16:
+      return {0x1p-126, 0x1p-133};
+    case DType::f8e4m3:
+      return {0x1p-6, 0x1p-9};
+    case DType::f8e5m2:
+      return {0x1p-14, 0x1p-16};
+    default:
+      return {0x1p-126, 0x1p-149};
+  }
+}
+
+// A range's upper end is exclusive, and what is near it may round up to it.
+double inside(const Legal& legal, double value) {
+  const double margin = (legal.high - legal.low) * 0x1p-12;
+  return std::clamp(value, legal.low, legal.high - margin);
+}
+
+bool scale(const Legal& legal, Random& random, bool up, int threads, Tensor& t) {
+  // A range is a promise about size; eight bits have no room for another scale.
+  if (legal.kind != Legal::Kind::free || bytes(t.dtype) < 2) return false;
+  const auto power = static_cast<int>(up ? random.integer(1, 6) : random.integer(-12, -2));
+  const double factor = std::exp2(power) * (1 + random.uniform() / 2);
+  each(t, threads, [&](double v, int64_t) { return v * factor; });
+  return true;
+}
+
+bool shift(const Legal& legal, Random& random, int threads, Tensor& t) {
+  if (legal.kind != Legal::Kind::free || bytes(t.dtype) < 2) return false;
+  const double size = std::exp2(2 + 3 * random.uniform());  // 4 to 32 spreads
+  const double by = (random.uniform() < 0.5 ? -1 : 1) * size * legal.spread;
+  each(t, threads, [&](double v, int64_t) { return v + by; });
+  return true;
+}
+
+bool heavy_tails(const Legal& legal, Random& random, int threads, Tensor& t) {
+  const double power = 2 + 1.5 * random.uniform();
+  if (legal.kind == Legal::Kind::range) {  // crowded at its lower end
+    const double width = legal.high - legal.low;
+    each(t, threads, [&](double v, int64_t) {
+      const double share = std::clamp((v - legal.low) / width, 0.0, 1.0);
+      return inside(legal, legal.low + width * std::pow(share, power));
+    });
+    return true;
+  }
+  each(t, threads, [&](double v, int64_t) {
+    const double z = (v - legal.mean) / legal.spread;
+    return legal.mean + legal.spread * std::copysign(std::pow(std::abs(z), power), z);
+  });
+  return true;
+}
+
+bool ties(const Legal& legal, Random& random, int threads, Tensor& t) {
+  if (legal.kind == Legal::Kind::range) {
+    const auto levels = static_cast<double>(random.integer(2, 6));
+    const double step = (legal.high - legal.low) / levels;
+    each(t, threads, [&](double v, int64_t) {
+      return inside(legal, legal.low + step * std::floor((v - legal.low) / step));
+    });
+    return true;
+  }
+  const double step = legal.spread * (0.5 + random.uniform());
+  each(t, threads, [&](double v, int64_t) {
+    return legal.mean + step * std::nearbyint((v - legal.mean) / step);
+  });
+  return true;
+}
+
+bool has_zero(const Legal& legal) {
+  return legal.kind == Legal::Kind::free || (legal.low <= 0 && legal.high > 0);
+}
+
+bool sparse(const Legal& legal, Random& random, const Coins& coins, int threads, Tensor& t) {
+  if (!has_zero(legal)) return false;
+  const double kept = std::exp2(-2 - 4 * random.uniform());  // a quarter to one in 64
+  const int64_t one = random.integer(0, t.numel());          // never nothing at all
+  each(t, threads, [&](double v, int64_t i) { return i == one || coins(i) < kept ? v : 0.0; });
+  return true;
+}
+
+bool denormals(const Legal& legal, Random& random, const Coins& coins, int threads, Tensor& t) {
+  if (!has_zero(legal)) return false;
+  const Smallest s = smallest(t.dtype);
+  const double share = 0.2 + 0.4 * random.uniform(), span = std::log2(s.normal / s.any);
+  const bool positive = legal.kind == Legal::Kind::range && legal.low >= 0;
+  each(t, threads, [&](double v, int64_t i) {
+    const double coin = coins(i);
+    if (coin >= share) return v;
+    const double size = s.any * std::exp2(span * coin / share);
+    return !positive && v < legal.mean ? -size : size;
+  });
+  return true;
+}
+
+// Rows of the first axis; elements where there is one row.
+bool permute(const FamilySeeds& seeds, Tensor& t) {
+  const bool one = t.shape.empty() || t.shape[0] < 2;
+  const int64_t rows = one ? t.numel() : t.shape[0];
+  if (rows < 2) return false;
+  Random random(one ? seeds.tensor : seeds.rows);
+  std::vector<int64_t> order(static_cast<size_t>(rows));
+  std::iota(order.begin(), order.end(), 0);
+  // By Sattolo: no row stays where it is.
+  for (size_t i = order.size() - 1; i > 0; --i)
+    std::swap(order[i], order[static_cast<size_t>(random.integer(0, static_cast<int64_t>(i)))]);
+  const Tensor before = t;
+  const auto width = static_cast<size_t>(t.bytes() / rows);
+  for (size_t i = 0; i < order.size(); ++i)
+    std::memcpy(
+        static_cast<std::byte*>(t.data()) + i * width,
+        static_cast<const std::byte*>(before.data()) + static_cast<size_t>(order[i]) * width,
+        width);
+  return true;
+}
+
+bool all_equal(Random& random, int threads, Tensor& t) {
+  // One of its own values, so it is legal; of a few tries the largest, so it is not nothing.
+  double value = 0;
+  for (int i = 0; i < 4; ++i) {
+    const double other = t.at(random.integer(0, t.numel()));
+    if (std::abs(other) > std::abs(value)) value = other;
+  }
+  each(t, threads, [&](double, int64_t) { return value; });
+  return true;
+}
+
+bool outliers(const Legal& legal, Random& random, Tensor& t) {
+  const int64_t count = random.integer(1, 5);
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t at = random.integer(0, t.numel());
+    const double side = random.uniform() < 0.5 ? -1 : 1;
+    const double size = std::exp2(4 + 3 * random.uniform());  // 16 to 128 spreads
+    if (legal.kind == Legal::Kind::range)
+      t.set(at, side < 0 ? legal.low : inside(legal, legal.high));
+    else
+      t.set(at, legal.mean + side * size * legal.spread);
+  }
+  return true;
+}
+
+bool constant(const Tensor& t) {
+  for (int64_t i = 1; i < t.numel(); ++i)
+    if (t.at(i) != t.at(0)) return false;
+  return true;
+}
+
+}  // namespace
+
+const char* family_name(Family family) { return kNames[static_cast<size_t>(family)]; }
+
+Family family_of(const std::string& text, const std::string& where) {
+  for (size_t i = 0; i < kNames.size(); ++i)
+    if (text == kNames[i]) return static_cast<Family>(i);
+  fail(where, "there is no family of inputs `" + text + "`",
+       did_you_mean(text, {kNames.begin(), kNames.end()}));
+}
+
+std::vector<Family> all_families() {
+  std::vector<Family> out;
+  for (size_t i = 0; i < kNames.size(); ++i) out.push_back(static_cast<Family>(i));
+  return out;
+}
+
+bool apply_family(Family family, const Legal& legal, const FamilySeeds& seeds, int threads,
+                  Tensor& t) {
+  FK_CHECK(is_float(t.dtype), "a family of inputs changes floats alone");
+  if (legal.kind == Legal::Kind::fixed || t.numel() == 0) return false;
+  Random random(seeds.tensor);
+  const Coins coins(random.next());
+  switch (family) {
+    case Family::ordinary:
+      return false;
+    case Family::large:
+      return scale(legal, random, true, threads, t);
+    case Family::small:
+      return scale(legal, random, false, threads, t);
+    case Family::shift:
+      return shift(legal, random, threads, t);
+    case Family::heavy_tails:
+      return heavy_tails(legal, random, threads, t);
+    case Family::ties:
+      return ties(legal, random, threads, t);
+    case Family::sparse:
+      return sparse(legal, random, coins, threads, t);
+    case Family::denormals:
+      return denormals(legal, random, coins, threads, t);
+    case Family::permuted:
+      return permute(seeds, t);
+    case Family::equal:
+      return all_equal(random, threads, t);
+    case Family::outliers:
+      return outliers(legal, random, t);
+  }
+  return false;
+}
+
+std::string family_unfit(const ResolvedCase& resolved, Family family) {
+  if (family == Family::ordinary) return "";
+  const bool sized = family == Family::large || family == Family::small || family == Family::shift;
+  bool any = false;
+  for (const auto& f : resolved.fields) {
+    if (!family_may_change(resolved, f)) continue;
+    any = true;
+    int64_t most = 0;
+    for (int64_t i = 0; i < f.entries; ++i) most = std::max(most, numel(f.shape_of(i)));
+    if (most < (family == Family::permuted ? 2 : 1)) continue;
+    const std::string kind = f.values.substr(0, f.values.find('('));
+    const bool range = kind == "uniform" || kind == "positive";
+    if (sized ? !range && bytes(f.dtype) > 1 : true) {
+      const bool needs_zero = family == Family::sparse || family == Family::denormals;
+      if (!needs_zero || !range) return "";
+      // The lower end decides; where it is an expression, it is taken to be above 0.
+      if (kind == "uniform" && std::strtod(f.values.c_str() + kind.size() + 1, nullptr) <= 0)
+        return "";
+    }
+  }
+  if (!any) return "no input of this case is free to change";
+  return std::string("no input of this case may be ") +
+         (sized ? "scaled or shifted: they are drawn from ranges" : "changed so");
+}
+
+std::string family_meaningless(const ResolvedCase& resolved, Family family,
+                               const CaseValues& want) {
+  if (family == Family::ordinary) return "";
+  bool varies = false, any = false;
+  for (const auto& [name, tensors] : want) {
+    const CaseField* field = resolved.find(name);
+    if (!field) continue;
+    for (const Tensor& t : tensors) {
+      if (t.numel() == 0) continue;
+      any = true;
+      varies |= !constant(t);
+      if (!is_float(field->dtype)) continue;
+      const double most = largest(field->dtype);
+      for (int64_t i = 0; i < t.numel(); ++i)
+        if (!(std::abs(t.at(i)) <= most))
+          return name + " overflows " + std::string(fk::name(field->dtype));
+    }
+  }
+  return varies || !any ? "" : "every output is the same number everywhere";
+}
+
+}  // namespace fk
