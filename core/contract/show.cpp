@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <map>
+
 #include "core/base/text.hpp"
 #include "core/contract/header.hpp"
 
@@ -81,8 +83,16 @@ std::string contract_page(const Contract& c) {
   out += join(axes, ", ") + ".\n\n";
   for (const auto& m : c.mirrors) {
     out += "Mirrors " + m.name + ":\n";
-    for (const auto& [argument, target] : m.arguments)
-      out += fmt::format("  {} -> {}\n", argument, target);
+    std::map<std::string, std::string> dropped;  // arguments by reason
+    for (const auto& [argument, target] : m.arguments) {
+      if (starts_with(target, "dropped: ")) {
+        auto& names = dropped[target.substr(9)];
+        names += (names.empty() ? "" : ", ") + argument;
+      } else {
+        out += fmt::format("  {} -> {}\n", argument, target);
+      }
+    }
+    for (const auto& [why, names] : dropped) out += fmt::format("  without {}: {}\n", names, why);
   }
   out += fmt::format("\n## fk/ops/{}.h\n\n```c\n{}```\n\n", c.op, struct_part(c));
   out +=
