@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
+#include "core/cases/inputs.hpp"
 #include "core/device/device.hpp"
 #include "core/plugin/library.hpp"
-#include "core/referee/inputs.hpp"
 
 namespace fk {
 

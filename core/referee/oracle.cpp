@@ -5,8 +5,8 @@
 
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
+#include "core/cases/execute.hpp"
 #include "core/referee/check.hpp"
-#include "core/referee/execute.hpp"
 
 namespace fk {
 
@@ -122,7 +122,7 @@ CaseValues reference_outputs(const Provider& reference, const ResolvedCase& reso
       return {};
     }
     device.synchronize();
-    for (const CaseField* f : frames.written())
+    for (const CaseField* f : frames.resolved().written())
       for (int64_t i = 0; i < f->entries; ++i)
         out[f->slot->name].push_back(frames.contents(f->slot->name, i));
   } catch (const Error& e) {

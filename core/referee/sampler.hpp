@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "core/referee/execute.hpp"
+#include "core/cases/execute.hpp"
 #include "core/referee/timer.hpp"
 #include "core/tensor/random.hpp"
 

@@ -4,12 +4,11 @@
 #include <cstring>
 
 #include "core/base/error.hpp"
+#include "core/cases/comparison.hpp"
+#include "core/cases/counted.hpp"
+#include "core/cases/execute.hpp"
+#include "core/cases/slice.hpp"
 #include "core/referee/check.hpp"
-#include "core/referee/counted.hpp"
-#include "core/referee/execute.hpp"
-#include "core/referee/selection.hpp"
-#include "core/referee/slice.hpp"
-#include "core/referee/tolerance.hpp"
 #include "core/tensor/compare.hpp"
 
 namespace fk {
@@ -94,7 +93,7 @@ class Trial {
       PackedCache packed;
       Execution execution(provider_, max, support.need, device, packed, children_.get());
       CaseValues ignored;
-      compare(frames, results(execution, frames, Poison::ones, Poison::ones, ignored));
+      compare(results(execution, frames, Poison::ones, Poison::ones, ignored));
       return;
     }
     const CaseValues first = call(max, frames, support.need, 0, Poison::ones);
@@ -113,7 +112,7 @@ class Trial {
       check_batch(max, support.need, layout, first);
     if (device_.can_capture() && may_capture()) check_captured(max, frames, again, support.need);
     step("comparison with the reference");
-    compare(frames, first);
+    compare(first);
   }
 
   // supports() is asked thrice and must not change its mind nor touch what it sees.
@@ -176,7 +175,7 @@ class Trial {
 
   static CaseValues contents(const CaseFrames& frames) {
     CaseValues out;
-    for (const CaseField* field : frames.written())
+    for (const CaseField* field : frames.resolved().written())
       for (int64_t i = 0; i < field->entries; ++i)
         out[field->slot->name].push_back(frames.contents(field->slot->name, i));
     return out;
@@ -185,7 +184,7 @@ class Trial {
   // An output element that kept two different poisons was not written.
   void check_written(const CaseFrames& frames, const CaseValues& a, const CaseValues& before_a,
                      const CaseValues& b, const CaseValues& before_b) const {
-    for (const CaseField* field : frames.written()) {
+    for (const CaseField* field : frames.resolved().written()) {
       if (field->slot->role != Role::out || field->shape.empty()) continue;
       const std::string& name = field->slot->name;
       const auto width = static_cast<size_t>(bytes(field->dtype));
@@ -346,82 +345,22 @@ class Trial {
     return answers_.want ? *answers_.want : nothing_;
   }
 
-  void compare(const CaseFrames& frames, const CaseValues& got) {
+  void compare(const CaseValues& got) {
     row_.status = CheckStatus::unjudged;
     const CaseValues& wanted = want();
     row_.text = answers_.why;
     if (!answers_.want) return;
-    row_.status = CheckStatus::ok;
-    // Counts first: what they count has no meaning where they are wrong.
-    const auto written = frames.written();
-    const auto counts_others = [&](const CaseField* field) {
-      return std::any_of(written.begin(), written.end(), [&](const CaseField* other) {
-        return other->slot->count == field->slot->name;
-      });
+    const auto ask = [&](const CaseValues& other) {
+      std::string why;
+      const Provider* oracle = oracle_of(oracles_, provider_, resolved_, why);
+      return oracle ? reference_outputs(*oracle, resolved_, source_, variant_, other, options_, why)
+                    : CaseValues{};
     };
-    for (const bool counts : {true, false}) {
-      for (const CaseField* field : written) {
-        if (counts_others(field) != counts) continue;
-        for (int64_t i = 0; i < field->entries; ++i) judge_field(*field, i, got, wanted);
-        if (row_.status == CheckStatus::wrong) return;
-      }
-    }
-  }
-
-  void judge_field(const CaseField& field, int64_t entry, const CaseValues& got,
-                   const CaseValues& want) {
-    const std::string& name = field.slot->name;
-    const auto part = [&](const CaseValues& values) {
-      return valid_part(extent_of(resolved_, field, entry, values),
-                        values.at(name)[static_cast<size_t>(entry)], field.slot->any_order);
-    };
-    Tensor mine = part(got);
-    Tensor theirs = part(want);
-    if (mine.numel() == 0) return;
-    if (!is_float(field.dtype) && field.slot->count.empty() && field.slot->list.empty())
-      forgive_choices(field, mine, want);
-    std::string of;
-    const int64_t most = options_.values_only ? kQuickMax : kCompareMax;
-    if (mine.numel() > most) {
-      const int64_t stride = (mine.numel() / most) | 1;
-      mine = sample(mine, stride), theirs = sample(theirs, stride);
-      of = " (one row in " + std::to_string(stride) + " was compared)";
-    }
-    const Judgement judgement = judge(mine, theirs, error_model(resolved_, field));
-    row_.worst = std::max(row_.worst, judgement.worst);
-    if (judgement.ok && !of.empty()) row_.text = name + of;
-    if (judgement.ok || row_.status == CheckStatus::wrong) return;
-    row_.status = CheckStatus::wrong;
-    row_.text = name + ": " + judgement.text + of;
-  }
-
-  // Elements of one output that are compared in a quick look, and that are ever compared.
-  static constexpr int64_t kQuickMax = int64_t{1} << 22, kCompareMax = int64_t{1} << 26;
-  // Every stride-th row of the last axis.
-  static Tensor sample(const Tensor& all, int64_t stride) {
-    const int64_t row = all.shape.size() < 2 ? 1 : all.shape.back(), rows = all.numel() / row;
-    Tensor out(all.dtype, {(rows + stride - 1) / stride, row});
-    const auto width = static_cast<size_t>(row * bytes(all.dtype));
-    for (int64_t i = 0; i < out.shape[0]; ++i)
-      std::memcpy(
-          static_cast<std::byte*>(out.data()) + static_cast<size_t>(i) * width,
-          static_cast<const std::byte*>(all.data()) + static_cast<size_t>(i * stride) * width,
-          width);
-    return out;
-  }
-
-  // Where another choice is as right as the reference's, it is taken for equal.
-  void forgive_choices(const CaseField& field, Tensor& mine, const CaseValues& want) {
-    std::string why;
-    const Provider* oracle = oracle_of(oracles_, provider_, resolved_, why);
-    if (!oracle) return;
-    const auto ask = [&](const CaseValues& values) {
-      return reference_outputs(*oracle, resolved_, source_, variant_, values, options_, why);
-    };
-    const auto equal = equally_right(resolved_, field, mine, want, values(), ask);
-    const Tensor& theirs = want.at(field.slot->name)[0];
-    for (int64_t i = 0; i < mine.numel(); ++i)
-      if (equal[static_cast<size_t>(i)]) mine.set(i, theirs.at(i));
+    Comparison result = compare_outputs(resolved_, values(), got, wanted,
+                                        options_.values_only ? kQuickElements : kMostElements, ask);
+    row_.status = result.ok ? CheckStatus::ok : CheckStatus::wrong;
+    row_.worst = result.worst;
+    row_.text = std::move(result.text);
   }
 
   const Provider& provider_;

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/referee/inputs.hpp"
+#include "core/cases/inputs.hpp"
 
 namespace fk {
 

@@ -24,7 +24,7 @@
 #pragma once
 #include <string>
 
-#include "core/referee/inputs.hpp"
+#include "core/cases/inputs.hpp"
 
 namespace fk {
 

@@ -53,6 +53,7 @@ struct ResolvedCase {
   std::shared_ptr<std::deque<std::pair<std::vector<int64_t>, fk_ints>>> lists;
 
   const CaseField* find(std::string_view field) const;  // null if there is none or it is absent
+  std::vector<const CaseField*> written() const;        // out and inout, in slot order
   Axes axes_of(const Slot& slot, int64_t entry) const;  // the axes inside one entry of a list
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Choices by scores that the op computes itself: a near tie may go either way, no more.
-#include "core/referee/selection.hpp"
+#include "core/cases/selection.hpp"
 
 #include "test/catch.hpp"
 

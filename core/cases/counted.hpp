@@ -2,7 +2,7 @@
 // Outputs whose size only the data knows: memory by a capacity, comparison by the count that the
 // call wrote.
 #pragma once
-#include "core/referee/inputs.hpp"
+#include "core/cases/inputs.hpp"
 
 namespace fk {
 

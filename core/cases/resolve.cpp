@@ -7,7 +7,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
-#include "core/referee/inputs.hpp"
+#include "core/cases/inputs.hpp"
 
 namespace fk {
 
@@ -222,6 +222,14 @@ const CaseField* ResolvedCase::find(std::string_view field) const {
   for (const auto& f : fields)
     if (f.slot->name == field) return f.present ? &f : nullptr;
   return nullptr;
+}
+
+std::vector<const CaseField*> ResolvedCase::written() const {
+  std::vector<const CaseField*> out;
+  for (const auto& f : fields)
+    if (f.present && f.slot->section == SectionId::forward && f.slot->role != Role::in)
+      out.push_back(&f);
+  return out;
 }
 
 Axes ResolvedCase::axes_of(const Slot& slot, int64_t entry) const {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Outputs with a count: what is compared, and which contracts are refused.
-#include "core/referee/counted.hpp"
+#include "core/cases/counted.hpp"
 
 #include "core/base/error.hpp"
 #include "test/catch.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/referee/slice.hpp"
+#include "core/cases/slice.hpp"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/referee/execute.hpp"
+#include "core/cases/execute.hpp"
 
 #include <cstring>
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/referee/selection.hpp"
+#include "core/cases/selection.hpp"
 
 #include <algorithm>
 #include <cmath>
 
-#include "core/referee/tolerance.hpp"
+#include "core/cases/tolerance.hpp"
 #include "core/tensor/compare.hpp"
 
 namespace fk {

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "core/cases/guarded.hpp"
+#include "core/cases/inputs.hpp"
 #include "core/plugin/instance.hpp"
-#include "core/referee/guarded.hpp"
-#include "core/referee/inputs.hpp"
 
 namespace fk {
 
@@ -50,8 +50,6 @@ class CaseFrames {
   Tensor contents(const std::string& field, int64_t entry = 0) const;
   // 1 for every element that the contract says is written: all of out, the footprint of inout.
   std::vector<uint8_t> footprint(const CaseField& field, int64_t entry) const;
-  // Names of the fields that are written, in slot order.
-  std::vector<const CaseField*> written() const;
   // Bytes of all fields, those of inout twice, as they are read and written: what one call moves.
   // Of a field with a footprint it is not known how much that is; it counts once.
   int64_t bytes() const;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Guarded memory. The canary depends on the position, so that a write of a constant is seen too.
-#include "core/referee/guarded.hpp"
+#include "core/cases/guarded.hpp"
 
 #include <sys/mman.h>
 

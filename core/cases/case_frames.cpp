@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Placing tensors, building frames, and finding out what was written.
-#include "core/referee/case_frames.hpp"
+#include "core/cases/case_frames.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -327,13 +327,6 @@ std::vector<uint8_t> CaseFrames::footprint(const CaseField& field, int64_t entry
     std::fill_n(mask.begin() + slot * row, row, uint8_t{1});
   }
   return mask;
-}
-
-std::vector<const CaseField*> CaseFrames::written() const {
-  std::vector<const CaseField*> out;
-  for (const auto& f : resolved_.fields)
-    if (f.present && is_written(f)) out.push_back(&f);
-  return out;
 }
 
 int64_t CaseFrames::bytes() const {

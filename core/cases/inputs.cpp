@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The input generators. Some fields belong together (lengths and the tables that they index), so a
 // generator may name other fields, which are made first.
-#include "core/referee/inputs.hpp"
+#include "core/cases/inputs.hpp"
 
 #include <algorithm>
 #include <array>

@@ -4,7 +4,7 @@
 #pragma once
 #include <optional>
 
-#include "core/referee/inputs.hpp"
+#include "core/cases/inputs.hpp"
 
 namespace fk {
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "core/cases/case_frames.hpp"
 #include "core/plugin/instance.hpp"
-#include "core/referee/case_frames.hpp"
 
 namespace fk {
 

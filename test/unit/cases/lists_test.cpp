@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lists of tensors whose entries differ: in cases, in frames, in recorded graphs.
 #include "core/base/error.hpp"
+#include "core/cases/case_frames.hpp"
 #include "core/graph/builder.hpp"
-#include "core/referee/case_frames.hpp"
 #include "core/referee/check.hpp"
 #include "test/catch.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/referee/tolerance.hpp"
+#include "core/cases/tolerance.hpp"
 
 #include <fmt/format.h>
 

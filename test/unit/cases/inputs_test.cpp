@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inputs of cases: values that belong together do, and equal seeds give equal contents.
-#include "core/referee/inputs.hpp"
+#include "core/cases/inputs.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -9,7 +9,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/paths.hpp"
-#include "core/referee/slice.hpp"
+#include "core/cases/slice.hpp"
 #include "test/catch.hpp"
 
 namespace {

@@ -5,7 +5,7 @@
 #include <functional>
 #include <vector>
 
-#include "core/referee/inputs.hpp"
+#include "core/cases/inputs.hpp"
 
 namespace fk {
 

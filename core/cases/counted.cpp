@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/referee/counted.hpp"
+#include "core/cases/counted.hpp"
 
 #include <algorithm>
 #include <cstring>
