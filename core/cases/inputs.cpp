@@ -12,7 +12,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
-#include "core/referee/numerics/families.hpp"
+#include "core/cases/numerics/families.hpp"
 #include "core/tensor/random.hpp"
 
 namespace fk {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Families of inputs: what they change, what they leave alone, and that nobody can foresee where.
-#include "core/referee/numerics/families.hpp"
+#include "core/cases/numerics/families.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/referee/numerics/families.hpp"
+#include "core/cases/numerics/families.hpp"
 
 #include <algorithm>
 #include <array>
