@@ -131,9 +131,11 @@ Support Instance::supports(const Provider& p, const Frames& meta) {
       p.op->supports(frame_data(init), frame_data(weights), frame_data(forward), &s.need, &error);
   s.ok = status == FK_OK;
   if (!s.ok) s.why = words(error, status);
+  s.broken = !s.ok && (status != FK_UNSUPPORTED || !error.text[0]);
   for (const int64_t bytes : {s.need.scratch, s.need.packed, s.need.persistent, s.need.plan}) {
     if (bytes < 0 || bytes > (int64_t{1} << 46)) {
       s.ok = false;
+      s.broken = true;
       s.why = "it asks for an impossible amount of memory: " + std::to_string(bytes) + " bytes";
     }
   }
@@ -212,6 +214,7 @@ Instance::Instance(const Provider& provider, const Frames& frames, const fk_need
     fail(where, "prepare: " + words(error_, status));
   }
   if (packed_) packed_->ready = true;
+  prepared_ = true;
 }
 
 Instance::~Instance() {
@@ -252,6 +255,7 @@ int32_t Instance::make_child(const fk_host* host, const fk_contract* theirs, con
   try {
     if (!parent.services_.children || !theirs || !theirs->op)
       return refuse("this host lends no children here");
+    if (parent.prepared_) return refuse("children are asked for in create() and prepare() only");
     ChildChooser& chooser = *parent.services_.children;
     const Contract* wanted = chooser.contract(theirs->op);
     if (!wanted)

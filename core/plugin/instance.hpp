@@ -23,7 +23,8 @@ struct Frames {
 
 struct Support {
   bool ok = false;
-  std::string why;  // the plugin's own sentence, or the host's
+  bool broken = false;  // no refusal: another status, no reason, impossible needs
+  std::string why;      // the plugin's own sentence, or the host's
   fk_need need{};
 };
 
@@ -97,6 +98,7 @@ class Instance {
   DeviceMemory persistent_;
   fk_host* host_ = nullptr;  // lives until the process ends, as plugins may keep it
   std::vector<std::unique_ptr<Child>> children_;
+  bool prepared_ = false;
   void* self_ = nullptr;
   fk_error error_{};
 };

@@ -6,6 +6,7 @@
 
 // Without it Boost.DLL would want Boost.Filesystem, which is not headers only.
 #define BOOST_DLL_USE_STD_FS
+#include <algorithm>
 #include <boost/dll/shared_library.hpp>
 
 #include "core/base/error.hpp"
@@ -38,6 +39,43 @@ std::string null_member(const fk_op& op) {
   if (!op.forward) return "forward";
   if (!op.destroy) return "destroy";
   return "";
+}
+
+// What is wrong with the claims, or nothing.
+std::string odd_claim(const fk_claims& claims) {
+  const auto within = [](int32_t value, int32_t low, int32_t high) {
+    return value >= low && value <= high;
+  };
+  if (claims.struct_size < FK_END(fk_claims, sm)) return "is too short";
+  if (claims.device_type != FK_CPU && claims.device_type != FK_CUDA)
+    return "has device_type " + std::to_string(claims.device_type);
+  if (!within(claims.graph, FK_GRAPH_NEVER, FK_GRAPH_ALWAYS))
+    return "has graph " + std::to_string(claims.graph);
+  if (!within(claims.deterministic, 0, 1) || !within(claims.batch_invariant, 0, 1))
+    return "has a yes or no that is neither 0 nor 1";
+  if (!within(claims.accumulate, FK_ACCUMULATE_F32, FK_ACCUMULATE_REDUCED))
+    return "has accumulate " + std::to_string(claims.accumulate);
+  if (!within(claims.sm_count, 0, 1 << 10) || (claims.sm_count && !claims.sm))
+    return "has an impossible list of compute capabilities";
+  return "";
+}
+
+// The note is what was believed so far, by those who do not load the file.
+void check_note(const fk_plugin& table, const PluginNote& note, const std::string& where) {
+  if (note.name != table.name)
+    fail(where, std::string("its table says `") + table.name + "`, its note `" + note.name + "`");
+  for (const fk_op* const* at = table.ops_begin; at != table.ops_end; ++at) {
+    const fk_op* op = *at;
+    if (!op || op->struct_size < FK_END(fk_op, destroy)) fail(where, "an op table is too short");
+    if (const std::string member = null_member(*op); !member.empty())
+      fail(where, "an op table has a null `" + member + "`");
+    if (const std::string odd = odd_claim(*op->claims); !odd.empty())
+      fail(where, std::string(op->contract->op) + ": the table of its claims " + odd);
+    const auto noted = [&](const OpNote& n) { return n.op == op->contract->op; };
+    if (std::none_of(note.ops.begin(), note.ops.end(), noted))
+      fail(where, std::string("its table has the op `") + op->contract->op +
+                      "`, of which its notes say nothing");
+  }
 }
 
 const fk_plugin& negotiate(fk_plugin_entry entry, const std::string& where) {
@@ -79,13 +117,10 @@ void Plugins::load(const std::filesystem::path& file, Trust trust) {
   }
   const auto entry = reinterpret_cast<fk_plugin_entry>(&library.get<void()>(FK_PLUGIN_SYMBOL));
   const fk_plugin& table = negotiate(entry, where);
+  check_note(table, read_notes(copy), where);
   names_.emplace_back(table.name);
   for (const fk_op* const* at = table.ops_begin; at != table.ops_end; ++at) {
     const fk_op& op = **at;
-    if (op.struct_size < FK_END(fk_op, destroy)) fail(where, "an op table is too short");
-    if (const std::string member = null_member(op); !member.empty()) {
-      fail(where, "an op table has a null `" + member + "`");
-    }
     const std::string name = op.contract->op;
     const Contract* contract = catalog_.find(name);
     if (!contract) {

@@ -110,6 +110,9 @@ void lint_flags(const Elf& elf, Trust trust, std::vector<Finding>& out) {
                    "link with -z now"});
   }
   for (const auto& segment : elf.segments()) {
+    if (segment.p_type == PT_LOAD && (segment.p_flags & PF_W) && (segment.p_flags & PF_X)) {
+      out.push_back({strict, "writable_code", "has code that it can change while it runs"});
+    }
     if (segment.p_type == PT_GNU_STACK && (segment.p_flags & PF_X)) {
       out.push_back(
           {strict, "executable_stack", "asks for an executable stack; link with -z noexecstack"});

@@ -9,7 +9,9 @@
 #include "core/cases/execute.hpp"
 #include "core/cases/slice.hpp"
 #include "core/referee/check.hpp"
+#include "core/referee/conduct.hpp"
 #include "core/tensor/compare.hpp"
+#include "core/worker/process_state.hpp"
 
 namespace fk {
 
@@ -82,6 +84,7 @@ class Trial {
     const CaseFrames max(device_, limits, limit_values ? *limit_values : values(), layout);
     const Support support = ask(max);
     if (!support.ok) {
+      if (support.broken) throw Broken{"supports", support.why};
       row_.status = CheckStatus::unsupported;
       row_.text = support.why;
       return;
@@ -110,6 +113,8 @@ class Trial {
     }
     if (provider_.op->claims->batch_invariant && variant_.axes.empty())
       check_batch(max, support.need, layout, first);
+    if (device_.host_memory() && source_.size == "smoke" && variant_.name == Variant().name)
+      check_conduct(max, frames, again, support.need, second);
     if (device_.can_capture() && may_capture()) check_captured(max, frames, again, support.need);
     step("comparison with the reference");
     compare(first);
@@ -120,7 +125,7 @@ class Trial {
     Support support = Instance::supports(provider_, frames.meta());
     for (int i = 0; i < 2; ++i) {
       const Support other = Instance::supports(provider_, frames.meta());
-      if (other.ok != support.ok ||
+      if (other.ok != support.ok || other.broken != support.broken ||
           std::memcmp(&other.need, &support.need, sizeof support.need) != 0)
         throw Broken{"supports", "it gives another answer when it is asked again"};
     }
@@ -132,6 +137,26 @@ class Trial {
   // be written each time, and be equal when that is claimed.
   CaseValues call(const CaseFrames& max, CaseFrames& frames, const fk_need& need, int shift,
                   Poison scratch) {
+    const ProcessState before = ProcessState::now();
+    // Before anything else, because other modes or signals may be why other rules are broken.
+    const auto look = [&] {
+      if (!device_.host_memory()) return;  // a driver opens files and has threads
+      const std::string changed = before.changed_in(ProcessState::now());
+      before.put_back();
+      if (!changed.empty()) throw Broken{"state", changed};
+    };
+    try {
+      CaseValues out = calls(max, frames, need, shift, scratch);
+      look();
+      return out;
+    } catch (const Broken&) {
+      look();
+      throw;
+    }
+  }
+
+  CaseValues calls(const CaseFrames& max, CaseFrames& frames, const fk_need& need, int shift,
+                   Poison scratch) {
     GuardDevice device(device_, shift, options_.threads);
     PackedCache packed;
     Execution execution(provider_, max, need, device, packed, children_.get());
@@ -264,6 +289,26 @@ class Trial {
                          "is false"};
       }
     }
+  }
+
+  void check_conduct(const CaseFrames& max, CaseFrames& frames, CaseFrames& others,
+                     const fk_need& need, const CaseValues& answer) {
+    const auto call = [&](Execution& execution, CaseFrames& on) {
+      CaseValues ignored;
+      return results(execution, on, Poison::random, Poison::random, ignored);
+    };
+    const auto differ = [&](const CaseValues& a, const CaseValues& b) {
+      try {
+        if (provider_.op->claims->deterministic) need_equal(a, b, "", "");
+        return false;
+      } catch (const Broken&) {
+        return true;
+      }
+    };
+    const Misconduct found = misconduct(
+        {provider_, source_, max, frames, others, need, device_, children_.get(), options_}, answer,
+        call, differ, [this](const std::string& name) { step(name); });
+    if (!found.rule.empty()) throw Broken{found.rule, found.text};
   }
 
   const CaseValues& values() const { return *answers_.inputs; }

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* silu_and_mul done right except for one thing, which BAD_... chooses. Each breaks another rule of the ABI. */
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "fk/ops/silu_and_mul.h"
@@ -11,7 +13,8 @@ static const fk_claims claims = {FK_END(fk_claims, sm), FK_CPU, FK_GRAPH_ALWAYS,
 FK_SILU_AND_MUL_OP(bad, &claims);
 struct bad {
   int64_t width, rows_max;
-  float *packed;
+  float *packed, *persistent;
+  const fk_silu_and_mul_forward *kept;
 };
 
 #ifdef BAD_CONSTRUCTOR
@@ -34,12 +37,25 @@ static int32_t bad_supports(const fk_silu_and_mul_init *init, const fk_silu_and_
   static int mood;
   if (++mood % 2 == 0) return fk_refuse(why, "not now");
 #endif
-#if defined BAD_SCRATCH
+#ifdef BAD_SUPPORTS_WRITES
+  ((fk_out *)max->out)->nbytes = 0;
+#endif
+#ifdef BAD_SUPPORTS_STATUS
+  return 7;
+#endif
+#ifdef BAD_NO_REASON
+  if (FK_DTYPE(max->x) != FK_F32) return FK_UNSUPPORTED;
+#endif
+#if defined BAD_SCRATCH || defined BAD_SCRATCH_END
   need->scratch = 4096;
-#elif defined BAD_PACKED
+#elif defined BAD_PACKED || defined BAD_PACKED_LATE || defined BAD_PACKED_END
   need->packed = 4096;
+#elif defined BAD_PERSISTENT || defined BAD_PERSISTENT_END
+  need->persistent = 4096;
 #elif defined BAD_GREED
   need->scratch = INT64_MAX;
+#elif defined BAD_NEGATIVE
+  need->persistent = -1;
 #else
   (void)need;
 #endif
@@ -54,6 +70,13 @@ static int32_t bad_create(const fk_host *host, const fk_silu_and_mul_init *init,
   (void)host, (void)weights, (void)error;
   *self = calloc(1, sizeof **self);
   (*self)->width = init->size;
+#ifdef BAD_CREATE
+  return fk_fail(error, FK_FAILED, "create() fails on purpose");
+#endif
+#ifdef BAD_ENDLESS_TEXT
+  memset(error->text, 'x', sizeof error->text); /* without an end */
+  return FK_FAILED;
+#endif
   return FK_OK;
 }
 
@@ -61,6 +84,19 @@ static int32_t bad_prepare(bad *self, const fk_silu_and_mul_forward *max, const 
   (void)error;
   self->rows_max = max->x->shape[0];
   self->packed = memory->packed;
+  self->persistent = memory->persistent;
+#ifdef BAD_PREPARE
+  return fk_fail(error, FK_FAILED, "prepare() fails on purpose");
+#endif
+#ifdef BAD_PREPARE_DATA
+  if (((volatile const float *)max->x->data)[0] == 1) return FK_OK; /* there is no data yet */
+#endif
+#ifdef BAD_PACKED_END
+  ((char *)memory->packed)[memory->packed_bytes] = 1;
+#endif
+#ifdef BAD_PERSISTENT_END
+  ((char *)memory->persistent)[memory->persistent_bytes] = 1;
+#endif
 #ifdef BAD_PACKED
   ((char *)memory->packed)[0] ^= 1; /* also when packed_ready says that it is filled */
 #endif
@@ -71,7 +107,19 @@ static int32_t bad_forward(bad *self, const fk_silu_and_mul_forward *args, const
 #ifdef BAD_MAXIMUM
   if (args->x->shape[0] < self->rows_max) return FK_OK; /* takes the limits for the call */
 #endif
-  const int64_t count = args->x->shape[0] * self->width, width = self->width;
+#ifdef BAD_KEPT
+  if (!self->kept) self->kept = args; /* and uses the first call's frame for ever */
+  args = self->kept;
+#endif
+  const int64_t width = self->width;
+  int64_t count = args->x->shape[0] * width;
+#ifdef BAD_EMPTY
+  const volatile int64_t rows = args->x->shape[0];
+  if (count / rows != width) return FK_FAILED;
+#endif
+#ifdef BAD_TAIL
+  count = count / 8 * 8;
+#endif
   const float *x = args->x->data;
   float *out = args->out->data;
   (void)ctx;
@@ -102,6 +150,18 @@ static int32_t bad_forward(bad *self, const fk_silu_and_mul_forward *args, const
   ((fk_out *)args->out)->nbytes = 0;
 #elif defined BAD_SCRATCH
   out[0] += ((const float *)ctx->scratch)[7] == 0 ? 1.0f : ((const float *)ctx->scratch)[7] * 1e-30f; /* never written */
+#elif defined BAD_SCRATCH_END
+  ((char *)ctx->scratch)[ctx->scratch_bytes] = 1;
+#elif defined BAD_PERSISTENT
+  out[0] += self->persistent[0]++; /* state that the op does not have */
+#elif defined BAD_PACKED_LATE
+  self->packed[0] = out[0];
+#elif defined BAD_FAR
+  ((char *)args->out->data)[1 << 20] = 0;
+#elif defined BAD_READ_FAR
+  out[0] += ((volatile const float *)x)[1100] * 0 /* two pages further */;
+#elif defined BAD_THREAD_EXIT
+  pthread_exit(NULL);
 #elif defined BAD_RANDOM
   static unsigned state = 1;
   out[0] *= 1 + (float)(++state) * 1e-6f;

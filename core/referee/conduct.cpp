@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/referee/conduct.hpp"
+
+#include <atomic>
+#include <exception>
+#include <optional>
+#include <thread>
+
+#include "core/base/error.hpp"
+#include "core/worker/process_state.hpp"
+
+namespace fk {
+
+namespace {
+
+constexpr int kCycles = 24, kTogether = 16;
+
+// An instance with the memory that it needs.
+struct Lone {
+  explicit Lone(const ConductCase& c) : Lone(c, c.max, c.need) {}
+  Lone(const ConductCase& c, const CaseFrames& max, const fk_need& need)
+      : device(c.device, 0, c.options.threads),
+        execution(c.provider, max, need, device, packed, c.children) {}
+  GuardDevice device;
+  PackedCache packed;
+  Execution execution;
+};
+
+std::string per(int64_t bytes, const char* what) {
+  return std::to_string(bytes) + " bytes per " + what;
+}
+
+// Memory that grows with every instance, or with every call.
+Misconduct leaks(const ConductCase& c) {
+  const auto cycle = [&](int count) {
+    for (int i = 0; i < count; ++i) Lone lone(c);
+  };
+  cycle(4);
+  int64_t before = allocated_bytes();
+  cycle(kCycles);
+  // The host keeps a small table per instance, children included.
+  const int64_t instance = (allocated_bytes() - before) / kCycles;
+  if (instance > (c.provider.contract->level == 1 ? 1 << 10 : 1 << 16))
+    return {"leak", "create(), prepare() and destroy() lose " + per(instance, "instance")};
+  Lone lone(c);
+  const auto calls = [&](int count) {
+    for (int i = 0; i < count; ++i) lone.execution.run(c.frames, Poison::ones);
+  };
+  calls(4);
+  before = allocated_bytes();
+  calls(kCycles);
+  const int64_t one = (allocated_bytes() - before) / kCycles;
+  if (one > 256) return {"leak", "forward() loses " + per(one, "call")};
+  return {};
+}
+
+// Runs `body` on a thread of its own; what it throws is thrown here.
+void elsewhere(const std::function<void()>& body) {
+  std::exception_ptr thrown;
+  std::thread([&] {
+    try {
+      body();
+    } catch (...) {
+      thrown = std::current_exception();
+    }
+  }).join();
+  if (thrown) std::rethrow_exception(thrown);
+}
+
+// The same instance, called from another thread than the one that made it.
+Misconduct other_thread(const ConductCase& c, const CaseValues& answer, const ConductCall& call,
+                        const ConductDiffer& differ) {
+  Lone lone(c);
+  CaseValues got;
+  elsewhere([&] { got = call(lone.execution, c.frames); });
+  if (differ(answer, got))
+    return {"thread", "gives something else when another thread calls forward()"};
+  return {};
+}
+
+// Two instances that run at the same time.
+Misconduct together(const ConductCase& c, const CaseValues& answer, const ConductCall& call,
+                    const ConductDiffer& differ) {
+  Lone one(c), two(c);
+  std::atomic<int> ready = 0;
+  std::atomic<bool> other = false;
+  const auto loop = [&](Lone& lone, CaseFrames& frames) {
+    ++ready;
+    while (ready < 2) std::this_thread::yield();
+    for (int i = 0; i < kTogether && !other; ++i)
+      if (differ(answer, call(lone.execution, frames))) other = true;
+  };
+  std::exception_ptr thrown;
+  std::thread second([&] {
+    try {
+      loop(two, c.others);
+    } catch (...) {
+      thrown = std::current_exception();
+      ready = 2;
+    }
+  });
+  try {
+    loop(one, c.frames);
+  } catch (...) {
+    thrown = std::current_exception();
+    ready = 2;
+  }
+  second.join();
+  if (thrown) std::rethrow_exception(thrown);
+  if (other) return {"instances", "gives something else while another instance runs beside it"};
+  return {};
+}
+
+// An instance of another case that is made and used in between.
+Misconduct between(const ConductCase& c, const CaseValues& answer, const ConductCall& call,
+                   const ConductDiffer& differ) {
+  for (const Case& other : c.provider.contract->cases) {
+    if (other.name == c.source.name || other.size != "smoke") continue;
+    const ResolvedCase resolved = resolve(*c.provider.contract, other, {});
+    const CaseFrames frames(c.device, resolved,
+                            make_inputs(resolved, c.options.seed, c.options.threads), {});
+    const Support support = Instance::supports(c.provider, frames.meta());
+    if (!support.ok) continue;
+    Lone mine(c);
+    Lone theirs(c, frames, support.need);
+    theirs.execution.run(frames, Poison::ones);
+    if (differ(answer, call(mine.execution, c.frames)))
+      return {"instances", "gives something else after an instance of case " + other.name +
+                               " was made and called; what belongs to an instance is global"};
+    return {};
+  }
+  return {};
+}
+
+// Work that goes on after the last call returned. A pool of threads that waits is no offence.
+Misconduct unfinished() {
+  if (thread_count() < 2) return {};
+  for (int i = 0; i < 5; ++i)
+    if (share_of_other_threads(0.01) < 0.2) return {};
+  return {"threads", "threads go on working after every call has returned"};
+}
+
+}  // namespace
+
+Misconduct misconduct(const ConductCase& c, const CaseValues& answer, const ConductCall& call,
+                      const ConductDiffer& differ,
+                      const std::function<void(const std::string&)>& step) {
+  step("after the calls");
+  if (Misconduct found = unfinished(); !found.rule.empty()) return found;
+  step("many instances and calls");
+  if (Misconduct found = leaks(c); !found.rule.empty()) return found;
+  step("from another thread");
+  if (Misconduct found = other_thread(c, answer, call, differ); !found.rule.empty()) return found;
+  step("two instances at once");
+  if (Misconduct found = together(c, answer, call, differ); !found.rule.empty()) return found;
+  step("beside an instance of another case");
+  return between(c, answer, call, differ);
+}
+
+}  // namespace fk

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a provider does besides computing the right values: does it leave the process as it found
+// it, give back what it took, end its work when it returns, and work from any thread, beside other
+// instances and other sizes? Asked on the CPU, of small cases as they are written.
+#pragma once
+#include <functional>
+#include <string>
+
+#include "core/cases/execute.hpp"
+#include "core/referee/check.hpp"
+
+namespace fk {
+
+struct ConductCase {
+  const Provider& provider;
+  const Case& source;
+  const CaseFrames& max;
+  CaseFrames& frames;  // two sets of buffers for the same contents
+  CaseFrames& others;
+  const fk_need& need;
+  Device& device;
+  ChildChooser* children;
+  const CheckOptions& options;
+};
+
+struct Misconduct {
+  std::string rule, text;  // rule is empty when there is none
+};
+
+// `call` runs an instance on frames and returns what it wrote; `differ` tells whether two answers
+// are not what a deterministic provider gives. Both are called from several threads. What `call`
+// throws comes through.
+using ConductCall = std::function<CaseValues(Execution&, CaseFrames&)>;
+using ConductDiffer = std::function<bool(const CaseValues&, const CaseValues&)>;
+Misconduct misconduct(const ConductCase& c, const CaseValues& answer, const ConductCall& call,
+                      const ConductDiffer& differ,
+                      const std::function<void(const std::string&)>& step);
+
+}  // namespace fk

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/worker/process_state.hpp"
+
+#include <malloc.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cfenv>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <thread>
+
+#include "core/worker/process.hpp"
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
+
+namespace fk {
+
+namespace {
+
+// The control bits: rounding, flushing of denormals, traps. What was raised so far is no mode.
+uint64_t float_modes() {
+#if defined(__x86_64__)
+  return _mm_getcsr() & 0xffc0u;
+#elif defined(__aarch64__)
+  return __builtin_aarch64_get_fpcr64();
+#else
+  return 0;
+#endif
+}
+
+void set_float_modes(uint64_t modes) {
+#if defined(__x86_64__)
+  _mm_setcsr(static_cast<unsigned>(modes));
+#elif defined(__aarch64__)
+  __builtin_aarch64_set_fpcr64(modes);
+#else
+  (void)modes;
+#endif
+}
+
+std::string link_text(const std::filesystem::path& path) {
+  std::error_code error;
+  const auto target = std::filesystem::read_symlink(path, error);
+  return error ? std::string() : target.string();
+}
+
+double seconds_of(clockid_t clock) {
+  timespec now{};
+  clock_gettime(clock, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+}  // namespace
+
+ProcessState ProcessState::now() {
+  ProcessState s;
+  s.float_modes_ = float_modes();
+  s.rounding_ = std::fegetround();
+  pthread_sigmask(SIG_SETMASK, nullptr, &s.mask_);
+  for (int number = 0; number < NSIG; ++number) {
+    struct sigaction action {};
+    if (number && sigaction(number, nullptr, &action) == 0)
+      s.handlers_.push_back({reinterpret_cast<void*>(action.sa_handler), action.sa_flags});
+    else
+      s.handlers_.push_back({});
+  }
+  for (const int which : {ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF}) {
+    itimerval timer{};
+    getitimer(static_cast<__itimer_which>(which), &timer);
+    s.timer_ |= timer.it_value.tv_sec || timer.it_value.tv_usec;
+  }
+  std::error_code error;
+  s.directory_ = std::filesystem::current_path(error).string();
+  for (char** entry = environ; entry && *entry; ++entry) s.environment_.emplace_back(*entry);
+  std::sort(s.environment_.begin(), s.environment_.end());
+  // The descriptor that lists the folder is gone when its link is read.
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", error))
+    if (const std::string to = link_text(entry.path()); !to.empty())
+      s.files_[std::atoi(entry.path().filename().c_str())] = to;
+  std::erase_if(s.files_, [](const auto& file) {
+    return file.second.starts_with("/proc/") && file.second.ends_with("/fd");
+  });
+  return s;
+}
+
+std::string ProcessState::changed_in(const ProcessState& later) const {
+  if (rounding_ != later.rounding_) return "the rounding mode of its thread was changed";
+  if (float_modes_ != later.float_modes_)
+    return "the floating point modes of its thread were changed (denormals, traps)";
+  for (int number = 1; number < NSIG; ++number) {
+    const auto at = static_cast<size_t>(number);
+    if (sigismember(&mask_, number) != sigismember(&later.mask_, number))
+      return "the signal mask of its thread was changed (" + signal_name(number) + ")";
+    if (handlers_[at].function != later.handlers_[at].function ||
+        handlers_[at].flags != later.handlers_[at].flags)
+      return "the handler of " + signal_name(number) + " was changed";
+  }
+  if (!timer_ && later.timer_) return "a timer that sends signals was set";
+  if (directory_ != later.directory_) return "the working directory was changed";
+  if (environment_ != later.environment_) {
+    for (const auto* list : {&later.environment_, &environment_})
+      for (const auto& entry : *list) {
+        const auto* other = list == &environment_ ? &later.environment_ : &environment_;
+        if (std::binary_search(other->begin(), other->end(), entry)) continue;
+        return "the environment variable " + entry.substr(0, entry.find('=')) + " was changed";
+      }
+  }
+  for (const auto& [number, target] : later.files_) {
+    const auto it = files_.find(number);
+    if (it == files_.end())
+      return "descriptor " + std::to_string(number) + " was left open: " + target;
+    if (it->second != target)
+      return "descriptor " + std::to_string(number) + " was replaced: it is " + target + " now";
+  }
+  for (const auto& [number, target] : files_)
+    if (!later.files_.count(number))
+      return "descriptor " + std::to_string(number) + " of the host was closed: " + target;
+  return "";
+}
+
+void ProcessState::put_back() const {
+  std::fesetround(rounding_);
+  set_float_modes(float_modes_);
+  pthread_sigmask(SIG_SETMASK, &mask_, nullptr);
+  if (!timer_) {
+    const itimerval none{};
+    for (const int which : {ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF})
+      setitimer(static_cast<__itimer_which>(which), &none, nullptr);
+  }
+  for (int number = 1; number < NSIG; ++number) {
+    struct sigaction action {};
+    const Handler& handler = handlers_[static_cast<size_t>(number)];
+    if (sigaction(number, nullptr, &action) != 0 ||
+        reinterpret_cast<void*>(action.sa_handler) == handler.function)
+      continue;
+    std::memcpy(&action.sa_handler, &handler.function, sizeof handler.function);
+    action.sa_flags = handler.flags;
+    sigaction(number, &action, nullptr);
+  }
+}
+
+int64_t allocated_bytes() {
+  const auto info = mallinfo2();
+  return static_cast<int64_t>(info.uordblks + info.hblkhd);
+}
+
+double share_of_other_threads(double seconds) {
+  const auto others = [] {
+    return seconds_of(CLOCK_PROCESS_CPUTIME_ID) - seconds_of(CLOCK_THREAD_CPUTIME_ID);
+  };
+  const double begin = seconds_of(CLOCK_MONOTONIC), before = others();
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+  const double used = others() - before;
+  return used / (seconds_of(CLOCK_MONOTONIC) - begin);
+}
+
+int thread_count() {
+  std::error_code error;
+  int count = 0;
+  for ([[maybe_unused]] const auto& task :
+       std::filesystem::directory_iterator("/proc/self/task", error))
+    ++count;
+  return std::max(count, 1);
+}
+
+}  // namespace fk

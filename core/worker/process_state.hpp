@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a plugin must leave as it found it: floating point modes and signal mask of its thread,
+// signal handlers, environment, working directory, timers and open files of the process.
+#pragma once
+#include <csignal>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace fk {
+
+class ProcessState {
+ public:
+  // Of the calling thread and of the process.
+  static ProcessState now();
+  // Empty when `later` is the same, else what was changed, in a sentence.
+  std::string changed_in(const ProcessState& later) const;
+  // Puts back what concerns the calling thread's arithmetic and the signals.
+  void put_back() const;
+
+ private:
+  struct Handler {
+    void* function = nullptr;
+    int flags = 0;
+  };
+  uint64_t float_modes_ = 0;
+  int rounding_ = 0;
+  sigset_t mask_{};
+  std::vector<Handler> handlers_;  // by signal number
+  bool timer_ = false;
+  std::string directory_;
+  std::vector<std::string> environment_;
+  std::map<int, std::string> files_;  // what open descriptors point to
+};
+
+// Bytes that malloc has handed out in this process; 0 where that is not known.
+int64_t allocated_bytes();
+
+// The share of one core that the other threads of this process use, over `seconds` of sleep.
+double share_of_other_threads(double seconds);
+// How many threads this process has.
+int thread_count();
+
+}  // namespace fk

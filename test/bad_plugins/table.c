@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `add` with tables made by hand, one entry of which is wrong: BAD_... says which. */
+#include "fk/ops/add.h"
+
+static int32_t add_supports(const void *init, const void *weights, const void *max, fk_need *need, fk_error *why) {
+  (void)init, (void)weights, (void)need;
+  return FK_DTYPE(((const fk_add_forward *)max)->a) == FK_F32 ? FK_OK : fk_refuse(why, "float32 only");
+}
+static int32_t add_create(const fk_host *host, const void *init, const void *weights, void **self, fk_error *error) {
+  (void)host, (void)weights, (void)error;
+  *self = (void *)(uintptr_t)init;
+  return FK_OK;
+}
+static int32_t add_prepare(void *self, const void *max, const fk_memory *memory, fk_error *error) {
+  (void)self, (void)max, (void)memory, (void)error;
+  return FK_OK;
+}
+__attribute__((unused)) static int32_t add_forward(void *self, const void *frame, const fk_ctx *ctx) {
+  const fk_add_forward *args = frame;
+  const float *a = args->a->data, *b = args->b->data;
+  (void)self, (void)ctx;
+  for (int64_t i = fk_numel(args->a) - 1; i >= 0; --i) ((float *)args->out->data)[i] = a[i] + b[i];
+  return FK_OK;
+}
+static int32_t add_reset(void *self, fk_error *error) {
+  (void)self;
+#ifdef BAD_RESET
+  return fk_fail(error, FK_FAILED, "reset() fails on purpose");
+#endif
+  (void)error;
+  return FK_OK;
+}
+__attribute__((unused)) static void add_destroy(void *self) { (void)self; }
+
+#ifdef BAD_CLAIM_DEVICE
+#define DEVICE 99
+#else
+#define DEVICE FK_CPU
+#endif
+#ifdef BAD_CLAIM_GRAPH
+#define GRAPH 17
+#else
+#define GRAPH FK_GRAPH_ALWAYS
+#endif
+#ifdef BAD_CLAIM_SM
+#define SM 3
+#else
+#define SM 0
+#endif
+#ifdef BAD_CLAIM_SHORT
+#define CLAIMS_END FK_END(fk_claims, graph)
+#else
+#define CLAIMS_END FK_END(fk_claims, sm)
+#endif
+__attribute__((unused)) static const fk_claims claims = {CLAIMS_END, DEVICE, GRAPH, 1, 1, FK_ACCUMULATE_F32, 0, SM, NULL};
+
+#ifdef BAD_NULL_FORWARD
+#define FORWARD NULL
+#else
+#define FORWARD add_forward
+#endif
+#ifdef BAD_NULL_DESTROY
+#define DESTROY NULL
+#else
+#define DESTROY add_destroy
+#endif
+#ifdef BAD_NULL_CLAIMS
+#define CLAIMS NULL
+#else
+#define CLAIMS &claims
+#endif
+static const fk_op op = {FK_END(fk_op, reset_or_null), 0, &fk_add_contract, CLAIMS, add_supports, add_create, add_prepare, NULL,
+                         FORWARD, DESTROY, add_reset};
+
+#ifdef BAD_UNKNOWN_OP /* of which no registry knows */
+static const fk_note_op add_note FK_NOTE_SECTION = {
+    FK_NOTE_BEGIN(fk_note_op, FK_NOTE_OP), "ad", 1, {0, 0, 0, 0}, {{0, 0}, {0, 0}, {0, 0}, {0, 0}}};
+#elif defined BAD_NOTE_OP /* the note of another op than the table's */
+#include "fk/ops/silu_and_mul.h"
+static const fk_note_op add_note FK_NOTE_SECTION = FK_NOTE_silu_and_mul;
+#elif defined BAD_REVISION
+static const fk_note_op add_note FK_NOTE_SECTION = {
+    FK_NOTE_BEGIN(fk_note_op, FK_NOTE_OP), "add", 77, {0, 0, 0, 0}, {{0, 0}, {0, 0}, {0, 0}, {0, 0}}};
+#else
+static const fk_note_op add_note FK_NOTE_SECTION = FK_NOTE_add;
+#endif
+static const fk_note_plugin plugin_note FK_NOTE_SECTION = {
+    FK_NOTE_BEGIN(fk_note_plugin, FK_NOTE_PLUGIN), FK_ABI_MAJOR, FK_ABI_MINOR,
+#ifdef BAD_NOTE_WORDS
+    "bad\033[2J", /* what a terminal would obey */
+#else
+    BAD_NAME,
+#endif
+    "1", __VERSION__, "", ""};
+
+__attribute__((visibility("default"))) const fk_plugin *fk_plugin_v0(const fk_hello *hello);
+const fk_plugin *fk_plugin_v0(const fk_hello *hello) {
+  static const fk_op *const ops[] = {&op};
+  static const fk_plugin table = {
+#ifdef BAD_TABLE_SHORT
+      FK_END(fk_plugin, version),
+#else
+      FK_END(fk_plugin, ops_end),
+#endif
+      FK_ABI_MINOR,
+#ifdef BAD_TABLE_NAME
+      "somebody_else",
+#else
+      BAD_NAME,
+#endif
+      "1", ops,
+#ifdef BAD_TABLE_EMPTY
+      ops};
+#else
+      ops + 1};
+#endif
+  (void)hello;
+#ifdef BAD_ENTRY_NULL
+  return NULL;
+#endif
+#ifdef BAD_ENTRY_CRASH
+  static const fk_plugin *const *volatile nowhere = (const fk_plugin *const *)16;
+  return *nowhere;
+#endif
+  return &table;
+}
