@@ -1,14 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The communicator: a host table, never a raw library handle, which would be valid only for the exact
- * copy of the library that made it. It reaches a plugin as an init slot (`type: comm`).
+ * copy of the library that made it. It reaches a plugin as an init slot (`type: comm`); null there means
+ * that there is one rank. `supports` may read rank and size, and call nothing.
  *
  * Every call enqueues on `stream` (null on the CPU) and may be captured; all ranks make the same calls in
- * the same order, captured on all of them or on none. [forward, ordered on stream] */
+ * the same order, with equal shapes and dtypes, captured on all of them or on none. What does not agree,
+ * or does not come in time, is FK_FAILED on every rank, and stays so. Reductions give the same bits on all
+ * ranks: the ranks' values are added up in the order of the ranks. [forward, ordered on stream] */
 #ifndef FK_COMM_H
 #define FK_COMM_H
 #include "tensor.h"
 
 enum { FK_SUM = 0, FK_MAX = 1, FK_MIN = 2 };
+
+/* Words of a rank's signal pad. */
+enum { FK_SIGNALS = 1024 };
+
+/* One buffer per rank that all ranks can read and write. */
+typedef struct fk_symmetric {
+  uint32_t struct_size;
+  int32_t size;             /* ranks */
+  int64_t bytes;            /* of each rank's buffer */
+  void *const *buffers;     /* by rank, as this rank sees them; multiples of 256 bytes, zero at first */
+  uint32_t *const *signals; /* by rank: a pad of FK_SIGNALS words, zero at first */
+} fk_symmetric;
+FK_ASSERT(offsetof(fk_symmetric, bytes) == 8 && offsetof(fk_symmetric, signals) == 24, "layout");
 
 typedef struct fk_comm fk_comm;
 struct fk_comm {
@@ -24,6 +40,14 @@ struct fk_comm {
                             void *stream);
   /* part r of x [size * n, ...] goes to rank r; part r of out comes from rank r. */
   int32_t (*all_to_all)(const fk_comm *, const fk_in *x, const fk_out *out, void *stream);
+  /* Nobody goes on before all ranks are here; what they wrote to symmetric buffers is then visible. */
+  int32_t (*barrier)(const fk_comm *, void *stream);
+  /* A buffer of `bytes` on every rank, for as long as the process lives. All ranks ask for the same sizes
+   * in the same order. [control: in create() or prepare() only] */
+  int32_t (*symmetric)(const fk_comm *, int64_t bytes, const fk_symmetric **out);
+  /* Why a call failed, in one sentence; empty while none has. Valid until the next call. */
+  const char *(*error)(const fk_comm *);
 };
 FK_ASSERT(offsetof(fk_comm, self) == 16 && offsetof(fk_comm, all_to_all) == 48, "layout");
+FK_ASSERT(offsetof(fk_comm, barrier) == 56 && offsetof(fk_comm, error) == 72, "layout");
 #endif

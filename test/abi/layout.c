@@ -19,7 +19,10 @@ AT(fk_contract, weights, 40); AT(fk_contract, forward, 64); AT(fk_contract, plan
 END(fk_contract, plan, 112);
 AT(fk_comm, rank, 4); AT(fk_comm, size, 8); AT(fk_comm, self, 16); AT(fk_comm, all_reduce, 24); AT(fk_comm, all_gather, 32);
 AT(fk_comm, reduce_scatter, 40); AT(fk_comm, all_to_all, 48);
-END(fk_comm, all_to_all, 56);
+AT(fk_comm, barrier, 56); AT(fk_comm, symmetric, 64); AT(fk_comm, error, 72);
+END(fk_comm, error, 80);
+AT(fk_symmetric, size, 4); AT(fk_symmetric, bytes, 8); AT(fk_symmetric, buffers, 16); AT(fk_symmetric, signals, 24);
+END(fk_symmetric, signals, 32);
 AT(fk_need, scratch, 8); AT(fk_need, packed, 16); AT(fk_need, persistent, 24); AT(fk_need, plan, 32);
 END(fk_need, plan, 40);
 AT(fk_memory, packed_ready, 4); AT(fk_memory, packed, 8); AT(fk_memory, packed_bytes, 16); AT(fk_memory, persistent, 24);

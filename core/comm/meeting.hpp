@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the ranks of a run meet: shared memory in which every rank says what it is about to do and
+// waits until all have said the same. A rank that says something else, or does not come in time,
+// fails the meeting for all, for good, with a sentence that names it.
+#pragma once
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "core/base/error.hpp"
+
+namespace fk {
+
+inline constexpr int kRanksMax = 64;
+
+// What ranks must agree on before they exchange data.
+struct CommCall {
+  std::array<char, 32> op{};  // "all_reduce"; zero-terminated
+  uint32_t dtype = 0;         // as FK_DTYPE; 0: none
+  uint32_t detail = 0;        // the reduction, a width
+  int64_t count = 0;          // elements, or bytes without a dtype
+  uint64_t value = 0;         // not compared: what this rank wants to tell
+
+  static CommCall of(const char* op, uint32_t dtype, int64_t count, uint32_t detail = 0);
+  bool same(const CommCall& other) const;
+  std::string text() const;  // "all_reduce of 512 f32"
+};
+
+// The head of the shared memory, zeroed at first.
+struct MeetingBoard {
+  struct Seat {
+    // Meetings that this rank has come to. Its words for number n are in calls[n % 2]: nobody can
+    // be two meetings ahead of somebody who still reads.
+    alignas(64) std::atomic<uint64_t> arrived;
+    std::atomic<uint64_t> settled;
+    std::array<CommCall, 2> calls;
+  };
+  alignas(64) std::atomic<uint32_t> pulse;  // counts arrivals; sleepers wait for it to change
+  std::atomic<uint32_t> sleepers;
+  alignas(64) std::atomic<uint32_t> failed;  // 0: no, 1: the text is being written, 2: yes
+  std::array<char, 512> text;
+  std::array<Seat, kRanksMax> seats;
+};
+static_assert(std::atomic<uint64_t>::is_always_lock_free);
+
+// Fails the meeting from outside, for the broker: everybody who waits or comes later is told `why`.
+// The first reason stays.
+void fail_meeting(MeetingBoard& board, const std::string& why);
+// The reason, without control characters, or empty.
+std::string meeting_failure(const MeetingBoard& board);
+
+// One rank's place at the board. One thread at a time.
+class Meeting {
+ public:
+  static constexpr double kNoLimit = 1e9;
+  // `board` outlives it. `patience_s`: how long the others may take to come.
+  Meeting(MeetingBoard& board, int rank, int size, double patience_s);
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  // Says what this rank does and waits for the others. What they wrote before they came is visible
+  // afterwards. Error when the meeting has failed.
+  void meet(const CommCall& call) { meet(call, patience_s_); }
+  // How many times meet() has returned: even and odd ones may use different memory.
+  uint64_t count() const { return number_; }
+  // The first rank's `value`; the others give what they like. `patience_s` as in the constructor.
+  uint64_t first_says(const char* about, uint64_t value, double patience_s);
+  // Everybody comes here whatever has failed before; then nothing has. Error when a rank does not
+  // come: that stays. Between independent pieces of work, some of which may have failed.
+  void settle();
+  // Tells all ranks that this one gives up, so that they need not wait for it.
+  void give_up(const std::string& why);
+  std::string failure() const { return meeting_failure(board_); }
+
+ private:
+  void meet(const CommCall& call, double patience_s);
+  void need_agreement(const CommCall& mine);
+  void settle_once();
+  void arrive(std::atomic<uint64_t>& at, uint64_t number);
+  // The first rank whose counter is below `number` when the time is over, else -1.
+  int wait_for(std::atomic<uint64_t> MeetingBoard::Seat::*counter, uint64_t number,
+               double patience_s, bool despite_failure);
+  [[noreturn]] void fail_with(const std::string& why);
+
+  MeetingBoard& board_;
+  int rank_, size_;
+  double patience_s_;
+  uint64_t number_ = 0, settled_ = 0;
+};
+
+}  // namespace fk

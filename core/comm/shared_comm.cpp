@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every collective is: lay down a piece, meet, read the others' pieces. The next piece goes to the
+// other half of the stage, so that one meeting per piece is enough: who lays down piece n + 2 has
+// met everybody after they read piece n.
+#include "core/comm/shared_comm.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "core/base/text.hpp"
+#include "core/comm/reduce.hpp"
+
+namespace fk {
+
+namespace {
+
+constexpr size_t kStageBytes = size_t{1} << 18;  // of one half
+constexpr size_t kHeapBytes = size_t{1} << 30;   // for symmetric buffers
+constexpr size_t kHeadBytes = (sizeof(MeetingBoard) + 4095) / 4096 * 4096;
+constexpr size_t kRankBytes = 2 * kStageBytes + kHeapBytes;
+constexpr int64_t kPadBytes = FK_SIGNALS * static_cast<int64_t>(sizeof(uint32_t));
+
+DType dtype_of(const fk_in& view) { return from_dlpack({view.dtype.code, view.dtype.bits}); }
+
+// Bytes of a dense view of the wanted size. Error otherwise.
+int64_t dense_bytes(const fk_in& view, const char* what) {
+  const int64_t bytes = fk_numel(&view) * view.dtype.bits / 8;
+  if (view.nbytes != bytes) fail("ranks", std::string(what) + " is not dense");
+  return bytes;
+}
+
+// x and out have one dtype, and out has `out_parts` for every `x_parts` of x.
+int64_t part_bytes(const fk_in& x, const fk_out& out, int64_t x_parts, int64_t out_parts) {
+  const int64_t mine = dense_bytes(x, "x"), theirs = dense_bytes(*fk_as_in(&out), "out");
+  if (FK_DTYPE(&x) != FK_DTYPE(&out)) fail("ranks", "x and out have different dtypes");
+  if (mine * out_parts != theirs * x_parts || mine % x_parts != 0)
+    fail("ranks", "x has " + std::to_string(mine) + " bytes and out " + std::to_string(theirs));
+  return mine / x_parts;
+}
+
+CommCall call_of(const char* op, const fk_in& x, int64_t detail = 0) {
+  return CommCall::of(op, static_cast<uint32_t>(FK_DTYPE(&x)), fk_numel(&x),
+                      static_cast<uint32_t>(detail));
+}
+
+void copy_bytes(std::byte* to, const std::byte* from, int64_t bytes) {
+  if (bytes) std::memcpy(to, from, static_cast<size_t>(bytes));
+}
+
+const std::byte* data(const fk_in& view) { return static_cast<const std::byte*>(view.data); }
+std::byte* data(const fk_out& view) { return static_cast<std::byte*>(view.data); }
+
+}  // namespace
+
+size_t shared_comm_bytes(int size) { return kHeadBytes + static_cast<size_t>(size) * kRankBytes; }
+
+SharedMemory make_shared_comm(int size) {
+  return SharedMemory::create("fk-ranks", shared_comm_bytes(size));
+}
+
+MeetingBoard& meeting_board(const SharedMemory& memory) {
+  return *static_cast<MeetingBoard*>(memory.data());
+}
+
+SharedCommunicator::SharedCommunicator(SharedMemory memory, int rank, int size, double patience_s)
+    : memory_(std::move(memory)), meeting_(meeting_board(memory_), rank, size, patience_s) {
+  FK_CHECK(memory_.bytes() >= shared_comm_bytes(size), "a block for all ranks");
+  make_table();
+}
+
+std::byte* SharedCommunicator::stage(int rank, uint64_t number) const {
+  return static_cast<std::byte*>(memory_.data()) + kHeadBytes +
+         static_cast<size_t>(rank) * kRankBytes + (number % 2) * kStageBytes;
+}
+std::byte* SharedCommunicator::heap(int rank) const { return stage(rank, 0) + 2 * kStageBytes; }
+
+template <class Body>
+int32_t SharedCommunicator::guarded(const fk_comm* comm, const Body& body) {
+  auto& self = *static_cast<SharedCommunicator*>(comm->self);
+  try {
+    self.error_.clear();
+    body(self);
+    return FK_OK;
+  } catch (const Error& e) {
+    self.error_ = e.what_text();
+  } catch (const std::exception& e) {
+    self.error_ = e.what();
+  }
+  // What one rank cannot do, all have to know: they would wait for it.
+  if (self.meeting_.failure().empty()) self.meeting_.give_up(self.error_);
+  return FK_FAILED;
+}
+
+void SharedCommunicator::make_table() {
+  table_.struct_size = FK_END(fk_comm, error);
+  table_.rank = meeting_.rank();
+  table_.size = meeting_.size();
+  table_.self = this;
+  using Self = SharedCommunicator;
+  table_.all_reduce = [](const fk_comm* c, const fk_in* x, const fk_out* out, int64_t op, void*) {
+    return guarded(c, [&](Self& self) { self.all_reduce(*x, *out, op); });
+  };
+  table_.all_gather = [](const fk_comm* c, const fk_in* x, const fk_out* out, void*) {
+    return guarded(c, [&](Self& self) { self.all_gather(*x, *out); });
+  };
+  table_.reduce_scatter = [](const fk_comm* c, const fk_in* x, const fk_out* out, int64_t op,
+                             void*) {
+    return guarded(c, [&](Self& self) { self.reduce_scatter(*x, *out, op); });
+  };
+  table_.all_to_all = [](const fk_comm* c, const fk_in* x, const fk_out* out, void*) {
+    return guarded(c, [&](Self& self) { self.all_to_all(*x, *out); });
+  };
+  table_.barrier = [](const fk_comm* c, void*) {
+    return guarded(c, [](Self& self) { self.meeting_.meet(CommCall::of("barrier", 0, 0)); });
+  };
+  table_.symmetric = [](const fk_comm* c, int64_t bytes, const fk_symmetric** out) {
+    return guarded(c, [&](Self& self) { *out = self.symmetric(bytes); });
+  };
+  table_.error = [](const fk_comm* c) { return static_cast<Self*>(c->self)->error_.c_str(); };
+}
+
+template <class Body>
+void SharedCommunicator::exchange(const CommCall& call, const std::byte* from, int parts,
+                                  int64_t bytes, int64_t width, const Body& body) {
+  const int64_t room = static_cast<int64_t>(kStageBytes) / parts / width * width;
+  // Nothing to exchange is still a call that everybody has to make.
+  for (int64_t at = 0; at == 0 || at < bytes; at += room) {
+    const int64_t here = std::min(room, bytes - at);
+    const uint64_t number = meeting_.count() + 1;
+    std::byte* to = stage(meeting_.rank(), number);
+    for (int p = 0; p < parts; ++p) copy_bytes(to + p * here, from + p * bytes + at, here);
+    meeting_.meet(call);
+    body(at, here, number);
+  }
+}
+
+void SharedCommunicator::all_reduce(const fk_in& x, const fk_out& out, int64_t op) {
+  const int64_t bytes = part_bytes(x, out, 1, 1), width = x.dtype.bits / 8;
+  std::vector<const std::byte*> pieces(static_cast<size_t>(meeting_.size()));
+  exchange(call_of("all_reduce", x, op), data(x), 1, bytes, width,
+           [&](int64_t at, int64_t here, uint64_t number) {
+             for (int r = 0; r < meeting_.size(); ++r)
+               pieces[static_cast<size_t>(r)] = stage(r, number);
+             reduce_ranks(pieces, data(out) + at, dtype_of(x), here / width, op);
+           });
+}
+
+void SharedCommunicator::all_gather(const fk_in& x, const fk_out& out) {
+  const int64_t bytes = part_bytes(x, out, 1, meeting_.size());
+  exchange(call_of("all_gather", x), data(x), 1, bytes, 1,
+           [&](int64_t at, int64_t here, uint64_t number) {
+             for (int r = 0; r < meeting_.size(); ++r)
+               copy_bytes(data(out) + r * bytes + at, stage(r, number), here);
+           });
+}
+
+void SharedCommunicator::reduce_scatter(const fk_in& x, const fk_out& out, int64_t op) {
+  const int64_t bytes = part_bytes(x, out, meeting_.size(), 1), width = x.dtype.bits / 8;
+  std::vector<const std::byte*> pieces(static_cast<size_t>(meeting_.size()));
+  exchange(call_of("reduce_scatter", x, op), data(x), meeting_.size(), bytes, width,
+           [&](int64_t at, int64_t here, uint64_t number) {
+             for (int r = 0; r < meeting_.size(); ++r)
+               pieces[static_cast<size_t>(r)] = stage(r, number) + meeting_.rank() * here;
+             reduce_ranks(pieces, data(out) + at, dtype_of(x), here / width, op);
+           });
+}
+
+void SharedCommunicator::all_to_all(const fk_in& x, const fk_out& out) {
+  const int64_t bytes = part_bytes(x, out, meeting_.size(), meeting_.size());
+  exchange(call_of("all_to_all", x), data(x), meeting_.size(), bytes, 1,
+           [&](int64_t at, int64_t here, uint64_t number) {
+             for (int r = 0; r < meeting_.size(); ++r)
+               copy_bytes(data(out) + r * bytes + at, stage(r, number) + meeting_.rank() * here,
+                          here);
+           });
+}
+
+const fk_symmetric* SharedCommunicator::symmetric(int64_t bytes) {
+  if (bytes < 0) fail("ranks", "a symmetric buffer of " + std::to_string(bytes) + " bytes");
+  const int64_t whole = (bytes + 255) / 256 * 256 + kPadBytes;
+  if (heap_used_ + whole > static_cast<int64_t>(kHeapBytes))
+    fail("ranks", "there is no room for a symmetric buffer of " + human_bytes(bytes));
+  meeting_.meet(CommCall::of("symmetric", 0, bytes));
+  Symmetric& made = symmetric_.emplace_back();
+  for (int r = 0; r < meeting_.size(); ++r) {
+    made.buffers.push_back(heap(r) + heap_used_ + kPadBytes);
+    made.signals.push_back(reinterpret_cast<uint32_t*>(heap(r) + heap_used_));
+  }
+  heap_used_ += whole;
+  made.view = {FK_END(fk_symmetric, signals), meeting_.size(), bytes, made.buffers.data(),
+               made.signals.data()};
+  return &made.view;
+}
+
+void SharedCommunicator::settle() {
+  meeting_.settle();
+  std::memset(heap(meeting_.rank()), 0, static_cast<size_t>(heap_used_));
+  heap_used_ = 0;
+  symmetric_.clear();
+  // Nobody may use a new buffer before its owner has cleared it.
+  meeting_.meet(CommCall::of("settle", 0, 0));
+}
+
+}  // namespace fk

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// The communicator of the CPU: ranks are processes of one machine, and all that they exchange goes
+// through one block of shared memory, which the broker makes and passes to each of them. Pages that
+// nobody touches cost nothing.
+#pragma once
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "core/base/io.hpp"
+#include "core/comm/communicator.hpp"
+
+namespace fk {
+
+// Bytes of the block for so many ranks.
+size_t shared_comm_bytes(int size);
+SharedMemory make_shared_comm(int size);
+// The head of such a block, for the broker's fail_meeting().
+MeetingBoard& meeting_board(const SharedMemory& memory);
+
+class SharedCommunicator final : public Communicator {
+ public:
+  // `memory` is a block for `size` ranks, mapped writable. `patience_s`: as in Meeting.
+  SharedCommunicator(SharedMemory memory, int rank, int size, double patience_s);
+  SharedCommunicator(const SharedCommunicator&) = delete;
+
+  const fk_comm* table() const override { return &table_; }
+  Meeting& meeting() override { return meeting_; }
+  void settle() override;
+
+ private:
+  struct Symmetric {
+    std::vector<void*> buffers;
+    std::vector<uint32_t*> signals;
+    fk_symmetric view{};
+  };
+  // The part of the block in which rank `rank` lays what it sends in meeting number `number`.
+  std::byte* stage(int rank, uint64_t number) const;
+  std::byte* heap(int rank) const;
+  void make_table();
+  template <class Body>
+  static int32_t guarded(const fk_comm* comm, const Body& body);
+
+  void all_reduce(const fk_in& x, const fk_out& out, int64_t op);
+  void all_gather(const fk_in& x, const fk_out& out);
+  void reduce_scatter(const fk_in& x, const fk_out& out, int64_t op);
+  void all_to_all(const fk_in& x, const fk_out& out);
+  const fk_symmetric* symmetric(int64_t bytes);
+  // Cuts `parts` parts of `bytes` each into pieces that fit into a stage, and calls body(first
+  // byte, bytes, number of the meeting) for each after everybody has laid down its pieces.
+  template <class Body>
+  void exchange(const CommCall& call, const std::byte* from, int parts, int64_t bytes,
+                int64_t width, const Body& body);
+
+  SharedMemory memory_;
+  Meeting meeting_;
+  fk_comm table_{};
+  std::string error_;
+  int64_t heap_used_ = 0;
+  std::deque<Symmetric> symmetric_;
+};
+
+}  // namespace fk

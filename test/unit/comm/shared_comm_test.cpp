@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+// The CPU's communicator between processes: every collective against what it means, and what
+// happens to the others when a rank dies, hangs or disagrees.
+#include <numeric>
+
+#include "core/tensor/tensor.hpp"
+#include "test/catch.hpp"
+#include "test/unit/comm/ranks.hpp"
+
+namespace {
+
+using namespace fk;
+using namespace fk::test;
+
+// A dense view of a tensor that owns its dims.
+struct View {
+  fk_out out{};
+  Shape shape, strides;
+  explicit View(Tensor& tensor) : shape(tensor.shape), strides(contiguous_strides(tensor.shape)) {
+    const auto type = to_dlpack(tensor.dtype);
+    out.data = tensor.data();
+    out.device_type = FK_CPU;
+    out.ndim = static_cast<int32_t>(shape.size());
+    out.dtype = {type.code, type.bits, 1};
+    out.shape = shape.data();
+    out.strides = strides.data();
+    out.nbytes = tensor.bytes();
+  }
+  const fk_in* in() const { return fk_as_in(&out); }
+};
+
+// What rank r has at element i: different on every rank, and small whole numbers, so that sums are
+// exact in every dtype.
+double element(int rank, int64_t i) { return static_cast<double>((rank + 1) * 7 + i % 11); }
+
+Tensor numbers(DType dtype, int rank, int64_t count) {
+  Tensor t(dtype, {count});
+  for (int64_t i = 0; i < count; ++i)
+    from_double(element(rank, i), static_cast<std::byte*>(t.data()) + i * bytes(dtype), dtype);
+  return t;
+}
+
+// "" when every element of `got` is want(i).
+template <class Want>
+std::string differs(const Tensor& got, const Want& want) {
+  for (int64_t i = 0; i < got.numel(); ++i)
+    if (got.at(i) != want(i))
+      return "element " + std::to_string(i) + " is " + std::to_string(got.at(i)) + ", not " +
+             std::to_string(want(i));
+  return "";
+}
+
+void all_well(const std::vector<RankResult>& results) {
+  for (size_t r = 0; r < results.size(); ++r) {
+    INFO("rank " << r);
+    CHECK(results[r].text == "");
+  }
+}
+
+// More than one stage of 256 KiB, and no multiple of anything.
+constexpr int64_t kLong = 70'003;
+
+std::string collectives(SharedCommunicator& comm, DType dtype, int64_t n) {
+  const int size = comm.size(), rank = comm.rank();
+  const fk_comm& c = *comm.table();
+  Tensor x = numbers(dtype, rank, n), wide = numbers(dtype, rank, size * n);
+  Tensor all(dtype, {size * n}), part(dtype, {n});
+  const View vx(x), vwide(wide), vall(all), vpart(part);
+  const auto fails = [&](const char* what, int32_t status, const std::string& difference) {
+    if (status == FK_OK && difference.empty()) return std::string();
+    return std::string(what) + ": " + c.error(&c) + difference;
+  };
+  int32_t status = c.all_gather(&c, vx.in(), &vall.out, nullptr);
+  auto why =
+      fails("all_gather", status,
+            differs(all, [&](int64_t i) { return element(static_cast<int>(i / n), i % n); }));
+  if (!why.empty()) return why;
+  status = c.all_to_all(&c, vwide.in(), &vall.out, nullptr);
+  why = fails("all_to_all", status, differs(all, [&](int64_t i) {
+                return element(static_cast<int>(i / n), rank * n + i % n);
+              }));
+  if (!why.empty()) return why;
+  const auto sum = [&](int64_t i) {
+    double total = 0;
+    for (int r = 0; r < size; ++r) total += element(r, i);
+    return total;
+  };
+  status = c.reduce_scatter(&c, vwide.in(), &vpart.out, FK_SUM, nullptr);
+  why =
+      fails("reduce_scatter", status, differs(part, [&](int64_t i) { return sum(rank * n + i); }));
+  if (!why.empty()) return why;
+  status = c.all_reduce(&c, vx.in(), &vpart.out, FK_MAX, nullptr);
+  why = fails("all_reduce max", status,
+              differs(part, [&](int64_t i) { return element(size - 1, i); }));
+  if (!why.empty()) return why;
+  status = c.all_reduce(&c, vx.in(), &vx.out, FK_SUM, nullptr);  // in place
+  return fails("all_reduce", status, differs(x, sum));
+}
+
+}  // namespace
+
+TEST_CASE("collectives give every rank what they mean, whatever the sizes") {
+  for (const int size : {1, 2, 3, 8}) {
+    INFO(size << " ranks");
+    all_well(run_ranks(size, 30, [](SharedCommunicator& comm) {
+      for (const DType dtype : {DType::f32, DType::bf16, DType::i32})
+        for (const int64_t n : {int64_t{0}, int64_t{1}, int64_t{17}, kLong / comm.size()})
+          if (auto why = collectives(comm, dtype, n); !why.empty()) return why;
+      return std::string();
+    }));
+  }
+}
+
+TEST_CASE("a sum has the same bits on all ranks, rounded once") {
+  all_well(run_ranks(3, 30, [](SharedCommunicator& comm) {
+    const fk_comm& c = *comm.table();
+    // In float32, 1e8 + 1 - 1e8 is 0 from left to right.
+    const std::vector<double> values = {1e8, 1, -1e8};
+    Tensor x(DType::f32, {1});
+    from_double(values[static_cast<size_t>(comm.rank())], x.data(), DType::f32);
+    const View v(x);
+    if (c.all_reduce(&c, v.in(), &v.out, FK_SUM, nullptr) != FK_OK) return std::string(c.error(&c));
+    return differs(x, [](int64_t) { return 1.0; });
+  }));
+}
+
+TEST_CASE("symmetric buffers are seen by all ranks and begin as zeros") {
+  all_well(run_ranks(4, 30, [](SharedCommunicator& comm) {
+    const fk_comm& c = *comm.table();
+    for (int round = 0; round < 2; ++round) {
+      const fk_symmetric *first = nullptr, *second = nullptr;
+      if (c.symmetric(&c, 1000, &first) != FK_OK || c.symmetric(&c, 64, &second) != FK_OK)
+        return std::string(c.error(&c));
+      auto* mine = static_cast<int32_t*>(second->buffers[c.rank]);
+      if (*mine != 0 || second->signals[c.rank][5] != 0) return std::string("it is not zero");
+      if (reinterpret_cast<uintptr_t>(mine) % 256 != 0) return std::string("it is not aligned");
+      if (c.barrier(&c, nullptr) != FK_OK) return std::string(c.error(&c));
+      const int right = (c.rank + 1) % c.size, left = (c.rank + c.size - 1) % c.size;
+      std::memset(first->buffers[right], 0x55, 1000);
+      *static_cast<int32_t*>(second->buffers[right]) = 100 + c.rank;
+      second->signals[right][5] = static_cast<uint32_t>(7 + c.rank);
+      if (c.barrier(&c, nullptr) != FK_OK) return std::string(c.error(&c));
+      if (*mine != 100 + left) return "it has " + std::to_string(*mine);
+      if (second->signals[c.rank][5] != static_cast<uint32_t>(7 + left))
+        return std::string("a signal is wrong");
+      comm.settle();  // the second round gets the same memory, and zeros again
+    }
+    return std::string();
+  }));
+}
+
+TEST_CASE("a rank that disagrees is named on all ranks, with what it called") {
+  const auto results = run_ranks(3, 30, [](SharedCommunicator& comm) {
+    const fk_comm& c = *comm.table();
+    Tensor x = numbers(DType::f32, comm.rank(), comm.rank() == 1 ? 6 : 4);
+    const View v(x);
+    if (c.all_reduce(&c, v.in(), &v.out, FK_SUM, nullptr) == FK_OK) return std::string("no error");
+    // It stays: nobody can go on as if nothing had been.
+    if (c.barrier(&c, nullptr) == FK_OK) return std::string("it was forgotten");
+    return std::string(c.error(&c));
+  });
+  for (const auto& r : results)
+    CHECK(r.text == "rank 1 called all_reduce of 6 f32 where rank 0 called all_reduce of 4 f32");
+}
+
+TEST_CASE("another dtype, another reduction and another collective are disagreements too") {
+  const auto try_with = [](const std::function<void(const fk_comm&, int rank)>& call) {
+    return run_ranks(2, 30,
+                     [&](SharedCommunicator& comm) {
+                       call(*comm.table(), comm.rank());
+                       return std::string(comm.table()->error(comm.table()));
+                     })[0]
+        .text;
+  };
+  CHECK(try_with([](const fk_comm& c, int rank) {
+          Tensor x = numbers(rank ? DType::bf16 : DType::f16, rank, 4);
+          const View v(x);
+          c.all_reduce(&c, v.in(), &v.out, FK_SUM, nullptr);
+        }) == "rank 1 called all_reduce of 4 bf16 where rank 0 called all_reduce of 4 f16");
+  CHECK(try_with([](const fk_comm& c, int rank) {
+          Tensor x = numbers(DType::f32, rank, 4);
+          const View v(x);
+          c.all_reduce(&c, v.in(), &v.out, rank ? FK_MAX : FK_SUM, nullptr);
+        }) == "rank 1 called all_reduce of 4 f32 (max) where rank 0 called all_reduce of 4 f32");
+  CHECK(try_with([](const fk_comm& c, int rank) {
+          Tensor x = numbers(DType::f32, rank, 4);
+          const View v(x);
+          if (rank)
+            c.barrier(&c, nullptr);
+          else
+            c.all_to_all(&c, v.in(), &v.out, nullptr);
+        }) == "rank 1 called barrier where rank 0 called all_to_all of 4 f32");
+}
+
+TEST_CASE("a rank that dies, hangs or goes home is missed within the patience") {
+  for (const bool dies : {false, true}) {
+    const auto results = run_ranks(3, 0.5, [&](SharedCommunicator& comm) {
+      const fk_comm& c = *comm.table();
+      Tensor x = numbers(DType::f32, comm.rank(), 4);
+      const View v(x);
+      if (c.all_reduce(&c, v.in(), &v.out, FK_SUM, nullptr) != FK_OK)
+        return std::string("before: ") + c.error(&c);
+      if (comm.rank() == 2 && dies) ::raise(SIGKILL);
+      if (comm.rank() == 2) return std::string("home");
+      c.all_reduce(&c, v.in(), &v.out, FK_SUM, nullptr);
+      return std::string(c.error(&c));
+    });
+    for (size_t r = 0; r < 2; ++r) {
+      INFO("rank " << r << ", dies " << dies);
+      CHECK(results[r].text == "rank 2 did not come to all_reduce of 4 f32 within 500 ms");
+      CHECK(results[r].seconds < 20);
+    }
+  }
+}
+
+TEST_CASE("who watches the ranks can end their waiting at once") {
+  const auto results = run_ranks(
+      2, 3600,
+      [](SharedCommunicator& comm) {
+        if (comm.rank() == 1) ::pause();
+        comm.table()->barrier(comm.table(), nullptr);
+        return std::string(comm.table()->error(comm.table()));
+      },
+      [](const std::vector<pid_t>& ranks, MeetingBoard& board) {
+        ::kill(ranks[1], SIGKILL);
+        fail_meeting(board, "rank 1 crashed\x1b[2J");
+        fail_meeting(board, "a second reason");
+      });
+  CHECK(results[0].text == "rank 1 crashed?[2J");
+  CHECK(results[0].seconds < 20);
+}
+
+TEST_CASE("after settle() ranks work together again, whatever failed before") {
+  all_well(run_ranks(3, 30, [](SharedCommunicator& comm) {
+    for (int round = 0; round < 3; ++round) {
+      const fk_comm& c = *comm.table();
+      Tensor x = numbers(DType::f32, comm.rank(), 5);
+      const View v(x);
+      // Rank `round` is the odd one, and the others get stuck at different points.
+      if (comm.rank() != round && c.barrier(&c, nullptr) == FK_OK)
+        return std::string("a barrier without all ranks");
+      if (comm.rank() == round) comm.meeting().give_up("for a test");
+      comm.settle();
+      if (auto why = collectives(comm, DType::f32, 9); !why.empty()) return why;
+    }
+    return std::string();
+  }));
+}
+
+TEST_CASE("the first rank tells the others a word") {
+  all_well(run_ranks(3, 30, [](SharedCommunicator& comm) {
+    for (uint64_t i = 0; i < 100; ++i) {
+      const uint64_t said =
+          comm.meeting().first_says("count", comm.rank() == 0 ? i * i : 12345, Meeting::kNoLimit);
+      if (said != i * i) return "it said " + std::to_string(said);
+    }
+    return std::string();
+  }));
+}
