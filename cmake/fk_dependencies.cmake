@@ -61,6 +61,21 @@ if(fk_missing)
   message(FATAL_ERROR "packages are missing; install them with\n  apt-get install -y ${fk_missing}\n")
 endif()
 
+# fk_optional(<target> <package> <library> <definition> <what is off>): links a library that may be missing;
+# the sources of the target see the definition where it is there. -DFK_WITH_<package>=OFF does without it.
+function(fk_optional target package library definition off)
+  option(FK_WITH_${package} "use ${package} where it is found" ON)
+  if(FK_WITH_${package})
+    find_package(${package} QUIET)
+  endif()
+  if(FK_WITH_${package} AND TARGET ${library})
+    target_link_libraries(${target} PUBLIC ${library})
+    target_compile_definitions(${target} PUBLIC ${definition})
+  else()
+    message(STATUS "no ${package}: ${off}")
+  endif()
+endfunction()
+
 # GCC 12 warns about overlapping copies in `"literal" + std::string` where there are none
 # (https://gcc.gnu.org/PR105651, mended in 13).
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)

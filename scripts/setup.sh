@@ -10,12 +10,26 @@ fk_root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 # where OpenBLAS takes its place; either is enough.
 fk_build_packages="g++ cmake ninja-build libboost-dev libyaml-cpp-dev libcli11-dev nlohmann-json3-dev libfmt-dev"
 fk_test_packages="catch2 python3"
+# The host is built without them too: verdicts are then not stored, receipts not signed.
+fk_optional_packages="libsqlite3-dev libssl-dev"
 
 fk_installed() { dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null | grep -qx installed; }
+
+# Installs what may be missing where that can be done without further ado.
+fk_want_packages() {
+  local missing=() package sudo=()
+  for package in "$@"; do fk_installed "$package" || missing+=("$package"); done
+  ((${#missing[@]})) || return 0
+  [[ $EUID -eq 0 ]] || sudo=(sudo -n)
+  "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null 2>&1 ||
+    echo "built without ${missing[*]}: what needs them is off" >&2
+}
 
 fk_need_packages() {
   local missing=() package
   command -v dpkg-query >/dev/null || return 0  # not a Debian: CMake says what is missing
+  # shellcheck disable=SC2086
+  fk_want_packages $fk_optional_packages
   for package in "$@"; do fk_installed "$package" || missing+=("$package"); done
   if ! fk_installed libdnnl-dev && ! fk_installed libopenblas-dev; then missing+=(fk-blas); fi
   ((${#missing[@]})) || return 0

@@ -4,7 +4,7 @@
 import pathlib, re, shutil, subprocess, sys
 
 root = pathlib.Path(__file__).resolve().parent.parent
-order = ["base", "tensor", "contract", "device", "comm", "plugin", "graph", "runtime", "worker", "cases", "referee", "report", "cli"]
+order = ["base", "tensor", "contract", "device", "comm", "plugin", "graph", "runtime", "worker", "cases", "referee", "report", "store", "cli"]
 problems = []
 
 

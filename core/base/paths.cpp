@@ -127,4 +127,15 @@ fs::path cache_dir() {
   fail("cache", "neither FK_CACHE, XDG_CACHE_HOME nor HOME is set");
 }
 
+fs::path data_dir() {
+  if (const std::string chosen = environment("FK_DATA"); !chosen.empty()) return chosen;
+  if (const std::string xdg = environment("XDG_DATA_HOME"); !xdg.empty()) {
+    return fs::path(xdg) / "fk-host";
+  }
+  if (const std::string user = environment("HOME"); !user.empty()) {
+    return fs::path(user) / ".local" / "share" / "fk-host";
+  }
+  fail("data", "neither FK_DATA, XDG_DATA_HOME nor HOME is set");
+}
+
 }  // namespace fk::paths

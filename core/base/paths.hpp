@@ -37,4 +37,8 @@ std::filesystem::path candidates_dir();
 /// with CMakeCache.txt), else $XDG_CACHE_HOME/fk-host, else ~/.cache/fk-host. Not created here.
 std::filesystem::path cache_dir();
 
+/// What is to be kept: verdicts and the key that signs receipts. FK_DATA if set, else
+/// $XDG_DATA_HOME/fk-host, else ~/.local/share/fk-host. Not created here. Error when none is set.
+std::filesystem::path data_dir();
+
 }  // namespace fk::paths

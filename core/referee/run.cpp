@@ -2,11 +2,11 @@
 #include "core/referee/run.hpp"
 
 #include <algorithm>
-#include <fstream>
 #include <memory>
 #include <random>
 
 #include "core/base/error.hpp"
+#include "core/base/machine.hpp"
 #include "core/base/text.hpp"
 #include "core/device/device.hpp"
 #include "core/referee/side.hpp"
@@ -22,14 +22,6 @@ constexpr double kPatienceBaseline = 300, kPatienceLeast = 10;  // seconds
 constexpr double kPaceFactor = 20;  // a candidate that is this much slower than the baseline hangs
 constexpr int64_t kPrivateSlack = int64_t{2} << 30;
 constexpr int64_t kOracleBatch = 4;
-
-std::string host_text() {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);)
-    if (starts_with(line, "model name"))
-      return std::string(trim(line.substr(std::min(line.size(), line.find(':') + 1))));
-  return "unknown CPU";
-}
 
 int64_t own_bytes(const SessionInfo& info) {
   return info.packed_bytes + info.persistent_bytes + info.states_bytes + info.arena_bytes +
@@ -50,7 +42,7 @@ class ScenarioRun {
     report_.arch = scenario.arch;
     report_.profile = scenario.profile;
     report_.dtype = name(scenario.limits.dtype);
-    report_.host = host_text();
+    report_.host = processor_name();
     report_.seed = scenario.seed;
     report_.layers = layer_count(scenario.config);
     report_.speed_judged = scenario.profile != "tiny";

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/base/machine.hpp"
+
+#include <link.h>
+#include <sched.h>
+#include <sys/utsname.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <vector>
+
+#include "core/base/sha256.hpp"
+#include "core/base/text.hpp"
+
+namespace fk {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The value in a file of `name: value` lines; empty when it is not there.
+std::string value_in(const fs::path& file, std::string_view name) {
+  std::ifstream in(file);
+  for (std::string line; std::getline(in, line);) {
+    if (starts_with(line, name)) {
+      return std::string(trim(line.substr(std::min(line.size(), line.find(':') + 1))));
+    }
+  }
+  return {};
+}
+
+std::string first_line(const fs::path& file) {
+  std::ifstream in(file);
+  std::string line;
+  std::getline(in, line);
+  return std::string(trim(line));
+}
+
+constexpr size_t align4(size_t n) { return (n + 3) & ~size_t{3}; }
+
+// The first object that the loader tells of is the program itself.
+int find_build_id(dl_phdr_info* info, size_t, void* out) {
+  for (int i = 0; i < info->dlpi_phnum; ++i) {
+    const auto& segment = info->dlpi_phdr[i];
+    if (segment.p_type != PT_NOTE) continue;
+    const auto* at = reinterpret_cast<const char*>(info->dlpi_addr + segment.p_vaddr);
+    const char* end = at + segment.p_memsz;
+    while (at + sizeof(ElfW(Nhdr)) <= end) {
+      ElfW(Nhdr) note;
+      std::memcpy(&note, at, sizeof note);
+      const char* name = at + sizeof note;
+      const char* content = name + align4(note.n_namesz);
+      if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && !std::memcmp(name, "GNU", 4)) {
+        *static_cast<std::string*>(out) =
+            hex_text({reinterpret_cast<const uint8_t*>(content), note.n_descsz});
+        return 1;
+      }
+      at = content + align4(note.n_descsz);
+    }
+  }
+  return 1;
+}
+
+std::string gpu_models() {
+  std::vector<std::string> models;
+  std::error_code gone;
+  for (const auto& gpu : fs::directory_iterator("/proc/driver/nvidia/gpus", gone)) {
+    models.push_back(value_in(gpu.path() / "information", "Model"));
+  }
+  std::sort(models.begin(), models.end());
+  return join(models, ", ");
+}
+
+}  // namespace
+
+std::string processor_name() {
+  const std::string name = value_in("/proc/cpuinfo", "model name");
+  return name.empty() ? "unknown CPU" : name;
+}
+
+std::string kernel_name() {
+  utsname name{};
+  if (::uname(&name) != 0) return "unknown kernel";
+  return std::string(name.sysname) + " " + name.release;
+}
+
+std::string own_build_id() {
+  std::string id;
+  ::dl_iterate_phdr(find_build_id, &id);
+  return id.empty() ? sha256_file("/proc/self/exe") : id;
+}
+
+DeviceIdentity device_identity(const std::string& device) {
+  if (device == "cpu") {
+    cpu_set_t mask;
+    CPU_ZERO(&mask);
+    const int threads = ::sched_getaffinity(0, sizeof mask, &mask) == 0 ? CPU_COUNT(&mask) : 0;
+    return {"cpu " + processor_name() + ", " + std::to_string(threads) + " threads", kernel_name()};
+  }
+  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  const std::string hidden = visible ? std::string(" of CUDA_VISIBLE_DEVICES=") + visible : "";
+  std::string driver = first_line("/proc/driver/nvidia/version"), models = gpu_models();
+  if (driver.empty() || models.empty()) {
+    driver += "boot " + first_line("/proc/sys/kernel/random/boot_id");
+  }
+  return {device + hidden + " among " + (models.empty() ? "unknown GPUs" : models), driver};
+}
+
+}  // namespace fk

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What this program and this machine are, as far as it can be known at once: nothing here opens a
+// device or a library.
+
+#pragma once
+
+#include <string>
+
+namespace fk {
+
+/// "Intel(R) Xeon(R) ..." as the kernel names it, else "unknown CPU".
+std::string processor_name();
+/// "Linux 6.1.0".
+std::string kernel_name();
+/// The linker's build id of the running program, in hex; of a program without one, the SHA-256 of
+/// its file.
+std::string own_build_id();
+
+/// Which device a name as in `--device` stands for, and its driver: two processes that get the
+/// same text run on the same kind of device under the same driver. For `cpu` the processor, how
+/// many of its threads this process may use, and the kernel; for anything else the models of all
+/// GPUs, the driver, and the variable that hides some of them; the boot of this machine where the
+/// driver does not say.
+struct DeviceIdentity {
+  std::string device, driver;
+};
+DeviceIdentity device_identity(const std::string& device);
+
+}  // namespace fk

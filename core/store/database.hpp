@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// The few calls of SQLite that the store needs, as values that clean up after themselves. Only in
+// hosts that were built with it.
+#pragma once
+#include <sqlite3.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace fk {
+
+struct DatabaseError : std::runtime_error {
+  DatabaseError(int c, const std::string& text) : std::runtime_error(text), code(c & 0xff) {}
+  int code;  // SQLITE_BUSY, SQLITE_CORRUPT ...
+  // The file is no database, or not one any more.
+  bool corrupt() const { return code == SQLITE_CORRUPT || code == SQLITE_NOTADB; }
+};
+
+class Database {
+ public:
+  Database() = default;
+  // Opens or creates. Throws DatabaseError, as everything here. Others are waited for at most
+  // `patience_ms`.
+  Database(const std::filesystem::path& file, int patience_ms);
+  Database(Database&& other) noexcept : db_(other.db_) { other.db_ = nullptr; }
+  Database& operator=(Database&& other) noexcept;
+  ~Database() { close(); }
+
+  void run(const std::string& sql);  // one or more statements without results
+  sqlite3* handle() const { return db_; }
+  explicit operator bool() const { return db_ != nullptr; }
+  void close();
+
+ private:
+  sqlite3* db_ = nullptr;
+};
+
+class Statement {
+ public:
+  Statement(const Database& database, std::string_view sql);
+  ~Statement() { sqlite3_finalize(statement_); }
+  Statement(const Statement&) = delete;
+
+  // In order of the question marks.
+  Statement& bind(std::string_view text);
+  Statement& bind(int64_t number);
+  bool step();  // whether there is a row
+  std::string text(int column) const;
+  int64_t number(int column) const { return sqlite3_column_int64(statement_, column); }
+
+ private:
+  [[noreturn]] void fail() const;
+  sqlite3* db_;
+  sqlite3_stmt* statement_ = nullptr;
+  int bound_ = 0;
+};
+
+}  // namespace fk

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// A receipt: a verdict with all that it depends on, signed. `fk-host.receipt/1` is
+//   {schema, key: {hash, parts}, verdict, signed_by, signature, unsigned}
+// where `signature` is over the canonical bytes of the rest: keys sorted, no blanks, UTF-8, numbers
+// in the shortest form that reads back.
+#pragma once
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/json.hpp"
+#include "core/referee/verdict/verdict.hpp"
+#include "core/store/signer.hpp"
+
+namespace fk {
+
+inline constexpr const char* kReceiptSchema = "fk-host.receipt/1";
+
+std::string canonical_text(const Json& json);
+
+// What a verdict is a function of, by name. Equal keys: the question was asked before.
+struct VerdictKey {
+  std::vector<std::pair<std::string, std::string>> parts;  // sorted by name when hashed
+  void add(std::string name, std::string value) {
+    parts.emplace_back(std::move(name), std::move(value));
+  }
+  std::string hash() const;  // SHA-256 of the canonical parts
+};
+
+struct Receipt {
+  VerdictKey key;
+  Verdict verdict;
+  std::string signed_by, signature;  // hex; empty: not signed, because
+  std::string unsigned_because;
+};
+
+// Signed where there is a signer, else with the reason. `verdict.receipt` is set to the id.
+Json make_receipt(const VerdictKey& key, const Verdict& verdict, const Signer* signer,
+                  const std::string& unsigned_because);
+
+// The first 16 digits of the SHA-256 of what is signed but for the field `verdict.receipt`.
+std::string receipt_id(const Json& receipt);
+
+// Reads and checks: the schema, types, the key's hash, the commitment to the secret, the id, the
+// signature. Error with what is wrong; `name` stands for the file. An unsigned receipt passes with
+// an empty `signature`, and so does a signed one where this host cannot verify, with `unverified`
+// set to the reason.
+Receipt read_receipt(const Json& json, const std::string& name, std::string& unverified);
+
+}  // namespace fk

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/store/store.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <nlohmann/json.hpp>
+
+#include "core/base/error.hpp"
+#include "core/base/paths.hpp"
+#include "core/base/sha256.hpp"
+#include "core/base/text.hpp"
+
+#if defined(FK_SQLITE)
+#include "core/store/database.hpp"
+#endif
+
+namespace fk {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* kKeyFile = "signing.key";
+
+#if defined(FK_SQLITE)
+constexpr const char* kFile = "verdicts.sqlite";
+constexpr int kVersion = 1;           // of the tables
+constexpr int kPatienceMs = 2000;     // for other writers, who are done in a few
+constexpr int64_t kKeptMax = 20'000;  // verdicts; older ones are forgotten
+constexpr int64_t kSettledNs = 2'000'000'000;
+
+constexpr const char* kTables = R"(
+CREATE TABLE IF NOT EXISTS verdicts (
+  number INTEGER PRIMARY KEY, key TEXT NOT NULL, id TEXT NOT NULL, time TEXT NOT NULL,
+  candidate TEXT NOT NULL, status TEXT NOT NULL, device TEXT NOT NULL, receipt TEXT NOT NULL);
+CREATE INDEX IF NOT EXISTS verdicts_by_key ON verdicts (key);
+CREATE INDEX IF NOT EXISTS verdicts_by_id ON verdicts (id);
+CREATE TABLE IF NOT EXISTS files (path TEXT PRIMARY KEY, stamp TEXT NOT NULL, sha256 TEXT NOT NULL);
+)";
+
+int64_t nanoseconds(const timespec& t) { return t.tv_sec * 1'000'000'000 + t.tv_nsec; }
+
+int64_t version_of(const Database& db) {
+  Statement pragma(db, "PRAGMA user_version");
+  return pragma.step() ? pragma.number(0) : 0;
+}
+
+// An open database with its tables. Throws DatabaseError, and Error for one of a newer host.
+Database ready(const fs::path& file) {
+  Database db(file, kPatienceMs);
+  db.run("PRAGMA synchronous=NORMAL");
+  const int64_t version = version_of(db);
+  if (version > kVersion)
+    fail(file.string(), "was made by a newer fk-host", "FK_DATA names another folder");
+  if (version == kVersion) return db;
+  db.run("PRAGMA journal_mode=WAL");
+  // Of several processes that get here one makes the tables and the others wait.
+  db.run(std::string("BEGIN IMMEDIATE;") + kTables +
+         "PRAGMA user_version=" + std::to_string(kVersion) + "; COMMIT");
+  return db;
+}
+
+// Moves a file that is no database aside. Of several processes that found it broken the first one
+// does so; the others see that what is there now is sound.
+std::string move_aside(const fs::path& file) {
+  const fs::path lock = file.string() + ".lock";
+  const int fd = ::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (fd < 0 || ::flock(fd, LOCK_EX) != 0) {
+    if (fd >= 0) ::close(fd);
+    throw DatabaseError(SQLITE_CANTOPEN, lock.string() + ": " + std::strerror(errno));
+  }
+  struct Close {
+    int fd;
+    ~Close() { ::close(fd); }
+  } close{fd};
+  try {
+    Database db(file, kPatienceMs);
+    Statement check(db, "PRAGMA quick_check");
+    if (check.step() && check.text(0) == "ok") return {};
+  } catch (const DatabaseError& error) {
+    if (!error.corrupt()) throw;
+  }
+  const std::string aside = file.string() + ".broken-" + std::to_string(std::time(nullptr)) + "-" +
+                            std::to_string(::getpid());
+  for (const char* part : {"", "-wal", "-shm"}) {
+    std::error_code gone;
+    fs::rename(file.string() + part, aside + part, gone);
+    if (gone && !*part) throw DatabaseError(SQLITE_CANTOPEN, gone.message());
+  }
+  return file.string() + " was damaged; it is " + aside + " now, and a new one was begun";
+}
+#endif
+
+}  // namespace
+
+#if defined(FK_SQLITE)
+
+struct Store::State {
+  Database db;
+};
+
+std::string no_store() { return {}; }
+
+// Whatever happens in the database ends here. A damaged file is replaced; the answer is lost.
+template <class Result, class Action>
+Result Store::guarded(Result otherwise, const Action& action) {
+  if (!usable()) return otherwise;
+  try {
+    return action(state_->db);
+  } catch (const DatabaseError& error) {
+    if (!error.corrupt()) {
+      notes_.push_back("the store of verdicts: " + std::string(error.what()));
+      return otherwise;
+    }
+  }
+  try {
+    state_->db.close();
+    if (const auto note = move_aside(folder_ / kFile); !note.empty()) notes_.push_back(note);
+    state_->db = ready(folder_ / kFile);
+  } catch (const std::exception& error) {
+    why_ = error.what();
+  }
+  return otherwise;
+}
+
+Store::Store(const fs::path& folder) : folder_(folder), state_(std::make_unique<State>()) {
+  std::error_code code;
+  fs::create_directories(folder, code);
+  const fs::path file = folder / kFile;
+  try {
+    try {
+      state_->db = ready(file);
+    } catch (const DatabaseError& error) {
+      if (!error.corrupt()) throw;
+      if (const auto note = move_aside(file); !note.empty()) notes_.push_back(note);
+      state_->db = ready(file);
+    }
+  } catch (const DatabaseError& error) {
+    why_ = file.string() + ": " + (code ? code.message() : error.what());
+  } catch (const Error& error) {
+    why_ = error.what();
+  }
+  signer_ = Signer::open(folder / kKeyFile, unsigned_because_);
+}
+
+bool Store::usable() const { return why_.empty(); }
+
+std::optional<Receipt> Store::find(const VerdictKey& key) {
+  const std::string hash = key.hash();
+  const auto text = guarded(std::string(), [&](const Database& db) {
+    Statement row(db, "SELECT receipt FROM verdicts WHERE key=? ORDER BY number DESC LIMIT 1");
+    return row.bind(hash).step() ? row.text(0) : std::string();
+  });
+  if (text.empty()) return std::nullopt;
+  try {
+    std::string unverified;
+    Receipt receipt = read_receipt(parse_json(text, "store"), "store", unverified);
+    if (receipt.key.hash() != hash) fail("store", "is the answer to another question");
+    if (receipt.signed_by != (signer_ ? signer_->public_key() : std::string()))
+      fail("store", "was not signed by this host");
+    return receipt;
+  } catch (const Error& error) {
+    notes_.push_back("a stored verdict is not used: " + std::string(error.what()));
+    return std::nullopt;
+  }
+}
+
+bool Store::put(const VerdictKey& key, const Json& receipt) {
+  const auto text = [&](const char* name) { return receipt["verdict"][name].get<std::string>(); };
+  return guarded(false, [&](Database& db) {
+    Statement insert(db,
+                     "INSERT INTO verdicts (key, id, time, candidate, status, device, receipt) "
+                     "VALUES (?, ?, ?, ?, ?, ?, ?)");
+    insert.bind(key.hash()).bind(text("receipt")).bind(text("time"));
+    insert.bind(receipt["verdict"]["candidate"]["name"].get<std::string>());
+    insert.bind(text("status")).bind(text("device")).bind(receipt.dump()).step();
+    const int64_t number = sqlite3_last_insert_rowid(db.handle());
+    Statement prune(db, "DELETE FROM verdicts WHERE number <= ?");
+    prune.bind(number - kKeptMax).step();
+    return true;
+  });
+}
+
+Json Store::receipt(const std::string& id) {
+  if (!usable()) fail("store", "cannot be used: " + why_);
+  std::vector<std::string> found;
+  guarded(false, [&](const Database& db) {
+    Statement rows(db, "SELECT DISTINCT receipt FROM verdicts WHERE substr(id, 1, ?)=? LIMIT 2");
+    rows.bind(static_cast<int64_t>(id.size())).bind(id);
+    while (rows.step()) found.push_back(rows.text(0));
+    return true;
+  });
+  if (found.size() != 1 || id.empty())
+    fail("store",
+         (found.empty() ? "there is no receipt `" : "there are several receipts `") + excerpt(id) +
+             "`",
+         "fk-host receipts lists them");
+  return parse_json(found[0], "receipt " + id);
+}
+
+std::vector<Store::Row> Store::newest(int count) {
+  std::vector<Row> out;
+  guarded(false, [&](const Database& db) {
+    Statement rows(db,
+                   "SELECT id, time, candidate, status, device, key FROM verdicts "
+                   "ORDER BY number DESC LIMIT ?");
+    rows.bind(int64_t{count});
+    while (rows.step())
+      out.push_back(
+          {rows.text(0), rows.text(1), rows.text(2), rows.text(3), rows.text(4), rows.text(5)});
+    return true;
+  });
+  return out;
+}
+
+std::string Store::file_hash(const fs::path& file) {
+  struct stat s {};
+  if (::stat(file.c_str(), &s) != 0 || !usable()) return sha256_file(file);
+  std::string stamp;
+  for (const int64_t n :
+       {static_cast<int64_t>(s.st_dev), static_cast<int64_t>(s.st_ino),
+        static_cast<int64_t>(s.st_size), nanoseconds(s.st_mtim), nanoseconds(s.st_ctim)})
+    stamp += std::to_string(n) + " ";
+  const std::string path = fs::absolute(file).lexically_normal();
+  const auto known = guarded(std::string(), [&](const Database& db) {
+    Statement row(db, "SELECT sha256 FROM files WHERE path=? AND stamp=?");
+    return row.bind(path).bind(stamp).step() ? row.text(0) : std::string();
+  });
+  if (!known.empty()) return known;
+  const std::string hash = sha256_file(file);
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  // A file that has just changed may change again within the resolution of its times.
+  if (nanoseconds(now) - nanoseconds(s.st_ctim) > kSettledNs)
+    guarded(false, [&](const Database& db) {
+      Statement put(db, "INSERT OR REPLACE INTO files (path, stamp, sha256) VALUES (?, ?, ?)");
+      put.bind(path).bind(stamp).bind(hash).step();
+      return true;
+    });
+  return hash;
+}
+
+#else
+
+struct Store::State {};
+
+std::string no_store() { return "fk-host was built without SQLite (libsqlite3-dev)"; }
+
+Store::Store(const fs::path& folder) : folder_(folder), why_(no_store()) {
+  signer_ = Signer::open(folder / kKeyFile, unsigned_because_);
+}
+
+bool Store::usable() const { return false; }
+std::optional<Receipt> Store::find(const VerdictKey&) { return std::nullopt; }
+bool Store::put(const VerdictKey&, const Json&) { return false; }
+Json Store::receipt(const std::string&) { fail("store", "cannot be used: " + why_); }
+std::vector<Store::Row> Store::newest(int) { return {}; }
+std::string Store::file_hash(const fs::path& file) { return sha256_file(file); }
+
+#endif
+
+Store::Store(Store&&) noexcept = default;
+Store::~Store() = default;
+
+Store Store::open_default() {
+  try {
+    return Store(paths::data_dir());
+  } catch (const Error& error) {
+    Store none{fs::path("/dev/null")};
+    none.why_ = none.unsigned_because_ = error.what();
+    return none;
+  }
+}
+
+}  // namespace fk
