@@ -1,34 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every op of this provider shares: elements of any float type through views with strides, a block
-// reduction in double, launch checks, and the part of an op's class that is always the same. Nothing here
-// is fast; all of it is obvious and sums in double.
+// What every op of this provider shares: elements of any float type through views with strides, reductions and
+// running sums of a block in a fixed order, launches, and the part of an op's class that is always the same.
+// Nothing here is fast; all of it is obvious and sums in double.
 #pragma once
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <cmath>
 #include <stdexcept>
 #include <string>
 
-#include "fk/cpp/plugin.hpp"
+#include "device.cuh"
 
 namespace fkr {
-
-inline constexpr int32_t kSm[] = {90};
-inline constexpr fk_claims kClaims{FK_END(fk_claims, sm), FK_CUDA, FK_GRAPH_ALWAYS, 1, 1, FK_ACCUMULATE_F64, 0, 1, kSm};
 
 // A view as a kernel sees it.
 struct Ref {
   char* data;
-  int64_t stride[4];
+  int64_t stride[6];
   int dtype;
+  // Offset of the element with these leading indices.
+  template <class... Index>
+  __device__ int64_t at(Index... index) const {
+    const int64_t leading[] = {int64_t(index)...};
+    int64_t sum = 0;
+    for (unsigned i = 0; i < sizeof...(index); ++i) sum += leading[i] * stride[i];
+    return sum;
+  }
 };
 inline Ref ref(const fk_in* view) {
   Ref r{};
   if (!view) return r;
   r.data = static_cast<char*>(const_cast<void*>(view->data));
-  for (int i = 0; i < view->ndim && i < 4; ++i) r.stride[i] = view->strides[i];
+  for (int i = 0; i < view->ndim && i < 6; ++i) r.stride[i] = view->strides[i];
   r.dtype = FK_DTYPE(view);
   return r;
 }
@@ -36,14 +42,24 @@ inline Ref ref(const fk_out* view) { return ref(view ? fk_as_in(view) : nullptr)
 inline Ref ref(fk_opt_in view) { return ref(view.or_null); }
 inline Ref ref(fk_opt_out view) { return ref(view.or_null); }
 
+// Sign, four bits of exponent, three of mantissa; all ones is NaN and there is no infinity.
+__device__ inline double f8e4m3(uint8_t bits) {
+  const int exponent = bits >> 3 & 15, mantissa = bits & 7;
+  if ((bits & 127) == 127) return NAN;
+  const double magnitude = exponent ? (8 + mantissa) * double(1 << exponent) / 1024 : mantissa / 512.0;
+  return bits & 128 ? -magnitude : magnitude;
+}
 __device__ inline double load(const Ref& r, int64_t at) {
   switch (r.dtype) {
     case FK_F32: return reinterpret_cast<const float*>(r.data)[at];
     case FK_BF16: return static_cast<double>(__bfloat162float(reinterpret_cast<const __nv_bfloat16*>(r.data)[at]));
     case FK_F16: return static_cast<double>(__half2float(reinterpret_cast<const __half*>(r.data)[at]));
+    case FK_F8E4M3: return f8e4m3(reinterpret_cast<const uint8_t*>(r.data)[at]);
     default: return reinterpret_cast<const double*>(r.data)[at];
   }
 }
+// Of a weight that may be absent.
+__device__ inline double load_or(const Ref& r, int64_t at, double otherwise) { return r.data ? load(r, at) : otherwise; }
 // Rounds once, from double to the type itself.
 __device__ inline void store(const Ref& r, int64_t at, double v) {
   switch (r.dtype) {
@@ -54,34 +70,104 @@ __device__ inline void store(const Ref& r, int64_t at, double v) {
   }
 }
 
-// Sum over a block of up to 1024 threads, the same value in every thread.
-__device__ inline double block_sum(double v) {
-  __shared__ double warp[32];
-  for (int k = 16; k > 0; k >>= 1) v += __shfl_xor_sync(0xffffffffu, v, k);
+// merge over the values of a block's threads (whole warps, up to 1024), the same value in every thread.
+template <class T, class Merge>
+__device__ inline T block_reduce(T v, Merge merge) {
+  __shared__ T warp[32];
+  for (int k = 16; k > 0; k >>= 1) v = merge(v, __shfl_xor_sync(0xffffffffu, v, k));
   __syncthreads();
   if (threadIdx.x % 32 == 0) warp[threadIdx.x / 32] = v;
   __syncthreads();
-  double sum = 0;
-  for (unsigned i = 0; i < (blockDim.x + 31) / 32; ++i) sum += warp[i];
-  return sum;
+  T all = warp[0];
+  for (unsigned i = 1; i < (blockDim.x + 31) / 32; ++i) all = merge(all, warp[i]);
+  return all;
+}
+__device__ inline double block_sum(double v) {
+  return block_reduce(v, [](double a, double b) { return a + b; });
 }
 __device__ inline double block_max(double v) {
-  __shared__ double warp[32];
-  for (int k = 16; k > 0; k >>= 1) v = fmax(v, __shfl_xor_sync(0xffffffffu, v, k));
-  __syncthreads();
-  if (threadIdx.x % 32 == 0) warp[threadIdx.x / 32] = v;
-  __syncthreads();
-  double most = warp[0];
-  for (unsigned i = 1; i < (blockDim.x + 31) / 32; ++i) most = fmax(most, warp[i]);
-  return most;
+  return block_reduce(v, [](double a, double b) { return fmax(a, b); });
 }
 
-inline cudaStream_t stream(const fk_ctx& ctx) { return static_cast<cudaStream_t>(ctx.stream); }
-inline void launched() {
-  const cudaError_t status = cudaPeekAtLastError();
+// The sum of v over the threads before this one; `total` over all.
+__device__ inline int64_t block_scan(int64_t v, int64_t& total) {
+  __shared__ int64_t sums[1024];
+  __syncthreads();
+  sums[threadIdx.x] = v;
+  __syncthreads();
+  for (unsigned step = 1; step < blockDim.x; step *= 2) {
+    const int64_t before = threadIdx.x >= step ? sums[threadIdx.x - step] : 0;
+    __syncthreads();
+    sums[threadIdx.x] += before;
+    __syncthreads();
+  }
+  total = sums[blockDim.x - 1];
+  return sums[threadIdx.x] - v;
+}
+// Calls put(i, sum of count(j) over all j < i) for every i < n and returns the whole sum, by one block: every thread
+// takes a piece. put(i) may change what count(i) reads.
+template <class Count, class Put>
+__device__ inline int64_t running_sum(int64_t n, Count count, Put put) {
+  const int64_t piece = (n + blockDim.x - 1) / blockDim.x;
+  const int64_t first = min(n, piece * threadIdx.x), last = min(n, first + piece);
+  int64_t mine = 0, total;
+  for (int64_t i = first; i < last; ++i) mine += count(i);
+  int64_t sum = block_scan(mine, total);
+  for (int64_t i = first; i < last; ++i) {
+    const int64_t own = count(i);
+    put(i, sum);
+    sum += own;
+  }
+  return total;
+}
+
+inline unsigned blocks(int64_t n, int threads) { return static_cast<unsigned>((n + threads - 1) / threads); }
+
+// Enqueues kernel(args...) on the stream of ctx; `shared` are bytes for dynamic_shared().
+template <class Kernel, class... Args>
+void launch(const fk_ctx& ctx, Kernel kernel, dim3 grid, int threads, size_t shared, const Args&... args) {
+  cudaLaunchConfig_t config{};
+  config.gridDim = grid;
+  config.blockDim = dim3(static_cast<unsigned>(threads));
+  config.dynamicSmemBytes = shared;
+  config.stream = static_cast<cudaStream_t>(ctx.stream);
+  const cudaError_t status = cudaLaunchKernelEx(&config, kernel, args...);
   if (status != cudaSuccess) throw std::runtime_error(std::string("launch: ") + cudaGetErrorString(status));
 }
-inline unsigned blocks(int64_t n, int threads) { return static_cast<unsigned>((n + threads - 1) / threads); }
+
+inline constexpr int64_t kMaxBlocks = int64_t{1} << 20;  // of a grid whose blocks take more than one turn
+
+template <class Body>
+__global__ void each(int64_t n, Body body) {
+  const int64_t step = int64_t(gridDim.x) * blockDim.x;
+  for (int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; i < n; i += step) body(i);
+}
+// Calls body(i) for i < n, by a thread each.
+template <class Body>
+void for_each(int64_t n, const fk_ctx& ctx, Body body) {
+  if (n) launch(ctx, each<Body>, unsigned(std::min<int64_t>(blocks(n, kThreads), kMaxBlocks)), kThreads, 0, n, body);
+}
+
+template <class Body>
+__global__ void each_row(int64_t n, Body body) {
+  for (int64_t row = blockIdx.x; row < n; row += gridDim.x) {
+    body(row);
+    __syncthreads();  // before shared memory is used again
+  }
+}
+// Calls body(row) for row < n, by all threads of a block each.
+template <class Body>
+void for_rows(int64_t n, int threads, size_t shared, const fk_ctx& ctx, Body body) {
+  if (n) launch(ctx, each_row<Body>, unsigned(std::min(n, kMaxBlocks)), threads, shared, n, body);
+}
+template <class Body>
+void for_rows(int64_t n, const fk_ctx& ctx, Body body) {
+  for_rows(n, kThreads, 0, ctx, body);
+}
+
+inline constexpr int64_t kSharedLimit = 48 << 10;  // bytes of a block, without asking for more
+
+__device__ inline double silu(double x) { return x / (1 + exp(-x)); }
 
 // Everything but forward(): keeps init and weights, asks for nothing, takes every case.
 template <class Op>

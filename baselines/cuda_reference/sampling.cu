@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// sample_tokens, token_logprob, topk_logprobs: one block per row of logits.
+#include "fk/ops/sample_tokens.h"
+#include "fk/ops/token_logprob.h"
+#include "fk/ops/topk_logprobs.h"
+#include "selection.cuh"
+
+namespace {
+using namespace fkr;
+
+struct SampleTokens : Plain<fk::sample_tokens> {
+  using Plain::Plain;
+  void forward(const op::forward& a, const fk_ctx& ctx) {
+    const Ref logits = ref(a.logits);
+    const auto *temperature = fk::data<float>(a.temperature), *top_p = fk::data<float>(a.top_p), *uniform = fk::data<float>(a.uniform);
+    const auto* top_k = fk::data<int32_t>(a.top_k);
+    auto* tokens = fk::data<int64_t>(a.tokens);
+    const int64_t width = init.vocab_size;
+    for_rows(a.logits->shape[0], kManyThreads, 0, ctx, [=] __device__(int64_t b) {
+      const int64_t base = b * width;
+      uint64_t token = next_key(logits, base, width, ~uint64_t{0});
+      if (temperature[b] > 0) {
+        Row row{logits, base, width, load(logits, base + index_of(token)), temperature[b], true};
+        uint64_t last = last_key(logits, base, width);
+        if (top_k[b] > 0 && top_k[b] < width) last = row.first(top_k[b], false, last);
+        row.counting = false;
+        if (top_p[b] < 1) last = row.first(double(top_p[b]) * row.mass(last), false, last);
+        token = row.first(double(uniform[b]) * row.mass(last), true, last);
+      }
+      if (threadIdx.x == 0) tokens[b] = index_of(token);
+    });
+  }
+};
+struct TokenLogprob : Plain<fk::token_logprob> {
+  using Plain::Plain;
+  void forward(const op::forward& a, const fk_ctx& ctx) {
+    const Ref logits = ref(a.logits);
+    const auto* tokens = fk::data<int64_t>(a.tokens);
+    auto* logprob = fk::data<float>(a.logprob);
+    const int64_t width = init.vocab_size;
+    for_rows(a.logits->shape[0], kManyThreads, 0, ctx, [=] __device__(int64_t b) {
+      const Softmax all = softmax_of(logits, b * width, width);
+      if (threadIdx.x == 0) logprob[b] = float(load(logits, b * width + tokens[b]) - all.most - log(all.sum));
+    });
+  }
+};
+struct TopkLogprobs : Plain<fk::topk_logprobs> {
+  using Plain::Plain;
+  static void supports(const op::init& init, const op::weights&, const op::forward&, fk_need&) {
+    if (init.top_k > init.vocab_size) throw fk::unsupported{"top_k exceeds the vocabulary"};
+  }
+  void forward(const op::forward& a, const fk_ctx& ctx) {
+    const Ref logits = ref(a.logits);
+    const auto* offsets = fk::data<int64_t>(weights.offsets);
+    auto* tokens = fk::data<int64_t>(a.tokens);
+    auto* logprobs = fk::data<float>(a.logprobs);
+    const int64_t width = init.vocab_size, count = init.top_k;
+    for_rows(a.logits->shape[0], kManyThreads, 0, ctx, [=] __device__(int64_t b) {
+      const Softmax all = softmax_of(logits, b * width, width);
+      uint64_t key = ~uint64_t{0};
+      for (int64_t k = 0; k < count; ++k) {
+        key = next_key(logits, b * width, width, key);
+        if (threadIdx.x != 0) continue;
+        const int64_t i = index_of(key);
+        tokens[b * count + k] = i + (offsets ? offsets[i] : 0);
+        logprobs[b * count + k] = float(load(logits, b * width + i) - all.most - log(all.sum));
+      }
+    });
+  }
+};
+FK_OP(sample_tokens, SampleTokens);
+FK_OP(token_logprob, TokenLogprob);
+FK_OP(topk_logprobs, TopkLogprobs);
+
+}  // namespace

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// add, gather_rows, scatter_rows, concat, transpose: one thread per element.
+#include "common.cuh"
+#include "fk/ops/add.h"
+#include "fk/ops/concat.h"
+#include "fk/ops/gather_rows.h"
+#include "fk/ops/scatter_rows.h"
+#include "fk/ops/transpose.h"
+
+namespace {
+using namespace fkr;
+
+struct Add : Plain<fk::add> {
+  using Plain::Plain;
+  void forward(const op::forward& f, const fk_ctx& ctx) {
+    const Ref a = ref(f.a), b = ref(f.b), out = ref(f.out);
+    for_each(f.a->shape[0] * init.size, ctx, [=] __device__(int64_t i) { store(out, i, load(a, i) + load(b, i)); });
+  }
+};
+struct GatherRows : Plain<fk::gather_rows> {
+  using Plain::Plain;
+  void forward(const op::forward& a, const fk_ctx& ctx) {
+    const Ref x = ref(a.x), out = ref(a.out);
+    const auto* rows = fk::data<int32_t>(a.rows);
+    const int64_t width = init.size;
+    for_each(a.out->shape[0] * width, ctx, [=] __device__(int64_t i) { store(out, i, load(x, rows[i / width] * width + i % width)); });
+  }
+};
+struct ScatterRows : Plain<fk::scatter_rows> {
+  using Plain::Plain;
+  void forward(const op::forward& a, const fk_ctx& ctx) {
+    const Ref x = ref(a.x), out = ref(a.out);
+    const auto* rows = fk::data<int32_t>(a.rows);
+    const int64_t width = init.size;
+    for_each(a.rows->shape[0] * width, ctx, [=] __device__(int64_t i) { store(out, rows[i / width] * width + i % width, load(x, i)); });
+  }
+};
+struct Concat : Plain<fk::concat> {
+  using Plain::Plain;
+  void forward(const op::forward& a, const fk_ctx& ctx) {
+    const Ref out = ref(a.out);
+    const int64_t width = init.size, parts = init.num_parts;
+    for (int64_t n = 0; n < parts; ++n) {
+      const Ref part = ref(a.x->at[n]);
+      for_each(a.out->shape[0] * width, ctx, [=] __device__(int64_t i) {
+        store(out, (i / width * parts + n) * width + i % width, load(part, i));
+      });
+    }
+  }
+};
+struct Transpose : Plain<fk::transpose> {
+  using Plain::Plain;
+  void forward(const op::forward& a, const fk_ctx& ctx) {
+    const Ref x = ref(a.x), out = ref(a.out);
+    const int64_t channels = a.x->shape[1], positions = a.x->shape[2];
+    for_each(a.x->shape[0] * positions * channels, ctx, [=] __device__(int64_t i) {
+      const int64_t c = i % channels, t = i / channels % positions, b = i / channels / positions;
+      store(out, i, load(x, (b * channels + c) * positions + t));
+    });
+  }
+};
+FK_OP(add, Add);
+FK_OP(gather_rows, GatherRows);
+FK_OP(scatter_rows, ScatterRows);
+FK_OP(concat, Concat);
+FK_OP(transpose, Transpose);
+
+}  // namespace
