@@ -48,7 +48,7 @@ case $? in 0 | 77) ;; *) bad=1 ;; esac
 echo "$said" | tail -1 | sed 's/^/torch: /' >>"$out/summary.txt"
 if [[ "$full" == --full ]]; then
   # Values and time of the real sizes.
-  for op in linear paged_attention rms_norm silu_and_mul rotary_embedding fused_moe; do
+  for op in linear linear_fp8_block batched_linear paged_attention rms_norm silu_and_mul rotary_embedding fused_moe; do
     build-gpu/fk-host bench "$op" --device cuda:0 --seconds 0.2 --json "$out/bench-$op.json" 2>>"$out/summary.txt" || bad=1
   done
   build-gpu/fk-host run llama3.1 --profile full --device cuda:0 --workload single_request --workload fixed_batch_32 \

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// A product by cuBLASLt. Row-major x [M,K] and weight [N,K] are the column-major matrices x^T and weight^T, so
+// out^T [N,M] = weight * x^T; a batch has one weight and one matrix of x and out each. Which algorithm runs depends on
+// M and the strides of x alone and is looked up once for them.
+#pragma once
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+
+#include <array>
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+#include "fk/cpp/plugin.hpp"
+
+namespace fkb {
+
+inline constexpr int32_t kSm[] = {90};
+inline constexpr int64_t kWorkspace = int64_t{32} << 20;
+
+inline void check(cublasStatus_t status, const char* what) {
+  if (status != CUBLAS_STATUS_SUCCESS) throw std::runtime_error(std::string(what) + ": " + cublasLtGetStatusString(status));
+}
+inline void check(cudaError_t status, const char* what) {
+  if (status != cudaSuccess) throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(status));
+}
+
+inline cudaDataType_t type_of(const fk_in* view) {
+  switch (FK_DTYPE(view)) {
+    case FK_F32: return CUDA_R_32F;
+    case FK_BF16: return CUDA_R_16BF;
+    default: return CUDA_R_16F;
+  }
+}
+
+// One per process and device; lives until the process ends.
+inline cublasLtHandle_t handle() {
+  static cublasLtHandle_t made = [] {
+    cublasLtHandle_t h = nullptr;
+    check(cublasLtCreate(&h), "cublasLtCreate");
+    return h;
+  }();
+  return made;
+}
+
+// A column-major matrix; `step` elements from column to column.
+struct Matrix {
+  cudaDataType_t type;
+  int64_t rows, columns, step;
+  int64_t batch_step = 0;
+};
+class Layout {
+ public:
+  Layout(const Matrix& m, int32_t batch) {
+    check(cublasLtMatrixLayoutCreate(&value_, m.type, uint64_t(m.rows), uint64_t(m.columns), m.step), "layout");
+    if (batch == 1) return;
+    check(cublasLtMatrixLayoutSetAttribute(value_, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch, sizeof batch), "batch");
+    check(cublasLtMatrixLayoutSetAttribute(value_, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &m.batch_step, sizeof m.batch_step), "batch");
+  }
+  Layout(const Layout&) = delete;
+  ~Layout() { cublasLtMatrixLayoutDestroy(value_); }
+  cublasLtMatrixLayout_t get() const { return value_; }
+
+ private:
+  cublasLtMatrixLayout_t value_ = nullptr;
+};
+
+// The three matrices of one call, as above: weight^T is what cuBLASLt gets and transposes.
+struct Problem {
+  Matrix weight, x, out;
+  int32_t batch = 1;
+};
+
+// Made in prepare(), used by one instance.
+class Product {
+ public:
+  Product() {
+    check(cublasLtMatmulDescCreate(&description_, CUBLAS_COMPUTE_32F, CUDA_R_32F), "cublasLtMatmulDescCreate");
+    set(CUBLASLT_MATMUL_DESC_TRANSA, CUBLAS_OP_T);
+  }
+  Product(const Product&) = delete;
+  ~Product() { cublasLtMatmulDescDestroy(description_); }
+
+  template <class T>
+  void set(cublasLtMatmulDescAttributes_t name, const T& value) {
+    check(cublasLtMatmulDescSetAttribute(description_, name, &value, sizeof value), "cublasLtMatmulDescSetAttribute");
+  }
+  // Finds an algorithm and so loads its kernel, which must not happen inside of a capture.
+  void find(const Problem& p) { step(p); }
+  void run(const Problem& p, const void* weight, const void* x, void* out, const fk_ctx& ctx) {
+    const Step& s = step(p);
+    const float one = 1, zero = 0;
+    check(cublasLtMatmul(handle(), description_, &one, weight, s.weight.get(), x, s.x.get(), &zero, out, s.out.get(), out, s.out.get(),
+                         &s.chosen.algo, ctx.scratch, size_t(kWorkspace), static_cast<cudaStream_t>(ctx.stream)),
+          "cublasLtMatmul");
+  }
+
+ private:
+  struct Step {
+    Layout weight, x, out;
+    cublasLtMatmulHeuristicResult_t chosen{};
+    explicit Step(const Problem& p) : weight(p.weight, p.batch), x(p.x, p.batch), out(p.out, p.batch) {}
+  };
+  const Step& step(const Problem& p) {
+    auto& made = steps_[{p.x.columns, p.x.step, p.x.batch_step}];
+    if (!made) {
+      auto fresh = std::make_unique<Step>(p);
+      choose(*fresh);
+      made = std::move(fresh);
+    }
+    return *made;
+  }
+  void choose(Step& s) {
+    cublasLtMatmulPreference_t wish = nullptr;
+    check(cublasLtMatmulPreferenceCreate(&wish), "cublasLtMatmulPreferenceCreate");
+    const size_t workspace = kWorkspace;
+    int count = 0;
+    auto status = cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace);
+    if (status == CUBLAS_STATUS_SUCCESS)
+      status = cublasLtMatmulAlgoGetHeuristic(handle(), description_, s.weight.get(), s.x.get(), s.out.get(), s.out.get(), wish, 1, &s.chosen,
+                                              &count);
+    cublasLtMatmulPreferenceDestroy(wish);
+    check(status, "cublasLtMatmulAlgoGetHeuristic");
+    if (!count) throw std::runtime_error("cuBLASLt has no algorithm for this case");
+  }
+
+  cublasLtMatmulDesc_t description_ = nullptr;
+  std::map<std::array<int64_t, 3>, std::unique_ptr<Step>> steps_;
+};
+
+// How many elements make 16 bytes.
+inline int64_t elements_of_16_bytes(const fk_in* view) { return FK_DTYPE(view) == FK_F32 ? 4 : 8; }
+
+}  // namespace fkb

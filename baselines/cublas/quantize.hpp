@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows of floats as f8e4m3 in groups of 128, as linear_fp8_block's quantize_input says, with the scales where
+// cuBLASLt's 1 x 128 blocks want them.
+#pragma once
+#include <cuda_runtime_api.h>
+
+#include "fk/cpp/plugin.hpp"
+
+namespace fkb {
+
+inline constexpr int64_t kGroup = 128;
+
+// x [rows, columns] with a dense last axis becomes values [padded, columns] and scales [groups, padded]; the rows from
+// `rows` on are zeros.
+struct Quantized {
+  uint8_t* values;
+  float* scales;
+  int64_t rows, padded, columns;
+  int64_t groups() const { return (columns + kGroup - 1) / kGroup; }
+};
+void quantize(const fk_in* x, const Quantized& to, cudaStream_t stream);
+
+}  // namespace fkb
