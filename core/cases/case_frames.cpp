@@ -73,8 +73,36 @@ CaseFrames::CaseFrames(Device& device, const ResolvedCase& resolved, const CaseV
                        Layout layout)
     : device_(device), cpu_(open_device("cpu")), resolved_(resolved), layout_(layout) {
   place_all();
+  allocate(nullptr, true);
   fill(values);
   build();
+}
+
+CaseFrames::CaseFrames(Device& device, const ResolvedCase& resolved, const CaseValues& values,
+                       Layout layout, SharedPlaces& places)
+    : device_(device), cpu_(open_device("cpu")), resolved_(resolved), layout_(layout) {
+  place_all();
+  allocate(&places, true);
+  fill(values);
+  build();
+}
+
+CaseFrames::CaseFrames(Device& device, const ResolvedCase& resolved, Layout layout,
+                       SharedPlaces& places)
+    : device_(device), cpu_(open_device("cpu")), resolved_(resolved), layout_(layout) {
+  layout_.snapshot = false;
+  place_all();
+  allocate(&places, false);
+  build();
+}
+
+void CaseFrames::measure(Device& device, const ResolvedCase& resolved, Layout layout,
+                         SharedPlaces& places) {
+  for (const auto& s : CaseFrames(device, resolved, layout).storages_) {
+    SharedRegion& region = s.written ? places.written : places.read;
+    const GuardedBuffer counted(device, region, s.elements * fk::bytes(s.dtype), layout.shift++,
+                                false);
+  }
 }
 
 CaseFrames::CaseFrames(const CaseFrames& other, Layout layout)
@@ -84,6 +112,7 @@ CaseFrames::CaseFrames(const CaseFrames& other, Layout layout)
       layout_(layout) {
   layout_.snapshot = false;
   place_all();
+  allocate(nullptr, true);
   FK_CHECK(storages_.size() == other.storages_.size(), "a copy is laid out in the same way");
   for (size_t i = 0; i < storages_.size(); ++i)
     storages_[i].memory->copy_from(*other.storages_[i].memory);
@@ -103,6 +132,7 @@ void CaseFrames::place(const CaseField& field, int64_t entry, size_t storage, Sh
                        int64_t offset) {
   placed_.push_back({&field, entry, std::move(strides), offset, storage, {}, nullptr, nullptr});
   storages_[storage].written |= is_written(field);
+  storages_[storage].weight |= field.slot->section == SectionId::weights;
   storages_[storage].dtype = field.dtype;
   auto& text = storages_[storage].field;
   text += (text.empty() ? "" : " and ") + field.slot->name;
@@ -116,8 +146,8 @@ void CaseFrames::place_all() {
                     k->entries == v->entries && k->dtype == v->dtype && k->shape.size() >= 2;
   const auto add = [&](int64_t elements, DType dtype) {
     storages_.emplace_back();
-    storages_.back().memory =
-        std::make_unique<GuardedBuffer>(device_, elements * fk::bytes(dtype), layout_.shift++);
+    storages_.back().elements = elements;
+    storages_.back().dtype = dtype;
     return storages_.size() - 1;
   };
   for (const auto& field : resolved_.fields) {
@@ -141,10 +171,35 @@ void CaseFrames::place_all() {
   }
 }
 
+void CaseFrames::allocate(SharedPlaces* places, bool owner) {
+  for (auto& s : storages_) {
+    const int64_t size = s.elements * fk::bytes(s.dtype);
+    const int shift = layout_.shift++;
+    s.memory = places ? std::make_unique<GuardedBuffer>(
+                            device_, s.written ? places->written : places->read, size, shift, owner)
+                      : std::make_unique<GuardedBuffer>(device_, size, shift);
+  }
+}
+
 void CaseFrames::fill(const CaseValues& values) {
   for (auto& s : storages_) s.memory->poison(layout_.poison);
+  put(values, true, true);
+}
+
+void CaseFrames::refill(const CaseValues& values, Poison poison, bool numbers_only) {
+  for (auto& s : storages_)
+    if (s.written || (numbers_only && !s.weight && is_float(s.dtype))) s.memory->poison(poison);
+  put(values, false, !numbers_only);
+  for (auto& s : storages_)
+    if (!s.written && !s.weight) s.print.reset();
+  remember();
+}
+
+void CaseFrames::put(const CaseValues& values, bool weights, bool floats) {
   for (auto& p : placed_) {
     if (is_written(*p.field) && p.field->slot->role == Role::out) continue;
+    if (!weights && p.field->slot->section == SectionId::weights) continue;
+    if (!floats && is_float(p.field->dtype)) continue;
     const auto found = values.find(p.field->slot->name);
     FK_CHECK(found != values.end() && static_cast<int64_t>(found->second.size()) > p.entry,
              "a field that is read has contents");
@@ -239,6 +294,7 @@ void CaseFrames::build_plan() {
       const Tensor host = contents(slot.mirror);
       auto& memory = plan_memory_.emplace_back(*cpu_, host.bytes(), layout_.shift++);
       memory.write(0, host.data(), host.bytes());
+      planned_.push_back(slot.mirror);
       fk_in v = *at(*field, 0).real;
       v.device_type = FK_CPU;
       v.device_id = 0;
@@ -250,6 +306,13 @@ void CaseFrames::build_plan() {
     real_.plan.push_back(value);
   }
   meta_.plan = real_.plan;
+}
+
+void CaseFrames::refresh_plan() {
+  for (size_t i = 0; i < planned_.size(); ++i) {
+    const Tensor host = contents(planned_[i]);
+    plan_memory_[i].write(0, host.data(), host.bytes());
+  }
 }
 
 Frames CaseFrames::prepare_frames() const {

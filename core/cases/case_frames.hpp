@@ -22,6 +22,11 @@ struct Layout {
   bool snapshot = true;          // keep copies, so that the questions can be answered
 };
 
+// Where a case lies that several processes share: what is only read, and what is written.
+struct SharedPlaces {
+  SharedRegion read, written;
+};
+
 class CaseFrames {
  public:
   // `values` holds dense contents by field; they are converted to the resolved dtypes. `device`
@@ -30,12 +35,26 @@ class CaseFrames {
   // The same contents in other memory, copied on the device, without what restore() needs.
   CaseFrames(const CaseFrames& other, Layout layout);
 
+  // The same in shared memory, as its owner sees it.
+  CaseFrames(Device& device, const ResolvedCase& resolved, const CaseValues& values, Layout layout,
+             SharedPlaces& places);
+  // What the owner put there, as others see it: nothing is written, and no question answered.
+  CaseFrames(Device& device, const ResolvedCase& resolved, Layout layout, SharedPlaces& places);
+  // Takes from both places what a case needs.
+  static void measure(Device& device, const ResolvedCase& resolved, Layout layout,
+                      SharedPlaces& places);
+
   const ResolvedCase& resolved() const { return resolved_; }
   const Frames& real() const { return real_; }  // with data, the plan section included
   const Frames& meta() const { return meta_; }  // the same with null data pointers
   // meta's forward with the real init and weights: what Instance wants.
   Frames prepare_frames() const;
 
+  // Other contents of what is read but not a weight, and of what is written; outputs are poisoned,
+  // and with `numbers_only` floats as well.
+  void refill(const CaseValues& values, Poison poison, bool numbers_only = false);
+  // The host copies that plan() sees, from the fields as they are now.
+  void refresh_plan();
   // Puts the contents of everything that is written back to what it was at the start.
   void restore(Poison poison);
 
@@ -59,8 +78,9 @@ class CaseFrames {
     std::unique_ptr<GuardedBuffer> memory;
     std::vector<std::byte> before;
     std::optional<uint64_t> print;  // instead of `before` for what is never written
-    bool written = false;
+    bool written = false, weight = false;
     std::string field;  // for messages: "k_cache and v_cache"
+    int64_t elements = 0;
     DType dtype = DType::f32;
   };
   struct Placed {
@@ -75,8 +95,15 @@ class CaseFrames {
   };
   void place(const CaseField& field, int64_t entry, size_t storage, Shape strides, int64_t offset);
   void place_all();
+  void allocate(SharedPlaces* places, bool owner);
   void build();
+  // Without memory, to measure.
+  CaseFrames(Device& device, const ResolvedCase& resolved, Layout layout)
+      : device_(device), resolved_(resolved), layout_(layout) {
+    place_all();
+  }
   void fill(const CaseValues& values);
+  void put(const CaseValues& values, bool weights, bool floats);
   void write(const Placed& placed, const Tensor& dense);
   fk_in* view(const Placed& placed, bool real);
   void build_frames();
@@ -103,6 +130,7 @@ class CaseFrames {
   std::deque<std::vector<const fk_in*>> list_items_;
   std::deque<fk_in_list> lists_;
   std::deque<GuardedBuffer> plan_memory_;
+  std::vector<std::string> planned_;  // the fields of plan_memory_
 };
 
 }  // namespace fk

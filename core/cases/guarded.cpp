@@ -27,6 +27,12 @@ std::byte canary(const std::byte* at) {
   return static_cast<std::byte>(0x5a ^ (address * 0x9e) ^ (address >> 8));
 }
 
+// Bytes in front of a buffer, and of all of it with its canaries.
+size_t before_of(int shift) { return kPage + 256 * static_cast<size_t>(shift % 15); }
+size_t used_of(size_t before, int64_t bytes) {
+  return (before + static_cast<size_t>(bytes) + kPage / 2 + kPage - 1) / kPage * kPage;
+}
+
 // The canaries of [from, to), wherever that memory is.
 std::vector<std::byte> canaries(const std::byte* from, const std::byte* to) {
   std::vector<std::byte> out;
@@ -66,19 +72,42 @@ uint64_t fingerprint(std::span<const std::byte> memory) {
   return out;
 }
 
+std::byte* SharedRegion::take(int64_t bytes) {
+  const int64_t at = taken_;
+  taken_ += (bytes + 255) / 256 * 256;
+  if (!begin_) return nullptr;
+  FK_CHECK(taken_ <= bytes_, "a region is as large as what is taken from it");
+  return begin_ + at;
+}
+
 GuardedBuffer::GuardedBuffer(Device& device, int64_t bytes, int shift)
     : device_(device), bytes_(bytes) {
   if (!bytes) return;
-  map(kPage + 256 * static_cast<size_t>(shift % 15));
-  for (const auto& [from, to] : {std::pair(begin_, data_), std::pair(data_ + bytes, end_)}) {
+  map(before_of(shift));
+  write_canaries();
+}
+
+GuardedBuffer::GuardedBuffer(Device& device, SharedRegion& region, int64_t bytes, int shift,
+                             bool owner)
+    : device_(device), bytes_(bytes) {
+  if (!bytes) return;
+  const size_t before = before_of(shift), used = used_of(before, bytes);
+  begin_ = region.take(static_cast<int64_t>(used));
+  if (!begin_) return;
+  end_ = begin_ + used;
+  data_ = begin_ + before;
+  if (owner) write_canaries();
+}
+
+void GuardedBuffer::write_canaries() {
+  for (const auto& [from, to] : {std::pair(begin_, data_), std::pair(data_ + bytes_, end_)}) {
     const auto good = canaries(from, to);
     device_.upload(from, good.data(), static_cast<int64_t>(good.size()));
   }
 }
 
 void GuardedBuffer::map(size_t before) {
-  const size_t used =
-      (before + static_cast<size_t>(bytes_) + kPage / 2 + kPage - 1) / kPage * kPage;
+  const size_t used = used_of(before, bytes_);
   if (device_.host_memory()) {
     map_bytes_ = used + 2 * kPage;
     void* memory =

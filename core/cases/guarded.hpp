@@ -22,11 +22,29 @@ enum class Poison { ones, random };
 // values.
 uint64_t fingerprint(std::span<const std::byte> memory);
 
+// Memory that several processes map, handed out from its start: who asks for the same sizes in the
+// same order gets the same places. Without memory it only counts what it would hand out.
+class SharedRegion {
+ public:
+  SharedRegion() = default;
+  SharedRegion(void* begin, int64_t bytes)
+      : begin_(static_cast<std::byte*>(begin)), bytes_(bytes) {}
+  std::byte* take(int64_t bytes);  // aligned to 256 bytes; null while it counts
+  int64_t taken() const { return taken_; }
+
+ private:
+  std::byte* begin_ = nullptr;
+  int64_t bytes_ = 0, taken_ = 0;
+};
+
 class GuardedBuffer {
  public:
   // Starts at a multiple of 256 bytes and, with `shift` = 0, 1, 2 ..., at a different offset from
   // its page. `device` outlives it. Error when memory is short.
   GuardedBuffer(Device& device, int64_t bytes, int shift);
+  // In a region. The owner writes canaries and may ask for damage(); others see what it wrote.
+  // There are no pages without access around it.
+  GuardedBuffer(Device& device, SharedRegion& region, int64_t bytes, int shift, bool owner);
   ~GuardedBuffer();
   GuardedBuffer(const GuardedBuffer&) = delete;
   GuardedBuffer& operator=(const GuardedBuffer&) = delete;
@@ -46,6 +64,7 @@ class GuardedBuffer {
 
  private:
   void map(size_t before);
+  void write_canaries();
 
   Device& device_;
   std::byte* map_ = nullptr;
@@ -80,6 +99,12 @@ class GuardDevice final : public Device {
   }
   void fill_zero(void* device, int64_t bytes) override { device_.fill_zero(device, bytes); }
   void copy(void* to, const void* from, int64_t bytes) override { device_.copy(to, from, bytes); }
+  Shared allocate_shared(int64_t bytes, const std::string& purpose, Sharing others) override {
+    return device_.allocate_shared(bytes, purpose, others);
+  }
+  void* open_shared(int fd, int64_t bytes, Sharing mine) override {
+    return device_.open_shared(fd, bytes, mine);
+  }
   std::unique_ptr<Stopwatch> stopwatch() override { return device_.stopwatch(); }
   void synchronize() override { device_.synchronize(); }
   void* stream() override { return device_.stream(); }

@@ -82,10 +82,10 @@ class Maker {
         threads_(threads),
         family_(family) {}
 
-  CaseValues run() {
+  CaseValues run(bool weights) {
     for (const auto& field : r_.fields) {
-      const bool read = field.slot->section == SectionId::weights || field.slot->role != Role::out;
-      if (field.present && read) make(field);
+      const bool weight = field.slot->section == SectionId::weights;
+      if (field.present && (weight ? weights : field.slot->role != Role::out)) make(field);
     }
     if (family_ != Family::ordinary) change();
     return std::move(out_);
@@ -138,7 +138,7 @@ class Maker {
   void change() {
     std::vector<const CaseField*> fields;
     for (const auto& f : r_.fields)
-      if (family_may_change(r_, f)) fields.push_back(&f);
+      if (family_may_change(r_, f) && out_.count(f.slot->name)) fields.push_back(&f);
     if (fields.empty()) return;
     const std::string stream = std::string("family ") + family_name(family_) + " ";
     Random r = random(stream);
@@ -465,7 +465,12 @@ std::vector<std::string> generator_names() {
 }
 
 CaseValues make_inputs(const ResolvedCase& resolved, uint64_t seed, int threads, Family family) {
-  return Maker(resolved, seed, threads, family).run();
+  return Maker(resolved, seed, threads, family).run(true);
+}
+
+CaseValues make_forward_inputs(const ResolvedCase& resolved, uint64_t seed, int threads,
+                               Family family) {
+  return Maker(resolved, seed, threads, family).run(false);
 }
 
 bool family_may_change(const ResolvedCase& resolved, const CaseField& field) {

@@ -81,6 +81,9 @@ enum class Family {
 using CaseValues = std::map<std::string, std::vector<Tensor>>;
 CaseValues make_inputs(const ResolvedCase& resolved, uint64_t seed, int threads,
                        Family family = Family::ordinary);
+// The same without the weights: other inputs of an instance.
+CaseValues make_forward_inputs(const ResolvedCase& resolved, uint64_t seed, int threads,
+                               Family family);
 
 // Whether a family may change a field: float, read by the call, not bound to fixed contents by its
 // generator. Weights are part of a model where an op is more than L1: there they stay.

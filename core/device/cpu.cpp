@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The CPU as a device: aligned host memory, copies that are memcpy, no stream.
+#include <fcntl.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "core/base/error.hpp"
+#include "core/base/io.hpp"
 #include "core/base/text.hpp"
 #include "core/device/device.hpp"
 
@@ -74,6 +76,18 @@ class Cpu final : public Device {
     if (bytes) std::memset(device, 0, static_cast<size_t>(bytes));
   }
   void copy(void* to, const void* from, int64_t bytes) override { upload(to, from, bytes); }
+  Shared allocate_shared(int64_t bytes, const std::string& purpose, Sharing others) override {
+    auto memory = SharedMemory::create(purpose, static_cast<size_t>(std::max<int64_t>(bytes, 1)));
+    if (others == Sharing::read) memory.seal_future_writes();
+    Shared shared{memory.data(), ::fcntl(memory.fd(), F_DUPFD_CLOEXEC, 0)};
+    shared_.push_back(std::move(memory));
+    return shared;
+  }
+  void* open_shared(int fd, int64_t bytes, Sharing mine) override {
+    shared_.push_back(SharedMemory::from_fd(fd, static_cast<size_t>(std::max<int64_t>(bytes, 1)),
+                                            mine == Sharing::write));
+    return shared_.back().data();
+  }
   std::unique_ptr<Stopwatch> stopwatch() override { return std::make_unique<Steady>(); }
   void synchronize() override {}
   void* stream() override { return nullptr; }
@@ -81,6 +95,7 @@ class Cpu final : public Device {
 
  private:
   int32_t threads_ = usable_cores();
+  std::vector<SharedMemory> shared_;
 };
 
 std::vector<std::string> names() { return {"cpu"}; }

@@ -18,10 +18,6 @@ std::map<std::string, DeviceKind>& kinds() {
 }
 }  // namespace
 
-Device::Shared Device::allocate_shared(int64_t, const std::string& purpose) {
-  fail("device", name() + " cannot share memory, which " + purpose + " needs");
-}
-const void* Device::open_shared(int, int64_t) { fail("device", name() + " cannot share memory"); }
 uint64_t Device::checksum(const void*, int64_t) { fail("device", name() + " has no checksum"); }
 
 DeviceRegistration::DeviceRegistration(const char* kind, DeviceKind functions) {

@@ -49,15 +49,17 @@ class Device {
   virtual std::shared_ptr<void> end_capture() { return nullptr; }
   virtual void launch(void* /*captured*/) {}
   virtual std::unique_ptr<Stopwatch> stopwatch() = 0;
-  // Memory that other processes may read: whoever makes it fills it and gives the descriptor away,
-  // whoever opens it can only read it. One physical copy; it lasts as long as any process has it.
+  // Memory for several processes: whoever makes it fills it and gives the descriptor away, whoever
+  // opens it reads it, or writes it too. Of what is made with Sharing::read, a writable mapping is
+  // refused where the device can do that (the CPU); elsewhere its maker has to look. One physical
+  // copy; it is mapped until the process ends.
+  enum class Sharing { read, write };
   struct Shared {
     void* data = nullptr;
     int fd = -1;  // owned by the caller
   };
-  virtual bool can_share() const { return false; }
-  virtual Shared allocate_shared(int64_t bytes, const std::string& purpose);
-  virtual const void* open_shared(int fd, int64_t bytes);
+  virtual Shared allocate_shared(int64_t bytes, const std::string& purpose, Sharing others) = 0;
+  virtual void* open_shared(int fd, int64_t bytes, Sharing mine) = 0;
   // What core/tensor/random.hpp's function of this name writes, bit for bit. False where the device
   // cannot; then nothing is written.
   virtual bool fill_normal(void* /*target*/, DType /*dtype*/, int64_t /*count*/, uint64_t /*seed*/,

@@ -42,7 +42,7 @@ WeightBlock make_weight_block(const Model& model, const Catalog& catalog, const 
   block.bytes = WeightLayout(*block.table).bytes;
   Runner::Options options;
   options.name = "weights";
-  options.keeper = true;
+  options.sends_fds = true;
   block.keeper = std::make_shared<Runner>(options);
   const auto kept = block.keeper->keep(spec, seed, checkpoint, [&](const Json& done) {
     if (progress && done.is_array() && done.size() == 2)

@@ -19,6 +19,7 @@ std::optional<Peaks> peaks_of(const std::string& device_name) {
       if (device_name.find(yaml.at("name").text()) == std::string::npos) continue;
       Peaks peaks;
       peaks.bytes_per_s = yaml.at("memory_bandwidth").number();
+      if (yaml.has("l2_bytes")) peaks.cache_bytes = yaml.at("l2_bytes").integer();
       for (const auto& [type, peak] : yaml.at("flops").entries())
         peaks.flops_per_s[dtype_from_name(type)] = peak.number();
       return peaks;

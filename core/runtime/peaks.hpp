@@ -12,6 +12,7 @@ namespace fk {
 
 struct Peaks {
   double bytes_per_s = 0;
+  int64_t cache_bytes = 0;  // of the last cache
   std::map<DType, double> flops_per_s;
 };
 

@@ -237,7 +237,7 @@ class DeviceWeights final : public WeightSource {
     if (layout.bytes != bytes_)
       fail("weights", "the shared block has " + human_bytes(bytes_) + ", the model needs " +
                           human_bytes(layout.bytes));
-    return static_cast<const std::byte*>(device.open_shared(fd_, bytes_));
+    return static_cast<const std::byte*>(device.open_shared(fd_, bytes_, Device::Sharing::read));
   }
 
  private:

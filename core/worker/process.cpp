@@ -112,6 +112,19 @@ void ChildProcess::kill() {
   if (!status_) ::kill(pid_, SIGKILL);
 }
 
+bool ChildProcess::freeze() {
+  if (status_ || ::kill(pid_, SIGSTOP) != 0) return false;
+  siginfo_t info{};
+  // The stop is reported when the last thread has stopped. It stays to be reported, as does an end.
+  while (::waitid(P_PID, static_cast<id_t>(pid_), &info, WSTOPPED | WEXITED | WNOWAIT) != 0)
+    if (errno != EINTR) return false;
+  return info.si_code == CLD_STOPPED;
+}
+
+void ChildProcess::thaw() {
+  if (!status_) ::kill(pid_, SIGCONT);
+}
+
 void ChildProcess::read_log() {
   std::array<char, 16384> data;
   // Bounded, so that somebody who prints without end cannot keep the caller here.

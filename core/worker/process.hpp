@@ -32,6 +32,9 @@ class ChildProcess {
   // Waits for the end; nullopt when the time is over.
   std::optional<int> wait(double timeout_s);
   void kill();  // SIGKILL to the group
+  // Stops the process and returns when all its threads stand still; false when it has ended.
+  bool freeze();
+  void thaw();
 
  private:
   pid_t pid_ = -1;

@@ -91,7 +91,7 @@ void Runner::start() {
   std::array<int, 2> pair{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair.data()) != 0)
     fail("runner", std::string("cannot make a socket: ") + std::strerror(errno));
-  channel_ = std::make_unique<Channel>(pair[0], options_.keeper);
+  channel_ = std::make_unique<Channel>(pair[0], options_.sends_fds);
   try {
     child_ = std::make_unique<ChildProcess>(
         options_.executable, std::vector<std::string>{"__runner", std::to_string(::getpid())},
@@ -222,11 +222,17 @@ bool Runner::clear() {
 }
 
 std::optional<Json> Runner::task(const std::string& name, const Json& arguments,
-                                 const OnProgress& progress) {
-  auto reply = ask({{"do", "task"}, {"name", name}, {"arguments", arguments}}, {}, "result",
+                                 const OnProgress& progress, const std::vector<int>& fds) {
+  auto reply = ask({{"do", "task"}, {"name", name}, {"arguments", arguments}}, fds, "result",
                    options_.patience_s, progress);
   if (!reply) return std::nullopt;
   return reply->at("result");
+}
+
+bool Runner::freeze() { return !failed() && child_->freeze(); }
+
+void Runner::thaw() {
+  if (child_) child_->thaw();
 }
 
 // ---- drives ----

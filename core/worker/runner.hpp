@@ -54,7 +54,7 @@ class Runner {
     double open_patience_s = 300;                    // for loading and opening
     uint64_t payload_bytes_max = uint64_t{1} << 28;  // of one result
     std::string executable = "/proc/self/exe";
-    bool keeper = false;  // it will be asked to keep(), and sends a descriptor
+    bool sends_fds = false;  // a trusted process, whose answers may bring descriptors
   };
   // Starts the process; a failure to do so is in failure() too.
   explicit Runner(Options options);
@@ -79,8 +79,15 @@ class Runner {
                                     const std::string& checkpoint, const OnProgress& progress);
   std::optional<uint64_t> checksum();
   bool clear();  // states to zero, between independent drives
+  // `fds` go with it and stay the caller's.
   std::optional<Json> task(const std::string& name, const Json& arguments,
-                           const OnProgress& progress);
+                           const OnProgress& progress, const std::vector<int>& fds = {});
+  // Descriptors that the last answer brought; the caller owns them.
+  std::vector<int> take_fds() { return channel_->take_fds(); }
+  // Stops all threads of the process, and lets them go on. What is asked of a stopped runner waits.
+  // False when it has ended.
+  bool freeze();
+  void thaw();
 
   // ---- a drive: begin, submit, close_requests, events until `driven` ----
   bool begin(bool taps);

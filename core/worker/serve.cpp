@@ -178,7 +178,7 @@ class Server {
     device_ = open_device(spec.device);
     const auto table = weight_table(*model_, catalog_, spec.limits);
     kept_bytes_ = WeightLayout(*table).bytes;
-    kept_ = device_->allocate_shared(kept_bytes_, "the weights");
+    kept_ = device_->allocate_shared(kept_bytes_, "the weights", Device::Sharing::read);
     const int threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
     fill_weights(*table, checkpoint ? &*checkpoint : nullptr, message.at("seed").get<uint64_t>(),
                  *device_, static_cast<std::byte*>(kept_.data), threads,
@@ -245,12 +245,15 @@ class Server {
     const auto name = message.at("name").get<std::string>();
     const Task function = find_task(name);
     if (!function) fail("runner", "this program has no task `" + name + "`");
-    const TaskServices services{catalog_, plugins_,
+    const TaskServices services{catalog_,
+                                plugins_,
                                 [this](const std::string& stage) { set_stage(*board_, stage); },
                                 [this](const Json& progress) {
                                   if (!channel_.send({{"progress", progress}}, {}, kForever))
                                     leave(0);
-                                }};
+                                },
+                                channel_.take_fds(),
+                                &answer_fds_};
     Json result = function(message.at("arguments"), services);
     set_stage(*board_, "");
     return {{"result", std::move(result)}};

@@ -4,6 +4,7 @@
 #pragma once
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "core/base/json.hpp"
 #include "core/plugin/library.hpp"
@@ -18,6 +19,10 @@ struct TaskServices {
   std::function<void(const std::string& stage)> stage;
   // Sends an intermediate result, which also shows that the runner is alive.
   std::function<void(const Json& progress)> progress;
+  // Descriptors that came with the request, which are the task's to close, and those that go with
+  // the result, which it gives away.
+  std::vector<int> fds = {};
+  std::vector<int>* answer_fds = nullptr;
 };
 // Throws Error (or anything) when it cannot be done; the broker gets the text.
 using Task = Json (*)(const Json& arguments, const TaskServices& services);

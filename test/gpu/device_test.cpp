@@ -32,9 +32,9 @@ TEST_CASE("device_makes_the_random_numbers_of_the_cpu") {
 TEST_CASE("device_memory_is_shared_by_a_descriptor") {
   const auto device = fk::open_device("cuda:0");
   const int64_t bytes = (int64_t{3} << 20) + 512;
-  const fk::Device::Shared shared = device->allocate_shared(bytes, "a test");
+  const fk::Device::Shared shared = device->allocate_shared(bytes, "a test", fk::Device::Sharing::read);
   REQUIRE(device->fill_normal(shared.data, DType::f32, bytes / 4, 5, 0, 1));
-  const void* other = device->open_shared(shared.fd, bytes);
+  const void* other = device->open_shared(shared.fd, bytes, fk::Device::Sharing::read);
   ::close(shared.fd);
   CHECK(other != shared.data);
   std::vector<std::byte> here(static_cast<size_t>(bytes)), there(static_cast<size_t>(bytes));

@@ -125,8 +125,7 @@ class Cuda final : public Device {
     check(cudaGraphLaunch(static_cast<cudaGraphExec_t>(captured), stream_), "launch a graph");
   }
 
-  bool can_share() const override { return true; }
-  Shared allocate_shared(int64_t bytes, const std::string& purpose) override {
+  Shared allocate_shared(int64_t bytes, const std::string& purpose, Sharing) override {
     const CUmemAllocationProp kind = shared_kind();
     const size_t size = whole(bytes);
     CUmemGenericAllocationHandle handle = 0;
@@ -139,12 +138,14 @@ class Cuda final : public Device {
     shared.data = map(handle, size, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
     return shared;
   }
-  const void* open_shared(int fd, int64_t bytes) override {
+  void* open_shared(int fd, int64_t bytes, Sharing mine) override {
     CUmemGenericAllocationHandle handle = 0;
     FK_DRIVER(cuMemImportFromShareableHandle, &handle,
               reinterpret_cast<void*>(static_cast<intptr_t>(fd)),
               CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
-    return map(handle, whole(bytes), CU_MEM_ACCESS_FLAGS_PROT_READ);
+    return map(
+        handle, whole(bytes),
+        mine == Sharing::read ? CU_MEM_ACCESS_FLAGS_PROT_READ : CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
   }
   bool fill_normal(void* target, DType dtype, int64_t count, uint64_t seed, double mean,
                    double stddev) override {

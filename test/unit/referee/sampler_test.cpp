@@ -57,6 +57,8 @@ class FakeDevice final : public fk::Device {
     else
       log_.said.push_back("copy");
   }
+  Shared allocate_shared(int64_t, const std::string&, Sharing) override { return {}; }
+  void* open_shared(int, int64_t, Sharing) override { return nullptr; }
   std::unique_ptr<fk::Stopwatch> stopwatch() override { return std::make_unique<FakeWatch>(log_); }
   void synchronize() override {}
   void* stream() override { return nullptr; }
