@@ -13,8 +13,10 @@
 #include "core/cli/output.hpp"
 #include "core/cli/verb.hpp"
 #include "core/referee/bench.hpp"
+#include "core/referee/judge/judge.hpp"
 #include "core/referee/roster.hpp"
 #include "core/report/table.hpp"
+#include "core/report/verdict_text.hpp"
 #include "core/worker/runner.hpp"
 #include "core/worker/task.hpp"
 
@@ -22,7 +24,9 @@ namespace fk {
 namespace {
 
 struct Arguments {
-  std::string op, json, device = "cpu";
+  std::string what, json, device = "cpu", secret;
+  std::vector<std::string> ops, families;  // of a candidate
+  double patience_s = 20;
   BenchOptions options;
 };
 
@@ -149,6 +153,15 @@ void add_row(Table& table, const Json& row) {
              Cell(what, Style::bad)});
 }
 
+bool names_plugin(const std::string& word, const Roster& roster) {
+  const auto has = [&](const std::vector<FoundPlugin>& list) {
+    return std::any_of(list.begin(), list.end(), [&](const FoundPlugin& p) {
+      return plugin_name(p) == word || p.path.stem() == word;
+    });
+  };
+  return has(roster.candidates) || has(roster.baselines);
+}
+
 void check_cases(const Arguments& a, const Catalog& catalog, const std::vector<std::string>& ops) {
   std::vector<std::string> known;
   for (const auto& op : ops)
@@ -160,11 +173,38 @@ void check_cases(const Arguments& a, const Catalog& catalog, const std::vector<s
            did_you_mean(name, known));
 }
 
+int judge_candidate(const Arguments& a, bool as_json, const Catalog& catalog,
+                    const Roster& roster) {
+  const FoundPlugin candidate = roster.plugin(a.what);
+  const Secret secret = a.secret.empty() ? Secret::draw() : Secret::from_hex(a.secret, "--secret");
+  JudgeOptions options;
+  options.device = a.device;
+  options.size = a.options.size;
+  options.ops = a.ops;
+  options.cases = a.options.cases;
+  options.families = a.families;
+  options.seconds = a.options.seconds;
+  options.patience_s = a.patience_s;
+  const Verdict verdict = judge(candidate, roster, catalog, secret, options);
+  if (as_json)
+    print_json(to_json(verdict), a.json);
+  else
+    std::printf("%s", verdict_text(verdict, colour_wanted(stdout)).c_str());
+  return verdict.exit_code();
+}
+
 int bench(const Arguments& a, bool as_json) {
   if (a.options.size != "smoke" && a.options.size != "ci" && a.options.size != "full")
     fail("--size", "`" + a.options.size + "` is not a size of cases", "smoke, ci or full");
   const Catalog catalog(paths::registry_dirs());
   const Roster roster = Roster::find(catalog);
+  if (!a.what.empty() && !catalog.find(a.what)) {
+    const bool file = a.what.find('/') != std::string::npos || ends_with(a.what, ".so");
+    if (!file && !names_plugin(a.what, roster)) (void)catalog.at(a.what);  // its error
+    return judge_candidate(a, as_json, catalog, roster);
+  }
+  for (const bool given : {!a.ops.empty(), !a.families.empty(), !a.secret.empty()})
+    if (given) fail("bench", "--op, --family and --secret are for a candidate", "bench CANDIDATE");
   std::vector<std::string> known = roster.ranked();
   for (const auto& c : roster.candidates)
     if (c.error.empty()) known.push_back(plugin_name(c));
@@ -172,8 +212,8 @@ int bench(const Arguments& a, bool as_json) {
     if (std::find(known.begin(), known.end(), name) == known.end())
       fail("--provider", "there is no usable plugin `" + name + "`", did_you_mean(name, known));
   std::vector<std::string> ops;
-  if (!a.op.empty())
-    ops = {catalog.at(a.op).op};
+  if (!a.what.empty())
+    ops = {catalog.at(a.what).op};
   else
     for (const auto& op : catalog.ops())
       if (catalog.at(op).level == 1) ops.push_back(op);
@@ -218,9 +258,16 @@ int bench(const Arguments& a, bool as_json) {
 
 std::function<int()> add(CLI::App& app) {
   auto a = std::make_shared<Arguments>();
-  app.add_option("OP", a->op, "one op; default: all of level 1");
+  app.add_option("WHAT", a->what,
+                 "an op (default: all of level 1), whose providers race, or a candidate (a .so, or "
+                 "its name), which is judged");
   app.add_option("--device", a->device, "cpu (the default) or cuda:0");
   app.add_option("--provider", a->options.providers, "only these; the others race the first");
+  app.add_option("--op", a->ops, "of a candidate, only these");
+  app.add_option("--family", a->families, "of inputs for a candidate, only these and ordinary");
+  app.add_option("--secret", a->secret, "of an earlier verdict: the same seeds again");
+  app.add_option("--patience", a->patience_s,
+                 "seconds without a sign of life before a candidate is stopped");
   app.add_option("--case", a->options.cases, "only these");
   app.add_option("--size", a->options.size, "full (the default), ci or smoke cases");
   app.add_option("--seconds", a->options.seconds, "about, per case and provider");
@@ -229,7 +276,7 @@ std::function<int()> add(CLI::App& app) {
   return [a, json] { return bench(*a, json->count() > 0); };
 }
 
-FK_VERB(bench, "correctness and time of every provider of an op", add);
+FK_VERB(bench, "correctness and time: of every provider of an op, or of a candidate", add);
 
 }  // namespace
 }  // namespace fk

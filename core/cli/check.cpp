@@ -93,27 +93,6 @@ FK_TASK(smoke_check, smoke_check);
 
 // ---- in the broker ----
 
-FoundPlugin find_plugin(const std::string& word, const Roster& roster) {
-  std::vector<std::string> known;
-  for (const auto* list : {&roster.candidates, &roster.baselines, &roster.broken}) {
-    for (const auto& found : *list) {
-      if (plugin_name(found) == word) return found;
-      known.push_back(plugin_name(found));
-    }
-  }
-  // A candidate by its folder, where its plugin has another name.
-  for (const auto& found : roster.candidates)
-    if (found.path.stem() == word) return found;
-  if (word.find('/') == std::string::npos && !ends_with(word, ".so"))
-    fail("check", "there is no plugin `" + word + "`", did_you_mean(word, known));
-  FoundPlugin found;
-  found.path = word;
-  found.trust = Trust::candidate;
-  if (!std::filesystem::exists(word)) fail(word, "there is no such file");
-  found.note = read_notes(word);
-  return found;
-}
-
 class Checker {
  public:
   Checker(const Arguments& a, const FoundPlugin& found, const Roster& roster)
@@ -251,7 +230,7 @@ int run(const Arguments& a, bool as_json) {
     fail("--size", "`" + a.options.size + "` is not a size of cases", "smoke, ci or full");
   const Catalog catalog(paths::registry_dirs());
   const Roster roster = Roster::find(catalog);
-  const FoundPlugin found = find_plugin(a.plugin, roster);
+  const FoundPlugin found = roster.plugin(a.plugin);
   if (found.note.ops.empty())
     fail(found.path.string(), found.error.empty() ? "the plugin has no ops" : found.error);
   const std::vector<Json> rows = Checker(a, found, roster).run(catalog);

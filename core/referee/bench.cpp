@@ -6,7 +6,6 @@
 
 #include "core/base/error.hpp"
 #include "core/referee/sampler.hpp"
-#include "core/runtime/peaks.hpp"
 
 namespace fk {
 
@@ -18,20 +17,6 @@ constexpr int64_t kHostMemory = int64_t{256} << 20;
 constexpr double kSampleSeconds = 50e-6;
 constexpr int kCallsMax = 16;
 constexpr int kWarmSamples = 9;
-
-// The least time for that many bytes and operations: the larger of both. The peak is that of the
-// smallest dtype among the floats that are read. 0 when the device has no peak for it.
-double roofline_s(const Peaks& peaks, const ResolvedCase& resolved, double bytes, double flops) {
-  std::optional<DType> smallest;
-  for (const auto& f : resolved.fields) {
-    const bool read = f.slot->section == SectionId::weights || f.slot->role != Role::out;
-    if (!f.present || !read || !is_float(f.dtype)) continue;
-    if (!smallest || fk::bytes(f.dtype) < fk::bytes(*smallest)) smallest = f.dtype;
-  }
-  const auto peak = peaks.flops_per_s.find(smallest.value_or(DType::f32));
-  if (peak == peaks.flops_per_s.end()) return 0;
-  return std::max(bytes / peaks.bytes_per_s, flops / peak->second);
-}
 
 // One case of one op.
 class CaseBench {
@@ -216,6 +201,18 @@ class CaseBench {
 };
 
 }  // namespace
+
+double roofline_s(const Peaks& peaks, const ResolvedCase& resolved, double bytes, double flops) {
+  std::optional<DType> smallest;
+  for (const auto& f : resolved.fields) {
+    const bool read = f.slot->section == SectionId::weights || f.slot->role != Role::out;
+    if (!f.present || !read || !is_float(f.dtype)) continue;
+    if (!smallest || fk::bytes(f.dtype) < fk::bytes(*smallest)) smallest = f.dtype;
+  }
+  const auto peak = peaks.flops_per_s.find(smallest.value_or(DType::f32));
+  if (peak == peaks.flops_per_s.end()) return 0;
+  return std::max(bytes / peaks.bytes_per_s, flops / peak->second);
+}
 
 std::vector<BenchRow> bench_op(const Plugins& plugins, const std::string& op,
                                const BenchOptions& options) {

@@ -10,6 +10,7 @@
 #include "core/plugin/library.hpp"
 #include "core/referee/check.hpp"
 #include "core/referee/timer.hpp"
+#include "core/runtime/peaks.hpp"
 
 namespace fk {
 
@@ -42,6 +43,11 @@ struct BenchOptions {
   std::function<void(const BenchRow& row)> on_row;
   std::function<void(const std::string& what)> on_step;  // what comes next
 };
+
+// The least time that a device needs for so many bytes and operations: the larger of both. The peak
+// is that of the smallest dtype among the floats that are read. 0 when the device has no peak for
+// it.
+double roofline_s(const Peaks& peaks, const ResolvedCase& resolved, double bytes, double flops);
 
 // All cases of one op. What is wrong is not timed.
 std::vector<BenchRow> bench_op(const Plugins& plugins, const std::string& op,

@@ -103,6 +103,10 @@ std::string too_large_for_cpu(const ResolvedCase& resolved);
 const Provider* oracle_of(const Oracles& oracles, const Provider& provider,
                           const ResolvedCase& resolved, std::string& why);
 
+// The same for whoever runs on devices of this type and is no oracle.
+const Provider* oracle_of(const Oracles& oracles, int32_t device_type, const ResolvedCase& resolved,
+                          std::string& why);
+
 // The reference's outputs for the same inputs, float32 where the contract allows it. Empty with
 // `why` when it does not take the case.
 CaseValues reference_outputs(const Provider& reference, const ResolvedCase& resolved,

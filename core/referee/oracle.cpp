@@ -62,20 +62,25 @@ std::string too_large_for_cpu(const ResolvedCase& resolved) {
 
 const Provider* oracle_of(const Oracles& oracles, const Provider& provider,
                           const ResolvedCase& resolved, std::string& why) {
+  const Oracles others{oracles.cpu, oracles.device == &provider ? nullptr : oracles.device};
+  return oracle_of(others, provider.op->claims->device_type, resolved, why);
+}
+
+const Provider* oracle_of(const Oracles& oracles, int32_t device_type, const ResolvedCase& resolved,
+                          std::string& why) {
   const auto flops = static_cast<double>(resolved.contract->flops.eval(resolved.axes));
   int64_t bytes = 0;
   for (const auto& f : resolved.fields)
     if (f.present) bytes += shape_bytes(f.shape, f.dtype) * f.entries;
   const bool small = flops <= kCpuFlops && bytes <= kCpuBytes;
-  const bool on_device =
-      oracles.device && oracles.device != &provider && provider.op->claims->device_type == FK_CUDA;
+  const bool on_device = oracles.device && device_type == FK_CUDA;
   if (on_device && (!small || !oracles.cpu)) return oracles.device;
   if (!oracles.cpu) {
     why = "no reference provider implements " + resolved.contract->op;
     return nullptr;
   }
   // On the CPU there is no other, so time is what it takes.
-  if (flops > kCpuFlopsMax && provider.op->claims->device_type == FK_CUDA) {
+  if (flops > kCpuFlopsMax && device_type == FK_CUDA) {
     why = "the case is too large for the reference on the CPU";
     return nullptr;
   }

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/referee/roster.hpp"
 
+#include "core/base/error.hpp"
+#include "core/base/text.hpp"
+
 #include <algorithm>
 
 #include "core/runtime/choice.hpp"
@@ -82,6 +85,27 @@ const FoundPlugin* Roster::candidate(const std::string& name) const {
   for (const auto& plugin : candidates)
     if (plugin_name(plugin) == name) return &plugin;
   return nullptr;
+}
+
+FoundPlugin Roster::plugin(const std::string& word) const {
+  std::vector<std::string> known;
+  for (const auto* list : {&candidates, &baselines, &broken}) {
+    for (const auto& found : *list) {
+      if (plugin_name(found) == word) return found;
+      known.push_back(plugin_name(found));
+    }
+  }
+  // A candidate by its folder, where its plugin has another name.
+  for (const auto& found : candidates)
+    if (found.path.stem() == word) return found;
+  if (word.find('/') == std::string::npos && !ends_with(word, ".so"))
+    fail("plugin", "there is no plugin `" + word + "`", did_you_mean(word, known));
+  FoundPlugin found;
+  found.path = word;
+  found.trust = Trust::candidate;
+  if (!std::filesystem::exists(word)) fail(word, "there is no such file");
+  found.note = read_notes(word);
+  return found;
 }
 
 }  // namespace fk

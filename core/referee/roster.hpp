@@ -24,6 +24,9 @@ struct Roster {
   std::vector<PluginFile> oracle_files() const;
   // Null if there is none.
   const FoundPlugin* candidate(const std::string& name) const;
+  // A plugin by its name, by the folder of a candidate, or a file, which then is a candidate. Error
+  // with the nearest name.
+  FoundPlugin plugin(const std::string& word) const;
 };
 
 // "reference" and "cuda_reference".

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the processes of a judged bench do when the broker (core/referee/judge/judge.cpp) asks: the
+// oracle's tasks and those of a runner. Cases stay open between tasks.
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "core/base/error.hpp"
+#include "core/referee/judge/examinee.hpp"
+#include "core/worker/task.hpp"
+
+namespace fk {
+namespace {
+
+template <class Side>
+struct Open {
+  std::unique_ptr<Device> device;
+  std::map<int, std::unique_ptr<Side>> cases;
+  Side& at(const Json& arguments) {
+    const auto it = cases.find(arguments.at("exam").get<int>());
+    if (it == cases.end()) fail("exam", "a case that is not open");
+    return *it->second;
+  }
+  Device& on(const Json& arguments) {
+    if (!device) device = open_device(arguments.at("device").get<std::string>());
+    return *device;
+  }
+};
+// Ended with the process.
+Open<Examiner>& examiners() {
+  static auto* open = new Open<Examiner>;
+  return *open;
+}
+Open<Examinee>& examinees() {
+  static auto* open = new Open<Examinee>;
+  return *open;
+}
+
+// ---- the oracle ----
+
+Json exam_open(const Json& a, const TaskServices& services) {
+  const Contract& contract = services.catalog.at(a.at("op").get<std::string>());
+  ExamOptions options;
+  options.device = &examiners().on(a);
+  options.plugins = &services.plugins;
+  options.threads = a.at("threads").get<int>();
+  options.seconds = a.at("seconds").get<double>();
+  options.families = a.at("families").get<std::vector<std::string>>();
+  options.call_s = a.at("call_s").get<double>();
+  services.stage(contract.op + ": contents and answers");
+  const Case& source =
+      case_of(contract, a.at("size").get<std::string>(), a.at("case").get<std::string>());
+  auto exam = std::make_unique<Examiner>(contract, source, a.at("seed").get<uint64_t>(), options);
+  Json families = Json::array(), left_out = Json::array();
+  for (size_t i = 0; i < exam->contents(); ++i) families.push_back(exam->family(i));
+  for (const auto& [family, why] : exam->left_out())
+    left_out.push_back({{"family", family}, {"why", why}});
+  const ExamShape& shape = exam->shape();
+  Json answer = {{"unjudged", exam->unjudged()},
+                 {"oracle", exam->oracle()},
+                 {"sets", shape.sets},
+                 {"read_bytes", shape.read_bytes},
+                 {"written_bytes", shape.written_bytes},
+                 {"families", families},
+                 {"left_out", left_out},
+                 {"bytes", exam->bytes()},
+                 {"flops", exam->flops()},
+                 {"floor_s", exam->floor_s()},
+                 {"plan", exam->has_plan()}};
+  if (exam->unjudged().empty()) *services.answer_fds = {exam->read_fd(), exam->written_fd()};
+  examiners().cases[a.at("exam").get<int>()] = std::move(exam);
+  return answer;
+}
+FK_TASK(exam_open, exam_open);
+
+Json exam_deal(const Json& a, const TaskServices&) {
+  Examiner& exam = examiners().at(a);
+  exam.deal(a.at("sets").get<std::vector<int>>(), a.at("contents").get<std::vector<int>>(),
+            a.at("poison").get<bool>() ? Poison::random : Poison::ones,
+            a.at("numbers_only").get<bool>());
+  if (a.at("flush").get<bool>()) exam.flush();
+  return Json::object();
+}
+FK_TASK(exam_deal, exam_deal);
+
+Json exam_look(const Json& a, const TaskServices&) {
+  Json out = Json::array();
+  for (const auto& f :
+       examiners().at(a).look(a.at("sets").get<std::vector<int>>(), a.at("side").get<int>()))
+    out.push_back({{"set", f.set},
+                   {"content", f.content},
+                   {"ok", f.ok},
+                   {"rule", f.rule},
+                   {"text", f.text},
+                   {"worst", f.worst},
+                   {"stale", f.stale},
+                   {"changed", f.changed}});
+  return out;
+}
+FK_TASK(exam_look, exam_look);
+
+Json exam_close(const Json& a, const TaskServices&) {
+  examiners().cases.erase(a.at("exam").get<int>());
+  return Json::object();
+}
+FK_TASK(exam_close, exam_close);
+
+// ---- who is examined ----
+
+// What the plugin says becomes an answer: the process lives on.
+template <class Body>
+Json answered(const Body& body) {
+  try {
+    return body();
+  } catch (const Error& error) {
+    return {{"failed", error.what_text().empty() ? error.what() : error.what_text()}};
+  }
+}
+
+Json exam_sit(const Json& a, const TaskServices& services) {
+  std::vector<int> fds = services.fds;
+  const Json answer = answered([&]() -> Json {
+    if (fds.size() != 2) fail("exam", "two descriptors are needed");
+    ExamShape shape;
+    shape.op = a.at("op").get<std::string>();
+    shape.case_name = a.at("case").get<std::string>();
+    shape.size = a.at("size").get<std::string>();
+    shape.sets = a.at("sets").get<int>();
+    shape.read_bytes = a.at("read_bytes").get<int64_t>();
+    shape.written_bytes = a.at("written_bytes").get<int64_t>();
+    const auto plugin = a.at("plugin").get<std::string>();
+    Device& device = examinees().on(a);
+    const Provider* provider = nullptr;
+    for (const Provider* p : services.plugins.of(shape.op))
+      if (p->plugin == plugin && p->op->claims->device_type == device.type()) provider = p;
+    if (!provider) fail(plugin, "refused: it has no " + shape.op + " for " + device.name());
+    services.stage(shape.op + ", case " + shape.case_name + ": create and prepare");
+    auto exam = std::make_unique<Examinee>(*provider, services.plugins, device, shape, fds[0],
+                                           fds[1], a.at("threads").get<int>());
+    const bool deterministic = exam->deterministic();
+    examinees().cases[a.at("exam").get<int>()] = std::move(exam);
+    services.stage(shape.op + ", case " + shape.case_name);
+    return {{"deterministic", deterministic}};
+  });
+  for (const int fd : fds) ::close(fd);
+  return answer;
+}
+FK_TASK(exam_sit, exam_sit);
+
+Json exam_arm(const Json& a, const TaskServices&) {
+  return answered([&]() -> Json {
+    Examinee& exam = examinees().at(a);
+    const double plan_s =
+        a.at("plan").get<bool>() ? exam.plan(a.at("sets").get<std::vector<int>>()) : 0;
+    exam.ready(a.at("first").get<int>(), a.at("count").get<int>());
+    return {{"plan_s", plan_s}};
+  });
+}
+FK_TASK(exam_arm, exam_arm);
+
+Json exam_run(const Json& a, const TaskServices&) {
+  return answered([&]() -> Json {
+    Examinee& exam = examinees().at(a);
+    const double seconds = exam.run(a.at("first").get<int>(), a.at("count").get<int>());
+    return {{"call_s", seconds}, {"captured", exam.captured()}};
+  });
+}
+FK_TASK(exam_run, exam_run);
+
+}  // namespace
+}  // namespace fk

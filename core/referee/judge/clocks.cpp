@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/referee/judge/clocks.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/base/text.hpp"
+#include "core/referee/timer.hpp"
+
+namespace fk {
+
+namespace {
+
+constexpr double kShare = 0.05;       // of the calls' time, which may be a matter of taste
+constexpr double kResolution = 2e-6;  // no message is more regular than that
+
+struct Difference {
+  double median_s = 0, error_s = 0;  // standard error of the median
+};
+
+Difference difference_of(const ClockSamples& samples) {
+  std::vector<double> all;
+  for (size_t i = 0; i < samples.claims_s.size(); ++i)
+    all.push_back(samples.walls_s[i] - samples.claims_s[i]);
+  Difference out;
+  out.median_s = quantile(all, 0.5);
+  const double scatter = (quantile(all, 0.75) - quantile(all, 0.25)) / 1.35;
+  out.error_s = 1.25 * scatter / std::sqrt(static_cast<double>(std::max<size_t>(all.size(), 1)));
+  return out;
+}
+
+}  // namespace
+
+std::string clock_disagreement(const ClockSamples& candidate, const ClockSamples& baseline) {
+  if (candidate.claims_s.empty() || baseline.claims_s.empty()) return "";
+  const Difference mine = difference_of(candidate), theirs = difference_of(baseline);
+  const double claimed = quantile(candidate.claims_s, 0.5);
+  const double excess = mine.median_s - theirs.median_s;
+  const double allowed =
+      kResolution + kShare * claimed + 4 * std::hypot(mine.error_s, theirs.error_s);
+  if (excess <= allowed) return "";
+  return "its own clock counts " + human_duration(claimed) + " for calls that take " +
+         human_duration(claimed + excess) +
+         " by the broker's clock, messages as long as the "
+         "baseline's taken off";
+}
+
+std::string remembered_answers(const FreshSamples& candidate, const FreshSamples& baseline) {
+  if (candidate.fresh_s.size() < 2 || baseline.fresh_s.empty() || candidate.seen_s.empty() ||
+      baseline.seen_s.empty())
+    return "";
+  const double limit = candidate.fresh_s.size() < 4 ? 1.5 : 1.25;
+  const auto least = [](const FreshSamples& s) {
+    return *std::min_element(s.fresh_s.begin(), s.fresh_s.end()) / quantile(s.seen_s, 0.5);
+  };
+  const double mine = least(candidate), theirs = least(baseline);
+  if (mine <= limit * std::max(1.0, theirs)) return "";
+  return "a call on contents that it has seen takes " +
+         human_duration(quantile(candidate.seen_s, 0.5)) + ", on new ones at least " +
+         human_duration(*std::min_element(candidate.fresh_s.begin(), candidate.fresh_s.end())) +
+         "; the baseline takes as long for both: answers are remembered";
+}
+
+}  // namespace fk

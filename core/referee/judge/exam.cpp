@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/referee/judge/exam.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "core/base/error.hpp"
+#include "core/base/text.hpp"
+
+namespace fk {
+
+namespace {
+
+constexpr double kBatchSeconds = 0.5e-3;      // of the calls in one sample, where sets suffice
+constexpr double kAnswerSeconds = 0.4;        // that the oracle has for answers, about
+constexpr int kCandidate = 0, kBaseline = 1;  // sides
+
+}  // namespace
+
+Json Oracle::ask(const char* task, const Json& arguments) {
+  auto answer = runner_.task(task, arguments, {});
+  if (!answer) fail("the oracle", runner_.failure().sentence());
+  return std::move(*answer);
+}
+
+Exam::Exam(Oracle& oracle, Runner& runner, const std::string& plugin, CaseVerdict& row,
+           ExamRequest request)
+    : oracle_(oracle),
+      candidate_(runner, plugin),
+      row_(row),
+      request_(std::move(request)),
+      random_(seed_of("order", request_.seed)) {}
+
+Exam::~Exam() {
+  for (const int fd : fds_) ::close(fd);
+  try {
+    if (open_) oracle_.ask("exam_close", {{"exam", request_.id}});
+  } catch (const Error&) {
+    // Its process is gone, and the case with it.
+  }
+}
+
+bool Exam::open() {
+  const Json answer = oracle_.ask("exam_open", {{"exam", request_.id},
+                                                {"op", row_.op},
+                                                {"case", row_.case_name},
+                                                {"size", request_.size},
+                                                {"device", request_.device},
+                                                {"threads", request_.threads},
+                                                {"families", request_.families},
+                                                {"seed", request_.seed},
+                                                {"seconds", kAnswerSeconds},
+                                                {"call_s", kBatchSeconds}});
+  open_ = true;
+  fds_ = oracle_.take_fds();
+  row_.oracle = answer.at("oracle").get<std::string>();
+  row_.why = answer.at("unjudged").get<std::string>();
+  if (!row_.why.empty()) {
+    row_.status = Status::unjudged;
+    return false;
+  }
+  families_ = answer.at("families").get<std::vector<std::string>>();
+  sets_ = answer.at("sets").get<int>();
+  plan_ = answer.at("plan").get<bool>();
+  bytes_ = answer.at("bytes").get<double>();
+  flops_ = answer.at("flops").get<double>();
+  floor_s_ = answer.at("floor_s").get<double>();
+  // A third is kept for calls that are timed without having been seen.
+  const int contents = static_cast<int>(families_.size());
+  seen_ = std::max(1, contents - contents / 3);
+  for (const auto& left : answer.at("left_out")) {
+    FamilyRow row;
+    row.family = left.at("family").get<std::string>();
+    row.status = "left out: " + left.at("why").get<std::string>();
+    row_.families.push_back(std::move(row));
+  }
+  shape_ = {{"exam", request_.id},
+            {"op", row_.op},
+            {"case", row_.case_name},
+            {"size", request_.size},
+            {"device", request_.device},
+            {"threads", request_.threads},
+            {"sets", sets_},
+            {"read_bytes", answer.at("read_bytes")},
+            {"written_bytes", answer.at("written_bytes")}};
+  if (candidate_.sit(shape_, fds_)) return true;
+  blame(row_, candidate_);
+  return false;
+}
+
+std::vector<int> Exam::ring(int first, int count) const {
+  std::vector<int> out(static_cast<size_t>(count));
+  for (int i = 0; i < count; ++i) out[static_cast<size_t>(i)] = (first + i) % sets_;
+  return out;
+}
+
+std::vector<int> Exam::some_contents(int count) {
+  std::vector<int> out(static_cast<size_t>(count));
+  for (int& c : out) c = static_cast<int>(random_.integer(0, seen_));
+  return out;
+}
+
+// One sample. Nothing when the sitter failed.
+std::optional<Sitter::Call> Exam::take(Sitter& sitter, int first, const std::vector<int>& contents,
+                                       std::vector<Look>& looks) {
+  const int count = static_cast<int>(contents.size());
+  const std::vector<int> sets = ring(first, count);
+  const auto deal = [&](bool numbers_only) {
+    oracle_.ask("exam_deal", {{"exam", request_.id},
+                              {"sets", sets},
+                              {"contents", contents},
+                              {"poison", poison_ % 2 == 1},
+                              {"numbers_only", numbers_only},
+                              {"flush", flush_ && !numbers_only}});
+  };
+  Runner& runner = sitter.runner();
+  if (plan_ || request_.device != "cpu") {
+    deal(true);
+    runner.thaw();
+    if (!sitter.arm(request_.id, plan_, sets, first, count)) return std::nullopt;
+    runner.freeze();
+  }
+  deal(false);
+  runner.thaw();
+  const auto call = sitter.run(request_.id, first, count);
+  if (!call) return std::nullopt;
+  runner.freeze();
+  const int side = &sitter == &candidate_ ? kCandidate : kBaseline;
+  const Json found =
+      oracle_.ask("exam_look", {{"exam", request_.id}, {"sets", sets}, {"side", side}});
+  runner.thaw();
+  looks.clear();
+  for (const auto& f : found)
+    looks.push_back({f.at("ok").get<bool>(), f.at("stale").get<bool>(), f.at("changed").get<bool>(),
+                     f.at("set").get<int>(), f.at("content").get<int>(),
+                     f.at("rule").get<std::string>(), f.at("text").get<std::string>(),
+                     f.at("worst").get<double>()});
+  return call;
+}
+
+void Exam::count(const Look& look) {
+  FamilyRow& row = by_family_[families_[static_cast<size_t>(look.content)]];
+  row.family = families_[static_cast<size_t>(look.content)];
+  ++row.calls;
+  row.worst = std::max(row.worst, look.worst);
+  if (row.status.empty() || !look.ok)
+    row.status = name_of(look.ok ? Status::correct : Status::wrong);
+}
+
+// Fills the row from what the oracle found; false when something is wrong.
+bool Exam::accept(const std::vector<Look>& looks, bool timed) {
+  bool good = true;
+  for (const Look& look : looks) {
+    count(look);
+    if (!good) continue;
+    const std::string& family = families_[static_cast<size_t>(look.content)];
+    if (look.changed && candidate_.deterministic) {
+      good = false;
+      row_.status = Status::nondeterministic;
+      row_.why = "equal inputs gave other bits at other addresses or over other poison";
+    } else if (!look.ok) {
+      good = false;
+      row_.rule = look.rule;
+      row_.why = look.text;
+      row_.status = look.rule.empty() ? Status::wrong : Status::violation;
+      if (look.rule.empty() && family != "ordinary") row_.why += " (inputs: " + family + ")";
+      if (timed && look.stale) {
+        row_.status = Status::cheating;
+        row_.evidence = "a call in the judged time left the answer to inputs that it was not given";
+      } else if (timed) {
+        row_.evidence = "in the judged time; the same inputs were answered rightly before";
+      }
+    }
+    row_.errors = ErrorFigures{};
+    row_.errors->worst = look.worst;
+    row_.errors->pattern = look.text;
+  }
+  return good;
+}
+
+// All contents that may be seen, twice: in other sets and over other poison the second time.
+bool Exam::values() {
+  double worst = 0;
+  for (int round = 0; round < 2; ++round) {
+    poison_ = round;
+    for (int done = 0; done < seen_; done += sets_) {
+      std::vector<int> contents;
+      for (int i = done; i < std::min(done + sets_, seen_); ++i) contents.push_back(i);
+      const int first = static_cast<int>(random_.integer(0, sets_));
+      std::vector<Look> looks;
+      if (!take(candidate_, first, contents, looks)) {
+        blame(row_, candidate_);
+        return false;
+      }
+      const bool good = accept(looks, false);
+      for (const Look& look : looks) worst = std::max(worst, look.worst);
+      if (!good) {
+        fill_families();
+        return false;
+      }
+    }
+  }
+  row_.errors = ErrorFigures{};
+  row_.errors->worst = worst;
+  fill_families();
+  return true;
+}
+
+void Exam::fill_families() {
+  std::erase_if(row_.families, [&](const FamilyRow& row) { return by_family_.count(row.family); });
+  for (const auto& [name, row] : by_family_) row_.families.push_back(row);
+}
+
+// On each of the first contents once; it is a baseline, so a wrong answer only passes it over.
+bool Exam::baseline_is_right(Sitter& baseline) {
+  if (!baseline.sit(shape_, fds_)) return false;
+  std::vector<int> contents;
+  for (int i = 0; i < std::min(sets_, seen_); ++i) contents.push_back(i);
+  std::vector<Look> looks;
+  if (!take(baseline, 0, contents, looks)) return false;
+  return std::all_of(looks.begin(), looks.end(), [](const Look& look) { return look.ok; });
+}
+
+}  // namespace fk

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/referee/judge/examinee.hpp"
+
+#include <chrono>
+
+#include "core/base/error.hpp"
+
+namespace fk {
+
+namespace {
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+Examinee::Examinee(const Provider& provider, const Plugins& plugins, Device& device,
+                   const ExamShape& shape, int read_fd, int written_fd, int threads)
+    : provider_(provider),
+      device_(device),
+      watch_(device.stopwatch()),
+      guarded_(device, 0, threads),
+      children_(plugins, provider) {
+  const Contract& contract = *provider.contract;
+  const ResolvedCase resolved =
+      resolve(contract, case_of(contract, shape.size, shape.case_name), {});
+  SharedPlaces places{
+      {device.open_shared(read_fd, shape.read_bytes, Device::Sharing::read), shape.read_bytes},
+      {device.open_shared(written_fd, shape.written_bytes, Device::Sharing::write),
+       shape.written_bytes}};
+  for (int i = 0; i < shape.sets; ++i)
+    sets_.push_back(std::make_unique<CaseFrames>(device, resolved, exam_layout(i), places));
+  for (const auto& frames : sets_) {
+    const Support support = Instance::supports(provider, frames->meta());
+    if (!support.ok) fail(provider.plugin, "refused: " + support.why);
+    executions_.push_back(std::make_unique<Execution>(provider, *frames, support.need, guarded_,
+                                                      packed_, &children_));
+    frames_.push_back(executions_.back()->fitted(*frames));
+  }
+  device.synchronize();
+}
+
+double Examinee::plan(const std::vector<int>& sets) {
+  double seconds = 0;
+  for (const int set : sets) {
+    const auto at = static_cast<size_t>(set);
+    sets_.at(at)->refresh_plan();
+    const double start = now();
+    const std::string why = executions_[at]->plan(*sets_[at]);
+    seconds = now() - start;
+    if (!why.empty()) fail(provider_.plugin, why);
+  }
+  device_.synchronize();
+  return seconds;
+}
+
+void Examinee::call(size_t set) {
+  if (executions_[set]->forward(frames_[set]) != FK_OK)
+    fail(provider_.plugin, std::string("forward: ") + executions_[set]->instance().error().text);
+}
+
+// Calls on the same sets are captured once: their addresses do not change.
+std::shared_ptr<void> Examinee::graph(int first, int count) {
+  if (!device_.can_capture() || provider_.op->claims->graph != FK_GRAPH_ALWAYS) return nullptr;
+  auto& graph = graphs_[{first, count}];
+  if (graph) return graph;
+  for (int i = 0; i < count; ++i)  // eagerly, so that code is loaded before it is captured
+    call((static_cast<size_t>(first) + static_cast<size_t>(i)) % sets_.size());
+  device_.synchronize();
+  device_.begin_capture();
+  std::string why;
+  try {
+    for (int i = 0; i < count; ++i)
+      call((static_cast<size_t>(first) + static_cast<size_t>(i)) % sets_.size());
+  } catch (const Error& error) {
+    why = error.what();  // the capture has to be ended
+  }
+  graph = device_.end_capture();
+  if (!why.empty()) fail("capture", why);
+  captured_ = true;
+  return graph;
+}
+
+double Examinee::run(int first, int count) {
+  const std::shared_ptr<void> captured = graph(first, count);
+  watch_->start();
+  if (captured) {
+    device_.launch(captured.get());
+  } else {
+    for (int i = 0; i < count; ++i)
+      call((static_cast<size_t>(first) + static_cast<size_t>(i)) % sets_.size());
+  }
+  watch_->stop();
+  const double seconds = watch_->seconds() / count;
+  device_.synchronize();
+  return seconds;
+}
+
+}  // namespace fk

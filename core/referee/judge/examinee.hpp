@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// The side of an examination that runs a provider: it maps the oracle's sets of buffers, makes an
+// instance for each, and calls them when it is told to. What it says about time is a claim.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/referee/judge/examiner.hpp"
+#include "core/referee/sampler.hpp"
+
+namespace fk {
+
+class Examinee {
+ public:
+  // Maps what the descriptors hold, which stay the caller's. Error with the plugin's words when it
+  // refuses (beginning with "refused: ") or fails.
+  Examinee(const Provider& provider, const Plugins& plugins, Device& device, const ExamShape& shape,
+           int read_fd, int written_fd, int threads);
+
+  bool deterministic() const { return provider_.op->claims->deterministic; }
+  // plan() for the sets, whose numbers are there; seconds of the last one. Error when it fails.
+  double plan(const std::vector<int>& sets);
+  // Captures the calls that run(first, count) makes where that can be done; it may make them.
+  void ready(int first, int count) { (void)graph(first, count); }
+  // One call on each of `count` sets from `first` on, round about. Seconds of one call as this
+  // process' clock says; Error when a call fails.
+  double run(int first, int count);
+  bool captured() const { return captured_; }
+
+ private:
+  void call(size_t set);
+  std::shared_ptr<void> graph(int first, int count);
+
+  const Provider& provider_;
+  Device& device_;
+  std::unique_ptr<Stopwatch> watch_;
+  GuardDevice guarded_;
+  PackedCache packed_;
+  LoadedChildren children_;
+  std::vector<std::unique_ptr<CaseFrames>> sets_;
+  std::vector<std::unique_ptr<Execution>> executions_;
+  std::vector<std::vector<fk_slot>> frames_;
+  std::map<std::pair<int, int>, std::shared_ptr<void>> graphs_;
+  bool captured_ = false;
+};
+
+}  // namespace fk

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/referee/judge/examiner.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+
+#include "core/base/error.hpp"
+#include "core/base/text.hpp"
+#include "core/cases/numerics/families.hpp"
+#include "core/referee/bench.hpp"
+#include "core/runtime/peaks.hpp"
+#include "core/tensor/random.hpp"
+
+namespace fk {
+
+namespace {
+
+// What a core and a memory channel do at least: only the number of sets follows from it.
+constexpr size_t kAcceptedMax = 3;  // answers of one side that differ and are all right
+constexpr double kFlopsPerSecond = 4e9, kBytesPerSecond = 8e9, kCallSeconds = 0.5e-6;
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+bool equal(const CaseValues& a, const CaseValues& b) {
+  for (const auto& [name, tensors] : a) {
+    const auto it = b.find(name);
+    if (it == b.end() || it->second.size() != tensors.size()) return false;
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      const Tensor &x = tensors[i], &y = it->second[i];
+      if (x.bytes() != y.bytes()) return false;
+      if (x.bytes() && std::memcmp(x.data(), y.data(), static_cast<size_t>(x.bytes())) != 0)
+        return false;
+    }
+  }
+  return true;
+}
+
+CaseValues outputs_of(const CaseFrames& frames) {
+  CaseValues out;
+  for (const CaseField* field : frames.resolved().written())
+    for (int64_t i = 0; i < field->entries; ++i)
+      out[field->slot->name].push_back(frames.contents(field->slot->name, i));
+  return out;
+}
+
+}  // namespace
+
+Layout exam_layout(int set) {
+  Layout layout;
+  layout.shift = set;
+  return layout;
+}
+
+const Case& case_of(const Contract& contract, const std::string& size, const std::string& name) {
+  std::vector<std::string> known;
+  for (const Case& c : contract.cases) {
+    if (c.size != size) continue;
+    if (c.name == name) return c;
+    known.push_back(c.name);
+  }
+  fail(contract.op, "there is no " + size + " case `" + name + "`", did_you_mean(name, known));
+}
+
+Examiner::Examiner(const Contract& contract, const Case& source, uint64_t seed, ExamOptions options)
+    : contract_(contract),
+      source_(source),
+      options_(std::move(options)),
+      oracles_(Oracles::of(*options_.plugins, contract.op)),
+      resolved_(resolve(contract, source, {})) {
+  shape_.op = contract.op;
+  shape_.case_name = source.name;
+  shape_.size = source.size;
+  watch_ = options_.device->stopwatch();
+  provider_ = oracle_of(oracles_, options_.device->type(), resolved_, unjudged_);
+  if (!provider_) return;
+  oracle_ = provider_->plugin;
+  make_contents(seed);
+  if (unjudged_.empty()) place();
+}
+
+const char* Examiner::family_name_of(size_t content) const {
+  return family_name(contents_.at(content).family);
+}
+
+double Examiner::flops() const { return static_cast<double>(contract_.flops.eval(resolved_.axes)); }
+
+double Examiner::floor_s() const {
+  const auto peaks = peaks_of(options_.device->name());
+  if (!peaks) return 0;
+  // What the last cache holds may not have to be read.
+  const double bytes = std::max(0.0, bytes_ - static_cast<double>(peaks->cache_bytes));
+  return roofline_s(*peaks, resolved_, bytes, flops());
+}
+
+bool Examiner::has_plan() const { return !contract_.section(SectionId::plan).empty(); }
+
+AskReference Examiner::asker(const Provider& oracle) {
+  return [this, &oracle](const CaseValues& values) {
+    CheckOptions check;
+    check.device = options_.device;
+    check.threads = options_.threads;
+    check.plugins = options_.plugins;
+    std::string why;
+    CaseValues out = reference_outputs(oracle, resolved_, source_, Variant{}, values, check, why);
+    if (!why.empty() && unjudged_.empty()) unjudged_ = why;
+    return out;
+  };
+}
+
+// Ordinary contents twice, then one of every family that fits in an order that the seed chooses,
+// then more of all of them while time is left.
+void Examiner::make_contents(uint64_t seed) {
+  std::vector<Family> families{Family::ordinary, Family::ordinary};
+  std::vector<Family> others;
+  for (const Family family : all_families()) {
+    if (family == Family::ordinary) continue;
+    if (!options_.families.empty() && std::find(options_.families.begin(), options_.families.end(),
+                                                family_name(family)) == options_.families.end())
+      continue;
+    if (std::string why = family_unfit(resolved_, family); !why.empty())
+      left_out_.emplace_back(family_name(family), std::move(why));
+    else
+      others.push_back(family);
+  }
+  Random random(seed_of("order of families", seed));
+  for (size_t i = others.size(); i > 1; --i)
+    std::swap(others[i - 1],
+              others[static_cast<size_t>(random.integer(0, static_cast<int64_t>(i)))]);
+  families.insert(families.end(), others.begin(), others.end());
+  const double start = now();
+  for (int i = 0; i < options_.contents_max && unjudged_.empty(); ++i) {
+    if (contents_.size() >= 2 && now() - start > options_.seconds) break;
+    // Later rounds are ordinary every other time.
+    const auto turn = static_cast<size_t>(i);
+    const Family family = turn < families.size() ? families[turn]
+                          : turn % 2             ? Family::ordinary
+                                                 : families[static_cast<size_t>(random.integer(
+                                                       0, static_cast<int64_t>(families.size())))];
+    if (!make_content(seed_of("contents " + std::to_string(i), seed), family))
+      std::erase(families, family);
+  }
+}
+
+bool Examiner::make_content(uint64_t seed, Family family) {
+  CaseValues values;
+  if (contents_.empty()) {
+    values = make_inputs(resolved_, seed, options_.threads);
+    for (const auto& slot : contract_.section(SectionId::weights))
+      if (auto node = values.extract(slot.name)) weights_.insert(std::move(node));
+  } else {
+    values = make_forward_inputs(resolved_, seed, options_.threads, family);
+  }
+  // The oracle wants weights and inputs together; they are large, so they are lent.
+  values.merge(weights_);
+  CaseValues want = asker(*provider_)(values);
+  for (const auto& slot : contract_.section(SectionId::weights))
+    if (auto node = values.extract(slot.name)) weights_.insert(std::move(node));
+  if (!unjudged_.empty()) return false;
+  if (std::string why = family_meaningless(resolved_, family, want); !why.empty()) {
+    left_out_.emplace_back(family_name(family), std::move(why));
+    return false;
+  }
+  contents_.push_back({family, std::move(values), std::move(want), {}});
+  return true;
+}
+
+void Examiner::place() {
+  SharedPlaces one;
+  CaseFrames::measure(*options_.device, resolved_, exam_layout(0), one);
+  const int64_t each = one.read.taken() + one.written.taken();
+  bytes_ = static_cast<double>(each);
+  if (contract_.bytes) bytes_ = static_cast<double>(contract_.bytes->eval(resolved_.axes));
+  const double call = std::max({kCallSeconds, flops() / kFlopsPerSecond, bytes_ / kBytesPerSecond});
+  const auto wanted = static_cast<int64_t>(std::ceil(options_.call_s / call));
+  const int64_t room = std::max<int64_t>(2, options_.memory / std::max<int64_t>(each, 1));
+  shape_.sets =
+      static_cast<int>(std::clamp<int64_t>(wanted, 2, std::min<int64_t>(room, options_.sets_max)));
+  SharedPlaces all;
+  for (int i = 0; i < shape_.sets; ++i)
+    CaseFrames::measure(*options_.device, resolved_, exam_layout(i), all);
+  shape_.read_bytes = all.read.taken();
+  shape_.written_bytes = all.written.taken();
+  read_ = options_.device->allocate_shared(shape_.read_bytes, "inputs", Device::Sharing::read);
+  written_ =
+      options_.device->allocate_shared(shape_.written_bytes, "outputs", Device::Sharing::write);
+  SharedPlaces places{{read_.data, shape_.read_bytes}, {written_.data, shape_.written_bytes}};
+  CaseValues values = contents_[0].inputs;
+  values.merge(weights_);
+  for (int i = 0; i < shape_.sets; ++i)
+    sets_.push_back(
+        std::make_unique<CaseFrames>(*options_.device, resolved_, values, exam_layout(i), places));
+  // Where the weights are needed again, for choices that are as right, they come from here.
+  for (const auto& slot : contract_.section(SectionId::weights))
+    if (auto node = values.extract(slot.name)) weights_.insert(std::move(node));
+  dealt_.assign(sets_.size(), 0);
+  options_.device->synchronize();
+}
+
+void Examiner::deal(const std::vector<int>& sets, const std::vector<int>& contents, Poison poison,
+                    bool numbers_only) {
+  FK_CHECK(sets.size() == contents.size(), "a content for each set");
+  for (size_t i = 0; i < sets.size(); ++i) {
+    const auto set = static_cast<size_t>(sets[i]);
+    dealt_.at(set) = contents[i];
+    sets_[set]->refill(contents_.at(static_cast<size_t>(contents[i])).inputs, poison, numbers_only);
+  }
+  options_.device->synchronize();
+}
+
+std::vector<Examiner::Finding> Examiner::look(const std::vector<int>& sets, int side) {
+  std::vector<Finding> out;
+  for (const int set : sets) out.push_back(look_at(set, side));
+  return out;
+}
+
+Examiner::Finding Examiner::look_at(int set, int side) {
+  const CaseFrames& frames = *sets_.at(static_cast<size_t>(set));
+  const int index = dealt_[static_cast<size_t>(set)];
+  Content& content = contents_[static_cast<size_t>(index)];
+  Finding found;
+  found.set = set;
+  found.content = index;
+  if (const auto broken = frames.broken(); !broken.empty()) {
+    found.ok = false;
+    found.rule = broken[0].rule;
+    found.text = broken[0].text;
+    return found;
+  }
+  CaseValues got = outputs_of(frames);
+  auto& accepted = content.accepted[side];
+  for (size_t i = 0; i < accepted.size(); ++i) {
+    if (!equal(accepted[i], got)) continue;
+    found.changed = i > 0;
+    return found;
+  }
+  // Lent as above: a choice that is as right is asked of the oracle.
+  content.inputs.merge(weights_);
+  Comparison compared = compare_outputs(resolved_, content.inputs, got, content.want, kMostElements,
+                                        asker(*provider_));
+  for (const auto& slot : contract_.section(SectionId::weights))
+    if (auto node = content.inputs.extract(slot.name)) weights_.insert(std::move(node));
+  found.ok = compared.ok;
+  found.worst = compared.worst;
+  found.text = std::move(compared.text);
+  if (found.ok) {
+    found.changed = !accepted.empty();
+    if (accepted.size() < kAcceptedMax) accepted.push_back(std::move(got));
+    return found;
+  }
+  for (const auto& other : contents_)
+    for (const auto& [who, answers] : other.accepted)
+      for (const auto& answer : answers) found.stale |= &other != &content && equal(answer, got);
+  return found;
+}
+
+}  // namespace fk

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/referee/judge/judge.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "core/base/error.hpp"
+#include "core/base/io.hpp"
+#include "core/base/sha256.hpp"
+#include "core/base/text.hpp"
+#include "core/referee/judge/clocks.hpp"
+#include "core/referee/judge/exam.hpp"
+#include "core/runtime/ranking.hpp"
+
+namespace fk {
+
+namespace {
+
+Status status_of_failure(const RunnerFailure& failure) {
+  static const std::map<std::string, Status> kinds = {
+      {"crashed", Status::crashed},         {"exited", Status::crashed},
+      {"threw", Status::crashed},           {"hang", Status::hang},
+      {"memory", Status::memory},           {"protocol", Status::cheating},
+      {"environment", Status::environment}, {"op_failed", Status::violation}};
+  const auto it = kinds.find(failure.kind);
+  return it == kinds.end() ? Status::violation : it->second;
+}
+
+PluginFacts facts_of(const FoundPlugin& plugin) {
+  return {plugin_name(plugin), plugin.note.version, plugin.path.string(), sha256_file(plugin.path)};
+}
+
+class Judge {
+ public:
+  Judge(const FoundPlugin& candidate, const Roster& roster, const Catalog& catalog,
+        const Secret& secret, const JudgeOptions& options)
+      : candidate_(candidate),
+        roster_(roster),
+        catalog_(catalog),
+        secret_(secret),
+        options_(options) {}
+
+  Verdict run() {
+    const double start = now_seconds();
+    out_.candidate = facts_of(candidate_);
+    out_.device = options_.device;
+    out_.policy = {options_.size, options_.cases, options_.families, options_.seconds,
+                   options_.threads};
+    out_.commitment = secret_.commitment();
+    try {
+      if (read_file_alone() && start_runners()) all_cases();
+    } catch (const Error& error) {
+      out_.status = Status::environment;
+      out_.why = error.what();
+    }
+    if (candidate_runner_) out_.log = candidate_runner_->log();
+    conclude(out_);
+    out_.secret = secret_.hex();
+    out_.seconds = now_seconds() - start;
+    return std::move(out_);
+  }
+
+ private:
+  void step(const std::string& what) const {
+    if (options_.on_step) options_.on_step(what);
+  }
+
+  bool end(Status status, const std::string& why) {
+    out_.status = status;
+    out_.why = why;
+    return false;
+  }
+
+  // What can be told without running it.
+  bool read_file_alone() {
+    for (const auto& finding : lint(candidate_.path, Trust::candidate))
+      if (finding.fatal) return end(Status::lint, finding.rule + ": " + finding.text);
+    if (candidate_.note.ops.empty())
+      return end(Status::load, candidate_.error.empty() ? "it has no ops" : candidate_.error);
+    std::vector<std::string> known;
+    for (const auto& op : candidate_.note.ops) {
+      known.push_back(op.op);
+      if (options_.ops.empty() || std::count(options_.ops.begin(), options_.ops.end(), op.op)) {
+        if (const std::string why = note_mismatch(op, catalog_); !why.empty())
+          return end(Status::load, op.op + ": " + why);
+        ops_.push_back(op.op);
+      }
+    }
+    for (const auto& op : options_.ops)
+      if (!std::count(known.begin(), known.end(), op))
+        fail("--op", plugin_name(candidate_) + " has no op `" + op + "`", did_you_mean(op, known));
+    return true;
+  }
+
+  std::unique_ptr<Runner> runner(const std::string& name, bool sends_fds) const {
+    Runner::Options options;
+    options.name = name;
+    options.patience_s = options_.patience_s;
+    options.sends_fds = sends_fds;
+    if (options_.device == "cpu" && !sends_fds) options.private_bytes_max = int64_t{8} << 30;
+    return std::make_unique<Runner>(options);
+  }
+
+  // Baselines but for one that the candidate replaces: its children come from there as well.
+  std::vector<PluginFile> others() const {
+    std::vector<PluginFile> files;
+    for (const auto& b : roster_.baselines)
+      if (plugin_name(b) != plugin_name(candidate_)) files.push_back({b.path, b.trust});
+    return files;
+  }
+
+  bool start_runners() {
+    step("starting processes");
+    oracle_runner_ = runner("the oracle", true);
+    candidate_runner_ = runner(plugin_name(candidate_), false);
+    baseline_runner_ = runner("the baseline", false);
+    if (oracle_runner_->failed() || !oracle_runner_->load(roster_.oracle_files()))
+      return end(Status::environment, oracle_runner_->failure().sentence());
+    if (baseline_runner_->failed() || !baseline_runner_->load(roster_.baseline_files()))
+      return end(Status::environment, baseline_runner_->failure().sentence());
+    auto files = others();
+    files.push_back({candidate_.path, Trust::candidate});
+    const auto loaded = candidate_runner_->failed() ? std::nullopt : candidate_runner_->load(files);
+    if (!loaded)
+      return end(status_of_failure(candidate_runner_->failure()),
+                 candidate_runner_->failure().sentence());
+    if (!loaded->errors.back().empty()) return end(Status::load, loaded->errors.back());
+    oracle_ = std::make_unique<Oracle>(*oracle_runner_);
+    return true;
+  }
+
+  // ---- cases ----
+
+  void all_cases() {
+    std::vector<std::string> known;
+    for (const auto& op : ops_) {
+      for (const Case& c : catalog_.at(op).cases) {
+        if (c.size != options_.size) continue;
+        known.push_back(c.name);
+        if (!options_.cases.empty() &&
+            !std::count(options_.cases.begin(), options_.cases.end(), c.name))
+          continue;
+        CaseVerdict row;
+        row.op = op;
+        row.case_name = c.name;
+        out_.cases.push_back(std::move(row));
+      }
+    }
+    for (const auto& name : options_.cases)
+      if (!std::count(known.begin(), known.end(), name))
+        fail("--case", "there is no " + options_.size + " case `" + name + "`",
+             did_you_mean(name, known));
+    if (out_.cases.empty()) {
+      end(Status::unused, "there are no " + options_.size + " cases of its ops");
+      return;
+    }
+    bool failed = false;
+    for (size_t i = 0; i < out_.cases.size(); ++i) {
+      CaseVerdict& row = out_.cases[i];
+      if (candidate_runner_->failed()) {
+        row.status = Status::unused;
+        row.why = "its process had ended";
+        continue;
+      }
+      Exam exam(*oracle_, *candidate_runner_, plugin_name(candidate_), row,
+                ExamRequest{static_cast<int>(i), options_.device, options_.size, options_.threads,
+                            options_.families,
+                            secret_.seed(row.op + "/" + options_.size + "/" + row.case_name),
+                            options_.seconds});
+      step(row.op + ", case " + row.case_name + ": values");
+      if (exam.open() && exam.values()) {
+        row.status = Status::correct;
+        // Who is wrong somewhere is not timed elsewhere.
+        if (options_.seconds > 0 && !failed) {
+          step(row.op + ", case " + row.case_name + ": timing");
+          if (Sitter* baseline = baseline_of(exam, row)) exam.race(*baseline);
+        }
+      }
+      if (oracle_runner_->failed()) throw Error("the oracle", oracle_runner_->failure().sentence());
+      failed |= is_failure(row.status);
+    }
+  }
+
+  std::string device_name() const { return options_.device; }
+
+  // The best baseline that takes the case and is right in it; null when there is none.
+  Sitter* baseline_of(Exam& exam, CaseVerdict& row) {
+    std::vector<std::string> names;
+    const Ranking ranking = ranking_of(device_name());
+    if (const auto* best = ranked(ranking, row.op, "")) names = *best;
+    for (const auto& name : roster_.ranked())
+      if (!std::count(names.begin(), names.end(), name)) names.push_back(name);
+    for (const auto& name : names) {
+      const auto has = [&](const FoundPlugin& b) {
+        return plugin_name(b) == name &&
+               std::any_of(b.note.ops.begin(), b.note.ops.end(),
+                           [&](const auto& op) { return op.op == row.op; });
+      };
+      const auto found = std::find_if(roster_.baselines.begin(), roster_.baselines.end(), has);
+      if (found == roster_.baselines.end()) continue;
+      auto sitter = std::make_unique<Sitter>(*baseline_runner_, name);
+      if (!exam.baseline_is_right(*sitter)) {
+        if (baseline_runner_->failed())
+          throw Error("the baseline", baseline_runner_->failure().sentence());
+        continue;
+      }
+      row.baseline = name;
+      remember(*found);
+      baseline_ = std::move(sitter);
+      return baseline_.get();
+    }
+    return nullptr;
+  }
+
+  void remember(const FoundPlugin& baseline) {
+    for (const auto& known : out_.baselines)
+      if (known.name == plugin_name(baseline)) return;
+    out_.baselines.push_back(facts_of(baseline));
+  }
+
+  const FoundPlugin& candidate_;
+  const Roster& roster_;
+  const Catalog& catalog_;
+  const Secret& secret_;
+  const JudgeOptions& options_;
+  Verdict out_;
+  std::vector<std::string> ops_;
+  std::unique_ptr<Runner> oracle_runner_, baseline_runner_, candidate_runner_;
+  std::unique_ptr<Oracle> oracle_;
+  std::unique_ptr<Sitter> baseline_;
+};
+
+}  // namespace
+
+void blame(CaseVerdict& row, Sitter& sitter) {
+  if (sitter.runner().failed()) {
+    row.status = status_of_failure(sitter.runner().failure());
+    row.why = sitter.runner().failure().sentence();
+    row.evidence = sitter.runner().failure().log.substr(0, 2000);
+    return;
+  }
+  const std::string& words = sitter.words();
+  const bool refused = starts_with(words, "refused: ");
+  row.status = refused ? Status::refused : Status::violation;
+  row.why = refused ? words.substr(9) : words;
+  if (!refused)
+    row.rule = starts_with(words, "prepare:")   ? "prepare"
+               : starts_with(words, "forward:") ? "forward"
+               : starts_with(words, "plan:")    ? "plan"
+                                                : "create";
+}
+
+Verdict judge(const FoundPlugin& candidate, const Roster& roster, const Catalog& catalog,
+              const Secret& secret, const JudgeOptions& options) {
+  return Judge(candidate, roster, catalog, secret, options).run();
+}
+
+}  // namespace fk

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// The judge of one candidate's ops, as the broker: it never maps plugin code, owns seeds, clock and
+// verdict, and believes nothing that a runner says.
+//
+// Three kinds of processes: the oracle (examiner.hpp), the baseline's runner and the candidate's
+// runner (examinee.hpp), which share the buffers of a case and nothing else. A call in the judged
+// time goes like this:
+//   1. the runner stands still (stopped by the kernel) while the oracle deals contents to sets of
+//      buffers, poisons outputs and reads other memory until the last cache is cold. An op with a
+//      plan() got its numbers, but not its floats, a moment earlier;
+//   2. the runner goes on, calls forward() once on each of several sets, and answers;
+//   3. it is stopped again, and the oracle compares every output, guard, input and untouched byte.
+// Correctness comes first, on all contents (ordinary ones and families), twice with other poison
+// and other addresses; then candidate and baseline take turns (A B B A, timer.hpp). Two clocks must
+// agree: the runner's, which is precise and a claim, and the broker's, which includes the way there
+// and back; what they differ by must be what it is for the baseline. Some contents are kept back
+// for calls that are timed without having been seen, so that remembered answers show.
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/referee/roster.hpp"
+#include "core/referee/verdict/secret.hpp"
+#include "core/referee/verdict/verdict.hpp"
+#include "core/worker/runner.hpp"
+
+namespace fk {
+
+struct JudgeOptions {
+  std::string device = "cpu";
+  std::string size = "full";
+  std::vector<std::string> ops;       // empty: all that the candidate has
+  std::vector<std::string> cases;     // empty: all of that size
+  std::vector<std::string> families;  // empty: those that fit
+  double seconds = 1;                 // of timing per case, about; 0: correctness alone
+  double patience_s = 20;             // without a sign of life
+  int threads = 2;                    // that a provider on the CPU is told it may use
+  std::function<void(const std::string& what)> on_step;
+};
+
+// One case as one runner sits it. Nothing here throws for what plugin code does.
+class Sitter {
+ public:
+  Sitter(Runner& runner, std::string plugin) : runner_(runner), plugin_(std::move(plugin)) {}
+  Runner& runner() { return runner_; }
+  const std::string& plugin() const { return plugin_; }
+
+  // Why a request was not answered as it should be; empty: the runner failed (runner().failure()).
+  const std::string& words() const { return words_; }
+  // False with words(), which begin with "refused: " where the plugin refused.
+  bool sit(const Json& exam, const std::vector<int>& fds);
+  bool arm(int exam, bool plan, const std::vector<int>& sets, int first, int count);
+  // The claim, in seconds of one call, and the broker's seconds of the whole request.
+  struct Call {
+    double claim_s = 0, wall_s = 0;
+    bool captured = false;
+  };
+  std::optional<Call> run(int exam, int first, int count);
+  double plan_s = 0;
+  bool deterministic = true;
+
+ private:
+  std::optional<Json> ask(const char* task, const Json& arguments, const std::vector<int>& fds);
+  Runner& runner_;
+  std::string plugin_, words_;
+};
+
+// Files that break the lint and ops that no contract matches are told without running anything.
+// `secret` makes the seeds. Error when the request is wrong; a failing host is a status.
+Verdict judge(const FoundPlugin& candidate, const Roster& roster, const Catalog& catalog,
+              const Secret& secret, const JudgeOptions& options);
+
+}  // namespace fk

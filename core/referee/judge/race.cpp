@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// The timed part of an examination: candidate and baseline in turns, every call looked at.
+#include <algorithm>
+#include <cmath>
+
+#include "core/base/error.hpp"
+#include "core/base/text.hpp"
+#include "core/referee/judge/exam.hpp"
+
+namespace fk {
+
+namespace {
+
+constexpr double kBatchSeconds = 0.5e-3;
+constexpr int kFreshRounds = 4;
+
+// The candidate's answer was wrong, or its process ended: the row says so.
+struct Ended {};
+
+}  // namespace
+
+// One side in the race.
+class Exam::Turn final : public Contender {
+ public:
+  Turn(Exam& exam, Sitter& sitter, int count) : exam_(exam), sitter_(sitter), count_(count) {}
+
+  std::optional<double> sample() override {
+    const auto call = one(exam_.some_contents(count_));
+    seen_s_.push_back(call.claim_s);
+    clocks_.claims_s.push_back(call.claim_s * count_);
+    clocks_.walls_s.push_back(call.wall_s);
+    captured_ = call.captured;
+    return call.claim_s;
+  }
+
+  Sitter::Call one(const std::vector<int>& contents) {
+    ++exam_.poison_;
+    const int first = static_cast<int>(exam_.random_.integer(0, exam_.sets_));
+    std::vector<Look> looks;
+    const auto call = exam_.take(sitter_, first, contents, looks);
+    const bool mine = &sitter_ == &exam_.candidate_;
+    if (!call && mine) blame(exam_.row_, sitter_);
+    if (!call && !mine)
+      fail("the baseline",
+           sitter_.runner().failed() ? sitter_.runner().failure().sentence() : sitter_.words());
+    if (!call || (mine && !exam_.accept(looks, true))) throw Ended{};
+    if (!mine)
+      for (const Look& look : looks)
+        if (!look.ok) fail("the baseline", "it is wrong: " + look.text);
+    return *call;
+  }
+
+  void set_count(int count) { count_ = count; }
+  int calls() const { return count_; }
+  bool captured() const { return captured_; }
+  double plan_s() const { return sitter_.plan_s; }
+  const ClockSamples& clocks() const { return clocks_; }
+  FreshSamples fresh;
+  FreshSamples with_seen() const {
+    FreshSamples out = fresh;
+    out.seen_s = seen_s_;
+    return out;
+  }
+  // Of one call, by the broker's clock, with `beside_s` for what is no call.
+  double wall_s(double beside_s) const {
+    return std::max(0.0, quantile(clocks_.walls_s, 0.5) - beside_s) / count_;
+  }
+  double beside_s() const {
+    std::vector<double> all;
+    for (size_t i = 0; i < clocks_.walls_s.size(); ++i)
+      all.push_back(clocks_.walls_s[i] - clocks_.claims_s[i]);
+    return quantile(all, 0.5);
+  }
+
+ private:
+  Exam& exam_;
+  Sitter& sitter_;
+  int count_;
+  ClockSamples clocks_;
+  std::vector<double> seen_s_;
+  bool captured_ = false;
+};
+
+// Rounds of calls on contents that nobody has called: a third of what there is was kept for this.
+void Exam::fresh_rounds(Turn& mine, Turn& theirs) {
+  const int kept = static_cast<int>(families_.size()) - seen_;
+  const int rounds = std::min(kFreshRounds, kept);
+  if (!rounds) return;
+  const int count = std::clamp(kept / rounds, 1, std::min(sets_, mine.calls()));
+  for (int round = 0; round < rounds; ++round) {
+    std::vector<int> contents;
+    for (int i = 0; i < count; ++i) contents.push_back(seen_ + round * count + i);
+    mine.fresh.fresh_s.push_back(mine.one(contents).claim_s);
+    theirs.fresh.fresh_s.push_back(theirs.one(contents).claim_s);
+  }
+}
+
+void Exam::race(Sitter& baseline) {
+  Turn mine(*this, candidate_, 1), theirs(*this, baseline, 1);
+  flush_ = true;
+  try {
+    // How many calls make a sample long enough: by the quicker side.
+    double quickest = kBatchSeconds;
+    for (int i = 0; i < 2; ++i)
+      for (Turn* turn : {&mine, &theirs})
+        quickest = std::min(quickest, std::max(turn->one(some_contents(1)).claim_s, 1e-8));
+    const int count = std::clamp(static_cast<int>(std::ceil(kBatchSeconds / quickest)), 1, sets_);
+    mine.set_count(count);
+    theirs.set_count(count);
+    RaceOptions options;
+    options.seconds = request_.seconds;
+    Contender* const contenders[] = {&theirs, &mine};
+    const RaceResult result = fk::race(contenders, options);
+    fresh_rounds(mine, theirs);
+    conclude_race(mine, theirs, result);
+  } catch (const Ended&) {
+    // The row has the reason.
+  }
+  fill_families();
+}
+
+void Exam::conclude_race(const Turn& mine, const Turn& theirs, const RaceResult& result) {
+  TimingRow row;
+  row.mode = mine.captured() ? "graph" : "eager";
+  row.candidate.cold = result.timing(1);
+  row.baseline.cold = result.timing(0);
+  if (plan_) {
+    row.candidate.plan_s = mine.plan_s();
+    row.baseline.plan_s = theirs.plan_s();
+  }
+  const double beside = theirs.beside_s();
+  row.candidate.clock_s = mine.wall_s(beside);
+  row.baseline.clock_s = theirs.wall_s(beside);
+  row.ratio = result.ratio(1, 0);
+  row.calls_per_sample = mine.calls();
+  row.settled = result.settled();
+  row.floor_s = floor_s_;
+  row.bytes = bytes_;
+  row.flops = flops_;
+  if (floor_s_ > 0) {
+    row.candidate.roofline = floor_s_ / row.candidate.cold.median_s;
+    row.baseline.roofline = floor_s_ / row.baseline.cold.median_s;
+  }
+  row_.status = status_of(row.ratio.speed);
+  row_.timings.push_back(row);
+  std::string evidence = clock_disagreement(mine.clocks(), theirs.clocks());
+  if (evidence.empty()) evidence = remembered_answers(mine.with_seen(), theirs.with_seen());
+  if (!evidence.empty()) {
+    row_.status = Status::cheating;
+    row_.why = "its time is not the time of the work";
+    row_.evidence = evidence;
+  } else if (row.candidate.cold.median_s < floor_s_) {
+    row_.status = Status::impossible;
+    row_.why = human_duration(row.candidate.cold.median_s) + " a call; the device needs " +
+               human_duration(floor_s_) + " for its bytes and operations";
+  }
+}
+
+}  // namespace fk

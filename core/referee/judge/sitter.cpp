@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is asked of a runner that sits an examination. Answers are data from a stranger: every field
+// is looked at before it is used.
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "core/referee/judge/judge.hpp"
+
+namespace fk {
+
+namespace {
+
+std::optional<double> number(const Json& answer, const char* key) {
+  const auto it = answer.is_object() ? answer.find(key) : answer.end();
+  if (it == answer.end() || !it->is_number()) return std::nullopt;
+  const double value = it->get<double>();
+  return std::isfinite(value) && value >= 0 ? std::optional(value) : std::nullopt;
+}
+
+bool flag(const Json& answer, const char* key) {
+  const auto it = answer.find(key);
+  return it != answer.end() && it->is_boolean() && it->get<bool>();
+}
+
+}  // namespace
+
+std::optional<Json> Sitter::ask(const char* task, const Json& arguments,
+                                const std::vector<int>& fds) {
+  words_.clear();
+  auto answer = runner_.task(task, arguments, {}, fds);
+  if (!answer) return std::nullopt;
+  if (!answer->is_object()) {
+    runner_.condemn("protocol", "a malformed answer to " + std::string(task));
+    return std::nullopt;
+  }
+  if (const auto it = answer->find("failed"); it != answer->end()) {
+    words_ = it->is_string() ? it->get<std::string>().substr(0, 4096) : "failed without words";
+    return std::nullopt;
+  }
+  return answer;
+}
+
+bool Sitter::sit(const Json& exam, const std::vector<int>& fds) {
+  Json arguments = exam;
+  arguments["plugin"] = plugin_;
+  const auto answer = ask("exam_sit", arguments, fds);
+  if (answer) deterministic = flag(*answer, "deterministic");
+  return answer.has_value();
+}
+
+bool Sitter::arm(int exam, bool plan, const std::vector<int>& sets, int first, int count) {
+  const auto answer =
+      ask("exam_arm",
+          {{"exam", exam}, {"plan", plan}, {"sets", sets}, {"first", first}, {"count", count}}, {});
+  if (answer) plan_s = number(*answer, "plan_s").value_or(0);
+  return answer.has_value();
+}
+
+std::optional<Sitter::Call> Sitter::run(int exam, int first, int count) {
+  const double start = now_seconds();
+  const auto answer = ask("exam_run", {{"exam", exam}, {"first", first}, {"count", count}}, {});
+  const double end = now_seconds();
+  if (!answer) return std::nullopt;
+  const auto claim = number(*answer, "call_s");
+  if (!claim) {
+    runner_.condemn("protocol", "its time is no number");
+    return std::nullopt;
+  }
+  return Call{*claim, end - start, flag(*answer, "captured")};
+}
+
+}  // namespace fk
