@@ -135,8 +135,6 @@ void launch(const fk_ctx& ctx, Kernel kernel, dim3 grid, int threads, size_t sha
   if (status != cudaSuccess) throw std::runtime_error(std::string("launch: ") + cudaGetErrorString(status));
 }
 
-inline constexpr int64_t kMaxBlocks = int64_t{1} << 20;  // of a grid whose blocks take more than one turn
-
 template <class Body>
 __global__ void each(int64_t n, Body body) {
   const int64_t step = int64_t(gridDim.x) * blockDim.x;

@@ -13,6 +13,7 @@ inline constexpr int32_t kSm[] = {90};
 inline constexpr fk_claims kClaims{FK_END(fk_claims, sm), FK_CUDA, FK_GRAPH_ALWAYS, 1, 1, FK_ACCUMULATE_F64, 0, 1, kSm};
 inline constexpr int kThreads = 256;       // of a block, where nothing else is said
 inline constexpr int kManyThreads = 1024;  // where a block has much to do
+inline constexpr int64_t kMaxBlocks = int64_t{1} << 20;  // of a grid whose blocks take more than one turn
 
 __device__ inline double* dynamic_shared() {
   extern __shared__ double fkr_shared[];
@@ -29,6 +30,7 @@ __device__ inline void multiply(double (&c)[4], double a0, double a1, double b) 
 #else
 inline constexpr fk_claims kClaims{FK_END(fk_claims, sm), FK_CPU, FK_GRAPH_ALWAYS, 1, 1, FK_ACCUMULATE_F64, 0, 0, nullptr};
 inline constexpr int kThreads = 64, kManyThreads = 64;  // which it takes in turn
+inline constexpr int64_t kMaxBlocks = 5;                // so that more than one turn is ordinary
 using fk_emulation::dynamic_shared;
 using fk_emulation::multiply;
 #endif

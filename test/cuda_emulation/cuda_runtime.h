@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // As much of CUDA as baselines/cuda_reference uses, for a CPU and a C++ compiler: every thread of a
 // block is a fiber, and they take turns at barriers. A warp runs ahead as far as it can, and at
-// every second launch the last warp and lane are the first, so that results that depend on an order
-// differ from run to run. Shared memory is static: one launch at a time. A barrier that not all
-// threads reach ends the process.
+// every second launch the last block, warp and lane are the first, so that results that depend on
+// an order differ from run to run. Shared memory is static: one launch at a time. A barrier that
+// not all threads reach ends the process.
 #pragma once
 #include <setjmp.h>
 #include <ucontext.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -113,7 +114,7 @@ inline bool run_warp(unsigned first, unsigned threads, bool backwards) {
 inline void run_block(unsigned threads, bool backwards) {
   machine.block = {static_cast<int>(threads), 0, 0};
   machine.warps.assign((threads + 31) / 32, {});
-  std::memset(machine.dynamic.data(), 0xff, machine.dynamic.size() * 8);  // NaN
+  std::fill(machine.dynamic.begin(), machine.dynamic.end(), NAN);
   for (unsigned i = 0; i < threads; ++i) {
     machine.fibers[i].done = false;
     ++machine.warps[i / 32].alive;
@@ -136,13 +137,12 @@ inline void run_grid(dim3 grid, dim3 block, size_t shared, std::function<void()>
   machine.dynamic.resize(shared / 8);
   if (machine.fibers.size() < block.x) machine.fibers.resize(block.x);
   const bool backwards = machine.launches++ % 2;
-  for (unsigned z = 0; z < grid.z; ++z) {
-    for (unsigned y = 0; y < grid.y; ++y) {
-      for (unsigned x = 0; x < grid.x; ++x) {
-        blockIdx = {x, y, z};
-        run_block(block.x, backwards);
-      }
-    }
+  const uint64_t blocks = uint64_t{grid.x} * grid.y * grid.z;
+  for (uint64_t n = 0; n < blocks; ++n) {
+    const uint64_t i = backwards ? blocks - 1 - n : n;
+    blockIdx = {static_cast<unsigned>(i % grid.x), static_cast<unsigned>(i / grid.x % grid.y),
+                static_cast<unsigned>(i / grid.x / grid.y)};
+    run_block(block.x, backwards);
   }
 }
 
