@@ -105,6 +105,7 @@ class GuardDevice final : public Device {
   void* open_shared(int fd, int64_t bytes, Sharing mine) override {
     return device_.open_shared(fd, bytes, mine);
   }
+  void close_shared(void* data, int64_t bytes) override { device_.close_shared(data, bytes); }
   std::unique_ptr<Stopwatch> stopwatch() override { return device_.stopwatch(); }
   void synchronize() override { device_.synchronize(); }
   void* stream() override { return device_.stream(); }

@@ -14,18 +14,19 @@
 namespace fk {
 namespace {
 
+Device& shared_device(const Json& arguments) {
+  static auto* device = new std::unique_ptr<Device>;  // ended with the process
+  if (!*device) *device = open_device(arguments.at("device").get<std::string>());
+  return **device;
+}
+
 template <class Side>
 struct Open {
-  std::unique_ptr<Device> device;
   std::map<int, std::unique_ptr<Side>> cases;
   Side& at(const Json& arguments) {
     const auto it = cases.find(arguments.at("exam").get<int>());
     if (it == cases.end()) fail("exam", "a case that is not open");
     return *it->second;
-  }
-  Device& on(const Json& arguments) {
-    if (!device) device = open_device(arguments.at("device").get<std::string>());
-    return *device;
   }
 };
 // Ended with the process.
@@ -43,7 +44,7 @@ Open<Examinee>& examinees() {
 Json exam_open(const Json& a, const TaskServices& services) {
   const Contract& contract = services.catalog.at(a.at("op").get<std::string>());
   ExamOptions options;
-  options.device = &examiners().on(a);
+  options.device = &shared_device(a);
   options.plugins = &services.plugins;
   options.threads = a.at("threads").get<int>();
   options.seconds = a.at("seconds").get<double>();
@@ -103,9 +104,17 @@ FK_TASK(exam_look, exam_look);
 
 Json exam_close(const Json& a, const TaskServices&) {
   examiners().cases.erase(a.at("exam").get<int>());
+  examinees().cases.erase(a.at("exam").get<int>());
   return Json::object();
 }
 FK_TASK(exam_close, exam_close);
+
+// Any side, before there is anything to do.
+Json exam_enter(const Json& a, const TaskServices&) {
+  shared_device(a);
+  return Json::object();
+}
+FK_TASK(exam_enter, exam_enter);
 
 // ---- who is examined ----
 
@@ -131,7 +140,7 @@ Json exam_sit(const Json& a, const TaskServices& services) {
     shape.read_bytes = a.at("read_bytes").get<int64_t>();
     shape.written_bytes = a.at("written_bytes").get<int64_t>();
     const auto plugin = a.at("plugin").get<std::string>();
-    Device& device = examinees().on(a);
+    Device& device = shared_device(a);
     const Provider* provider = nullptr;
     for (const Provider* p : services.plugins.of(shape.op))
       if (p->plugin == plugin && p->op->claims->device_type == device.type()) provider = p;

@@ -88,6 +88,9 @@ class Cpu final : public Device {
                                             mine == Sharing::write));
     return shared_.back().data();
   }
+  void close_shared(void* data, int64_t) override {
+    std::erase_if(shared_, [&](const SharedMemory& memory) { return memory.data() == data; });
+  }
   std::unique_ptr<Stopwatch> stopwatch() override { return std::make_unique<Steady>(); }
   void synchronize() override {}
   void* stream() override { return nullptr; }

@@ -2,6 +2,8 @@
 // The kinds of device. The CPU is always there; others register themselves where they were built.
 #include "core/device/device.hpp"
 
+#include <unistd.h>
+
 #include <map>
 
 #include "core/base/error.hpp"
@@ -17,6 +19,11 @@ std::map<std::string, DeviceKind>& kinds() {
   return *map;
 }
 }  // namespace
+
+SharedMapping::~SharedMapping() {
+  if (shared_.fd >= 0) ::close(shared_.fd);
+  if (device_ && shared_.data) device_->close_shared(shared_.data, bytes_);
+}
 
 uint64_t Device::checksum(const void*, int64_t) { fail("device", name() + " has no checksum"); }
 

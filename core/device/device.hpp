@@ -52,7 +52,7 @@ class Device {
   // Memory for several processes: whoever makes it fills it and gives the descriptor away, whoever
   // opens it reads it, or writes it too. Of what is made with Sharing::read, a writable mapping is
   // refused where the device can do that (the CPU); elsewhere its maker has to look. One physical
-  // copy; it is mapped until the process ends.
+  // copy; it is mapped here until close_shared() or the end of the process.
   enum class Sharing { read, write };
   struct Shared {
     void* data = nullptr;
@@ -60,6 +60,7 @@ class Device {
   };
   virtual Shared allocate_shared(int64_t bytes, const std::string& purpose, Sharing others) = 0;
   virtual void* open_shared(int fd, int64_t bytes, Sharing mine) = 0;
+  virtual void close_shared(void* data, int64_t bytes) = 0;  // waits for the stream
   // What core/tensor/random.hpp's function of this name writes, bit for bit. False where the device
   // cannot; then nothing is written.
   virtual bool fill_normal(void* /*target*/, DType /*dtype*/, int64_t /*count*/, uint64_t /*seed*/,
@@ -106,6 +107,27 @@ class HostMemory {
  private:
   Device* device_ = nullptr;
   void* data_ = nullptr;
+};
+
+// Keeps one mapping of shared memory, and the descriptor of one that was made here.
+class SharedMapping {
+ public:
+  SharedMapping() = default;
+  SharedMapping(Device& device, Device::Shared shared, int64_t bytes)
+      : device_(&device), shared_(shared), bytes_(bytes) {}
+  SharedMapping(SharedMapping&& o) noexcept { *this = std::move(o); }
+  SharedMapping& operator=(SharedMapping&& o) noexcept {
+    std::swap(device_, o.device_), std::swap(shared_, o.shared_), std::swap(bytes_, o.bytes_);
+    return *this;
+  }
+  ~SharedMapping();
+  void* data() const { return shared_.data; }
+  int fd() const { return shared_.fd; }
+
+ private:
+  Device* device_ = nullptr;
+  Device::Shared shared_;
+  int64_t bytes_ = 0;
 };
 
 // Owns one allocation of the device.

@@ -147,6 +147,12 @@ class Cuda final : public Device {
         handle, whole(bytes),
         mine == Sharing::read ? CU_MEM_ACCESS_FLAGS_PROT_READ : CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
   }
+  void close_shared(void* data, int64_t bytes) override {
+    synchronize();
+    const auto at = reinterpret_cast<CUdeviceptr>(data);
+    FK_DRIVER(cuMemUnmap, at, whole(bytes));
+    FK_DRIVER(cuMemAddressFree, at, whole(bytes));
+  }
   bool fill_normal(void* target, DType dtype, int64_t count, uint64_t seed, double mean,
                    double stddev) override {
     const int bits = dtype == DType::f32    ? 32

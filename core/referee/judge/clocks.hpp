@@ -18,13 +18,14 @@ struct ClockSamples {
 // than the baseline's by more than its own scatter and a twentieth of the calls' time.
 std::string clock_disagreement(const ClockSamples& candidate, const ClockSamples& baseline);
 
-// Seconds of one call, by sample.
+// Seconds of all calls of a sample, in turns.
 struct FreshSamples {
   std::vector<double> fresh_s;  // on contents that were never called before
-  std::vector<double> seen_s;   // on others
+  std::vector<double> seen_s;   // on as many others
 };
-// Empty, or the evidence that answers are remembered: every call on fresh contents is slower than
-// 1.25 times the median of the others (1.5 times with fewer than four), and the baseline's are not.
+// Empty, or the evidence that answers are remembered: every sample on fresh contents takes more
+// than 1.25 times the median of the others (1.5 times with fewer than four) and some microseconds
+// more, and the baseline's do not.
 std::string remembered_answers(const FreshSamples& candidate, const FreshSamples& baseline);
 
 }  // namespace fk

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/referee/judge/exam.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -21,42 +19,23 @@ constexpr int kCandidate = 0, kBaseline = 1;  // sides
 
 }  // namespace
 
-Json Oracle::ask(const char* task, const Json& arguments) {
-  auto answer = runner_.task(task, arguments, {});
-  if (!answer) fail("the oracle", runner_.failure().sentence());
-  return std::move(*answer);
-}
-
-Exam::Exam(Oracle& oracle, Runner& runner, const std::string& plugin, CaseVerdict& row,
-           ExamRequest request)
-    : oracle_(oracle),
+Exam::Exam(Courtroom& room, Runner& runner, const std::string& plugin, CaseVerdict& row,
+           ExamRequest request, double seconds, const Secret& secret)
+    : room_(room),
       candidate_(runner, plugin),
       row_(row),
       request_(std::move(request)),
-      random_(seed_of("order", request_.seed)) {}
+      seconds_(seconds),
+      secret_(secret),
+      random_(secret.seed("order of calls/" + request_.key())) {}
 
 Exam::~Exam() {
-  for (const int fd : fds_) ::close(fd);
-  try {
-    if (open_) oracle_.ask("exam_close", {{"exam", request_.id}});
-  } catch (const Error&) {
-    // Its process is gone, and the case with it.
-  }
+  if (exam_) room_.close(*exam_);
 }
 
 bool Exam::open() {
-  const Json answer = oracle_.ask("exam_open", {{"exam", request_.id},
-                                                {"op", row_.op},
-                                                {"case", row_.case_name},
-                                                {"size", request_.size},
-                                                {"device", request_.device},
-                                                {"threads", request_.threads},
-                                                {"families", request_.families},
-                                                {"seed", request_.seed},
-                                                {"seconds", kAnswerSeconds},
-                                                {"call_s", kBatchSeconds}});
-  open_ = true;
-  fds_ = oracle_.take_fds();
+  exam_ = room_.open(request_, secret_);
+  const Json& answer = exam_->answer;
   row_.oracle = answer.at("oracle").get<std::string>();
   row_.why = answer.at("unjudged").get<std::string>();
   if (!row_.why.empty()) {
@@ -78,7 +57,7 @@ bool Exam::open() {
     row.status = "left out: " + left.at("why").get<std::string>();
     row_.families.push_back(std::move(row));
   }
-  shape_ = {{"exam", request_.id},
+  shape_ = {{"exam", exam_->id},
             {"op", row_.op},
             {"case", row_.case_name},
             {"size", request_.size},
@@ -87,7 +66,7 @@ bool Exam::open() {
             {"sets", sets_},
             {"read_bytes", answer.at("read_bytes")},
             {"written_bytes", answer.at("written_bytes")}};
-  if (candidate_.sit(shape_, fds_)) return true;
+  if (candidate_.sit(shape_, exam_->fds)) return true;
   blame(row_, candidate_);
   return false;
 }
@@ -110,28 +89,27 @@ std::optional<Sitter::Call> Exam::take(Sitter& sitter, int first, const std::vec
   const int count = static_cast<int>(contents.size());
   const std::vector<int> sets = ring(first, count);
   const auto deal = [&](bool numbers_only) {
-    oracle_.ask("exam_deal", {{"exam", request_.id},
-                              {"sets", sets},
-                              {"contents", contents},
-                              {"poison", poison_ % 2 == 1},
-                              {"numbers_only", numbers_only},
-                              {"flush", flush_ && !numbers_only}});
+    room_.ask("exam_deal", {{"exam", exam_->id},
+                            {"sets", sets},
+                            {"contents", contents},
+                            {"poison", poison_ % 2 == 1},
+                            {"numbers_only", numbers_only},
+                            {"flush", flush_ && !numbers_only}});
   };
   Runner& runner = sitter.runner();
   if (plan_ || request_.device != "cpu") {
     deal(true);
     runner.thaw();
-    if (!sitter.arm(request_.id, plan_, sets, first, count)) return std::nullopt;
+    if (!sitter.arm(exam_->id, plan_, sets, first, count)) return std::nullopt;
     runner.freeze();
   }
   deal(false);
   runner.thaw();
-  const auto call = sitter.run(request_.id, first, count);
+  const auto call = sitter.run(exam_->id, first, count);
   if (!call) return std::nullopt;
   runner.freeze();
   const int side = &sitter == &candidate_ ? kCandidate : kBaseline;
-  const Json found =
-      oracle_.ask("exam_look", {{"exam", request_.id}, {"sets", sets}, {"side", side}});
+  const Json found = room_.ask("exam_look", {{"exam", exam_->id}, {"sets", sets}, {"side", side}});
   runner.thaw();
   looks.clear();
   for (const auto& f : found)
@@ -175,16 +153,15 @@ bool Exam::accept(const std::vector<Look>& looks, bool timed) {
         row_.evidence = "in the judged time; the same inputs were answered rightly before";
       }
     }
-    row_.errors = ErrorFigures{};
-    row_.errors->worst = look.worst;
-    row_.errors->pattern = look.text;
+    if (!row_.errors) row_.errors.emplace();
+    row_.errors->worst = std::max(row_.errors->worst, look.worst);
+    if (!look.ok && row_.errors->pattern.empty()) row_.errors->pattern = look.text;
   }
   return good;
 }
 
 // All contents that may be seen, twice: in other sets and over other poison the second time.
 bool Exam::values() {
-  double worst = 0;
   for (int round = 0; round < 2; ++round) {
     poison_ = round;
     for (int done = 0; done < seen_; done += sets_) {
@@ -197,15 +174,12 @@ bool Exam::values() {
         return false;
       }
       const bool good = accept(looks, false);
-      for (const Look& look : looks) worst = std::max(worst, look.worst);
       if (!good) {
         fill_families();
         return false;
       }
     }
   }
-  row_.errors = ErrorFigures{};
-  row_.errors->worst = worst;
   fill_families();
   return true;
 }
@@ -217,7 +191,7 @@ void Exam::fill_families() {
 
 // On each of the first contents once; it is a baseline, so a wrong answer only passes it over.
 bool Exam::baseline_is_right(Sitter& baseline) {
-  if (!baseline.sit(shape_, fds_)) return false;
+  if (!baseline.sit(shape_, exam_->fds)) return false;
   std::vector<int> contents;
   for (int i = 0; i < std::min(sets_, seen_); ++i) contents.push_back(i);
   std::vector<Look> looks;

@@ -5,35 +5,16 @@
 #include <map>
 
 #include "core/referee/judge/clocks.hpp"
+#include "core/referee/judge/courtroom.hpp"
 #include "core/referee/judge/judge.hpp"
 #include "core/tensor/random.hpp"
 
 namespace fk {
 
-// Requests to the oracle's process; Error when that fails: then nothing can be said.
-class Oracle {
- public:
-  explicit Oracle(Runner& runner) : runner_(runner) {}
-  Json ask(const char* task, const Json& arguments);
-  std::vector<int> take_fds() { return runner_.take_fds(); }
-
- private:
-  Runner& runner_;
-};
-
-struct ExamRequest {
-  int id = 0;
-  std::string device, size;
-  int threads = 2;
-  std::vector<std::string> families;
-  uint64_t seed = 0;
-  double seconds = 1;  // of timing
-};
-
 class Exam {
  public:
-  Exam(Oracle& oracle, Runner& runner, const std::string& plugin, CaseVerdict& row,
-       ExamRequest request);
+  Exam(Courtroom& room, Runner& runner, const std::string& plugin, CaseVerdict& row,
+       ExamRequest request, double seconds, const Secret& secret);
   ~Exam();
   Exam(const Exam&) = delete;
 
@@ -57,22 +38,26 @@ class Exam {
                                    std::vector<Look>& looks);
   bool accept(const std::vector<Look>& looks, bool timed);
   std::vector<int> some_contents(int count);
-  void fresh_rounds(Turn& mine, Turn& theirs);
-  void conclude_race(const Turn& mine, const Turn& theirs, const RaceResult& result);
+  int calls_of_a_sample(Turn& mine, Turn& theirs);
+  void fresh_rounds(Turn& mine, Turn& theirs, int half);
+  void conclude_race(const Turn& mine, const Turn& theirs, const RaceResult& result,
+                     const std::string& evidence);
   void fill_families();
   void count(const Look& look);
 
-  Oracle& oracle_;
+  Courtroom& room_;
   Sitter candidate_;
   CaseVerdict& row_;
   ExamRequest request_;
+  double seconds_;  // of timing
+  const Secret& secret_;
+  std::unique_ptr<OpenExam> exam_;
   Random random_;
   Json shape_;  // what both sides are told
-  std::vector<int> fds_;
   std::vector<std::string> families_;
   std::map<std::string, FamilyRow> by_family_;
   int sets_ = 0, seen_ = 0;  // contents [0, seen_) may be called at any time, others once
-  bool plan_ = false, open_ = false, flush_ = false;
+  bool plan_ = false, flush_ = false;
   int poison_ = 0;
   double bytes_ = 0, flops_ = 0, floor_s_ = 0;
 };

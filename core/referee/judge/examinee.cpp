@@ -25,10 +25,12 @@ Examinee::Examinee(const Provider& provider, const Plugins& plugins, Device& dev
   const Contract& contract = *provider.contract;
   const ResolvedCase resolved =
       resolve(contract, case_of(contract, shape.size, shape.case_name), {});
-  SharedPlaces places{
-      {device.open_shared(read_fd, shape.read_bytes, Device::Sharing::read), shape.read_bytes},
-      {device.open_shared(written_fd, shape.written_bytes, Device::Sharing::write),
-       shape.written_bytes}};
+  const auto map = [&](int fd, int64_t bytes, Device::Sharing mine) {
+    return SharedMapping(device, {device.open_shared(fd, bytes, mine), -1}, bytes);
+  };
+  read_ = map(read_fd, shape.read_bytes, Device::Sharing::read);
+  written_ = map(written_fd, shape.written_bytes, Device::Sharing::write);
+  SharedPlaces places{{read_.data(), shape.read_bytes}, {written_.data(), shape.written_bytes}};
   for (int i = 0; i < shape.sets; ++i)
     sets_.push_back(std::make_unique<CaseFrames>(device, resolved, exam_layout(i), places));
   for (const auto& frames : sets_) {

@@ -34,6 +34,7 @@ class Examinee {
 
   const Provider& provider_;
   Device& device_;
+  SharedMapping read_, written_;
   std::unique_ptr<Stopwatch> watch_;
   GuardDevice guarded_;
   PackedCache packed_;

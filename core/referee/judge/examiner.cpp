@@ -184,10 +184,13 @@ void Examiner::place() {
     CaseFrames::measure(*options_.device, resolved_, exam_layout(i), all);
   shape_.read_bytes = all.read.taken();
   shape_.written_bytes = all.written.taken();
-  read_ = options_.device->allocate_shared(shape_.read_bytes, "inputs", Device::Sharing::read);
-  written_ =
-      options_.device->allocate_shared(shape_.written_bytes, "outputs", Device::Sharing::write);
-  SharedPlaces places{{read_.data, shape_.read_bytes}, {written_.data, shape_.written_bytes}};
+  const auto share = [&](int64_t bytes, const char* what, Device::Sharing others) {
+    return SharedMapping(*options_.device, options_.device->allocate_shared(bytes, what, others),
+                         bytes);
+  };
+  read_ = share(shape_.read_bytes, "inputs", Device::Sharing::read);
+  written_ = share(shape_.written_bytes, "outputs", Device::Sharing::write);
+  SharedPlaces places{{read_.data(), shape_.read_bytes}, {written_.data(), shape_.written_bytes}};
   CaseValues values = contents_[0].inputs;
   values.merge(weights_);
   for (int i = 0; i < shape_.sets; ++i)

@@ -45,8 +45,9 @@ class Examiner {
   const ExamShape& shape() const { return shape_; }
   const std::string& unjudged() const { return unjudged_; }  // why there are no answers, or empty
   const std::string& oracle() const { return oracle_; }
-  int read_fd() const { return read_.fd; }
-  int written_fd() const { return written_.fd; }
+  // The examiner's own: whoever gives them away duplicates them.
+  int read_fd() const { return read_.fd(); }
+  int written_fd() const { return written_.fd(); }
   size_t contents() const { return contents_.size(); }
   const char* family(size_t content) const { return family_name_of(content); }
   // Families that say nothing here, with the reason.
@@ -99,7 +100,7 @@ class Examiner {
   std::vector<std::pair<std::string, std::string>> left_out_;
   CaseValues weights_;
   std::vector<Content> contents_;
-  Device::Shared read_, written_;
+  SharedMapping read_, written_;
   std::vector<std::unique_ptr<CaseFrames>> sets_;
   std::vector<int> dealt_;
   std::unique_ptr<Stopwatch> watch_;

@@ -37,17 +37,18 @@ PluginFacts facts_of(const FoundPlugin& plugin) {
 class Judge {
  public:
   Judge(const FoundPlugin& candidate, const Roster& roster, const Catalog& catalog,
-        const Secret& secret, const JudgeOptions& options)
+        const Secret& secret, Courtroom& room, const JudgeOptions& options)
       : candidate_(candidate),
         roster_(roster),
         catalog_(catalog),
         secret_(secret),
+        room_(room),
         options_(options) {}
 
   Verdict run() {
     const double start = now_seconds();
     out_.candidate = facts_of(candidate_);
-    out_.device = options_.device;
+    out_.device = room_.device();
     out_.policy = {options_.size, options_.cases, options_.families, options_.seconds,
                    options_.threads};
     out_.commitment = secret_.commitment();
@@ -96,40 +97,16 @@ class Judge {
     return true;
   }
 
-  std::unique_ptr<Runner> runner(const std::string& name, bool sends_fds) const {
-    Runner::Options options;
-    options.name = name;
-    options.patience_s = options_.patience_s;
-    options.sends_fds = sends_fds;
-    if (options_.device == "cpu" && !sends_fds) options.private_bytes_max = int64_t{8} << 30;
-    return std::make_unique<Runner>(options);
-  }
-
-  // Baselines but for one that the candidate replaces: its children come from there as well.
-  std::vector<PluginFile> others() const {
-    std::vector<PluginFile> files;
-    for (const auto& b : roster_.baselines)
-      if (plugin_name(b) != plugin_name(candidate_)) files.push_back({b.path, b.trust});
-    return files;
-  }
-
   bool start_runners() {
     step("starting processes");
-    oracle_runner_ = runner("the oracle", true);
-    candidate_runner_ = runner(plugin_name(candidate_), false);
-    baseline_runner_ = runner("the baseline", false);
-    if (oracle_runner_->failed() || !oracle_runner_->load(roster_.oracle_files()))
-      return end(Status::environment, oracle_runner_->failure().sentence());
-    if (baseline_runner_->failed() || !baseline_runner_->load(roster_.baseline_files()))
-      return end(Status::environment, baseline_runner_->failure().sentence());
-    auto files = others();
-    files.push_back({candidate_.path, Trust::candidate});
-    const auto loaded = candidate_runner_->failed() ? std::nullopt : candidate_runner_->load(files);
+    candidate_runner_ = room_.enter(plugin_name(candidate_)).candidate;
+    const auto loaded = candidate_runner_->failed()
+                            ? std::nullopt
+                            : candidate_runner_->load({{candidate_.path, Trust::candidate}});
     if (!loaded)
       return end(status_of_failure(candidate_runner_->failure()),
                  candidate_runner_->failure().sentence());
     if (!loaded->errors.back().empty()) return end(Status::load, loaded->errors.back());
-    oracle_ = std::make_unique<Oracle>(*oracle_runner_);
     return true;
   }
 
@@ -166,11 +143,10 @@ class Judge {
         row.why = "its process had ended";
         continue;
       }
-      Exam exam(*oracle_, *candidate_runner_, plugin_name(candidate_), row,
-                ExamRequest{static_cast<int>(i), options_.device, options_.size, options_.threads,
-                            options_.families,
-                            secret_.seed(row.op + "/" + options_.size + "/" + row.case_name),
-                            options_.seconds});
+      Exam exam(room_, *candidate_runner_, plugin_name(candidate_), row,
+                {row.op, row.case_name, options_.size, room_.device(), options_.threads,
+                 options_.families},
+                options_.seconds, secret_);
       step(row.op + ", case " + row.case_name + ": values");
       if (exam.open() && exam.values()) {
         row.status = Status::correct;
@@ -180,17 +156,14 @@ class Judge {
           if (Sitter* baseline = baseline_of(exam, row)) exam.race(*baseline);
         }
       }
-      if (oracle_runner_->failed()) throw Error("the oracle", oracle_runner_->failure().sentence());
       failed |= is_failure(row.status);
     }
   }
 
-  std::string device_name() const { return options_.device; }
-
   // The best baseline that takes the case and is right in it; null when there is none.
   Sitter* baseline_of(Exam& exam, CaseVerdict& row) {
     std::vector<std::string> names;
-    const Ranking ranking = ranking_of(device_name());
+    const Ranking ranking = ranking_of(room_.device());
     if (const auto* best = ranked(ranking, row.op, "")) names = *best;
     for (const auto& name : roster_.ranked())
       if (!std::count(names.begin(), names.end(), name)) names.push_back(name);
@@ -202,10 +175,10 @@ class Judge {
       };
       const auto found = std::find_if(roster_.baselines.begin(), roster_.baselines.end(), has);
       if (found == roster_.baselines.end()) continue;
-      auto sitter = std::make_unique<Sitter>(*baseline_runner_, name);
+      auto sitter = std::make_unique<Sitter>(room_.baseline(), name);
       if (!exam.baseline_is_right(*sitter)) {
-        if (baseline_runner_->failed())
-          throw Error("the baseline", baseline_runner_->failure().sentence());
+        if (room_.baseline().failed())
+          throw Error("the baseline", room_.baseline().failure().sentence());
         continue;
       }
       row.baseline = name;
@@ -226,11 +199,11 @@ class Judge {
   const Roster& roster_;
   const Catalog& catalog_;
   const Secret& secret_;
+  Courtroom& room_;
   const JudgeOptions& options_;
   Verdict out_;
   std::vector<std::string> ops_;
-  std::unique_ptr<Runner> oracle_runner_, baseline_runner_, candidate_runner_;
-  std::unique_ptr<Oracle> oracle_;
+  std::unique_ptr<Runner> candidate_runner_;
   std::unique_ptr<Sitter> baseline_;
 };
 
@@ -256,7 +229,10 @@ void blame(CaseVerdict& row, Sitter& sitter) {
 
 Verdict judge(const FoundPlugin& candidate, const Roster& roster, const Catalog& catalog,
               const Secret& secret, const JudgeOptions& options) {
-  return Judge(candidate, roster, catalog, secret, options).run();
+  std::optional<Courtroom> own;
+  if (!options.room) own.emplace(roster, options.device, options.patience_s);
+  Courtroom& room = options.room ? *options.room : *own;
+  return Judge(candidate, roster, catalog, secret, room, options).run();
 }
 
 }  // namespace fk

@@ -21,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "core/referee/judge/courtroom.hpp"
 #include "core/referee/roster.hpp"
 #include "core/referee/verdict/secret.hpp"
 #include "core/referee/verdict/verdict.hpp"
@@ -30,12 +31,13 @@ namespace fk {
 
 struct JudgeOptions {
   std::string device = "cpu";
+  double patience_s = 20;     // without a sign of life
+  Courtroom* room = nullptr;  // of this device; null: one for this judgement alone
   std::string size = "full";
   std::vector<std::string> ops;       // empty: all that the candidate has
   std::vector<std::string> cases;     // empty: all of that size
   std::vector<std::string> families;  // empty: those that fit
   double seconds = 1;                 // of timing per case, about; 0: correctness alone
-  double patience_s = 20;             // without a sign of life
   int threads = 2;                    // that a provider on the CPU is told it may use
   std::function<void(const std::string& what)> on_step;
 };

@@ -59,6 +59,7 @@ class FakeDevice final : public fk::Device {
   }
   Shared allocate_shared(int64_t, const std::string&, Sharing) override { return {}; }
   void* open_shared(int, int64_t, Sharing) override { return nullptr; }
+  void close_shared(void*, int64_t) override {}
   std::unique_ptr<fk::Stopwatch> stopwatch() override { return std::make_unique<FakeWatch>(log_); }
   void synchronize() override {}
   void* stream() override { return nullptr; }
