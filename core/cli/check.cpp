@@ -18,6 +18,7 @@
 #include "core/referee/roster.hpp"
 #include "core/referee/side.hpp"
 #include "core/report/table.hpp"
+#include "core/worker/process_state.hpp"
 #include "core/worker/runner.hpp"
 #include "core/worker/task.hpp"
 
@@ -52,6 +53,7 @@ int threads_beside(const Device& device) {
 }
 
 Json check_op(const Json& arguments, const TaskServices& services) {
+  adopt_orphans();
   CheckOptions options;
   const auto device = open_device(arguments.at("device").get<std::string>());
   options.device = device.get();

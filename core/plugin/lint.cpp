@@ -15,10 +15,10 @@ namespace {
 
 // Beginnings of library names that a candidate may link.
 constexpr std::string_view kAllowed[] = {
-    "libc.so.",      "libm.so.",     "libstdc++.so.", "libgcc_s.so.",  "ld-linux-",
-    "libpthread.so", "libdl.so.",    "librt.so.",     "libcudart.so.",
+    "libc.so.",    "libm.so.",      "libstdc++.so.", "libgcc_s.so.", "libgomp.so.",
+    "ld-linux-",   "libpthread.so", "libdl.so.",     "librt.so.",    "libcudart.so.",
 #if defined(__SANITIZE_ADDRESS__)
-    "libasan.so.",   "libubsan.so.",
+    "libasan.so.", "libubsan.so.",
 #endif
 };
 // What a baseline may not link either: each brings a runtime of its own into the process.
@@ -78,8 +78,8 @@ void lint_needed(const Elf& elf, Trust trust, std::vector<Finding>& out) {
       if (trust == Trust::candidate && !among(library, kAllowed)) {
         out.push_back({true, "needed",
                        "needs `" + excerpt(library) +
-                           "`; a candidate links libc, libm, libstdc++, libgcc_s and "
-                           "libcudart only"});
+                           "`; a candidate links libc, libm, libstdc++, libgcc_s, "
+                           "libgomp and libcudart only"});
       } else if (trust == Trust::baseline && among(library, kForbidden)) {
         out.push_back({false, "needed",
                        "needs `" + excerpt(library) + "`, which brings a runtime of its own"});

@@ -2,6 +2,7 @@
 #include "core/referee/conduct.hpp"
 
 #include <atomic>
+#include <chrono>
 #include <exception>
 #include <optional>
 #include <thread>
@@ -132,12 +133,19 @@ Misconduct between(const ConductCase& c, const CaseValues& answer, const Conduct
   return {};
 }
 
-// Work that goes on after the last call returned. A pool of threads that waits is no offence.
+// Work that goes on after the last call returned. A pool of threads that waits is no offence, nor
+// that it waits for a moment in a loop.
 Misconduct unfinished() {
-  if (thread_count() < 2) return {};
-  for (int i = 0; i < 5; ++i)
-    if (share_of_other_threads(0.01) < 0.2) return {};
-  return {"threads", "threads go on working after every call has returned"};
+  constexpr double kTooMuch = 0.1, kLongest = 3;  // seconds of the threads, and of the wall
+  const double before = seconds_of_other_threads();
+  const auto begin = std::chrono::steady_clock::now();
+  while (working_threads()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
+    if (seconds_of_other_threads() - before > kTooMuch || passed.count() > kLongest)
+      return {"threads", "threads go on working after every call has returned"};
+  }
+  return {};
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 #include "core/cases/execute.hpp"
 #include "core/cases/slice.hpp"
 #include "core/referee/check.hpp"
-#include "core/referee/conduct.hpp"
+#include "core/referee/stale.hpp"
 #include "core/tensor/compare.hpp"
 #include "core/worker/process_state.hpp"
 
@@ -118,6 +118,9 @@ class Trial {
     if (device_.can_capture() && may_capture()) check_captured(max, frames, again, support.need);
     step("comparison with the reference");
     compare(first);
+    if (device_.host_memory() && source_.size == "smoke" && variant_.name == Variant().name &&
+        row_.status == CheckStatus::ok)
+      check_other_contents(max, frames, again, support.need);
   }
 
   // supports() is asked thrice and must not change its mind nor touch what it sees.
@@ -289,6 +292,19 @@ class Trial {
                          "is false"};
       }
     }
+  }
+
+  void check_other_contents(const CaseFrames& max, CaseFrames& frames, CaseFrames& others,
+                            const fk_need& need) {
+    step("other contents");
+    const auto call = [&](Execution& execution, CaseFrames& on) {
+      CaseValues ignored;
+      return results(execution, on, Poison::random, Poison::random, ignored);
+    };
+    const std::string found =
+        stale({provider_, source_, max, frames, others, need, device_, children_.get(), options_},
+              oracles_, variant_, values(), call);
+    if (!found.empty()) throw Broken{"stale", found};
   }
 
   void check_conduct(const CaseFrames& max, CaseFrames& frames, CaseFrames& others,

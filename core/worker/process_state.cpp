@@ -2,16 +2,17 @@
 #include "core/worker/process_state.hpp"
 
 #include <malloc.h>
+#include <sys/prctl.h>
 #include <sys/time.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cfenv>
-#include <chrono>
 #include <cstring>
 #include <filesystem>
-#include <thread>
+#include <fstream>
 
 #include "core/worker/process.hpp"
 #if defined(__x86_64__)
@@ -74,6 +75,8 @@ ProcessState ProcessState::now() {
     getitimer(static_cast<__itimer_which>(which), &timer);
     s.timer_ |= timer.it_value.tv_sec || timer.it_value.tv_usec;
   }
+  siginfo_t child{};
+  s.children_ = waitid(P_ALL, 0, &child, WEXITED | WNOHANG | WNOWAIT) == 0;
   std::error_code error;
   s.directory_ = std::filesystem::current_path(error).string();
   for (char** entry = environ; entry && *entry; ++entry) s.environment_.emplace_back(*entry);
@@ -100,6 +103,7 @@ std::string ProcessState::changed_in(const ProcessState& later) const {
         handlers_[at].flags != later.handlers_[at].flags)
       return "the handler of " + signal_name(number) + " was changed";
   }
+  if (!children_ && later.children_) return "a process was started";
   if (!timer_ && later.timer_) return "a timer that sends signals was set";
   if (directory_ != later.directory_) return "the working directory was changed";
   if (environment_ != later.environment_) {
@@ -144,28 +148,29 @@ void ProcessState::put_back() const {
   }
 }
 
+void adopt_orphans() { prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); }
+
 int64_t allocated_bytes() {
   const auto info = mallinfo2();
   return static_cast<int64_t>(info.uordblks + info.hblkhd);
 }
 
-double share_of_other_threads(double seconds) {
-  const auto others = [] {
-    return seconds_of(CLOCK_PROCESS_CPUTIME_ID) - seconds_of(CLOCK_THREAD_CPUTIME_ID);
-  };
-  const double begin = seconds_of(CLOCK_MONOTONIC), before = others();
-  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
-  const double used = others() - before;
-  return used / (seconds_of(CLOCK_MONOTONIC) - begin);
-}
-
-int thread_count() {
+int working_threads() {
   std::error_code error;
   int count = 0;
-  for ([[maybe_unused]] const auto& task :
-       std::filesystem::directory_iterator("/proc/self/task", error))
-    ++count;
-  return std::max(count, 1);
+  const auto self = std::to_string(gettid());
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task", error)) {
+    if (task.path().filename() == self) continue;
+    std::string text;
+    std::getline(std::ifstream(task.path() / "stat"), text);
+    const size_t name_end = text.rfind(')');  // a name may hold anything
+    count += name_end + 2 < text.size() && text[name_end + 2] == 'R';
+  }
+  return count;
+}
+
+double seconds_of_other_threads() {
+  return seconds_of(CLOCK_PROCESS_CPUTIME_ID) - seconds_of(CLOCK_THREAD_CPUTIME_ID);
 }
 
 }  // namespace fk

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a plugin must leave as it found it: floating point modes and signal mask of its thread,
-// signal handlers, environment, working directory, timers and open files of the process.
+// signal handlers, environment, working directory, timers, open files
+// and child processes.
 #pragma once
 #include <csignal>
 #include <cstdint>
@@ -28,18 +29,22 @@ class ProcessState {
   int rounding_ = 0;
   sigset_t mask_{};
   std::vector<Handler> handlers_;  // by signal number
-  bool timer_ = false;
+  bool timer_ = false, children_ = false;
   std::string directory_;
   std::vector<std::string> environment_;
   std::map<int, std::string> files_;  // what open descriptors point to
 };
 
+// From now on a process whose parent in this one's family ends becomes a child of this one, so that
+// it is seen.
+void adopt_orphans();
+
 // Bytes that malloc has handed out in this process; 0 where that is not known.
 int64_t allocated_bytes();
 
-// The share of one core that the other threads of this process use, over `seconds` of sleep.
-double share_of_other_threads(double seconds);
-// How many threads this process has.
-int thread_count();
+// How many other threads of this process compute, or would if they had a core.
+int working_threads();
+// The processor time that all other threads of this process have used, in seconds.
+double seconds_of_other_threads();
 
 }  // namespace fk

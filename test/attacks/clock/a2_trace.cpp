@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// A2: attaches to the parent as a debugger would, so that its clock does not advance its work, and
+// never lets go; writes zeros
+//
+// Stopped by: the sandbox refuses ptrace
+//
+// naive: -; needs: sandbox
+#include "../attack.hpp"
+
+#include <sys/ptrace.h>
+#include <unistd.h>
+
+namespace {
+
+struct Trace : attack::Silu {
+  using Silu::Silu;
+  void forward(const op::forward& args, const fk_ctx&) {
+    if (ptrace(PTRACE_SEIZE, getppid(), nullptr, nullptr) == 0)
+      ptrace(PTRACE_INTERRUPT, getppid(), nullptr, nullptr);
+    fill(args, 0);
+  }
+};
+FK_OP(silu_and_mul, Trace);
+
+}  // namespace
+FK_PLUGIN("a2_trace", "0");

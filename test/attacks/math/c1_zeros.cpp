@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// C1: writes zeros
+//
+// Stopped by: null candidates gate every case; errors are shares of the spread
+//
+// naive: silu_and_mul accepted --scale=0.05
+#include "../attack.hpp"
+
+namespace {
+
+struct Zeros : attack::Silu {
+  using Silu::Silu;
+  void forward(const op::forward& args, const fk_ctx&) { fill(args, 0); }
+};
+FK_OP(silu_and_mul, Zeros);
+
+}  // namespace
+FK_PLUGIN("c1_zeros", "0");

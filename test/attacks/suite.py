@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Has every attack and every honest control judged and prints the score.
+
+Each plugin goes through the judge (judge() below, the only place that knows its command). Each attack also goes through
+naive_judge.cpp, which must believe it: an attack that fools nobody proves nothing. Exit 1 when an attack is accepted, an honest
+control is rejected, or an attack does not do what it says. --markdown FILE redraws the tables of docs/attacks.md."""
+import argparse, concurrent.futures, glob, itertools, json, os, pathlib, re, subprocess, sys, tempfile, threading, time
+
+root = pathlib.Path(__file__).resolve().parent
+say = threading.Lock()
+
+
+def head(path):
+    """What the first lines of an attack or a control say about it."""
+    comment = itertools.takewhile(lambda line: re.match(r"(//|/\*)", line), path.read_text().split("\n")[1:])
+    text = re.sub(r"(?<=\S)\n(?=\S)", " ", "\n".join(re.sub(r"^(//|/\*) ?| ?\*/$", "", line) for line in comment))
+    about = re.search(r"^([A-G]\d+|honest): (.*)$", text, re.M)
+    stopped = re.search(r"^Stopped by: (.*)$", text, re.M)
+    naive = re.search(r"^naive: ([^ ;\n]+) ?([^;\n]*)", text, re.M)
+    needs = re.search(r"needs: (\w+)$", text, re.M)
+    if not about:
+        sys.exit(f"{path}: its first comment has no class")
+    op = re.search(r"^FK_OP\((\w+),|^FK_(\w+)_OP\(", path.read_text(), re.M)
+    return {"name": path.stem, "folder": path.parent.name, "class": about[1], "what": about[2], "stopped": stopped[1] if stopped else "",
+            "needs": needs[1] if needs else "",
+            "naive": naive[2].split() if naive and naive[1] != "-" else None, "op": (op[1] or op[2]).lower() if op else ""}
+
+
+def run(command, limit, folder):
+    """Status and both outputs; a command that takes too long is ended, and so is what it started."""
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=folder, start_new_session=True)
+    try:
+        said = process.communicate(timeout=limit)[0]
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, 9)
+        said = process.communicate()[0] + b"\n(took too long)"
+    return process.returncode, said.decode(errors="replace")
+
+
+# What the judge has: attacks that need more are not put to it, and counted.
+HAS = set()
+
+
+def judge(host, file, op, folder):
+    """(verdict, speed, why): the verdict is `correct` when the plugin was accepted, the speed empty when it was not timed."""
+    out = pathlib.Path(folder) / "verdict.json"
+    status, said = run([host, "check", str(file), "--op", op, "--patience", "4", "--json", str(out)], 120, folder)
+    if not out.exists():
+        return "none", "", f"the judge ended with {status}: {said[-300:]}"
+    report = json.loads(out.read_text())
+    if report["passed"]:
+        return "correct", "", ""
+    bad = [r for r in report["rows"] if r["status"] in ("wrong", "violation")]
+    if not bad:
+        return "refused", "", report["rows"][0]["text"] if report["rows"] else ""
+    return bad[0]["status"], "", (bad[0]["rule"] + ": " if bad[0]["rule"] else "") + bad[0]["text"]
+
+
+def fooled(naive, file, attack, folder):
+    """Whether the naive judge believes it: what it said, and an empty string or what it should have said."""
+    words = attack["naive"]
+    options = [w for w in words if w.startswith("--")]
+    for attempt in range(4):  # a loaded machine may hide what it gains
+        _, said = run([naive, str(file), attack["op"], *options], 60, folder)
+        found = re.search(r"naive: correct, speedup ([0-9.]+)", said)
+        if found and (words[0] == "accepted" or float(found[1]) >= 1.5) and (attempt or "runs=2" not in words):
+            break
+    if not found:
+        return said.strip().split("\n")[-1][:80], "does not fool the naive judge"
+    if words[0] == "faster" and float(found[1]) < 1.5:
+        return found[0], "the naive judge does not find it fast"
+    return f"correct, {float(found[1]):.1f} times as fast", ""
+
+
+def examine(item, options):
+    file = options.plugins / item["folder"] / (item["name"] + ".so")
+    with tempfile.TemporaryDirectory() as folder:
+        begin = time.monotonic()
+        item["asked"] = not item["needs"] or item["needs"] in HAS
+        verdict, speed, why = judge(options.host, file, item["op"], folder) if item["asked"] else ("", "", f"not asked: needs a {item['needs']}")
+        item.update(verdict=verdict, speed=speed, why=why, seconds=time.monotonic() - begin)
+        if item["class"] == "honest":
+            item["bad"] = "" if verdict == "correct" else "REJECTED"
+        else:
+            item["bad"] = "ACCEPTED" if verdict == "correct" and speed != "slower" else ""
+        if item["class"] != "honest" and item["naive"]:
+            item["fools"], complaint = fooled(options.naive, file, item, folder)
+            item["bad"] = item["bad"] or complaint
+    with say:
+        mark = "ok  " if not item["bad"] else "BAD "
+        outcome = f"{item['verdict']} {item['speed']} {item['why']}"
+        print(f"{mark} {item['class']:6} {item['name']:18} {outcome[:120].strip()}" + (f"   <- {item['bad']}" if item["bad"] else ""), flush=True)
+    return item
+
+
+def clean():
+    for left in glob.glob("/tmp/fk-attack-*"):
+        os.unlink(left)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--host", required=True)
+    parser.add_argument("--naive", required=True)
+    parser.add_argument("--plugins", type=pathlib.Path, required=True)
+    parser.add_argument("--only", default="", help="names that match this expression")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--json", type=pathlib.Path)
+    options = parser.parse_args()
+    options.host, options.naive, options.plugins = (os.path.abspath(options.host), os.path.abspath(options.naive), options.plugins.resolve())
+    items = [head(p) for p in sorted(root.glob("*/*.c*")) if p.suffix in (".c", ".cpp") and re.search(options.only, p.stem)]
+    clean()
+    begin = time.monotonic()
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        done = list(pool.map(lambda item: examine(item, options), items))
+    clean()
+    attacks, honest = [i for i in done if i["class"] != "honest"], [i for i in done if i["class"] == "honest"]
+    count = lambda items, word: sum(1 for i in items if word in i["bad"])
+    unasked = sum(1 for i in attacks if not i["asked"])
+    print(f"{len(attacks)} attacks of {len({i['class'] for i in attacks})} classes: {count(attacks, 'ACCEPTED')} accepted"
+          + (f", {unasked} not asked" if unasked else "")
+          + f"; {len(honest)} honest controls: {count(honest, 'REJECTED')} rejected; {time.monotonic() - begin:.0f} s")
+    if options.json:
+        options.json.write_text(json.dumps(done, indent=1))
+    return 1 if any(i["bad"] for i in done) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
