@@ -30,7 +30,14 @@ check() {  # check NAME OPTIONS...
   local name="$1"
   shift
   build-gpu/fk-host verify "${cases[@]}" --device cuda:0 "$@" --json "$out/verify-$name.json" 2>>"$out/summary.txt" || bad=1
-  build-gpu/fk-host verify "${cases[@]}" --device cuda:0 "$@" | tail -1 | sed "s/^/$name: /" >>"$out/summary.txt"
+  python3 - "$name" "$out/verify-$name.json" >>"$out/summary.txt" <<'PY'
+import json, sys
+cases = json.load(open(sys.argv[2]))["cases"]
+print(f"{sys.argv[1]}: {sum(c['passed'] for c in cases)} of {len(cases)} models pass")
+for case in cases:
+    if not case["passed"]:
+        print(f"  {case['name']}: {case['error'] or [row['what'] for row in case['rows'] if not row['ok']]}")
+PY
 }
 check f32 --provider cuda_reference --stress
 check bf16 --provider cuda_reference --dtype bf16

@@ -147,7 +147,7 @@ void for_each(int64_t n, const fk_ctx& ctx, Body body) {
 }
 
 template <class Body>
-__global__ void each_row(int64_t n, Body body) {
+__global__ void __launch_bounds__(kManyThreads) each_row(int64_t n, Body body) {
   for (int64_t row = blockIdx.x; row < n; row += gridDim.x) {
     body(row);
     __syncthreads();  // before shared memory is used again
@@ -163,7 +163,8 @@ void for_rows(int64_t n, const fk_ctx& ctx, Body body) {
   for_rows(n, kThreads, 0, ctx, body);
 }
 
-inline constexpr int64_t kSharedLimit = 48 << 10;  // bytes of a block, without asking for more
+// Bytes of dynamic shared memory that a block has without asking for more, less what reductions use.
+inline constexpr int64_t kSharedLimit = 38 << 10;
 
 __device__ inline double silu(double x) { return x / (1 + exp(-x)); }
 
