@@ -133,6 +133,8 @@ void CaseFrames::place(const CaseField& field, int64_t entry, size_t storage, Sh
   placed_.push_back({&field, entry, std::move(strides), offset, storage, {}, nullptr, nullptr});
   storages_[storage].written |= is_written(field);
   storages_[storage].weight |= field.slot->section == SectionId::weights;
+  storages_[storage].whole = is_written(field) && field.slot->writes.empty() &&
+                             storages_[storage].elements == numel(field.shape_of(entry));
   storages_[storage].dtype = field.dtype;
   auto& text = storages_[storage].field;
   text += (text.empty() ? "" : " and ") + field.slot->name;
@@ -181,25 +183,39 @@ void CaseFrames::allocate(SharedPlaces* places, bool owner) {
   }
 }
 
-void CaseFrames::fill(const CaseValues& values) {
-  for (auto& s : storages_) s.memory->poison(layout_.poison);
-  put(values, true, true);
-}
-
-void CaseFrames::refill(const CaseValues& values, Poison poison, bool numbers_only) {
-  for (auto& s : storages_)
-    if (s.written || (numbers_only && !s.weight && is_float(s.dtype))) s.memory->poison(poison);
-  put(values, false, !numbers_only);
-  for (auto& s : storages_)
-    if (!s.written && !s.weight) s.print.reset();
+void CaseFrames::refill(const CaseFrames& from, Poison poison, bool numbers_only) {
+  size_t next = 0;
+  for (size_t i = 0; i < storages_.size(); ++i) {
+    Storage& s = storages_[i];
+    if (s.weight) continue;
+    FK_CHECK(next < from.storages_.size(), "the same case without weights");
+    const GuardedBuffer& other = *from.storages_[next++].memory;
+    const bool read = std::any_of(placed_.begin(), placed_.end(), [&](const Placed& p) {
+      return p.storage == i && p.field->slot->role != Role::out;
+    });
+    if (!read || (numbers_only && is_float(s.dtype)))
+      s.memory->poison(poison);
+    else
+      s.memory->copy_from(other);
+    if (!s.written) s.print.reset();
+  }
   remember();
 }
 
-void CaseFrames::put(const CaseValues& values, bool weights, bool floats) {
+std::optional<uint64_t> CaseFrames::written_print() const {
+  uint64_t out = 0;
+  for (const auto& s : storages_) {
+    if (!s.written) continue;
+    if (!s.whole) return std::nullopt;
+    out = out * 0x9e3779b97f4a7c15u + s.memory->print();
+  }
+  return out;
+}
+
+void CaseFrames::fill(const CaseValues& values) {
+  for (auto& s : storages_) s.memory->poison(layout_.poison);
   for (auto& p : placed_) {
     if (is_written(*p.field) && p.field->slot->role == Role::out) continue;
-    if (!weights && p.field->slot->section == SectionId::weights) continue;
-    if (!floats && is_float(p.field->dtype)) continue;
     const auto found = values.find(p.field->slot->name);
     FK_CHECK(found != values.end() && static_cast<int64_t>(found->second.size()) > p.entry,
              "a field that is read has contents");
@@ -324,13 +340,13 @@ Frames CaseFrames::prepare_frames() const {
 void CaseFrames::remember() {
   if (!layout_.snapshot) return;
   for (auto& s : storages_) {
-    if (!s.written && s.print) continue;
-    std::vector<std::byte> keep;
-    const auto now = s.memory->host(keep);
-    if (s.written)
+    if (!s.written) {
+      if (!s.print) s.print = s.memory->print();
+    } else if (!s.whole) {
+      std::vector<std::byte> keep;
+      const auto now = s.memory->host(keep);
       s.before.assign(now.begin(), now.end());
-    else
-      s.print = fingerprint(now);
+    }
   }
 }
 
@@ -423,13 +439,14 @@ std::vector<CaseFrames::Broken> CaseFrames::broken() const {
     if (const std::string found = s.memory->damage(); !found.empty())
       out.push_back({"guard", s.field + ": " + found});
     if (!layout_.snapshot) continue;
-    std::vector<std::byte> keep;
-    const auto now = s.memory->host(keep);
     if (!s.written) {
-      if (s.print && fingerprint(now) != *s.print)
+      if (s.print && s.memory->print() != *s.print)
         out.push_back({"input", s.field + " was written, but it is read only"});
       continue;
     }
+    if (s.whole) continue;
+    std::vector<std::byte> keep;
+    const auto now = s.memory->host(keep);
     if (s.before.size() != now.size()) continue;
     const auto mask = writable(i);
     const auto width = static_cast<size_t>(fk::bytes(s.dtype));

@@ -50,9 +50,12 @@ class CaseFrames {
   // meta's forward with the real init and weights: what Instance wants.
   Frames prepare_frames() const;
 
-  // Other contents of what is read but not a weight, and of what is written; outputs are poisoned,
-  // and with `numbers_only` floats as well.
-  void refill(const CaseValues& values, Poison poison, bool numbers_only = false);
+  // Other contents of what is read but not a weight, and of what is written, from the same case
+  // without weights on the same device; outputs are poisoned, and with `numbers_only` floats as
+  // well.
+  void refill(const CaseFrames& from, Poison poison, bool numbers_only = false);
+  // Tells outputs apart where they lie; nothing where not every byte of their memory is an output.
+  std::optional<uint64_t> written_print() const;
   // The host copies that plan() sees, from the fields as they are now.
   void refresh_plan();
   // Puts the contents of everything that is written back to what it was at the start.
@@ -79,7 +82,8 @@ class CaseFrames {
     std::vector<std::byte> before;
     std::optional<uint64_t> print;  // instead of `before` for what is never written
     bool written = false, weight = false;
-    std::string field;  // for messages: "k_cache and v_cache"
+    bool whole = false;  // the contract has all of it written
+    std::string field;   // for messages: "k_cache and v_cache"
     int64_t elements = 0;
     DType dtype = DType::f32;
   };
@@ -103,7 +107,6 @@ class CaseFrames {
     place_all();
   }
   void fill(const CaseValues& values);
-  void put(const CaseValues& values, bool weights, bool floats);
   void write(const Placed& placed, const Tensor& dense);
   fk_in* view(const Placed& placed, bool real);
   void build_frames();

@@ -164,6 +164,15 @@ std::span<const std::byte> GuardedBuffer::host(std::vector<std::byte>& keep) con
   return keep;
 }
 
+uint64_t GuardedBuffer::print() const {
+  std::vector<std::byte> keep;
+  if (!bytes_ || device_.host_memory()) return fingerprint(host(keep));
+  const int64_t words = bytes_ / 8 * 8;
+  keep.resize(static_cast<size_t>(bytes_ - words));
+  if (!keep.empty()) read(keep.data(), words, bytes_ - words);
+  return (words ? device_.checksum(data_, words) : 0) ^ fingerprint(keep);
+}
+
 std::string GuardedBuffer::damage() const {
   if (!bytes_) return "";
   // How many bytes of [from, to) differ from their canary, the first and the last of them.

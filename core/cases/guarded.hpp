@@ -57,6 +57,8 @@ class GuardedBuffer {
   void read(void* to, int64_t at, int64_t bytes) const;
   // All of it as the host can read it: the memory itself, or a copy that is put into `keep`.
   std::span<const std::byte> host(std::vector<std::byte>& keep) const;
+  // Tells whether its contents are what they were; made where they lie.
+  uint64_t print() const;
   // Takes what another buffer of the same device and size holds.
   void copy_from(const GuardedBuffer& other);
   // Empty while both canaries are whole, else "24 bytes written 8 bytes past its end".

@@ -8,6 +8,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
+#include "core/cases/counted.hpp"
 #include "core/cases/numerics/families.hpp"
 #include "core/referee/bench.hpp"
 #include "core/runtime/peaks.hpp"
@@ -44,6 +45,18 @@ CaseValues outputs_of(const CaseFrames& frames) {
   for (const CaseField* field : frames.resolved().written())
     for (int64_t i = 0; i < field->entries; ++i)
       out[field->slot->name].push_back(frames.contents(field->slot->name, i));
+  return out;
+}
+
+// What has a meaning: beyond a count anything may stand.
+CaseValues valid_parts(const ResolvedCase& resolved, const CaseValues& outputs) {
+  CaseValues out;
+  for (const CaseField* field : resolved.written()) {
+    for (int64_t i = 0; i < field->entries; ++i)
+      out[field->slot->name].push_back(
+          valid_part(extent_of(resolved, *field, i, outputs),
+                     outputs.at(field->slot->name)[static_cast<size_t>(i)], false));
+  }
   return out;
 }
 
@@ -164,7 +177,7 @@ bool Examiner::make_content(uint64_t seed, Family family) {
     left_out_.emplace_back(family_name(family), std::move(why));
     return false;
   }
-  contents_.push_back({family, std::move(values), std::move(want), {}});
+  contents_.push_back({family, std::move(values), std::move(want), nullptr, {}, {}});
   return true;
 }
 
@@ -196,6 +209,13 @@ void Examiner::place() {
   for (int i = 0; i < shape_.sets; ++i)
     sets_.push_back(
         std::make_unique<CaseFrames>(*options_.device, resolved_, values, exam_layout(i), places));
+  // Contents lie ready in the device's memory, without weights, which all have in common.
+  ResolvedCase inputs = resolved_;
+  for (auto& field : inputs.fields) field.present &= field.slot->section != SectionId::weights;
+  Layout layout;
+  layout.snapshot = false;
+  for (auto& content : contents_)
+    content.master = std::make_unique<CaseFrames>(*options_.device, inputs, content.inputs, layout);
   // Where the weights are needed again, for choices that are as right, they come from here.
   for (const auto& slot : contract_.section(SectionId::weights))
     if (auto node = values.extract(slot.name)) weights_.insert(std::move(node));
@@ -209,7 +229,8 @@ void Examiner::deal(const std::vector<int>& sets, const std::vector<int>& conten
   for (size_t i = 0; i < sets.size(); ++i) {
     const auto set = static_cast<size_t>(sets[i]);
     dealt_.at(set) = contents[i];
-    sets_[set]->refill(contents_.at(static_cast<size_t>(contents[i])).inputs, poison, numbers_only);
+    sets_[set]->refill(*contents_.at(static_cast<size_t>(contents[i])).master, poison,
+                       numbers_only);
   }
   options_.device->synchronize();
 }
@@ -233,10 +254,20 @@ Examiner::Finding Examiner::look_at(int set, int side) {
     found.text = broken[0].text;
     return found;
   }
+  // On a device outputs are downloaded once for each answer that is right.
+  std::optional<uint64_t> print;
+  auto& prints = content.prints[side];
+  if (!options_.device->host_memory()) print = frames.written_print();
+  if (const auto it = std::find(prints.begin(), prints.end(), print.value_or(0));
+      print && it != prints.end()) {
+    found.changed = it != prints.begin();
+    return found;
+  }
   CaseValues got = outputs_of(frames);
+  CaseValues valid = valid_parts(resolved_, got);
   auto& accepted = content.accepted[side];
   for (size_t i = 0; i < accepted.size(); ++i) {
-    if (!equal(accepted[i], got)) continue;
+    if (!equal(accepted[i], valid)) continue;
     found.changed = i > 0;
     return found;
   }
@@ -251,12 +282,15 @@ Examiner::Finding Examiner::look_at(int set, int side) {
   found.text = std::move(compared.text);
   if (found.ok) {
     found.changed = !accepted.empty();
-    if (accepted.size() < kAcceptedMax) accepted.push_back(std::move(got));
+    if (accepted.size() < kAcceptedMax) {
+      accepted.push_back(std::move(valid));
+      if (print) prints.push_back(*print);
+    }
     return found;
   }
   for (const auto& other : contents_)
     for (const auto& [who, answers] : other.accepted)
-      for (const auto& answer : answers) found.stale |= &other != &content && equal(answer, got);
+      for (const auto& answer : answers) found.stale |= &other != &content && equal(answer, valid);
   return found;
 }
 

@@ -80,7 +80,10 @@ class Examiner {
   struct Content {
     Family family = Family::ordinary;
     CaseValues inputs, want;
-    std::map<int, std::vector<CaseValues>> accepted;  // bytes that were found right, by side
+    std::unique_ptr<CaseFrames> master;  // the inputs where they are dealt from
+    // What was found right, by side: bytes, and on a device what tells them apart there.
+    std::map<int, std::vector<CaseValues>> accepted;
+    std::map<int, std::vector<uint64_t>> prints;
   };
   void make_contents(uint64_t seed);
   bool make_content(uint64_t seed, Family family);
