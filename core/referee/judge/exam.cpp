@@ -116,7 +116,8 @@ std::optional<Sitter::Call> Exam::take(Sitter& sitter, int first, const std::vec
     looks.push_back({f.at("ok").get<bool>(), f.at("stale").get<bool>(), f.at("changed").get<bool>(),
                      f.at("set").get<int>(), f.at("content").get<int>(),
                      f.at("rule").get<std::string>(), f.at("text").get<std::string>(),
-                     f.at("worst").get<double>()});
+                     f.at("worst").is_number() ? f.at("worst").get<double>()
+                                               : HUGE_VAL /* JSON has no infinity */});
   return call;
 }
 
