@@ -12,39 +12,14 @@
 
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
+#include "core/cases/generator_text.hpp"
 #include "core/cases/numerics/families.hpp"
+#include "core/cases/routing.hpp"
 #include "core/tensor/random.hpp"
 
 namespace fk {
 
 namespace {
-
-// "lens(cu_seqlens, W*Z)" -> lens, {cu_seqlens, W*Z}
-struct CallText {
-  std::string name;
-  std::vector<std::string> args;
-};
-
-CallText parse_call(const std::string& text, const std::string& where) {
-  CallText out;
-  const auto open = text.find('(');
-  out.name = trim(text.substr(0, open));
-  if (open == std::string::npos) return out;
-  if (trim(text).back() != ')') fail(where, "`" + text + "` is not a generator", "name(a, b)");
-  std::string arg;
-  int depth = 0;
-  for (size_t i = open + 1; i < text.rfind(')'); ++i) {
-    depth += text[i] == '(' ? 1 : text[i] == ')' ? -1 : 0;
-    if (text[i] == ',' && depth == 0) {
-      out.args.emplace_back(trim(arg));
-      arg.clear();
-    } else {
-      arg += text[i];
-    }
-  }
-  if (!trim(arg).empty()) out.args.emplace_back(trim(arg));
-  return out;
-}
 
 // Cuts `total` into `parts` uneven pieces, each at least 1 while there is enough.
 std::vector<int64_t> cut(int64_t total, int64_t parts, Random& random) {
@@ -92,7 +67,7 @@ class Maker {
   }
 
  private:
-  using Generator = void (Maker::*)(const CaseField&, const CallText&, Tensor&);
+  using Generator = void (Maker::*)(const CaseField&, const GeneratorText&, Tensor&);
   struct Named {
     const char* name;
     Generator make;
@@ -162,7 +137,8 @@ class Maker {
   }
 
   Legal legal(const CaseField& field) const {
-    const CallText c = parse_call(field.values.empty() ? fallback(field) : field.values, where_);
+    const GeneratorText c =
+        GeneratorText::parse(field.values.empty() ? fallback(field) : field.values, where_);
     Legal out;
     if (c.name == "normal") {
       out = {Legal::Kind::free, number(c.args[0]), number(c.args[1]), 0, 0};
@@ -186,7 +162,9 @@ class Maker {
       return it->second;
     }
     out_[name] = {};
-    const CallText call = parse_call(field.values.empty() ? fallback(field) : field.values, where_);
+    if (r_.contents && r_.contents->count(name)) return out_[name] = recorded(field);
+    const GeneratorText call =
+        GeneratorText::parse(field.values.empty() ? fallback(field) : field.values, where_);
     const auto& known = generators();
     const auto it = std::find_if(known.begin(), known.end(),
                                  [&](const Named& g) { return g.name == call.name; });
@@ -208,6 +186,18 @@ class Maker {
     return out_[name] = std::move(made);
   }
 
+  // What was seen in a run; a variant may want floats of another dtype.
+  std::vector<Tensor> recorded(const CaseField& field) const {
+    std::vector<Tensor> out;
+    for (const Tensor& t : r_.contents->at(field.slot->name)) out.push_back(t.to(field.dtype));
+    if (static_cast<int64_t>(out.size()) != std::max<int64_t>(1, field.entries))
+      wrong(field, "recorded contents of " + std::to_string(out.size()) + " tensors");
+    for (int64_t i = 0; i < field.entries; ++i)
+      if (out[static_cast<size_t>(i)].shape != field.shape_of(i))
+        wrong(field, "recorded contents of another shape than the case's");
+    return out;
+  }
+
   std::string fallback(const CaseField& field) const {
     if (!is_float(field.dtype))
       wrong(field, "a field of whole numbers needs a generator", "values: randint(0, V)");
@@ -217,36 +207,36 @@ class Maker {
     return "unit_gain()";
   }
 
-  void normal(const CaseField&, const CallText& c, Tensor& t) {
+  void normal(const CaseField&, const GeneratorText& c, Tensor& t) {
     fill_normal(t.data(), t.dtype, t.numel(), seed_of(entry_, base()), 0, number(c.args[0]),
                 number(c.args[1]), threads_);
   }
-  void unit_gain(const CaseField& f, const CallText&, Tensor& t) {
+  void unit_gain(const CaseField& f, const GeneratorText&, Tensor& t) {
     fill_normal(t.data(), t.dtype, t.numel(), seed_of(entry_, base()), 0, 0,
                 1 / std::sqrt(static_cast<double>(std::max<int64_t>(1, f.shape.back()))), threads_);
   }
-  void uniform(const CaseField&, const CallText& c, Tensor& t) {
+  void uniform(const CaseField&, const GeneratorText& c, Tensor& t) {
     fill_uniform(t.data(), t.dtype, t.numel(), seed_of(entry_, base()), 0, number(c.args[0]),
                  number(c.args[1]), threads_);
   }
-  void positive(const CaseField&, const CallText&, Tensor& t) {
+  void positive(const CaseField&, const GeneratorText&, Tensor& t) {
     fill_uniform(t.data(), t.dtype, t.numel(), seed_of(entry_, base()), 0, 0.125, 1.125, threads_);
   }
-  void randint(const CaseField& f, const CallText& c, Tensor& t) {
+  void randint(const CaseField& f, const GeneratorText& c, Tensor& t) {
     const int64_t low = whole(c.args[0]), high = whole(c.args[1]);
     if (low >= high) wrong(f, "randint(" + join(c.args, ", ") + ") is an empty range here");
     fill_int(t.data(), t.dtype, t.numel(), seed_of(entry_, base()), 0, low, high, threads_);
   }
-  void arange(const CaseField&, const CallText&, Tensor& t) {
+  void arange(const CaseField&, const GeneratorText&, Tensor& t) {
     for (int64_t i = 0; i < t.numel(); ++i) t.set(i, static_cast<double>(i));
   }
-  void constant(const CaseField&, const CallText& c, Tensor& t) {
+  void constant(const CaseField&, const GeneratorText& c, Tensor& t) {
     for (int64_t i = 0; i < t.numel(); ++i) t.set(i, number(c.args[0]));
   }
 
   // Distinct values below n. Where a table has more entries than there are pages, its first columns
   // are distinct and the last ones, which short requests do not reach, repeat.
-  void perm(const CaseField& f, const CallText& c, Tensor& t) {
+  void perm(const CaseField& f, const GeneratorText& c, Tensor& t) {
     const int64_t n = whole(c.args[0]);
     if (n < 1) wrong(f, "perm(" + c.args[0] + ") of nothing");
     Random r = random(entry_);
@@ -259,7 +249,7 @@ class Maker {
     }
   }
 
-  void cu(const CaseField& f, const CallText& c, Tensor& t) {
+  void cu(const CaseField& f, const GeneratorText& c, Tensor& t) {
     if (f.shape.size() != 1 || f.shape[0] < 1) wrong(f, "cu() needs the shape [B+1]");
     Random r = random(entry_);
     const int64_t total = whole(c.args[0]), parts = f.shape[0] - 1;
@@ -269,7 +259,7 @@ class Maker {
     for (const int64_t size : cut(total, parts, r)) t.set(i++, static_cast<double>(at += size));
   }
 
-  void lens(const CaseField& f, const CallText& c, Tensor& t) {
+  void lens(const CaseField& f, const GeneratorText& c, Tensor& t) {
     const Tensor& starts = other(f, c.args[0]);
     const int64_t cap = whole(c.args[1]);
     Random r = random(entry_);
@@ -286,7 +276,7 @@ class Maker {
   }
 
   // How many query tokens each request has.
-  void queries(const CaseField& f, const CallText& c, Tensor& t) {
+  void queries(const CaseField& f, const GeneratorText& c, Tensor& t) {
     const Tensor& starts = other(f, c.args[0]);
     for (int64_t b = 0; b < t.numel(); ++b) t.set(b, starts.at(b + 1) - starts.at(b));
   }
@@ -302,7 +292,7 @@ class Maker {
       for (int64_t i = first; i < last; ++i) body(i, b, length - last + i);
     }
   }
-  void slots(const CaseField& f, const CallText& c, Tensor& t) {
+  void slots(const CaseField& f, const GeneratorText& c, Tensor& t) {
     const Tensor table = other(f, c.args[0]);
     const int64_t page = whole(c.args[3]), width = table.shape.back();
     each_token(f, c.args[2], c.args[1], [&](int64_t token, int64_t b, int64_t position) {
@@ -310,13 +300,13 @@ class Maker {
       t.set(token, id * static_cast<double>(page) + static_cast<double>(position % page));
     });
   }
-  void positions(const CaseField& f, const CallText& c, Tensor& t) {
+  void positions(const CaseField& f, const GeneratorText& c, Tensor& t) {
     each_token(f, c.args[1], c.args[0], [&](int64_t token, int64_t, int64_t position) {
       t.set(token, static_cast<double>(position));
     });
   }
 
-  void unique(const CaseField& f, const CallText& c, Tensor& t) {
+  void unique(const CaseField& f, const GeneratorText& c, Tensor& t) {
     const int64_t n = whole(c.args[0]), columns = f.shape.back();
     if (columns > n)
       wrong(f, "rows of " + std::to_string(columns) + " distinct ids below " + std::to_string(n));
@@ -338,32 +328,42 @@ class Maker {
     }
     return out;
   }
-  void moe_rows(const CaseField&, const CallText& c, Tensor& t) {
+  // The same for "(E)"; with a skew as route() sends tokens, `top_k` assignments each.
+  std::vector<int64_t> assignments(const GeneratorText& c, int64_t count) const {
     const int64_t n = whole(c.args[0]);
-    const auto of = experts(t.numel(), n);
-    int64_t at = 0;
-    for (int64_t e = 0; e < n; ++e) {
-      for (int64_t i = 0; i < t.numel(); ++i)
-        if (of[static_cast<size_t>(i)] == e) t.set(at++, static_cast<double>(i));
-    }
+    if (c.args.size() == 1) return experts(count, n);
+    const auto it = r_.axes.find("top_k");
+    const int64_t k = it == r_.axes.end() ? 1 : std::clamp<int64_t>(it->second, 1, n);
+    Random r = random("moe routing");
+    auto of = route((count + k - 1) / k, k, n, number(c.args[1]), r);
+    of.resize(static_cast<size_t>(count));
+    return of;
   }
-  void moe_offsets(const CaseField& f, const CallText& c, Tensor& t) {
+  static void set_all(Tensor& t, const std::vector<int64_t>& values) {
+    for (int64_t i = 0; i < t.numel(); ++i)
+      t.set(i, static_cast<double>(values[static_cast<size_t>(i)]));
+  }
+  void routed(const CaseField& f, const GeneratorText& c, Tensor& t) {
+    const int64_t n = whole(c.args[0]), columns = f.shape.back();
+    if (columns > n)
+      wrong(f, "rows of " + std::to_string(columns) + " experts of " + std::to_string(n));
+    Random r = random(entry_);
+    set_all(t, route(t.numel() / columns, columns, n, number(c.args[1]), r));
+  }
+  void moe_rows(const CaseField&, const GeneratorText& c, Tensor& t) {
+    set_all(t, rows_by_expert(assignments(c, t.numel()), whole(c.args[0])));
+  }
+  void moe_offsets(const CaseField& f, const GeneratorText& c, Tensor& t) {
     const int64_t n = whole(c.args[0]);
     const auto rows = std::find_if(r_.fields.begin(), r_.fields.end(), [](const CaseField& o) {
-      return o.values.starts_with("moe_rows");
+      return o.values.starts_with("moe_rows") || o.values.starts_with("routed_rows");
     });
-    if (rows == r_.fields.end()) wrong(f, "moe_offsets goes with a field of moe_rows");
-    if (t.numel() != n + 1) wrong(f, "moe_offsets(E) needs the shape [E+1]");
-    std::vector<int64_t> counts(static_cast<size_t>(n), 0);
-    for (const int64_t e : experts(rows->shape[0], n)) ++counts[static_cast<size_t>(e)];
-    int64_t at = 0;
-    for (int64_t e = 0; e <= n; ++e) {
-      t.set(e, static_cast<double>(at));
-      if (e < n) at += counts[static_cast<size_t>(e)];
-    }
+    if (rows == r_.fields.end()) wrong(f, c.name + " goes with a field of rows by expert");
+    if (t.numel() != n + 1) wrong(f, c.name + " needs the shape [E+1]");
+    set_all(t, expert_offsets(assignments(c, rows->shape[0]), n));
   }
 
-  void rope(const CaseField& f, const CallText& c, Tensor& t) {
+  void rope(const CaseField& f, const GeneratorText& c, Tensor& t) {
     const int64_t length = whole(c.args[0]), width = whole(c.args[1]), half = width / 2;
     if (t.numel() != length * width) wrong(f, "rope(L,R) needs the shape [L,R]");
     for (int64_t p = 0; p < length; ++p) {
@@ -380,7 +380,7 @@ class Maker {
   // Heights and widths of a pyramid of maps, each about a quarter of the one before and about
   // square, that have at most n pixels together: exactly those of a square image with all its
   // halves.
-  void levels(const CaseField& f, const CallText& c, Tensor& t) {
+  void levels(const CaseField& f, const GeneratorText& c, Tensor& t) {
     const int64_t n = whole(c.args[0]), count = t.numel() / 2;
     if (t.numel() != 2 * count || f.shape.size() != 2) wrong(f, "levels(S) needs a shape [.., 2]");
     const int64_t all = ((int64_t{1} << 2 * count) - 1) / 3;  // 1 + 4 + 16 ...
@@ -392,7 +392,7 @@ class Maker {
     }
   }
   // Where each level of levels() begins when they lie one after the other.
-  void level_starts(const CaseField& f, const CallText& c, Tensor& t) {
+  void level_starts(const CaseField& f, const GeneratorText& c, Tensor& t) {
     const Tensor& shapes = other(f, c.args[0]);
     double at = 0;
     for (int64_t i = 0; i < t.numel(); ++i) {
@@ -402,7 +402,7 @@ class Maker {
   }
 
   // Distinct cells (b, z, y, x) of b grids, most of them near a surface, as a scanner sees them.
-  void voxels(const CaseField& f, const CallText& c, Tensor& t) {
+  void voxels(const CaseField& f, const GeneratorText& c, Tensor& t) {
     const int64_t batch = whole(c.args[0]), d = whole(c.args[1]), h = whole(c.args[2]),
                   w = whole(c.args[3]), n = t.numel() / 4;
     if (f.shape.size() != 2 || f.shape[1] != 4) wrong(f, "voxels() needs a shape [.., 4]");
@@ -449,6 +449,9 @@ const std::vector<Maker::Named>& Maker::generators() {
                                           {"unique", &Maker::unique, 1},
                                           {"moe_rows", &Maker::moe_rows, 1},
                                           {"moe_offsets", &Maker::moe_offsets, 1},
+                                          {"routed", &Maker::routed, 2},
+                                          {"routed_rows", &Maker::moe_rows, 2},
+                                          {"routed_offsets", &Maker::moe_offsets, 2},
                                           {"rope", &Maker::rope, 2},
                                           {"levels", &Maker::levels, 1},
                                           {"level_starts", &Maker::level_starts, 1},

@@ -44,6 +44,7 @@ struct CaseField {
 
 struct ResolvedCase {
   const Contract* contract = nullptr;
+  std::shared_ptr<const std::map<std::string, std::vector<Tensor>>> contents;  // of the case
   std::string name;
   Axes axes;                                           // of those that are listed, the sums
   std::map<std::string, std::vector<int64_t>> listed;  // axes that differ by entry of a list

@@ -19,6 +19,7 @@ class Resolver {
       : c_(c), source_(source), variant_(variant) {
     out_.contract = &c;
     out_.name = source.name;
+    if (variant.axes.empty() && variant.listed.empty()) out_.contents = source.contents;
     out_.lists = std::make_shared<std::deque<std::pair<std::vector<int64_t>, fk_ints>>>();
   }
 

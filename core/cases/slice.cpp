@@ -33,7 +33,8 @@ std::map<std::string, int64_t> smaller_axes(const ResolvedCase& r, const CaseVal
 std::optional<Slice> first_rows(const ResolvedCase& r, const Case& source, const Variant& variant,
                                 const CaseValues& values, int64_t keep) {
   for (const auto& f : r.fields)
-    if (f.present && f.values.starts_with("moe_")) return std::nullopt;
+    if (f.present && (f.values.starts_with("moe_") || f.values.starts_with("routed_")))
+      return std::nullopt;
   Variant small = variant;
   const auto axes = smaller_axes(r, values, keep);
   if (axes.empty()) return std::nullopt;

@@ -10,6 +10,8 @@
 #include "core/base/error.hpp"
 #include "core/base/paths.hpp"
 #include "core/base/text.hpp"
+#include "core/cases/captured.hpp"
+#include "core/cases/routing.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/verb.hpp"
 #include "core/referee/bench.hpp"
@@ -24,7 +26,7 @@ namespace fk {
 namespace {
 
 struct Arguments {
-  std::string what, json, device = "cpu", secret;
+  std::string what, json, device = "cpu", secret, captured, routing;
   std::vector<std::string> ops, families;  // of a candidate
   double patience_s = 20;
   BenchOptions options;
@@ -52,6 +54,9 @@ Json row_json(const BenchRow& r) {
               {"copy_s", r.copy_s},
               {"of_copy", r.of_copy()},
               {"roofline", r.roofline}};
+  if (!r.routing.empty()) row["routing"] = r.routing;
+  if (r.skew > 0) row["skew"] = r.skew;
+  if (r.of_uniform > 0) row["of_uniform"] = r.of_uniform;
   if (!r.against.empty()) {
     row["against"] = r.against;
     row["speedup"] = r.ratio.value;
@@ -73,9 +78,18 @@ Json bench_task(const Json& arguments, const TaskServices& services) {
   options.seconds = arguments.at("seconds").get<double>();
   options.providers = arguments.at("providers").get<std::vector<std::string>>();
   options.cases = arguments.at("cases").get<std::vector<std::string>>();
+  options.skew = arguments.value("skew", 0.0);
+  std::vector<Case> cases;
+  const auto op = arguments.at("op").get<std::string>();
+  if (const auto folder = arguments.value("captured", std::string()); !folder.empty()) {
+    const Captured captured = Captured::open(folder, services.catalog);
+    cases = captured.cases(op);
+    options.captured = &cases;
+    options.captured_random = captured.random_weights();
+  }
   options.on_row = [&](const BenchRow& row) { services.progress(row_json(row)); };
   options.on_step = [&](const std::string& what) { services.stage(what); };
-  bench_op(services.plugins, arguments.at("op").get<std::string>(), options);
+  bench_op(services.plugins, op, options);
   return {{"device", device->name()}};
 }
 FK_TASK(bench_op, bench_task);
@@ -113,6 +127,8 @@ std::vector<Json> run_op(const Arguments& a, const std::string& op, const Roster
                                    {"size", a.options.size},
                                    {"seconds", a.options.seconds},
                                    {"device", a.device},
+                                   {"captured", a.captured},
+                                   {"skew", a.options.skew},
                                    {"cases", a.options.cases},
                                    {"providers", a.options.providers}},
                                   [&](const Json& row) { rows.push_back(row); });
@@ -122,6 +138,12 @@ std::vector<Json> run_op(const Arguments& a, const std::string& op, const Roster
     rows.push_back(
         {{"op", op}, {"case", ""}, {"provider", ""}, {"why", runner.failure().sentence()}});
   return rows;
+}
+
+std::string times(double ratio) {
+  char text[32];
+  std::snprintf(text, sizeof text, "x %.3f", ratio);
+  return text;
 }
 
 void add_row(Table& table, const Json& row) {
@@ -137,7 +159,13 @@ void add_row(Table& table, const Json& row) {
   if (row.value("host_bound", false))
     what += (what.empty() ? "" : ", ") + std::string("host bound");
   const std::string verdict = row.value("verdict", std::string());
-  table.row({row.value("op", std::string()), row.value("case", std::string()),
+  char routing[80] = "";
+  if (row.contains("routing"))
+    std::snprintf(routing, sizeof routing, ", %s %.3g", row.value("routing", "").c_str(),
+                  row.value("skew", 0.0));
+  if (row.value("routing", "") != "uniform" && row.contains("of_uniform"))
+    what += (what.empty() ? "" : ", ") + times(row.value("of_uniform", 0.0)) + " of uniform";
+  table.row({row.value("op", std::string()), row.value("case", std::string()) + routing,
              row.value("provider", std::string()), cold > 0 ? human_duration(cold) : "",
              cold > 0 ? human_duration(row.value("cold_low_s", 0.0)) + "-" +
                             human_duration(row.value("cold_high_s", 0.0))
@@ -162,17 +190,6 @@ bool names_plugin(const std::string& word, const Roster& roster) {
   return has(roster.candidates) || has(roster.baselines);
 }
 
-void check_cases(const Arguments& a, const Catalog& catalog, const std::vector<std::string>& ops) {
-  std::vector<std::string> known;
-  for (const auto& op : ops)
-    for (const auto& c : catalog.at(op).cases)
-      if (c.size == a.options.size) known.push_back(c.name);
-  for (const auto& name : a.options.cases)
-    if (std::find(known.begin(), known.end(), name) == known.end())
-      fail("--case", "there is no " + a.options.size + " case `" + name + "`",
-           did_you_mean(name, known));
-}
-
 int judge_candidate(const Arguments& a, bool as_json, const Catalog& catalog,
                     const Roster& roster) {
   const FoundPlugin candidate = roster.plugin(a.what);
@@ -193,14 +210,75 @@ int judge_candidate(const Arguments& a, bool as_json, const Catalog& catalog,
   return verdict.exit_code();
 }
 
-int bench(const Arguments& a, bool as_json) {
-  if (a.options.size != "smoke" && a.options.size != "ci" && a.options.size != "full")
-    fail("--size", "`" + a.options.size + "` is not a size of cases", "smoke, ci or full");
+// "uniform", "skewed" (as published) or "skewed:3.2".
+double skew_option(const std::string& text) {
+  if (text.empty()) return 0;
+  if (text == "uniform") return 1;
+  if (text == "skewed") return kPublishedSkew;
+  char* end = nullptr;
+  const double skew = starts_with(text, "skewed:") ? std::strtod(text.c_str() + 7, &end) : 0;
+  if (!(skew >= 1) || *end || !std::isfinite(skew))
+    fail("--routing", "`" + excerpt(text) + "` is no routing",
+         "uniform, skewed, or skewed:RATIO with the busiest expert's load over the mean");
+  return skew;
+}
+
+void check_names(const std::string& option, const std::vector<std::string>& wanted,
+                 const std::vector<std::string>& known, const std::string& noun) {
+  for (const auto& name : wanted)
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      fail(option, "there is no " + noun + " `" + name + "`", did_you_mean(name, known));
+}
+
+// What is measured; Error for a name that is not there.
+std::vector<std::string> choose_ops(const Arguments& a, const Catalog& catalog,
+                                    std::string& origin) {
+  std::vector<std::string> ops, cases;
+  const std::string one = a.what.empty() ? "" : catalog.at(a.what).op;
+  if (!a.captured.empty()) {
+    const Captured captured = Captured::open(a.captured, catalog);
+    origin = captured.origin();
+    for (const auto& op : captured.ops())
+      if (one.empty() || op == one) ops.push_back(op);
+    if (ops.empty())
+      fail(a.captured, "it has no cases of " + one, "it has " + join(captured.ops(), ", "));
+    for (const auto& op : ops)
+      for (const auto& name : captured.case_names(op)) cases.push_back(name);
+  } else {
+    for (const auto& op : one.empty() ? catalog.ops() : std::vector<std::string>{one})
+      if (!one.empty() || catalog.at(op).level == 1) ops.push_back(op);
+    for (const auto& op : ops)
+      for (const auto& c : catalog.at(op).cases)
+        if (c.size == a.options.size) cases.push_back(c.name);
+  }
+  check_names("--case", a.options.cases, cases, a.options.size + " case");
+  const auto routed = [&](const auto& op) { return has_routing(catalog.at(op)); };
+  if (a.options.skew > 0 && std::none_of(ops.begin(), ops.end(), routed))
+    fail("--routing", "calls of " + join(ops, ", ") + " are not told which experts to use");
+  return ops;
+}
+
+Arguments complete(Arguments a) {
+  const auto& size = a.options.size;
+  if (!a.captured.empty()) {
+    a.captured = std::filesystem::absolute(a.captured).lexically_normal();
+    a.options.size = "captured";
+  } else if (size != "smoke" && size != "ci" && size != "full") {
+    fail("--size", "`" + size + "` is not a size of cases", "smoke, ci or full");
+  }
+  a.options.skew = skew_option(a.routing);
+  return a;
+}
+
+int bench(const Arguments& asked, bool as_json) {
+  const Arguments a = complete(asked);
   const Catalog catalog(paths::registry_dirs());
   const Roster roster = Roster::find(catalog);
   if (!a.what.empty() && !catalog.find(a.what)) {
     const bool file = a.what.find('/') != std::string::npos || ends_with(a.what, ".so");
     if (!file && !names_plugin(a.what, roster)) (void)catalog.at(a.what);  // its error
+    if (!a.captured.empty() || !a.routing.empty())
+      fail("bench", "--captured and --routing are for the providers of an op", "bench OP");
     return judge_candidate(a, as_json, catalog, roster);
   }
   for (const bool given : {!a.ops.empty(), !a.families.empty(), !a.secret.empty()})
@@ -208,16 +286,9 @@ int bench(const Arguments& a, bool as_json) {
   std::vector<std::string> known = roster.ranked();
   for (const auto& c : roster.candidates)
     if (c.error.empty()) known.push_back(plugin_name(c));
-  for (const auto& name : a.options.providers)
-    if (std::find(known.begin(), known.end(), name) == known.end())
-      fail("--provider", "there is no usable plugin `" + name + "`", did_you_mean(name, known));
-  std::vector<std::string> ops;
-  if (!a.what.empty())
-    ops = {catalog.at(a.what).op};
-  else
-    for (const auto& op : catalog.ops())
-      if (catalog.at(op).level == 1) ops.push_back(op);
-  if (!a.options.cases.empty()) check_cases(a, catalog, ops);
+  check_names("--provider", a.options.providers, known, "usable plugin");
+  std::string origin;
+  const auto ops = choose_ops(a, catalog, origin);
   Json all = Json::array();
   bool good = true;
   const bool colour = colour_wanted(stdout);
@@ -248,11 +319,13 @@ int bench(const Arguments& a, bool as_json) {
     print_json({{"schema", "fk-host.bench/2"},
                 {"device", device},
                 {"size", a.options.size},
+                {"captured", origin},
                 {"seconds", a.options.seconds},
                 {"rows", all}},
                a.json);
   else
-    std::printf("%s", table.text(colour, 0).c_str());
+    std::printf("%s%s", origin.empty() ? "" : (origin + "\n").c_str(),
+                table.text(colour, 0).c_str());
   return good ? kExitOk : kExitFailed;
 }
 
@@ -269,6 +342,10 @@ std::function<int()> add(CLI::App& app) {
   app.add_option("--patience", a->patience_s,
                  "seconds without a sign of life before a candidate is stopped");
   app.add_option("--case", a->options.cases, "only these");
+  app.add_option("--captured", a->captured, "the cases of this folder (fk-host capture)");
+  app.add_option("--routing", a->routing,
+                 "where calls are told the experts of tokens: uniform, skewed (as published) or "
+                 "skewed:RATIO, beside uniform");
   app.add_option("--size", a->options.size, "full (the default), ci or smoke cases");
   app.add_option("--seconds", a->options.seconds, "about, per case and provider");
   auto* json = app.add_option("--json", a->json, "write JSON, to a file or to the standard output")

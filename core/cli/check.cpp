@@ -12,6 +12,7 @@
 #include "core/base/error.hpp"
 #include "core/base/paths.hpp"
 #include "core/base/text.hpp"
+#include "core/cases/captured.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/verb.hpp"
 #include "core/referee/check.hpp"
@@ -26,7 +27,7 @@ namespace fk {
 namespace {
 
 struct Arguments {
-  std::string plugin, op, json, device = "cpu";
+  std::string plugin, op, json, captured, device = "cpu";
   CheckOptions options;
   double patience_s = 20;
   bool verbose = false;
@@ -67,6 +68,12 @@ Json check_op(const Json& arguments, const TaskServices& services) {
     services.stage(row.op + ", case " + row.case_name + ", " + row.variant + ": " + step);
   };
   const auto plugin = arguments.at("plugin").get<std::string>();
+  std::vector<Case> cases;
+  if (const auto folder = arguments.value("captured", std::string()); !folder.empty()) {
+    services.stage("reading " + folder);
+    cases = Captured::open(folder, services.catalog).cases(options.ops[0]);
+    options.cases = &cases;
+  }
   check_plugin(services.plugins, plugin, options);
   return Json::object();
 }
@@ -97,8 +104,10 @@ FK_TASK(smoke_check, smoke_check);
 
 class Checker {
  public:
-  Checker(const Arguments& a, const FoundPlugin& found, const Roster& roster)
-      : a_(a), found_(found), roster_(roster) {}
+  // `captured`: the ops that have recorded cases, which alone are checked; empty: the contracts'.
+  Checker(const Arguments& a, const FoundPlugin& found, const Roster& roster,
+          std::vector<std::string> captured)
+      : a_(a), found_(found), roster_(roster), captured_(std::move(captured)) {}
 
   std::vector<Json> run(const Catalog& catalog) {
     for (const auto& finding : lint(found_.path, found_.trust)) {
@@ -109,6 +118,9 @@ class Checker {
     for (const auto& op : found_.note.ops) {
       if (!a_.op.empty() && op.op != a_.op) continue;
       any = true;
+      if (!captured_.empty() &&
+          std::find(captured_.begin(), captured_.end(), op.op) == captured_.end())
+        continue;
       const std::string why = note_mismatch(op, catalog);
       if (!why.empty())
         add(op.op, "violation", "contract", why);
@@ -158,6 +170,7 @@ class Checker {
                    {"op", op},
                    {"size", a_.options.size},
                    {"device", a_.device},
+                   {"captured", a_.captured},
                    {"seed", a_.options.seed}},
                   [&](const Json& row) { rows_.push_back(row); });
     }
@@ -173,6 +186,7 @@ class Checker {
   const Arguments& a_;
   const FoundPlugin& found_;
   const Roster& roster_;
+  const std::vector<std::string> captured_;
   std::vector<Json> rows_;
 };
 
@@ -227,15 +241,38 @@ void print(const std::vector<Json>& rows, bool verbose) {
   if (!bad.empty()) std::printf("\n%s", bad.text(colour).c_str());
 }
 
-int run(const Arguments& a, bool as_json) {
-  if (a.options.size != "smoke" && a.options.size != "ci" && a.options.size != "full")
+void need_common(const FoundPlugin& found, const std::vector<std::string>& captured,
+                 const Arguments& a) {
+  for (const auto& op : found.note.ops)
+    if ((a.op.empty() || a.op == op.op) &&
+        std::find(captured.begin(), captured.end(), op.op) != captured.end())
+      return;
+  fail(a.captured, "it has no cases of " + (a.op.empty() ? plugin_name(found) : a.op),
+       "it has " + join(captured, ", "));
+}
+
+int run(Arguments a, bool as_json) {
+  if (!a.captured.empty()) {
+    a.captured = std::filesystem::absolute(a.captured).lexically_normal();
+    a.options.size = "captured";
+  }
+  const auto& size = a.options.size;
+  if (size != "smoke" && size != "ci" && size != "full" && a.captured.empty())
     fail("--size", "`" + a.options.size + "` is not a size of cases", "smoke, ci or full");
   const Catalog catalog(paths::registry_dirs());
   const Roster roster = Roster::find(catalog);
   const FoundPlugin found = roster.plugin(a.plugin);
   if (found.note.ops.empty())
     fail(found.path.string(), found.error.empty() ? "the plugin has no ops" : found.error);
-  const std::vector<Json> rows = Checker(a, found, roster).run(catalog);
+  std::vector<std::string> captured;
+  std::string origin;
+  if (!a.captured.empty()) {
+    const Captured cases = Captured::open(a.captured, catalog);
+    captured = cases.ops();
+    origin = cases.origin();
+    need_common(found, captured, a);
+  }
+  const std::vector<Json> rows = Checker(a, found, roster, captured).run(catalog);
   bool good = true, any = false, judged = false;
   for (const auto& row : rows) {
     const std::string status = text_of(row, "status");
@@ -254,14 +291,16 @@ int run(const Arguments& a, bool as_json) {
                 {"file", found.path.string()},
                 {"seed", a.options.seed},
                 {"size", a.options.size},
+                {"captured", origin},
                 {"device", a.device},
                 {"passed", good},
                 {"rows", rows}},
                a.json);
   } else {
     std::printf("%s %s (%s), cases %s, on %s, seed %llu\n", plugin_name(found).c_str(),
-                found.note.version.c_str(), found.path.c_str(), a.options.size.c_str(),
-                a.device.c_str(), static_cast<unsigned long long>(a.options.seed));
+                found.note.version.c_str(), found.path.c_str(),
+                origin.empty() ? a.options.size.c_str() : origin.c_str(), a.device.c_str(),
+                static_cast<unsigned long long>(a.options.seed));
     print(rows, a.verbose);
     std::printf("%s\n",
                 styled(verdict, good ? Style::good : Style::bad, colour_wanted(stdout)).c_str());
@@ -275,6 +314,7 @@ std::function<int()> add(CLI::App& app) {
   app.add_option("--op", a->op, "only this op");
   app.add_option("--size", a->options.size,
                  "smoke (the default), ci or full; each with the smaller ones");
+  app.add_option("--captured", a->captured, "instead: the cases of this folder (fk-host capture)");
   app.add_option("--device", a->device, "cpu (the default) or cuda:0");
   app.add_option("--seed", a->options.seed, "of the inputs");
   app.add_option("--patience", a->patience_s,

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "core/contract/expr.hpp"
-#include "core/tensor/dtype.hpp"
+#include "core/tensor/tensor.hpp"
 #include "fk/tensor.h"
 
 namespace fk {
@@ -76,7 +76,10 @@ struct Case {
   std::map<std::string, DType> dtypes;        // by field; others take the first allowed
   std::vector<std::string> strided;           // fields to be given padded strides
   std::map<std::string, std::string> values;  // generators that replace the contract's
-  std::string from;                           // which real configuration it was taken from
+  // Recorded contents by field, one tensor per entry of a list, in place of generators. They hold
+  // for the sizes of the case.
+  std::shared_ptr<const std::map<std::string, std::vector<Tensor>>> contents;
+  std::string from;  // which real configuration it was taken from
   std::string where;
 };
 

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "core/base/error.hpp"
+#include "core/cases/routing.hpp"
 #include "core/referee/sampler.hpp"
 
 namespace fk {
@@ -105,6 +107,8 @@ class CaseBench {
   void measure() {
     step("buffers");
     if (!answers_.inputs) answers_.inputs = make_inputs(resolved_, options_.seed, options_.threads);
+    const double skew = skew_of(resolved_, *answers_.inputs).value_or(0);
+    for (auto& e : entries_) e.row.skew = skew;
     const auto watch = device_.stopwatch();
     const BufferSets sets(device_, resolved_, *answers_.inputs,
                           device_.host_memory() ? kHostMemory : kDeviceMemory);
@@ -214,19 +218,48 @@ double roofline_s(const Peaks& peaks, const ResolvedCase& resolved, double bytes
   return std::max(bytes / peaks.bytes_per_s, flops / peak->second);
 }
 
+namespace {
+
+// A case in the routings that it is measured with; uniform first, because others are beside it.
+std::vector<std::pair<std::string, Case>> routings_of(const Contract& contract, const Case& source,
+                                                      const BenchOptions& options) {
+  if (!has_routing(contract) || (!source.contents && options.skew <= 0)) return {{"", source}};
+  std::vector<std::pair<std::string, Case>> out = {{"uniform", with_skew(contract, source, 1)}};
+  const double published = source.contents && options.captured_random ? kPublishedSkew : 0;
+  const double skew = options.skew > 0 ? options.skew : published;
+  if (skew > 1) out.emplace_back("skewed", with_skew(contract, source, skew));
+  if (source.contents) out.emplace_back("captured", source);
+  return out;
+}
+
+void bench_case(const Plugins& plugins, const Contract& contract, const Case& source,
+                const BenchOptions& options, std::vector<BenchRow>& rows) {
+  std::map<std::string, double> uniform_s;  // by provider
+  for (const auto& [routing, routed] : routings_of(contract, source, options)) {
+    for (auto& row : CaseBench(plugins, contract, routed, options).run()) {
+      row.routing = routing;
+      if (routing == "uniform")
+        uniform_s[row.provider] = row.cold.median_s;
+      else if (const double s = uniform_s[row.provider]; s > 0 && row.cold.median_s > 0)
+        row.of_uniform = row.cold.median_s / s;
+      if (options.on_row) options.on_row(row);
+      rows.push_back(std::move(row));
+    }
+  }
+}
+
+}  // namespace
+
 std::vector<BenchRow> bench_op(const Plugins& plugins, const std::string& op,
                                const BenchOptions& options) {
   const Contract& contract = plugins.catalog().at(op);
   std::vector<BenchRow> rows;
-  for (const Case& source : contract.cases) {
-    if (source.size != options.size) continue;
+  for (const Case& source : options.captured ? *options.captured : contract.cases) {
+    if (!options.captured && source.size != options.size) continue;
     if (!options.cases.empty() &&
         std::find(options.cases.begin(), options.cases.end(), source.name) == options.cases.end())
       continue;
-    for (auto& row : CaseBench(plugins, contract, source, options).run()) {
-      if (options.on_row) options.on_row(row);
-      rows.push_back(std::move(row));
-    }
+    bench_case(plugins, contract, source, options, rows);
   }
   return rows;
 }

@@ -29,6 +29,10 @@ struct BenchRow {
   std::string against;  // the provider that `ratio` is over; empty for that one itself
   Ratio ratio;
   bool settled = true;  // false: the time budget ended the race
+  std::string
+      routing;      // of tokens to experts: captured, uniform, skewed; empty where there is none
+  double skew = 0;  // the busiest expert's load over the mean; 0: none
+  double of_uniform = 0;  // cold time over that with uniform routing; 0: not measured
   double of_copy() const { return cold.median_s > 0 ? copy_s / cold.median_s : 0; }
 };
 
@@ -36,8 +40,12 @@ struct BenchOptions {
   std::string size = "full";
   std::vector<std::string> providers;  // empty: all that are loaded; the others race the first
   std::vector<std::string> cases;      // empty: all of that size
-  Device* device = nullptr;            // null: the CPU
-  double seconds = 1;                  // per case and provider, about
+  const std::vector<Case>* captured = nullptr;  // instead of the contract's; they outlive the bench
+  bool captured_random = false;  // of random weights: a published skew stands beside their routing
+  // Where calls are told the experts, uniform routing and that of this skew; 0: as the cases say.
+  double skew = 0;
+  Device* device = nullptr;  // null: the CPU
+  double seconds = 1;        // per case and provider, about
   uint64_t seed = 1;
   int threads = 2;
   std::function<void(const BenchRow& row)> on_row;

@@ -71,8 +71,9 @@ CheckReport check_provider(const Provider& provider, const Oracles& oracles,
     report.rows.push_back(std::move(row));
     return report;
   }
-  for (const Case& source : provider.contract->cases) {
-    if (!wanted(options, source.size)) continue;
+  const bool quick = options.quick || options.cases;
+  for (const Case& source : options.cases ? *options.cases : provider.contract->cases) {
+    if (!options.cases && !wanted(options, source.size)) continue;
     if (!options.only_case.empty() && options.only_case != source.name) continue;
     if (device_type(options) == FK_CPU && options.only_case.empty()) {
       CheckRow row = row_of(provider, source, {});
@@ -84,7 +85,7 @@ CheckReport check_provider(const Provider& provider, const Oracles& oracles,
         continue;
       }
     }
-    for (const Variant& variant : variants_of(*provider.contract, source, options.quick)) {
+    for (const Variant& variant : variants_of(*provider.contract, source, quick)) {
       CheckRow row = row_of(provider, source, variant);
       CaseAnswers answers;
       run_trial(provider, oracles, source, variant, options, answers, row);

@@ -48,9 +48,11 @@ struct CheckReport {
 struct CheckOptions {
   std::string size = "smoke";  // smoke; ci: and smoke; full: all cases
   uint64_t seed = 1;
-  std::vector<std::string> ops;      // empty: all
-  std::string only_case;             // empty: all
-  bool quick = false;                // the cases as written, without variants
+  std::vector<std::string> ops;  // empty: all
+  std::string only_case;         // empty: all
+  bool quick = false;            // the cases as written, without variants
+  // Instead of the contract's: all of them as they are written. They outlive the check.
+  const std::vector<Case>* cases = nullptr;
   bool values_only = false;          // one call and its values; of a large output a sample
   Device* device = nullptr;          // where providers run; null: the CPU
   int threads = 2;                   // what the plugin is told it may use

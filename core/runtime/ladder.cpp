@@ -34,5 +34,8 @@ void LadderProgram::set_marker(volatile int32_t* node) {
 void LadderProgram::set_taps(TapSink sink) {
   for (auto* rung : rungs_) rung->set_taps(sink);
 }
+void LadderProgram::set_watch(NodeWatch* watch) {
+  for (auto* rung : rungs_) rung->set_watch(watch);
+}
 
 }  // namespace fk

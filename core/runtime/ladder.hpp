@@ -28,6 +28,7 @@ class LadderProgram final : public Program {
   }
   void set_marker(volatile int32_t* node) override;
   void set_taps(TapSink sink) override;
+  void set_watch(NodeWatch* watch) override;
   const std::vector<NodeInfo>& nodes() const override { return rungs_.back()->nodes(); }
   int64_t arena_bytes() const override { return rungs_.back()->arena_bytes(); }
 

@@ -304,11 +304,14 @@ void PhaseProgram::enqueue() {
     device_.fill_zero(z.data, values_[static_cast<size_t>(z.bytes_value)]);
   size_t tap = 0;
   const auto& taps = lowered_->taps;
+  if (watch_) watch_->step();
   for (size_t i = 0; i < instances_.size(); ++i) {
     if (taps_)
       for (; tap < taps.size() && taps[tap].before <= i; ++tap) read_tap(taps[tap]);
     if (marker_) *marker_ = static_cast<int32_t>(i);
+    if (watch_) watch_->before(infos_[i]);
     if (instances_[i]->forward(frames_[i].data(), contexts_[i]) != FK_OK) node_failed(i);
+    if (watch_) watch_->after(infos_[i]);
     if (capturing && !device_.capture_is_whole()) {
       const NodeInfo& info = infos_[i];
       throw RunError(info.path, info.op, info.provider,
@@ -321,7 +324,7 @@ void PhaseProgram::enqueue() {
 
 // In "decode" every request has one token, so what is captured there may rely on it.
 bool PhaseProgram::captures() const {
-  if (!graphs_ || taps_ || !device_.can_capture()) return false;
+  if (!graphs_ || taps_ || watch_ || !device_.can_capture()) return false;
   const int32_t least =
       lowered_->graph.phase == "decode" ? FK_GRAPH_UNIFORM_DECODE : FK_GRAPH_ALWAYS;
   return std::all_of(lowered_->nodes.begin(), lowered_->nodes.end(),

@@ -50,6 +50,7 @@ class PhaseProgram final : public Program {
   Output output(const std::string& name) const override;
   void read(const std::string& output, void* host, int64_t bytes) override;
   void set_taps(TapSink sink) override { taps_ = std::move(sink); }
+  void set_watch(NodeWatch* watch) override { watch_ = watch; }
   void set_marker(volatile int32_t* node) override { marker_ = node; }
   const std::vector<NodeInfo>& nodes() const override { return infos_; }
 
@@ -119,6 +120,7 @@ class PhaseProgram final : public Program {
   std::vector<PlanGroup> groups_;
   std::vector<NodeInfo> infos_;
   TapSink taps_;
+  NodeWatch* watch_ = nullptr;
   volatile int32_t* marker_ = nullptr;
   bool graphs_ = true;
   std::map<std::vector<int64_t>, Captured> captured_;

@@ -33,6 +33,8 @@ class RunError : public Error {
 using TapSink = std::function<void(const std::string& name, const std::vector<int64_t>& shape,
                                    const std::vector<float>& values)>;
 
+class NodeWatch;
+
 // One phase: bind the axes, write the inputs, run, read the outputs. One thread at a time.
 class Program {
  public:
@@ -61,6 +63,8 @@ class Program {
   // knows where a crash or a hang happened. Null: off.
   virtual void set_marker(volatile int32_t* node) = 0;
   virtual void set_taps(TapSink sink) = 0;  // null: off; on: run() stops at every tap to read it
+  // Null: off; on: nothing is captured, and the watch is told of every call. Not owned.
+  virtual void set_watch(NodeWatch* watch) = 0;
 
   // For reports: which provider runs which node, in order.
   struct NodeInfo {
@@ -72,6 +76,16 @@ class Program {
   };
   virtual const std::vector<NodeInfo>& nodes() const = 0;
   virtual int64_t arena_bytes() const = 0;
+};
+
+// Sees the calls of a program. The views that a node's frames point to have the shapes of the step
+// and, on the device's stream, the contents of that moment.
+class NodeWatch {
+ public:
+  virtual ~NodeWatch() = default;
+  virtual void step() = 0;  // begins
+  virtual void before(const Program::NodeInfo& node) = 0;
+  virtual void after(const Program::NodeInfo& node) = 0;
 };
 
 class Session {

@@ -221,6 +221,22 @@ bool Runner::clear() {
   return ask({{"do", "clear"}}, {}, "cleared", options_.patience_s, {}).has_value();
 }
 
+bool Runner::record(const RecordOptions& options, int file, const std::string& workload) {
+  std::vector<int> fds;
+  if (!recording_) fds.push_back(file);
+  recording_ = true;
+  return ask({{"do", "record"}, {"options", to_json(options)}, {"workload", workload}}, fds,
+             "recording", options_.patience_s, {})
+      .has_value();
+}
+
+std::optional<Json> Runner::recorded() {
+  recording_ = false;
+  auto reply = ask({{"do", "recorded"}}, {}, "recorded", options_.patience_s, {});
+  if (!reply) return std::nullopt;
+  return reply->at("recorded");
+}
+
 std::optional<Json> Runner::task(const std::string& name, const Json& arguments,
                                  const OnProgress& progress, const std::vector<int>& fds) {
   auto reply = ask({{"do", "task"}, {"name", name}, {"arguments", arguments}}, fds, "result",

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/base/io.hpp"
+#include "core/runtime/recorder.hpp"
 #include "core/worker/board.hpp"
 #include "core/worker/channel.hpp"
 #include "core/worker/process.hpp"
@@ -79,6 +80,11 @@ class Runner {
                                     const std::string& checkpoint, const OnProgress& progress);
   std::optional<uint64_t> checksum();
   bool clear();  // states to zero, between independent drives
+  // From now on what the session's nodes are called with is kept: tensors in the file, which is the
+  // caller's, the rest for recorded(), which ends it. Called again (the file is not looked at
+  // then), it names the workload that follows.
+  bool record(const RecordOptions& options, int file, const std::string& workload);
+  std::optional<Json> recorded();  // CaseRecorder::result(), unchecked
   // `fds` go with it and stay the caller's.
   std::optional<Json> task(const std::string& name, const Json& arguments,
                            const OnProgress& progress, const std::vector<int>& fds = {});
@@ -132,7 +138,7 @@ class Runner {
   std::optional<RunnerFailure> failure_;
   double life_s_ = 0;  // when it last gave a sign of life
   int64_t run_ = 0;
-  bool driving_ = false, driven_ = false;
+  bool driving_ = false, driven_ = false, recording_ = false;
 };
 
 }  // namespace fk

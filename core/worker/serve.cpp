@@ -19,6 +19,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/paths.hpp"
+#include "core/runtime/recorder.hpp"
 #include "core/runtime/session.hpp"
 #include "core/worker/channel.hpp"
 #include "core/worker/crash.hpp"
@@ -99,6 +100,8 @@ class Server {
     if (what == "checksum") return checksum();
     if (what == "drive") return drive(message);
     if (what == "clear") return clear();
+    if (what == "record") return record(message);
+    if (what == "recorded") return recorded();
     if (what == "task") return task(message);
     if (what == "stop") leave(0);
     fail("runner", "unknown message `" + what + "`");
@@ -143,6 +146,7 @@ class Server {
   Json open(const Json& message) {
     const auto fds = channel_.take_fds();
     FK_CHECK(fds.size() == 1, "open brings one descriptor");
+    recorder_.reset();
     session_.reset();
     const SessionSpec spec = session_spec_from(message.at("spec"));
     const auto bytes = message.at("weights_bytes").get<int64_t>();
@@ -241,6 +245,32 @@ class Server {
     return {{"cleared", true}};
   }
 
+  // What the session's nodes are called with is written to the descriptor, from now on; without
+  // one, what follows belongs to another workload.
+  Json record(const Json& message) {
+    if (!session_) fail("runner", "there is no open session");
+    const auto fds = channel_.take_fds();
+    if (!recorder_) {
+      FK_CHECK(fds.size() == 1, "record brings one descriptor");
+      record_fd_ = fds[0];
+      recorder_ = std::make_unique<CaseRecorder>(
+          *device_, record_options_from(message.at("options")), record_fd_);
+      for (const auto& name : session_->phase_names())
+        session_->phase(name).set_watch(&recorder_->watch(name));
+    }
+    recorder_->set_workload(message.at("workload").get<std::string>());
+    return {{"recording", true}};
+  }
+
+  Json recorded() {
+    if (!recorder_) fail("runner", "nothing was recorded");
+    for (const auto& name : session_->phase_names()) session_->phase(name).set_watch(nullptr);
+    Json result = recorder_->result();
+    recorder_.reset();
+    ::close(record_fd_);
+    return {{"recorded", std::move(result)}};
+  }
+
   Json task(const Json& message) {
     const auto name = message.at("name").get<std::string>();
     const Task function = find_task(name);
@@ -287,6 +317,8 @@ class Server {
   std::unique_ptr<Model> model_;
   std::unique_ptr<WeightSource> weights_;
   std::unique_ptr<Session> session_;
+  std::unique_ptr<CaseRecorder> recorder_;
+  int record_fd_ = -1;
 };
 
 std::map<std::string, Task>& tasks() {

@@ -77,6 +77,7 @@ class Program : public fk::Program {
     if (have > 0) std::memcpy(host, from, have);
   }
   void set_taps(fk::TapSink) override {}
+  void set_watch(fk::NodeWatch*) override {}
   void set_marker(volatile int32_t*) override {}
   const std::vector<NodeInfo>& nodes() const override { return nodes_; }
   int64_t arena_bytes() const override { return 0; }

@@ -38,6 +38,7 @@ class Program : public fk::Program {
   }
   void set_marker(volatile int32_t*) override {}
   void set_taps(fk::TapSink) override {}
+  void set_watch(fk::NodeWatch*) override {}
   const std::vector<NodeInfo>& nodes() const override { return nodes_; }
   int64_t arena_bytes() const override { return 0; }
   std::vector<int64_t> batches;

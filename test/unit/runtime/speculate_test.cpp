@@ -56,6 +56,7 @@ class Phase : public fk::Program {
     std::memcpy(host, ids ? static_cast<const void*>(tokens.data()) : floats.data(), have);
   }
   void set_taps(fk::TapSink) override {}
+  void set_watch(fk::NodeWatch*) override {}
   void set_marker(volatile int32_t*) override {}
   const std::vector<NodeInfo>& nodes() const override { return nodes_; }
   int64_t arena_bytes() const override { return 0; }

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cases that were recorded from a run (docs/capture.md), read back. The index is a file from
+// elsewhere: every name, shape and hash is checked before a kernel sees anything of it.
+#pragma once
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/base/json.hpp"
+#include "core/contract/contract.hpp"
+#include "core/tensor/safetensors.hpp"
+
+namespace fk {
+
+inline constexpr const char* kCaptureSchema = "fk-host.capture/1";
+inline constexpr const char* kCaptureIndex = "capture.json";
+
+class Captured {
+ public:
+  // Error names file, case and field.
+  static Captured open(const std::filesystem::path& folder, const Catalog& catalog);
+
+  std::vector<std::string> ops() const;  // sorted
+  std::vector<std::string> case_names(const std::string& op) const;
+  // Its cases with their contents, `size` "captured"; empty where the op was not recorded. Error
+  // when a tensor is not what its name says.
+  std::vector<Case> cases(const std::string& op) const;
+
+  const std::string& scenario() const { return scenario_; }
+  bool random_weights() const { return random_; }
+  // "from mixtral (tiny), random weights, so the routing is random too"
+  std::string origin() const;
+
+ private:
+  struct Entry {
+    Case source;
+    std::map<std::string, std::vector<std::string>> tensors;  // by field
+  };
+  Entry read_case(const Config& node, const Contract& contract) const;
+  void read_tensors(const Config& node, const Contract& contract, Entry& entry) const;
+  const StoredTensor* find(const std::string& name) const;
+
+  std::string where_, scenario_, profile_;
+  bool random_ = false, routed_ = false;
+  std::vector<SafeTensors> files_;
+  std::map<std::string, std::vector<Entry>> entries_;
+};
+
+}  // namespace fk

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// fk-host capture SCENARIO: cases for check and bench from what a whole model's nodes are called
+// with.
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "core/base/error.hpp"
+#include "core/base/paths.hpp"
+#include "core/base/text.hpp"
+#include "core/cases/captured.hpp"
+#include "core/cli/output.hpp"
+#include "core/cli/verb.hpp"
+#include "core/device/device.hpp"
+#include "core/referee/capture.hpp"
+#include "core/report/progress.hpp"
+#include "core/report/table.hpp"
+
+namespace fk {
+namespace {
+
+struct Arguments {
+  std::string scenario, profile, weights, json, out;
+  std::vector<std::string> pins;
+  CaptureOptions options;
+  uint64_t seed = 0;
+  double gib = 1;
+  bool has_seed = false, as_json = false;
+};
+
+void print(const Json& index, const std::string& folder) {
+  const bool colour = colour_wanted(stdout);
+  const Json& weights = index.at("weights");
+  std::printf("%s: %s, profile %s, on %s, %s\n", index.at("scenario").get<std::string>().c_str(),
+              index.at("dtype").get<std::string>().c_str(),
+              index.at("profile").get<std::string>().c_str(),
+              index.at("device").get<std::string>().c_str(),
+              weights.at("random").get<bool>()
+                  ? "random weights: floats and the routing of experts are those of noise"
+                  : ("weights of " + weights.at("from").get<std::string>()).c_str());
+  Table table({{"op"},
+               {"phase"},
+               {"calls", Align::right},
+               {"shapes", Align::right},
+               {"cases", Align::right}});
+  for (const auto& op : index.at("ops"))
+    table.row({op.at("op").get<std::string>(), op.at("phase").get<std::string>(),
+               std::to_string(op.at("calls").get<int64_t>()),
+               std::to_string(op.at("shapes").get<int64_t>()),
+               std::to_string(op.at("cases").get<int64_t>())});
+  std::printf("%s", table.text(colour).c_str());
+  int64_t limit = 0;
+  std::string room;
+  for (const auto& left : index.at("left_out")) {
+    const auto why = left.at("why").get<std::string>();
+    if (starts_with(why, "no room")) room = why;
+    limit += left.at("calls").get<int64_t>();
+  }
+  if (limit)
+    std::printf("  left out: %s calls with other shapes or contents; --limit keeps more%s\n",
+                human_count(limit).c_str(),
+                room.empty() ? "" : (", " + room + "; --gib gives more").c_str());
+  std::printf("%zu cases, %s of tensors in %s\n", index.at("cases").size(),
+              human_bytes(index.at("bytes").get<int64_t>()).c_str(), folder.c_str());
+}
+
+int run(Arguments a) {
+  if (a.options.device.empty()) {
+    a.options.device = "cpu";
+    for (const auto& device : device_names())
+      if (starts_with(device, "cuda") && a.options.device == "cpu") a.options.device = device;
+  }
+  if (a.profile.empty()) a.profile = a.options.device == "cpu" ? "tiny" : "full";
+  if (a.options.record.cases_max < 1) fail("--limit", "at least one case is kept");
+  if (a.gib <= 0 || a.gib > 1 << 20) fail("--gib", "no room");
+  a.options.record.bytes_max = static_cast<int64_t>(a.gib * (int64_t{1} << 30));
+  const Catalog catalog(paths::registry_dirs());
+  const auto files = scenario_files(find_scenario(a.scenario));
+  if (files.size() != 1)
+    fail(a.scenario, "it is a list of scenarios",
+         "capture one of them: " + files[0].stem().string());
+  Scenario scenario = load_scenario(files.front(), a.profile);
+  if (a.has_seed) scenario.seed = a.seed;
+  if (!a.weights.empty()) scenario.weights = a.weights;
+  for (const auto& text : a.pins) {
+    const auto parts = split(text, '=');
+    if (parts.size() != 2 || parts[0].empty() || parts[1].empty())
+      fail("--provider", "`" + excerpt(text) + "` is not OP=PLUGIN");
+    scenario.providers[catalog.at(parts[0]).op] = parts[1];
+  }
+  a.options.folder = a.out.empty() ? std::filesystem::path("captured") / scenario.name
+                                   : std::filesystem::path(a.out);
+  ProgressLine progress;
+  a.options.progress = [&](const std::string& text) { progress.say(text); };
+  const Json index = capture_scenario(scenario, a.options, catalog, Roster::find(catalog));
+  progress.clear();
+  if (a.as_json)
+    print_json(index, a.json);
+  else
+    print(index, a.options.folder.string());
+  return kExitOk;
+}
+
+std::function<int()> add(CLI::App& app) {
+  auto a = std::make_shared<Arguments>();
+  a->options.device.clear();
+  app.add_option("SCENARIO", a->scenario, "a file, or a name in scenarios/")->required();
+  app.add_option("--op", a->options.record.ops, "only this op (may be repeated)")
+      ->allow_extra_args(false);
+  app.add_flag("--values", a->options.record.values, "floats too, weights among them");
+  app.add_option("--weights", a->weights, "a checkpoint; default: random weights from the seed");
+  app.add_option("--out", a->out, "the folder; default: captured/<scenario>");
+  app.add_option("--limit", a->options.record.cases_max,
+                 "cases of one op in one phase at most (8); a quarter of them with equal shapes");
+  app.add_option("--gib", a->gib, "room for tensors, in GiB (1)");
+  app.add_option("--workload", a->options.workloads, "only this workload (may be repeated)")
+      ->allow_extra_args(false);
+  app.add_option("--requests", a->options.requests, "the first of every workload; default: all");
+  app.add_option("--profile", a->profile, "tiny or full; default: full with a GPU, else tiny");
+  app.add_option("--provider", a->pins, "OP=PLUGIN: who must run an op (may be repeated)")
+      ->allow_extra_args(false);
+  app.add_option("--device", a->options.device, "cpu, cuda:0; default: a GPU where there is one");
+  auto* seed = app.add_option("--seed", a->seed, "of weights and requests");
+  auto* json = app.add_option("--json", a->json,
+                              "write the index, to a file or to the standard "
+                              "output")
+                   ->expected(0, 1);
+  return [a, seed, json] {
+    a->has_seed = seed->count() > 0;
+    a->as_json = json->count() > 0;
+    return run(*a);
+  };
+}
+
+FK_VERB(capture, "record real inputs of ops from a whole model", add);
+
+}  // namespace
+}  // namespace fk

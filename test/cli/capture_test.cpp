@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// `capture`: what a whole model's nodes were called with becomes cases that check and bench use.
+#include <unistd.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "core/base/io.hpp"
+#include "core/base/json.hpp"
+#include "core/tensor/safetensors.hpp"
+#include "test/shell.hpp"
+
+namespace fs = std::filesystem;
+using fk::Json;
+
+namespace {
+
+const std::string host = "FK_CANDIDATES=/nowhere " FK_HOST " ";
+
+struct Folder {
+  fs::path path = fs::temp_directory_path() / ("fk-capture-" + std::to_string(::getpid()));
+  ~Folder() { fs::remove_all(path); }
+  Json capture(const std::string& arguments) const {
+    const Shell out = shell(host + "capture " + arguments + " --device cpu --json --out " +
+                            path.string() + " 2>&1");
+    CAPTURE(out.text);
+    REQUIRE(out.code == 0);
+    return fk::parse_json(out.text, "index");
+  }
+  Shell use(const std::string& verb) const {
+    return shell(host + verb + " --captured " + path.string() + " 2>&1");
+  }
+};
+
+const Json& case_of(const Json& index, const std::string& op, const std::string& name) {
+  for (const auto& c : index.at("cases"))
+    if (c.at("op") == op && c.at("name") == name) return c;
+  FAIL("no case " << name << " of " << op);
+  return index;
+}
+
+int64_t kept(const Json& index, const std::string& op, const std::string& phase) {
+  int64_t count = 0;
+  for (const auto& c : index.at("cases")) count += c.at("op") == op && c.at("phase") == phase;
+  return count;
+}
+
+}  // namespace
+
+TEST_CASE("capture_of_a_llama_counts_layers_once_and_is_replayed") {
+  const Folder folder;
+  const Json index = folder.capture("smoke");
+  CHECK(index.at("schema") == "fk-host.capture/1");
+  CHECK(index.at("weights").at("random") == true);
+  // All layers of a step see the same tables, so they are one case; the other steps are not.
+  const Json& decode = case_of(index, "paged_attention", "decode.0");
+  CHECK(decode.at("count") >= 2);
+  CHECK(decode.at("scalars").at("max_query_len") == 1);
+  for (const char* field : {"block_tables", "cu_seqlens", "seq_lens"})
+    CHECK(decode.at("tensors").at(field).size() == 1);
+  CHECK_FALSE(decode.at("tensors").contains("q"));
+  // No whole numbers: shapes alone make a case.
+  CHECK(case_of(index, "rms_norm", "decode.0").at("tensors").empty());
+  // Tensors are stored once: fewer than there are references to them.
+  std::multiset<std::string> references;
+  for (const auto& c : index.at("cases"))
+    for (const char* list : {"tensors", "outputs"})
+      if (c.contains(list))
+        for (const auto& names : c.at(list))
+          for (const auto& name : names) references.insert(name.get<std::string>());
+  size_t stored = 0;
+  for (const auto& file : index.at("files"))
+    stored += fk::SafeTensors::open(folder.path / file.get<std::string>()).names().size();
+  const std::set<std::string> distinct(references.begin(), references.end());
+  CHECK(stored == distinct.size());
+  CHECK(distinct.size() < references.size());
+
+  const Shell check = folder.use("check cpu --verbose");
+  CHECK(check.code == 0);
+  for (const char* text : {"PASS", "captured from smoke (tiny), random weights", "decode.0"})
+    CHECK_THAT(check.text, ContainsSubstring(text));
+  const Shell none = folder.use("check cpu --op moe_align");
+  CHECK(none.code == 2);
+  CHECK_THAT(none.text, ContainsSubstring("no cases of moe_align"));
+}
+
+TEST_CASE("capture_of_a_mixture_shows_what_routing_costs") {
+  const Folder folder;
+  const Json index = folder.capture(
+      "mixtral --workload mixed --requests 2 --op moe_align --op topk_softmax --limit 4");
+  for (const auto& c : index.at("cases"))
+    CHECK((c.at("op") == "moe_align" || c.at("op") == "topk_softmax"));
+  CHECK(kept(index, "moe_align", "decode") > 1);
+  CHECK(kept(index, "moe_align", "decode") <= 4);
+  REQUIRE_FALSE(index.at("left_out").empty());
+  CHECK(index.at("left_out").at(0).at("calls") > 0);
+  // What a router chose is there even where its scores are not.
+  CHECK(case_of(index, "topk_softmax", "prefill.0").at("outputs").contains("topk_ids"));
+  CHECK_FALSE(case_of(index, "topk_softmax", "prefill.0").at("tensors").contains("logits"));
+
+  const Shell bench = folder.use(
+      "bench moe_align --case prefill.0 --provider cpu --seconds 0.02 "
+      "--json -");
+  REQUIRE(bench.code == 0);
+  const Json report = fk::parse_json(bench.text, "bench");
+  CHECK_THAT(report.at("captured").get<std::string>(),
+             ContainsSubstring("random weights, so the routing is random too"));
+  std::vector<std::string> routings;
+  for (const auto& row : report.at("rows")) {
+    routings.push_back(row.at("routing"));
+    CHECK(row.at("skew") >= 1);
+    CHECK(row.at("cold_s") > 0);
+    CHECK(row.contains("of_uniform") == (routings.back() != "uniform"));
+  }
+  // Random weights say nothing about experts, so a published skew stands beside what was captured.
+  CHECK(routings == std::vector<std::string>{"uniform", "skewed", "captured"});
+}
+
+TEST_CASE("capture_of_values_replays_the_floats_that_were_seen") {
+  const Folder folder;
+  const Json index = folder.capture("smoke --op linear --limit 1 --values");
+  const Json& c = case_of(index, "linear", "decode.0");
+  CHECK(c.at("tensors").contains("x"));
+  CHECK(c.at("tensors").contains("weight"));
+  CHECK(folder.use("check cpu").code == 0);
+  // Contents that do not match their name are not used.
+  const fs::path file = folder.path / "tensors-0.safetensors";
+  std::string image = fk::read_file(file);
+  image.back() = static_cast<char>(image.back() ^ 1);
+  fk::write_file_atomic(file, image);
+  const Shell changed = folder.use("check cpu");
+  CHECK(changed.code == 1);
+  CHECK_THAT(changed.text, ContainsSubstring("has other contents than its name says"));
+}
+
+TEST_CASE("capture_says_what_had_no_room_and_what_is_wrong") {
+  const Folder folder;
+  const Json index = folder.capture("smoke --gib 0.0000001 --values");
+  CHECK(index.at("bytes") <= 107);
+  bool room = false;
+  for (const auto& left : index.at("left_out"))
+    room |= left.at("why").get<std::string>().starts_with("no room in 107 B");
+  CHECK(room);
+  // Floats without room are made by their generators.
+  CHECK(case_of(index, "rms_norm", "prefill.0").at("generated").size() >= 2);
+  CHECK(folder.use("check cpu --op rms_norm").code == 0);
+
+  const auto refused = [&](const std::string& arguments, const std::string& why) {
+    const Shell out = shell(host + arguments + " 2>&1");
+    CHECK(out.code == 2);
+    CHECK_THAT(out.text, ContainsSubstring(why));
+  };
+  refused("capture mixtral --device cpu --requests 1 --op fused_moe --out " + folder.path.string(),
+          "--provider fused_moe=reference");
+  CHECK_FALSE(fs::exists(folder.path / "capture.json"));
+  refused("capture smoke --device cpu --op rms_nrom --out " + folder.path.string(), "rms_norm");
+  refused("capture smoke --device cpu --workload smokee --out " + folder.path.string(), "smoke");
+  refused("capture smoke --device cpu --limit 0 --out " + folder.path.string(), "--limit");
+  refused("check cpu --captured " + folder.path.string(), "there is no capture.json");
+  refused("bench linear --routing skewed", "not told which experts");
+  refused("bench fused_moe --routing skewed:0.5", "is no routing");
+}
