@@ -29,6 +29,7 @@ struct Arguments {
   std::string what, json, device = "cpu", secret, captured, routing;
   std::vector<std::string> ops, families;  // of a candidate
   double patience_s = 20;
+  bool sandbox = true;
   BenchOptions options;
 };
 
@@ -111,9 +112,11 @@ std::string percent(double share) {
 
 // Rows as they come, so that a crash loses nothing. `device` is what the runner calls it.
 std::vector<Json> run_op(const Arguments& a, const std::string& op, const Roster& roster,
-                         std::string& device) {
+                         std::string& device, std::vector<Protection>& protections) {
   Runner::Options options;
   options.name = "bench of " + op;
+  options.device = a.device;
+  options.sandbox = a.sandbox;
   options.patience_s = 120;
   Runner runner(options);
   std::vector<PluginFile> files;
@@ -134,6 +137,7 @@ std::vector<Json> run_op(const Arguments& a, const std::string& op, const Roster
                                   [&](const Json& row) { rows.push_back(row); });
     if (done) device = done->value("device", a.device);
   }
+  if (!runner.protections().empty()) protections = runner.protections();
   if (runner.failed())
     rows.push_back(
         {{"op", op}, {"case", ""}, {"provider", ""}, {"why", runner.failure().sentence()}});
@@ -202,6 +206,7 @@ int judge_candidate(const Arguments& a, bool as_json, const Catalog& catalog,
   options.families = a.families;
   options.seconds = a.options.seconds;
   options.patience_s = a.patience_s;
+  options.sandbox = a.sandbox;
   const Verdict verdict = judge(candidate, roster, catalog, secret, options);
   if (as_json)
     print_json(to_json(verdict), a.json);
@@ -293,6 +298,7 @@ int bench(const Arguments& asked, bool as_json) {
   bool good = true;
   const bool colour = colour_wanted(stdout);
   std::string device = a.device;
+  std::vector<Protection> protections;
   Table table({{"op"},
                {"case"},
                {"provider"},
@@ -308,7 +314,7 @@ int bench(const Arguments& asked, bool as_json) {
                {"verdict"},
                {""}});
   for (const auto& op : ops) {
-    for (const auto& row : run_op(a, op, roster, device)) {
+    for (const auto& row : run_op(a, op, roster, device, protections)) {
       const std::string why = row.value("why", std::string());
       good &= why.empty() || starts_with(why, "refused") || starts_with(why, "left out");
       add_row(table, row);
@@ -321,11 +327,12 @@ int bench(const Arguments& asked, bool as_json) {
                 {"size", a.options.size},
                 {"captured", origin},
                 {"seconds", a.options.seconds},
+                {"protections", to_json(protections)},
                 {"rows", all}},
                a.json);
   else
-    std::printf("%s%s", origin.empty() ? "" : (origin + "\n").c_str(),
-                table.text(colour, 0).c_str());
+    std::printf("%s%s%s", origin.empty() ? "" : (origin + "\n").c_str(),
+                table.text(colour, 0).c_str(), sandbox_line(protections).c_str());
   return good ? kExitOk : kExitFailed;
 }
 
@@ -347,6 +354,7 @@ std::function<int()> add(CLI::App& app) {
                  "where calls are told the experts of tokens: uniform, skewed (as published) or "
                  "skewed:RATIO, beside uniform");
   app.add_option("--size", a->options.size, "full (the default), ci or smoke cases");
+  app.add_flag("!--no-sandbox", a->sandbox, "candidates run with all that this user may do");
   app.add_option("--seconds", a->options.seconds, "about, per case and provider");
   auto* json = app.add_option("--json", a->json, "write JSON, to a file or to the standard output")
                    ->expected(0, 1);

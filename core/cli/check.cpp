@@ -30,7 +30,7 @@ struct Arguments {
   std::string plugin, op, json, captured, device = "cpu";
   CheckOptions options;
   double patience_s = 20;
-  bool verbose = false;
+  bool verbose = false, sandbox = true;
 };
 
 Json row_json(const CheckRow& r) {
@@ -135,6 +135,8 @@ class Checker {
     return rows_;
   }
 
+  const std::vector<Protection>& protections() const { return protections_; }
+
  private:
   void add(const std::string& op, const std::string& status, const std::string& rule,
            const std::string& text) {
@@ -151,6 +153,8 @@ class Checker {
   void check(const std::string& op) {
     Runner::Options options;
     options.name = "check of " + op;
+    options.device = a_.device;
+    options.sandbox = a_.sandbox;
     // A case of real size on a GPU is a few minutes at most, mostly of the oracle.
     const bool large = a_.options.size == "full" && a_.device != "cpu";
     options.patience_s = large ? std::max(a_.patience_s, 180.0) : a_.patience_s;
@@ -162,6 +166,7 @@ class Checker {
       if (b.path != found_.path) files.push_back({b.path, b.trust});
     files.push_back({found_.path, found_.trust});
     const auto loaded = runner.failed() ? std::nullopt : runner.load(files);
+    if (!runner.protections().empty()) protections_ = runner.protections();
     if (loaded && !loaded->errors.back().empty())
       return add(op, "violation", "load", loaded->errors.back());
     if (loaded) {
@@ -176,8 +181,11 @@ class Checker {
     }
     if (runner.failed()) {
       const RunnerFailure& f = runner.failure();
-      static const std::map<std::string, std::string> rules = {
-          {"crashed", "crash"}, {"exited", "exit"}, {"hang", "time"}, {"memory", "memory"}};
+      static const std::map<std::string, std::string> rules = {{"crashed", "crash"},
+                                                               {"exited", "exit"},
+                                                               {"hang", "time"},
+                                                               {"memory", "memory"},
+                                                               {"forbidden", "sandbox"}};
       const auto rule = rules.find(f.kind);
       add(op, "violation", rule == rules.end() ? f.kind : rule->second, f.sentence());
     }
@@ -188,6 +196,7 @@ class Checker {
   const Roster& roster_;
   const std::vector<std::string> captured_;
   std::vector<Json> rows_;
+  std::vector<Protection> protections_;
 };
 
 std::string text_of(const Json& row, const char* key) {
@@ -272,7 +281,8 @@ int run(Arguments a, bool as_json) {
     origin = cases.origin();
     need_common(found, captured, a);
   }
-  const std::vector<Json> rows = Checker(a, found, roster, captured).run(catalog);
+  Checker checker(a, found, roster, captured);
+  const std::vector<Json> rows = checker.run(catalog);
   bool good = true, any = false, judged = false;
   for (const auto& row : rows) {
     const std::string status = text_of(row, "status");
@@ -294,6 +304,7 @@ int run(Arguments a, bool as_json) {
                 {"captured", origin},
                 {"device", a.device},
                 {"passed", good},
+                {"protections", to_json(checker.protections())},
                 {"rows", rows}},
                a.json);
   } else {
@@ -302,7 +313,7 @@ int run(Arguments a, bool as_json) {
                 origin.empty() ? a.options.size.c_str() : origin.c_str(), a.device.c_str(),
                 static_cast<unsigned long long>(a.options.seed));
     print(rows, a.verbose);
-    std::printf("%s\n",
+    std::printf("%s%s\n", sandbox_line(checker.protections()).c_str(),
                 styled(verdict, good ? Style::good : Style::bad, colour_wanted(stdout)).c_str());
   }
   return good ? kExitOk : kExitFailed;
@@ -319,6 +330,7 @@ std::function<int()> add(CLI::App& app) {
   app.add_option("--seed", a->options.seed, "of the inputs");
   app.add_option("--patience", a->patience_s,
                  "seconds without a sign of life before a runner is stopped");
+  app.add_flag("!--no-sandbox", a->sandbox, "it runs with all that this user may do");
   app.add_flag("--verbose", a->verbose, "a line for every case and variant");
   auto* json = app.add_option("--json", a->json, "write JSON, to a file or to the standard output")
                    ->expected(0, 1);

@@ -79,6 +79,7 @@ Providers ask_providers(const Scenario& scenario, const std::string& phase, cons
   }
   Runner::Options options;
   options.name = "the choice of providers";
+  options.device = device;
   Runner runner(options);
   std::optional<Json> nodes;
   if (!runner.failed() && runner.load(files))

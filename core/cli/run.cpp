@@ -121,6 +121,8 @@ std::function<int()> add(CLI::App& app) {
                    ->expected(0, 1);
   app.add_option("--device", a->options.device, "cpu, cuda:0; default: a GPU where there is one");
   app.add_flag("--no-graph", a->no_graph, "without CUDA graphs");
+  app.add_flag("!--no-sandbox", a->options.sandbox,
+               "candidates run with all that this user may do");
   app.add_option("--weights", a->weights, "a checkpoint; default: random weights from the seed");
   auto* seed = app.add_option("--seed", a->seed, "of weights and requests");
   app.add_option("--time-limit", a->options.time_limit_s,

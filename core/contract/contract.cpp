@@ -7,6 +7,7 @@
 #include <set>
 
 #include "core/base/error.hpp"
+#include "core/base/io.hpp"
 #include "core/base/text.hpp"
 #include "core/base/yaml.hpp"
 #include "core/contract/identity.hpp"
@@ -384,13 +385,14 @@ std::vector<std::string> Slot::axis_names() const {
   return axis.empty() ? std::vector<std::string>{} : split(axis, ',');
 }
 
-Contract Contract::load(const std::filesystem::path& file) {
+Contract Contract::load(const std::filesystem::path& file) { return load(file, read_file(file)); }
+Contract Contract::load(const std::filesystem::path& file, const std::string& text) {
   const std::string level = file.parent_path().parent_path().filename();
   const int number = level.size() == 2 && level[0] == 'l' && level[1] >= '1' && level[1] <= '4'
                          ? level[1] - '0'
                          : 0;
   if (!number) fail(file.string(), "a contract lies in ops/l1..l4/<family>/<op>.yaml");
-  return read(Yaml::load(file), file.stem(), number, file.parent_path().filename());
+  return read(Yaml::parse(text, file.string()), file.stem(), number, file.parent_path().filename());
 }
 Contract Contract::parse(const std::string& text, const std::string& name, int level,
                          const std::string& family) {
@@ -449,8 +451,16 @@ const Contract* Catalog::find(const std::string& op) const {
   const auto file = files_.find(op);
   if (file == files_.end()) return nullptr;
   auto& slot = loaded_[op];
-  if (!slot) slot = std::make_unique<Contract>(Contract::load(file->second));
+  const auto text = texts_.find(op);
+  if (!slot)
+    slot = std::make_unique<Contract>(text == texts_.end()
+                                          ? Contract::load(file->second)
+                                          : Contract::load(file->second, text->second));
   return slot.get();
+}
+void Catalog::read_ahead() {
+  for (const auto& [op, file] : files_)
+    if (!loaded_.count(op)) texts_[op] = read_file(file);
 }
 const Contract& Catalog::at(const std::string& op) const {
   if (const Contract* c = find(op)) return *c;

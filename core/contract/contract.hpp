@@ -112,6 +112,7 @@ struct Contract {
 
   // The file's folders give level and family: .../ops/l1/norm/rms_norm.yaml. Throws Error.
   static Contract load(const std::filesystem::path& file);
+  static Contract load(const std::filesystem::path& file, const std::string& text);  // of the file
   static Contract parse(const std::string& text, const std::string& name, int level,
                         const std::string& family);
 
@@ -133,9 +134,12 @@ class Catalog {
   const Contract& at(const std::string& op) const;  // Error with the nearest name
   const Contract* find(const std::string& op) const;
   std::vector<std::string> ops() const;  // sorted
+  // Contracts are read when they are first asked for; after this no file is needed.
+  void read_ahead();
 
  private:
   std::map<std::string, std::filesystem::path> files_;
+  std::map<std::string, std::string> texts_;  // by op, of those that were read ahead
   mutable std::map<std::string, std::unique_ptr<Contract>> loaded_;
 };
 

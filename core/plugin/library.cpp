@@ -19,17 +19,6 @@ namespace fk {
 
 namespace {
 
-// The copy that is loaded; the loader would give back the old code for a path that it has seen.
-std::filesystem::path content_copy(const std::filesystem::path& file) {
-  const auto dir = paths::cache_dir() / "plugins";
-  const auto copy = dir / (file.stem().string() + "-" + hash_file(file).substr(0, 16) + ".so");
-  if (!std::filesystem::exists(copy)) {
-    std::filesystem::create_directories(dir);
-    write_file_atomic(copy, read_file(file));
-  }
-  return copy;
-}
-
 std::string null_member(const fk_op& op) {
   if (!op.contract || !op.contract->op) return "contract";
   if (!op.claims) return "claims";
@@ -98,10 +87,28 @@ const fk_plugin& negotiate(fk_plugin_entry entry, const std::string& where) {
 
 }  // namespace
 
-void Plugins::load(const std::filesystem::path& file, Trust trust) {
+std::filesystem::path loadable_copy(const std::filesystem::path& file) {
+  namespace fs = std::filesystem;
+  if (!fs::exists(file)) fail(file.string(), "there is no such file");
+  const auto dir = paths::cache_dir() / "plugins";
+  const auto copy = dir / (file.stem().string() + "-" + hash_file(file).substr(0, 16) + ".so");
+  if (!fs::exists(copy)) {
+    fs::create_directories(dir);
+    write_file_atomic(copy, read_file(file));
+  }
+  // A sealed runner is another user. Where this one does not own them, it did not make them.
+  constexpr auto kRead = fs::perms::owner_read | fs::perms::group_read | fs::perms::others_read;
+  constexpr auto kEnter = fs::perms::owner_exec | fs::perms::group_exec | fs::perms::others_exec;
+  std::error_code ignored;
+  fs::permissions(dir, kRead | kEnter, fs::perm_options::add, ignored);
+  fs::permissions(copy, kRead, fs::perm_options::add, ignored);
+  return copy;
+}
+
+void Plugins::load(const std::filesystem::path& file, Trust trust,
+                   const std::filesystem::path& given) {
   const std::string where = file.string();
-  if (!std::filesystem::exists(file)) fail(where, "there is no such file");
-  const auto copy = content_copy(file);
+  const auto copy = given.empty() ? loadable_copy(file) : given;
   boost::dll::shared_library library;
   try {
     library.load(copy.string(),

@@ -23,15 +23,20 @@ struct Provider {
   std::filesystem::path path;
 };
 
+// The copy of a plugin that is loaded, under a name with its content hash: for a path that it has
+// seen the loader would give back the old code. Everybody may read it. Error when there is no such
+// file.
+std::filesystem::path loadable_copy(const std::filesystem::path& file);
+
 // Everything that is loaded into this process. Plugins stay mapped until the process ends by _exit:
 // unloading code whose kernels, threads or destructors may still run is not survivable.
 class Plugins {
  public:
   explicit Plugins(const Catalog& catalog) : catalog_(catalog) {}
-  // Loads through a copy under a content-hash name (a rebuilt path would give the old code), NOW
-  // and LOCAL, through Boost.DLL. Throws Error: what the loader said, an ABI the host does not
-  // speak, a table with null members. Ops that do not match are kept in refused().
-  void load(const std::filesystem::path& file, Trust trust);
+  // Loads `copy`, or else loadable_copy(file), NOW and LOCAL, through Boost.DLL. Throws Error: what
+  // the loader said, an ABI the host does not speak, a table with null members. Ops that do not
+  // match are kept in refused().
+  void load(const std::filesystem::path& file, Trust trust, const std::filesystem::path& copy = {});
   // Providers of an op, in the order in which they were loaded.
   const std::vector<const Provider*>& of(const std::string& op) const;
   struct Refused {

@@ -24,8 +24,10 @@ constexpr std::string_view kAllowed[] = {
 // What a baseline may not link either: each brings a runtime of its own into the process.
 constexpr std::string_view kForbidden[] = {"libtorch", "libc10", "libpython"};
 
+// By its name alone: a path could lead anywhere.
 template <size_t N>
 bool among(const std::string& library, const std::string_view (&list)[N]) {
+  if (library.find('/') != std::string::npos) return false;
   return std::any_of(std::begin(list), std::end(list),
                      [&](std::string_view prefix) { return library.starts_with(prefix); });
 }
@@ -129,6 +131,13 @@ void lint_flags(const Elf& elf, Trust trust, std::vector<Finding>& out) {
 }
 
 }  // namespace
+
+std::vector<std::string> legal_libraries(const std::filesystem::path& file) {
+  std::vector<std::string> names;
+  for (auto& library : Elf(file).entry_texts(DT_NEEDED))
+    if (among(library, kAllowed)) names.push_back(std::move(library));
+  return names;
+}
 
 std::vector<Finding> lint(const std::filesystem::path& file, Trust trust) {
   const Elf elf(file);

@@ -46,6 +46,8 @@ struct Finding {
 // One exported symbol, no UNIQUE or weak exports, no static TLS, allowed NEEDED entries, no
 // TEXTREL, no RPATH, BIND_NOW. Executes nothing.
 std::vector<Finding> lint(const std::filesystem::path& file, Trust trust);
+// Those of the libraries that it needs which a candidate may link.
+std::vector<std::string> legal_libraries(const std::filesystem::path& file);
 
 // A file that was found where plugins are looked for.
 struct FoundPlugin {

@@ -94,6 +94,8 @@ class ScenarioRun {
   Runner::Options runner_options(const std::string& name) const {
     Runner::Options options;
     options.name = name;
+    options.device = options_.device;
+    options.sandbox = options_.sandbox;
     options.patience_s = kPatienceBaseline;
     options.payload_bytes_max = std::max<uint64_t>(
         uint64_t{1} << 20, static_cast<uint64_t>(scenario_.vocab_size) * 4 +
@@ -229,7 +231,9 @@ class ScenarioRun {
       r.log = side.log();
       return r;
     };
-    if (!side.open()) return failed();
+    const bool opened = side.open();
+    r.protections = side.protections();
+    if (!opened) return failed();
     r.ops = side.ops();
     r.private_bytes = own_bytes(side.info());
     if (side.nodes_of(r.name) == 0) {

@@ -17,6 +17,7 @@ struct RunOptions {
   std::vector<std::string> candidates;  // empty: all that there are
   std::vector<std::string> workloads;   // empty: those of the scenario
   double time_limit_s = 0;              // of one workload with one candidate; 0: none
+  bool sandbox = true;                  // of candidates
   bool graphs = true;                   // CUDA graphs where the device has them
   double patience_s = 0;                // 0: derived from the baseline's pace
   std::function<void(const std::string&)> progress;

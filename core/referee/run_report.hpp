@@ -6,6 +6,7 @@
 
 #include "core/referee/metrics.hpp"
 #include "core/referee/model_verdict.hpp"
+#include "core/worker/sandbox.hpp"
 
 namespace fk {
 
@@ -43,7 +44,8 @@ struct SideReport {
   std::vector<OpRow> ops;
   CorrectnessRow correctness;
   std::vector<WorkloadRow> workloads;
-  int64_t private_bytes = 0;  // packed weights, persistent, states, arena, scratch
+  int64_t private_bytes = 0;            // packed weights, persistent, states, arena, scratch
+  std::vector<Protection> protections;  // candidates: of the host from it
 };
 
 struct RunReport {

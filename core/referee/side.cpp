@@ -25,6 +25,7 @@ bool Side::fail_with(const std::string& verdict, const std::string& why) {
 
 bool Side::load() {
   const auto loaded = runner_->load(setup_.files);
+  protections_ = runner_->protections();
   // A plugin that crashes or hangs in its first call ends the process while it is loaded.
   if (!loaded) return fail_with("failed", runner_->failure().sentence());
   for (size_t i = 0; i < setup_.files.size(); ++i)

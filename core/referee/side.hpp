@@ -45,6 +45,8 @@ class Side {
   int64_t nodes_of(const std::string& provider) const;
   // Ops whose contract does not match this host's: "op: why".
   const std::vector<std::string>& refused_ops() const { return refused_ops_; }
+  // What protected the host from its candidate, in the last process that it had.
+  const std::vector<Protection>& protections() const { return protections_; }
 
  private:
   bool fail_with(const std::string& verdict, const std::string& why);
@@ -56,6 +58,7 @@ class Side {
   bool checked_ = false;
   std::string why_, verdict_, log_;
   std::vector<std::string> refused_ops_;
+  std::vector<Protection> protections_;
   double gap_s_ = 0, open_s_ = 0;
 };
 

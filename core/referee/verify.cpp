@@ -163,6 +163,7 @@ class Verifier {
   Runner::Options runner_options() const {
     Runner::Options options;
     options.name = golden_.name;
+    options.device = options_.device;
     options.patience_s = options_.patience_s;
     return options;
   }

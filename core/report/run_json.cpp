@@ -67,16 +67,18 @@ Json to_json(const SideReport& s, bool candidate) {
                    {"nodes", op.nodes},
                    {"refusal", op.refusal}});
   for (const auto& w : s.workloads) workloads.push_back(to_json(w, candidate));
-  return {{"name", s.name},
-          {"version", s.version},
-          {"path", s.path},
-          {"verdict", s.verdict},
-          {"why", s.why},
-          {"private_bytes", s.private_bytes},
-          {"ops", std::move(ops)},
-          {"correctness", to_json(s.correctness)},
-          {"workloads", std::move(workloads)},
-          {"log", s.log}};
+  Json side = {{"name", s.name},
+               {"version", s.version},
+               {"path", s.path},
+               {"verdict", s.verdict},
+               {"why", s.why},
+               {"private_bytes", s.private_bytes},
+               {"ops", std::move(ops)},
+               {"correctness", to_json(s.correctness)},
+               {"workloads", std::move(workloads)},
+               {"log", s.log}};
+  if (candidate) side["protections"] = to_json(s.protections);
+  return side;
 }
 
 }  // namespace

@@ -187,6 +187,12 @@ class Text {
     for (const auto& c : r_.candidates)
       table.row({c.name, Cell(c.verdict, style_of(c.verdict)), c.why});
     out_ += table.text(colour_);
+    // They are sealed alike; one that was refused never ran.
+    for (const auto& c : r_.candidates) {
+      if (c.protections.empty()) continue;
+      out_ += sandbox_line(c.protections);
+      break;
+    }
   }
 
   // What a failed process printed: its last lines.

@@ -19,5 +19,7 @@ struct Peaks {
 // Of the device whose name, as the driver tells it, contains the `name:` of a file; nothing when no
 // file has peaks for it.
 std::optional<Peaks> peaks_of(const std::string& device_name);
+// Reads all that there are now, so that peaks_of() needs no file from then on.
+void read_peaks();
 
 }  // namespace fk

@@ -16,6 +16,7 @@
 #include <cstring>
 
 #include "core/worker/process.hpp"
+#include "core/worker/syscall_filter.hpp"
 
 namespace fk {
 
@@ -23,6 +24,7 @@ namespace {
 
 Board* board_of_process = nullptr;
 constexpr int kFramesMax = 32;
+constexpr int kBySeccomp = 1;  // SYS_SECCOMP, which not all headers have
 constexpr std::array<int, 6> kSignals = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGSYS};
 
 void write_text(const char* text, int length) {
@@ -86,12 +88,19 @@ void on_signal(int number, siginfo_t* info, void*) {
     board_of_process->data_bytes = static_cast<uint64_t>(private_bytes(::getpid()));
   char what[96];
   const char* name = sigabbrev_np(number);
+  const bool refused = number == SIGSYS && info->si_code == kBySeccomp;
+  const char* call = refused ? syscall_name(info->si_syscall) : nullptr;
   if (number == SIGABRT)
     std::snprintf(what, sizeof what, "SIGABRT");
+  else if (refused && call)
+    std::snprintf(what, sizeof what, "%s%s", kItCalled, call);
+  else if (refused)
+    std::snprintf(what, sizeof what, "%ssystem call %d", kItCalled, info->si_syscall);
   else
     std::snprintf(what, sizeof what, "SIG%s at address %p", name ? name : "?", info->si_addr);
   report(what);
-  ::signal(number, SIG_DFL);
+  // It is the default already (SA_RESETHAND), and the filter lets nobody touch it.
+  if (number != SIGSYS) ::signal(number, SIG_DFL);
   ::raise(number);
 }
 

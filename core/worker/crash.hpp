@@ -15,6 +15,9 @@ namespace fk {
 void install_crash_handlers(Board& board);
 // To be called again after code was loaded, so that this exit handler runs before those of plugins.
 void watch_exit();
+// On the board, before a call that the filter of a sealed runner does not allow: "it called execve
+// in mine.so+0x1139".
+inline constexpr const char* kItCalled = "it called ";
 // What the runner does now, for the board.
 void set_stage(Board& board, const std::string& text);
 // Limits private memory (RLIMIT_DATA) to `bytes` above what is in use now; 0: no limit. Nothing

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <string_view>
 
 #include "core/base/error.hpp"
@@ -166,6 +167,14 @@ std::optional<int> ChildProcess::wait(double timeout_s) {
     read_log();
   }
   return status_;
+}
+
+int ChildProcess::threads() const {
+  std::error_code code;
+  const std::filesystem::directory_iterator tasks("/proc/" + std::to_string(pid_) + "/task", code);
+  int count = 0;
+  for (auto at = begin(tasks); !code && at != end(tasks); at.increment(code)) ++count;
+  return status_ ? 0 : count;
 }
 
 int64_t private_bytes(pid_t pid) {

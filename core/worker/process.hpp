@@ -35,6 +35,8 @@ class ChildProcess {
   // Stops the process and returns when all its threads stand still; false when it has ended.
   bool freeze();
   void thaw();
+  // How many threads it has now, as the kernel counts them; 0 when it has ended.
+  int threads() const;
 
  private:
   pid_t pid_ = -1;

@@ -16,6 +16,8 @@
 
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
+#include "core/plugin/library.hpp"
+#include "core/worker/crash.hpp"
 
 namespace fk {
 
@@ -101,7 +103,9 @@ void Runner::start() {
     throw;
   }
   ::close(pair[1]);
-  ask({{"do", "hello"}, {"private_bytes_max", options_.private_bytes_max}},
+  ask({{"do", "hello"},
+       {"private_bytes_max", options_.private_bytes_max},
+       {"own_user", options_.sandbox && options_.early_user}},
       {shared_.fd(), request_events_.data, request_events_.space, result_events_.data,
        result_events_.space},
       "hello", options_.open_patience_s, {});
@@ -155,10 +159,26 @@ bool Runner::handle(const Json& message) {
 
 std::optional<Runner::Loaded> Runner::load(const std::vector<PluginFile>& plugins) {
   Json list = Json::array();
-  for (const auto& p : plugins)
-    list.push_back({{"path", p.path.string()}, {"candidate", p.trust == Trust::candidate}});
-  const auto reply = ask({{"do", "load"}, {"plugins", std::move(list)}}, {}, "loaded",
-                         options_.open_patience_s, {});
+  for (const auto& p : plugins) {
+    std::string copy;
+    try {
+      copy = std::filesystem::absolute(loadable_copy(p.path)).string();
+    } catch (const std::exception&) {  // the runner finds out, and says so beside the file
+    }
+    list.push_back({{"path", p.path.string()},
+                    {"copy", std::move(copy)},
+                    {"candidate", p.trust == Trust::candidate}});
+  }
+  // Only the first word counts: a candidate has not run yet when it is said.
+  const auto on_progress = [&](const Json& progress) {
+    if (protections_.empty() && progress.is_object() && progress.contains("sealed"))
+      protections_ = protections_from(progress.at("sealed"));
+  };
+  const auto reply = ask({{"do", "load"},
+                          {"plugins", std::move(list)},
+                          {"sandbox", options_.sandbox},
+                          {"device", options_.device}},
+                         {}, "loaded", options_.open_patience_s, on_progress);
   if (!reply) return std::nullopt;
   Loaded loaded;
   try {
@@ -416,7 +436,12 @@ void Runner::ended(int status) {
       return bury("memory", "ran into its limit of " + human_bytes(static_cast<int64_t>(limit)) +
                                 " of memory (" + signal_name(WTERMSIG(status)) + ")");
     }
+    if (starts_with(hint, kItCalled)) return bury("forbidden", "refused: " + hint);
     const std::string signal = signal_name(WTERMSIG(status));
+    if (WTERMSIG(status) == SIGSYS && !starts_with(hint, signal))
+      return bury("forbidden",
+                  "refused: it made a system call that is not allowed, with all signals "
+                  "blocked (as posix_spawn() and system() do)");
     const bool told = starts_with(hint, signal);
     return bury("crashed", "crashed: " + (told ? hint : signal));
   }

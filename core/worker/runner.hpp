@@ -16,6 +16,7 @@
 #include "core/worker/channel.hpp"
 #include "core/worker/process.hpp"
 #include "core/worker/record.hpp"
+#include "core/worker/sandbox.hpp"
 #include "core/worker/spec.hpp"
 
 namespace fk {
@@ -23,7 +24,7 @@ namespace fk {
 struct RunnerFailure {
   // refused: an error with a text (loading, opening); op_failed: an op returned an error; threw;
   // crashed: a signal; exited; hang; memory; protocol: records that make no sense; environment: the
-  // process could not be started.
+  // process could not be started; forbidden: it did what a sealed runner may not.
   std::string kind;
   std::string where;  // "paged_attention (model.layers.0.self_attn.attn)" or a stage; may be empty
   std::string text;   // "crashed: SIGSEGV at address 0x10 in mine.so+0x1139"
@@ -55,7 +56,11 @@ class Runner {
     double open_patience_s = 300;                    // for loading and opening
     uint64_t payload_bytes_max = uint64_t{1} << 28;  // of one result
     std::string executable = "/proc/self/exe";
-    bool sends_fds = false;  // a trusted process, whose answers may bring descriptors
+    bool sends_fds = false;      // a trusted process, whose answers may bring descriptors
+    bool sandbox = true;         // sealed before it loads a candidate
+    std::string device = "cpu";  // the one that it will use: opened before it is sealed
+    // Takes its user at once, where a device will be open before a candidate is loaded.
+    bool early_user = false;
   };
   // Starts the process; a failure to do so is in failure() too.
   explicit Runner(Options options);
@@ -70,7 +75,11 @@ class Runner {
     std::vector<std::string> errors;  // by file; empty: loaded
     std::vector<Refused> refused;     // ops whose contract does not match
   };
+  // Baselines first, in both groups as listed; then nothing more where a candidate was among them.
   std::optional<Loaded> load(const std::vector<PluginFile>& plugins);
+  // What protects the host from the candidate that was loaded, said before that was loaded; empty
+  // without one.
+  const std::vector<Protection>& protections() const { return protections_; }
   std::optional<SessionInfo> open(const SessionSpec& spec, const WeightsHandle& weights);
   // In place of a session, a process without plugins keeps the weights of one on its device, from
   // the checkpoint in this folder or from the seed. The descriptor is the caller's, and good as
@@ -110,6 +119,7 @@ class Runner {
   const std::string& name() const { return options_.name; }
   void set_patience(double seconds) { options_.patience_s = seconds; }
   pid_t pid() const { return child_ ? child_->pid() : -1; }
+  int threads() const { return child_ ? child_->threads() : 0; }
 
  private:
   void start();
@@ -135,6 +145,7 @@ class Runner {
   std::vector<std::byte> unsent_;  // of requests, when the ring is full
   size_t unsent_at_ = 0;
   SessionInfo info_;
+  std::vector<Protection> protections_;
   std::optional<RunnerFailure> failure_;
   double life_s_ = 0;  // when it last gave a sign of life
   int64_t run_ = 0;

@@ -19,12 +19,14 @@
 
 #include "core/base/error.hpp"
 #include "core/base/paths.hpp"
+#include "core/runtime/peaks.hpp"
 #include "core/runtime/recorder.hpp"
 #include "core/runtime/session.hpp"
 #include "core/worker/channel.hpp"
 #include "core/worker/crash.hpp"
 #include "core/worker/exchange.hpp"
 #include "core/worker/process.hpp"
+#include "core/worker/sandbox.hpp"
 #include "core/worker/spec.hpp"
 #include "core/worker/task.hpp"
 
@@ -56,8 +58,8 @@ std::string thrown_text() {
 
 class Server {
  public:
-  explicit Server(Channel& channel)
-      : channel_(channel), catalog_(paths::registry_dirs()), plugins_(catalog_) {}
+  Server(Channel& channel, int parent)
+      : channel_(channel), parent_(parent), catalog_(paths::registry_dirs()), plugins_(catalog_) {}
 
   [[noreturn]] void serve() {
     for (;;) {
@@ -118,29 +120,101 @@ class Server {
                                                RingEvents{fds[3], fds[4]}, channel_.fd());
     install_crash_handlers(*board_);
     limit_private_memory(message.at("private_bytes_max").get<int64_t>());
+    if (message.at("own_user").get<bool>()) take_user();
     return {{"hello", ::getpid()}};
   }
 
-  Json load(const Json& message) {
-    Json files = Json::array();
-    for (const auto& entry : message.at("plugins")) {
-      const auto path = entry.at("path").get<std::string>();
-      set_stage(*board_, "loading " + path);
-      std::string error;
-      try {
-        plugins_.load(path, entry.at("candidate").get<bool>() ? Trust::candidate : Trust::baseline);
-      } catch (const Error& e) {
-        error = e.what();
-      } catch (...) {
-        error = thrown_text();
-      }
-      watch_exit();
-      files.push_back({{"path", path}, {"error", error}});
+  struct File {
+    std::string path, error;
+    bool candidate = false;
+    std::filesystem::path copy;
+  };
+
+  // What could go wrong with one file says so in its row; the others are loaded.
+  template <class Action>
+  void attempt(File& file, Action action) {
+    set_stage(*board_, "loading " + file.path);
+    try {
+      if (file.error.empty()) action();
+    } catch (const Error& e) {
+      file.error = e.what();
+    } catch (...) {
+      file.error = thrown_text();
     }
-    Json refused = Json::array();
+    watch_exit();
+  }
+
+  // A candidate's code runs from here on, in static constructors, so all others come before it.
+  Json load(const Json& message) {
+    if (sealed_) fail("runner", "a runner that has loaded a candidate loads nothing more");
+    std::vector<File> files;
+    for (const auto& entry : message.at("plugins"))
+      files.push_back({entry.at("path").get<std::string>(), "", entry.at("candidate").get<bool>(),
+                       entry.at("copy").get<std::string>()});
+    for (File& file : files)
+      attempt(file, [&] {
+        file.copy = reachable(file.copy.empty() ? loadable_copy(file.path) : file.copy);
+      });
+    for (File& file : files) {
+      if (file.candidate) continue;
+      attempt(file, [&] { plugins_.load(file.path, Trust::baseline, file.copy); });
+    }
+    const bool any =
+        std::any_of(files.begin(), files.end(), [](const File& f) { return f.candidate; });
+    if (any) seal_for(files, message);
+    for (File& file : files) {
+      if (!file.candidate) continue;
+      attempt(file, [&] { plugins_.load(file.path, Trust::candidate, file.copy); });
+    }
+    Json loaded = Json::array(), refused = Json::array();
+    for (const File& file : files) loaded.push_back({{"path", file.path}, {"error", file.error}});
     for (const auto& r : plugins_.refused())
       refused.push_back({{"plugin", r.plugin}, {"op", r.op}, {"why", r.why}});
-    return {{"loaded", files}, {"refused", refused}};
+    return {{"loaded", loaded}, {"refused", refused}};
+  }
+
+  void seal_for(std::vector<File>& files, const Json& message) {
+    sealed_ = true;
+    set_stage(*board_, "sealing the runner");
+    if (!message.at("sandbox").get<bool>()) return tell(unsealed("turned off by --no-sandbox"));
+    const auto device = message.at("device").get<std::string>();
+    std::vector<std::string> libraries;
+    for (File& file : files) {
+      if (!file.candidate) continue;
+      attempt(file, [&] {
+        for (auto& name : legal_libraries(file.copy)) libraries.push_back(std::move(name));
+      });
+    }
+    preload_libraries(libraries);
+    if (!user_) take_user();
+    SandboxPolicy policy = SandboxPolicy::of(device);
+    for (File& file : files) {
+      if (!file.candidate || file.copy.empty()) continue;
+      file.copy = reachable(file.copy);
+      policy.read.push_back(file.copy);
+    }
+    sealed_device_ = open_device(device);
+    tell(seal(policy, *user_));
+  }
+
+  // What only this process's own user can be sure to reach comes before.
+  void take_user() {
+    std::error_code ignored;
+    const auto copies = paths::cache_dir() / "plugins";
+    std::filesystem::create_directories(copies, ignored);
+    std::filesystem::current_path(copies, ignored);
+    catalog_.read_ahead();
+    read_peaks();
+    user_ = take_own_user(parent_);
+  }
+
+  // In a folder that the user may not enter any more, a copy is still beside us.
+  static std::filesystem::path reachable(const std::filesystem::path& copy) {
+    return ::access(copy.c_str(), R_OK) == 0 ? copy : "." / copy.filename();
+  }
+
+  void tell(const std::vector<Protection>& protections) {
+    if (!channel_.send({{"progress", {{"sealed", to_json(protections)}}}}, {}, kForever)) leave(0);
   }
 
   Json open(const Json& message) {
@@ -305,11 +379,15 @@ class Server {
   }
 
   Channel& channel_;
+  const int parent_;
   Catalog catalog_;
   Plugins plugins_;
   SharedMemory shared_;
   Board* board_ = nullptr;
   std::unique_ptr<RingExchange> exchange_;
+  bool sealed_ = false;
+  std::optional<Protection> user_;
+  std::unique_ptr<Device> sealed_device_;  // its driver stays open as long as this
   std::unique_ptr<Device> device_;
   std::vector<int> answer_fds_;
   Device::Shared kept_;
@@ -343,7 +421,7 @@ void serve_runner(int parent) {
   ::setenv("GOMP_SPINCOUNT", "0", 0);
   Channel channel(kControlFd, true);
   try {
-    Server(channel).serve();
+    Server(channel, parent).serve();
   } catch (const std::exception& e) {
     channel.send(error_json("refused", "", e.what()), {}, 1);
     leave(3);

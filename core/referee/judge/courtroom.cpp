@@ -28,20 +28,26 @@ OpenExam::~OpenExam() {
   for (const int fd : fds) ::close(fd);
 }
 
-Courtroom::Courtroom(const Roster& roster, std::string device, double patience_s)
+Courtroom::Courtroom(const Roster& roster, std::string device, double patience_s, bool sandbox)
     : roster_(roster),
       device_(std::move(device)),
       patience_s_(patience_s),
+      sandbox_(sandbox),
       secret_(Secret::draw()) {}
 
 Courtroom::~Courtroom() = default;
 
-std::unique_ptr<Runner> Courtroom::start(const std::string& name, bool oracle) const {
+std::unique_ptr<Runner> Courtroom::start(Seat seat) const {
   Runner::Options options;
-  options.name = name;
+  options.name = seat == Seat::oracle     ? "the oracle"
+                 : seat == Seat::baseline ? "the baseline"
+                                          : "the candidate";
   options.patience_s = patience_s_;
-  options.sends_fds = oracle;
-  if (device_ == "cpu" && !oracle) options.private_bytes_max = int64_t{8} << 30;
+  options.device = device_;
+  options.sandbox = sandbox_;
+  options.early_user = seat == Seat::candidate;
+  options.sends_fds = seat == Seat::oracle;
+  if (device_ == "cpu" && seat != Seat::oracle) options.private_bytes_max = int64_t{8} << 30;
   return std::make_unique<Runner>(options);
 }
 
@@ -55,11 +61,11 @@ Courtroom::Present Courtroom::enter(const std::string& without) {
   std::vector<std::pair<Runner*, std::vector<PluginFile>>> wanted;
   if (!oracle_ || oracle_->failed()) {
     ahead_.clear();
-    oracle_ = start("the oracle", true);
+    oracle_ = start(Seat::oracle);
     wanted.emplace_back(oracle_.get(), roster_.oracle_files());
   }
   if (!baseline_ || baseline_->failed()) {
-    baseline_ = start("the baseline", false);
+    baseline_ = start(Seat::baseline);
     wanted.emplace_back(baseline_.get(), roster_.baseline_files());
   }
   Present out;
@@ -71,7 +77,7 @@ Courtroom::Present Courtroom::enter(const std::string& without) {
   }
   if (!replaced) out.candidate = std::move(spare_);
   if (!out.candidate || out.candidate->failed()) {
-    out.candidate = start("the candidate", false);
+    out.candidate = start(Seat::candidate);
     wanted.emplace_back(out.candidate.get(), others);
   }
   std::vector<std::thread> starts;
@@ -139,7 +145,7 @@ void Courtroom::drop_ahead() {
 bool Courtroom::prepare(const std::vector<ExamRequest>& asked) {
   drop_ahead();
   if (!spare_ || spare_->failed()) {
-    spare_ = start("the candidate", false);
+    spare_ = start(Seat::candidate);
     load(*spare_, roster_.baseline_files());
     return true;
   }

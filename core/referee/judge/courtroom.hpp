@@ -37,7 +37,7 @@ struct OpenExam {
 class Courtroom {
  public:
   // `roster` outlives it. Processes start when they are needed.
-  Courtroom(const Roster& roster, std::string device, double patience_s);
+  Courtroom(const Roster& roster, std::string device, double patience_s, bool sandbox = true);
   ~Courtroom();
   const std::string& device() const { return device_; }
 
@@ -62,7 +62,8 @@ class Courtroom {
   bool prepare(const std::vector<ExamRequest>& asked);
 
  private:
-  std::unique_ptr<Runner> start(const std::string& name, bool oracle) const;
+  enum class Seat { oracle, baseline, candidate };
+  std::unique_ptr<Runner> start(Seat seat) const;
   bool load(Runner& runner, const std::vector<PluginFile>& files) const;
   std::unique_ptr<OpenExam> open_now(const ExamRequest& request, const Secret& secret);
   void drop_ahead();
@@ -70,6 +71,7 @@ class Courtroom {
   const Roster& roster_;
   std::string device_;
   double patience_s_;
+  bool sandbox_;
   std::unique_ptr<Runner> oracle_, baseline_, spare_;
   Secret secret_;
   std::map<std::string, std::unique_ptr<OpenExam>> ahead_;  // under secret_

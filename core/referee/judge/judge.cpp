@@ -103,6 +103,7 @@ class Judge {
     const auto loaded = candidate_runner_->failed()
                             ? std::nullopt
                             : candidate_runner_->load({{candidate_.path, Trust::candidate}});
+    out_.protections = candidate_runner_->protections();
     if (!loaded)
       return end(status_of_failure(candidate_runner_->failure()),
                  candidate_runner_->failure().sentence());
@@ -214,6 +215,7 @@ void blame(CaseVerdict& row, Sitter& sitter) {
     row.status = status_of_failure(sitter.runner().failure());
     row.why = sitter.runner().failure().sentence();
     row.evidence = sitter.runner().failure().log.substr(0, 2000);
+    if (sitter.runner().failure().kind == "forbidden") row.rule = "sandbox";
     return;
   }
   const std::string& words = sitter.words();
@@ -230,7 +232,7 @@ void blame(CaseVerdict& row, Sitter& sitter) {
 Verdict judge(const FoundPlugin& candidate, const Roster& roster, const Catalog& catalog,
               const Secret& secret, const JudgeOptions& options) {
   std::optional<Courtroom> own;
-  if (!options.room) own.emplace(roster, options.device, options.patience_s);
+  if (!options.room) own.emplace(roster, options.device, options.patience_s, options.sandbox);
   Courtroom& room = options.room ? *options.room : *own;
   return Judge(candidate, roster, catalog, secret, room, options).run();
 }

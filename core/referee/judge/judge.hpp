@@ -32,6 +32,7 @@ namespace fk {
 struct JudgeOptions {
   std::string device = "cpu";
   double patience_s = 20;     // without a sign of life
+  bool sandbox = true;        // of the candidate; a room has its own
   Courtroom* room = nullptr;  // of this device; null: one for this judgement alone
   std::string size = "full";
   std::vector<std::string> ops;       // empty: all that the candidate has

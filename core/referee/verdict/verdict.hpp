@@ -12,6 +12,7 @@
 
 #include "core/base/json.hpp"
 #include "core/referee/timer.hpp"
+#include "core/worker/sandbox.hpp"
 
 namespace fk {
 
@@ -128,12 +129,6 @@ struct Aggregate {
   Ratio ratio;  // geometric mean; blocks: of all cases
   int cases = 0, right = 0, faster = 0, same = 0, slower = 0, cannot_tell = 0, failed = 0,
       refused = 0, not_judged = 0;
-};
-
-struct Protection {
-  std::string name;  // "landlock", "seccomp" ...
-  bool active = false;
-  std::string why;  // why not, or what it covers
 };
 
 // What else a verdict depends on.

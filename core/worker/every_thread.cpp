@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/worker/every_thread.hpp"
+
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <set>
+#include <string>
+
+#include "core/worker/channel.hpp"
+
+namespace fk {
+
+namespace {
+
+// The kernel's own, in which x86-64 and aarch64 agree.
+struct KernelAction {
+  void (*handler)(int);
+  unsigned long flags;
+  void (*restorer)();
+  uint64_t mask;
+};
+
+// The C library's signal for cancelling threads: pthread_sigmask() never blocks it, and threads of
+// a driver block all others. Nobody is cancelled here.
+constexpr int kSignal = 32;
+
+bool (*current)() = nullptr;
+std::atomic<int> done_by{0}, failed_by{0};
+
+void handle(int) {
+  const int tid = static_cast<int>(::syscall(SYS_gettid));
+  (current() ? done_by : failed_by).store(tid);
+}
+
+long change_action(int number, const KernelAction* action, KernelAction* old) {
+  return ::syscall(SYS_rt_sigaction, number, action, old, sizeof action->mask);
+}
+
+// Installs the handler; the C library refuses to for this signal, but knows the way back from one.
+bool install(KernelAction& old) {
+  struct sigaction wanted {
+  }, before{};
+  wanted.sa_handler = handle;
+  wanted.sa_flags = SA_RESTART | SA_ONSTACK;
+  sigfillset(&wanted.sa_mask);
+  KernelAction action{};
+  const bool known = ::sigaction(SIGRTMAX, &wanted, &before) == 0 &&
+                     change_action(SIGRTMAX, nullptr, &action) == 0;
+  ::sigaction(SIGRTMAX, &before, nullptr);
+  return known && change_action(kSignal, &action, &old) == 0;
+}
+
+// Whether the thread did it; one that has ended needs not.
+bool ask(int tid) {
+  done_by = failed_by = 0;
+  if (::syscall(SYS_tgkill, ::getpid(), tid, kSignal) != 0) return true;
+  constexpr double kPatience = 1;
+  const std::string entry = "/proc/self/task/" + std::to_string(tid);
+  for (const double end = now_seconds() + kPatience; now_seconds() < end; ::usleep(50)) {
+    if (done_by == tid) return true;
+    if (failed_by == tid) return false;
+    std::error_code code;
+    if (!std::filesystem::exists(entry, code)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+int in_every_other_thread(bool (*action)()) {
+  current = action;
+  KernelAction old{};
+  int missing = 0;
+  std::set<int> seen = {static_cast<int>(::syscall(SYS_gettid))};
+  bool installed = false;
+  // Until none is new: a thread that was not asked yet may start others.
+  for (bool again = true; again;) {
+    again = false;
+    std::error_code code;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task", code)) {
+      const int tid = std::atoi(entry.path().filename().c_str());
+      if (!seen.insert(tid).second) continue;
+      again = true;
+      if (!installed && !install(old)) return 1;
+      installed = true;
+      missing += ask(tid) ? 0 : 1;
+    }
+  }
+  if (installed && missing == 0) change_action(kSignal, &old, nullptr);
+  return missing;
+}
+
+}  // namespace fk

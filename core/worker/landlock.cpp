@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// Structures and numbers are written out: headers of older systems lack what their kernels may
+// have.
+#include "core/worker/landlock.hpp"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+
+#include "core/worker/every_thread.hpp"
+
+namespace fk {
+
+namespace {
+
+// Equal on all architectures that this project knows.
+constexpr long kCreateRuleset = 444, kAddRule = 445, kRestrictSelf = 446;
+constexpr unsigned kVersion = 1, kPathBeneath = 1;
+
+struct RulesetAttributes {
+  uint64_t files = 0, network = 0, scopes = 0;
+};
+struct __attribute__((packed)) PathRule {
+  uint64_t allowed = 0;
+  int32_t parent = -1;
+};
+
+constexpr uint64_t bits(int count) { return (uint64_t{1} << count) - 1; }
+constexpr uint64_t kWriteFile = 1U << 1, kReadFile = 1U << 2, kReadFolder = 1U << 3,
+                   kTruncate = 1U << 14, kDeviceIoctl = 1U << 15;
+
+// Rights came with versions of the interface.
+RulesetAttributes handled(int abi) {
+  RulesetAttributes all;
+  all.files = bits(abi >= 5 ? 16 : abi >= 3 ? 15 : abi >= 2 ? 14 : 13);
+  if (abi >= 4) all.network = bits(2);  // binding to and connecting TCP
+  if (abi >= 6) all.scopes = bits(2);   // abstract sockets, signals
+  return all;
+}
+
+int rules_to_take = -1;
+
+bool restrict_this_thread() {
+  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         ::syscall(kRestrictSelf, rules_to_take, 0U) == 0;
+}
+
+std::string error_text() { return std::strerror(errno); }
+
+}  // namespace
+
+Landlock::Landlock(const std::vector<std::filesystem::path>& read,
+                   const std::vector<std::filesystem::path>& devices) {
+  const long version = ::syscall(kCreateRuleset, nullptr, size_t{0}, kVersion);
+  if (version < 1) {
+    why_ = "the kernel has no Landlock: " + error_text();
+    return;
+  }
+  abi_ = static_cast<int>(version);
+  const RulesetAttributes attributes = handled(abi_);
+  rules_ = static_cast<int>(::syscall(kCreateRuleset, &attributes, sizeof attributes, 0U));
+  if (rules_ < 0) why_ = "no Landlock rules can be made: " + error_text();
+  const uint64_t look = kReadFile | kReadFolder;
+  const uint64_t use = (look | kWriteFile | kTruncate | kDeviceIoctl) & attributes.files;
+  for (const auto& path : read) add(path, look);
+  for (const auto& path : devices) add(path, use);
+}
+
+Landlock::~Landlock() {
+  if (rules_ >= 0) ::close(rules_);
+}
+
+void Landlock::add(const std::filesystem::path& path, uint64_t allowed) {
+  const int fd = rules_ < 0 ? -1 : ::open(path.c_str(), O_PATH | O_CLOEXEC);
+  if (fd < 0) return;
+  struct stat about {};
+  if (::fstat(fd, &about) != 0 || !S_ISDIR(about.st_mode)) allowed &= ~kReadFolder;
+  const PathRule rule{allowed, fd};
+  // Without its rule the path stays closed, which is safe.
+  ::syscall(kAddRule, rules_, kPathBeneath, &rule, 0U);
+  ::close(fd);
+}
+
+void Landlock::enforce() {
+  if (rules_ < 0) return;
+  rules_to_take = rules_;
+  // The others first: later, this thread may not signal them on some kernels.
+  const int missing = in_every_other_thread(restrict_this_thread);
+  if (!restrict_this_thread())
+    why_ = "Landlock rules cannot be set: " + error_text();
+  else if (missing > 0)
+    why_ = std::to_string(missing) + " threads of this process did not take the rules";
+  else
+    why_.clear();
+}
+
+}  // namespace fk

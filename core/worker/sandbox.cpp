@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/worker/sandbox.hpp"
+
+#include <dlfcn.h>
+#include <grp.h>
+#include <link.h>
+#include <linux/capability.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "core/base/paths.hpp"
+#include "core/base/text.hpp"
+#include "core/worker/landlock.hpp"
+#include "core/worker/process.hpp"
+#include "core/worker/syscall_filter.hpp"
+
+namespace fk {
+
+namespace {
+
+std::string error_text() { return std::strerror(errno); }
+
+Protection protection(const std::string& name, const std::string& why) {
+  return {name, why.empty(), why};
+}
+
+// Whether this user namespace has the number.
+bool is_mapped(uint64_t id, const char* map) {
+  std::ifstream file(map);
+  for (uint64_t inside = 0, outside = 0, count = 0; file >> inside >> outside >> count;)
+    if (id >= inside && id - inside < count) return true;
+  return false;
+}
+
+// Whoever may not end processes of another user must not start any.
+bool may_end_others() {
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct data[2] = {};
+  return ::syscall(SYS_capget, &header, data) == 0 && (data[0].effective & (1U << CAP_KILL)) != 0;
+}
+
+// A number that nobody else has, so that limits by user count this process alone, or `nobody`.
+uint32_t free_id() {
+  constexpr uint32_t kBase = 0x6B000000, kNobody = 65534;
+  const uint32_t own = kBase + static_cast<uint32_t>(::getpid());
+  return is_mapped(own, "/proc/self/uid_map") && is_mapped(own, "/proc/self/gid_map") ? own
+                                                                                      : kNobody;
+}
+
+// Empty, or why this process keeps its user.
+std::string change_user() {
+  if (::geteuid() != 0) return "the host was not started as root";
+  if (!may_end_others()) return "this root may not end processes of others (CAP_KILL)";
+  const uint32_t id = free_id();
+  if (::setgroups(0, nullptr) != 0 || ::setresgid(id, id, id) != 0)
+    return "the group cannot be changed: " + error_text();
+  if (::setresuid(id, id, id) != 0) return "the user cannot be changed: " + error_text();
+  return {};
+}
+
+std::string limit(int what, rlim_t most) {
+  rlimit now{};
+  if (::getrlimit(static_cast<__rlimit_resource_t>(what), &now) != 0) return error_text();
+  now.rlim_max = std::min(now.rlim_max, most);
+  now.rlim_cur = std::min(now.rlim_cur, now.rlim_max);
+  return ::setrlimit(static_cast<__rlimit_resource_t>(what), &now) == 0 ? "" : error_text();
+}
+
+// The address space has no limit: what is private in it is counted by RLIMIT_DATA, what is shared
+// comes from the broker, and the rest costs nothing.
+std::string set_limits(bool own_user, bool driver) {
+  std::string why = limit(RLIMIT_CORE, 0);
+  if (why.empty()) why = limit(RLIMIT_FSIZE, 0);
+  if (why.empty()) why = limit(RLIMIT_NOFILE, driver ? 4096 : 256);
+  // Counted by user: of others there may be many already.
+  const rlim_t threads = 512 + 8 * std::max(1U, std::thread::hardware_concurrency());
+  if (why.empty() && own_user) why = limit(RLIMIT_NPROC, threads);
+  return why;
+}
+
+std::string no_new_privileges() {
+  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 ? "" : error_text();
+}
+
+std::string not_dumpable() { return ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0 ? "" : error_text(); }
+
+const char* const kNames[] = {"own_user",         "no_new_privileges", "not_dumpable",
+                              "limits",           "landlock_files",    "landlock_network",
+                              "landlock_signals", "system_calls"};
+
+// Where the libraries lie that are loaded now: parts of them are loaded later. Without the copies
+// of plugins, which are in one folder with those of other candidates.
+std::vector<std::filesystem::path> library_folders() {
+  std::vector<std::filesystem::path> folders;
+  const auto add = [](dl_phdr_info* info, size_t, void* data) {
+    const std::filesystem::path file(info->dlpi_name);
+    if (file.is_absolute())
+      static_cast<std::vector<std::filesystem::path>*>(data)->push_back(file.parent_path());
+    return 0;
+  };
+  ::dl_iterate_phdr(add, &folders);
+  std::sort(folders.begin(), folders.end());
+  folders.erase(std::unique(folders.begin(), folders.end()), folders.end());
+  const auto copies = paths::cache_dir() / "plugins";
+  folders.erase(std::remove(folders.begin(), folders.end(), copies), folders.end());
+  return folders;
+}
+
+std::string clean(const std::string& text) {
+  std::string out = text.substr(0, 300);
+  for (auto& c : out)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = '?';
+  return out;
+}
+
+}  // namespace
+
+SandboxPolicy SandboxPolicy::of(const std::string& device) {
+  SandboxPolicy policy;
+  policy.read = {"/proc/self", "/proc/cpuinfo",       "/proc/meminfo",
+                 "/proc/stat", "/sys/devices/system", "/dev/null",
+                 "/dev/zero",  "/dev/random",         "/dev/urandom"};
+  if (device == "cpu") return policy;
+  // The driver and the vendor's libraries load parts of themselves when they are first needed.
+  policy.driver = true;
+  for (auto& folder : library_folders()) policy.read.push_back(std::move(folder));
+  for (const char* path :
+       {"/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/local/cuda",
+        "/etc/ld.so.cache", "/proc/driver", "/proc/sys", "/proc/devices", "/sys"})
+    policy.read.emplace_back(path);
+  std::error_code code;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev", code))
+    if (starts_with(entry.path().filename().string(), "nvidia")) policy.devices.push_back(entry);
+  return policy;
+}
+
+void preload_libraries(const std::vector<std::string>& more) {
+  const auto load = [](const char* name) { ::dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE); };
+  for (const char* name : {"libstdc++.so.6", "libgcc_s.so.1", "libm.so.6", "libdl.so.2",
+                           "librt.so.1", "libpthread.so.0", "libgomp.so.1"})
+    load(name);
+  for (const auto& name : more) load(name.c_str());
+}
+
+Protection take_own_user(int parent) {
+  const std::string why = change_user();
+  if (why.empty()) die_with_parent(parent);  // the kernel forgets it with the user
+  return protection("own_user", why);
+}
+
+std::vector<Protection> seal(const SandboxPolicy& policy, const Protection& user) {
+  Landlock landlock(policy.read, policy.devices);
+  std::vector<Protection> all = {user};
+  all.push_back(protection("no_new_privileges", no_new_privileges()));
+  all.push_back(protection("not_dumpable", not_dumpable()));
+  all.push_back(protection("limits", set_limits(user.active, policy.driver)));
+  landlock.enforce();
+  const auto since = [&](const char* name, int abi) {
+    std::string why = landlock.why();
+    if (why.empty() && landlock.abi() < abi)
+      why = "the kernel has version " + std::to_string(landlock.abi()) +
+            " of Landlock, needed is " + std::to_string(abi);
+    all.push_back(protection(name, why));
+  };
+  since("landlock_files", 1);
+  since("landlock_network", 4);
+  since("landlock_signals", 6);
+  all.push_back(protection("system_calls", install_syscall_filter({user.active, policy.driver})));
+  return all;
+}
+
+std::vector<Protection> unsealed(const std::string& why) {
+  std::vector<Protection> all;
+  for (const char* name : kNames) all.push_back(protection(name, why));
+  return all;
+}
+
+Json to_json(const std::vector<Protection>& protections) {
+  Json list = Json::array();
+  for (const auto& p : protections)
+    list.push_back({{"name", p.name}, {"active", p.active}, {"why", p.why}});
+  return list;
+}
+
+std::vector<Protection> protections_from(const Json& json) {
+  std::vector<Protection> all;
+  if (!json.is_array()) return all;
+  constexpr size_t kMost = 32;
+  for (const auto& entry : json) {
+    if (!entry.is_object() || all.size() == kMost) continue;
+    const auto name = entry.find("name"), active = entry.find("active"), why = entry.find("why");
+    if (name == entry.end() || !name->is_string()) continue;
+    all.push_back({clean(name->get<std::string>()),
+                   active != entry.end() && active->is_boolean() && active->get<bool>(),
+                   why != entry.end() && why->is_string() ? clean(why->get<std::string>()) : ""});
+  }
+  return all;
+}
+
+std::string sandbox_line(const std::vector<Protection>& protections) {
+  // Those that share a reason share a sentence.
+  std::vector<std::pair<std::string, std::vector<std::string>>> groups;
+  for (const auto& p : protections) {
+    if (p.active) continue;
+    const auto it = std::find_if(groups.begin(), groups.end(),
+                                 [&](const auto& group) { return group.first == p.why; });
+    if (it == groups.end())
+      groups.push_back({p.why, {p.name}});
+    else
+      it->second.push_back(p.name);
+  }
+  std::vector<std::string> sentences;
+  for (const auto& [why, names] : groups)
+    sentences.push_back(join(names, ", ") + (names.size() > 1 ? " are off (" : " is off (") + why +
+                        ")");
+  return sentences.empty() ? "" : "Sandbox: " + join(sentences, "; ") + "\n";
+}
+
+}  // namespace fk

@@ -1,0 +1,415 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/worker/syscall_filter.hpp"
+
+#include <fcntl.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <initializer_list>
+#include <vector>
+
+// Calls that only some architectures have.
+#if !defined(__x86_64__)
+#define SYS_fork -1
+#define SYS_vfork -1
+#define SYS_open -1
+#define SYS_creat -1
+#define SYS_rename -1
+#define SYS_mkdir -1
+#define SYS_rmdir -1
+#define SYS_link -1
+#define SYS_symlink -1
+#define SYS_unlink -1
+#define SYS_mknod -1
+#define SYS_chmod -1
+#define SYS_chown -1
+#define SYS_lchown -1
+#define SYS_utime -1
+#define SYS_utimes -1
+#define SYS_futimesat -1
+#define SYS_iopl -1
+#define SYS_ioperm -1
+#define SYS_modify_ldt -1
+#endif
+
+namespace fk {
+
+namespace {
+
+#if defined(__x86_64__)
+constexpr uint32_t kArchitecture = AUDIT_ARCH_X86_64;
+#elif defined(__aarch64__)
+constexpr uint32_t kArchitecture = AUDIT_ARCH_AARCH64;
+#else
+constexpr uint32_t kArchitecture = 0;
+#endif
+// Set in the numbers of the 32-bit calls of x86-64.
+constexpr uint32_t kOtherNumbers = 0x40000000;
+// Whoever tries a call from beyond this list gets along without it.
+constexpr uint32_t kLastKnown = 450;
+
+enum class Ruling {
+  kill,    // SIGSYS: nothing that computes would do that
+  deny,    // EPERM
+  hide,    // ENOSYS
+  socket,  // kill; deny where a driver is
+  memory,  // deny; allowed where a driver is
+  argued   // by its arguments, below; kill when they are bad
+};
+
+struct Rule {
+  int number;
+  const char* name;
+  Ruling ruling;
+};
+
+#define FK_RULE(name, ruling) \
+  { SYS_##name, #name, Ruling::ruling }
+#define FK_RULE_FOR(name, what) \
+  { SYS_##name, #name " " what, Ruling::argued }
+constexpr Rule kRules[] = {
+    // Other processes and programs.
+    FK_RULE(execve, kill),
+    FK_RULE(execveat, kill),
+    FK_RULE(fork, kill),
+    FK_RULE(vfork, kill),
+    FK_RULE_FOR(clone, "for a process"),
+    FK_RULE(clone3, hide),
+    FK_RULE(ptrace, kill),
+    FK_RULE(process_vm_readv, kill),
+    FK_RULE(process_vm_writev, kill),
+    FK_RULE(kcmp, kill),
+    FK_RULE(pidfd_open, kill),
+    FK_RULE(pidfd_getfd, kill),
+    FK_RULE(pidfd_send_signal, kill),
+    FK_RULE(process_madvise, kill),
+    FK_RULE(process_mrelease, kill),
+    FK_RULE_FOR(kill, "for another process"),
+    FK_RULE(tkill, kill),
+    FK_RULE_FOR(tgkill, "for another process"),
+    FK_RULE_FOR(rt_sigqueueinfo, "for another process"),
+    FK_RULE_FOR(rt_tgsigqueueinfo, "for another process"),
+    FK_RULE(setpgid, deny),
+    FK_RULE(setsid, deny),
+    FK_RULE(unshare, kill),
+    FK_RULE(setns, kill),
+    // Priorities and limits, its own included: they would change what is measured.
+    FK_RULE(setrlimit, deny),
+    FK_RULE(prlimit64, argued),
+    FK_RULE(setpriority, deny),
+    FK_RULE(ioprio_set, deny),
+    FK_RULE(sched_setparam, deny),
+    FK_RULE(sched_setscheduler, deny),
+    FK_RULE(sched_setattr, deny),
+    FK_RULE(sched_setaffinity, argued),
+    FK_RULE(migrate_pages, deny),
+    FK_RULE(move_pages, deny),
+    FK_RULE(personality, argued),
+    // The sandbox itself, and the broker's hold of this process.
+    FK_RULE(prctl, argued),
+    FK_RULE(seccomp, deny),
+    FK_RULE(landlock_create_ruleset, deny),
+    FK_RULE(landlock_add_rule, deny),
+    FK_RULE(landlock_restrict_self, deny),
+    FK_RULE_FOR(rt_sigaction, "for SIGSYS"),
+    FK_RULE(fcntl, argued),
+    FK_RULE(ioctl, argued),
+    // The network, and other ways to talk.
+    FK_RULE(socket, socket),
+    FK_RULE(socketpair, socket),
+    FK_RULE(connect, socket),
+    FK_RULE(bind, socket),
+    FK_RULE(listen, socket),
+    FK_RULE(accept, socket),
+    FK_RULE(accept4, socket),
+    FK_RULE(shmget, deny),
+    FK_RULE(shmat, deny),
+    FK_RULE(shmctl, deny),
+    FK_RULE(semget, deny),
+    FK_RULE(semop, deny),
+    FK_RULE(semctl, deny),
+    FK_RULE(semtimedop, deny),
+    FK_RULE(msgget, deny),
+    FK_RULE(msgsnd, deny),
+    FK_RULE(msgrcv, deny),
+    FK_RULE(msgctl, deny),
+    FK_RULE(mq_open, deny),
+    FK_RULE(mq_unlink, deny),
+    FK_RULE(keyctl, deny),
+    FK_RULE(add_key, deny),
+    FK_RULE(request_key, deny),
+    // Memory that its limit does not count.
+    FK_RULE(mmap, memory),
+    FK_RULE(memfd_create, memory),
+    FK_RULE(memfd_secret, deny),
+    // Files: nothing is written, whatever Landlock says.
+    FK_RULE(open, memory),
+    FK_RULE(openat, memory),
+    FK_RULE(openat2, hide),
+    FK_RULE(creat, deny),
+    FK_RULE(open_by_handle_at, deny),
+    FK_RULE(truncate, deny),
+    FK_RULE(rename, deny),
+    FK_RULE(renameat, deny),
+    FK_RULE(renameat2, deny),
+    FK_RULE(mkdir, deny),
+    FK_RULE(mkdirat, deny),
+    FK_RULE(rmdir, deny),
+    FK_RULE(link, deny),
+    FK_RULE(linkat, deny),
+    FK_RULE(symlink, deny),
+    FK_RULE(symlinkat, deny),
+    FK_RULE(unlink, deny),
+    FK_RULE(unlinkat, deny),
+    FK_RULE(mknod, deny),
+    FK_RULE(mknodat, deny),
+    FK_RULE(chmod, deny),
+    FK_RULE(fchmod, deny),
+    FK_RULE(fchmodat, deny),
+    FK_RULE(chown, deny),
+    FK_RULE(lchown, deny),
+    FK_RULE(fchown, deny),
+    FK_RULE(fchownat, deny),
+    FK_RULE(utime, deny),
+    FK_RULE(utimes, deny),
+    FK_RULE(futimesat, deny),
+    FK_RULE(utimensat, deny),
+    FK_RULE(setxattr, deny),
+    FK_RULE(lsetxattr, deny),
+    FK_RULE(fsetxattr, deny),
+    FK_RULE(removexattr, deny),
+    FK_RULE(lremovexattr, deny),
+    FK_RULE(fremovexattr, deny),
+    FK_RULE(fanotify_init, deny),
+    FK_RULE(name_to_handle_at, deny),
+    // The system.
+    FK_RULE(setuid, deny),
+    FK_RULE(setgid, deny),
+    FK_RULE(setreuid, deny),
+    FK_RULE(setregid, deny),
+    FK_RULE(setresuid, deny),
+    FK_RULE(setresgid, deny),
+    FK_RULE(setfsuid, deny),
+    FK_RULE(setfsgid, deny),
+    FK_RULE(setgroups, deny),
+    FK_RULE(capset, deny),
+    FK_RULE(mount, kill),
+    FK_RULE(umount2, kill),
+    FK_RULE(pivot_root, kill),
+    FK_RULE(chroot, kill),
+    FK_RULE(move_mount, kill),
+    FK_RULE(open_tree, kill),
+    FK_RULE(fsopen, kill),
+    FK_RULE(fsconfig, kill),
+    FK_RULE(fsmount, kill),
+    FK_RULE(fspick, kill),
+    FK_RULE(mount_setattr, kill),
+    FK_RULE(swapon, kill),
+    FK_RULE(swapoff, kill),
+    FK_RULE(reboot, kill),
+    FK_RULE(init_module, kill),
+    FK_RULE(finit_module, kill),
+    FK_RULE(delete_module, kill),
+    FK_RULE(kexec_load, kill),
+    FK_RULE(bpf, kill),
+    FK_RULE(iopl, kill),
+    FK_RULE(ioperm, kill),
+    FK_RULE(modify_ldt, kill),
+    FK_RULE(acct, deny),
+    FK_RULE(quotactl, deny),
+    FK_RULE(syslog, deny),
+    FK_RULE(sethostname, deny),
+    FK_RULE(setdomainname, deny),
+    FK_RULE(settimeofday, deny),
+    FK_RULE(clock_settime, deny),
+    FK_RULE(clock_adjtime, deny),
+    FK_RULE(adjtimex, deny),
+    FK_RULE(vhangup, deny),
+    FK_RULE(perf_event_open, deny),
+    FK_RULE(userfaultfd, deny),
+    FK_RULE(io_uring_setup, deny),
+    FK_RULE(io_uring_enter, deny),
+    FK_RULE(io_uring_register, deny),
+    FK_RULE(io_setup, deny),
+};
+#undef FK_RULE
+#undef FK_RULE_FOR
+
+constexpr uint32_t kAllow = SECCOMP_RET_ALLOW, kKill = SECCOMP_RET_TRAP,
+                   kDeny = SECCOMP_RET_ERRNO | EPERM, kHide = SECCOMP_RET_ERRNO | ENOSYS,
+                   kOver = SECCOMP_RET_KILL_PROCESS;
+
+// The filter as the kernel wants it. A block for one call ends in a ruling, so that the next one
+// finds the number still loaded.
+class Program {
+ public:
+  explicit Program(const SyscallRules& rules)
+      : rules_(rules), own_(static_cast<uint32_t>(::getpid())) {
+    load(offsetof(seccomp_data, arch));
+    unless(BPF_JEQ, kArchitecture, kOver);
+    load(offsetof(seccomp_data, nr));
+    if (kArchitecture == AUDIT_ARCH_X86_64) when(BPF_JGE, kOtherNumbers, kOver);
+    when(BPF_JGT, kLastKnown, kHide);
+    for (const Rule& rule : kRules) {
+      if (rule.number < 0) continue;
+      const size_t start = code_.size();
+      code_.push_back(
+          BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<uint32_t>(rule.number), 0, 0));
+      block(rule);
+      code_[start].jf = static_cast<uint8_t>(code_.size() - start - 1);
+    }
+    give(kAllow);
+  }
+
+  sock_fprog program() { return {static_cast<unsigned short>(code_.size()), code_.data()}; }
+
+ private:
+  void give(uint32_t ruling) { code_.push_back(BPF_STMT(BPF_RET | BPF_K, ruling)); }
+  void load(size_t offset) {
+    code_.push_back(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, static_cast<uint32_t>(offset)));
+  }
+  // An argument's lower half (both architectures are little endian), or its upper one.
+  void argument(int number, bool upper = false) {
+    load(offsetof(seccomp_data, args) + static_cast<size_t>(number) * 8 + (upper ? 4 : 0));
+  }
+  void when(int test, uint32_t value, uint32_t ruling) {
+    code_.push_back(BPF_JUMP(static_cast<uint16_t>(BPF_JMP | test | BPF_K), value, 0, 1));
+    give(ruling);
+  }
+  void unless(int test, uint32_t value, uint32_t ruling) {
+    code_.push_back(BPF_JUMP(static_cast<uint16_t>(BPF_JMP | test | BPF_K), value, 1, 0));
+    give(ruling);
+  }
+  void only(std::initializer_list<uint32_t> values, uint32_t otherwise) {
+    for (const uint32_t value : values) when(BPF_JEQ, value, kAllow);
+    give(otherwise);
+  }
+  void none_of(std::initializer_list<uint32_t> values) {
+    for (const uint32_t value : values) when(BPF_JEQ, value, kDeny);
+    give(kAllow);
+  }
+
+  void block(const Rule& rule) {
+    switch (rule.ruling) {
+      case Ruling::kill:
+        return give(kKill);
+      case Ruling::deny:
+        return give(kDeny);
+      case Ruling::hide:
+        return give(kHide);
+      case Ruling::socket:
+        return give(rules_.driver ? kDeny : kKill);
+      case Ruling::memory:
+        return rules_.driver ? give(kAllow) : memory(rule.number);
+      case Ruling::argued:
+        return argued(rule.number);
+    }
+  }
+
+  void memory(int number) {
+    if (number == SYS_mmap) {
+      // Shared memory without a file, and stacks that grow by themselves, count as nobody's.
+      argument(3);
+      when(BPF_JSET, MAP_GROWSDOWN, kDeny);
+      code_.push_back(BPF_STMT(BPF_ALU | BPF_AND | BPF_K, MAP_ANONYMOUS | MAP_SHARED));
+      when(BPF_JEQ, MAP_ANONYMOUS | MAP_SHARED, kDeny);
+      return give(kAllow);
+    }
+    if (number == SYS_openat || number == SYS_open) {
+      argument(number == SYS_openat ? 2 : 1);
+      constexpr uint32_t kWrites = O_WRONLY | O_RDWR | O_CREAT | O_TRUNC;
+      when(BPF_JSET, kWrites, kDeny);
+      return give(kAllow);
+    }
+    give(kDeny);
+  }
+
+  void argued(int number) {
+    switch (number) {
+      case SYS_clone:  // flags; a thread shares everything
+        argument(0);
+        when(BPF_JSET, CLONE_THREAD, kAllow);
+        return give(kKill);
+      case SYS_kill:
+      case SYS_tgkill:
+      case SYS_rt_sigqueueinfo:
+      case SYS_rt_tgsigqueueinfo:
+        argument(0);
+        return only({own_}, kKill);
+      case SYS_prlimit64:  // reading its own
+        argument(2);
+        unless(BPF_JEQ, 0, kDeny);
+        argument(2, true);
+        unless(BPF_JEQ, 0, kDeny);
+        argument(0);
+        return only({0, own_}, kDeny);
+      case SYS_sched_setaffinity:  // threads have numbers of their own
+        if (rules_.own_user) return give(kAllow);
+        argument(0);
+        return only({0, own_}, kDeny);
+      case SYS_personality:  // reading
+        argument(0);
+        return only({0xFFFFFFFF}, kDeny);
+      case SYS_prctl:
+        argument(0);
+        return only({PR_GET_PDEATHSIG, PR_GET_DUMPABLE, PR_SET_NAME, PR_GET_NAME, PR_GET_SECCOMP,
+                     PR_CAPBSET_READ, PR_SET_TIMERSLACK, PR_GET_TIMERSLACK, PR_GET_NO_NEW_PRIVS,
+                     PR_SET_NO_NEW_PRIVS, PR_SET_THP_DISABLE, PR_GET_THP_DISABLE, PR_SVE_SET_VL,
+                     PR_SVE_GET_VL, PR_SET_VMA},
+                    kDeny);
+      case SYS_rt_sigaction:  // of SIGSYS, but to ask
+        argument(0);
+        unless(BPF_JEQ, SIGSYS, kAllow);
+        argument(1);
+        unless(BPF_JEQ, 0, kKill);
+        argument(1, true);
+        return only({0}, kKill);
+      case SYS_fcntl:  // who gets a signal
+        argument(1);
+        return none_of({F_SETOWN, F_SETOWN_EX});
+      default:  // ioctl: the same, and what a terminal is told was typed
+        argument(1);
+        constexpr uint32_t kSetOwner = 0x8901, kSetGroup = 0x8902, kType = 0x5412;
+        return none_of({kSetOwner, kSetGroup, kType});
+    }
+  }
+
+  const SyscallRules& rules_;
+  const uint32_t own_;
+  std::vector<sock_filter> code_;
+};
+
+}  // namespace
+
+std::string install_syscall_filter(const SyscallRules& rules) {
+  if (kArchitecture == 0) return "there is no filter for this architecture";
+  Program filter(rules);
+  const sock_fprog program = filter.program();
+  // Without the second flag some kernels make the process slower, and what is measured with it.
+  constexpr unsigned kFlags = SECCOMP_FILTER_FLAG_TSYNC | SECCOMP_FILTER_FLAG_SPEC_ALLOW;
+  long got = ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, kFlags, &program);
+  if (got < 0 && errno == EINVAL)
+    got = ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program);
+  if (got > 0) return "thread " + std::to_string(got) + " has a filter of its own";
+  if (got < 0) return std::string("the kernel does not take a filter: ") + std::strerror(errno);
+  return {};
+}
+
+const char* syscall_name(int number) {
+  for (const Rule& rule : kRules)
+    if (rule.number == number) return rule.name;
+  return nullptr;
+}
+
+}  // namespace fk

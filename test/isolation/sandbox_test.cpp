@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a candidate may not do is refused in its sealed runner, named where it ends the process, and
+// the host goes on.
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "core/base/json.hpp"
+#include "core/worker/runner.hpp"
+#include "test/shell.hpp"
+
+namespace {
+
+using fk::Json;
+
+struct Checked {
+  bool passed = false;
+  std::string rule, text;  // of the first row that is not right
+  size_t rows = 0;
+};
+
+// Checks the candidate with one offence in its calls.
+Checked check(const std::string& offence, const std::string& target = "/etc/passwd") {
+  const Shell out =
+      shell("FK_OFFENCE=" + offence + " FK_OFFENCE_TARGET=" + target +
+            " FK_CANDIDATES=" FK_ISOLATION "/offend timeout 60 " FK_HOST " check offend --json -");
+  CAPTURE(offence, out.text);
+  REQUIRE((out.code == 0 || out.code == 1));
+  const Json report = fk::parse_json(out.text, "report");
+  Checked checked{report.at("passed").get<bool>(), "", "", report.at("rows").size()};
+  for (const auto& row : report.at("rows")) {
+    if (row.at("status") != "violation" && row.at("status") != "wrong") continue;
+    checked.rule = row.at("rule").get<std::string>();
+    checked.text = row.at("text").get<std::string>();
+    break;
+  }
+  return checked;
+}
+
+void ends_it(const std::string& offence, const std::string& call) {
+  const Checked got = check(offence);
+  CAPTURE(offence, got.text);
+  CHECK_FALSE(got.passed);
+  CHECK(got.rule == "sandbox");
+  CHECK_THAT(got.text, ContainsSubstring("refused: it called " + call));
+}
+
+// An error number reaches the plugin, which says so and is asked for the next case.
+void fails_in(const std::string& offence, const std::string& target = "/etc/passwd") {
+  const Checked got = check(offence, target);
+  CAPTURE(offence, target, got.text);
+  CHECK_FALSE(got.passed);
+  CHECK(got.rule == "forward");
+  const bool refused = got.text.find("not permitted") != std::string::npos ||
+                       got.text.find("denied") != std::string::npos;
+  CHECK(refused);
+  CHECK(got.rows > 10);
+}
+
+}  // namespace
+
+TEST_CASE("sandbox_honest_candidates_pass") {
+  for (const char* what : {"", "own_file", "maps", "limits_read", "threads", "openmp"}) {
+    const Checked got = check(what);
+    CAPTURE(what, got.text);
+    CHECK(got.passed);
+  }
+}
+
+// Another user may not enter the folder of the file that it is to load.
+TEST_CASE("sandbox_loads_from_private_folders") {
+  const auto folder = std::filesystem::temp_directory_path() / "fk_sandbox_private";
+  std::filesystem::create_directories(folder);
+  std::filesystem::permissions(folder, std::filesystem::perms::owner_all);
+  ::setenv("FK_CACHE", folder.c_str(), 1);
+  for (const char* what : {"", "own_file"}) {
+    const Checked got = check(what);
+    CAPTURE(what, got.text);
+    CHECK(got.passed);
+  }
+  ::unsetenv("FK_CACHE");
+  std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("sandbox_new_processes_end_the_runner") {
+  ends_it("exec", "execve");
+  ends_it("fork", "clone for a process");
+  // It blocks all signals before the call, so nobody is left to name it.
+  CHECK_THAT(check("spawn").text, ContainsSubstring("a system call that is not allowed"));
+}
+
+TEST_CASE("sandbox_other_processes_are_out_of_reach") {
+  ends_it("ptrace", "ptrace");
+  ends_it("peek", "process_vm_readv");
+  ends_it("kill", "kill for another process");
+  ends_it("kill_all", "kill for another process");
+  for (const char* what : {"memory_of", "environment_of", "pin", "slow"}) fails_in(what);
+}
+
+TEST_CASE("sandbox_sockets_end_the_runner") {
+  ends_it("socket", "socket");
+  ends_it("local", "socket");
+  ends_it("early", "socket");  // while it is loaded
+  CHECK(check("blocked").rule == "sandbox");
+}
+
+TEST_CASE("sandbox_files_are_closed") {
+  const auto folder = std::filesystem::temp_directory_path() / "fk_sandbox_test";
+  std::filesystem::create_directories(folder);
+  const std::string here = folder / "kept", fresh = folder / "new";
+  std::ofstream(here) << "kept";
+  fails_in("read");
+  fails_in("read", FK_ISOLATION "/right/isolation_right.so");
+  fails_in("list");
+  fails_in("write", here);
+  fails_in("write", fresh);
+  fails_in("write_own");
+  fails_in("remove", here);
+  fails_in("library", FK_ISOLATION "/right/isolation_right.so");
+  CHECK(std::filesystem::file_size(here) == 4);
+  CHECK_FALSE(std::filesystem::exists(fresh));
+  std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("sandbox_cannot_be_loosened") {
+  ends_it("handler", "rt_sigaction for SIGSYS");
+  for (const char* what : {"limits", "outlive", "dump", "shared", "memfd"}) fails_in(what);
+  if (::geteuid() == 0) fails_in("root");
+}
+
+TEST_CASE("sandbox_run_goes_on_after_a_refusal") {
+  const Shell out =
+      shell("FK_OFFENCE=exec FK_CANDIDATES=" FK_ISOLATION "/offend timeout 60 " FK_HOST
+            " run smoke --profile tiny --device cpu --json -");
+  CAPTURE(out.text);
+  REQUIRE(out.code == 1);
+  const Json report = fk::parse_json(out.text, "report");
+  CHECK(report.at("baseline").at("verdict") == "correct");
+  const Json& candidate = report.at("candidates").at(0);
+  CHECK(candidate.at("verdict") == "failed");
+  const auto why = candidate.at("why").get<std::string>();
+  CHECK_THAT(why, ContainsSubstring("refused: it called execve in isolation_offend"));
+  CHECK_THAT(why, ContainsSubstring("offend()"));  // the function, by its symbol
+}
+
+TEST_CASE("sandbox_runner_says_what_protects_it_and_counts_threads") {
+  ::unsetenv("FK_OFFENCE");
+  fk::Runner::Options options;
+  options.executable = FK_HOST;
+  fk::Runner runner(options);
+  const std::vector<fk::PluginFile> files = {
+      {FK_ISOLATION "/offend/isolation_offend.so", fk::Trust::candidate}};
+  const auto loaded = runner.load(files);
+  REQUIRE(loaded);
+  CHECK(loaded->errors.at(0) == "");
+  std::vector<std::string> names;
+  for (const auto& p : runner.protections()) {
+    CAPTURE(p.name, p.why);
+    CHECK(p.active == p.why.empty());
+    names.push_back(p.name);
+    if (p.name == "own_user") CHECK((p.active || ::geteuid() != 0));
+    if (p.name == "system_calls" || p.name == "limits") CHECK(p.active);
+  }
+  CHECK(names.size() == 8);
+  CHECK(runner.threads() == 1);
+  // As the kernel sees it.
+  std::ifstream status("/proc/" + std::to_string(runner.pid()) + "/status");
+  std::string text{std::istreambuf_iterator<char>(status), {}};
+  CHECK_THAT(text, ContainsSubstring("NoNewPrivs:\t1"));
+  CHECK_THAT(text, ContainsSubstring("Seccomp:\t2"));
+  if (::geteuid() == 0) CHECK_THAT(text, !ContainsSubstring("Uid:\t0"));
+  // It is used once.
+  CHECK_FALSE(runner.load(files));
+  CHECK_THAT(runner.failure().text, ContainsSubstring("loads nothing more"));
+}
+
+TEST_CASE("sandbox_can_be_turned_off_and_says_so") {
+  fk::Runner::Options options;
+  options.executable = FK_HOST;
+  options.sandbox = false;
+  fk::Runner runner(options);
+  const auto loaded =
+      runner.load({{FK_ISOLATION "/offend/isolation_offend.so", fk::Trust::candidate}});
+  REQUIRE(loaded);
+  REQUIRE(runner.protections().size() == 8);
+  for (const auto& p : runner.protections()) CHECK_FALSE(p.active);
+  CHECK(fk::sandbox_line(runner.protections()) ==
+        "Sandbox: own_user, no_new_privileges, not_dumpable, limits, landlock_files, "
+        "landlock_network, landlock_signals, system_calls are off (turned off by "
+        "--no-sandbox)\n");
+}
+
+TEST_CASE("sandbox_is_in_the_reports") {
+  const std::string candidates = "FK_CANDIDATES=" FK_ISOLATION "/offend timeout 60 " FK_HOST " ";
+  const auto active = [](const Json& protections) {
+    REQUIRE(protections.size() == 8);
+    size_t count = 0;
+    for (const auto& p : protections) count += p.at("active").get<bool>();
+    return count;
+  };
+  const auto report = [&](const std::string& words) {
+    const Shell out = shell(candidates + words + " --json -");
+    CAPTURE(out.text);
+    REQUIRE(out.code == 0);
+    return fk::parse_json(out.text, words);
+  };
+  const std::string run = "run smoke --profile tiny --device cpu";
+  const std::string bench = "bench rms_norm --size smoke --seconds 0.01 --provider offend";
+  CHECK(active(report("check offend").at("protections")) >= 4);
+  CHECK(active(report(run).at("candidates").at(0).at("protections")) >= 4);
+  CHECK(active(report(bench).at("protections")) >= 4);
+  CHECK(active(report("check offend --no-sandbox").at("protections")) == 0);
+  const Shell out = shell(candidates + run + " --no-sandbox");
+  CHECK_THAT(out.text, ContainsSubstring("system_calls are off (turned off by --no-sandbox)"));
+}
+
+namespace {
+
+// From here on this process is on a kernel without Landlock and filters, and may not change its
+// user, which is also what its children see.
+void make_the_kernel_old() {
+  const auto fails = [](long number, int code) {
+    return std::array<sock_filter, 2>{
+        sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<uint32_t>(number), 0, 1),
+        sock_filter BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | static_cast<uint32_t>(code))};
+  };
+  std::vector<sock_filter> code = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr))};
+  for (const auto& part : {fails(SYS_landlock_create_ruleset, ENOSYS), fails(SYS_seccomp, ENOSYS),
+                           fails(SYS_setgroups, EPERM)})
+    code.insert(code.end(), part.begin(), part.end());
+  code.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
+  const sock_fprog program{static_cast<unsigned short>(code.size()), code.data()};
+  ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+  if (::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) ::_exit(9);
+}
+
+}  // namespace
+
+TEST_CASE("sandbox_is_what_the_kernel_offers_and_says_so") {
+  const std::string answer = std::filesystem::temp_directory_path() / "fk_sandbox_old_kernel.json";
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    make_the_kernel_old();
+    const std::string command = "FK_CANDIDATES=" FK_ISOLATION "/offend timeout 60 " FK_HOST
+                                " check offend --json " +
+                                answer;
+    ::execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
+    ::_exit(9);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  REQUIRE((WIFEXITED(status) && WEXITSTATUS(status) == 0));
+  std::ifstream file(answer);
+  const Json report =
+      fk::parse_json(std::string{std::istreambuf_iterator<char>(file), {}}, "report");
+  std::filesystem::remove(answer);
+  CHECK(report.at("passed") == true);
+  for (const auto& p : report.at("protections")) {
+    CAPTURE(p.dump());
+    const auto name = p.at("name").get<std::string>();
+    const bool possible = name == "no_new_privileges" || name == "not_dumpable" || name == "limits";
+    CHECK(p.at("active") == possible);
+    CHECK(p.at("why").get<std::string>().empty() == possible);
+  }
+}
