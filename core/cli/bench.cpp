@@ -118,6 +118,7 @@ std::vector<Json> run_op(const Arguments& a, const std::string& op, const Roster
   options.device = a.device;
   options.sandbox = a.sandbox;
   options.patience_s = 120;
+  if (!a.captured.empty()) options.read = {a.captured};
   Runner runner(options);
   std::vector<PluginFile> files;
   for (const auto& b : roster.baselines) files.push_back({b.path, b.trust});

@@ -155,6 +155,7 @@ class Checker {
     options.name = "check of " + op;
     options.device = a_.device;
     options.sandbox = a_.sandbox;
+    if (!a_.captured.empty()) options.read = {a_.captured};
     // A case of real size on a GPU is a few minutes at most, mostly of the oracle.
     const bool large = a_.options.size == "full" && a_.device != "cpu";
     options.patience_s = large ? std::max(a_.patience_s, 180.0) : a_.patience_s;

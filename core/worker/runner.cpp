@@ -177,7 +177,8 @@ std::optional<Runner::Loaded> Runner::load(const std::vector<PluginFile>& plugin
   const auto reply = ask({{"do", "load"},
                           {"plugins", std::move(list)},
                           {"sandbox", options_.sandbox},
-                          {"device", options_.device}},
+                          {"device", options_.device},
+                          {"read", options_.read}},
                          {}, "loaded", options_.open_patience_s, on_progress);
   if (!reply) return std::nullopt;
   Loaded loaded;

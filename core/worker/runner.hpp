@@ -59,6 +59,7 @@ class Runner {
     bool sends_fds = false;      // a trusted process, whose answers may bring descriptors
     bool sandbox = true;         // sealed before it loads a candidate
     std::string device = "cpu";  // the one that it will use: opened before it is sealed
+    std::vector<std::string> read;  // files and folders that it reads after it was sealed
     // Takes its user at once, where a device will be open before a candidate is loaded.
     bool early_user = false;
   };

@@ -144,6 +144,26 @@ SandboxPolicy SandboxPolicy::of(const std::string& device) {
   return policy;
 }
 
+bool everybody_reads(const std::filesystem::path& path) {
+  namespace fs = std::filesystem;
+  std::error_code code;
+  const auto allows = [&](const fs::path& entry) {
+    const auto status = fs::status(entry, code);
+    const auto needed = fs::is_directory(status) ? fs::perms::others_read | fs::perms::others_exec
+                                                 : fs::perms::others_read;
+    return !code && (status.permissions() & needed) == needed;
+  };
+  const fs::path whole = fs::absolute(path).lexically_normal();
+  for (fs::path at = whole.parent_path(); at != at.root_path(); at = at.parent_path())
+    if ((fs::status(at, code).permissions() & fs::perms::others_exec) == fs::perms::none)
+      return false;
+  if (!allows(whole)) return false;
+  if (!fs::is_directory(whole, code)) return true;
+  for (const auto& entry : fs::recursive_directory_iterator(whole, code))
+    if (!allows(entry.path())) return false;
+  return !code;
+}
+
 void preload_libraries(const std::vector<std::string>& more) {
   const auto load = [](const char* name) { ::dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE); };
   for (const char* name : {"libstdc++.so.6", "libgcc_s.so.1", "libm.so.6", "libdl.so.2",

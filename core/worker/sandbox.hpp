@@ -36,6 +36,9 @@ struct SandboxPolicy {
   static SandboxPolicy of(const std::string& device);
 };
 
+// Whether any user may read this file, or this folder and what is in it.
+bool everybody_reads(const std::filesystem::path& path);
+
 // Loads the libraries that plugins and the C library may need, and more, as none can be opened
 // later. What there is not is left out: its plugin will say so.
 void preload_libraries(const std::vector<std::string>& more);

@@ -120,7 +120,7 @@ class Server {
                                                RingEvents{fds[3], fds[4]}, channel_.fd());
     install_crash_handlers(*board_);
     limit_private_memory(message.at("private_bytes_max").get<int64_t>());
-    if (message.at("own_user").get<bool>()) take_user();
+    if (message.at("own_user").get<bool>()) take_user({});
     return {{"hello", ::getpid()}};
   }
 
@@ -186,8 +186,10 @@ class Server {
       });
     }
     preload_libraries(libraries);
-    if (!user_) take_user();
+    const auto more = message.at("read").get<std::vector<std::string>>();
+    if (!user_) take_user(more);
     SandboxPolicy policy = SandboxPolicy::of(device);
+    policy.read.insert(policy.read.end(), more.begin(), more.end());
     for (File& file : files) {
       if (!file.candidate || file.copy.empty()) continue;
       file.copy = reachable(file.copy);
@@ -198,14 +200,17 @@ class Server {
   }
 
   // What only this process's own user can be sure to reach comes before.
-  void take_user() {
+  void take_user(const std::vector<std::string>& more) {
     std::error_code ignored;
     const auto copies = paths::cache_dir() / "plugins";
     std::filesystem::create_directories(copies, ignored);
     std::filesystem::current_path(copies, ignored);
     catalog_.read_ahead();
     read_peaks();
-    user_ = take_own_user(parent_);
+    for (const auto& path : more)
+      if (!everybody_reads(path))
+        user_ = {"own_user", false, "it has to read " + path + ", which others may not"};
+    if (!user_) user_ = take_own_user(parent_);
   }
 
   // In a folder that the user may not enter any more, a copy is still beside us.
