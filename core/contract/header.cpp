@@ -176,10 +176,13 @@ void write_groups(const Contract& c, std::string& out) {
     for (const auto& slot : c.sections[static_cast<size_t>(i)]) {
       if (slot.group.empty() || !slot.is_tensor() || !slot.optional) continue;
       if (!seen.insert(slot.group + section_name(slot.section)).second) continue;
+      // Source of an older edition has no such slot.
+      if (slot.since > 1) out += fmt::format("#if FK_{}_EDITION >= {}\n", upper(c.op), slot.since);
       out += fmt::format(
           "static inline int fk_{0}_has_{1}(const fk_{0}_{2} *frame) {{\n"
           "  return frame->{3}.or_null != NULL;\n}}\n",
           c.op, slot.group, section_name(slot.section), slot.name);
+      if (slot.since > 1) out += "#endif\n";
     }
   }
 }

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # headers.sh PLUGIN_API GENERATED: every header of the ABI and of every contract compiles alone, as C11, C++17 and
-# C++20, with all warnings as errors. Contracts that have grown are compiled at their newest edition.
+# C++20, with all warnings as errors. Contracts that have grown are compiled at their newest edition, and at every
+# older one as C11 and C++20.
 set -u
 api="$1" generated="$2" bad=0 count=0
 warn="-fsyntax-only -Wall -Wextra -Wpedantic -Wconversion -Wcast-qual -Werror -Wno-unused-const-variable -Wno-unused-function"
@@ -21,6 +22,11 @@ for header in "$api"/fk/*.h "$generated"/fk/ops/*.h; do
   try "${CC:-cc} -std=c11 -xc" "$name" "$edition"
   try "${CXX:-c++} -std=c++17 -xc++" "$name" "$edition"
   try "${CXX:-c++} -std=c++20 -xc++" "$name" "$edition"
+  newest="${edition##* }"
+  for ((older = 1; older < ${newest:-1}; older++)); do
+    try "${CC:-cc} -std=c11 -xc" "$name" "${edition% *} $older"
+    try "${CXX:-c++} -std=c++20 -xc++" "$name" "${edition% *} $older"
+  done
 done
 for header in "$api"/fk/cpp/*.hpp; do
   try "${CXX:-c++} -std=c++17 -xc++" "fk/cpp/${header##*/}"
