@@ -60,12 +60,12 @@ constexpr uint32_t kOtherNumbers = 0x40000000;
 constexpr uint32_t kLastKnown = 450;
 
 enum class Ruling {
-  kill,    // SIGSYS: nothing that computes would do that
-  deny,    // EPERM
-  hide,    // ENOSYS
-  socket,  // kill; deny where a driver is
-  memory,  // deny; allowed where a driver is
-  argued   // by its arguments, below; kill when they are bad
+  kill,     // SIGSYS: nothing that computes would do that
+  deny,     // EPERM
+  hide,     // ENOSYS
+  outside,  // kill; deny where a driver is, which may try
+  memory,   // deny; allowed where a driver is
+  argued    // by its arguments, below
 };
 
 struct Rule {
@@ -105,9 +105,9 @@ constexpr Rule kRules[] = {
     FK_RULE(unshare, kill),
     FK_RULE(setns, kill),
     // Priorities and limits, its own included: they would change what is measured.
-    FK_RULE(setrlimit, deny),
-    FK_RULE(prlimit64, argued),
-    FK_RULE(setpriority, deny),
+    FK_RULE(setrlimit, kill),
+    FK_RULE_FOR(prlimit64, "for new limits"),
+    FK_RULE_FOR(setpriority, "for another process"),
     FK_RULE(ioprio_set, deny),
     FK_RULE(sched_setparam, deny),
     FK_RULE(sched_setscheduler, deny),
@@ -126,13 +126,13 @@ constexpr Rule kRules[] = {
     FK_RULE(fcntl, argued),
     FK_RULE(ioctl, argued),
     // The network, and other ways to talk.
-    FK_RULE(socket, socket),
-    FK_RULE(socketpair, socket),
-    FK_RULE(connect, socket),
-    FK_RULE(bind, socket),
-    FK_RULE(listen, socket),
-    FK_RULE(accept, socket),
-    FK_RULE(accept4, socket),
+    FK_RULE(socket, outside),
+    FK_RULE(socketpair, outside),
+    FK_RULE(connect, outside),
+    FK_RULE(bind, outside),
+    FK_RULE(listen, outside),
+    FK_RULE(accept, outside),
+    FK_RULE(accept4, outside),
     FK_RULE(shmget, deny),
     FK_RULE(shmat, deny),
     FK_RULE(shmctl, deny),
@@ -154,43 +154,43 @@ constexpr Rule kRules[] = {
     FK_RULE(memfd_create, memory),
     FK_RULE(memfd_secret, deny),
     // Files: nothing is written, whatever Landlock says.
-    FK_RULE(open, memory),
-    FK_RULE(openat, memory),
+    FK_RULE_FOR(open, "for writing"),
+    FK_RULE_FOR(openat, "for writing"),
     FK_RULE(openat2, hide),
-    FK_RULE(creat, deny),
+    FK_RULE(creat, outside),
     FK_RULE(open_by_handle_at, deny),
-    FK_RULE(truncate, deny),
-    FK_RULE(rename, deny),
-    FK_RULE(renameat, deny),
-    FK_RULE(renameat2, deny),
-    FK_RULE(mkdir, deny),
-    FK_RULE(mkdirat, deny),
-    FK_RULE(rmdir, deny),
-    FK_RULE(link, deny),
-    FK_RULE(linkat, deny),
-    FK_RULE(symlink, deny),
-    FK_RULE(symlinkat, deny),
-    FK_RULE(unlink, deny),
-    FK_RULE(unlinkat, deny),
-    FK_RULE(mknod, deny),
-    FK_RULE(mknodat, deny),
-    FK_RULE(chmod, deny),
-    FK_RULE(fchmod, deny),
-    FK_RULE(fchmodat, deny),
-    FK_RULE(chown, deny),
-    FK_RULE(lchown, deny),
-    FK_RULE(fchown, deny),
-    FK_RULE(fchownat, deny),
-    FK_RULE(utime, deny),
-    FK_RULE(utimes, deny),
-    FK_RULE(futimesat, deny),
-    FK_RULE(utimensat, deny),
-    FK_RULE(setxattr, deny),
-    FK_RULE(lsetxattr, deny),
-    FK_RULE(fsetxattr, deny),
-    FK_RULE(removexattr, deny),
-    FK_RULE(lremovexattr, deny),
-    FK_RULE(fremovexattr, deny),
+    FK_RULE(truncate, outside),
+    FK_RULE(rename, outside),
+    FK_RULE(renameat, outside),
+    FK_RULE(renameat2, outside),
+    FK_RULE(mkdir, outside),
+    FK_RULE(mkdirat, outside),
+    FK_RULE(rmdir, outside),
+    FK_RULE(link, outside),
+    FK_RULE(linkat, outside),
+    FK_RULE(symlink, outside),
+    FK_RULE(symlinkat, outside),
+    FK_RULE(unlink, outside),
+    FK_RULE(unlinkat, outside),
+    FK_RULE(mknod, outside),
+    FK_RULE(mknodat, outside),
+    FK_RULE(chmod, outside),
+    FK_RULE(fchmod, outside),
+    FK_RULE(fchmodat, outside),
+    FK_RULE(chown, outside),
+    FK_RULE(lchown, outside),
+    FK_RULE(fchown, outside),
+    FK_RULE(fchownat, outside),
+    FK_RULE(utime, outside),
+    FK_RULE(utimes, outside),
+    FK_RULE(futimesat, outside),
+    FK_RULE(utimensat, outside),
+    FK_RULE(setxattr, outside),
+    FK_RULE(lsetxattr, outside),
+    FK_RULE(fsetxattr, outside),
+    FK_RULE(removexattr, outside),
+    FK_RULE(lremovexattr, outside),
+    FK_RULE(fremovexattr, outside),
     FK_RULE(fanotify_init, deny),
     FK_RULE(name_to_handle_at, deny),
     // The system.
@@ -308,7 +308,7 @@ class Program {
         return give(kDeny);
       case Ruling::hide:
         return give(kHide);
-      case Ruling::socket:
+      case Ruling::outside:
         return give(rules_.driver ? kDeny : kKill);
       case Ruling::memory:
         return rules_.driver ? give(kAllow) : memory(rule.number);
@@ -326,16 +326,16 @@ class Program {
       when(BPF_JEQ, MAP_ANONYMOUS | MAP_SHARED, kDeny);
       return give(kAllow);
     }
-    if (number == SYS_openat || number == SYS_open) {
-      argument(number == SYS_openat ? 2 : 1);
-      constexpr uint32_t kWrites = O_WRONLY | O_RDWR | O_CREAT | O_TRUNC;
-      when(BPF_JSET, kWrites, kDeny);
-      return give(kAllow);
-    }
     give(kDeny);
   }
 
   void argued(int number) {
+    if (number == SYS_openat || number == SYS_open) {
+      constexpr uint32_t kWrites = O_WRONLY | O_RDWR | O_CREAT | O_TRUNC;
+      argument(number == SYS_openat ? 2 : 1);
+      if (!rules_.driver) when(BPF_JSET, kWrites, kKill);
+      return give(kAllow);
+    }
     switch (number) {
       case SYS_clone:  // flags; a thread shares everything
         argument(0);
@@ -349,11 +349,16 @@ class Program {
         return only({own_}, kKill);
       case SYS_prlimit64:  // reading its own
         argument(2);
-        unless(BPF_JEQ, 0, kDeny);
+        unless(BPF_JEQ, 0, kKill);
         argument(2, true);
-        unless(BPF_JEQ, 0, kDeny);
+        unless(BPF_JEQ, 0, kKill);
         argument(0);
         return only({0, own_}, kDeny);
+      case SYS_setpriority:  // a thread of its own may try, in vain
+        argument(1);
+        when(BPF_JEQ, 0, kDeny);
+        when(BPF_JEQ, own_, kDeny);
+        return give(kKill);
       case SYS_sched_setaffinity:  // threads have numbers of their own
         if (rules_.own_user) return give(kAllow);
         argument(0);

@@ -13,8 +13,8 @@ struct SyscallRules {
 
 // For all threads, irrevocably. Empty when it is in force, else why it is not. Needs
 // no_new_privileges. What no kernel has a use for (a new process or program, a socket, a look into
-// another process) raises SIGSYS, whose handler must be installed before and cannot be replaced
-// afterwards; the rest fails with EPERM.
+// another process, a file for writing) raises SIGSYS, whose handler must be installed before and
+// cannot be replaced afterwards; the rest fails with EPERM.
 std::string install_syscall_filter(const SyscallRules& rules);
 
 // "execve"; null for a call that the filter does not mention. For signal handlers.
