@@ -1,18 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/cases/comparison.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "core/cases/counted.hpp"
-#include "core/cases/tolerance.hpp"
+#include "core/tensor/random.hpp"
 
 namespace fk {
 
 namespace {
 
+// Three are asked at once; more only while blocks that jump are not explained.
+constexpr size_t kProbesFirst = 3, kProbesMost = 12;
+// Above this share of blocks that jump, the case decides nothing.
+constexpr double kOpenMost = 0.25;
+
 // Every stride-th row of the last axis.
 Tensor sample(const Tensor& all, int64_t stride) {
+  if (stride == 1 || !all.numel()) return all;
   const int64_t row = all.shape.size() < 2 ? 1 : all.shape.back(), rows = all.numel() / row;
   Tensor out(all.dtype, {(rows + stride - 1) / stride, row});
   const auto width = static_cast<size_t>(row * bytes(all.dtype));
@@ -23,83 +32,252 @@ Tensor sample(const Tensor& all, int64_t stride) {
   return out;
 }
 
-class Comparer {
- public:
-  Comparer(const ResolvedCase& resolved, const CaseValues& values, const CaseValues& got,
-           const CaseValues& want, int64_t elements_max, const AskReference& ask)
-      : resolved_(resolved),
-        values_(values),
-        got_(got),
-        want_(want),
-        elements_max_(elements_max),
-        ask_(ask) {}
-
-  // Counts first: what they count has no meaning where they are wrong.
-  Comparison run() {
-    const auto written = resolved_.written();
-    const auto counts_others = [&](const CaseField* field) {
-      return std::any_of(written.begin(), written.end(), [&](const CaseField* other) {
-        return other->slot->count == field->slot->name;
-      });
-    };
-    for (const bool counts : {true, false}) {
-      for (const CaseField* field : written) {
-        if (counts_others(field) != counts) continue;
-        for (int64_t i = 0; i < field->entries; ++i) compare(*field, i);
-      }
-      if (!out_.ok) break;
-    }
-    return std::move(out_);
-  }
-
- private:
-  void compare(const CaseField& field, int64_t entry) {
-    const std::string& name = field.slot->name;
-    const auto part = [&](const CaseValues& of) {
-      return valid_part(extent_of(resolved_, field, entry, of),
-                        of.at(name)[static_cast<size_t>(entry)], field.slot->any_order);
-    };
-    Tensor mine = part(got_);
-    Tensor theirs = part(want_);
-    if (mine.numel() == 0) return;
-    if (!is_float(field.dtype) && field.slot->count.empty() && field.slot->list.empty())
-      forgive_choices(field, mine);
-    std::string of;
-    if (mine.numel() > elements_max_) {
-      const int64_t stride = (mine.numel() / elements_max_) | 1;
-      mine = sample(mine, stride), theirs = sample(theirs, stride);
-      of = " (one row in " + std::to_string(stride) + " was compared)";
-    }
-    const Judgement judgement = judge(mine, theirs, error_model(resolved_, field));
-    out_.worst = std::max(out_.worst, judgement.worst);
-    if (judgement.ok && out_.ok && !of.empty()) out_.text = name + of;
-    if (judgement.ok || !out_.ok) return;
-    out_.ok = false;
-    out_.text = name + ": " + judgement.text + of;
-  }
-
-  // Where another choice is as right as the reference's, it is taken for equal.
-  void forgive_choices(const CaseField& field, Tensor& mine) const {
-    if (!ask_) return;
-    const auto equal = equally_right(resolved_, field, mine, want_, values_, ask_);
-    const Tensor& theirs = want_.at(field.slot->name)[0];
-    for (int64_t i = 0; i < mine.numel(); ++i)
-      if (equal[static_cast<size_t>(i)]) mine.set(i, theirs.at(i));
-  }
-
-  const ResolvedCase& resolved_;
-  const CaseValues &values_, &got_, &want_;
-  int64_t elements_max_;
-  const AskReference& ask_;
-  Comparison out_;
+// What is known of a block from the moved references.
+struct Block {
+  int64_t begin = 0, end = 0;
+  double size = 0, noise = 0;
+  bool kept = false;    // of an inout field, as it was before
+  bool open = false;    // it jumps
+  double nearest = -1;  // of an open one: how far the answer is from the nearest reference
 };
 
+// By how much it moves: root mean square and largest.
+std::pair<double, double> moved_by(const Block& block, const std::vector<double>& want,
+                                   const std::vector<double>& other) {
+  double squares = 0, most = 0;
+  for (auto i = static_cast<size_t>(block.begin); i < static_cast<size_t>(block.end); ++i) {
+    const double by = std::abs(other[i] - want[i]);
+    if (!std::isfinite(by)) continue;
+    squares += by * by;
+    most = std::max(most, by);
+  }
+  return {std::sqrt(squares / static_cast<double>(block.end - block.begin)), most};
+}
+
+// Elements alone, and rows as a whole: moves that average out within a sum, and those of the sum.
+void move(Tensor& t, double by, uint64_t stream, bool alike) {
+  const int64_t width = t.shape.empty() ? 1 : std::max<int64_t>(1, t.shape.back());
+  Tensor alone(DType::f32, t.shape), together(DType::f32, {t.numel() / width});
+  fill_uniform(alone.data(), DType::f32, alone.numel(), stream, 0, -by, by);
+  fill_uniform(together.data(), DType::f32, together.numel(), stream + 1, 0, -by, by);
+  const auto values = t.as<float>(), each = alone.as<float>(), row = together.as<float>();
+  for (size_t e = 0; e < values.size(); ++e) {
+    uint32_t bits;
+    std::memcpy(&bits, &values[e], sizeof bits);
+    const float own = alike ? each[seed_of("value", bits) % values.size()] : each[e];
+    values[e] += values[e] * (own + row[e / static_cast<size_t>(width)]);
+  }
+}
+
+double distance(const Tensor& got, const std::vector<double>& want, int64_t begin, int64_t end) {
+  double most = 0;
+  for (int64_t i = begin; i < end; ++i) {
+    const double by = std::abs(got.at(i) - want[static_cast<size_t>(i)]);
+    most = std::isnan(by) ? HUGE_VAL : std::max(most, by);
+  }
+  return most;
+}
+
+std::vector<Block> blocks_with(const std::vector<double>& want, const Blocks& blocks,
+                               const Tensor& before) {
+  std::vector<Block> out;
+  for (size_t b = 0; b < static_cast<size_t>(blocks.count); ++b) {
+    Block block;
+    block.begin = blocks.begin[b], block.end = blocks.begin[b + 1];
+    block.kept = before.numel() > 0;
+    for (int64_t i = block.begin; i < block.end; ++i) {
+      const double w = want[static_cast<size_t>(i)];
+      if (std::isfinite(w)) block.size += w * w;
+      block.kept = block.kept && w == before.at(i);
+    }
+    block.size = std::sqrt(block.size / static_cast<double>(block.end - block.begin));
+    out.push_back(block);
+  }
+  return out;
+}
+
 }  // namespace
+
+Comparer::Comparer(const ResolvedCase& resolved, const CaseValues& inputs, const CaseValues& want,
+                   AskReference ask, int64_t elements_max)
+    : resolved_(resolved),
+      inputs_(inputs),
+      want_(want),
+      ask_(std::move(ask)),
+      elements_max_(elements_max) {}
+
+Tensor Comparer::part(const CaseField& field, int64_t entry, const CaseValues& values) const {
+  return valid_part(extent_of(resolved_, field, entry, values),
+                    values.at(field.slot->name)[static_cast<size_t>(entry)], field.slot->any_order);
+}
+
+Comparer::Pair Comparer::pair_of(const CaseField& field, int64_t entry,
+                                 const CaseValues& got) const {
+  Pair out;
+  out.mine = part(field, entry, got);
+  out.theirs = part(field, entry, want_);
+  if (!is_float(field.dtype) && field.slot->count.empty() && field.slot->list.empty() && ask_) {
+    // Where another choice is as right as the reference's, it is taken for equal.
+    const auto equal = equally_right(resolved_, field, out.mine, want_, inputs_, ask_);
+    for (int64_t i = 0; i < out.mine.numel(); ++i)
+      if (equal[static_cast<size_t>(i)]) out.mine.set(i, out.theirs.at(i));
+  }
+  if (field.slot->role == Role::inout)
+    out.before = inputs_.at(field.slot->name)[static_cast<size_t>(entry)];
+  if (out.mine.numel() > elements_max_) {
+    out.stride = (out.mine.numel() / elements_max_) | 1;
+    out.mine = sample(out.mine, out.stride);
+    out.theirs = sample(out.theirs, out.stride);
+    out.before = sample(out.before, out.stride);
+  }
+  return out;
+}
+
+Comparison Comparer::compare(const CaseValues& got, const std::string& only) const {
+  Comparison out;
+  const auto written = resolved_.written();
+  const auto counts_others = [&](const CaseField* field) {
+    return std::any_of(written.begin(), written.end(), [&](const CaseField* other) {
+      return other->slot->count == field->slot->name;
+    });
+  };
+  for (const bool counts : {true, false}) {
+    for (const CaseField* field : written) {
+      if (counts_others(field) != counts || (!only.empty() && field->slot->name != only)) continue;
+      for (int64_t i = 0; i < field->entries; ++i) {
+        Pair pair = pair_of(*field, i, got);
+        if (pair.mine.numel() == 0) continue;
+        const ErrorModel model = error_model(resolved_, *field);
+        if (!is_float(field->dtype)) choose_rows(*field, pair);
+        Judgement j = judge(pair.mine, pair.theirs, model, {}, pair.before);
+        std::string undecided;
+        if (!j.ok && !model.exact && ask_) j = judge_moved(*field, i, pair, j, undecided);
+        const std::string& name = field->slot->name;
+        const std::string of =
+            pair.stride == 1 ? ""
+                             : " (one row in " + std::to_string(pair.stride) + " was compared)";
+        out.worst = std::max(out.worst, j.worst);
+        if (j.ok && out.ok && !of.empty()) out.text = name + of;
+        if (j.ok) continue;
+        out.undecided = undecided;
+        if (!out.ok) continue;
+        out.ok = false;
+        out.field = name;
+        out.text = name + ": " + j.text + of;
+      }
+      if (!out.ok && counts) return out;
+    }
+  }
+  return out;
+}
+
+// Rows of choices (experts, tokens) that a moved reference makes instead are taken for equal.
+void Comparer::choose_rows(const CaseField& field, Pair& pair) const {
+  if (resolved_.contract->tolerance.numerics != "selection" || !ask_) return;
+  if (!field.slot->count.empty() || !field.slot->list.empty() || pair.stride != 1) return;
+  const int64_t width = pair.mine.shape.size() < 2 ? 1 : pair.mine.shape.back();
+  const auto equal = [&](const Tensor& other, int64_t row) {
+    for (int64_t i = row * width; i < (row + 1) * width; ++i)
+      if (pair.mine.at(i) != other.at(i)) return false;
+    return true;
+  };
+  std::vector<int64_t> left;
+  for (int64_t row = 0; row < pair.mine.numel() / width; ++row)
+    if (!equal(pair.theirs, row)) left.push_back(row);
+  for (size_t k = 0; !left.empty() && (k < probes_.size() || probe()); ++k) {
+    const Tensor& other = probes_[k].at(field.slot->name)[0];
+    std::erase_if(left, [&](int64_t row) {
+      if (!equal(other, row)) return false;
+      for (int64_t i = row * width; i < (row + 1) * width; ++i) pair.mine.set(i, pair.theirs.at(i));
+      return true;
+    });
+    // What is simply wrong is known after a few.
+    if (k >= kProbesFirst && static_cast<int64_t>(left.size()) * 4 > pair.mine.numel() / width)
+      return;
+  }
+}
+
+// Judged again with what rounding does to this very case.
+Judgement Comparer::judge_moved(const CaseField& field, int64_t entry, const Pair& pair,
+                                const Judgement& before, std::string& undecided) const {
+  while (probes_.size() < kProbesFirst && probe()) {
+  }
+  const ErrorModel model = error_model(resolved_, field);
+  const std::vector<double> want = pair.theirs.values();
+  std::vector<Block> blocks = blocks_with(want, blocks_of(pair.theirs.shape), pair.before);
+  // A weight goes with what was chosen: there any visible move is a jump.
+  const bool chosen =
+      resolved_.contract->tolerance.numerics == "selection" && resolved_.contract->level == 1;
+  const double jump = chosen ? std::max(model.of_value, model.of_spread) / 4 : model.hard;
+  Tensor theirs = pair.theirs;
+  Judgement out = before;
+  int64_t open = 0;
+  for (size_t k = 0; k < probes_.size() || probe(); ++k) {
+    const Tensor moved = sample(part(field, entry, probes_[k]), pair.stride);
+    if (moved.shape != theirs.shape) continue;
+    const std::vector<double> other = moved.values();
+    int64_t jumps = 0;
+    std::vector<double> noise;
+    for (Block& b : blocks) {
+      const auto [rms, most] = b.kept ? std::pair{0.0, 0.0} : moved_by(b, want, other);
+      if (most <= model.hard * b.size) b.noise = std::max(b.noise, rms);
+      noise.push_back(b.noise);
+      b.open |= most > jump * b.size;
+      jumps += b.open;
+      if (most <= jump * b.size) continue;
+      if (b.nearest < 0) b.nearest = distance(pair.mine, want, b.begin, b.end);
+      const double by = distance(pair.mine, other, b.begin, b.end);
+      if (by >= b.nearest) continue;
+      b.nearest = by;
+      for (int64_t i = b.begin; i < b.end; ++i) theirs.set(i, other[static_cast<size_t>(i)]);
+    }
+    if (k + 1 < kProbesFirst) continue;
+    out = judge(pair.mine, theirs, model, noise, pair.before);
+    if (out.ok || jumps == 0) return out;
+    open = jumps;
+  }
+  if (!chosen && static_cast<double>(open) > kOpenMost * static_cast<double>(blocks.size())) {
+    undecided =
+        fmt::format("rounding alone moves {} of {} blocks of {} by more than {:.2g} of their size",
+                    open, blocks.size(), field.slot->name, model.hard);
+  }
+  return out;
+}
+
+bool Comparer::probe() const {
+  // Inputs that the op rounds to eight bits first may not move at all.
+  exhausted_ |= resolved_.contract->level == 1 && rounds_inputs(resolved_);
+  if (exhausted_ || probes_.size() >= kProbesMost) return false;
+  CaseValues answer = ask_(moved_inputs(probes_.size()));
+  exhausted_ = answer.empty();
+  if (!exhausted_) probes_.push_back(std::move(answer));
+  return !exhausted_;
+}
+
+CaseValues Comparer::moved_inputs(uint64_t seed) const {
+  // Where an op chooses, equal values have an order and move alike; scores between 0 and 1 are
+  // rounded more coarsely than the small numbers that they are made of.
+  const bool alike = resolved_.contract->tolerance.numerics == "selection";
+  const double by = probe_size(resolved_) * (alike ? 4 : 1);
+  CaseValues out = inputs_;
+  for (const auto& f : resolved_.fields) {
+    const auto it = out.find(f.slot->name);
+    if (it == out.end() || !f.present || !is_float(f.dtype) || bytes(f.dtype) < 2) continue;
+    const std::string generator = f.values.substr(0, f.values.find('('));
+    if (generator == "uniform" || generator == "constant") continue;  // a range is a promise
+    for (size_t i = 0; i < it->second.size(); ++i) {
+      Tensor moved = it->second[i].to(DType::f32);
+      move(moved, by, seed_of("moved " + f.slot->name + "#" + std::to_string(i), seed), alike);
+      it->second[i] = std::move(moved);
+    }
+  }
+  return out;
+}
 
 Comparison compare_outputs(const ResolvedCase& resolved, const CaseValues& values,
                            const CaseValues& got, const CaseValues& want, int64_t elements_max,
                            const AskReference& ask) {
-  return Comparer(resolved, values, got, want, elements_max, ask).run();
+  return Comparer(resolved, values, want, ask, elements_max).compare(got);
 }
 
 }  // namespace fk

@@ -1,26 +1,73 @@
 // SPDX-License-Identifier: Apache-2.0
-// All outputs of one call beside the reference's: counts before what they count, choices that are
-// as right as the reference's forgiven, every output under its error model.
+// All outputs of one call against the reference's: the one comparison behind `check`, `bench` and
+// the null candidates. It needs no provider, so whoever holds inputs and references can use it.
+//
+// What the model of rounding (tolerance.hpp) does not know of a case is measured: where an answer
+// is not within its bounds, the reference is asked again for inputs that are moved by rounding (an
+// element x by at most 4 eps(f32) |x|; by eps(working dtype) |x| for ops above L1, which store
+// intermediates in it). The root mean square by which a block of the reference moves is its
+// `noise`. Where it jumps by more than the hard maximum (a token that another expert is as good
+// for), the block may be that of any of the moved references instead; so may a row that an op
+// chooses. The moves follow from the inputs alone, so a candidate cannot choose them.
 #pragma once
+#include <map>
 #include <string>
+#include <vector>
 
+#include "core/cases/inputs.hpp"
 #include "core/cases/selection.hpp"
+#include "core/cases/tolerance.hpp"
 
 namespace fk {
 
 struct Comparison {
   bool ok = true;
-  double worst = 0;  // largest error as a share of what is allowed
-  std::string text;  // when not ok: the first wrong output, where, how far, the pattern; when ok:
-                     // of which output only a sample was compared
+  double worst = 0;       // largest error as a share of what is allowed
+  std::string field;      // the first wrong output
+  std::string text;       // when not ok: the first wrong output, where, how far, the pattern; when
+                          // ok: of which output only a sample was compared
+  std::string undecided;  // when not ok: why rounding itself decides these outputs; else empty
 };
 
 // How many elements of an output are compared: in a quick look, and ever. Of a larger output it is
 // one row in so many, evenly.
 constexpr int64_t kQuickElements = int64_t{1} << 22, kMostElements = int64_t{1} << 26;
 
-// `got` and `want` hold what the call writes, `values` what it read. `ask` is asked where another
-// choice than the reference's may be as right; it may be null, then none is.
+class Comparer {
+ public:
+  // All that is passed outlives this object. `want`: the reference's outputs for `inputs`. Without
+  // `ask` nothing is measured and no other choice is as right.
+  Comparer(const ResolvedCase& resolved, const CaseValues& inputs, const CaseValues& want,
+           AskReference ask, int64_t elements_max = kMostElements);
+
+  // `got` has every output, in the case's dtypes. Counts are compared first: what they count has
+  // no meaning where they are wrong. With `only`, that output alone.
+  Comparison compare(const CaseValues& got, const std::string& only = "") const;
+
+ private:
+  struct Pair {
+    Tensor mine, theirs, before;  // what is compared; `before` of inout fields, else empty
+    int64_t stride = 1;           // one row in so many
+  };
+  Pair pair_of(const CaseField& field, int64_t entry, const CaseValues& got) const;
+  Tensor part(const CaseField& field, int64_t entry, const CaseValues& values) const;
+  void choose_rows(const CaseField& field, Pair& pair) const;
+  Judgement judge_moved(const CaseField& field, int64_t entry, const Pair& pair,
+                        const Judgement& before, std::string& undecided) const;
+  bool probe() const;  // one more; false when there are no more
+  CaseValues moved_inputs(uint64_t seed) const;
+
+  const ResolvedCase& resolved_;
+  const CaseValues& inputs_;
+  const CaseValues& want_;
+  AskReference ask_;
+  int64_t elements_max_;
+  mutable std::vector<CaseValues> probes_;
+  mutable bool exhausted_ = false;
+};
+
+// One comparison alone. `got` and `want` hold what the call writes, `values` what it read. `ask`
+// may be null.
 Comparison compare_outputs(const ResolvedCase& resolved, const CaseValues& values,
                            const CaseValues& got, const CaseValues& want, int64_t elements_max,
                            const AskReference& ask);

@@ -139,19 +139,18 @@ class Maker {
   Legal legal(const CaseField& field) const {
     const GeneratorText c =
         GeneratorText::parse(field.values.empty() ? fallback(field) : field.values, where_);
-    Legal out;
-    if (c.name == "normal") {
-      out = {Legal::Kind::free, number(c.args[0]), number(c.args[1]), 0, 0};
-    } else if (c.name == "unit_gain") {
-      const auto terms = static_cast<double>(std::max<int64_t>(1, field.shape.back()));
-      out = {Legal::Kind::free, 0, 1 / std::sqrt(terms), 0, 0};
-    } else if (c.name == "uniform" || c.name == "positive") {
-      out.kind = Legal::Kind::range;
-      out.low = c.name == "positive" ? 0.125 : number(c.args[0]);
-      out.high = c.name == "positive" ? 1.125 : number(c.args[1]);
-      out.mean = (out.low + out.high) / 2;
-      out.spread = (out.high - out.low) / std::sqrt(12.0);
-    }
+    const bool gentle = r_.contract->level > 1;
+    const auto range = [&](double low, double high) {
+      const double spread = (high - low) / std::sqrt(12.0);
+      return Legal{Legal::Kind::range, (low + high) / 2, spread, low, high, gentle};
+    };
+    if (c.name == "positive") return range(0.125, 1.125);
+    if (c.name == "uniform") return range(number(c.args[0]), number(c.args[1]));
+    Legal out{Legal::Kind::free, 0, 1, 0, 0, gentle};
+    if (c.name == "normal")
+      out.mean = number(c.args[0]), out.spread = number(c.args[1]);
+    else
+      out.spread = 1 / std::sqrt(static_cast<double>(std::max<int64_t>(1, field.shape.back())));
     return out;
   }
 
@@ -246,6 +245,24 @@ class Maker {
       for (int64_t w = 0; w < columns; ++w)
         t.set(row * columns + w,
               static_cast<double>(order[static_cast<size_t>((w * rows + row) % n)]));
+    }
+  }
+
+  // perm(n) where some are skipped, and some are not as soon as there are two.
+  void skipping(const CaseField& f, const GeneratorText& c, Tensor& t) {
+    perm(f, c, t);
+    Random r = random(entry_ + " skipped");
+    for (int64_t i = 0; i < t.numel(); ++i)
+      if (i == 1 || (i > 1 && r.uniform() < 0.3)) t.set(i, -1);
+  }
+  // Every second row, in the mean, is nothing: what is divided by its size divides by nothing.
+  void zero_rows(const CaseField& f, const GeneratorText&, Tensor& t) {
+    normal(f, {"normal", {"0", "1"}}, t);
+    Random r = random(entry_ + " rows");
+    const int64_t width = f.shape.back();
+    for (int64_t row = 0; row < t.numel() / width; ++row) {
+      const bool zero = row < 2 ? row == 0 : r.uniform() < 0.5;
+      for (int64_t i = 0; zero && i < width; ++i) t.set(row * width + i, 0);
     }
   }
 
@@ -441,6 +458,8 @@ const std::vector<Maker::Named>& Maker::generators() {
                                           {"arange", &Maker::arange, 0},
                                           {"constant", &Maker::constant, 1},
                                           {"perm", &Maker::perm, 1},
+                                          {"skipping", &Maker::skipping, 1},
+                                          {"zero_rows", &Maker::zero_rows, 0},
                                           {"cu", &Maker::cu, 1},
                                           {"lens", &Maker::lens, 2},
                                           {"queries", &Maker::queries, 1},
@@ -474,16 +493,6 @@ CaseValues make_inputs(const ResolvedCase& resolved, uint64_t seed, int threads,
 CaseValues make_forward_inputs(const ResolvedCase& resolved, uint64_t seed, int threads,
                                Family family) {
   return Maker(resolved, seed, threads, family).run(false);
-}
-
-bool family_may_change(const ResolvedCase& resolved, const CaseField& field) {
-  const Slot& slot = *field.slot;
-  if (!field.present || !is_float(field.dtype) || field.entries == 0) return false;
-  if (slot.section == SectionId::weights ? resolved.contract->level > 1 : slot.role == Role::out)
-    return false;
-  const std::string name = field.values.substr(0, field.values.find('('));
-  return name.empty() || name == "normal" || name == "unit_gain" || name == "uniform" ||
-         name == "positive";
 }
 
 }  // namespace fk

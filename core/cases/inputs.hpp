@@ -86,10 +86,6 @@ CaseValues make_inputs(const ResolvedCase& resolved, uint64_t seed, int threads,
 CaseValues make_forward_inputs(const ResolvedCase& resolved, uint64_t seed, int threads,
                                Family family);
 
-// Whether a family may change a field: float, read by the call, not bound to fixed contents by its
-// generator. Weights are part of a model where an op is more than L1: there they stay.
-bool family_may_change(const ResolvedCase& resolved, const CaseField& field);
-
 // The generators' names, for messages and documents.
 std::vector<std::string> generator_names();
 

@@ -103,8 +103,9 @@ std::vector<uint8_t> equally_right(const ResolvedCase& r, const CaseField& chose
     const double near = std::max(2 * error, rounding);
     out[static_cast<size_t>(i)] = (x != y || computed) && std::abs(x - y) <= near;
   }
-  // A probability is off by its logits' error over the temperature; half is as cold as cases are.
-  const double by = 2 * epsilon(DType::f32) * std::sqrt(static_cast<double>(width)) + 4 * error;
+  // A sum of probabilities is off by the logits' error over the temperature at most; half is as
+  // cold as cases are, and errors of both signs add up to half of the largest.
+  const double by = 2 * epsilon(DType::f32) * std::sqrt(static_cast<double>(width)) + error;
   if (open && columns == 1 && r.find("uniform"))
     allow_draws(chosen, got, table, width, by, values, ask, out);
   return out;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <unordered_set>
 
 #include "core/tensor/compare.hpp"
 
@@ -13,17 +14,6 @@ namespace fk {
 namespace {
 
 constexpr double kEpsF32 = 0x1p-23;
-
-// The coarsest float type of the forward tensors: what intermediates are stored in.
-DType working_dtype(const ResolvedCase& resolved) {
-  DType working = DType::f32;
-  for (const auto& f : resolved.fields) {
-    if (f.slot->section == SectionId::forward && f.present && is_float(f.dtype) &&
-        epsilon(f.dtype) > epsilon(working))
-      working = f.dtype;
-  }
-  return working;
-}
 
 Judgement judge_exact(const Tensor& got, const Tensor& want) {
   Judgement out;
@@ -47,25 +37,132 @@ double coarse_steps(const ResolvedCase& resolved, DType working) {
   return coarse * std::sqrt(epsilon(working) / coarse);
 }
 
-// By rows of the last axis; 0 for rows that are too short to tell, or not finite.
-std::vector<double> row_spreads(const Tensor& want) {
-  constexpr int64_t kRowMin = 8;
-  const int64_t width = want.shape.empty() ? 1 : want.shape.back();
-  if (width < kRowMin) return std::vector<double>(static_cast<size_t>(want.numel()), 0);
-  std::vector<double> out;
-  for (int64_t row = 0; row < want.numel(); row += width) {
-    double sum = 0, squares = 0;
-    for (int64_t i = row; i < row + width; ++i) sum += want.at(i);
-    const double mean = sum / static_cast<double>(width);
-    for (int64_t i = row; i < row + width; ++i)
-      squares += (want.at(i) - mean) * (want.at(i) - mean);
-    const double spread = std::sqrt(squares / static_cast<double>(width));
-    out.push_back(std::isfinite(spread) ? spread : 0);
+struct Size {
+  double spread = 0, rms = 0;
+};
+
+Size size_of(const double* want, int64_t count) {
+  double sum = 0, squares = 0, all = 0;
+  int64_t finite = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    if (!std::isfinite(want[i])) continue;
+    ++finite;
+    sum += want[i];
+    all += want[i] * want[i];
   }
-  return out;
+  if (!finite) return {};
+  const double n = static_cast<double>(finite), mean = sum / n;
+  for (int64_t i = 0; i < count; ++i)
+    if (std::isfinite(want[i])) squares += (want[i] - mean) * (want[i] - mean);
+  return {std::sqrt(squares / n), std::sqrt(all / n)};
 }
 
+// The numbers of a judgement, block by block.
+class Tally {
+ public:
+  explicit Tally(const ErrorModel& model) : m_(model) {}
+
+  void block(const double* got, const double* want, const double* before, int64_t first,
+             int64_t count, double noise) {
+    const Size size = size_of(want, count);
+    blocks_ += 1;
+    // An answer that moves as much as its inputs is what the other terms are for. Where it moves
+    // far more, all of a block may do so together.
+    together_ = std::max(0.0, noise - (8 * m_.probe + 4 * m_.coarse) * size.rms);
+    noise = std::max(0.0, noise - 2 * m_.probe * size.rms);
+    for (int64_t i = 0; i < count; ++i) {
+      const double g = got[i], w = want[i];
+      double share = 0;
+      if (!std::isfinite(g) || !std::isfinite(w)) {
+        share = (std::isnan(g) && std::isnan(w)) || g == w ? 0 : HUGE_VAL;
+      } else if (g != w) {
+        share = std::abs(g - w) / allowed(w, size, noise);
+      }
+      const bool kept = before && w == before[i] && g == w;
+      if (!kept && std::isfinite(share) && std::isfinite(w)) count_in(g - w, w, share, size, noise);
+      wrong += share > 1;
+      if (share > worst || worst_at < 0) worst = share, worst_at = first + i;
+    }
+  }
+
+  double rms() const { return elements_ ? std::sqrt(squares_ / elements_) : 0; }
+  // Few elements tell a factor badly.
+  double factor() const { return weight_ > 0 ? 1 + products_ / weight_ : 1; }
+  double factor_limit() const {
+    const double many = std::min(weight_ / std::max(largest_, 1e-300),
+                                 distinct_.size() < kDistinct ? double(distinct_.size()) : 1e300);
+    const double moved = weight_ > 0 ? moved_ / weight_ / std::sqrt(blocks_) : 0;
+    return m_.factor + moved + (3 * m_.factor + m_.coarse) / std::sqrt(std::max(1.0, many));
+  }
+  double rms_limit() const {
+    return std::min(1.0, m_.rms * (1 + 2 / std::sqrt(std::max(1.0, elements_))));
+  }
+
+  int64_t wrong = 0, worst_at = -1;
+  double worst = 0;
+
+ private:
+  double allowed(double w, const Size& size, double noise) const {
+    const double a = std::abs(w);
+    return std::min(m_.of_value * a + m_.of_spread * size.spread + 16 * noise,
+                    m_.hard * std::max({a, size.rms, size.spread})) +
+           m_.floor;
+  }
+  void count_in(double error, double w, double share, const Size& size, double noise) {
+    elements_ += 1;
+    squares_ += share * share;
+    if (std::abs(w) < m_.ordinary) return;
+    if (distinct_.size() < kDistinct) distinct_.insert(w);
+    // Each element counts by what it can tell: its size in units of what it is allowed.
+    const double unit = allowed(w, size, noise), tells = w * w / (unit * unit);
+    moved_ += tells * std::min(1.0, together_ / std::abs(w));
+    products_ += error * w / (unit * unit);
+    weight_ += tells;
+    largest_ = std::max(largest_, tells);
+  }
+
+  // Equal values are rounded equally: they count once.
+  static constexpr size_t kDistinct = 1024;
+  const ErrorModel& m_;
+  std::unordered_set<double> distinct_;
+  double elements_ = 0, squares_ = 0, products_ = 0, weight_ = 0, largest_ = 0, moved_ = 0,
+         blocks_ = 0, together_ = 0;
+};
+
 }  // namespace
+
+DType working_dtype(const ResolvedCase& resolved) {
+  DType working = DType::f32;
+  for (const auto& f : resolved.fields) {
+    if (f.slot->section == SectionId::forward && f.present && is_float(f.dtype) &&
+        epsilon(f.dtype) > epsilon(working))
+      working = f.dtype;
+  }
+  return working;
+}
+
+double probe_size(const ResolvedCase& resolved) {
+  const double least = 4 * kEpsF32;
+  return resolved.contract->level > 1 ? std::max(least, epsilon(working_dtype(resolved))) : least;
+}
+
+bool rounds_inputs(const ResolvedCase& resolved) {
+  const Slot* slot = resolved.contract->find(SectionId::init, "quantize_input");
+  return slot && resolved.init[static_cast<size_t>(slot->index)].i != 0;
+}
+
+double negligible(DType dtype) {
+  switch (dtype) {
+    case DType::f16:
+      return 0x1p-24;
+    case DType::f8e4m3:
+      return 0x1p-9;
+    case DType::f8e5m2:
+      return 0x1p-16;
+    default:
+      return 0x1p-118;
+  }
+}
 
 ErrorModel error_model(const ResolvedCase& resolved, const CaseField& output) {
   const Contract& c = *resolved.contract;
@@ -82,7 +179,6 @@ ErrorModel error_model(const ResolvedCase& resolved, const CaseField& output) {
       static_cast<double>(std::max<int64_t>(1, c.tolerance.length.eval(resolved.axes)));
   const double functions = kind == "softmax" || kind == "selection" ? 64 : 16;
   const double sums = kind == "elementwise" ? 0 : std::sqrt(length);
-  m.by_row = kind == "softmax";
   const double inside = c.level >= 3 ? 8 : c.level == 2 ? 4 : kind == "softmax" ? 2 : 0;
   m.of_value = (output.dtype == DType::f32 ? 0 : 2 * out_eps) + (8 + 2 * sums) * kEpsF32;
   m.of_spread =
@@ -91,46 +187,90 @@ ErrorModel error_model(const ResolvedCase& resolved, const CaseField& output) {
   if (c.level >= 2) m.of_spread += 8 * inside * sums * kEpsF32;
   m.hard = working == DType::f32 && output.dtype == DType::f32 ? 1e-3
                                                                : 16 * std::max(out_eps, inside_eps);
-  const double coarse = 6 * coarse_steps(resolved, working);
+  // Steps that are rare are far above their root mean square: in float16 one in 128 values takes
+  // one.
+  m.coarse = coarse_steps(resolved, working);
+  const double coarse = (inside_eps < epsilon(DType::bf16) ? 12 : 6) * m.coarse;
   m.of_spread += coarse;
   m.hard = std::max(m.hard, 2 * coarse);
+  m.floor = negligible(output.dtype);
+  m.factor = 0.4 * std::max(out_eps, c.level >= 2 ? inside_eps : 0) + 64 * kEpsF32;
+  m.probe = probe_size(resolved);
+  // Of float32 a lower class is far off; equal terms are rounded equally.
+  if (working == DType::f32) m.rms = 0.7;
+  m.ordinary = 2 * m.floor / std::max(out_eps, kEpsF32);
   m.text = fmt::format("{:.3g} |want| + {:.3g} spread, at most {:.3g} of either", m.of_value,
                        m.of_spread, m.hard);
   return m;
 }
 
-Judgement judge(const Tensor& got, const Tensor& want, const ErrorModel& m) {
+Blocks blocks_of(const Shape& shape) {
+  constexpr int64_t kLeast = 16, kMost = 128;
+  const int64_t count = numel(shape),
+                width = shape.empty() ? 1 : std::max<int64_t>(1, shape.back());
+  Blocks out;
+  out.begin.push_back(0);
+  if (width < 2 * kLeast) {
+    // Whole rows together; the last ones join their neighbours when they are too few.
+    const int64_t step = (kLeast + width - 1) / width * width;
+    for (int64_t at = step; at + kLeast <= count; at += step) out.begin.push_back(at);
+  } else {
+    const int64_t pieces = (width + kMost - 1) / kMost;
+    for (int64_t row = 0; row < count; row += width)
+      for (int64_t p = 0; p < pieces; ++p)
+        if (row + p) out.begin.push_back(row + p * width / pieces);
+  }
+  if (count) out.begin.push_back(count);
+  out.count = static_cast<int64_t>(out.begin.size()) - 1;
+  return out;
+}
+
+Judgement judge(const Tensor& got, const Tensor& want, const ErrorModel& m,
+                const std::vector<double>& noise, const Tensor& before) {
   if (m.exact) return judge_exact(got, want);
   Judgement out;
   if (got.numel() == 0) return out;
-  const Difference d = compare(got, want, m.of_value + m.of_spread);
-  int64_t count = 0, worst_at = -1;
-  const std::vector<double> rows = m.by_row ? row_spreads(want) : std::vector<double>();
-  const int64_t width = rows.empty() ? 1 : got.numel() / static_cast<int64_t>(rows.size());
-  for (int64_t i = 0; i < got.numel(); ++i) {
-    const double g = got.at(i), w = want.at(i);
-    const double spread =
-        rows.empty() ? d.spread : std::max(d.spread, rows[static_cast<size_t>(i / width)]);
-    double share = 0;
-    if (!std::isfinite(g) || !std::isfinite(w)) {
-      const bool same = (std::isnan(g) && std::isnan(w)) || g == w;
-      share = same ? 0 : HUGE_VAL;
-    } else {
-      const double allowed = std::min(m.of_value * std::abs(w) + m.of_spread * spread,
-                                      m.hard * std::max(std::abs(w), spread));
-      const double error = std::abs(g - w);
-      share = error == 0 ? 0 : error / allowed;
+  const Blocks blocks = blocks_of(want.shape);
+  Tally tally(m);
+  std::vector<double> g, w, kept;
+  for (int64_t b = 0; b < blocks.count; ++b) {
+    const int64_t begin = blocks.begin[static_cast<size_t>(b)];
+    const int64_t count = blocks.begin[static_cast<size_t>(b) + 1] - begin;
+    g.resize(static_cast<size_t>(count)), w.resize(static_cast<size_t>(count));
+    const auto* from = static_cast<const std::byte*>(got.data()) + begin * bytes(got.dtype);
+    convert(from, got.dtype, g.data(), DType::f64, count);
+    from = static_cast<const std::byte*>(want.data()) + begin * bytes(want.dtype);
+    convert(from, want.dtype, w.data(), DType::f64, count);
+    if (before.numel()) {
+      kept.resize(static_cast<size_t>(count));
+      from = static_cast<const std::byte*>(before.data()) + begin * bytes(before.dtype);
+      convert(from, before.dtype, kept.data(), DType::f64, count);
     }
-    count += share > 1;
-    if (share > out.worst || worst_at < 0) out.worst = share, worst_at = i;
+    tally.block(g.data(), w.data(), before.numel() ? kept.data() : nullptr, begin, count,
+                noise.empty() ? 0 : noise[static_cast<size_t>(b)]);
   }
-  if (count == 0) return out;
-  out.ok = false;
-  out.text = fmt::format(
-      "{} of {} elements are off, the worst {} is {:.9g} instead of {:.9g}, {:.3g} "
-      "times what rounding explains ({}); {}",
-      count, got.numel(), position_text(got.shape, worst_at), got.at(worst_at), want.at(worst_at),
-      out.worst, m.text, d.pattern);
+  out.worst = tally.worst, out.rms = tally.rms(), out.factor = tally.factor();
+  const std::string scale = "what rounding explains (" + m.text + ")";
+  if (tally.wrong) {
+    const int64_t at = tally.worst_at;
+    out.text = fmt::format(
+        "{} of {} elements are off, the worst {} is {:.9g} instead of {:.9g}, {:.3g} times {}",
+        tally.wrong, got.numel(), position_text(got.shape, at), got.at(at), want.at(at), out.worst,
+        scale);
+  } else if (m.factor > 0 && std::abs(out.factor - 1) > tally.factor_limit()) {
+    out.text = fmt::format(
+        "everything is {:.5g} times what it should be, which rounding does not "
+        "explain beyond {:.2g}",
+        out.factor, tally.factor_limit());
+  } else if (out.rms > tally.rms_limit()) {
+    out.text = fmt::format(
+        "the errors are {:.3g} (root mean square) of {}, at most {:.3g}: as of a "
+        "lower precision",
+        out.rms, scale, tally.rms_limit());
+  }
+  out.ok = out.text.empty();
+  if (!out.ok)
+    out.text += "; " + compare(got, want, tally.wrong ? m.of_value + m.of_spread : 0).pattern;
   return out;
 }
 

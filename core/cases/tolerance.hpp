@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How far an output may be from the reference: a model of rounding, not a table of numbers, and
-// without an allowed share of wrong elements.
+// without an allowed share of wrong elements. docs/numerics.md explains the terms.
 //
 // The reference computes in double on the very inputs that the provider got, with outputs in
 // float32, so what is left is the provider's own rounding:
@@ -17,12 +17,18 @@
 //               attention, activations inside an L2 or L3 op) are each off by at most eps/2, at
 //               random, so the result is off by a fixed share of its spread, independent of n:
 //               2 eps(working) spread for softmax, 4 for L2, 8 for L3
+//   noise       what the reference's own answer moves by when its inputs are moved by rounding
+//               (comparison.hpp), where it is given: cancellation, large scores
 // The sum is cut at a hard maximum, so that no length can excuse a wrong value. Spread is the
-// standard deviation of the wanted tensor: near zero an error relative to the element says nothing.
-// With softmax it is that of the element's own row where that is larger: the first queries of a
-// causal attention average over few keys, the last ones, of which there are more, over many.
+// standard deviation of the wanted values in the element's own block, a piece of a row: near zero
+// an error relative to the element says nothing, and a tile of small values is not excused by
+// large values elsewhere.
+//
+// A maximum has to leave room for the one worst rounding among millions. So that this room is not
+// used everywhere, the root mean square of error / allowed is limited too, and a systematic factor.
 #pragma once
 #include <string>
+#include <vector>
 
 #include "core/cases/inputs.hpp"
 
@@ -30,22 +36,53 @@ namespace fk {
 
 struct ErrorModel {
   bool exact = false;    // equal after rounding the wanted value to the output's dtype
-  double of_value = 0;   // allowed = min(of_value * |want| + of_spread * spread,
-  double of_spread = 0;  //               hard * max(|want|, spread))
-  double hard = 0;
-  bool by_row = false;  // spread of the row (last axis) where it is larger than the tensor's
-  std::string text;     // "0.0156 |want| + 3.24e-05 spread, at most 0.125 of either"
+  double of_value = 0;   // allowed = min(of_value * |want| + of_spread * spread + 16 * excess,
+  double of_spread = 0;  //               hard * max(|want|, size)) + floor
+  double hard = 0;       // size: root mean square of the block, at least its spread
+                         // excess: that of noise over 2 * probe * size
+  double floor = 0;      // negligible()
+  double rms = 0.35;     // limit of the root mean square of error / allowed
+  double factor = 0;     // limit of |factor - 1|, for many elements; 0: not looked at
+  double ordinary = 0;   // what is smaller is rounded coarsely and says nothing about a factor
+  double probe = 0;      // probe_size()
+  double coarse = 0;     // by how much an element is off where intermediates are rounded to f8e4m3
+  std::string text;      // "0.0156 |want| + 3.24e-05 spread, at most 0.125 of either"
 };
+
+// By how much of itself an input is moved to measure noise: 4 eps(f32), eps(working) above L1.
+double probe_size(const ResolvedCase& resolved);
+
+// Whether an init value makes the op round its inputs to f8e4m3, as its one right answer.
+bool rounds_inputs(const ResolvedCase& resolved);
+
+// Numbers that may be flushed to zero or come from exp() of what float32 cannot hold; of float16
+// and eight bits, whose small numbers are ordinary, the smallest alone.
+double negligible(DType dtype);
+
+// The coarsest float type of the forward tensors: what intermediates are stored in.
+DType working_dtype(const ResolvedCase& resolved);
 
 ErrorModel error_model(const ResolvedCase& resolved, const CaseField& output);
 
+// How an output falls into blocks: pieces of a row of 16 to 128 elements, or several short rows.
+struct Blocks {
+  int64_t count = 0;
+  std::vector<int64_t> begin;  // count + 1
+};
+Blocks blocks_of(const Shape& shape);
+
 struct Judgement {
   bool ok = true;
-  double worst = 0;  // largest error as a share of what is allowed
-  std::string text;  // when not ok: where, how far, and the pattern of the wrong elements
+  double worst = 0;   // largest error as a share of what is allowed
+  double rms = 0;     // root mean square of these shares
+  double factor = 1;  // by which the answer is the reference's, as far as that can be told
+  std::string text;   // when not ok: where, how far, and the pattern of the wrong elements
 };
 
-// `got` has the output's dtype, `want` float32 or the output's dtype.
-Judgement judge(const Tensor& got, const Tensor& want, const ErrorModel& model);
+// `got` has the output's dtype, `want` float32 or the output's dtype. `noise`: per block of
+// blocks_of(want.shape), absolute; empty: none is known. `before`: what an inout field held; what
+// kept its value as it should says nothing about precision.
+Judgement judge(const Tensor& got, const Tensor& want, const ErrorModel& model,
+                const std::vector<double>& noise = {}, const Tensor& before = {});
 
 }  // namespace fk

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "core/cases/comparison.hpp"
+#include "core/cases/numerics/families.hpp"
 
 namespace fk {
 

@@ -11,6 +11,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
+#include "core/cases/tolerance.hpp"
 #include "core/tensor/random.hpp"
 
 namespace fk {
@@ -89,7 +90,9 @@ double inside(const Legal& legal, double value) {
 bool scale(const Legal& legal, Random& random, bool up, int threads, Tensor& t) {
   // A range is a promise about size; eight bits have no room for another scale.
   if (legal.kind != Legal::Kind::free || bytes(t.dtype) < 2) return false;
-  const auto power = static_cast<int>(up ? random.integer(1, 6) : random.integer(-12, -2));
+  const bool little = legal.gentle || t.dtype == DType::f16;
+  const auto power = static_cast<int>(up ? random.integer(1, legal.gentle ? 3 : 6)
+                                         : random.integer(little ? -4 : -12, -1));
   const double factor = std::exp2(power) * (1 + random.uniform() / 2);
   each(t, threads, [&](double v, int64_t) { return v * factor; });
   return true;
@@ -97,14 +100,14 @@ bool scale(const Legal& legal, Random& random, bool up, int threads, Tensor& t) 
 
 bool shift(const Legal& legal, Random& random, int threads, Tensor& t) {
   if (legal.kind != Legal::Kind::free || bytes(t.dtype) < 2) return false;
-  const double size = std::exp2(2 + 3 * random.uniform());  // 4 to 32 spreads
+  const double size = std::exp2((legal.gentle ? 0 : 2) + 3 * random.uniform());  // 4 to 32 spreads
   const double by = (random.uniform() < 0.5 ? -1 : 1) * size * legal.spread;
   each(t, threads, [&](double v, int64_t) { return v + by; });
   return true;
 }
 
 bool heavy_tails(const Legal& legal, Random& random, int threads, Tensor& t) {
-  const double power = 2 + 1.5 * random.uniform();
+  const double power = (legal.gentle ? 1.5 : 2) + random.uniform();
   if (legal.kind == Legal::Kind::range) {  // crowded at its lower end
     const double width = legal.high - legal.low;
     each(t, threads, [&](double v, int64_t) {
@@ -199,7 +202,8 @@ bool outliers(const Legal& legal, Random& random, Tensor& t) {
   for (int64_t i = 0; i < count; ++i) {
     const int64_t at = random.integer(0, t.numel());
     const double side = random.uniform() < 0.5 ? -1 : 1;
-    const double size = std::exp2(4 + 3 * random.uniform());  // 16 to 128 spreads
+    // 16 to 128 spreads
+    const double size = std::exp2((legal.gentle ? 3 : 4) + 3 * random.uniform());
     if (legal.kind == Legal::Kind::range)
       t.set(at, side < 0 ? legal.low : inside(legal, legal.high));
     else
@@ -208,10 +212,14 @@ bool outliers(const Legal& legal, Random& random, Tensor& t) {
   return true;
 }
 
-bool constant(const Tensor& t) {
+// The same number everywhere, as far as the output's dtype can tell.
+bool constant(const Tensor& t, DType dtype) {
+  const bool whole = !is_float(dtype);
+  const double rounding =
+      whole ? 0 : std::abs(t.at(0)) * epsilon(dtype) / 2 + 8 * negligible(dtype);
   for (int64_t i = 1; i < t.numel(); ++i)
-    if (t.at(i) != t.at(0)) return false;
-  return true;
+    if (!(std::abs(t.at(i) - t.at(0)) <= rounding)) return false;
+  return whole || t.numel() > 1 || std::abs(t.at(0)) > rounding;
 }
 
 }  // namespace
@@ -264,6 +272,16 @@ bool apply_family(Family family, const Legal& legal, const FamilySeeds& seeds, i
   return false;
 }
 
+bool family_may_change(const ResolvedCase& resolved, const CaseField& field) {
+  const Slot& slot = *field.slot;
+  if (!field.present || !is_float(field.dtype) || field.entries == 0) return false;
+  if (slot.section == SectionId::weights ? resolved.contract->level > 1 : slot.role == Role::out)
+    return false;
+  const std::string name = field.values.substr(0, field.values.find('('));
+  return name.empty() || name == "normal" || name == "unit_gain" || name == "uniform" ||
+         name == "positive";
+}
+
 std::string family_unfit(const ResolvedCase& resolved, Family family) {
   if (family == Family::ordinary) return "";
   const bool sized = family == Family::large || family == Family::small || family == Family::shift;
@@ -293,13 +311,18 @@ std::string family_meaningless(const ResolvedCase& resolved, Family family,
                                const CaseValues& want) {
   if (family == Family::ordinary) return "";
   bool varies = false, any = false;
+  // Choices between equal scores say nothing.
+  const bool chosen =
+      resolved.contract->tolerance.numerics == "selection" &&
+      std::any_of(resolved.fields.begin(), resolved.fields.end(),
+                  [&](const auto& f) { return is_float(f.dtype) && want.count(f.slot->name); });
   for (const auto& [name, tensors] : want) {
     const CaseField* field = resolved.find(name);
     if (!field) continue;
     for (const Tensor& t : tensors) {
       if (t.numel() == 0) continue;
       any = true;
-      varies |= !constant(t);
+      varies |= !constant(t, field->dtype) && (!chosen || is_float(field->dtype));
       if (!is_float(field->dtype)) continue;
       const double most = largest(field->dtype);
       for (int64_t i = 0; i < t.numel(); ++i)

@@ -26,6 +26,7 @@ struct Legal {
   } kind = Kind::fixed;
   double mean = 0, spread = 1;  // of what the generator makes
   double low = 0, high = 0;     // of a range
+  bool gentle = false;          // ops above L1 chain so much that strong changes only saturate them
 };
 
 // Seeds of one tensor: `rows` is that of all tensors with the same first axis, which are
@@ -38,6 +39,10 @@ struct FamilySeeds {
 // of a range without 0). Tensors of whole numbers are an error.
 bool apply_family(Family family, const Legal& legal, const FamilySeeds& seeds, int threads,
                   Tensor& tensor);
+
+// Whether a family may change a field: float, read by the call, not bound to fixed contents by its
+// generator. Weights are part of a model where an op is more than L1: there they stay.
+bool family_may_change(const ResolvedCase& resolved, const CaseField& field);
 
 // Why a case has no such family: nothing that a call reads may change so. Empty where it has.
 // Generators are not run.

@@ -84,15 +84,14 @@ TEST_CASE("tolerance_counts_nan_and_infinity_as_wrong_unless_wanted") {
   CHECK_FALSE(fk::judge(t({1, 1, 1}), t({nan, 1, 1}), model).ok);
 }
 
-TEST_CASE("tolerance_of_softmax_knows_rows_with_few_and_with_many_keys") {
+TEST_CASE("tolerance_is_measured_by_the_spread_of_the_elements_own_block") {
   fk::ErrorModel model;
   model.of_spread = 0.01;
   model.hard = 0.1;
-  model.by_row = true;
-  fk::Tensor want(fk::DType::f32, {100, 64});
+  fk::Tensor want(fk::DType::f32, {100, 300});
   fk::Random random(1);
-  for (int64_t i = 0; i < want.numel(); ++i)  // the first row is an average over one key
-    want.set(i, random.normal() * (i < 64 ? 1 : 0.03));
+  for (int64_t i = 0; i < want.numel(); ++i)  // the first row is large, the end of the last small
+    want.set(i, random.normal() * (i < 300 ? 1 : i >= 29900 ? 1e-4 : 0.03));
   const auto with_error = [&](int64_t at, double error) {
     fk::Tensor got = want;
     got.set(at, want.at(at) + error);
@@ -100,9 +99,92 @@ TEST_CASE("tolerance_of_softmax_knows_rows_with_few_and_with_many_keys") {
   };
   CHECK(with_error(5, 0.006));
   CHECK_FALSE(with_error(5, 0.03));
-  CHECK_FALSE(with_error(64 + 5, 0.006));
-  model.by_row = false;
-  CHECK_FALSE(with_error(5, 0.006));
+  CHECK_FALSE(with_error(300 + 5, 0.006));
+  CHECK(with_error(300 + 5, 0.0001));
+  // A tile of small values that is left out, in a tensor of large ones.
+  fk::Tensor got = want;
+  for (int64_t i = 29900; i < 30000; ++i) got.set(i, 0);
+  CHECK_FALSE(fk::judge(got, want, model).ok);
+}
+
+TEST_CASE("tolerance_blocks_are_pieces_of_rows_or_several_short_rows") {
+  const auto begins = [](const fk::Shape& shape) { return fk::blocks_of(shape).begin; };
+  CHECK(begins({2, 300}) == std::vector<int64_t>{0, 100, 200, 300, 400, 500, 600});
+  CHECK(begins({7, 5}) == std::vector<int64_t>{0, 35});
+  CHECK(begins({12, 3}) == std::vector<int64_t>{0, 18, 36});
+  CHECK(begins({3, 40}) == std::vector<int64_t>{0, 40, 80, 120});
+  CHECK(begins({}) == std::vector<int64_t>{0, 1});
+  CHECK(begins({4, 0}) == std::vector<int64_t>{0});
+}
+
+TEST_CASE("tolerance_refuses_a_factor_and_a_lower_precision_that_no_element_shows") {
+  const auto c = product(64);
+  fk::Variant half;
+  half.dtypes["x"] = fk::DType::bf16;
+  const auto resolved = fk::resolve(c, c.cases[0], half);
+  const auto model = fk::error_model(resolved, *resolved.find("out"));
+  fk::Random random(5);
+  fk::Tensor want(fk::DType::f32, {512}), scaled(fk::DType::f32, {512}),
+      noisy(fk::DType::f32, {512});
+  for (int64_t i = 0; i < 512; ++i) {
+    want.set(i, random.normal());
+    scaled.set(i, 1.01 * want.at(i));
+    noisy.set(i, want.at(i) * (1 + 0.013 * (random.integer(0, 2) ? 1 : -1)));
+  }
+  CHECK(fk::judge(want.to(fk::DType::bf16), want, model).ok);
+  const auto factor = fk::judge(scaled.to(fk::DType::bf16), want, model);
+  CHECK(factor.worst < 1);
+  CHECK_FALSE(factor.ok);
+  CHECK(std::abs(factor.factor - 1.01) < 0.001);
+  CHECK_THAT(factor.text, ContainsSubstring("everything is 1.0"));
+  const auto noise = fk::judge(noisy, want, model);
+  CHECK(noise.worst < 1);
+  CHECK_FALSE(noise.ok);
+  CHECK_THAT(noise.text, ContainsSubstring("lower precision"));
+}
+
+TEST_CASE("tolerance_counts_what_an_inout_field_kept_as_no_sign_of_precision") {
+  fk::ErrorModel model;
+  model.of_value = 0.02;
+  model.hard = 0.1;
+  fk::Tensor before(fk::DType::f32, {4096}), want(fk::DType::f32, {4096}),
+      got(fk::DType::f32, {4096});
+  fk::Random random(5);
+  for (int64_t i = 0; i < 4096; ++i) {
+    before.set(i, random.normal());
+    want.set(i, i < 64 ? random.normal() : before.at(i));
+    got.set(i, want.at(i) * (i < 64 ? 1 + 0.018 * (i % 2 ? 1 : -1) : 1));
+  }
+  CHECK(fk::judge(got, want, model).ok);
+  CHECK_FALSE(fk::judge(got, want, model, {}, before).ok);
+}
+
+TEST_CASE("tolerance_lets_small_numbers_be_flushed_to_zero") {
+  const auto c = product(4);
+  const auto resolved = fk::resolve(c, c.cases[0], {});
+  const auto model = fk::error_model(resolved, *resolved.find("out"));
+  const auto t = [](std::vector<double> v) { return fk::Tensor::of(fk::DType::f32, {3}, v); };
+  CHECK(fk::judge(t({1, 0, 2}), t({1, 1e-39, 2}), model).ok);
+  CHECK_FALSE(fk::judge(t({0, 0, 0}), t({1e-30, 1e-31, 2e-30}), model).ok);
+}
+
+TEST_CASE("tolerance_knows_what_rounding_does_to_a_block") {
+  fk::ErrorModel model;
+  model.of_value = 0.001;
+  model.hard = 0.1;
+  model.probe = 1e-6;
+  fk::Tensor want(fk::DType::f32, {4, 100}), got(fk::DType::f32, {4, 100});
+  fk::Random random(5);
+  for (int64_t i = 0; i < 400; ++i) {
+    want.set(i, random.normal());
+    got.set(i, want.at(i) + (i / 100 == 2 ? 0.01 * random.normal() : 0));
+  }
+  CHECK_FALSE(fk::judge(got, want, model).ok);
+  CHECK(fk::judge(got, want, model, {0, 0, 0.01, 0}).ok);
+  CHECK_FALSE(fk::judge(got, want, model, {0, 0.01, 0, 0}).ok);
+  // No noise excuses what is beyond the hard maximum.
+  got.set(205, want.at(205) + 0.5);
+  CHECK_FALSE(fk::judge(got, want, model, {0, 0, 10, 0}).ok);
 }
 
 TEST_CASE("tolerance_is_coarse_where_an_init_value_says_that_intermediates_are_rounded") {

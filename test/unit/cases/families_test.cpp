@@ -115,7 +115,7 @@ TEST_CASE("families_are_what_their_names_say") {
           CHECK(deviation(v) > 1.8);
           break;
         case Family::small:
-          CHECK(deviation(v) < 0.2);
+          CHECK(deviation(v) < 0.45);
           break;
         case Family::shift:
           CHECK(std::abs(mean) > 3.5);
