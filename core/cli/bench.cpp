@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <thread>
 
 #include "core/base/error.hpp"
@@ -12,13 +14,13 @@
 #include "core/base/text.hpp"
 #include "core/cases/captured.hpp"
 #include "core/cases/routing.hpp"
+#include "core/cli/candidate.hpp"
+#include "core/cli/judged.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/verb.hpp"
 #include "core/referee/bench.hpp"
-#include "core/referee/judge/judge.hpp"
 #include "core/referee/roster.hpp"
 #include "core/report/table.hpp"
-#include "core/report/verdict_text.hpp"
 #include "core/worker/runner.hpp"
 #include "core/worker/task.hpp"
 
@@ -30,6 +32,8 @@ struct Arguments {
   std::vector<std::string> ops, families;  // of a candidate
   double patience_s = 20;
   bool sandbox = true;
+  std::string receipt;
+  bool fresh = false, no_store = false, build = false;
   BenchOptions options;
 };
 
@@ -195,27 +199,6 @@ bool names_plugin(const std::string& word, const Roster& roster) {
   return has(roster.candidates) || has(roster.baselines);
 }
 
-int judge_candidate(const Arguments& a, bool as_json, const Catalog& catalog,
-                    const Roster& roster) {
-  const FoundPlugin candidate = roster.plugin(a.what);
-  const Secret secret = a.secret.empty() ? Secret::draw() : Secret::from_hex(a.secret, "--secret");
-  JudgeOptions options;
-  options.device = a.device;
-  options.size = a.options.size;
-  options.ops = a.ops;
-  options.cases = a.options.cases;
-  options.families = a.families;
-  options.seconds = a.options.seconds;
-  options.patience_s = a.patience_s;
-  options.sandbox = a.sandbox;
-  const Verdict verdict = judge(candidate, roster, catalog, secret, options);
-  if (as_json)
-    print_json(to_json(verdict), a.json);
-  else
-    std::printf("%s", verdict_text(verdict, colour_wanted(stdout)).c_str());
-  return verdict.exit_code();
-}
-
 // "uniform", "skewed" (as published) or "skewed:3.2".
 double skew_option(const std::string& text) {
   if (text.empty()) return 0;
@@ -276,19 +259,62 @@ Arguments complete(Arguments a) {
   return a;
 }
 
+BenchRequest request_of(const Arguments& a, bool as_json) {
+  if (!a.captured.empty() || !a.routing.empty())
+    fail("bench", "--captured and --routing are for the providers of an op", "bench OP");
+  BenchRequest request;
+  Policy& policy = request.question.policy;
+  policy.size = a.options.size;
+  policy.ops = a.ops;
+  policy.cases = a.options.cases;
+  policy.families = a.families;
+  policy.seconds = a.options.seconds;
+  policy.patience_s = a.patience_s;
+  policy.sandbox = a.sandbox;
+  request.question.device = a.device;
+  request.answer.store = !a.no_store;
+  request.answer.fresh = a.fresh;
+  request.answer.host_version = FK_VERSION;
+  request.secret = a.secret;
+  request.receipt = a.receipt;
+  request.as_json = as_json;
+  request.json = a.json;
+  return request;
+}
+
+// A file or folder, where it is one: found without a look at the registry or other plugins, because
+// a question that was asked before is answered at once.
+std::optional<int> bench_path(const Arguments& a, bool as_json) {
+  const bool path = a.what.find('/') != std::string::npos || ends_with(a.what, ".so");
+  if (!path && !a.build) return std::nullopt;
+  BenchRequest request = request_of(a, as_json);
+  request.question.candidate = a.what;
+  if (a.build || std::filesystem::is_directory(a.what)) {
+    if (!build_for_bench(candidate_dir(a.what), request)) return kExitFailed;
+  } else if (!std::filesystem::exists(a.what)) {
+    return std::nullopt;
+  }
+  return bench_candidate(request);
+}
+
 int bench(const Arguments& asked, bool as_json) {
   const Arguments a = complete(asked);
+  if (const auto done = bench_path(a, as_json)) return *done;
   const Catalog catalog(paths::registry_dirs());
   const Roster roster = Roster::find(catalog);
   if (!a.what.empty() && !catalog.find(a.what)) {
     const bool file = a.what.find('/') != std::string::npos || ends_with(a.what, ".so");
     if (!file && !names_plugin(a.what, roster)) (void)catalog.at(a.what);  // its error
-    if (!a.captured.empty() || !a.routing.empty())
-      fail("bench", "--captured and --routing are for the providers of an op", "bench OP");
-    return judge_candidate(a, as_json, catalog, roster);
+    BenchRequest request = request_of(a, as_json);
+    request.question.candidate = roster.plugin(a.what).path;
+    return bench_candidate(request);
   }
-  for (const bool given : {!a.ops.empty(), !a.families.empty(), !a.secret.empty()})
-    if (given) fail("bench", "--op, --family and --secret are for a candidate", "bench CANDIDATE");
+  for (const bool given : {!a.ops.empty(), !a.families.empty(), !a.secret.empty(), a.fresh,
+                           a.no_store, !a.receipt.empty()})
+    if (given)
+      fail("bench",
+           "--op, --family, --secret, --fresh, --no-store and --receipt are for a candidate",
+           "bench CANDIDATE");
   std::vector<std::string> known = roster.ranked();
   for (const auto& c : roster.candidates)
     if (c.error.empty()) known.push_back(plugin_name(c));
@@ -347,6 +373,10 @@ std::function<int()> add(CLI::App& app) {
   app.add_option("--op", a->ops, "of a candidate, only these");
   app.add_option("--family", a->families, "of inputs for a candidate, only these and ordinary");
   app.add_option("--secret", a->secret, "of an earlier verdict: the same seeds again");
+  app.add_flag("--fresh", a->fresh, "judge a candidate even if it was asked about before");
+  app.add_flag("--no-store", a->no_store, "neither look up an earlier verdict nor keep this one");
+  app.add_option("--receipt", a->receipt, "write the signed receipt to a file, too");
+  app.add_flag("--build", a->build, "compile the candidate's folder first, as a path to one is");
   app.add_option("--patience", a->patience_s,
                  "seconds without a sign of life before a candidate is stopped");
   app.add_option("--case", a->options.cases, "only these");

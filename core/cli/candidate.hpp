@@ -10,8 +10,9 @@ namespace fk {
 // candidates/<name>, or a path with a slash. Error with the nearest name.
 std::filesystem::path candidate_dir(const std::string& name);
 // Compiles and links every source of the folder into <dir>/<folder's name>.so, replaced atomically.
-// The compiler's words go to the standard error; nothing when it failed. Error when there is
-// nothing to build.
-std::optional<std::filesystem::path> build_candidate(const std::filesystem::path& dir);
+// The compiler's words go to the standard error, or to the end of `said`; nothing when it failed.
+// Error when there is nothing to build.
+std::optional<std::filesystem::path> build_candidate(const std::filesystem::path& dir,
+                                                     std::string* said = nullptr);
 
 }  // namespace fk

@@ -6,6 +6,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/paths.hpp"
+#include "core/plugin/discover.hpp"
 #include "core/plugin/notes.hpp"
 
 namespace fk {
@@ -45,6 +46,14 @@ void scan(const fs::path& dir, Trust trust, Files& files) {
 }
 
 }  // namespace
+
+std::vector<fs::path> baseline_files() {
+  Files files;
+  for (const auto& dir : paths::plugin_dirs()) scan(dir, Trust::baseline, files);
+  std::vector<fs::path> out;
+  for (const auto& [real, found] : files) out.push_back(found.first);
+  return out;
+}
 
 std::vector<FoundPlugin> discover() {
   Files files;

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/store/receipt.hpp"
 
-#include <algorithm>
-#include <nlohmann/json.hpp>
-
 #include "core/base/error.hpp"
 #include "core/base/sha256.hpp"
 #include "core/referee/verdict/secret.hpp"
@@ -13,14 +10,6 @@ namespace fk {
 namespace {
 
 constexpr size_t kIdDigits = 16;
-
-Json parts_json(const VerdictKey& key) {
-  auto parts = key.parts;
-  std::sort(parts.begin(), parts.end());
-  Json out = Json::object();
-  for (const auto& [name, value] : parts) out[name] = value;
-  return out;
-}
 
 std::string text_at(const Json& json, const char* field, const std::string& where) {
   const auto found = json.find(field);
@@ -51,13 +40,6 @@ VerdictKey read_key(const Json& json, const std::string& where) {
 
 }  // namespace
 
-std::string canonical_text(const Json& json) {
-  // The other JSON type of the library sorts keys.
-  return nlohmann::json(json).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
-
-std::string VerdictKey::hash() const { return sha256(canonical_text(parts_json(*this))); }
-
 std::string receipt_id(const Json& receipt) {
   Json rest = receipt;
   rest.erase("signature");
@@ -68,7 +50,7 @@ std::string receipt_id(const Json& receipt) {
 Json make_receipt(const VerdictKey& key, const Verdict& verdict, const Signer* signer,
                   const std::string& unsigned_because) {
   Json out = {{"schema", kReceiptSchema},
-              {"key", {{"hash", key.hash()}, {"parts", parts_json(key)}}},
+              {"key", {{"hash", key.hash()}, {"parts", key.parts_json()}}},
               {"verdict", to_json(verdict)},
               {"signed_by", signer ? signer->public_key() : ""},
               {"unsigned", signer ? "" : unsigned_because}};
@@ -85,6 +67,7 @@ Receipt read_receipt(const Json& json, const std::string& name, std::string& unv
   if (schema != kReceiptSchema)
     fail(name, "is no receipt", std::string("its schema should be ") + kReceiptSchema);
   Receipt out;
+  out.document = json;
   out.key = read_key(json, name);
   if (!json.contains("verdict")) fail(name, "has no `verdict`");
   out.verdict = verdict_from(json["verdict"], name + ".verdict");

@@ -4,35 +4,24 @@
 // where `signature` is over the canonical bytes of the rest: keys sorted, no blanks, UTF-8, numbers
 // in the shortest form that reads back.
 #pragma once
-#include <optional>
+#include <nlohmann/json.hpp>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "core/base/json.hpp"
 #include "core/referee/verdict/verdict.hpp"
+#include "core/store/key.hpp"
 #include "core/store/signer.hpp"
 
 namespace fk {
 
 inline constexpr const char* kReceiptSchema = "fk-host.receipt/1";
 
-std::string canonical_text(const Json& json);
-
-// What a verdict is a function of, by name. Equal keys: the question was asked before.
-struct VerdictKey {
-  std::vector<std::pair<std::string, std::string>> parts;  // sorted by name when hashed
-  void add(std::string name, std::string value) {
-    parts.emplace_back(std::move(name), std::move(value));
-  }
-  std::string hash() const;  // SHA-256 of the canonical parts
-};
-
 struct Receipt {
   VerdictKey key;
   Verdict verdict;
   std::string signed_by, signature;  // hex; empty: not signed, because
   std::string unsigned_because;
+  Json document;  // as it was read
 };
 
 // Signed where there is a signer, else with the reason. `verdict.receipt` is set to the id.

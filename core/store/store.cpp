@@ -129,7 +129,11 @@ Result Store::guarded(Result otherwise, const Action& action) {
   return otherwise;
 }
 
-Store::Store(const fs::path& folder) : folder_(folder), state_(std::make_unique<State>()) {
+Store::Store(const fs::path& folder, bool database)
+    : folder_(folder), state_(std::make_unique<State>()) {
+  signer_ = Signer::open(folder / kKeyFile, unsigned_because_);
+  if (!database) why_ = "it was not asked for";
+  if (!database) return;
   std::error_code code;
   fs::create_directories(folder, code);
   const fs::path file = folder / kFile;
@@ -146,7 +150,6 @@ Store::Store(const fs::path& folder) : folder_(folder), state_(std::make_unique<
   } catch (const Error& error) {
     why_ = error.what();
   }
-  signer_ = Signer::open(folder / kKeyFile, unsigned_because_);
 }
 
 bool Store::usable() const { return why_.empty(); }
@@ -252,7 +255,7 @@ struct Store::State {};
 
 std::string no_store() { return "fk-host was built without SQLite (libsqlite3-dev)"; }
 
-Store::Store(const fs::path& folder) : folder_(folder), why_(no_store()) {
+Store::Store(const fs::path& folder, bool) : folder_(folder), why_(no_store()) {
   signer_ = Signer::open(folder / kKeyFile, unsigned_because_);
 }
 
@@ -268,11 +271,11 @@ std::string Store::file_hash(const fs::path& file) { return sha256_file(file); }
 Store::Store(Store&&) noexcept = default;
 Store::~Store() = default;
 
-Store Store::open_default() {
+Store Store::open_default(bool database) {
   try {
-    return Store(paths::data_dir());
+    return Store(paths::data_dir(), database);
   } catch (const Error& error) {
-    Store none{fs::path("/dev/null")};
+    Store none(fs::path("/dev/null"), false);
     none.why_ = none.unsigned_because_ = error.what();
     return none;
   }

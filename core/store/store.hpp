@@ -22,11 +22,11 @@ class Store {
   struct Row {
     std::string id, time, candidate, status, device, key;
   };
-  // paths::data_dir().
-  static Store open_default();
+  // In paths::data_dir(). Without `database` there is a signer only.
+  static Store open_default(bool database = true);
   // Makes the folder, the file and the signing key where they are missing. Never throws. A file
   // that is no database is moved aside, with a note.
-  explicit Store(const std::filesystem::path& folder);
+  explicit Store(const std::filesystem::path& folder, bool database = true);
   Store(Store&&) noexcept;
   ~Store();
 

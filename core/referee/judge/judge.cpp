@@ -49,8 +49,8 @@ class Judge {
     const double start = now_seconds();
     out_.candidate = facts_of(candidate_);
     out_.device = room_.device();
-    out_.policy = {options_.size, options_.cases, options_.families, options_.seconds,
-                   options_.threads};
+    out_.policy = {options_.size,    options_.cases, options_.families,   options_.seconds,
+                   options_.threads, options_.ops,   options_.patience_s, options_.sandbox};
     out_.commitment = secret_.commitment();
     try {
       if (read_file_alone() && start_runners()) all_cases();

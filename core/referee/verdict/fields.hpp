@@ -129,7 +129,10 @@ void fields(Visitor& v, Policy& p) {
   v("cases", p.cases, "only these; empty: all of that size");
   v("families", p.families, "only these kinds of inputs; empty: all");
   v("seconds", p.seconds, "of timing per case, about");
-  v("threads", p.threads, "that a provider may use on the CPU; 0: not limited");
+  v("threads", p.threads, "that a provider may use on the CPU");
+  v("ops", p.ops, "only these; empty: all that the candidate has");
+  v("patience_s", p.patience_s, "without a sign of life before a candidate is stopped");
+  v("sandbox", p.sandbox, "the candidate was to be sealed in; `protections` says how far it was");
 }
 
 template <class Visitor>

@@ -136,7 +136,10 @@ struct Policy {
   std::string size = "full";
   std::vector<std::string> cases, families;  // empty: all
   double seconds = 1;                        // per case, about
-  int threads = 0;                           // that a CPU provider may use
+  int threads = 2;                           // that a CPU provider may use
+  std::vector<std::string> ops;              // empty: all that the candidate has
+  double patience_s = 20;                    // without a sign of life
+  bool sandbox = true;                       // the candidate is sealed in, where the kernel can
 };
 
 struct PluginFacts {

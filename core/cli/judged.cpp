@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/cli/judged.hpp"
+
+#include <cstdio>
+
+#include "core/base/error.hpp"
+#include "core/base/paths.hpp"
+#include "core/base/text.hpp"
+#include "core/cli/candidate.hpp"
+#include "core/cli/output.hpp"
+#include "core/referee/judge/judge.hpp"
+#include "core/report/table.hpp"
+#include "core/report/verdict_text.hpp"
+
+namespace fk {
+
+namespace {
+
+void print(const Verdict& verdict, const BenchRequest& request) {
+  if (request.as_json)
+    print_json(to_json(verdict), request.json);
+  else
+    std::printf("%s", verdict_text(verdict, colour_wanted(stdout)).c_str());
+}
+
+// The first line in which a compiler or linker complains.
+std::string first_error(const std::string& words) {
+  for (const auto& line : split(words, '\n'))
+    for (const char* sign : {"error:", "error ", "undefined reference", "fatal"})
+      if (line.find(sign) != std::string::npos) return excerpt(trim(line), 300);
+  return "the compiler ended with an error";
+}
+
+}  // namespace
+
+AskJudge the_judge() {
+  return [](const Question& question, const Secret& secret) {
+    FoundPlugin candidate;
+    candidate.path = question.candidate;
+    candidate.trust = Trust::candidate;
+    try {
+      candidate.note = read_notes(question.candidate);
+    } catch (const Error& error) {
+      Verdict none;
+      none.candidate.sha256 = question.candidate_hash;
+      none.status = Status::load;
+      none.why = error.what();
+      return none;
+    }
+    const Catalog catalog(paths::registry_dirs());
+    const Roster roster = Roster::find(catalog);
+    const Policy& policy = question.policy;
+    JudgeOptions options;
+    options.device = question.device;
+    options.size = policy.size;
+    options.ops = policy.ops;
+    options.cases = policy.cases;
+    options.families = policy.families;
+    options.seconds = policy.seconds;
+    options.patience_s = policy.patience_s;
+    options.threads = policy.threads;
+    options.sandbox = policy.sandbox;
+    return judge(candidate, roster, catalog, secret, options);
+  };
+}
+
+int bench_candidate(const BenchRequest& request) {
+  Answer found;
+  if (request.secret.empty()) {
+    found = answer(request.question, the_judge(), request.answer);
+    if (!request.receipt.empty()) print_json(found.receipt, request.receipt);
+  } else {
+    found.verdict = ask(request.question, the_judge(), Secret::from_hex(request.secret, "--secret"),
+                        request.answer.host_version);
+  }
+  for (const auto& note : found.notes) std::fprintf(stderr, "fk-host: %s\n", note.c_str());
+  print(found.verdict, request);
+  return found.verdict.exit_code();
+}
+
+bool build_for_bench(const std::filesystem::path& folder, BenchRequest& request) {
+  std::string words;
+  if (const auto library = build_candidate(folder, &words)) {
+    std::fputs(words.c_str(), stderr);
+    request.question.candidate = *library;
+    return true;
+  }
+  Verdict verdict;
+  verdict.candidate.name = folder.filename();
+  verdict.candidate.path = folder;
+  verdict.policy = request.question.policy;
+  verdict.host_version = request.answer.host_version;
+  verdict.status = Status::compile_error;
+  verdict.why = first_error(words);
+  verdict.log = words;
+  conclude(verdict);
+  print(verdict, request);
+  return false;
+}
+
+}  // namespace fk

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// fk-host replay RECEIPT: is the signature good, are the files the same, and is the same verdict
+// reached again with the same seeds?
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "core/base/error.hpp"
+#include "core/base/sha256.hpp"
+#include "core/base/text.hpp"
+#include "core/cli/judged.hpp"
+#include "core/cli/output.hpp"
+#include "core/cli/verb.hpp"
+#include "core/report/table.hpp"
+#include "core/report/verdict_text.hpp"
+#include "core/store/replay.hpp"
+#include "core/store/store.hpp"
+
+namespace fk {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Arguments {
+  std::string receipt, plugin, key, device, json;
+};
+
+struct Replay {
+  Receipt receipt;
+  std::string unverified;
+  bool own_key = false;
+  std::vector<Deviation> key, verdict;
+  Verdict now;
+  bool reproduced() const {
+    return std::none_of(verdict.begin(), verdict.end(), [](const auto& d) { return d.matters; });
+  }
+};
+
+// A file, or the id of a receipt in the store.
+Receipt load(const Arguments& a, Store& store, std::string& unverified) {
+  std::error_code none;
+  const bool file = a.receipt.find('/') != std::string::npos || fs::exists(a.receipt, none);
+  if (file) return read_receipt(load_json(a.receipt), a.receipt, unverified);
+  return read_receipt(store.receipt(a.receipt), "receipt " + a.receipt, unverified);
+}
+
+// The file that was judged: where it is said to be, where it was, or beside the receipt.
+fs::path candidate_of(const Arguments& a, const Verdict& verdict) {
+  std::vector<fs::path> places = {verdict.candidate.path};
+  if (!a.plugin.empty())
+    places = {a.plugin};
+  else
+    places.push_back(fs::path(a.receipt).parent_path() /
+                     fs::path(verdict.candidate.path).filename());
+  std::string seen;
+  for (const auto& place : places) {
+    std::error_code none;
+    if (!fs::is_regular_file(place, none)) {
+      seen += (seen.empty() ? "" : "; ") + place.string() + " is not there";
+      continue;
+    }
+    if (sha256_file(place) == verdict.candidate.sha256) return place;
+    seen += (seen.empty() ? "" : "; ") + place.string() + " is another file";
+  }
+  fail("replay", "the plugin with SHA-256 " + verdict.candidate.sha256 + " was not found: " + seen,
+       "--plugin says where it is");
+}
+
+// "cpu" of "cpu Intel ...", "cuda:0" of "cuda:0 among ...".
+std::string device_word(const VerdictKey& key) {
+  for (const auto& [name, value] : key.parts)
+    if (name == "device") return value.substr(0, value.find(' '));
+  return "cpu";
+}
+
+Json differences_json(const std::vector<Deviation>& all) {
+  Json out = Json::array();
+  for (const auto& d : all)
+    out.push_back({{"what", d.what}, {"was", d.was}, {"now", d.now}, {"matters", d.matters}});
+  return out;
+}
+
+Json replay_json(const Replay& r) {
+  return {{"schema", "fk-host.replay/1"},
+          {"receipt", r.receipt.verdict.receipt},
+          {"signed_by", r.receipt.signed_by},
+          {"verified", r.unverified.empty()},
+          {"unverified", r.unverified},
+          {"own_key", r.own_key},
+          {"reproduced", r.reproduced()},
+          {"depends_on", differences_json(r.key)},
+          {"differences", differences_json(r.verdict)},
+          {"was", to_json(r.receipt.verdict)},
+          {"now", to_json(r.now)}};
+}
+
+void print(const Replay& r, bool colour) {
+  const Receipt& receipt = r.receipt;
+  std::printf("%s\n", verdict_text(r.now, colour).c_str());
+  if (!r.unverified.empty())
+    std::printf("%s\n", styled("not verified: " + r.unverified, Style::bad, colour).c_str());
+  else
+    std::printf("signed by %s, %s\n", receipt.signed_by.c_str(),
+                r.own_key ? "the key of this host" : "which is not the key of this host");
+  Table table({{"what"}, {"was"}, {"now"}, {""}});
+  for (const auto& d : r.key)
+    table.row({excerpt(d.what, 60), excerpt(d.was, 60), excerpt(d.now, 60), "depends on it"});
+  for (const auto& d : r.verdict)
+    table.row({excerpt(d.what, 60), excerpt(d.was, 60), excerpt(d.now, 60),
+               d.matters ? Cell("differs", Style::bad) : Cell("may differ", Style::weak)});
+  if (!table.empty()) std::printf("%s", table.text(colour, 0).c_str());
+  const Verdict& was = receipt.verdict;
+  std::printf("%s the verdict of %s, %s\n",
+              r.reproduced() ? styled("REPRODUCED:", Style::good, colour).c_str()
+                             : styled("NOT REPRODUCED:", Style::bad, colour).c_str(),
+              was.time.c_str(), name_of(was.status));
+}
+
+int replay(const Arguments& a, bool as_json) {
+  Store store = Store::open_default();
+  Replay r;
+  r.receipt = load(a, store, r.unverified);
+  const Verdict& was = r.receipt.verdict;
+  if (!a.key.empty() && (!r.unverified.empty() || r.receipt.signed_by != a.key))
+    fail(a.receipt, "is not signed by " + a.key,
+         r.unverified.empty() ? "it is signed by " + r.receipt.signed_by : r.unverified);
+  if (was.secret.empty()) fail(a.receipt, "has no secret: nothing was run for this verdict");
+  r.own_key = store.signer() && store.signer()->public_key() == r.receipt.signed_by;
+  Question question;
+  question.candidate = candidate_of(a, was);
+  question.candidate_hash = was.candidate.sha256;
+  question.policy = was.policy;
+  question.device = a.device.empty() ? device_word(r.receipt.key) : a.device;
+  r.key = key_differences(r.receipt.key, key_of(question, store));
+  r.now = ask(question, the_judge(), Secret::from_hex(was.secret, a.receipt), FK_VERSION);
+  r.verdict = verdict_differences(was, r.now);
+  if (as_json)
+    print_json(replay_json(r), a.json);
+  else
+    print(r, colour_wanted(stdout));
+  if (r.now.exit_code() == kExitEnvironment && was.exit_code() != kExitEnvironment)
+    return kExitEnvironment;
+  return r.reproduced() ? kExitOk : kExitFailed;
+}
+
+std::function<int()> add(CLI::App& app) {
+  auto a = std::make_shared<Arguments>();
+  app.add_option("RECEIPT", a->receipt, "a file, or an id that fk-host receipts lists")->required();
+  app.add_option("--plugin", a->plugin, "where the judged file is now");
+  app.add_option("--key", a->key, "the public key that must have signed it");
+  app.add_option("--device", a->device, "cpu or cuda:0; default: as in the receipt");
+  auto* json = app.add_option("--json", a->json, "write JSON, to a file or to the standard output")
+                   ->expected(0, 1);
+  return [a, json] { return replay(*a, json->count() > 0); };
+}
+
+FK_VERB(replay, "reach the verdict of a receipt again, with its seeds", add);
+
+}  // namespace
+}  // namespace fk

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/store/replay.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+
+namespace fk {
+
+namespace {
+
+std::string interval(const Ratio& r) {
+  char text[96];
+  std::snprintf(text, sizeof text, "%.4g (%.4g-%.4g)", r.value, r.low, r.high);
+  return r.value > 0 ? text : "not timed";
+}
+
+std::string number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.9g", value);
+  return text;
+}
+
+bool overlap(const Ratio& a, const Ratio& b) { return a.low <= b.high && b.low <= a.high; }
+
+const Ratio* ratio_of(const CaseVerdict& c) {
+  return c.timings.empty() || !(c.timings.front().ratio.value > 0) ? nullptr
+                                                                   : &c.timings.front().ratio;
+}
+
+class Comparison {
+ public:
+  std::vector<Deviation> found;
+
+  void note(const std::string& what, const std::string& was, const std::string& now, bool matters) {
+    if (was != now) found.push_back({what, was, now, matters});
+  }
+
+  void compare(const CaseVerdict& was, const CaseVerdict& now) {
+    const std::string name = was.op + ", case " + was.case_name;
+    // Which of faster, same and slower it is follows from the interval, which is compared itself.
+    const bool both_right = is_right(was.status) && is_right(now.status);
+    note(name + ": status", name_of(was.status), name_of(now.status), !both_right);
+    note(name + ": rule", was.rule, now.rule, true);
+    if (was.errors && now.errors) {
+      note(name + ": first wrong element", std::to_string(was.errors->first_bad),
+           std::to_string(now.errors->first_bad), false);
+      // Timed calls draw from the same seeds, but how many there were follows from the noise.
+      note(name + ": largest error of allowed", number(was.errors->worst),
+           number(now.errors->worst), false);
+    }
+    speed(name, ratio_of(was), ratio_of(now));
+  }
+
+  void speed(const std::string& name, const Ratio* was, const Ratio* now) {
+    if (!was && !now) return;
+    const std::string before = was ? interval(*was) : "not timed",
+                      after = now ? interval(*now) : "not timed";
+    note(name + ": times the baseline", before, after, !was || !now || !overlap(*was, *now));
+  }
+};
+
+}  // namespace
+
+std::vector<Deviation> key_differences(const VerdictKey& was, const VerdictKey& now) {
+  std::map<std::string, std::pair<std::string, std::string>> all;
+  for (const auto& [name, value] : was.parts) all[name].first = value;
+  for (const auto& [name, value] : now.parts) all[name].second = value;
+  std::vector<Deviation> out;
+  for (const auto& [name, values] : all)
+    if (values.first != values.second)
+      out.push_back({name, values.first.empty() ? "absent" : values.first,
+                     values.second.empty() ? "absent" : values.second, false});
+  return out;
+}
+
+std::vector<Deviation> verdict_differences(const Verdict& was, const Verdict& now) {
+  Comparison c;
+  const auto same_case = [](const CaseVerdict& a) {
+    return [&a](const CaseVerdict& b) { return a.op == b.op && a.case_name == b.case_name; };
+  };
+  for (const auto& before : was.cases) {
+    const auto after = std::find_if(now.cases.begin(), now.cases.end(), same_case(before));
+    if (after == now.cases.end())
+      c.note(before.op + ", case " + before.case_name, name_of(before.status), "not reached", true);
+    else
+      c.compare(before, *after);
+  }
+  for (const auto& after : now.cases)
+    if (std::none_of(was.cases.begin(), was.cases.end(), same_case(after)))
+      c.note(after.op + ", case " + after.case_name, "not reached", name_of(after.status), true);
+  const bool both_right = is_right(was.status) && is_right(now.status);
+  c.note("status of the whole", name_of(was.status), name_of(now.status), !both_right);
+  if (was.aggregate.ratio.value > 0 || now.aggregate.ratio.value > 0) {
+    const auto timed = [](const Ratio& r) { return r.value > 0 ? &r : nullptr; };
+    c.speed("the whole", timed(was.aggregate.ratio), timed(now.aggregate.ratio));
+  }
+  return std::move(c.found);
+}
+
+}  // namespace fk

@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""verdicts.py FK_HOST SOURCE_DIR GOOD_PLUGIN BAD_PLUGINS_DIR: every verdict of `bench` is what docs/schema/verdict.json says, a question
+that was asked before is answered from the store, receipts are signed, replayed and refused when a byte of them was changed."""
+import json, os, pathlib, shutil, subprocess, sys, tempfile
+
+from schema import validate
+
+host = sys.argv[1]
+source, good, bad = map(pathlib.Path, sys.argv[2:5])
+work = pathlib.Path(tempfile.mkdtemp())
+env = dict(os.environ, FK_CANDIDATES=str(work / "candidates"), FK_CACHE=str(work / "cache"), FK_DATA=str(work / "data"))
+env.pop("XDG_DATA_HOME", None)
+schema = json.loads((source / "docs/schema/verdict.json").read_text())
+quick = ["--size", "smoke", "--seconds", "0"]  # nothing here depends on a quiet machine
+
+
+def run(*words, **more):
+    return subprocess.run([str(w) for w in (host, *words)], env=dict(env, **more), capture_output=True, text=True, timeout=300)
+
+
+def bench(plugin, *words, **more):
+    done = run("bench", plugin, *quick, "--json", *words, **more)
+    assert done.stdout.startswith("{"), done.stderr
+    verdict = json.loads(done.stdout)
+    problem = validate(verdict, schema)
+    assert problem is None, problem
+    table = {"environment": 3, "untestable": 3, "unjudged": 3, "correct": 0, "faster": 0, "same": 0, "slower": 0,
+             "cannot_tell": 0, "unused": 0}
+    assert done.returncode == table.get(verdict["status"], 1), (done.returncode, verdict["status"], verdict["why"], done.stderr)
+    assert verdict["next"], verdict["status"]
+    return verdict, done
+
+
+# The validator finds what it is for.
+some = {"type": "object", "properties": {"a": {"type": ["number", "null"]}}, "required": ["a"], "additionalProperties": False}
+assert validate({"a": 1.5}, some) is None and validate({"a": None}, some) is None
+for wrong in ({}, {"a": "1"}, {"a": True}, {"a": 1, "b": 2}, []):
+    assert validate(wrong, some), wrong
+assert validate(1, {"minimum": 2}), "a word that is not checked"
+
+# A plain and right candidate.
+right = work / "small.so"
+shutil.copy(good, right)
+first, done = bench(right)
+assert first["status"] == "correct", (first["status"], first["why"])
+assert not first["stored"] and len(first["receipt"]) == 16 and len(first["secret"]) == len(first["commitment"]) == 64
+stored_here = "not stored" not in done.stderr
+signed_here = "not signed" not in done.stderr
+
+# Wrong ones get their status, and the schema holds for them too.
+for name, wanted in {"value": "wrong", "segfault": "crashed", "hang": "hang", "export": "lint", "contract": "load"}.items():
+    verdict, _ = bench(bad / f"bad_{name}.so", "--patience", "3")
+    assert verdict["status"] == wanted, (name, verdict["status"], verdict["why"])
+
+# Neither a file that is no plugin nor sources that do not compile are a usage error.
+(work / "text.so").write_text("no plugin")
+assert bench(work / "text.so")[0]["status"] == "load"
+folder = work / "candidates/broken"
+folder.mkdir(parents=True)
+(folder / "broken.c").write_text("int forward(void) { return nonsense; }\n")
+for words in ((folder,), ("broken", "--build")):
+    verdict, _ = bench(*words)
+    assert verdict["status"] == "compile_error" and "nonsense" in verdict["why"] and "broken.c:1" in verdict["log"], verdict
+
+receipt = work / "receipt.json"
+run("receipts", first["receipt"], "--output", receipt)
+if stored_here:
+    # The same question again, and questions that differ in one thing.
+    again, done = bench(right)
+    assert again["stored"] and not done.stderr, done.stderr
+    assert {**again, "stored": False} == first
+    text = run("bench", right, *quick)
+    assert "answered from the store" in text.stdout, text.stdout
+    fresh, _ = bench(right, "--fresh")
+    assert not fresh["stored"] and fresh["secret"] != first["secret"]
+    assert bench(right)[0]["secret"] == fresh["secret"]
+    assert not bench(right, "--no-store")[0]["stored"]
+    assert not bench(right, "--case", "smoke0")[0]["stored"]
+    copy = work / "copy.so"
+    shutil.copy(right, copy)
+    assert bench(copy)[0]["stored"], "the same file elsewhere is the same candidate"
+    with open(copy, "ab") as file:
+        file.write(b"\0")
+    assert not bench(copy)[0]["stored"]
+
+    listed = json.loads(run("receipts", "--json").stdout)["receipts"]
+    assert {first["receipt"], fresh["receipt"]} <= {row["id"] for row in listed}
+    assert first["secret"] in run("receipts", first["receipt"]).stdout
+    assert run("receipts", "fffffffffffffffff").returncode == 2
+
+    # A damaged database is moved aside and never fatal; one that cannot be written is told.
+    (work / "data/verdicts.sqlite").write_bytes(b"no database at all" * 400)
+    for leftover in ("-wal", "-shm"):
+        (work / f"data/verdicts.sqlite{leftover}").unlink(missing_ok=True)
+    verdict, done = bench(right)
+    assert not verdict["stored"] and "was damaged" in done.stderr, done.stderr
+    assert bench(right)[0]["stored"]
+    (work / "file").write_text("x")
+    verdict, done = bench(right, FK_DATA=str(work / "file/below"))
+    assert "the verdict is not stored" in done.stderr and verdict["cases"]
+
+    # Replaying.
+    assert receipt.is_file()
+    done = run("replay", receipt, "--json")
+    answer = json.loads(done.stdout)
+    assert validate(answer["now"], schema) is None and answer["now"]["secret"] == first["secret"]
+    assert answer["verified"] == signed_here and answer["own_key"] == signed_here
+    assert done.returncode == 0 and answer["reproduced"] and not answer["differences"], answer["differences"]
+    assert not answer["depends_on"], answer["depends_on"]
+    original = json.loads(receipt.read_text())
+    for path, value in ((("verdict", "status"), "faster"), (("verdict", "cases", 0, "why"), "because"),
+                        (("verdict", "secret"), "0" * 64), (("key", "parts", "size"), "full"), (("signature",), "0" * 128)):
+        if path == ("signature",) and not signed_here:
+            continue
+        forged = json.loads(receipt.read_text())
+        place = forged
+        for step in path[:-1]:
+            place = place[step]
+        assert place[path[-1]] != value
+        place[path[-1]] = value
+        (work / "forged.json").write_text(json.dumps(forged))
+        done = run("replay", work / "forged.json")
+        assert done.returncode == 2 and not done.stdout, (path, done.stdout)
+    if signed_here:
+        assert run("replay", receipt, "--key", "0" * 64).returncode == 2
+    # Another file under the old name is told; the right one is found beside the receipt or by --plugin.
+    right.write_bytes(right.read_bytes() + b"\0")
+    assert "is another file" in run("replay", receipt).stderr
+    elsewhere = work / "elsewhere"
+    elsewhere.mkdir()
+    shutil.copy(good, elsewhere / "small.so")
+    shutil.copy(receipt, elsewhere / "receipt.json")
+    for words in ((elsewhere / "receipt.json",), (receipt, "--plugin", elsewhere / "small.so")):
+        done = run("replay", *words)
+        assert "REPRODUCED" in done.stdout, done.stderr
+
+shutil.rmtree(work)
+print("verdicts, store, receipts and replay are as promised" + ("" if stored_here else "; there is no store in this build"))
