@@ -61,7 +61,11 @@ Json row_json(const BenchRow& r) {
               {"roofline", r.roofline}};
   if (!r.routing.empty()) row["routing"] = r.routing;
   if (r.skew > 0) row["skew"] = r.skew;
-  if (r.of_uniform > 0) row["of_uniform"] = r.of_uniform;
+  if (r.of_uniform.blocks > 0) {
+    row["of_uniform"] = r.of_uniform.value;
+    row["of_uniform_low"] = r.of_uniform.low;
+    row["of_uniform_high"] = r.of_uniform.high;
+  }
   if (!r.against.empty()) {
     row["against"] = r.against;
     row["speedup"] = r.ratio.value;
@@ -149,9 +153,10 @@ std::vector<Json> run_op(const Arguments& a, const std::string& op, const Roster
   return rows;
 }
 
-std::string times(double ratio) {
-  char text[32];
-  std::snprintf(text, sizeof text, "x %.3f", ratio);
+std::string times(const Json& row, const std::string& key) {
+  char text[64];
+  std::snprintf(text, sizeof text, "x %.3f (%.3f-%.3f)", row.value(key, 0.0),
+                row.value(key + "_low", 0.0), row.value(key + "_high", 0.0));
   return text;
 }
 
@@ -172,8 +177,9 @@ void add_row(Table& table, const Json& row) {
   if (row.contains("routing"))
     std::snprintf(routing, sizeof routing, ", %s %.3g", row.value("routing", "").c_str(),
                   row.value("skew", 0.0));
-  if (row.value("routing", "") != "uniform" && row.contains("of_uniform"))
-    what += (what.empty() ? "" : ", ") + times(row.value("of_uniform", 0.0)) + " of uniform";
+  const bool fine = what.empty();
+  if (row.contains("of_uniform"))
+    what += (fine ? "" : ", ") + times(row, "of_uniform") + " of uniform";
   table.row({row.value("op", std::string()), row.value("case", std::string()) + routing,
              row.value("provider", std::string()), cold > 0 ? human_duration(cold) : "",
              cold > 0 ? human_duration(row.value("cold_low_s", 0.0)) + "-" +
@@ -187,7 +193,7 @@ void add_row(Table& table, const Json& row) {
              Cell(verdict, verdict == "faster"   ? Style::good
                            : verdict == "slower" ? Style::bad
                                                  : Style::plain),
-             Cell(what, Style::bad)});
+             Cell(what, fine ? Style::plain : Style::bad)});
 }
 
 bool names_plugin(const std::string& word, const Roster& roster) {

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 #include "core/base/error.hpp"
 #include "core/cases/routing.hpp"
+#include "core/referee/routing_race.hpp"
 #include "core/referee/sampler.hpp"
 
 namespace fk {
@@ -232,16 +232,32 @@ std::vector<std::pair<std::string, Case>> routings_of(const Contract& contract, 
   return out;
 }
 
+const Provider* provider_of(const Plugins& plugins, const BenchRow& row) {
+  for (const Provider* p : plugins.of(row.op))
+    if (p->plugin == row.provider) return p;
+  return nullptr;
+}
+
 void bench_case(const Plugins& plugins, const Contract& contract, const Case& source,
                 const BenchOptions& options, std::vector<BenchRow>& rows) {
-  std::map<std::string, double> uniform_s;  // by provider
-  for (const auto& [routing, routed] : routings_of(contract, source, options)) {
+  const auto routings = routings_of(contract, source, options);
+  const auto cpu = open_device("cpu");
+  Device& device = options.device ? *options.device : *cpu;
+  const int64_t memory = (device.host_memory() ? kHostMemory : kDeviceMemory) / 2;
+  for (const auto& [routing, routed] : routings) {
     for (auto& row : CaseBench(plugins, contract, routed, options).run()) {
       row.routing = routing;
-      if (routing == "uniform")
-        uniform_s[row.provider] = row.cold.median_s;
-      else if (const double s = uniform_s[row.provider]; s > 0 && row.cold.median_s > 0)
-        row.of_uniform = row.cold.median_s / s;
+      const Provider* provider = provider_of(plugins, row);
+      if (&routed != &routings[0].second && row.why.empty() && provider) {
+        if (options.on_step)
+          options.on_step(row.op + ", case " + source.name + ": " + routing + " beside uniform");
+        try {
+          row.of_uniform = race_routings(*provider, routings[0].second, routed, device, memory,
+                                         row.calls, plugins, options);
+        } catch (const Error& error) {
+          row.note = std::string("not raced beside uniform routing: ") + error.what();
+        }
+      }
       if (options.on_row) options.on_row(row);
       rows.push_back(std::move(row));
     }

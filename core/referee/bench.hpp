@@ -30,9 +30,9 @@ struct BenchRow {
   Ratio ratio;
   bool settled = true;  // false: the time budget ended the race
   std::string
-      routing;      // of tokens to experts: captured, uniform, skewed; empty where there is none
-  double skew = 0;  // the busiest expert's load over the mean; 0: none
-  double of_uniform = 0;  // cold time over that with uniform routing; 0: not measured
+      routing;       // of tokens to experts: captured, uniform, skewed; empty where there is none
+  double skew = 0;   // the busiest expert's load over the mean; 0: none
+  Ratio of_uniform;  // cold time over that with uniform routing; no blocks: not measured
   double of_copy() const { return cold.median_s > 0 ? copy_s / cold.median_s : 0; }
 };
 

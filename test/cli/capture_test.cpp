@@ -134,6 +134,16 @@ TEST_CASE("capture_of_values_replays_the_floats_that_were_seen") {
   CHECK_THAT(changed.text, ContainsSubstring("has other contents than its name says"));
 }
 
+// B stands nowhere but in [B+1].
+TEST_CASE("capture_finds_axes_that_no_field_has_alone") {
+  const Folder folder;
+  const Json index = folder.capture("bge_m3 --workload single_request --op attention_varlen");
+  const Json& c = case_of(index, "attention_varlen", "encode.0");
+  const int64_t starts = c.at("shapes").at("cu_seqlens_q").at(0).at(0).get<int64_t>();
+  CHECK(c.at("axes").at("B") == starts - 1);
+  CHECK(folder.use("check cpu").code == 0);
+}
+
 TEST_CASE("capture_says_what_had_no_room_and_what_is_wrong") {
   const Folder folder;
   const Json index = folder.capture("smoke --gib 0.0000001 --values");
