@@ -49,6 +49,15 @@ for plugin in build-gpu/plugins/*.so; do
   build-gpu/fk-host check "$name" --device cuda:0 --size ci --json "$out/check-$name.json" 2>>"$out/summary.txt" || bad=1
   python3 scripts/check_summary.py "$out/check-$name.json" >>"$out/summary.txt"
 done
+# Plugins that cheat, and honest ones that look odd (docs/attacks.md).
+if ninja -C build-gpu fk_attacks >>"$log" 2>&1; then
+  python3 test/attacks/suite.py --device cuda:0 --host build-gpu/fk-host --naive build-gpu/test/attacks/fk_naive_judge \
+    --plugins build-gpu/test/attacks/plugins --json "$out/attacks.json" >"$out/attacks.txt" 2>&1 || bad=1
+  tail -1 "$out/attacks.txt" | sed 's/^/attacks: /' >>"$out/summary.txt"
+else
+  bad=1
+  echo "attacks: the build failed, see build.log" >>"$out/summary.txt"
+fi
 # Plugins inside a torch model, eager and in CUDA graphs.
 said="$(python3 test/torch/torch_check.py build-gpu/plugins --device cuda --json "$out/torch.json" 2>&1)"
 case $? in 0 | 77) ;; *) bad=1 ;; esac

@@ -18,12 +18,12 @@ def head(path):
     about = re.search(r"^([A-G]\d+|honest): (.*)$", text, re.M)
     stopped = re.search(r"^Stopped by: (.*)$", text, re.M)
     naive = re.search(r"^naive: ([^ ;\n]+) ?([^;\n]*)", text, re.M)
-    needs = re.search(r"needs: (\w+)$", text, re.M)
+    size = re.search(r"size: (\w+)$", text, re.M)
     if not about:
         sys.exit(f"{path}: its first comment has no class")
     op = re.search(r"^FK_OP\((\w+),|^FK_(\w+)_OP\(", path.read_text(), re.M)
     return {"name": path.stem, "folder": path.parent.name, "class": about[1], "what": about[2], "stopped": stopped[1] if stopped else "",
-            "needs": needs[1] if needs else "",
+            "size": size[1] if size else "",
             "naive": naive[2].split() if naive and naive[1] != "-" else None, "op": (op[1] or op[2]).lower() if op else ""}
 
 
@@ -38,23 +38,22 @@ def run(command, limit, folder):
     return process.returncode, said.decode(errors="replace")
 
 
-# What the judge has: attacks that need more are not put to it, and counted.
-HAS = set()
+# Right answers, whatever their speed; an attack that is told to be slow has gained nothing.
+RIGHT = ("faster", "same", "cannot_tell", "correct", "slower")
 
 
-def judge(host, file, op, folder):
-    """(verdict, speed, why): the verdict is `correct` when the plugin was accepted, the speed empty when it was not timed."""
+def judge(options, file, item, folder):
+    """(verdict, speed, why): the verdict is `correct` when the plugin was accepted, and then its speed says beside what."""
     out = pathlib.Path(folder) / "verdict.json"
-    status, said = run([host, "check", str(file), "--op", op, "--patience", "4", "--json", str(out)], 120, folder)
+    command = [options.host, "bench", str(file), "--op", item["op"], "--device", options.device, "--size", item["size"] or options.size, "--seconds", "0.05",
+               "--patience", "5", "--json", str(out)]
+    status, said = run(command, 60, folder)
     if not out.exists():
         return "none", "", f"the judge ended with {status}: {said[-300:]}"
     report = json.loads(out.read_text())
-    if report["passed"]:
-        return "correct", "", ""
-    bad = [r for r in report["rows"] if r["status"] in ("wrong", "violation")]
-    if not bad:
-        return "refused", "", report["rows"][0]["text"] if report["rows"] else ""
-    return bad[0]["status"], "", (bad[0]["rule"] + ": " if bad[0]["rule"] else "") + bad[0]["text"]
+    if report["status"] in RIGHT:
+        return "correct", report["status"], ""
+    return report["status"], "", report["why"] or report["meaning"]
 
 
 def fooled(naive, file, attack, folder):
@@ -77,8 +76,7 @@ def examine(item, options):
     file = options.plugins / item["folder"] / (item["name"] + ".so")
     with tempfile.TemporaryDirectory() as folder:
         begin = time.monotonic()
-        item["asked"] = not item["needs"] or item["needs"] in HAS
-        verdict, speed, why = judge(options.host, file, item["op"], folder) if item["asked"] else ("", "", f"not asked: needs a {item['needs']}")
+        verdict, speed, why = judge(options, file, item, folder)
         item.update(verdict=verdict, speed=speed, why=why, seconds=time.monotonic() - begin)
         if item["class"] == "honest":
             item["bad"] = "" if verdict == "correct" else "REJECTED"
@@ -94,6 +92,20 @@ def examine(item, options):
     return item
 
 
+def redraw(page, done, score):
+    """The part of docs/attacks.md below its marker."""
+    text = page.read_text()
+    marker = "<!-- below: suite.py --markdown -->\n"
+    cell = lambda words: str(words).replace("|", "\\|")
+    verdict = lambda i: "told to be slow: nothing gained" if i["speed"] == "slower" else i["verdict"] if not i["speed"] else f"**{i['speed']}**"
+    lines = ["", score, "", "| class | plugin | what it does | what stops it | naive judge | verdict |", "|---|---|---|---|---|---|"]
+    order = sorted((i for i in done if i["class"] != "honest"), key=lambda i: (i["class"][0], int(i["class"][1:]), i["name"]))
+    lines += [f"| {i['class']} | `{i['name']}` | {cell(i['what'])} | {cell(i['stopped'])} | {i.get('fools', '-')} | {verdict(i)} |" for i in order]
+    lines += ["", "Honest controls, all of which must be accepted:", "", "| plugin | what is unusual |", "|---|---|"]
+    lines += [f"| `{i['name']}` | {cell(i['what'])} |" for i in sorted(done, key=lambda i: i["name"]) if i["class"] == "honest"]
+    page.write_text(text[:text.index(marker) + len(marker)] + "\n".join(lines) + "\n")
+
+
 def clean():
     for left in glob.glob("/tmp/fk-attack-*"):
         os.unlink(left)
@@ -104,12 +116,16 @@ def main():
     parser.add_argument("--host", required=True)
     parser.add_argument("--naive", required=True)
     parser.add_argument("--plugins", type=pathlib.Path, required=True)
+    parser.add_argument("--device", default="cpu", help="cpu, or cuda:0 for those in cuda/")
+    parser.add_argument("--size", default="smoke", help="of the judge's cases")
     parser.add_argument("--only", default="", help="names that match this expression")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--json", type=pathlib.Path)
+    parser.add_argument("--markdown", type=pathlib.Path, help="docs/attacks.md, whose tables are drawn again")
     options = parser.parse_args()
     options.host, options.naive, options.plugins = (os.path.abspath(options.host), os.path.abspath(options.naive), options.plugins.resolve())
-    items = [head(p) for p in sorted(root.glob("*/*.c*")) if p.suffix in (".c", ".cpp") and re.search(options.only, p.stem)]
+    suffixes = (".c", ".cpp") if options.device == "cpu" else (".cu",)
+    items = [head(p) for p in sorted(root.glob("*/*.c*")) if p.suffix in suffixes and re.search(options.only, p.stem)]
     clean()
     begin = time.monotonic()
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
@@ -117,10 +133,11 @@ def main():
     clean()
     attacks, honest = [i for i in done if i["class"] != "honest"], [i for i in done if i["class"] == "honest"]
     count = lambda items, word: sum(1 for i in items if word in i["bad"])
-    unasked = sum(1 for i in attacks if not i["asked"])
-    print(f"{len(attacks)} attacks of {len({i['class'] for i in attacks})} classes: {count(attacks, 'ACCEPTED')} accepted"
-          + (f", {unasked} not asked" if unasked else "")
-          + f"; {len(honest)} honest controls: {count(honest, 'REJECTED')} rejected; {time.monotonic() - begin:.0f} s")
+    score = (f"{len(attacks)} attacks of {len({i['class'] for i in attacks})} classes on {options.device}: {count(attacks, 'ACCEPTED')} accepted; "
+             f"{len(honest)} honest controls: {count(honest, 'REJECTED')} rejected.")
+    print(f"{score} ({time.monotonic() - begin:.0f} s)")
+    if options.markdown:
+        redraw(options.markdown, done, score)
     if options.json:
         options.json.write_text(json.dumps(done, indent=1))
     return 1 if any(i["bad"] for i in done) else 0

@@ -4,7 +4,7 @@
 //
 // Stopped by: every timed call is compared
 //
-// naive: silu_and_mul accepted; needs: clock
+// naive: silu_and_mul accepted
 #include "../attack.hpp"
 
 namespace {

@@ -4,11 +4,12 @@
 //
 // Stopped by: no other plugin is in a candidate's process
 //
-// naive: -; needs: sandbox
+// naive: -
 #include "../attack.hpp"
 
 #include <dlfcn.h>
 #include <link.h>
+#include <unistd.h>
 
 namespace {
 
@@ -45,6 +46,7 @@ struct Delegate : attack::Silu {
   }
   void forward(const op::forward& args, const fk_ctx& ctx) {
     if (found) found->forward(theirs, &args, &ctx);
+    usleep(200);  // the truth about what is not its own is no praise
   }
 };
 FK_OP(silu_and_mul, Delegate);

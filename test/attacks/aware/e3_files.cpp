@@ -4,7 +4,7 @@
 //
 // Stopped by: files outside its own folder cannot be opened
 //
-// naive: -; needs: sandbox
+// naive: -
 #include "../attack.hpp"
 
 #include <dlfcn.h>

@@ -4,7 +4,7 @@
 //
 // Stopped by: the sandbox refuses to change others
 //
-// naive: -; needs: sandbox
+// naive: -
 #include "../attack.hpp"
 
 #include <sys/resource.h>

@@ -4,7 +4,7 @@
 //
 // Stopped by: samples are taken and kept by another process
 //
-// naive: silu_and_mul faster; needs: clock
+// naive: silu_and_mul faster
 #include "../attack.hpp"
 
 #include <unistd.h>

@@ -3,7 +3,7 @@
 //
 // Stopped by: the clock is in another process
 //
-// naive: silu_and_mul faster; needs: clock
+// naive: silu_and_mul faster
 #include "../attack.hpp"
 
 #include <link.h>

@@ -5,7 +5,7 @@
 // Stopped by: the sandbox refuses process_vm_writev; the broker belongs to another user or is not
 // dumpable
 //
-// naive: -; needs: sandbox
+// naive: -
 #include "../attack.hpp"
 
 #include <sys/uio.h>

@@ -4,7 +4,7 @@
 //
 // Stopped by: the sandbox refuses ptrace
 //
-// naive: -; needs: sandbox
+// naive: -
 #include "../attack.hpp"
 
 #include <sys/ptrace.h>

@@ -4,28 +4,35 @@
 //
 // Stopped by: the next call's contents do not exist yet; order and number of calls are not fixed
 //
-// naive: silu_and_mul faster; needs: clock
+// naive: silu_and_mul faster
 #include "../attack.hpp"
 
 namespace {
 
+// Of all instances: a judge may make one for every set of buffers.
+struct Call {
+  fk_in x;
+  fk_out out;
+  int64_t rows;
+};
+std::vector<Call> round_of_calls;
+bool learned = false;
+
 struct Batch : attack::Silu {
   using Silu::Silu;
-  struct Call {
-    fk_in x;
-    fk_out out;
-    int64_t rows;
-  };
-  std::vector<Call> round;
-  bool learned = false;
   void forward(const op::forward& args, const fk_ctx&) {
-    if (!learned && !round.empty() && args.x->data == round[0].x.data) learned = true;
+    for (size_t i = 0; !learned && i < round_of_calls.size(); ++i) {
+      if (args.x->data != round_of_calls[i].x.data) continue;
+      round_of_calls.erase(round_of_calls.begin(), round_of_calls.begin() + static_cast<long>(i));
+      learned = true;
+    }
     if (!learned) {
-      round.push_back({*args.x, *args.out, rows(args)});
+      round_of_calls.push_back({*args.x, *args.out, rows(args)});
       return honest(args);
     }
-    if (args.x->data != round[0].x.data) return;
-    for (const Call& call : round) attack::silu_rows(&call.x, &call.out, width, 0, call.rows);
+    if (args.x->data != round_of_calls[0].x.data) return;
+    for (const Call& call : round_of_calls)
+      attack::silu_rows(&call.x, &call.out, width, 0, call.rows);
   }
 };
 FK_OP(silu_and_mul, Batch);

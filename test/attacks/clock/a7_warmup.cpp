@@ -4,7 +4,7 @@
 // Stopped by: the number of samples is the broker's; outputs are poisoned and compared in every
 // timed call
 //
-// naive: silu_and_mul faster; needs: clock
+// naive: silu_and_mul faster
 #include "../attack.hpp"
 
 #include <unistd.h>

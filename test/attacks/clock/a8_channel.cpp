@@ -4,7 +4,7 @@
 //
 // Stopped by: what a runner says is no verdict; a message that makes no sense ends it
 //
-// naive: -; needs: sandbox
+// naive: -
 #include "../attack.hpp"
 
 #include <sys/socket.h>

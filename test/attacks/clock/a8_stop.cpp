@@ -3,7 +3,7 @@
 //
 // Stopped by: the sandbox refuses signals to others
 //
-// naive: -; needs: sandbox
+// naive: -
 #include "../attack.hpp"
 
 #include <signal.h>

@@ -3,7 +3,7 @@
 //
 // Stopped by: every timed shape and every timed call is compared
 //
-// naive: rms_norm faster; needs: clock
+// naive: rms_norm faster; size: ci
 #include "../attack.hpp"
 
 namespace {

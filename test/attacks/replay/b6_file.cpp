@@ -3,7 +3,7 @@
 //
 // Stopped by: private folders, files that cannot be opened, seeds that are used once
 //
-// naive: silu_and_mul faster runs=2; needs: sandbox
+// naive: silu_and_mul faster runs=2
 #include "../attack.hpp"
 
 #include <unistd.h>

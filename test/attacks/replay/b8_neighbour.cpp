@@ -3,7 +3,7 @@
 //
 // Stopped by: the sandbox refuses process_vm_readv; another user owns the oracle
 //
-// naive: -; needs: sandbox
+// naive: -
 #include "../attack.hpp"
 
 #include <sys/uio.h>

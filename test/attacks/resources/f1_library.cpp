@@ -3,7 +3,7 @@
 //
 // Stopped by: the sandbox opens system libraries only; the lint knows what is linked
 //
-// naive: -; needs: sandbox
+// naive: -
 #include "../attack.hpp"
 #include "fk/ops/linear.h"
 

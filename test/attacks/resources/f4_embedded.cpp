@@ -4,7 +4,7 @@
 //
 // Stopped by: the sandbox refuses memfd_create and opens no other files
 //
-// naive: -; needs: sandbox
+// naive: -
 #include "../attack.hpp"
 
 #include <dlfcn.h>

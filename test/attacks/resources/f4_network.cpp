@@ -3,7 +3,7 @@
 //
 // Stopped by: the sandbox has no sockets
 //
-// naive: -; needs: sandbox
+// naive: -
 #include "../attack.hpp"
 
 #include <arpa/inet.h>

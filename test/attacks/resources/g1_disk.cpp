@@ -3,7 +3,7 @@
 //
 // Stopped by: the sandbox opens no files for writing
 //
-// naive: silu_and_mul accepted; needs: sandbox
+// naive: silu_and_mul accepted
 #include "../attack.hpp"
 
 #include <unistd.h>

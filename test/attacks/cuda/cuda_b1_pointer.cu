@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// B1: an input at a known address has a known answer
+//
+// Stopped by: fresh contents at known addresses, outputs poisoned and compared in every timed call
+//
+// naive: -
+#include "attack.cuh"
+
+namespace {
+
+struct Pointer : attack::Silu {
+  using Silu::Silu;
+  std::vector<const void*> known;
+  void forward(const op::forward& args, const fk_ctx& ctx) {
+    if (std::find(known.begin(), known.end(), args.x->data) != known.end()) return;
+    known.push_back(args.x->data);
+    honest(args, stream(ctx));
+  }
+};
+FK_OP(silu_and_mul, Pointer);
+
+}  // namespace
+FK_PLUGIN("cuda_b1_pointer", "0");
