@@ -214,7 +214,8 @@ void print(const std::vector<Json>& rows, bool verbose) {
     const std::string op = text_of(row, "op"), status = text_of(row, "status");
     if (counts.find(op) == counts.end()) order.push_back(op);
     ++counts[op][status];
-    if (verbose || status == "wrong" || status == "violation" || status == "unjudged") {
+    if (verbose || status == "wrong" || status == "violation" || status == "unjudged" ||
+        status == "untestable") {
       const Style style = status == "ok"            ? Style::good
                           : status == "unsupported" ? Style::weak
                                                     : Style::bad;
@@ -236,6 +237,7 @@ void print(const std::vector<Json>& rows, bool verbose) {
                  {"ok", Align::right},
                  {"unsupported", Align::right},
                  {"unjudged", Align::right},
+                 {"untestable", Align::right},
                  {"wrong", Align::right},
                  {"violations", Align::right}});
   const auto number = [](int n, Style style) {
@@ -244,8 +246,8 @@ void print(const std::vector<Json>& rows, bool verbose) {
   for (const auto& op : order) {
     auto& c = counts[op];
     summary.row({op, number(c["ok"], Style::good), number(c["unsupported"], Style::plain),
-                 number(c["unjudged"], Style::bad), number(c["wrong"], Style::bad),
-                 number(c["violation"], Style::bad)});
+                 number(c["unjudged"], Style::bad), number(c["untestable"], Style::bad),
+                 number(c["wrong"], Style::bad), number(c["violation"], Style::bad)});
   }
   std::printf("%s", summary.text(colour).c_str());
   if (!bad.empty()) std::printf("\n%s", bad.text(colour).c_str());

@@ -4,11 +4,14 @@
 #include <algorithm>
 
 #include "core/base/error.hpp"
+#include "core/cases/numerics/families.hpp"
+#include "core/tensor/random.hpp"
 
 namespace fk {
 
 const char* status_name(CheckStatus status) {
-  static constexpr const char* kNames[] = {"ok", "unsupported", "unjudged", "wrong", "violation"};
+  static constexpr const char* kNames[] = {"ok",         "unsupported", "unjudged",
+                                           "untestable", "wrong",       "violation"};
   return kNames[static_cast<int>(status)];
 }
 
@@ -44,6 +47,35 @@ bool usable(const CheckOptions& options) {
 bool wanted(const CheckOptions& options, const std::string& size) {
   if (options.size == "full") return true;
   return options.size == "ci" ? size != "full" : size == "smoke";
+}
+
+// The case as it is written with other families of inputs, one call each: of a smoke case two that
+// the seed chooses, of larger ones all that fit.
+void check_families(const Provider& provider, const Oracles& oracles, const Case& source,
+                    const CheckOptions& options, CheckReport& report) {
+  std::vector<Family> fit;
+  const ResolvedCase resolved = resolve(*provider.contract, source, {});
+  for (const Family family : all_families())
+    if (family != Family::ordinary && family_unfit(resolved, family).empty()) fit.push_back(family);
+  if (source.size == "smoke" && fit.size() > 2) {
+    Random random(seed_of(resolved.contract->op + "/" + source.name + " families", options.seed));
+    for (size_t i = 0; i < 2; ++i)
+      std::swap(fit[i], fit[static_cast<size_t>(random.integer(static_cast<int64_t>(i),
+                                                               static_cast<int64_t>(fit.size())))]);
+    fit.resize(2);
+  }
+  for (const Family family : fit) {
+    CheckOptions other = options;
+    other.family = family;
+    other.values_only = true;
+    CheckRow row = row_of(provider, source, {});
+    row.variant = std::string("inputs: ") + family_name(family);
+    CaseAnswers answers;
+    run_trial(provider, oracles, source, {}, other, answers, row);
+    if (options.on_row) options.on_row(row);
+    report.rows.push_back(std::move(row));
+    if (report.rows.back().status == CheckStatus::violation && !usable(options)) return;
+  }
 }
 
 }  // namespace
@@ -85,6 +117,7 @@ CheckReport check_provider(const Provider& provider, const Oracles& oracles,
         continue;
       }
     }
+    bool all_ok = true;
     for (const Variant& variant : variants_of(*provider.contract, source, quick)) {
       CheckRow row = row_of(provider, source, variant);
       CaseAnswers answers;
@@ -92,7 +125,10 @@ CheckReport check_provider(const Provider& provider, const Oracles& oracles,
       if (options.on_row) options.on_row(row);
       report.rows.push_back(std::move(row));
       if (report.rows.back().status == CheckStatus::violation && !usable(options)) return report;
+      all_ok &= report.rows.back().status == CheckStatus::ok;
     }
+    if (all_ok && !quick && source.size != "full")
+      check_families(provider, oracles, source, options, report);
   }
   return report;
 }

@@ -23,6 +23,7 @@ enum class CheckStatus {
   ok,
   unsupported,  // the provider refused, with its reason
   unjudged,     // every rule was kept, but there is no reference to compare with
+  untestable,   // right, but so are null candidates: the case tells nothing
   wrong,        // values beyond what rounding explains
   violation     // a broken rule: memory, lifecycle, claims, a crash
 };
@@ -53,6 +54,7 @@ struct CheckOptions {
   bool quick = false;            // the cases as written, without variants
   // Instead of the contract's: all of them as they are written. They outlive the check.
   const std::vector<Case>* cases = nullptr;
+  Family family = Family::ordinary;  // of the inputs
   bool values_only = false;          // one call and its values; of a large output a sample
   Device* device = nullptr;          // where providers run; null: the CPU
   int threads = 2;                   // what the plugin is told it may use

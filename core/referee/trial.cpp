@@ -4,9 +4,12 @@
 #include <cstring>
 
 #include "core/base/error.hpp"
+#include "core/base/text.hpp"
 #include "core/cases/comparison.hpp"
 #include "core/cases/counted.hpp"
 #include "core/cases/execute.hpp"
+#include "core/cases/numerics/families.hpp"
+#include "core/cases/numerics/null_candidates.hpp"
 #include "core/cases/slice.hpp"
 #include "core/referee/check.hpp"
 #include "core/referee/stale.hpp"
@@ -69,7 +72,8 @@ class Trial {
   void judge_all() {
     const Contract& contract = *provider_.contract;
     resolved_ = resolve(contract, source_, variant_);
-    if (!answers_.inputs) answers_.inputs = make_inputs(resolved_, options_.seed, options_.threads);
+    if (!answers_.inputs)
+      answers_.inputs = make_inputs(resolved_, options_.seed, options_.threads, options_.family);
     Layout layout;
     layout.interleaved = variant_.layout == Variant::Layout::interleaved;
     layout.snapshot = !options_.values_only;
@@ -411,6 +415,12 @@ class Trial {
     const CaseValues& wanted = want();
     row_.text = answers_.why;
     if (!answers_.want) return;
+    const std::string meaningless = family_meaningless(resolved_, options_.family, wanted);
+    if (!meaningless.empty()) {
+      row_.status = CheckStatus::unsupported;
+      row_.text = "not judged: " + meaningless;
+      return;
+    }
     const auto ask = [&](const CaseValues& other) {
       std::string why;
       const Provider* oracle = oracle_of(oracles_, provider_, resolved_, why);
@@ -422,6 +432,23 @@ class Trial {
     row_.status = result.ok ? CheckStatus::ok : CheckStatus::wrong;
     row_.worst = result.worst;
     row_.text = std::move(result.text);
+    if (!result.undecided.empty() && options_.family != Family::ordinary) {
+      row_.status = CheckStatus::unsupported;
+      row_.text = "not judged: " + result.undecided;
+    }
+    if (result.ok && !options_.values_only && variant_.name == Variant().name && small()) {
+      const auto accepted = accepted_fakes(resolved_, values(), wanted, ask);
+      if (accepted.empty()) return;
+      row_.status = CheckStatus::untestable;
+      row_.text = "null candidates would pass: " + join(accepted, "; ");
+    }
+  }
+
+  // Whether the outputs are few enough to be compared with every fake.
+  bool small() const {
+    int64_t elements = 0;
+    for (const CaseField* f : resolved_.written()) elements += numel(f->shape) * f->entries;
+    return elements <= int64_t{1} << 20;
   }
 
   const Provider& provider_;
