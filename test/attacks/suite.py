@@ -53,7 +53,7 @@ def judge(options, file, item, folder):
     report = json.loads(out.read_text())
     if report["status"] in RIGHT:
         return "correct", report["status"], ""
-    return report["status"], "", report["why"] or report["meaning"]
+    return report["status"], "", report["why"] or report["next"]
 
 
 def fooled(naive, file, attack, folder):
