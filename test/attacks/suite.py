@@ -45,7 +45,7 @@ RIGHT = ("faster", "same", "cannot_tell", "correct", "slower")
 def judge(options, file, item, folder):
     """(verdict, speed, why): the verdict is `correct` when the plugin was accepted, and then its speed says beside what."""
     out = pathlib.Path(folder) / "verdict.json"
-    command = [options.host, "bench", str(file), "--op", item["op"], "--device", options.device, "--size", item["size"] or options.size, "--seconds", "0.05",
+    command = [options.host, "bench", str(file), "--no-store", "--op", item["op"], "--device", options.device, "--size", item["size"] or options.size, "--seconds", "0.05",
                "--patience", "5", "--json", str(out)]
     status, said = run(command, 60, folder)
     if not out.exists():
