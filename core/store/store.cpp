@@ -51,6 +51,24 @@ int64_t version_of(const Database& db) {
   return pragma.step() ? pragma.number(0) : 0;
 }
 
+// Held by who makes or replaces the database: others wait.
+class MakersLock {
+ public:
+  explicit MakersLock(const fs::path& file) {
+    const fs::path lock = file.string() + ".lock";
+    fd_ = ::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (fd_ >= 0 && ::flock(fd_, LOCK_EX) == 0) return;
+    const int code = errno;
+    if (fd_ >= 0) ::close(fd_);
+    throw DatabaseError(SQLITE_CANTOPEN, lock.string() + ": " + std::strerror(code));
+  }
+  ~MakersLock() { ::close(fd_); }
+  MakersLock(const MakersLock&) = delete;
+
+ private:
+  int fd_ = -1;
+};
+
 // An open database with its tables. Throws DatabaseError, and Error for one of a newer host.
 Database ready(const fs::path& file) {
   Database db(file, kPatienceMs);
@@ -59,8 +77,10 @@ Database ready(const fs::path& file) {
   if (version > kVersion)
     fail(file.string(), "was made by a newer fk-host", "FK_DATA names another folder");
   if (version == kVersion) return db;
+  // A change of the journal's mode does not wait for other writers, it fails.
+  const MakersLock lock(file);
+  if (version_of(db) == kVersion) return db;
   db.run("PRAGMA journal_mode=WAL");
-  // Of several processes that get here one makes the tables and the others wait.
   db.run(std::string("BEGIN IMMEDIATE;") + kTables +
          "PRAGMA user_version=" + std::to_string(kVersion) + "; COMMIT");
   return db;
@@ -69,16 +89,7 @@ Database ready(const fs::path& file) {
 // Moves a file that is no database aside. Of several processes that found it broken the first one
 // does so; the others see that what is there now is sound.
 std::string move_aside(const fs::path& file) {
-  const fs::path lock = file.string() + ".lock";
-  const int fd = ::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (fd < 0 || ::flock(fd, LOCK_EX) != 0) {
-    if (fd >= 0) ::close(fd);
-    throw DatabaseError(SQLITE_CANTOPEN, lock.string() + ": " + std::strerror(errno));
-  }
-  struct Close {
-    int fd;
-    ~Close() { ::close(fd); }
-  } close{fd};
+  const MakersLock lock(file);
   try {
     Database db(file, kPatienceMs);
     Statement check(db, "PRAGMA quick_check");
