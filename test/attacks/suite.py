@@ -23,7 +23,7 @@ def head(path):
         sys.exit(f"{path}: its first comment has no class")
     op = re.search(r"^FK_OP\((\w+),|^FK_(\w+)_OP\(", path.read_text(), re.M)
     return {"name": path.stem, "folder": path.parent.name, "class": about[1], "what": about[2], "stopped": stopped[1] if stopped else "",
-            "size": size[1] if size else "",
+            "size": size[1] if size else "", "works": bool(re.search(r"^work: honest$", text, re.M)),
             "naive": naive[2].split() if naive and naive[1] != "-" else None, "op": (op[1] or op[2]).lower() if op else ""}
 
 
@@ -81,7 +81,9 @@ def examine(item, options):
         if item["class"] == "honest":
             item["bad"] = "" if verdict == "correct" else "REJECTED"
         else:
-            item["bad"] = "ACCEPTED" if verdict == "correct" and speed != "slower" else ""
+            # Who does the work and was told no more than that it is as fast as it is has gained nothing.
+            gained = ("faster",) if item["works"] else ("faster", "same", "cannot_tell", "correct")
+            item["bad"] = "ACCEPTED" if verdict == "correct" and speed in gained else ""
         if item["class"] != "honest" and item["naive"]:
             item["fools"], complaint = fooled(options.naive, file, item, folder)
             item["bad"] = item["bad"] or complaint

@@ -24,8 +24,8 @@ struct FreshSamples {
   std::vector<double> seen_s;   // on as many others
 };
 // Empty, or the evidence that answers are remembered: every sample on fresh contents takes more
-// than 1.25 times the median of the others (1.5 times with fewer than four) and some microseconds
-// more, and the baseline's do not.
+// than 1.25 times the upper quartile of the others (1.5 times with fewer than four) and some
+// microseconds more, and the baseline's do not.
 std::string remembered_answers(const FreshSamples& candidate, const FreshSamples& baseline);
 
 }  // namespace fk

@@ -124,7 +124,10 @@ std::unique_ptr<OpenExam> Courtroom::open(const ExamRequest& request, const Secr
 
 void Courtroom::close(const OpenExam& exam) {
   for (Runner* runner : {oracle_.get(), baseline_.get()})
-    if (runner && !runner->failed()) (void)runner->task("exam_close", {{"exam", exam.id}}, {});
+    if (runner && !runner->failed()) {
+      runner->thaw();
+      (void)runner->task("exam_close", {{"exam", exam.id}}, {});
+    }
 }
 
 Secret Courtroom::next_secret() {

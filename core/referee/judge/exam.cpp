@@ -66,6 +66,7 @@ bool Exam::open() {
             {"sets", sets_},
             {"read_bytes", answer.at("read_bytes")},
             {"written_bytes", answer.at("written_bytes")}};
+  candidate_.runner().thaw();
   if (candidate_.sit(shape_, exam_->fds)) return true;
   blame(row_, candidate_);
   return false;
@@ -96,7 +97,10 @@ std::optional<Sitter::Call> Exam::take(Sitter& sitter, int first, const std::vec
                             {"numbers_only", numbers_only},
                             {"flush", flush_ && !numbers_only}});
   };
+  // It stands still but for its own turns, so that it can neither see what is dealt nor slow
+  // others.
   Runner& runner = sitter.runner();
+  runner.freeze();
   if (plan_ || request_.device != "cpu") {
     deal(true);
     runner.thaw();
@@ -110,7 +114,6 @@ std::optional<Sitter::Call> Exam::take(Sitter& sitter, int first, const std::vec
   runner.freeze();
   const int side = &sitter == &candidate_ ? kCandidate : kBaseline;
   const Json found = room_.ask("exam_look", {{"exam", exam_->id}, {"sets", sets}, {"side", side}});
-  runner.thaw();
   looks.clear();
   for (const auto& f : found)
     looks.push_back({f.at("ok").get<bool>(), f.at("stale").get<bool>(), f.at("changed").get<bool>(),
@@ -192,6 +195,8 @@ void Exam::fill_families() {
 
 // On each of the first contents once; it is a baseline, so a wrong answer only passes it over.
 bool Exam::baseline_is_right(Sitter& baseline) {
+  candidate_.runner().freeze();
+  baseline.runner().thaw();
   if (!baseline.sit(shape_, exam_->fds)) return false;
   std::vector<int> contents;
   for (int i = 0; i < std::min(sets_, seen_); ++i) contents.push_back(i);

@@ -4,6 +4,8 @@
 //
 // Stopped by: the sandbox refuses to change others
 //
+// work: honest
+//
 // naive: -
 #include "../attack.hpp"
 
