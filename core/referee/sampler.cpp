@@ -2,11 +2,11 @@
 #include "core/referee/sampler.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <thread>
 
 #include "core/base/error.hpp"
+#include "core/worker/channel.hpp"
 
 namespace fk {
 
@@ -24,10 +24,6 @@ int64_t copied_bytes(int64_t half) {
   for (const int64_t unit : {int64_t{1} << 16, int64_t{1} << 14})
     if (half >= 64 * unit) return (half + unit / 2) / unit * unit;
   return std::max<int64_t>(half, 1);
-}
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 }  // namespace
@@ -114,9 +110,9 @@ ProviderSampler::ProviderSampler(const Provider& provider, Device& device, Stopw
     if (!support.ok) fail(provider.plugin, "refused: " + support.why);
     executions_.push_back(
         std::make_unique<Execution>(provider, frames, support.need, guarded_, packed_, &children_));
-    const double start = now();
+    const double start = now_seconds();
     const std::string why = executions_.back()->plan(frames);
-    plan_s_ = executions_.back()->instance().has_plan() ? now() - start : 0;
+    plan_s_ = executions_.back()->instance().has_plan() ? now_seconds() - start : 0;
     if (!why.empty()) fail(provider.plugin, why);
     slots_.push_back(executions_.back()->fitted(frames));
     call(i);  // eagerly, so that code is loaded before it is captured

@@ -12,8 +12,7 @@ namespace fk {
 
 namespace {
 
-constexpr double kAnswerSeconds = 0.4;    // that the oracle has for the answers of a case, about
-constexpr double kBatchSeconds = 0.5e-3;  // of the calls in one sample, where sets suffice
+constexpr double kAnswerSeconds = 0.4;  // that the oracle has for the answers of a case, about
 
 }  // namespace
 

@@ -16,6 +16,8 @@
 
 namespace fk {
 
+constexpr double kBatchSeconds = 0.5e-3;  // of the calls in one sample, where sets suffice
+
 // A case as it is asked for; equal requests under one secret have equal contents.
 struct ExamRequest {
   std::string op, case_name, size, device;

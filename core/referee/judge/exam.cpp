@@ -13,8 +13,6 @@ namespace fk {
 
 namespace {
 
-constexpr double kBatchSeconds = 0.5e-3;      // of the calls in one sample, where sets suffice
-constexpr double kAnswerSeconds = 0.4;        // that the oracle has for answers, about
 constexpr int kCandidate = 0, kBaseline = 1;  // sides
 
 }  // namespace

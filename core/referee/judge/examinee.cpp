@@ -1,19 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/referee/judge/examinee.hpp"
 
-#include <chrono>
-
 #include "core/base/error.hpp"
+#include "core/worker/channel.hpp"
 
 namespace fk {
-
-namespace {
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-}  // namespace
 
 Examinee::Examinee(const Provider& provider, const Plugins& plugins, Device& device,
                    const ExamShape& shape, int read_fd, int written_fd, int threads)
@@ -48,9 +39,9 @@ double Examinee::plan(const std::vector<int>& sets) {
   for (const int set : sets) {
     const auto at = static_cast<size_t>(set);
     sets_.at(at)->refresh_plan();
-    const double start = now();
+    const double start = now_seconds();
     const std::string why = executions_[at]->plan(*sets_[at]);
-    seconds = now() - start;
+    seconds = now_seconds() - start;
     if (!why.empty()) fail(provider_.plugin, why);
   }
   device_.synchronize();

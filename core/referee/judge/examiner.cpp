@@ -2,7 +2,6 @@
 #include "core/referee/judge/examiner.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstring>
 
@@ -13,6 +12,7 @@
 #include "core/referee/bench.hpp"
 #include "core/runtime/peaks.hpp"
 #include "core/tensor/random.hpp"
+#include "core/worker/channel.hpp"
 
 namespace fk {
 
@@ -21,10 +21,6 @@ namespace {
 // What a core and a memory channel do at least: only the number of sets follows from it.
 constexpr size_t kAcceptedMax = 3;  // answers of one side that differ and are all right
 constexpr double kFlopsPerSecond = 4e9, kBytesPerSecond = 8e9, kCallSeconds = 0.5e-6;
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 bool equal(const CaseValues& a, const CaseValues& b) {
   for (const auto& [name, tensors] : a) {
@@ -124,6 +120,12 @@ AskReference Examiner::asker(const Provider& oracle) {
   };
 }
 
+// The oracle wants weights and inputs together; they are large, so they are lent and taken back.
+void Examiner::take_weights(CaseValues& values) {
+  for (const auto& slot : contract_.section(SectionId::weights))
+    if (auto node = values.extract(slot.name)) weights_.insert(std::move(node));
+}
+
 // Ordinary contents twice, then one of every family that fits in an order that the seed chooses,
 // then more of all of them while time is left.
 void Examiner::make_contents(uint64_t seed) {
@@ -144,9 +146,9 @@ void Examiner::make_contents(uint64_t seed) {
     std::swap(others[i - 1],
               others[static_cast<size_t>(random.integer(0, static_cast<int64_t>(i)))]);
   families.insert(families.end(), others.begin(), others.end());
-  const double start = now();
+  const double start = now_seconds();
   for (int i = 0; i < options_.contents_max && unjudged_.empty(); ++i) {
-    if (contents_.size() >= 2 && now() - start > options_.seconds) break;
+    if (contents_.size() >= 2 && now_seconds() - start > options_.seconds) break;
     // Later rounds are ordinary every other time.
     const auto turn = static_cast<size_t>(i);
     const Family family = turn < families.size() ? families[turn]
@@ -162,16 +164,14 @@ bool Examiner::make_content(uint64_t seed, Family family) {
   CaseValues values;
   if (contents_.empty()) {
     values = make_inputs(resolved_, seed, options_.threads);
-    for (const auto& slot : contract_.section(SectionId::weights))
-      if (auto node = values.extract(slot.name)) weights_.insert(std::move(node));
+    take_weights(values);
   } else {
     values = make_forward_inputs(resolved_, seed, options_.threads, family);
   }
   // The oracle wants weights and inputs together; they are large, so they are lent.
   values.merge(weights_);
   CaseValues want = asker(*provider_)(values);
-  for (const auto& slot : contract_.section(SectionId::weights))
-    if (auto node = values.extract(slot.name)) weights_.insert(std::move(node));
+  take_weights(values);
   if (!unjudged_.empty()) return false;
   if (std::string why = family_meaningless(resolved_, family, want); !why.empty()) {
     left_out_.emplace_back(family_name(family), std::move(why));
@@ -217,8 +217,7 @@ void Examiner::place() {
   for (auto& content : contents_)
     content.master = std::make_unique<CaseFrames>(*options_.device, inputs, content.inputs, layout);
   // Where the weights are needed again, for choices that are as right, they come from here.
-  for (const auto& slot : contract_.section(SectionId::weights))
-    if (auto node = values.extract(slot.name)) weights_.insert(std::move(node));
+  take_weights(values);
   dealt_.assign(sets_.size(), 0);
   options_.device->synchronize();
 }
@@ -275,8 +274,7 @@ Examiner::Finding Examiner::look_at(int set, int side) {
   content.inputs.merge(weights_);
   Comparison compared = compare_outputs(resolved_, content.inputs, got, content.want, kMostElements,
                                         asker(*provider_));
-  for (const auto& slot : contract_.section(SectionId::weights))
-    if (auto node = content.inputs.extract(slot.name)) weights_.insert(std::move(node));
+  take_weights(content.inputs);
   found.ok = compared.ok;
   found.worst = compared.worst;
   found.text = std::move(compared.text);

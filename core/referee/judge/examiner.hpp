@@ -88,6 +88,7 @@ class Examiner {
   void make_contents(uint64_t seed);
   bool make_content(uint64_t seed, Family family);
   void place();
+  void take_weights(CaseValues& values);
   Finding look_at(int set, int side);
   const char* family_name_of(size_t content) const;
   AskReference asker(const Provider& oracle);

@@ -11,7 +11,6 @@ namespace fk {
 
 namespace {
 
-constexpr double kBatchSeconds = 0.5e-3;
 constexpr int kFreshRounds = 4;
 constexpr double kSecondLookSeconds = 0.5;
 
