@@ -6,6 +6,7 @@
 
 #include "core/base/text.hpp"
 #include "core/plugin/elf.hpp"
+#include "core/plugin/libraries.hpp"
 #include "core/plugin/notes.hpp"
 #include "fk/plugin.h"
 
@@ -13,14 +14,6 @@ namespace fk {
 
 namespace {
 
-// Beginnings of library names that a candidate may link.
-constexpr std::string_view kAllowed[] = {
-    "libc.so.",    "libm.so.",      "libstdc++.so.", "libgcc_s.so.", "libgomp.so.",
-    "ld-linux-",   "libpthread.so", "libdl.so.",     "librt.so.",    "libcudart.so.",
-#if defined(__SANITIZE_ADDRESS__)
-    "libasan.so.", "libubsan.so.",
-#endif
-};
 // What a baseline may not link either: each brings a runtime of its own into the process.
 constexpr std::string_view kForbidden[] = {"libtorch", "libc10", "libpython"};
 
@@ -77,7 +70,7 @@ void lint_exports(const Elf& elf, std::vector<Finding>& out) {
 void lint_needed(const Elf& elf, Trust trust, std::vector<Finding>& out) {
   for (const int64_t tag : {int64_t{DT_NEEDED}, int64_t{DT_AUXILIARY}, int64_t{DT_FILTER}}) {
     for (const auto& library : elf.entry_texts(tag)) {
-      if (trust == Trust::candidate && !among(library, kAllowed)) {
+      if (trust == Trust::candidate && !may_link(library)) {
         out.push_back({true, "needed",
                        "needs `" + excerpt(library) +
                            "`; a candidate links libc, libm, libstdc++, libgcc_s, "
@@ -135,7 +128,7 @@ void lint_flags(const Elf& elf, Trust trust, std::vector<Finding>& out) {
 std::vector<std::string> legal_libraries(const std::filesystem::path& file) {
   std::vector<std::string> names;
   for (auto& library : Elf(file).entry_texts(DT_NEEDED))
-    if (among(library, kAllowed)) names.push_back(std::move(library));
+    if (may_link(library)) names.push_back(std::move(library));
   return names;
 }
 

@@ -56,7 +56,7 @@ bool Courtroom::load(Runner& runner, const std::vector<PluginFile>& files) const
          runner.load(files);
 }
 
-Courtroom::Present Courtroom::enter(const std::string& without) {
+Courtroom::Present Courtroom::enter(const std::string& without, bool children) {
   std::vector<std::pair<Runner*, std::vector<PluginFile>>> wanted;
   if (!oracle_ || oracle_->failed()) {
     ahead_.clear();
@@ -68,17 +68,13 @@ Courtroom::Present Courtroom::enter(const std::string& without) {
     wanted.emplace_back(baseline_.get(), roster_.baseline_files());
   }
   Present out;
-  bool replaced = false;
+  // What is not there cannot be called in the candidate's place.
   std::vector<PluginFile> others;
-  for (const auto& b : roster_.baselines) {
-    replaced |= plugin_name(b) == without;
-    if (plugin_name(b) != without) others.push_back({b.path, b.trust});
-  }
-  if (!replaced) out.candidate = std::move(spare_);
-  if (!out.candidate || out.candidate->failed()) {
-    out.candidate = start(Seat::candidate);
-    wanted.emplace_back(out.candidate.get(), others);
-  }
+  for (const auto& b : roster_.baselines)
+    if (children && plugin_name(b) != without) others.push_back({b.path, b.trust});
+  out.candidate = std::move(spare_);
+  if (!out.candidate || out.candidate->failed()) out.candidate = start(Seat::candidate);
+  wanted.emplace_back(out.candidate.get(), others);
   std::vector<std::thread> starts;
   for (auto& [runner, files] : wanted)
     starts.emplace_back([this, runner = runner, &files = files] { load(*runner, files); });
@@ -148,7 +144,7 @@ bool Courtroom::prepare(const std::vector<ExamRequest>& asked) {
   drop_ahead();
   if (!spare_ || spare_->failed()) {
     spare_ = start(Seat::candidate);
-    load(*spare_, roster_.baseline_files());
+    load(*spare_, {});
     return true;
   }
   if (!oracle_ || oracle_->failed()) return false;

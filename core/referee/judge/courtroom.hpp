@@ -43,12 +43,13 @@ class Courtroom {
   ~Courtroom();
   const std::string& device() const { return device_; }
 
-  // Starts what is missing, all at once; `without` is a baseline that a candidate replaces.
+  // Starts what is missing, all at once; `without` is a baseline that a candidate replaces. The
+  // baselines are in the candidate's process only where they may be its children.
   // Error when the oracle or the baseline cannot be had.
   struct Present {
-    std::unique_ptr<Runner> candidate;  // loaded with the baselines; may have failed
+    std::unique_ptr<Runner> candidate;  // may have failed
   };
-  Present enter(const std::string& without);
+  Present enter(const std::string& without, bool children);
   Runner& baseline() { return *baseline_; }
 
   // To the oracle; Error when its process fails.

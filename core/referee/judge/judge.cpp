@@ -15,6 +15,7 @@
 #include "core/referee/judge/clocks.hpp"
 #include "core/referee/judge/exam.hpp"
 #include "core/runtime/ranking.hpp"
+#include "core/worker/mapped_code.hpp"
 
 namespace fk {
 
@@ -99,7 +100,10 @@ class Judge {
 
   bool start_runners() {
     step("starting processes");
-    candidate_runner_ = room_.enter(plugin_name(candidate_)).candidate;
+    const bool children = std::any_of(
+        ops_.begin(), ops_.end(), [&](const std::string& op) { return catalog_.at(op).level > 1; });
+    candidate_runner_ = room_.enter(plugin_name(candidate_), children).candidate;
+    code_ = mapped_code(candidate_runner_->pid());
     const auto loaded = candidate_runner_->failed()
                             ? std::nullopt
                             : candidate_runner_->load({{candidate_.path, Trust::candidate}});
@@ -157,8 +161,20 @@ class Judge {
           if (Sitter* baseline = baseline_of(exam, row)) exam.race(*baseline);
         }
       }
+      look_for_foreign_code(row);
       failed |= is_failure(row.status);
     }
+  }
+
+  // Code that is neither the candidate's nor what it may link. A driver loads what it wants.
+  void look_for_foreign_code(CaseVerdict& row) const {
+    if (room_.device() != "cpu" || is_failure(row.status) || candidate_runner_->failed()) return;
+    const std::string found = foreign_code(code_, mapped_code(candidate_runner_->pid()),
+                                           candidate_.path.stem().string() + "-");
+    if (found.empty()) return;
+    row.status = Status::cheating;
+    row.why = "it runs code of another file";
+    row.evidence = found;
   }
 
   // The best baseline that takes the case and is right in it; null when there is none.
@@ -205,6 +221,7 @@ class Judge {
   Verdict out_;
   std::vector<std::string> ops_;
   std::unique_ptr<Runner> candidate_runner_;
+  std::set<std::string> code_;  // that its process had mapped before the candidate came
   std::unique_ptr<Sitter> baseline_;
 };
 

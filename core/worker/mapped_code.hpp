@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which files a process has mapped to run code from them, as the kernel tells it to somebody else.
+#pragma once
+#include <sys/types.h>
+
+#include <set>
+#include <string>
+
+namespace fk {
+
+// Paths; "/memfd:name (deleted)" for memory that is loaded as if it were a file. Memory without a
+// name is left out. Empty when the process is gone or may not be looked at.
+std::set<std::string> mapped_code(pid_t pid);
+
+// The first that `now` has beyond `before`, except for libraries that a candidate may link and
+// `own`, the beginning of the candidate's own file name; empty when there is none.
+std::string foreign_code(const std::set<std::string>& before, const std::set<std::string>& now,
+                         const std::string& own);
+
+}  // namespace fk
