@@ -39,7 +39,7 @@ std::optional<Slice> first_rows(const ResolvedCase& r, const Case& source, const
   const auto axes = smaller_axes(r, values, keep);
   if (axes.empty()) return std::nullopt;
   for (const auto& [axis, value] : axes) small.axes[axis] = value;
-  Slice out{resolve(*r.contract, source, small), {}, {}};
+  Slice out{resolve(*r.contract, source, small), small, {}, {}};
   out.resolved.scalars = r.scalars;  // bounds stay as they were
   for (size_t i = 0; i < r.fields.size(); ++i) {
     const CaseField &whole = r.fields[i], &part = out.resolved.fields[i];

@@ -10,6 +10,7 @@ namespace fk {
 
 struct Slice {
   ResolvedCase resolved;
+  Variant variant;  // with its axes
   CaseValues values;
   std::vector<std::string> outputs;  // float outputs whose first rows can be compared
 };

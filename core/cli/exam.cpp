@@ -58,6 +58,9 @@ Json exam_open(const Json& a, const TaskServices& services) {
   for (size_t i = 0; i < exam->contents(); ++i) families.push_back(exam->family(i));
   for (const auto& [family, why] : exam->left_out())
     left_out.push_back({{"family", family}, {"why", why}});
+  Json nulls = Json::array();
+  for (const TriedFake& fake : exam->nulls())
+    nulls.push_back({{"name", fake.name}, {"rejected", fake.rejected}, {"worst", fake.worst}});
   const ExamShape& shape = exam->shape();
   Json answer = {{"unjudged", exam->unjudged()},
                  {"oracle", exam->oracle()},
@@ -66,6 +69,7 @@ Json exam_open(const Json& a, const TaskServices& services) {
                  {"written_bytes", shape.written_bytes},
                  {"families", families},
                  {"left_out", left_out},
+                 {"nulls", nulls},
                  {"bytes", exam->bytes()},
                  {"flops", exam->flops()},
                  {"floor_s", exam->floor_s()},
@@ -96,6 +100,7 @@ Json exam_look(const Json& a, const TaskServices&) {
                    {"rule", f.rule},
                    {"text", f.text},
                    {"worst", f.worst},
+                   {"undecided", f.undecided},
                    {"stale", f.stale},
                    {"changed", f.changed}});
   return out;

@@ -49,6 +49,8 @@ AskJudge the_judge() {
     }
     const Catalog catalog(paths::registry_dirs());
     const Roster roster = Roster::find(catalog);
+    for (const FoundPlugin& known : roster.baselines)
+      if (known.path == candidate.path) candidate.trust = known.trust;
     const Policy& policy = question.policy;
     JudgeOptions options;
     options.device = question.device;

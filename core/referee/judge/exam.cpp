@@ -28,7 +28,12 @@ Exam::Exam(Courtroom& room, Runner& runner, const std::string& plugin, CaseVerdi
       random_(secret.seed("order of calls/" + request_.key())) {}
 
 Exam::~Exam() {
-  if (exam_) room_.close(*exam_);
+  if (!exam_) return;
+  room_.close(*exam_);
+  Runner& runner = candidate_.runner();
+  if (runner.failed()) return;
+  runner.thaw();
+  (void)runner.task("exam_close", {{"exam", exam_->id}}, {});
 }
 
 bool Exam::open() {
@@ -40,6 +45,7 @@ bool Exam::open() {
     row_.status = Status::unjudged;
     return false;
   }
+  fill_nulls(answer.at("nulls"));
   families_ = answer.at("families").get<std::vector<std::string>>();
   sets_ = answer.at("sets").get<int>();
   plan_ = answer.at("plan").get<bool>();
@@ -117,6 +123,7 @@ std::optional<Sitter::Call> Exam::take(Sitter& sitter, int first, const std::vec
     looks.push_back({f.at("ok").get<bool>(), f.at("stale").get<bool>(), f.at("changed").get<bool>(),
                      f.at("set").get<int>(), f.at("content").get<int>(),
                      f.at("rule").get<std::string>(), f.at("text").get<std::string>(),
+                     f.at("undecided").get<std::string>(),
                      f.at("worst").is_number() ? f.at("worst").get<double>()
                                                : HUGE_VAL /* JSON has no infinity */});
   return call;
@@ -127,8 +134,11 @@ void Exam::count(const Look& look) {
   row.family = families_[static_cast<size_t>(look.content)];
   ++row.calls;
   row.worst = std::max(row.worst, look.worst);
-  if (row.status.empty() || !look.ok)
+  if (!look.undecided.empty()) {
+    row.status = "left out: " + look.undecided;
+  } else if (row.status.empty() || !look.ok) {
     row.status = name_of(look.ok ? Status::correct : Status::wrong);
+  }
 }
 
 // Fills the row from what the oracle found; false when something is wrong.
@@ -183,7 +193,21 @@ bool Exam::values() {
     }
   }
   fill_families();
-  return true;
+  std::string passed;
+  for (const NullRow& fake : row_.nulls)
+    if (!fake.rejected) passed += (passed.empty() ? "" : "; ") + fake.name;
+  if (passed.empty()) return true;
+  row_.status = Status::untestable;
+  row_.why = "null candidates would pass: " + passed;
+  return false;
+}
+
+void Exam::fill_nulls(const Json& tried) {
+  for (const auto& fake : tried) {
+    const Json& worst = fake.at("worst");
+    row_.nulls.push_back({fake.at("name").get<std::string>(), fake.at("rejected").get<bool>(),
+                          worst.is_number() ? worst.get<double>() : HUGE_VAL});
+  }
 }
 
 void Exam::fill_families() {

@@ -18,8 +18,9 @@ class Exam {
   ~Exam();
   Exam(const Exam&) = delete;
 
-  bool open();    // false with the row's status and why
-  bool values();  // the same
+  bool open();  // false with the row's status and why
+  // The same. Where all are right but a null candidate passes as well, the row is untestable.
+  bool values();
   bool baseline_is_right(Sitter& baseline);
   // Candidate against baseline; the row's status is one of speed, or what was found on the way.
   // Error when the baseline fails.
@@ -30,7 +31,7 @@ class Exam {
   struct Look {
     bool ok = true, stale = false, changed = false;
     int set = -1, content = -1;
-    std::string rule, text;
+    std::string rule, text, undecided;
     double worst = 0;
   };
   std::vector<int> ring(int first, int count) const;
@@ -42,6 +43,7 @@ class Exam {
   void fresh_rounds(Turn& mine, Turn& theirs, int half);
   void conclude_race(const Turn& mine, const Turn& theirs, const RaceResult& result,
                      const std::string& evidence);
+  void fill_nulls(const Json& tried);
   void fill_families();
   void count(const Look& look);
 

@@ -88,7 +88,9 @@ Examiner::Examiner(const Contract& contract, const Case& source, uint64_t seed, 
   if (!provider_) return;
   oracle_ = provider_->plugin;
   make_contents(seed);
-  if (unjudged_.empty()) place();
+  if (!unjudged_.empty()) return;
+  try_nulls();
+  place();
 }
 
 const char* Examiner::family_name_of(size_t content) const {
@@ -107,17 +109,42 @@ double Examiner::floor_s() const {
 
 bool Examiner::has_plan() const { return !contract_.section(SectionId::plan).empty(); }
 
+CheckOptions Examiner::oracle_options() const {
+  CheckOptions check;
+  check.device = options_.device;
+  check.threads = options_.threads;
+  check.plugins = options_.plugins;
+  return check;
+}
+
 AskReference Examiner::asker(const Provider& oracle) {
   return [this, &oracle](const CaseValues& values) {
-    CheckOptions check;
-    check.device = options_.device;
-    check.threads = options_.threads;
-    check.plugins = options_.plugins;
     std::string why;
-    CaseValues out = reference_outputs(oracle, resolved_, source_, Variant{}, values, check, why);
+    CaseValues out =
+        reference_outputs(oracle, resolved_, source_, Variant{}, values, oracle_options(), why);
     if (!why.empty() && unjudged_.empty()) unjudged_ = why;
     return out;
   };
+}
+
+void Examiner::try_nulls() {
+  static std::map<std::string, std::vector<TriedFake>> known;  // a process has one set of contracts
+  const std::string key = contract_.op + "/" + source_.size + "/" + source_.name;
+  const auto found = known.find(key);
+  if (found != known.end()) {
+    nulls_ = found->second;
+    return;
+  }
+  Content& first = contents_[0];
+  first.inputs.merge(weights_);
+  const auto ask = [this](const ResolvedCase& call, const Variant& variant,
+                          const CaseValues& values) {
+    std::string why;
+    return reference_outputs(*provider_, call, source_, variant, values, oracle_options(), why);
+  };
+  nulls_ = try_fakes(resolved_, source_, {}, first.inputs, first.want, ask, options_.gate_s);
+  take_weights(first.inputs);
+  known.emplace(key, nulls_);
 }
 
 // The oracle wants weights and inputs together; they are large, so they are lent and taken back.
@@ -278,6 +305,13 @@ Examiner::Finding Examiner::look_at(int set, int side) {
   found.ok = compared.ok;
   found.worst = compared.worst;
   found.text = std::move(compared.text);
+  // Ordinary contents are never excused.
+  if (!compared.undecided.empty() && content.family != Family::ordinary) {
+    found.ok = true;
+    found.worst = 0;
+    found.undecided = std::move(compared.undecided);
+    return found;
+  }
   if (found.ok) {
     found.changed = !accepted.empty();
     if (accepted.size() < kAcceptedMax) {

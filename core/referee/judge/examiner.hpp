@@ -11,6 +11,7 @@
 #include "core/cases/case_frames.hpp"
 #include "core/cases/comparison.hpp"
 #include "core/referee/check.hpp"
+#include "core/referee/judge/null_gate.hpp"
 
 namespace fk {
 
@@ -36,6 +37,7 @@ struct ExamOptions {
   int contents_max = 64;
   double call_s = 0;  // sets are so many that one call on each takes about that long; 0: two sets
   int sets_max = 128;
+  double gate_s = 0.25;  // for null candidates, about
 };
 
 class Examiner {
@@ -52,6 +54,9 @@ class Examiner {
   const char* family(size_t content) const { return family_name_of(content); }
   // Families that say nothing here, with the reason.
   const std::vector<std::pair<std::string, std::string>>& left_out() const { return left_out_; }
+  // Wrong answers that were tried on the comparison of this case; one that it takes makes the case
+  // untestable. Tried once per case in this process.
+  const std::vector<TriedFake>& nulls() const { return nulls_; }
   double bytes() const { return bytes_; }
   double flops() const;
   double floor_s() const;  // no kernel is faster on this device; 0: not known
@@ -70,6 +75,9 @@ class Examiner {
     double worst = 0;
     bool stale = false;    // holds what another content's answer is, or was not written at all
     bool changed = false;  // right, but other bits than an earlier right answer
+    // Why rounding itself decides these outputs, so that no value of this content is judged; the
+    // finding is ok then.
+    std::string undecided;
   };
   // What the sets hold after a call each of one side (candidate, baseline ... by number).
   std::vector<Finding> look(const std::vector<int>& sets, int side);
@@ -87,6 +95,8 @@ class Examiner {
   };
   void make_contents(uint64_t seed);
   bool make_content(uint64_t seed, Family family);
+  void try_nulls();
+  CheckOptions oracle_options() const;
   void place();
   void take_weights(CaseValues& values);
   Finding look_at(int set, int side);
@@ -104,6 +114,7 @@ class Examiner {
   std::vector<std::pair<std::string, std::string>> left_out_;
   CaseValues weights_;
   std::vector<Content> contents_;
+  std::vector<TriedFake> nulls_;
   SharedMapping read_, written_;
   std::vector<std::unique_ptr<CaseFrames>> sets_;
   std::vector<int> dealt_;

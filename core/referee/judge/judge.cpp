@@ -79,7 +79,7 @@ class Judge {
 
   // What can be told without running it.
   bool read_file_alone() {
-    for (const auto& finding : lint(candidate_.path, Trust::candidate))
+    for (const auto& finding : lint(candidate_.path, candidate_.trust))
       if (finding.fatal) return end(Status::lint, finding.rule + ": " + finding.text);
     if (candidate_.note.ops.empty())
       return end(Status::load, candidate_.error.empty() ? "it has no ops" : candidate_.error);
@@ -106,7 +106,7 @@ class Judge {
     code_ = mapped_code(candidate_runner_->pid());
     const auto loaded = candidate_runner_->failed()
                             ? std::nullopt
-                            : candidate_runner_->load({{candidate_.path, Trust::candidate}});
+                            : candidate_runner_->load({{candidate_.path, candidate_.trust}});
     out_.protections = candidate_runner_->protections();
     if (!loaded)
       return end(status_of_failure(candidate_runner_->failure()),
