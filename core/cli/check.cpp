@@ -18,6 +18,7 @@
 #include "core/referee/check.hpp"
 #include "core/referee/roster.hpp"
 #include "core/referee/side.hpp"
+#include "core/referee/verdict/secret.hpp"
 #include "core/report/table.hpp"
 #include "core/worker/process_state.hpp"
 #include "core/worker/runner.hpp"
@@ -330,14 +331,19 @@ std::function<int()> add(CLI::App& app) {
                  "smoke (the default), ci or full; each with the smaller ones");
   app.add_option("--captured", a->captured, "instead: the cases of this folder (fk-host capture)");
   app.add_option("--device", a->device, "cpu (the default) or cuda:0");
-  app.add_option("--seed", a->options.seed, "of the inputs");
+  auto* seed =
+      app.add_option("--seed", a->options.seed, "of the inputs; random otherwise, and printed");
   app.add_option("--patience", a->patience_s,
                  "seconds without a sign of life before a runner is stopped");
   app.add_flag("!--no-sandbox", a->sandbox, "it runs with all that this user may do");
   app.add_flag("--verbose", a->verbose, "a line for every case and variant");
   auto* json = app.add_option("--json", a->json, "write JSON, to a file or to the standard output")
                    ->expected(0, 1);
-  return [a, json] { return run(*a, json->count() > 0); };
+  return [a, seed, json] {
+    // Short, because somebody may have to type it.
+    if (!seed->count()) a->options.seed = Secret::draw().seed("check") >> 32;
+    return run(*a, json->count() > 0);
+  };
 }
 
 FK_VERB(check, "lint, conformance and correctness of a plugin's ops", add);

@@ -127,7 +127,10 @@ run(["build", "mine"], 2, "cannot be made", FK_CACHE="/proc/none")
 run(["graph", "llama3.1", "--candidate", "mine"], 0, "rms_norm\\nmodel.norm\\nmine")
 run(["list", "plugins"], 0, "mine", "candidate")
 run(["check", "mine"], 0, "PASS")
-run(["check", "mine", "--json"], 0, '"schema": "fk-host.check/1"')
+seeds = {json.loads(run(["check", "mine", "--json"], 0, '"schema": "fk-host.check/1"'))["seed"] for _ in range(3)}
+assert len(seeds) == 3, f"inputs are random: {seeds}"
+again = [json.loads(run(["check", "mine", "--json", "--seed", max(seeds)], 0)) for _ in range(2)]
+assert again[0]["seed"] == again[1]["seed"] == max(seeds) and again[0]["rows"] == again[1]["rows"], "a seed repeats a check"
 run(["bench", "rms_norm", "--size", "smoke", "--seconds", "0.02"], 0, "mine", "reference")
 run(["run", source / "scenarios/llama3.1.yaml", "--workload", "single_request"], 0, "mine", "correct")
 report = json.loads(run(["run", source / "scenarios/smoke.yaml", "--json"], 0))
