@@ -178,6 +178,18 @@ SharedMemory SharedMemory::create(const std::string& name, std::size_t bytes) {
   return memory;
 }
 
+SharedMemory SharedMemory::anonymous(std::size_t bytes) {
+  void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                      MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (data == MAP_FAILED)
+    fail("shared memory", fmt::format("of {} bytes cannot be had: {}", bytes, reason(errno)));
+  SharedMemory memory;
+  memory.data_ = data;
+  memory.size_ = bytes;
+  memory.writable_ = true;
+  return memory;
+}
+
 SharedMemory SharedMemory::from_fd(int fd, std::size_t bytes, bool writable) {
   const std::string where = fmt::format("shared memory of descriptor {}", fd);
   if (bytes == 0) fail(where, "must have at least one byte");

@@ -14,39 +14,14 @@
 #include "core/base/text.hpp"
 #include "core/cases/generator_text.hpp"
 #include "core/cases/numerics/families.hpp"
+#include "core/cases/received.hpp"
 #include "core/cases/routing.hpp"
+#include "core/cases/shuffle.hpp"
 #include "core/tensor/random.hpp"
 
 namespace fk {
 
 namespace {
-
-// Cuts `total` into `parts` uneven pieces, each at least 1 while there is enough.
-std::vector<int64_t> cut(int64_t total, int64_t parts, Random& random) {
-  std::vector<int64_t> sizes(static_cast<size_t>(parts), total >= parts ? 1 : 0);
-  int64_t left = total - (total >= parts ? parts : 0);
-  // Weights that differ by up to a factor of eight: batches of equal lengths hide indexing errors.
-  std::vector<double> weight;
-  for (int64_t i = 0; i < parts; ++i) weight.push_back(std::exp2(3 * random.uniform()));
-  const double sum = std::accumulate(weight.begin(), weight.end(), 0.0);
-  const int64_t shared = left;
-  for (size_t i = 0; i + 1 < sizes.size(); ++i) {
-    const auto part =
-        std::min(left, static_cast<int64_t>(weight[i] / sum * static_cast<double>(shared)));
-    sizes[i] += part;
-    left -= part;
-  }
-  if (!sizes.empty()) sizes.back() += left;
-  return sizes;
-}
-
-std::vector<int64_t> permutation(int64_t n, Random& random) {
-  std::vector<int64_t> out(static_cast<size_t>(n));
-  std::iota(out.begin(), out.end(), 0);
-  for (int64_t i = n - 1; i > 0; --i)
-    std::swap(out[static_cast<size_t>(i)], out[static_cast<size_t>(random.integer(0, i + 1))]);
-  return out;
-}
 
 class Maker {
  public:
@@ -177,6 +152,7 @@ class Maker {
     for (int64_t i = 0; i < field.entries; ++i) {
       at_ = i;
       entry_ = name + (i ? "#" + std::to_string(i) : "");
+      if (r_.rank && !field.slot->replicated) entry_ += "@" + std::to_string(r_.rank);
       axes_ = r_.axes_of(*field.slot, i);
       made.emplace_back(field.dtype, field.shape_of(i));
       if (made.back().numel()) (this->*it->make)(field, call, made.back());
@@ -437,6 +413,21 @@ class Maker {
     }
   }
 
+  // What moe_dispatch brings to this rank when every rank routes as its own case says.
+  std::vector<int64_t> received(const CaseField& f, const std::string& ids) {
+    other(f, ids);  // an Error when there is no such field
+    return received_rows(r_, [&](const ResolvedCase& there) {
+      return Maker(there, seed_, threads_, Family::ordinary).make(*there.find(ids))[0];
+    });
+  }
+  void moe_source(const CaseField& f, const GeneratorText& c, Tensor& t) {
+    int64_t at = 0;
+    for (const int64_t row : received(f, c.args[0])) t.set(at++, static_cast<double>(row));
+  }
+  void moe_received(const CaseField& f, const GeneratorText& c, Tensor& t) {
+    t.set(0, static_cast<double>(received(f, c.args[0]).size()));
+  }
+
   const ResolvedCase& r_;
   std::string where_;
   uint64_t seed_;
@@ -471,6 +462,8 @@ const std::vector<Maker::Named>& Maker::generators() {
                                           {"routed", &Maker::routed, 2},
                                           {"routed_rows", &Maker::moe_rows, 2},
                                           {"routed_offsets", &Maker::moe_offsets, 2},
+                                          {"moe_source", &Maker::moe_source, 1},
+                                          {"moe_received", &Maker::moe_received, 1},
                                           {"rope", &Maker::rope, 2},
                                           {"levels", &Maker::levels, 1},
                                           {"level_starts", &Maker::level_starts, 1},

@@ -13,6 +13,7 @@
 
 #include "core/contract/contract.hpp"
 #include "core/tensor/tensor.hpp"
+#include "fk/comm.h"
 
 namespace fk {
 
@@ -24,6 +25,7 @@ struct Variant {
   std::map<std::string, int64_t> axes;           // free axes
   std::map<std::string, std::vector<int64_t>> listed;  // those that differ by entry of a list
   enum class Layout { written, padded, interleaved } layout = Layout::written;
+  const fk_comm* comm = nullptr;  // this rank's, where the contract has a communicator
 };
 
 // One tensor field (or list of them) of a resolved case.
@@ -49,6 +51,7 @@ struct ResolvedCase {
   Axes axes;                                           // of those that are listed, the sums
   std::map<std::string, std::vector<int64_t>> listed;  // axes that differ by entry of a list
   std::vector<fk_slot> init, scalars;  // scalars: the forward section, 0 for tensors
+  int rank = 0;                        // every rank has contents of its own
   std::vector<CaseField> fields;       // weights, then forward tensors
   // What `ints` slots of `init` point to.
   std::shared_ptr<std::deque<std::pair<std::vector<int64_t>, fk_ints>>> lists;

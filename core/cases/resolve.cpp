@@ -59,6 +59,7 @@ class Resolver {
     const auto written = source_.init.find(slot.name);
     fk_slot value = slot.has_default ? slot.default_value : fk_slot{};
     if (written != source_.init.end()) value = parse(slot, written->second);
+    if (slot.kind == SlotKind::comm) return communicator(slot);
     if (slot.kind == SlotKind::integer) {
       out_.axes[slot.name] = value.i;
       if (!slot.axis.empty()) out_.axes[slot.axis] = value.i;
@@ -69,6 +70,19 @@ class Resolver {
         wrong("`" + slot.name + "` needs " + std::to_string(names.size()) + " values");
       for (size_t i = 0; i < names.size(); ++i) out_.axes[names[i]] = list->at[i];
     }
+    return value;
+  }
+
+  // A case says how many ranks it has; without a communicator it is only looked at.
+  fk_slot communicator(const Slot& slot) {
+    fk_slot value{};
+    value.p = variant_.comm;
+    if (!variant_.comm) return value;
+    const auto ranks = source_.axes.find(slot.axis);
+    if (ranks != source_.axes.end() && ranks->second != variant_.comm->size)
+      wrong("it has " + std::to_string(ranks->second) + " ranks, and here are " +
+            std::to_string(variant_.comm->size));
+    out_.rank = variant_.comm->rank;
     return value;
   }
 

@@ -21,7 +21,7 @@
 #include "core/referee/verdict/secret.hpp"
 #include "core/report/table.hpp"
 #include "core/worker/process_state.hpp"
-#include "core/worker/runner.hpp"
+#include "core/worker/rank_group.hpp"
 #include "core/worker/task.hpp"
 
 namespace fk {
@@ -42,7 +42,8 @@ Json row_json(const CheckRow& r) {
           {"status", status_name(r.status)},
           {"rule", r.rule},
           {"text", r.text},
-          {"worst", std::isfinite(r.worst) ? Json(r.worst) : Json(nullptr)}};
+          {"worst", std::isfinite(r.worst) ? Json(r.worst) : Json(nullptr)},
+          {"echo", r.echo}};
 }
 
 // ---- in the runner ----
@@ -64,6 +65,7 @@ Json check_op(const Json& arguments, const TaskServices& services) {
   options.seed = arguments.at("seed").get<uint64_t>();
   options.ops = {arguments.at("op").get<std::string>()};
   options.plugins = &services.plugins;
+  options.comm = services.comm;
   options.on_row = [&](const CheckRow& row) { services.progress(row_json(row)); };
   options.on_step = [&](const CheckRow& row, const std::string& step) {
     services.stage(row.op + ", case " + row.case_name + ", " + row.variant + ": " + step);
@@ -126,7 +128,7 @@ class Checker {
       if (!why.empty())
         add(op.op, "violation", "contract", why);
       else
-        check(op.op);
+        check(op.op, catalog);
     }
     if (!any) {
       std::vector<std::string> ops;
@@ -151,7 +153,7 @@ class Checker {
                      {"worst", 0}});
   }
 
-  void check(const std::string& op) {
+  void check(const std::string& op, const Catalog& catalog) {
     Runner::Options options;
     options.name = "check of " + op;
     options.device = a_.device;
@@ -162,7 +164,12 @@ class Checker {
     options.patience_s = large ? std::max(a_.patience_s, 180.0) : a_.patience_s;
     // What a driver maps is not the plugin's.
     if (a_.device == "cpu") options.private_bytes_max = int64_t{8} << 30;
-    Runner runner(options);
+    const auto& contract = catalog.at(op);
+    for (const int ranks : ranks_of(contract, a_.options.size)) check_with(op, options, ranks);
+  }
+
+  void check_with(const std::string& op, const Runner::Options& options, int ranks) {
+    RankGroup runner(options, ranks);
     std::vector<PluginFile> files;
     for (const auto& b : roster_.baselines)
       if (b.path != found_.path) files.push_back({b.path, b.trust});
@@ -171,16 +178,19 @@ class Checker {
     if (!runner.protections().empty()) protections_ = runner.protections();
     if (loaded && !loaded->errors.back().empty())
       return add(op, "violation", "load", loaded->errors.back());
+    std::vector<std::vector<Json>> rows(static_cast<size_t>(ranks));
     if (loaded) {
-      runner.task("check_op",
-                  {{"plugin", found_.note.name},
-                   {"op", op},
-                   {"size", a_.options.size},
-                   {"device", a_.device},
-                   {"captured", a_.captured},
-                   {"seed", a_.options.seed}},
-                  [&](const Json& row) { rows_.push_back(row); });
+      runner.task_on_all(
+          "check_op",
+          {{"plugin", found_.note.name},
+           {"op", op},
+           {"size", a_.options.size},
+           {"device", a_.device},
+           {"captured", a_.captured},
+           {"seed", a_.options.seed}},
+          [&](int rank, const Json& row) { rows[static_cast<size_t>(rank)].push_back(row); });
     }
+    merge(rows);
     if (runner.failed()) {
       const RunnerFailure& f = runner.failure();
       static const std::map<std::string, std::string> rules = {{"crashed", "crash"},
@@ -190,6 +200,32 @@ class Checker {
                                                                {"forbidden", "sandbox"}};
       const auto rule = rules.find(f.kind);
       add(op, "violation", rule == rules.end() ? f.kind : rule->second, f.sentence());
+    }
+  }
+
+  // One row per case and variant, with the worst that a rank has to say: every rank's result
+  // counts. Who only tells of another's failure is heard last, and what one rank cannot tell from a
+  // null candidate another one may.
+  void merge(const std::vector<std::vector<Json>>& ranks) {
+    const auto badness = [](const Json& row) {
+      static const std::vector<std::string> order = {"untestable", "ok",    "unsupported",
+                                                     "unjudged",   "wrong", "violation"};
+      const auto at = std::find(order.begin(), order.end(), row.value("status", ""));
+      return std::pair(!row.value("echo", false), at - order.begin());
+    };
+    for (size_t i = 0; i < ranks[0].size(); ++i) {
+      Json row = ranks[0][i];
+      size_t worst = 0;
+      for (size_t r = 1; r < ranks.size(); ++r) {
+        if (i >= ranks[r].size() || badness(ranks[r][i]) <= badness(row)) continue;
+        row = ranks[r][i];
+        worst = r;
+      }
+      row.erase("echo");
+      if (ranks.size() > 1) row["ranks"] = ranks.size();
+      if (ranks.size() > 1 && row.value("status", "") != "ok")
+        row["text"] = "rank " + std::to_string(worst) + ": " + row.value("text", "");
+      rows_.push_back(std::move(row));
     }
   }
 

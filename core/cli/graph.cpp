@@ -47,7 +47,7 @@ Json choose_providers(const Json& arguments, const TaskServices& services) {
   Axes limits;
   for (const auto& axis : graph.axes) limits[axis] = model->axis_limit(phase, axis, spec.limits);
   const auto lowered = lower(services.catalog, std::move(graph), services.plugins, spec.policy,
-                             device->type(), device->id(), limits);
+                             device->type(), device->id(), limits, nullptr);
   Json nodes = Json::array();
   for (const auto& node : lowered->nodes)
     nodes.push_back({node.call.path, node.call.contract->op, node.provider->plugin});

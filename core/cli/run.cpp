@@ -10,6 +10,7 @@
 #include "core/base/paths.hpp"
 #include "core/base/text.hpp"
 #include "core/cli/output.hpp"
+#include "core/cli/parallel.hpp"
 #include "core/cli/verb.hpp"
 #include "core/device/device.hpp"
 #include "core/referee/run.hpp"
@@ -25,6 +26,7 @@ struct Arguments {
   std::string scenario, profile, weights, json;
   std::vector<std::string> pins;
   RunOptions options;
+  Parallel parallel;
   uint64_t seed = 0;
   bool has_seed = false, as_json = false, no_graph = false;
 };
@@ -58,6 +60,7 @@ Scenario load(const std::filesystem::path& file, const Arguments& a, const Catal
   Scenario scenario = load_scenario(file, a.profile);
   if (a.has_seed) scenario.seed = a.seed;
   if (!a.weights.empty()) scenario.weights = a.weights;
+  scenario.limits.parallel = a.parallel;
   for (const auto& text : a.pins) pin(scenario, text, catalog);
   return scenario;
 }
@@ -77,6 +80,7 @@ int worse(int a, int b) { return std::max(a, b); }
 
 int run(Arguments a) {
   set_defaults(a);
+  check_parallel(a.parallel);
   wake_up_quickly();
   const Catalog catalog(paths::registry_dirs());
   const auto files = scenario_files(find_scenario(a.scenario));
@@ -123,6 +127,7 @@ std::function<int()> add(CLI::App& app) {
   app.add_flag("--no-graph", a->no_graph, "without CUDA graphs");
   app.add_flag("!--no-sandbox", a->options.sandbox,
                "candidates run with all that this user may do");
+  add_parallel_options(app, a->parallel);
   app.add_option("--weights", a->weights, "a checkpoint; default: random weights from the seed");
   auto* seed = app.add_option("--seed", a->seed, "of weights and requests");
   app.add_option("--time-limit", a->options.time_limit_s,

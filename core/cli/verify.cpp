@@ -11,6 +11,7 @@
 #include "core/base/paths.hpp"
 #include "core/base/text.hpp"
 #include "core/cli/output.hpp"
+#include "core/cli/parallel.hpp"
 #include "core/cli/verb.hpp"
 #include "core/device/device.hpp"
 #include "core/referee/verify.hpp"
@@ -57,6 +58,7 @@ void print(const VerifyReport& r, const Arguments& a) {
   const bool colour = colour_wanted(stdout);
   std::string head = r.name;
   if (!r.arch.empty()) head += ": " + r.arch + " in " + a.dtype;
+  if (a.options.parallel.ranks() > 1) head += parallel_text(a.options.parallel);
   if (!r.providers.empty()) head += " on " + r.device + " by " + join(r.providers, ", ");
   std::printf("%s\n", styled(head, Style::strong, colour).c_str());
   Table table({{"compared"},
@@ -100,6 +102,7 @@ int verify(const Arguments& a) {
   options.dtype = dtype_from_name(a.dtype, "--dtype");
   if (options.dtype != DType::f32 && options.dtype != DType::bf16 && options.dtype != DType::f16)
     fail("--dtype", "models run in f32, bf16 or f16");
+  check_parallel(options.parallel);
   open_device(options.device);
   const Catalog catalog(paths::registry_dirs());
   const Roster roster = Roster::find(catalog);
@@ -140,6 +143,7 @@ std::function<int()> add(CLI::App& app) {
   app.add_flag("--whole", a->options.whole, "the reference provider takes whole layers");
   app.add_flag("--stress", a->options.stress,
                "also with batches mixed, prompts chunked and requests preempted");
+  add_parallel_options(app, a->options.parallel);
   app.add_option("--decode", a->options.decode,
                  "also with so many tokens at the end of every row decoded one by one")
       ->check(CLI::NonNegativeNumber);

@@ -92,6 +92,12 @@ void fail_meeting(MeetingBoard& board, const std::string& why) {
   wake(board);
 }
 
+void end_meeting(MeetingBoard& board, const std::string& why) {
+  fail_meeting(board, why);
+  board.over.store(1, std::memory_order_seq_cst);
+  wake(board);
+}
+
 std::string meeting_failure(const MeetingBoard& board) {
   if (board.failed.load(std::memory_order_acquire) == 0) return "";
   // Whoever writes the text may die while doing so.
@@ -132,7 +138,8 @@ int Meeting::wait_for(std::atomic<uint64_t> MeetingBoard::Seat::*counter, uint64
                number)
       ++at;
     if (at == size_) return -1;
-    if (!despite_failure && board_.failed.load(std::memory_order_seq_cst) != 0)
+    if (despite_failure ? board_.over.load(std::memory_order_seq_cst) != 0
+                        : board_.failed.load(std::memory_order_seq_cst) != 0)
       fail("ranks", meeting_failure(board_));
     if (turn < kSpins) {
       if (turn % 16 == 15) ::sched_yield();
@@ -178,6 +185,15 @@ uint64_t Meeting::first_says(const char* about, uint64_t value, double patience_
   call.value = value;
   meet(call, patience_s);
   return board_.seats[0].calls[number_ % 2].value;
+}
+
+bool Meeting::all_say(const char* about, bool yes) {
+  CommCall call = CommCall::of(about, 0, 0);
+  call.value = yes ? 1 : 0;
+  meet(call);
+  return std::all_of(
+      board_.seats.begin(), board_.seats.begin() + size_,
+      [&](const MeetingBoard::Seat& seat) { return seat.calls[number_ % 2].value != 0; });
 }
 
 void Meeting::settle_once() {

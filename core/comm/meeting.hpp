@@ -40,14 +40,17 @@ struct MeetingBoard {
   alignas(64) std::atomic<uint32_t> pulse;  // counts arrivals; sleepers wait for it to change
   std::atomic<uint32_t> sleepers;
   alignas(64) std::atomic<uint32_t> failed;  // 0: no, 1: the text is being written, 2: yes
+  std::atomic<uint32_t> over;                // 1: a rank is gone, so that nobody will ever settle
   std::array<char, 512> text;
   std::array<Seat, kRanksMax> seats;
 };
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
 
-// Fails the meeting from outside, for the broker: everybody who waits or comes later is told `why`.
-// The first reason stays.
+// Fails the meeting: everybody who waits or comes later is told `why`. The first reason stays.
 void fail_meeting(MeetingBoard& board, const std::string& why);
+// The same for good, for the broker, which sees that a rank is gone: there is nobody to settle
+// with.
+void end_meeting(MeetingBoard& board, const std::string& why);
 // The reason, without control characters, or empty.
 std::string meeting_failure(const MeetingBoard& board);
 
@@ -60,6 +63,7 @@ class Meeting {
 
   int rank() const { return rank_; }
   int size() const { return size_; }
+  double patience() const { return patience_s_; }
   // Says what this rank does and waits for the others. What they wrote before they came is visible
   // afterwards. Error when the meeting has failed.
   void meet(const CommCall& call) { meet(call, patience_s_); }
@@ -67,6 +71,8 @@ class Meeting {
   uint64_t count() const { return number_; }
   // The first rank's `value`; the others give what they like. `patience_s` as in the constructor.
   uint64_t first_says(const char* about, uint64_t value, double patience_s);
+  // Whether every rank says yes.
+  bool all_say(const char* about, bool yes);
   // Everybody comes here whatever has failed before; then nothing has. Error when a rank does not
   // come: that stays. Between independent pieces of work, some of which may have failed.
   void settle();

@@ -64,13 +64,18 @@ MeetingBoard& meeting_board(const SharedMemory& memory) {
 }
 
 SharedCommunicator::SharedCommunicator(SharedMemory memory, int rank, int size, double patience_s)
-    : memory_(std::move(memory)), meeting_(meeting_board(memory_), rank, size, patience_s) {
-  FK_CHECK(memory_.bytes() >= shared_comm_bytes(size), "a block for all ranks");
+    : SharedCommunicator(std::make_shared<SharedMemory>(std::move(memory)), rank, size,
+                         patience_s) {}
+
+SharedCommunicator::SharedCommunicator(std::shared_ptr<SharedMemory> memory, int rank, int size,
+                                       double patience_s)
+    : memory_(std::move(memory)), meeting_(meeting_board(*memory_), rank, size, patience_s) {
+  FK_CHECK(memory_->bytes() >= shared_comm_bytes(size), "a block for all ranks");
   make_table();
 }
 
 std::byte* SharedCommunicator::stage(int rank, uint64_t number) const {
-  return static_cast<std::byte*>(memory_.data()) + kHeadBytes +
+  return static_cast<std::byte*>(memory_->data()) + kHeadBytes +
          static_cast<size_t>(rank) * kRankBytes + (number % 2) * kStageBytes;
 }
 std::byte* SharedCommunicator::heap(int rank) const { return stage(rank, 0) + 2 * kStageBytes; }

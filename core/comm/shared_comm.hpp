@@ -22,6 +22,8 @@ class SharedCommunicator final : public Communicator {
  public:
   // `memory` is a block for `size` ranks, mapped writable. `patience_s`: as in Meeting.
   SharedCommunicator(SharedMemory memory, int rank, int size, double patience_s);
+  // The same for ranks that are threads of one process.
+  SharedCommunicator(std::shared_ptr<SharedMemory> memory, int rank, int size, double patience_s);
   SharedCommunicator(const SharedCommunicator&) = delete;
 
   const fk_comm* table() const override { return &table_; }
@@ -52,7 +54,7 @@ class SharedCommunicator final : public Communicator {
   void exchange(const CommCall& call, const std::byte* from, int parts, int64_t bytes,
                 int64_t width, const Body& body);
 
-  SharedMemory memory_;
+  const std::shared_ptr<SharedMemory> memory_;
   Meeting meeting_;
   fk_comm table_{};
   std::string error_;

@@ -89,6 +89,7 @@ void read_tensor(Slot& slot, const Yaml& node) {
   text("list", slot.list);
   text("mirror", slot.mirror);
   text("values", slot.values);
+  if (auto replicated = node.find("replicated")) slot.replicated = replicated->boolean();
 }
 
 void read_default(Slot& slot, const Yaml& node) {
@@ -137,9 +138,10 @@ void read_scalar(Slot& slot, const Yaml& node) {
 }
 
 Slot read_slot(const Yaml& node, SectionId section, int index) {
-  node.only({"name",   "type",    "role",    "shape", "dtype",  "layout",  "optional", "group",
-             "writes", "count",   "order",   "list",  "values", "mirror",  "axis",     "capture",
-             "expr",   "choices", "default", "min",   "max",    "meaning", "since"});
+  node.only({"name",     "type",   "role",   "shape",   "dtype", "layout",
+             "optional", "group",  "writes", "count",   "order", "list",
+             "values",   "mirror", "axis",   "capture", "expr",  "choices",
+             "default",  "min",    "max",    "meaning", "since", "replicated"});
   Slot slot{};
   slot.section = section;
   slot.index = index;
@@ -427,6 +429,12 @@ size_t Contract::count_axes(const Slot& output) const {
                                [](const Expr& d) { return d == Expr(1); });
   return one ? 0 : field.shape.size();
 }
+const Slot* Contract::comm() const {
+  for (const auto& slot : section(SectionId::init))
+    if (slot.kind == SlotKind::comm) return &slot;
+  return nullptr;
+}
+
 int Contract::required_slots(SectionId id) const {
   int n = 0;
   for (const auto& slot : section(id))

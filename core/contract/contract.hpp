@@ -44,10 +44,11 @@ struct Slot {
   std::string list;           // an axis: a list of that many tensors, or integers of `ints`
   std::string values;         // input generator; empty: normal(0,1)
   std::string mirror;         // plan: host copy of this forward field
+  bool replicated = false;    // in cases: every rank has the same contents
 
   // scalars
-  // init integers: the value is this axis. ints: one name per element, "KH,KW"; with `list`, the
-  // axis that each entry has a value of.
+  // init integers: the value is this axis. comm: the number of ranks is. ints: one name per
+  // element, "KH,KW"; with `list`, the axis that each entry has a value of.
   std::string axis;
   bool capture = false;  // forward scalars: an upper bound that is constant in a captured graph
   std::string expr;      // forward scalars in cases: the value from the axes
@@ -122,6 +123,7 @@ struct Contract {
   const Slot* find(SectionId id, std::string_view field) const;
   std::vector<std::string> field_names() const;
   int required_slots(SectionId id) const;  // up to the last required
+  const Slot* comm() const;  // the communicator in init; null where ranks do not matter
   // How many leading axes of an output with `count` are those of its count field; the one after
   // them is the capacity. 0 when there is one count for all.
   size_t count_axes(const Slot& output) const;

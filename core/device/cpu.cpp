@@ -95,6 +95,9 @@ class Cpu final : public Device {
   void synchronize() override {}
   void* stream() override { return nullptr; }
   int32_t cpu_threads() const override { return threads_; }
+  void share_cores(int32_t processes) override {
+    threads_ = std::max(1, usable_cores() / std::max(1, processes));
+  }
 
  private:
   int32_t threads_ = usable_cores();

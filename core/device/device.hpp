@@ -40,6 +40,8 @@ class Device {
   virtual void synchronize() = 0;
   virtual void* stream() = 0;  // cudaStream_t, null on the CPU
   virtual int32_t cpu_threads() const = 0;
+  // So many processes compute at the same time: each gets its share of the cores.
+  virtual void share_cores(int32_t /*processes*/) {}
   // Work that is enqueued on stream() between begin_capture() and end_capture() is not run, but
   // becomes one unit that launch() runs, as often as wanted. capture_is_whole() tells whether what
   // was enqueued so far can be captured; end_capture() throws Error where something could not.

@@ -10,12 +10,23 @@
 
 namespace fk {
 
+std::vector<int64_t> WeightSpec::local_shape() const {
+  std::vector<int64_t> local = shape;
+  for (const auto& cut : cuts) {
+    int64_t length = 0;
+    for (const auto& piece : cut.pieces) length += piece.length;
+    local[static_cast<size_t>(cut.axis)] = length;
+  }
+  return local;
+}
+
 int WeightTable::add(WeightSpec spec) {
   if (spec.parts.empty()) spec.parts = {{spec.name}};
   const auto it = by_name_.find(spec.name);
   if (it != by_name_.end()) {
     const WeightSpec& known = specs_[static_cast<size_t>(it->second)];
-    if (known.shape != spec.shape || known.dtype != spec.dtype) {
+    if (known.shape != spec.shape || known.dtype != spec.dtype ||
+        known.local_shape() != spec.local_shape()) {
       fail("weight " + spec.name, "it was declared before with another shape or dtype");
     }
     return it->second;
@@ -30,7 +41,7 @@ int64_t WeightTable::bytes() const {
   int64_t total = 0;
   for (const auto& spec : specs_) {
     int64_t n = 1;
-    for (const int64_t d : spec.shape) n *= d;
+    for (const int64_t d : spec.local_shape()) n *= d;
     total += n * fk::bytes(spec.dtype);
   }
   return total;
@@ -87,7 +98,7 @@ Value Builder::input(const std::string& name, DType dtype, Dims shape) {
 
 Value Builder::weight(WeightSpec spec) {
   Dims shape;
-  for (const int64_t d : spec.shape) shape.emplace_back(d);
+  for (const int64_t d : spec.local_shape()) shape.emplace_back(d);
   Buffer buffer{BufferKind::weight, spec.name, spec.dtype, shape, -1, false};
   buffer.weight = graph_.weights->add(std::move(spec));
   return add_value(add_buffer(std::move(buffer)), std::move(shape));

@@ -19,7 +19,7 @@
 namespace fk {
 
 // A named argument of a call: an init value (integers and booleans, floats, enum words, integer
-// lists), a tensor, a list of tensors, or the bound of a forward scalar (an expression over the
+// lists; of a communicator the number of its ranks), a tensor, a list of tensors, or the bound of a forward scalar (an expression over the
 // phase's axes).
 struct Arg {
   std::string name;

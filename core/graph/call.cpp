@@ -118,7 +118,10 @@ void read_init(const std::string& where, const Args& args, Call& call, Bound& ax
       fail(where, "no value for `" + slot.name + "`");
     else
       call.init[at] = slot.default_value;
-    if (slot.kind == SlotKind::integer) {
+    if (slot.kind == SlotKind::comm) {
+      // Recorded as the number of ranks; 0 is none. Lowering puts the table in its place.
+      if (!slot.axis.empty()) axes[slot.axis] = call.init[at].i;
+    } else if (slot.kind == SlotKind::integer) {
       axes[slot.name] = call.init[at].i;
       if (!slot.axis.empty()) axes[slot.axis] = call.init[at].i;
     } else if (slot.kind == SlotKind::ints && slot.list.empty()) {

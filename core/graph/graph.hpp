@@ -34,6 +34,16 @@ struct PartView {
   std::vector<int> order;
 };
 
+// A rank's part of a weight along one axis: the pieces one after the other, each `length` long from
+// `start` of the whole; what lies at `end` or beyond is zeros.
+struct WeightCut {
+  struct Piece {
+    int64_t start = 0, length = 0, end = 0;
+  };
+  int axis = 0;
+  std::vector<Piece> pieces;
+};
+
 // How a weight comes to be. `parts[s][c]` are checkpoint names: concatenated along axis 0 over c,
 // then stacked along a new first axis over s (experts) when there is more than one s or `stacked`
 // is set. One name of a concatenation may be empty: zeros, as many rows as the others leave (a bias
@@ -58,6 +68,9 @@ struct WeightSpec {
   // Tables that no checkpoint has (cos and sin): computed, in double, then rounded to dtype.
   std::function<std::vector<double>()> compute;
   bool in_checkpoint = false;  // computed only where there is no checkpoint
+  // All of the above says how the whole comes to be; this rank has a part of it.
+  std::vector<WeightCut> cuts;  // of different axes
+  std::vector<int64_t> local_shape() const;
 };
 
 // The weights of a model, shared by its phases. Stable indices.

@@ -33,7 +33,10 @@ class CaseBench {
         resolved_(resolve(contract, source, {})),
         cpu_(open_device("cpu")),
         device_(options.device ? *options.device : *cpu_) {
-    if (device_.host_memory() && options.cases.empty()) left_out_ = too_large_for_cpu(resolved_);
+    if (contract.comm())
+      left_out_ = "left out: it is called by several ranks at once, and this bench has one process";
+    else if (device_.host_memory() && options.cases.empty())
+      left_out_ = too_large_for_cpu(resolved_);
   }
 
   std::vector<BenchRow> run() {

@@ -2,6 +2,7 @@
 #include "core/referee/check.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "core/base/error.hpp"
 #include "core/cases/numerics/families.hpp"
@@ -44,9 +45,20 @@ bool usable(const CheckOptions& options) {
   }
 }
 
+bool wanted_size(const std::string& asked, const std::string& size) {
+  if (asked == "full") return true;
+  return asked == "ci" ? size != "full" : size == "smoke";
+}
 bool wanted(const CheckOptions& options, const std::string& size) {
-  if (options.size == "full") return true;
-  return options.size == "ci" ? size != "full" : size == "smoke";
+  return wanted_size(options.size, size);
+}
+
+// A case of a collective has a number of ranks.
+bool for_these_ranks(const Provider& provider, const Case& source, const CheckOptions& options) {
+  const Slot* comm = provider.contract->comm();
+  if (!comm) return true;
+  const auto ranks = source.axes.find(comm->axis);
+  return options.comm && ranks != source.axes.end() && ranks->second == options.comm->size();
 }
 
 // The case as it is written with other families of inputs, one call each: of a smoke case two that
@@ -64,6 +76,8 @@ void check_families(const Provider& provider, const Oracles& oracles, const Case
                                                                static_cast<int64_t>(fit.size())))]);
     fit.resize(2);
   }
+  Variant plain;
+  if (provider.contract->comm()) plain.comm = options.comm->table();
   for (const Family family : fit) {
     CheckOptions other = options;
     other.family = family;
@@ -71,7 +85,7 @@ void check_families(const Provider& provider, const Oracles& oracles, const Case
     CheckRow row = row_of(provider, source, {});
     row.variant = std::string("inputs: ") + family_name(family);
     CaseAnswers answers;
-    run_trial(provider, oracles, source, {}, other, answers, row);
+    run_trial(provider, oracles, source, plain, other, answers, row);
     if (options.on_row) options.on_row(row);
     report.rows.push_back(std::move(row));
     if (report.rows.back().status == CheckStatus::violation && !usable(options)) return;
@@ -106,6 +120,7 @@ CheckReport check_provider(const Provider& provider, const Oracles& oracles,
   const bool quick = options.quick || options.cases;
   for (const Case& source : options.cases ? *options.cases : provider.contract->cases) {
     if (!options.cases && !wanted(options, source.size)) continue;
+    if (!for_these_ranks(provider, source, options)) continue;
     if (!options.only_case.empty() && options.only_case != source.name) continue;
     if (device_type(options) == FK_CPU && options.only_case.empty()) {
       CheckRow row = row_of(provider, source, {});
@@ -118,7 +133,8 @@ CheckReport check_provider(const Provider& provider, const Oracles& oracles,
       }
     }
     bool all_ok = true;
-    for (const Variant& variant : variants_of(*provider.contract, source, quick)) {
+    for (Variant& variant : variants_of(*provider.contract, source, quick)) {
+      if (provider.contract->comm()) variant.comm = options.comm->table();
       CheckRow row = row_of(provider, source, variant);
       CaseAnswers answers;
       run_trial(provider, oracles, source, variant, options, answers, row);
@@ -127,10 +143,22 @@ CheckReport check_provider(const Provider& provider, const Oracles& oracles,
       if (report.rows.back().status == CheckStatus::violation && !usable(options)) return report;
       all_ok &= report.rows.back().status == CheckStatus::ok;
     }
+    if (provider.contract->comm()) all_ok = options.comm->meeting().all_say("families", all_ok);
     if (all_ok && !quick && source.size != "full")
       check_families(provider, oracles, source, options, report);
   }
   return report;
+}
+
+std::vector<int> ranks_of(const Contract& contract, const std::string& size) {
+  std::set<int> ranks;
+  const Slot* comm = contract.comm();
+  if (!comm) return {1};
+  for (const Case& source : contract.cases)
+    if (const auto it = source.axes.find(comm->axis);
+        it != source.axes.end() && wanted_size(size, source.size))
+      ranks.insert(static_cast<int>(it->second));
+  return {ranks.begin(), ranks.end()};
 }
 
 CheckReport check_plugin(const Plugins& plugins, const std::string& plugin,

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/cases/inputs.hpp"
+#include "core/comm/communicator.hpp"
 #include "core/device/device.hpp"
 #include "core/plugin/library.hpp"
 
@@ -37,7 +38,8 @@ struct CheckRow {
                      // threads, instances, supports, create, prepare, forward, reset; from outside:
                      // lint, load, contract, crash, exit, threw, time, memory, sandbox
   std::string text;
-  double worst = 0;  // largest error as a share of what is allowed; below 1 is right
+  double worst = 0;   // largest error as a share of what is allowed; below 1 is right
+  bool echo = false;  // of a collective: another rank had failed before
 };
 
 struct CheckReport {
@@ -58,6 +60,7 @@ struct CheckOptions {
   bool values_only = false;          // one call and its values; of a large output a sample
   Device* device = nullptr;          // where providers run; null: the CPU
   int threads = 2;                   // what the plugin is told it may use
+  Communicator* comm = nullptr;      // this rank's; null: ops with a communicator are left out
   const Plugins* plugins = nullptr;  // where children come from; null: none are lent
   // Called as the check goes, so that a crash loses nothing. `step` names what comes next.
   std::function<void(const CheckRow& row)> on_row;
@@ -91,6 +94,9 @@ void run_trial(const Provider& provider, const Oracles& oracles, const Case& sou
 // One case as it is written. `answers` may be shared between providers of equal contracts.
 CheckRow check_case(const Provider& provider, const Oracles& oracles, const Case& source,
                     const CheckOptions& options, CaseAnswers& answers);
+
+// How many ranks the cases of these sizes have, ascending; {1} where ranks do not matter.
+std::vector<int> ranks_of(const Contract& contract, const std::string& size);
 
 // All ops of one loaded plugin.
 CheckReport check_plugin(const Plugins& plugins, const std::string& plugin,

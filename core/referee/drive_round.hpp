@@ -6,7 +6,7 @@
 #include <map>
 #include <vector>
 
-#include "core/worker/runner.hpp"
+#include "core/worker/rank_group.hpp"
 
 namespace fk {
 
@@ -38,5 +38,8 @@ struct RoundOptions {
 // False when the runner has failed; what came until then is in `round`.
 bool drive_round(Runner& runner, const std::vector<Request>& requests, const RoundOptions& options,
                  Round& round);
+// The same with a runner per rank.
+bool drive_round(RankGroup& ranks, const std::vector<Request>& requests,
+                 const RoundOptions& options, Round& round);
 
 }  // namespace fk

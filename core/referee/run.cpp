@@ -41,6 +41,7 @@ class ScenarioRun {
     report_.summary = scenario.summary;
     report_.arch = scenario.arch;
     report_.profile = scenario.profile;
+    report_.parallel = scenario.limits.parallel;
     report_.dtype = name(scenario.limits.dtype);
     report_.host = processor_name();
     report_.seed = scenario.seed;
@@ -113,8 +114,13 @@ class ScenarioRun {
       std::unique_ptr<Checkpoint> checkpoint;
       if (!scenario_.weights.empty())
         checkpoint = std::make_unique<Checkpoint>(Checkpoint::open(scenario_.weights));
-      weights_ = make_weight_block(*model_, catalog_, scenario_.limits, checkpoint.get(),
-                                   scenario_.seed, progress);
+      Limits whole = scenario_.limits;
+      whole.parallel = {};
+      weights_ =
+          make_weight_block(*model_, catalog_, whole, checkpoint.get(), scenario_.seed, progress);
+      if (scenario_.limits.parallel.ranks() > 1)
+        parts_ = make_weight_blocks(*model_, catalog_, scenario_.limits, checkpoint.get(),
+                                    scenario_.seed, progress);
     } else {
       weights_ = make_weight_block(*model_, catalog_, spec({}), scenario_.weights.string(),
                                    scenario_.seed, progress);
@@ -129,6 +135,7 @@ class ScenarioRun {
     setup.spec.policy.pins.clear();
     setup.spec.decode_sizes.clear();
     Limits& limits = setup.spec.limits;
+    limits.parallel = {};  // what is right does not depend on how it is divided
     limits.weight_dtype = limits.weights();
     limits.dtype = limits.cache_dtype = DType::f32;
     limits.max_batch = std::min(limits.max_batch, kOracleBatch);
@@ -144,6 +151,8 @@ class ScenarioRun {
       return give_up("the oracle", oracle_->why());
     return true;
   }
+
+  const WeightBlock* parts() const { return parts_.empty() ? &weights_ : parts_.data(); }
 
   // Tokens of the longest request that the oracle may have to answer.
   int64_t longest_request() const {
@@ -166,7 +175,7 @@ class ScenarioRun {
     SideReport& r = report_.baseline;
     r.name = "baseline";
     baseline_ = std::make_unique<Side>(Side::Setup{"baseline", roster_.baseline_files(),
-                                                   spec(roster_.ranked()), &weights_,
+                                                   spec(roster_.ranked()), parts(),
                                                    runner_options("baseline"), false});
     say("the baseline is opened");
     Round round;
@@ -199,9 +208,12 @@ class ScenarioRun {
   }
 
   Side::Setup candidate_setup(const FoundPlugin& found) {
-    Side::Setup setup{
-        plugin_name(found), roster_.baseline_files(),           spec(roster_.ranked()),
-        &weights_,          runner_options(plugin_name(found)), true};
+    Side::Setup setup{plugin_name(found),
+                      roster_.baseline_files(),
+                      spec(roster_.ranked()),
+                      parts(),
+                      runner_options(plugin_name(found)),
+                      true};
     setup.files.push_back({found.path, Trust::candidate});
     setup.spec.policy.candidate = setup.name;
     setup.runner.patience_s = patience();
@@ -372,6 +384,7 @@ class ScenarioRun {
   bool generates_ = false, routed_ = false;
   Ranking ranking_;
   WeightBlock weights_;
+  std::vector<WeightBlock> parts_;  // by rank, where there are several
   uint64_t checksum_ = 0;
   std::unique_ptr<Side> oracle_, baseline_;
   std::vector<Request> correctness_;
@@ -397,6 +410,12 @@ RunReport run_scenario(const Scenario& scenario, const RunOptions& options, cons
   need_known(options.candidates, candidates, "--candidate", "candidate");
   need_known(options.workloads, workloads, "--workload", "workload");
   open_device(options.device);
+  const Parallel& parallel = scenario.limits.parallel;
+  if (const std::string why = scenario.make()->refusal(parallel); !why.empty())
+    fail(scenario.arch, why);
+  if (parallel.ranks() > 1 && options.device != "cpu")
+    fail("--tp, --ep", "there is no communicator for " + options.device + " in this host",
+         "--device cpu");
   if (roster.oracle_files().empty())
     fail("plugins", "there is no reference provider to judge with",
          "build the target plugin_reference, or set FK_PLUGIN_PATH");

@@ -51,6 +51,7 @@ struct SideReport {
 struct RunReport {
   std::string scenario, summary, arch, profile, dtype, device, host;
   std::string note;  // about the profile
+  Parallel parallel;
   uint64_t seed = 0;
   int64_t weights_bytes = 0, layers = 0;
   bool speed_judged = false;

@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
-#include "core/worker/process.hpp"
 #include "core/worker/symbols.hpp"
 #include "core/worker/task.hpp"
 
@@ -53,10 +52,11 @@ bool Side::smoke_check() {
 bool Side::open() {
   const double start = now_seconds();
   info_.reset();
-  runner_ = std::make_unique<Runner>(setup_.runner);
+  const int64_t ranks = setup_.spec.limits.parallel.ranks();
+  runner_ = std::make_unique<RankGroup>(setup_.runner, static_cast<int>(ranks));
   if (runner_->failed()) return fail_with("failed", runner_->failure().sentence());
   if (!load() || !smoke_check()) return false;
-  info_ = runner_->open(setup_.spec, setup_.weights->handle);
+  info_ = runner_->open(setup_.spec, handles_of({setup_.weights, static_cast<size_t>(ranks)}));
   if (!info_) return fail_with("failed", runner_->failure().sentence());
   open_s_ = now_seconds() - start;
   return true;
@@ -70,7 +70,7 @@ bool Side::drive(const std::vector<Request>& requests, const RoundOptions& optio
   return true;
 }
 
-int64_t Side::held_bytes() const { return is_open() ? private_bytes(runner_->pid()) : 0; }
+int64_t Side::held_bytes() const { return is_open() ? runner_->held_bytes() : 0; }
 
 void Side::set_patience(double seconds) {
   setup_.runner.patience_s = seconds;

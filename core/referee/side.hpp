@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One side of a run: a runner with its plugins, its session and what is known about its pace.
+// One side of a run: a runner, or one for each rank, with its plugins, its session and what is
+// known about its pace.
 #pragma once
 #include <memory>
 #include <optional>
@@ -8,7 +9,7 @@
 #include "core/referee/roster.hpp"
 #include "core/referee/run_report.hpp"
 #include "core/referee/weight_block.hpp"
-#include "core/worker/runner.hpp"
+#include "core/worker/rank_group.hpp"
 
 namespace fk {
 
@@ -18,7 +19,7 @@ class Side {
     std::string name;
     std::vector<PluginFile> files;  // the candidate's, if any, is the last
     SessionSpec spec;
-    const WeightBlock* weights = nullptr;
+    const WeightBlock* weights = nullptr;  // the first rank's; those of the others follow it
     Runner::Options runner;
     bool smoke_check = false;  // of the candidate's ops, before its session is opened
   };
@@ -39,7 +40,7 @@ class Side {
   const SessionInfo& info() const { return *info_; }
   double gap_s() const { return gap_s_; }  // the longest time without a sign of life
   double open_s() const { return open_s_; }
-  // What its process holds privately, as the kernel counts it; 0 when it is not open.
+  // What its processes hold privately, as the kernel counts it; 0 when it is not open.
   int64_t held_bytes() const;
   std::vector<OpRow> ops() const;
   int64_t nodes_of(const std::string& provider) const;
@@ -53,7 +54,7 @@ class Side {
   bool load();
   bool smoke_check();
   Setup setup_;
-  std::unique_ptr<Runner> runner_;
+  std::unique_ptr<RankGroup> runner_;
   std::optional<SessionInfo> info_;
   bool checked_ = false;
   std::string why_, verdict_, log_;

@@ -6,25 +6,28 @@
 
 #include "core/cases/comparison.hpp"
 #include "core/cases/numerics/families.hpp"
+#include "core/referee/rank_oracle.hpp"
 
 namespace fk {
 
 namespace {
 
 // Other contents for the same instance: its weights stay.
-CaseValues others(const ConductCase& c, const CaseValues& values) {
+std::vector<CaseValues> others(const ConductCase& c, const std::vector<CaseValues>& values) {
   const ResolvedCase& resolved = c.frames.resolved();
-  CaseValues out = make_inputs(resolved, c.options.seed + 0x5eed, c.options.threads);
+  auto out = contents_of_ranks(resolved, c.options.seed + 0x5eed, c.options.threads);
   for (const auto& field : resolved.fields) {
-    const auto it = values.find(field.slot->name);
-    if (field.slot->section == SectionId::weights && it != values.end())
-      out[field.slot->name] = it->second;
+    const std::string& name = field.slot->name;
+    for (size_t r = 0; r < values.size(); ++r)
+      if (field.slot->section == SectionId::weights && values[r].count(name))
+        out[r][name] = values[r].at(name);
   }
   return out;
 }
 
-// The same contents but for one element of every float input.
-CaseValues nearly(const ConductCase& c, const CaseValues& values, std::mt19937_64& random) {
+// The same contents but for one element of every float input: of what ranks have in common, the
+// same one.
+CaseValues nearly(const ConductCase& c, const CaseValues& values, std::mt19937_64 random) {
   const ResolvedCase& resolved = c.frames.resolved();
   CaseValues out = values;
   for (const auto& field : resolved.fields) {
@@ -49,21 +52,29 @@ std::string stale(const ConductCase& c, const Oracles& oracles, const Variant& v
   std::string why;
   const Provider* oracle = oracle_of(oracles, c.provider, resolved, why);
   if (!oracle || oracle->op->claims->device_type != FK_CPU) return "";
+  auto first = contents_of_ranks(resolved, c.options.seed, c.options.threads);
+  const auto rank = static_cast<size_t>(resolved.rank);
+  first[rank] = values;
+  std::vector<CaseValues> now;
   const auto reference = [&](const CaseValues& of) {
-    return reference_outputs(*oracle, resolved, c.source, variant, of, c.options, why);
+    now[rank] = of;
+    return reference_of_ranks(*oracle, resolved, c.source, variant, now, c.options, why);
   };
-  std::mt19937_64 random(c.options.seed);
   GuardDevice device(c.device, 0, c.options.threads);
   PackedCache packed;
   Execution execution(c.provider, c.max, c.need, device, packed, c.children);
   for (int round = 0; round < 4; ++round) {
-    const CaseValues now = round == 0 ? others(c, values) : nearly(c, values, random);
-    const CaseValues want = reference(now);
+    now = round == 0 ? others(c, first) : first;
+    for (CaseValues& contents : now)
+      if (round != 0)
+        contents =
+            nearly(c, contents, std::mt19937_64(c.options.seed + static_cast<size_t>(round)));
+    const CaseValues own = now[rank], want = reference(own);
     if (!why.empty()) return "";
-    CaseFrames frames(c.device, resolved, now, {});
+    CaseFrames frames(c.device, resolved, own, {});
     call(execution, c.frames);
     const Comparison found =
-        compare_outputs(resolved, now, call(execution, frames), want, kQuickElements, reference);
+        compare_outputs(resolved, own, call(execution, frames), want, kQuickElements, reference);
     if (!found.ok)
       return std::string("right at first, wrong when the contents ") +
              (round == 0 ? "change: " : "change in one element: ") + found.text;

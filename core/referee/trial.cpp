@@ -12,6 +12,7 @@
 #include "core/cases/numerics/null_candidates.hpp"
 #include "core/cases/slice.hpp"
 #include "core/referee/check.hpp"
+#include "core/referee/rank_oracle.hpp"
 #include "core/referee/stale.hpp"
 #include "core/tensor/compare.hpp"
 #include "core/worker/process_state.hpp"
@@ -115,15 +116,23 @@ class Trial {
                  "differs when undefined memory has other contents and buffers other addresses; is "
                  "scratch read that was never written?");
     }
-    if (provider_.op->claims->batch_invariant && variant_.axes.empty())
+    // The rows of all ranks are one call: a part of a rank's own is another, and no two calls of a
+    // rank may be in flight.
+    const bool alone = provider_.contract->comm() == nullptr;
+    if (alone && provider_.op->claims->batch_invariant && variant_.axes.empty())
       check_batch(max, support.need, layout, first);
-    if (device_.host_memory() && source_.size == "smoke" && variant_.name == Variant().name)
+    if (alone && device_.host_memory() && source_.size == "smoke" &&
+        variant_.name == Variant().name)
       check_conduct(max, frames, again, support.need, second);
     if (device_.can_capture() && may_capture()) check_captured(max, frames, again, support.need);
     step("comparison with the reference");
     compare(first);
+    // More calls only where all ranks make them. What one of them cannot judge, another one may.
+    const bool right =
+        row_.status == CheckStatus::ok || (!alone && row_.status == CheckStatus::untestable);
+    if (!alone && !options_.comm->meeting().all_say("compared", right)) return;
     if (device_.host_memory() && source_.size == "smoke" && variant_.name == Variant().name &&
-        row_.status == CheckStatus::ok)
+        right)
       check_other_contents(max, frames, again, support.need);
   }
 
@@ -397,17 +406,25 @@ class Trial {
     if (answers_.want || !answers_.why.empty()) return answers_.want ? *answers_.want : nothing_;
     const Provider* oracle = oracle_of(oracles_, provider_, resolved_, answers_.why);
     if (!oracle) return nothing_;
-    CaseValues made =
-        reference_outputs(*oracle, resolved_, source_, variant_, values(), options_, answers_.why);
+    CaseValues made = answer_of(*oracle, values(), answers_.why);
     if (oracle == oracles_.device && !answers_.why.empty() && oracles_.cpu) {
       const Oracles small{oracles_.cpu, nullptr};
       answers_.why.clear();
       if (oracle_of(small, provider_, resolved_, answers_.why))
-        made = reference_outputs(*oracles_.cpu, resolved_, source_, variant_, values(), options_,
-                                 answers_.why);
+        made = answer_of(*oracles_.cpu, values(), answers_.why);
     }
     if (answers_.why.empty()) answers_.want = std::move(made);
     return answers_.want ? *answers_.want : nothing_;
+  }
+
+  // What the other ranks have does not change.
+  CaseValues answer_of(const Provider& oracle, const CaseValues& of, std::string& why) {
+    if (!resolved_.contract->comm())
+      return reference_outputs(oracle, resolved_, source_, variant_, of, options_, why);
+    if (contents_.empty())
+      contents_ = contents_of_ranks(resolved_, options_.seed, options_.threads, options_.family);
+    contents_.at(static_cast<size_t>(resolved_.rank)) = of;
+    return reference_of_ranks(oracle, resolved_, source_, variant_, contents_, options_, why);
   }
 
   void compare(const CaseValues& got) {
@@ -424,8 +441,7 @@ class Trial {
     const auto ask = [&](const CaseValues& other) {
       std::string why;
       const Provider* oracle = oracle_of(oracles_, provider_, resolved_, why);
-      return oracle ? reference_outputs(*oracle, resolved_, source_, variant_, other, options_, why)
-                    : CaseValues{};
+      return oracle ? answer_of(*oracle, other, why) : CaseValues{};
     };
     Comparison result = compare_outputs(resolved_, values(), got, wanted,
                                         options_.values_only ? kQuickElements : kMostElements, ask);
@@ -463,6 +479,7 @@ class Trial {
   ResolvedCase resolved_;
   std::unique_ptr<LoadedChildren> children_;
   const CaseValues nothing_;
+  std::vector<CaseValues> contents_;  // of all ranks of a collective
 };
 
 }  // namespace
@@ -471,6 +488,12 @@ void run_trial(const Provider& provider, const Oracles& oracles, const Case& sou
                const Variant& variant, const CheckOptions& options, CaseAnswers& answers,
                CheckRow& row) {
   Trial(provider, oracles, source, variant, options, answers, row).run();
+  if (!options.comm || !provider.contract->comm()) return;
+  // A rank that has stopped must not be waited for; the next case begins with all of them.
+  row.echo = !options.comm->meeting().failure().empty();
+  if (row.status == CheckStatus::violation || row.status == CheckStatus::unsupported)
+    options.comm->meeting().give_up((row.rule.empty() ? "" : row.rule + ": ") + row.text);
+  options.comm->settle();
 }
 
 }  // namespace fk

@@ -55,6 +55,8 @@ class Verifier {
       : golden_(golden), options_(options), roster_(roster), catalog_(catalog), report_(report) {
     report.arch = arch_of(golden.config);
     model_ = make_model(report.arch, golden.config);
+    if (const std::string why = model_->refusal(options.parallel); !why.empty())
+      fail(report.arch, why);
     generates_ = model_->generates();
     limit_ = verify_limit(options.dtype, layer_count(golden.config));
     check_tensors();
@@ -119,8 +121,10 @@ class Verifier {
     limits.max_context = golden_.row_longest() + std::max<int64_t>(new_tokens_, 1);
     limits.chunk_tokens = std::max<int64_t>(1, golden_.row_longest());
     limits.dtype = limits.cache_dtype = options_.dtype;
+    limits.parallel = options_.parallel;
     return limits;
   }
+  int ranks() const { return static_cast<int>(options_.parallel.ranks()); }
 
   // Small pages and chunks, and pages for one and a half of the longest requests only.
   Limits stress_limits() const {
@@ -133,7 +137,8 @@ class Verifier {
     return limits;
   }
 
-  SessionInfo open(Runner& runner, const Limits& limits, std::vector<int64_t> decode_sizes = {}) {
+  SessionInfo open(RankGroup& runner, const Limits& limits,
+                   std::vector<int64_t> decode_sizes = {}) {
     std::vector<PluginFile> files = roster_.baseline_files();
     SessionSpec spec{report_.arch, golden_.config, limits, {}, options_.device};
     spec.decode_sizes = std::move(decode_sizes);
@@ -152,10 +157,10 @@ class Verifier {
     if (!loaded) throw CaseFailed{runner.failure().sentence()};
     for (size_t i = 0; i < files.size(); ++i)
       if (!loaded->errors[i].empty()) throw CaseFailed{loaded->errors[i]};
-    if (!weights_.table ||
-        weights_.bytes != WeightLayout(*weight_table(*model_, catalog_, limits)).bytes)
-      weights_ = make_weight_block(*model_, catalog_, limits, &golden_.checkpoint, 0, {});
-    const auto info = runner.open(spec, weights_.handle);
+    if (weights_.empty() ||
+        weights_[0].bytes != WeightLayout(*weight_table(*model_, catalog_, limits)).bytes)
+      weights_ = make_weight_blocks(*model_, catalog_, limits, &golden_.checkpoint, 0, {});
+    const auto info = runner.open(spec, handles_of(weights_));
     if (!info) throw CaseFailed{runner.failure().sentence()};
     return *info;
   }
@@ -168,7 +173,7 @@ class Verifier {
     return options;
   }
 
-  void drive(Runner& runner, const std::vector<Request>& requests, bool taps, Round& round) {
+  void drive(RankGroup& runner, const std::vector<Request>& requests, bool taps, Round& round) {
     RoundOptions options;
     options.vocab_size = model_->vocab_size();
     options.taps = taps;
@@ -190,7 +195,7 @@ class Verifier {
 
   // One row after the other, so that a tap belongs to one row.
   void plain() {
-    Runner runner(runner_options());
+    RankGroup runner(runner_options(), ranks());
     const SessionInfo info = open(runner, plain_limits());
     report_.device = info.device;
     std::set<std::string> used;
@@ -225,7 +230,7 @@ class Verifier {
 
   // All rows at once, each a prompt whose continuation is forced to be the rest of the row, so that
   // the wanted logits are those of a prefill of the whole row.
-  void decoded(Runner& runner) {
+  void decoded(RankGroup& runner) {
     std::vector<Request> requests;
     for (size_t b = 0; b < golden_.rows.size(); ++b) {
       Request request = prompt(b + 1, b, options_.decode + 1);
@@ -349,7 +354,7 @@ class Verifier {
   }
 
   void stress() {
-    Runner runner(runner_options());
+    RankGroup runner(runner_options(), ranks());
     open(runner, stress_limits(), {1, 2});  // steps of decode in three sizes of the phase
     std::vector<Request> requests;
     std::map<uint64_t, std::vector<int64_t>> want;
@@ -392,7 +397,7 @@ class Verifier {
   const Catalog& catalog_;
   VerifyReport& report_;
   std::unique_ptr<Model> model_;
-  WeightBlock weights_;
+  std::vector<WeightBlock> weights_;  // by rank
   bool generates_ = false;
   int64_t new_tokens_ = 0;
   double limit_ = 0;

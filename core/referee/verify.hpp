@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/referee/roster.hpp"
+#include "core/runtime/drive.hpp"
 #include "core/tensor/dtype.hpp"
 
 namespace fk {
@@ -18,6 +19,7 @@ struct VerifyOptions {
   std::string provider;  // empty: the ranked baselines; else a baseline or candidate
   bool whole = false;    // oracles take whole layers
   bool stress = false;   // mixed batches, small chunks, few pages
+  Parallel parallel;     // how the model is divided between ranks
   int64_t decode = 0;    // also with so many tokens at the end of every row decoded one by one
   std::filesystem::path save;  // folder for what was computed, <case>.safetensors; empty: nowhere
   double patience_s = 120;

@@ -53,6 +53,22 @@ WeightBlock make_weight_block(const Model& model, const Catalog& catalog, const 
   return block;
 }
 
+std::vector<WeightBlock> make_weight_blocks(const Model& model, const Catalog& catalog,
+                                            const Limits& limits, const Checkpoint* checkpoint,
+                                            uint64_t seed, const Progress& progress) {
+  std::vector<WeightBlock> blocks;
+  Limits own = limits;
+  for (own.parallel.rank = 0; own.parallel.rank < limits.parallel.ranks(); ++own.parallel.rank)
+    blocks.push_back(make_weight_block(model, catalog, own, checkpoint, seed, progress));
+  return blocks;
+}
+
+std::vector<WeightsHandle> handles_of(std::span<const WeightBlock> blocks) {
+  std::vector<WeightsHandle> handles;
+  for (const auto& block : blocks) handles.push_back(block.handle);
+  return handles;
+}
+
 uint64_t WeightBlock::checksum() const {
   if (!keeper) return 0;
   const auto sum = keeper->checksum();

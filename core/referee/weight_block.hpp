@@ -4,6 +4,8 @@
 // CUDA context.
 #pragma once
 #include <memory>
+#include <span>
+#include <vector>
 
 #include "core/base/io.hpp"
 #include "core/runtime/session.hpp"
@@ -29,5 +31,12 @@ WeightBlock make_weight_block(const Model& model, const Catalog& catalog, const 
 WeightBlock make_weight_block(const Model& model, const Catalog& catalog, const SessionSpec& spec,
                               const std::string& checkpoint, uint64_t seed,
                               const Progress& progress);
+
+// A block for each rank of limits.parallel, in host memory: the same weights, of which every rank
+// has its part.
+std::vector<WeightBlock> make_weight_blocks(const Model& model, const Catalog& catalog,
+                                            const Limits& limits, const Checkpoint* checkpoint,
+                                            uint64_t seed, const Progress& progress);
+std::vector<WeightsHandle> handles_of(std::span<const WeightBlock> blocks);
 
 }  // namespace fk

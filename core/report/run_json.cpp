@@ -93,6 +93,8 @@ Json run_json(const RunReport& r) {
           {"arch", r.arch},
           {"layers", r.layers},
           {"profile", r.profile},
+          {"tp", r.parallel.tp},
+          {"ep", r.parallel.ep},
           {"note", r.note},
           {"dtype", r.dtype},
           {"device", r.device},

@@ -65,11 +65,19 @@ class Text {
     out_ += "\n" + styled(text, Style::strong, colour_) + "\n";
   }
 
+  // How the model was divided between ranks, where it was.
+  std::string degrees() const {
+    std::string text;
+    if (r_.parallel.tp > 1) text += ", tp " + std::to_string(r_.parallel.tp);
+    if (r_.parallel.ep > 1) text += ", ep " + std::to_string(r_.parallel.ep);
+    return text;
+  }
+
   void head() {
     out_ += styled(r_.scenario, Style::strong, colour_) + ": " + r_.summary + "\n";
     out_ += "  " + r_.arch + ", " + std::to_string(r_.layers) + " layers, " + r_.dtype + ", " +
-            human_bytes(r_.weights_bytes) + " of weights, profile " + r_.profile + ", on " +
-            (r_.device.empty() ? "?" : r_.device) + " (" + r_.host + ")\n";
+            human_bytes(r_.weights_bytes) + " of weights, profile " + r_.profile + degrees() +
+            ", on " + (r_.device.empty() ? "?" : r_.device) + " (" + r_.host + ")\n";
     if (!r_.note.empty()) out_ += "  " + r_.note + "\n";
     for (const auto& [path, why] : r_.broken_plugins)
       out_ += "  " + styled("not usable: " + path + ": " + why, Style::bad, colour_) + "\n";

@@ -67,6 +67,14 @@ class Exchange {
   virtual void progress(const std::string& what) = 0;
 };
 
+// How a model is divided between ranks, each a process with a device of its own. Every degree is 1
+// or the number of ranks: tp divides attention and whatever is dense by heads and columns, ep the
+// experts of a mixture. Ranks with the same work do it all.
+struct Parallel {
+  int64_t tp = 1, ep = 1, rank = 0;
+  int64_t ranks() const { return tp > ep ? tp : ep; }
+};
+
 // Limits of one session, chosen by the scenario.
 struct Limits {
   int64_t max_batch = 8;       // requests that run at the same time
@@ -78,6 +86,7 @@ struct Limits {
   DType cache_dtype = DType::f32;
   // An oracle computes in float32 with the very weights that others compute with in bfloat16.
   std::optional<DType> weight_dtype = {};
+  Parallel parallel = {};
   DType weights() const { return weight_dtype.value_or(dtype); }
 };
 
@@ -104,6 +113,8 @@ class Model {
   // Whether a token is chosen from the logits of the position before it, or (denoising) from those
   // of its own.
   virtual bool predicts_next() const { return true; }
+  // Why it cannot be divided like this; empty when it can. forward() then records one rank's part.
+  virtual std::string refusal(const Parallel& parallel) const;
   // The tensors that every request brings, each the input of that name without its first axis B.
   struct RequestTensor {
     std::string name;

@@ -15,13 +15,14 @@ namespace fk {
 class Lowering {
  public:
   Lowering(const Catalog& catalog, const Plugins& plugins, const ProviderPolicy& policy,
-           int32_t device_type, int32_t device_id, const Axes& limits)
+           int32_t device_type, int32_t device_id, const Axes& limits, const fk_comm* comm_or_null)
       : catalog_(catalog),
         plugins_(plugins),
         policy_(policy),
         device_type_(device_type),
         device_id_(device_id),
         limits_(limits),
+        comm_(comm_or_null),
         out_(std::make_unique<Lowered>()) {}
 
   std::unique_ptr<Lowered> run(Graph graph) {
@@ -140,6 +141,7 @@ class Lowering {
     const Contract& contract = *node.call.contract;
     node.frames.init = node.call.init;
     for (const auto& slot : contract.section(SectionId::init)) {
+      if (slot.kind == SlotKind::comm) put_communicator(node, slot);
       if (slot.kind != SlotKind::ints) continue;
       auto& list = node.call.init_lists[static_cast<size_t>(slot.index)];
       node.frames.init[static_cast<size_t>(slot.index)].p =
@@ -160,6 +162,17 @@ class Lowering {
     }
     for (const auto& slot : contract.section(SectionId::plan))
       node.frames.plan.push_back(plan_slot(node, slot));
+  }
+
+  void put_communicator(Node& node, const Slot& slot) {
+    fk_slot& value = node.frames.init[static_cast<size_t>(slot.index)];
+    const int64_t ranks = value.i, here = comm_ ? comm_->size : 1;
+    value.p = nullptr;
+    if (ranks == 0) return;
+    if (!comm_ || ranks != here)
+      fail(Graph::label(node.call), "it is recorded for " + std::to_string(ranks) +
+                                        " ranks, and here are " + std::to_string(here));
+    value.p = comm_;
   }
 
   // A plan field is the host copy of a forward field, which the engine must have written as an
@@ -191,14 +204,16 @@ class Lowering {
   const ProviderPolicy& policy_;
   int32_t device_type_, device_id_;
   const Axes& limits_;
+  const fk_comm* comm_;
   std::unique_ptr<Lowered> out_;
   std::map<std::string, bool> candidate_inside_;  // by op of a region
 };
 
 std::unique_ptr<Lowered> lower(const Catalog& catalog, Graph graph, const Plugins& plugins,
                                const ProviderPolicy& policy, int32_t device_type, int32_t device_id,
-                               const Axes& limits) {
-  return Lowering(catalog, plugins, policy, device_type, device_id, limits).run(std::move(graph));
+                               const Axes& limits, const fk_comm* comm_or_null) {
+  return Lowering(catalog, plugins, policy, device_type, device_id, limits, comm_or_null)
+      .run(std::move(graph));
 }
 
 }  // namespace fk

@@ -10,6 +10,7 @@
 
 #include "core/graph/graph.hpp"
 #include "core/runtime/choice.hpp"
+#include "fk/comm.h"
 
 namespace fk {
 
@@ -40,9 +41,10 @@ struct Lowered {
   std::deque<fk_ints> ints;
 };
 
-// `limits` has the largest value of every axis. Throws Error when no provider takes an op.
+// `limits` has the largest value of every axis; `comm_or_null` is this rank's communicator, where
+// there are several. Throws Error when no provider takes an op.
 std::unique_ptr<Lowered> lower(const Catalog& catalog, Graph graph, const Plugins& plugins,
                                const ProviderPolicy& policy, int32_t device_type, int32_t device_id,
-                               const Axes& limits);
+                               const Axes& limits, const fk_comm* comm_or_null);
 
 }  // namespace fk

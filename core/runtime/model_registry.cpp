@@ -27,6 +27,10 @@ bool contains(const std::vector<std::string>& list, const std::string& word) {
 
 }  // namespace
 
+std::string Model::refusal(const Parallel& parallel) const {
+  return parallel.ranks() == 1 ? "" : "this model is not divided between ranks";
+}
+
 ModelRegistration::ModelRegistration(const char* arch, MakeModel make,
                                      std::vector<std::string> architectures,
                                      std::vector<std::string> model_types) {

@@ -167,9 +167,11 @@ void PhaseProgram::set_memory(const SharedBlocks& blocks, const PhaseProgram* la
     const ValueInfo& info = g.values[i];
     const DType dtype = g.buffers[static_cast<size_t>(info.buffer)].dtype;
     if (std::byte* data = buffer_data(info.buffer, blocks)) {
-      if (!info.offset.is_constant())
-        fail("graph", "a slice whose start depends on an axis is not supported");
-      lowered_->views[i].view.data = data + info.offset.value() * bytes(dtype);
+      const Expr start = info.offset * bytes(dtype);
+      if (start.is_constant())
+        lowered_->views[i].view.data = data + start.value();
+      else
+        starts_.push_back({&lowered_->views[i].view, data, expressions_.add(start)});
     }
   }
   for (size_t i = 0; i < lowered_->host_views.size(); ++i) {
@@ -378,6 +380,7 @@ void PhaseProgram::run() {
   if (dirty_) {
     expressions_.run(axis_values_.data(), values_.data());
     for (const Patch& p : patches_) *p.target = values_[static_cast<size_t>(p.value)];
+    for (const Start& s : starts_) s.view->data = s.base + values_[static_cast<size_t>(s.value)];
     dirty_ = false;
   }
   if (!device_.host_memory()) {

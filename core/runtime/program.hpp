@@ -70,6 +70,12 @@ class PhaseProgram final : public Program {
     int64_t* target;
     int value;
   };
+  // The address of a view that begins where an axis says.
+  struct Start {
+    fk_out* view;
+    std::byte* base;
+    int value;  // bytes
+  };
   struct PlanGroup {
     Instance* leader;
     std::vector<fk_slot> frame;
@@ -110,6 +116,7 @@ class PhaseProgram final : public Program {
   ExprProgram expressions_;
   std::vector<int64_t> values_;
   std::vector<Patch> patches_;
+  std::vector<Start> starts_;
   std::vector<int64_t> arena_offsets_;  // by buffer; -1 for those not in the arena
   int64_t arena_bytes_ = 0;
   std::vector<Input> inputs_;

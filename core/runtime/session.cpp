@@ -88,7 +88,7 @@ struct Session::Impl {
     if (!smaller) return;
     const std::string name = batch ? phase + " up to " + std::to_string(batch) : phase;
     auto lowered = lower(plugins.catalog(), std::move(graph), plugins, options.policy,
-                         device.type(), device.id(), limits);
+                         device.type(), device.id(), limits, options.comm);
     programs[name] = std::make_unique<PhaseProgram>(std::move(lowered), std::move(limits), device);
     names.push_back(name);
     if (batch) rungs.push_back(programs[name].get());

@@ -14,10 +14,11 @@
 #include "core/runtime/choice.hpp"
 #include "core/runtime/drive.hpp"
 #include "core/runtime/weights.hpp"
+#include "fk/comm.h"
 
 namespace fk {
 
-// Every weight of a model under these limits, in the order in which a session records them: the
+// Every weight of a model under these limits, of the rank that they name, in the order in which a session records them: the
 // layout that whoever fills a shared block and whoever maps it agree on.
 std::shared_ptr<WeightTable> weight_table(const Model& model, const Catalog& catalog,
                                           const Limits& limits);
@@ -98,6 +99,7 @@ class Session {
     // Batches for which "decode" is made in a size of its own, because small ones have other best
     // providers.
     std::vector<int64_t> decode_sizes = {};
+    const fk_comm* comm = nullptr;  // this rank's, which outlives the session; null: one rank
   };
   // Records, chooses, loads weights, creates and prepares every instance. Error when something does
   // not fit or no provider takes an op; the message lists who refused and why.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/runtime/weights.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <deque>
@@ -153,11 +154,36 @@ double stddev_of(const WeightSpec& spec) {
 
 // Whether a weight is nothing but random numbers.
 bool is_normal(const WeightSpec& spec, const Checkpoint* checkpoint) {
-  return !checkpoint && !spec.compute && !spec.map && !is_integer(spec.dtype);
+  return !checkpoint && !spec.compute && !spec.map && !is_integer(spec.dtype) && spec.cuts.empty();
 }
 
-void fill_one(const WeightSpec& spec, const Checkpoint* checkpoint, uint64_t seed, std::byte* into,
-              int threads) {
+int64_t bytes_of(const WeightSpec& spec) { return numel(spec.local_shape()) * bytes(spec.dtype); }
+
+// One cut of a dense tensor: rows of `row` bytes, of which the pieces are taken.
+std::vector<std::byte> cut_out(const std::vector<std::byte>& whole,
+                               const std::vector<int64_t>& shape, const WeightCut& cut,
+                               int64_t width) {
+  const auto axis = static_cast<size_t>(cut.axis);
+  int64_t outer = 1, row = width, kept = 0;
+  for (size_t i = 0; i < axis; ++i) outer *= shape[i];
+  for (size_t i = axis + 1; i < shape.size(); ++i) row *= shape[i];
+  for (const auto& piece : cut.pieces) kept += piece.length;
+  std::vector<std::byte> out(static_cast<size_t>(outer * kept * row));
+  std::byte* to = out.data();
+  for (int64_t o = 0; o < outer; ++o) {
+    const std::byte* from = whole.data() + o * shape[axis] * row;
+    for (const auto& piece : cut.pieces) {
+      FK_CHECK(piece.start >= 0 && piece.end <= shape[axis], "a piece of the whole weight");
+      const int64_t there = std::clamp<int64_t>(piece.end - piece.start, 0, piece.length);
+      if (there > 0) std::memcpy(to, from + piece.start * row, static_cast<size_t>(there * row));
+      to += piece.length * row;
+    }
+  }
+  return out;
+}
+
+void fill_whole(const WeightSpec& spec, const Checkpoint* checkpoint, uint64_t seed,
+                std::byte* into, int threads) {
   const int64_t count = numel(spec.shape);
   if (spec.compute && !(checkpoint && spec.in_checkpoint)) {
     const std::vector<double> values = spec.compute();
@@ -188,6 +214,21 @@ void fill_one(const WeightSpec& spec, const Checkpoint* checkpoint, uint64_t see
       from_double(spec.map(to_double(element, spec.dtype)), element, spec.dtype);
     }
   }
+}
+
+// This rank's part of a weight.
+void fill_one(const WeightSpec& spec, const Checkpoint* checkpoint, uint64_t seed, std::byte* into,
+              int threads) {
+  if (spec.cuts.empty()) return fill_whole(spec, checkpoint, seed, into, threads);
+  std::vector<std::byte> all(static_cast<size_t>(numel(spec.shape) * bytes(spec.dtype)));
+  fill_whole(spec, checkpoint, seed, all.data(), threads);
+  std::vector<int64_t> shape = spec.shape;
+  const std::vector<int64_t> local = spec.local_shape();
+  for (const auto& cut : spec.cuts) {
+    all = cut_out(all, shape, cut, bytes(spec.dtype));
+    shape[static_cast<size_t>(cut.axis)] = local[static_cast<size_t>(cut.axis)];
+  }
+  std::memcpy(into, all.data(), all.size());
 }
 
 class PrivateWeights final : public WeightSource {
@@ -258,18 +299,18 @@ class ReadAhead {
   Memory next() {
     while (started_ < wanted_.size() && may_start()) {
       const WeightSpec* spec = wanted_[started_++];
-      held_ += bytes_of(*spec);
+      held_ += numel(spec->shape) * bytes(spec->dtype);
       ahead_.push_back(std::async(std::launch::async, [this, spec] { return make_(*spec); }));
     }
     Memory memory = ahead_.front().get();
     ahead_.pop_front();
-    held_ -= bytes_of(*wanted_[taken_++]);
+    const WeightSpec& taken = *wanted_[taken_++];
+    held_ -= numel(taken.shape) * bytes(taken.dtype);
     return memory;
   }
 
  private:
   static constexpr int64_t kHeldMax = int64_t{4} << 30;
-  static int64_t bytes_of(const WeightSpec& spec) { return numel(spec.shape) * bytes(spec.dtype); }
   bool may_start() const {
     return ahead_.empty() || (ahead_.size() < at_once_ && held_ < kHeldMax);
   }
@@ -285,7 +326,7 @@ class ReadAhead {
 WeightLayout::WeightLayout(const WeightTable& table) {
   for (const auto& spec : table.all()) {
     offsets.push_back(bytes);
-    bytes += (numel(spec.shape) * fk::bytes(spec.dtype) + 255) / 256 * 256;
+    bytes += (bytes_of(spec) + 255) / 256 * 256;
   }
 }
 
@@ -316,7 +357,7 @@ void fill_weights(const WeightTable& table, const Checkpoint* checkpoint, uint64
     if (!made[i]) from_host.push_back(&spec);
   }
   ReadAhead ahead(std::move(from_host), std::max(1, threads), [&](const WeightSpec& spec) {
-    ReadAhead::Memory memory(static_cast<size_t>(numel(spec.shape) * bytes(spec.dtype)));
+    ReadAhead::Memory memory(static_cast<size_t>(bytes_of(spec)));
     fill_one(spec, checkpoint, seed, memory.data(), threads);
     return memory;
   });

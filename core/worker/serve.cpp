@@ -19,6 +19,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/paths.hpp"
+#include "core/comm/shared_comm.hpp"
 #include "core/runtime/peaks.hpp"
 #include "core/runtime/recorder.hpp"
 #include "core/runtime/session.hpp"
@@ -26,6 +27,7 @@
 #include "core/worker/crash.hpp"
 #include "core/worker/exchange.hpp"
 #include "core/worker/process.hpp"
+#include "core/worker/rank_exchange.hpp"
 #include "core/worker/sandbox.hpp"
 #include "core/worker/spec.hpp"
 #include "core/worker/task.hpp"
@@ -80,6 +82,14 @@ class Server {
 
   // Every failure becomes an answer; the broker decides what it means.
   Json obey(const Json& message) {
+    Json answer = answer_to(message);
+    // The others need not wait for a rank that has failed.
+    if (comm_ && answer.contains("error"))
+      comm_->meeting().give_up(answer["error"]["text"].get<std::string>());
+    return answer;
+  }
+
+  Json answer_to(const Json& message) {
     try {
       return dispatch(message.at("do").get<std::string>(), message);
     } catch (const RunError& e) {
@@ -96,6 +106,7 @@ class Server {
   Json dispatch(const std::string& what, const Json& message) {
     if (what == "hello") return hello(message);
     FK_CHECK(board_, "a runner was asked for work before hello");
+    if (what == "join") return join(message);
     if (what == "load") return load(message);
     if (what == "open") return open(message);
     if (what == "keep") return keep(message);
@@ -122,6 +133,19 @@ class Server {
     limit_private_memory(message.at("private_bytes_max").get<int64_t>());
     if (message.at("own_user").get<bool>()) take_user({});
     return {{"hello", ::getpid()}};
+  }
+
+  // One of several ranks from now on.
+  Json join(const Json& message) {
+    const auto fds = channel_.take_fds();
+    FK_CHECK(fds.size() == 1, "join brings one descriptor");
+    const int rank = message.at("rank").get<int>(), size = message.at("size").get<int>();
+    comm_ = std::make_unique<SharedCommunicator>(
+        SharedMemory::from_fd(fds[0], shared_comm_bytes(size), true), rank, size,
+        message.at("patience_s").get<double>());
+    ::close(fds[0]);
+    rank_exchange_ = std::make_unique<RankExchange>(*exchange_, comm_->meeting());
+    return {{"joined", rank}};
   }
 
   struct File {
@@ -240,9 +264,16 @@ class Server {
     device_ = open_device(spec.device);
     Session::Options options{spec.limits, spec.policy, message.at("name").get<std::string>(),
                              spec.graphs, spec.decode_sizes};
+    if (comm_) {
+      if (!device_->host_memory())
+        fail("ranks", "there is no communicator for " + device_->name() + " in this host",
+             "--device cpu");
+      device_->share_cores(comm_->size());
+      options.comm = comm_->table();
+    }
     session_ = std::make_unique<Session>(*model_, plugins_, *device_, *weights_, options);
     if (on_device) ::close(fds[0]);
-    session_->attach(*exchange_);
+    session_->attach(exchange());
     const auto phases = session_->phase_names();
     for (size_t i = 0; i < std::min<size_t>(phases.size(), kPhasesMax); ++i)
       session_->phase(phases[i]).set_marker(&board_->nodes[i]);
@@ -277,6 +308,11 @@ class Server {
     return {{"checksum", device_->checksum(kept_.data, kept_bytes_)}};
   }
 
+  Exchange& exchange() {
+    if (rank_exchange_) return *rank_exchange_;
+    return *exchange_;
+  }
+
   SessionInfo describe() const {
     SessionInfo info;
     for (const auto& name : session_->phase_names()) {
@@ -306,7 +342,7 @@ class Server {
       if (taps) {
         sink = [this, name](const std::string& tap, const std::vector<int64_t>& shape,
                             const std::vector<float>& values) {
-          exchange_->tensor(0, name + ":" + tap, shape, values.data());
+          exchange().tensor(0, name + ":" + tap, shape, values.data());
         };
       }
       session_->phase(name).set_taps(std::move(sink));
@@ -356,6 +392,7 @@ class Server {
     if (!function) fail("runner", "this program has no task `" + name + "`");
     const TaskServices services{catalog_,
                                 plugins_,
+                                comm_.get(),
                                 [this](const std::string& stage) { set_stage(*board_, stage); },
                                 [this](const Json& progress) {
                                   if (!channel_.send({{"progress", progress}}, {}, kForever))
@@ -392,7 +429,9 @@ class Server {
   std::unique_ptr<RingExchange> exchange_;
   bool sealed_ = false;
   std::optional<Protection> user_;
-  std::unique_ptr<Device> sealed_device_;  // its driver stays open as long as this
+  std::unique_ptr<Device> sealed_device_;     // its driver stays open as long as this
+  std::unique_ptr<SharedCommunicator> comm_;  // null: there is one rank
+  std::unique_ptr<RankExchange> rank_exchange_;
   std::unique_ptr<Device> device_;
   std::vector<int> answer_fds_;
   Device::Shared kept_;

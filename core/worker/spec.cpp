@@ -25,7 +25,8 @@ Json limits_json(const Limits& l) {
           {"pages", l.pages},
           {"dtype", name(l.dtype)},
           {"cache_dtype", name(l.cache_dtype)},
-          {"weight_dtype", name(l.weights())}};
+          {"weight_dtype", name(l.weights())},
+          {"parallel", {l.parallel.tp, l.parallel.ep, l.parallel.rank}}};
 }
 
 Limits limits_from(const Json& j) {
@@ -38,6 +39,8 @@ Limits limits_from(const Json& j) {
   l.dtype = dtype_from_name(j.at("dtype").get<std::string>());
   l.cache_dtype = dtype_from_name(j.at("cache_dtype").get<std::string>());
   l.weight_dtype = dtype_from_name(j.at("weight_dtype").get<std::string>());
+  const auto& parallel = j.at("parallel");
+  l.parallel = {parallel.at(0), parallel.at(1), parallel.at(2)};
   return l;
 }
 

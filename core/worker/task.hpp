@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/base/json.hpp"
+#include "core/comm/communicator.hpp"
 #include "core/plugin/library.hpp"
 
 namespace fk {
@@ -15,6 +16,7 @@ namespace fk {
 struct TaskServices {
   const Catalog& catalog;
   const Plugins& plugins;  // all that this runner was told to load
+  Communicator* comm;      // null: there is one rank
   // Tells the broker what is being done: the place that is named when the process crashes now.
   std::function<void(const std::string& stage)> stage;
   // Sends an intermediate result, which also shows that the runner is alive.

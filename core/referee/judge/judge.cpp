@@ -143,6 +143,13 @@ class Judge {
     bool failed = false;
     for (size_t i = 0; i < out_.cases.size(); ++i) {
       CaseVerdict& row = out_.cases[i];
+      if (catalog_.at(row.op).comm()) {
+        row.status = Status::unjudged;
+        row.why =
+            "a race between several ranks is not held: `fk-host check` judges the values of every "
+            "rank";
+        continue;
+      }
       if (candidate_runner_->failed()) {
         row.status = Status::unused;
         row.why = "its process had ended";

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/cases/shuffle.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+namespace fk {
+
+std::vector<int64_t> cut(int64_t total, int64_t parts, Random& random) {
+  std::vector<int64_t> sizes(static_cast<size_t>(parts), total >= parts ? 1 : 0);
+  int64_t left = total - (total >= parts ? parts : 0);
+  // Weights that differ by up to a factor of eight: batches of equal lengths hide indexing errors.
+  std::vector<double> weight;
+  for (int64_t i = 0; i < parts; ++i) weight.push_back(std::exp2(3 * random.uniform()));
+  const double sum = std::accumulate(weight.begin(), weight.end(), 0.0);
+  const int64_t shared = left;
+  for (size_t i = 0; i + 1 < sizes.size(); ++i) {
+    const auto part =
+        std::min(left, static_cast<int64_t>(weight[i] / sum * static_cast<double>(shared)));
+    sizes[i] += part;
+    left -= part;
+  }
+  if (!sizes.empty()) sizes.back() += left;
+  return sizes;
+}
+
+std::vector<int64_t> permutation(int64_t n, Random& random) {
+  std::vector<int64_t> out(static_cast<size_t>(n));
+  std::iota(out.begin(), out.end(), 0);
+  for (int64_t i = n - 1; i > 0; --i)
+    std::swap(out[static_cast<size_t>(i)], out[static_cast<size_t>(random.integer(0, i + 1))]);
+  return out;
+}
+
+}  // namespace fk

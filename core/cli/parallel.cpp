@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/cli/parallel.hpp"
+
+#include "core/base/error.hpp"
+#include "core/comm/meeting.hpp"
+
+namespace fk {
+
+void add_parallel_options(CLI::App& app, Parallel& parallel) {
+  app.add_option("--tp", parallel.tp, "tensor parallel: ranks between which layers are divided")
+      ->check(CLI::Range(1, kRanksMax));
+  app.add_option("--ep", parallel.ep, "expert parallel: ranks between which experts are divided")
+      ->check(CLI::Range(1, kRanksMax));
+}
+
+void check_parallel(const Parallel& parallel) {
+  for (const int64_t degree : {parallel.tp, parallel.ep})
+    if (degree != 1 && degree != parallel.ranks())
+      fail("--tp, --ep",
+           std::to_string(parallel.tp) + " and " + std::to_string(parallel.ep) +
+               " do not go together",
+           "each is 1 or the number of ranks");
+}
+
+std::string parallel_text(const Parallel& parallel) {
+  std::string text;
+  if (parallel.tp > 1) text += ", tp " + std::to_string(parallel.tp);
+  if (parallel.ep > 1) text += ", ep " + std::to_string(parallel.ep);
+  return text;
+}
+
+}  // namespace fk

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// The reference's answer to one rank of a collective. Every rank computes what all of them do, with
+// threads of its own process and a communicator that only those have: the answer does not depend on
+// what a candidate does to the real one, and a rank may ask when no other one does.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "core/referee/check.hpp"
+
+namespace fk {
+
+// The contents of a case by rank, each as that rank makes its own; one entry where the contract has
+// no communicator.
+std::vector<CaseValues> contents_of_ranks(const ResolvedCase& resolved, uint64_t seed, int threads,
+                                          Family family = Family::ordinary);
+
+// reference_outputs() of the rank of `resolved` where the others have these contents. Without a
+// communicator that is reference_outputs() of the only entry.
+CaseValues reference_of_ranks(const Provider& reference, const ResolvedCase& resolved,
+                              const Case& source, const Variant& variant,
+                              const std::vector<CaseValues>& contents, const CheckOptions& options,
+                              std::string& why);
+
+}  // namespace fk

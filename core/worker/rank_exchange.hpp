@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// The exchange of one of several ranks. Every rank's engine has to take the same requests at the
+// same step, and they arrive at each when they arrive: the first rank looks, and the others follow.
+// Logits and tensors are the first rank's to report; tokens come from all, so that they can be
+// compared.
+#pragma once
+#include "core/comm/meeting.hpp"
+#include "core/runtime/drive.hpp"
+
+namespace fk {
+
+class RankExchange final : public Exchange {
+ public:
+  // The broker gives all ranks the same requests in the same order. Both outlive this object.
+  RankExchange(Exchange& own, Meeting& meeting) : own_(own), meeting_(meeting) {}
+
+  bool next(Request& request, bool wait) override;
+  void token(uint64_t id, int64_t index, int64_t token, bool last) override {
+    own_.token(id, index, token, last);
+  }
+  void logits(uint64_t id, int64_t position, const float* values, int64_t count) override {
+    if (meeting_.rank() == 0) own_.logits(id, position, values, count);
+  }
+  void tensor(uint64_t id, const std::string& name, const std::vector<int64_t>& shape,
+              const float* values) override {
+    if (meeting_.rank() == 0) own_.tensor(id, name, shape, values);
+  }
+  void failed(uint64_t id, const std::string& why) override { own_.failed(id, why); }
+  void progress(const std::string& what) override { own_.progress(what); }
+
+ private:
+  Exchange& own_;
+  Meeting& meeting_;
+};
+
+}  // namespace fk

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/worker/rank_group.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <mutex>
+#include <thread>
+
+#include "core/worker/process.hpp"
+
+namespace fk {
+
+namespace {
+
+constexpr double kSlice = 0.02;  // between two looks at the other ranks
+
+// A rank that tells that another is missing or has failed is not the one at fault.
+bool is_own_fault(const RunnerFailure& f) { return f.kind != "op_failed" && f.kind != "refused"; }
+
+}  // namespace
+
+// Here beside its only caller.
+bool Runner::join(int rank, int size, int block_fd, double patience_s) {
+  return ask({{"do", "join"}, {"rank", rank}, {"size", size}, {"patience_s", patience_s}},
+             {block_fd}, "joined", options_.open_patience_s, {})
+      .has_value();
+}
+
+RankGroup::RankGroup(const Runner::Options& options, int size) {
+  if (size > 1) block_ = make_shared_comm(size);
+  for (int r = 0; r < size; ++r) {
+    Runner::Options own = options;
+    if (size > 1) own.name += " rank " + std::to_string(r);
+    ranks_.push_back(std::make_unique<Runner>(std::move(own)));
+  }
+  tokens_.resize(ranks_.size());
+  compared_.resize(ranks_.size());
+  driven_.resize(ranks_.size());
+  if (!look_for_failures() || size == 1) return;
+  const double patience = std::min(kPatienceS, 0.4 * options.patience_s);
+  on_all([&](Runner& runner, int rank) { runner.join(rank, size, block_.fd(), patience); });
+}
+
+bool RankGroup::on_all(const std::function<void(Runner&, int)>& work) {
+  if (failed()) return false;
+  const auto one = [&](int rank) {
+    Runner& runner = *ranks_[static_cast<size_t>(rank)];
+    work(runner, rank);
+    // The others are told at once: they would wait for it.
+    if (runner.failed() && size() > 1)
+      end_meeting(meeting_board(block_),
+                  "rank " + std::to_string(rank) + ": " + runner.failure().sentence());
+  };
+  std::vector<std::thread> threads;
+  for (int r = 1; r < size(); ++r) threads.emplace_back(one, r);
+  one(0);
+  for (auto& thread : threads) thread.join();
+  return look_for_failures();
+}
+
+bool RankGroup::look_for_failures() {
+  if (failed()) return false;
+  int at_fault = -1;
+  for (int r = 0; r < size(); ++r) {
+    if (!ranks_[static_cast<size_t>(r)]->failed()) continue;
+    if (at_fault < 0 || (!is_own_fault(ranks_[static_cast<size_t>(at_fault)]->failure()) &&
+                         is_own_fault(ranks_[static_cast<size_t>(r)]->failure())))
+      at_fault = r;
+  }
+  if (at_fault < 0) return true;
+  failure_ = ranks_[static_cast<size_t>(at_fault)]->failure();
+  if (size() == 1) return false;
+  failure_->text = "rank " + std::to_string(at_fault) + ": " + failure_->text;
+  for (auto& runner : ranks_) runner->condemn("protocol", "another rank has failed");
+  return false;
+}
+
+std::optional<Runner::Loaded> RankGroup::load(const std::vector<PluginFile>& plugins) {
+  std::vector<std::optional<Runner::Loaded>> loaded(ranks_.size());
+  const auto load_one = [&](Runner& runner, int rank) {
+    loaded[static_cast<size_t>(rank)] = runner.load(plugins);
+  };
+  if (!on_all(load_one)) return std::nullopt;
+  return loaded[0];
+}
+
+std::optional<SessionInfo> RankGroup::open(const SessionSpec& spec,
+                                           const std::vector<WeightsHandle>& weights) {
+  FK_CHECK(weights.size() == ranks_.size(), "every rank has weights");
+  std::vector<std::optional<SessionInfo>> infos(ranks_.size());
+  const auto open_one = [&](Runner& runner, int rank) {
+    const auto at = static_cast<size_t>(rank);
+    SessionSpec own = spec;
+    own.limits.parallel.rank = rank;
+    infos[at] = runner.open(own, weights[at]);
+  };
+  if (!on_all(open_one)) return std::nullopt;
+  return infos[0];
+}
+
+bool RankGroup::clear() {
+  return on_all([](Runner& runner, int) { runner.clear(); });
+}
+
+std::optional<std::vector<Json>> RankGroup::task_on_all(const std::string& name,
+                                                        const Json& arguments,
+                                                        const OnProgress& progress) {
+  std::vector<Json> answers(ranks_.size());
+  std::mutex mutex;
+  const auto run_one = [&](Runner& runner, int rank) {
+    const auto answer = runner.task(name, arguments, [&](const Json& json) {
+      const std::lock_guard lock(mutex);
+      progress(rank, json);
+    });
+    if (answer) answers[static_cast<size_t>(rank)] = *answer;
+  };
+  if (!on_all(run_one)) return std::nullopt;
+  return answers;
+}
+
+std::optional<Json> RankGroup::task(const std::string& name, const Json& arguments,
+                                    const Runner::OnProgress& progress) {
+  auto answer = ranks_[0]->task(name, arguments, progress);
+  look_for_failures();
+  return answer;
+}
+
+// ---- drives ----
+
+bool RankGroup::begin(bool taps) {
+  if (failed()) return false;
+  for (auto& list : tokens_) list.clear();
+  std::fill(compared_.begin(), compared_.end(), 0);
+  std::fill(driven_.begin(), driven_.end(), false);
+  for (auto& runner : ranks_) runner->begin(taps);
+  return look_for_failures();
+}
+
+void RankGroup::submit(const Request& request) {
+  for (auto& runner : ranks_) runner->submit(request);
+}
+
+void RankGroup::close_requests() {
+  for (auto& runner : ranks_) runner->close_requests();
+}
+
+// Everything that the other ranks have sent. False when one of them has failed or differs.
+bool RankGroup::take_from_others() {
+  for (size_t r = 1; r < ranks_.size(); ++r) {
+    while (const auto event = ranks_[r]->wait(0)) {
+      if (event->kind == RunnerEvent::Kind::token)
+        tokens_[r].push_back({event->id, event->index, event->token});
+      driven_[r] = driven_[r] || event->kind == RunnerEvent::Kind::driven;
+    }
+  }
+  if (!look_for_failures()) return false;
+  const std::string wrong = tokens_differ();
+  if (!wrong.empty()) condemn("protocol", wrong);
+  return wrong.empty();
+}
+
+// All ranks choose the same tokens in the same order, because they choose from the same logits.
+std::string RankGroup::tokens_differ() {
+  for (size_t r = 1; r < ranks_.size(); ++r) {
+    for (size_t& at = compared_[r]; at < std::min(tokens_[r].size(), tokens_[0].size()); ++at) {
+      const Token &mine = tokens_[r][at], &first = tokens_[0][at];
+      if (mine == first) continue;
+      return "rank " + std::to_string(r) + " chose token " + std::to_string(mine.token) +
+             " where rank 0 chose " + std::to_string(first.token) + " (token " +
+             std::to_string(first.index) + " of request " + std::to_string(first.id) + ")";
+    }
+  }
+  return "";
+}
+
+std::optional<RunnerEvent> RankGroup::wait(double timeout_s) {
+  if (size() == 1) {
+    auto event = ranks_[0]->wait(timeout_s);
+    look_for_failures();
+    return event;
+  }
+  const double end = now_seconds() + timeout_s;
+  while (!failed()) {
+    if (!take_from_others()) return std::nullopt;
+    if (driven_[0]) {
+      if (std::find(driven_.begin(), driven_.end(), false) == driven_.end()) {
+        driven_[0] = false;
+        for (size_t r = 1; r < ranks_.size(); ++r)
+          if (tokens_[r].size() != tokens_[0].size())
+            condemn("protocol", "rank " + std::to_string(r) + " chose " +
+                                    std::to_string(tokens_[r].size()) + " tokens and rank 0 " +
+                                    std::to_string(tokens_[0].size()));
+        if (failed()) return std::nullopt;
+        RunnerEvent event;
+        event.kind = RunnerEvent::Kind::driven;
+        event.time_s = now_seconds();
+        return event;
+      }
+      ::usleep(1000);
+    } else if (auto event = ranks_[0]->wait(std::clamp(end - now_seconds(), 0.0, kSlice))) {
+      if (event->kind == RunnerEvent::Kind::token)
+        tokens_[0].push_back({event->id, event->index, event->token});
+      if (event->kind != RunnerEvent::Kind::driven) return event;
+      driven_[0] = true;
+    }
+    if (now_seconds() >= end) return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+void RankGroup::condemn(const std::string& kind, const std::string& text) {
+  if (failed()) return;
+  ranks_[0]->condemn(kind, text);
+  failure_ = ranks_[0]->failure();
+  for (auto& runner : ranks_) runner->condemn(kind, text);
+}
+
+std::string RankGroup::log() {
+  if (size() == 1) return ranks_[0]->log();
+  std::string all;
+  for (int r = 0; r < size(); ++r) {
+    const std::string own = ranks_[static_cast<size_t>(r)]->log();
+    if (!own.empty()) all += "rank " + std::to_string(r) + ":\n" + own + "\n";
+  }
+  return all;
+}
+
+int64_t RankGroup::held_bytes() const {
+  int64_t total = 0;
+  for (const auto& runner : ranks_) total += private_bytes(runner->pid());
+  return total;
+}
+
+void RankGroup::set_patience(double seconds) {
+  for (auto& runner : ranks_) runner->set_patience(seconds);
+}
+
+}  // namespace fk

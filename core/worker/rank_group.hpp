@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// The runners of all ranks as the broker holds them: what one Runner offers, done by every rank.
+// With one rank it is that Runner and nothing more. When a rank fails, all are ended, and the
+// failure names the rank that was at fault.
+#pragma once
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/comm/shared_comm.hpp"
+#include "core/worker/runner.hpp"
+
+namespace fk {
+
+class RankGroup {
+ public:
+  // How long ranks wait for each other in a collective, at most. It is less than half of a runner's
+  // own patience, so that who is missing is known before those who wait are taken for hung.
+  static constexpr double kPatienceS = 20;
+
+  // Starts the processes; a failure to do so is in failure().
+  RankGroup(const Runner::Options& options, int size);
+  RankGroup(const RankGroup&) = delete;
+
+  int size() const { return static_cast<int>(ranks_.size()); }
+  bool failed() const { return failure_.has_value(); }
+  const RunnerFailure& failure() const { return *failure_; }
+
+  std::optional<Runner::Loaded> load(const std::vector<PluginFile>& plugins);
+  // The spec is for all ranks; `weights` has each rank's own.
+  std::optional<SessionInfo> open(const SessionSpec& spec,
+                                  const std::vector<WeightsHandle>& weights);
+  bool clear();
+  // On every rank at the same time; the answers by rank. `progress` gets the rank, and is called by
+  // one thread at a time.
+  using OnProgress = std::function<void(int rank, const Json&)>;
+  std::optional<std::vector<Json>> task_on_all(const std::string& name, const Json& arguments,
+                                               const OnProgress& progress);
+  // On the first rank alone: work that needs no other.
+  std::optional<Json> task(const std::string& name, const Json& arguments,
+                           const Runner::OnProgress& progress);
+
+  // A drive, as of a Runner. Events are the first rank's; the others' tokens are compared with its
+  // own.
+  bool begin(bool taps);
+  void submit(const Request& request);
+  void close_requests();
+  std::optional<RunnerEvent> wait(double timeout_s);
+  void condemn(const std::string& kind, const std::string& text);
+
+  std::string log();
+  // Of the first rank, which has those of all.
+  const std::vector<Protection>& protections() const { return ranks_[0]->protections(); }
+  int64_t held_bytes() const;  // private memory of all processes, as the kernel counts it
+  void set_patience(double seconds);
+
+ private:
+  struct Token {
+    uint64_t id;
+    int64_t index, token;
+    bool operator==(const Token&) const = default;
+  };
+  // Calls work(runner, rank) for all ranks at the same time; false when a runner has failed.
+  bool on_all(const std::function<void(Runner&, int)>& work);
+  // Takes the failure of the rank that is at fault, and ends the others.
+  bool look_for_failures();
+  bool take_from_others();
+  std::string tokens_differ();
+
+  SharedMemory block_;  // of the communicator, where there are several ranks
+  std::vector<std::unique_ptr<Runner>> ranks_;
+  std::optional<RunnerFailure> failure_;
+  std::vector<std::vector<Token>> tokens_;  // of this drive, by rank
+  std::vector<size_t> compared_;            // of each rank's tokens
+  std::vector<bool> driven_;
+};
+
+}  // namespace fk
