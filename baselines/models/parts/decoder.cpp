@@ -14,13 +14,14 @@ int64_t table_positions(const DecoderConfig& config, const Limits& limits) {
   return std::min(config.max_position, limits.max_context);
 }
 
-WeightSpec embedding_table(const DecoderConfig& config, DType dtype) {
+WeightSpec embedding_table(const DecoderConfig& config, DType dtype, const Parallel& parallel) {
   WeightSpec spec;
   spec.name = "model.embed_tokens.weight";
   spec.dtype = dtype;
   spec.shape = {config.vocab_size, config.hidden_size};
   // As a head too, a table of unit elements would give logits of the size sqrt(C).
   spec.stddev = config.tied ? 1 / std::sqrt(static_cast<double>(config.hidden_size)) : 1;
+  if (parallel.tp > 1) spec.cuts = {{0, {piece_of(config.vocab_size, parallel)}}};
   return spec;
 }
 
@@ -44,8 +45,46 @@ WeightSpec norm_weight(std::string name, DType dtype, int64_t channels) {
   return spec;
 }
 
-DecoderStep begin_step(Builder& b, const std::string& phase, const DecoderConfig& config,
-                       const Limits& limits) {
+WeightCut::Piece piece_of(int64_t size, const Parallel& parallel, int64_t first) {
+  const int64_t length = (size + parallel.tp - 1) / parallel.tp;
+  return {first + parallel.rank * length, length, first + size};
+}
+
+DecoderShare::DecoderShare(const DecoderConfig& c, const Parallel& p)
+    : heads(c.heads / p.tp),
+      kv_heads(std::max<int64_t>(1, c.kv_heads / p.tp)),
+      intermediate_size((c.intermediate_size + p.tp - 1) / p.tp),
+      vocab_size((c.vocab_size + p.tp - 1) / p.tp) {}
+
+std::string decoder_refusal(const DecoderConfig& c, int64_t experts, const Parallel& p) {
+  const auto ranks = [](int64_t n) { return std::to_string(n) + " ranks"; };
+  if (c.heads % p.tp)
+    return std::to_string(c.heads) + " heads cannot be divided between " + ranks(p.tp);
+  if (c.kv_heads % p.tp && p.tp % c.kv_heads)
+    return std::to_string(c.kv_heads) + " key/value heads cannot be divided between " + ranks(p.tp);
+  if (p.ep > 1 && experts == 0) return "it has no experts to divide between " + ranks(p.ep);
+  if (p.ep > experts && p.ep > 1)
+    return std::to_string(experts) + " experts cannot be divided between " + ranks(p.ep);
+  return "";
+}
+
+namespace {
+
+// Rows of this rank's heads in q, k and v, one after the other.
+std::vector<WeightCut::Piece> qkv_pieces(const DecoderConfig& c, const Parallel& p) {
+  const DecoderShare share(c, p);
+  const int64_t width = c.head_dim, kv = share.kv_heads * width;
+  const int64_t first = p.rank * c.kv_heads / p.tp * width;
+  const int64_t keys = c.heads * width, values = keys + c.kv_heads * width;
+  return {piece_of(c.heads * width, p),
+          {keys + first, kv, values},
+          {values + first, kv, values + c.kv_heads * width}};
+}
+
+}  // namespace
+
+DecoderStep begin_inputs(Builder& b, const std::string& phase, const DecoderConfig& config,
+                         const Limits& limits) {
   DecoderStep s;
   s.decode = phase == "decode";
   s.requests = b.axis("B");
@@ -66,14 +105,19 @@ DecoderStep begin_step(Builder& b, const std::string& phase, const DecoderConfig
   table.shape = {positions, config.rope.rotary_dim};
   table.compute = [rope = config.rope, positions] { return rope_table(rope, positions); };
   s.cos_sin = b.weight(std::move(table));
+  s.residual = b.zeros(limits.dtype, {s.tokens, config.hidden_size});
+  return s;
+}
 
+DecoderStep begin_step(Builder& b, const std::string& phase, const DecoderConfig& config,
+                       const Limits& limits) {
+  DecoderStep s = begin_inputs(b, phase, config, limits);
   s.hidden = b.call("embedding", "model.embed_tokens",
                     {{"num_embeddings", config.vocab_size},
                      {"embedding_dim", config.hidden_size},
                      {"table", b.weight(embedding_table(config, limits.weights()))},
                      {"ids", b.input("ids", DType::i64, {s.tokens})},
                      {"out", b.empty(limits.dtype, {s.tokens, config.hidden_size})}});
-  s.residual = b.zeros(limits.dtype, {s.tokens, config.hidden_size});
   return s;
 }
 
@@ -82,23 +126,28 @@ Args layer_args(Builder& b, const DecoderStep& step, const DecoderConfig& config
   const std::string path = layer_path(layer);
   const std::string attention = path + ".self_attn.";
   const int64_t channels = config.hidden_size, width = config.head_dim;
+  const DecoderShare share(config, limits.parallel);
   const auto cache = [&](const char* name) {
     return b.state(attention + name, limits.cache_dtype,
-                   {b.axis("P"), limits.page_size, config.kv_heads, width});
+                   {b.axis("P"), limits.page_size, share.kv_heads, width});
   };
   const auto norm = [&](const char* name) {
     return b.weight(norm_weight(path + name, limits.weights(), channels));
   };
-  const Value qkv = b.weight(matrix(
+  WeightSpec qkv = matrix(
       attention + "qkv_proj.weight", limits.weights(),
       {(config.heads + 2 * config.kv_heads) * width, channels},
-      {attention + "q_proj.weight", attention + "k_proj.weight", attention + "v_proj.weight"}));
-  const Value o = b.weight(
-      matrix(attention + "o_proj.weight", limits.weights(), {channels, config.heads * width}, {}));
+      {attention + "q_proj.weight", attention + "k_proj.weight", attention + "v_proj.weight"});
+  WeightSpec o =
+      matrix(attention + "o_proj.weight", limits.weights(), {channels, config.heads * width}, {});
+  if (limits.parallel.tp > 1) {
+    qkv.cuts = {{0, qkv_pieces(config, limits.parallel)}};
+    o.cuts = {{1, {piece_of(config.heads * width, limits.parallel)}}};
+  }
   Args args{{"hidden_size", channels},
-            {"intermediate_size", config.intermediate_size},
-            {"num_heads", config.heads},
-            {"num_kv_heads", config.kv_heads},
+            {"intermediate_size", share.intermediate_size},
+            {"num_heads", share.heads},
+            {"num_kv_heads", share.kv_heads},
             {"head_dim", width},
             {"page_size", limits.page_size},
             {"rotary_dim", config.rope.rotary_dim},
@@ -106,8 +155,8 @@ Args layer_args(Builder& b, const DecoderStep& step, const DecoderConfig& config
             {"scale", 1 / std::sqrt(static_cast<double>(width))},
             {"window", config.windows[static_cast<size_t>(layer)]},
             {"eps", config.eps},
-            {"qkv", qkv},
-            {"o", o},
+            {"qkv", b.weight(std::move(qkv))},
+            {"o", b.weight(std::move(o))},
             {"cos_sin_cache", step.cos_sin},
             {"input_norm", norm(".input_layernorm.weight")},
             {"post_norm", norm(".post_attention_layernorm.weight")},
@@ -128,6 +177,7 @@ Args layer_args(Builder& b, const DecoderStep& step, const DecoderConfig& config
                {(config.heads + 2 * config.kv_heads) * width},
                {attention + "q_proj.bias", attention + "k_proj.bias", attention + "v_proj.bias"});
     bias.stddev = 0.1;
+    if (limits.parallel.tp > 1) bias.cuts = {{0, qkv_pieces(config, limits.parallel)}};
     args.emplace_back("qkv_bias", b.weight(std::move(bias)));
   }
   return args;
@@ -137,12 +187,16 @@ void add_gated_mlp(Args& args, Builder& b, const DecoderConfig& config, const Li
                    int64_t layer) {
   const std::string mlp = layer_path(layer) + ".mlp.";
   const int64_t channels = config.hidden_size, hidden = config.intermediate_size;
-  args.emplace_back(
-      "gate_up",
-      b.weight(matrix(mlp + "gate_up_proj.weight", limits.weights(), {2 * hidden, channels},
-                      {mlp + "gate_proj.weight", mlp + "up_proj.weight"})));
-  args.emplace_back(
-      "down", b.weight(matrix(mlp + "down_proj.weight", limits.weights(), {channels, hidden}, {})));
+  WeightSpec gate_up = matrix(mlp + "gate_up_proj.weight", limits.weights(), {2 * hidden, channels},
+                              {mlp + "gate_proj.weight", mlp + "up_proj.weight"});
+  WeightSpec down = matrix(mlp + "down_proj.weight", limits.weights(), {channels, hidden}, {});
+  if (limits.parallel.tp > 1) {
+    gate_up.cuts = {
+        {0, {piece_of(hidden, limits.parallel), piece_of(hidden, limits.parallel, hidden)}}};
+    down.cuts = {{1, {piece_of(hidden, limits.parallel)}}};
+  }
+  args.emplace_back("gate_up", b.weight(std::move(gate_up)));
+  args.emplace_back("down", b.weight(std::move(down)));
 }
 
 void tap_hidden(Builder& b, const DecoderStep& step, int64_t layer) {
@@ -151,23 +205,31 @@ void tap_hidden(Builder& b, const DecoderStep& step, int64_t layer) {
 
 std::string layer_path(int64_t layer) { return "model.layers." + std::to_string(layer); }
 
+Value wanted_rows(Builder& b, const DecoderStep& step, Value x) {
+  if (step.decode) return x;
+  const Value rows = b.input("rows", DType::i32, {step.rows_count});
+  return b.call("gather_rows", "model.rows",
+                {{"size", b.shape(x)[1].value()}, {"x", x}, {"rows", rows}});
+}
+
 void sample_rows(Builder& b, const DecoderStep& step, Value x, const WeightSpec& head) {
   const int64_t vocab = head.shape[0], channels = head.shape[1];
-  if (!step.decode) {
-    const Value rows = b.input("rows", DType::i32, {step.rows_count});
-    x = b.call("gather_rows", "model.rows", {{"size", channels}, {"x", x}, {"rows", rows}});
-  }
-  const Value logits = b.call("linear", "lm_head",
-                              {{"in_features", channels},
-                               {"out_features", vocab},
-                               {"weight", b.weight(head)},
-                               {"x", x},
-                               {"out", b.empty(DType::f32, {step.rows_count, vocab})}});
+  x = wanted_rows(b, step, x);
+  sample_logits(b, step,
+                b.call("linear", "lm_head",
+                       {{"in_features", channels},
+                        {"out_features", vocab},
+                        {"weight", b.weight(head)},
+                        {"x", x},
+                        {"out", b.empty(DType::f32, {step.rows_count, vocab})}}));
+}
+
+void sample_logits(Builder& b, const DecoderStep& step, Value logits) {
   const auto per_row = [&](const char* name, DType dtype) {
     return b.input(name, dtype, {step.rows_count});
   };
   const Value tokens = b.call("sample_tokens", "sampler",
-                              {{"vocab_size", vocab},
+                              {{"vocab_size", b.shape(logits)[1].value()},
                                {"logits", logits},
                                {"temperature", per_row("temperature", DType::f32)},
                                {"top_k", per_row("top_k", DType::i32)},
@@ -206,8 +268,11 @@ int64_t decoder_axis_limit(const std::string& phase, const std::string& axis,
   const bool decode = phase == "decode";
   if (axis == "P") return cache_pages(limits);
   if (axis == "W") return (limits.max_context + limits.page_size - 1) / limits.page_size;
-  if (axis == "B") return limits.max_batch;
-  if (axis == "T") return decode ? limits.max_batch : limits.chunk_tokens;
+  // Tokens go to the ranks of experts in equal parts, of which the largest are those of the limit.
+  const int64_t ep = limits.parallel.ep;
+  const auto whole = [ep](int64_t tokens) { return (tokens + ep - 1) / ep * ep; };
+  if (axis == "B") return decode ? whole(limits.max_batch) : limits.max_batch;
+  if (axis == "T") return whole(decode ? limits.max_batch : limits.chunk_tokens);
   if (axis == "Q") {
     return decode ? limits.max_batch
                   : std::min(limits.chunk_tokens, std::max(limits.max_batch, kPrefillRows));

@@ -36,7 +36,20 @@ void slide_all_layers(const Config& config, DecoderConfig& decoder);
 WeightSpec matrix(std::string name, DType dtype, std::vector<int64_t> shape,
                   std::vector<std::string> concatenated);
 WeightSpec norm_weight(std::string name, DType dtype, int64_t channels);
-WeightSpec embedding_table(const DecoderConfig& config, DType dtype);
+// [V,C], or this rank's rows of it.
+WeightSpec embedding_table(const DecoderConfig& config, DType dtype, const Parallel& parallel = {});
+
+// What one rank of a divided decoder has. Every rank has as much as every other: what does not go
+// up is padded with zeros.
+struct DecoderShare {
+  int64_t heads = 0, kv_heads = 0;  // fewer key/value heads than ranks: several have the same one
+  int64_t intermediate_size = 0, vocab_size = 0;
+  DecoderShare(const DecoderConfig& config, const Parallel& parallel);
+};
+// Why a decoder cannot be divided like this, with so many experts (0: none); empty when it can.
+std::string decoder_refusal(const DecoderConfig& config, int64_t experts, const Parallel& parallel);
+// This rank's part of an axis of `size` elements that is cut into equal parts, from `first` on.
+WeightCut::Piece piece_of(int64_t size, const Parallel& parallel, int64_t first = 0);
 
 // Rows of the rotary table: positions are below max_context, so no more are ever read.
 int64_t table_positions(const DecoderConfig& config, const Limits& limits);
@@ -51,10 +64,14 @@ struct DecoderStep {
   Value hidden, residual;  // [T,C] each; their sum is the input of the next layer
 };
 
+// Declares the inputs, without the tokens.
+DecoderStep begin_inputs(Builder& b, const std::string& phase, const DecoderConfig& config,
+                         const Limits& limits);
 // Declares the inputs and looks the tokens up.
 DecoderStep begin_step(Builder& b, const std::string& phase, const DecoderConfig& config,
                        const Limits& limits);
-// Init values, weights and tensors that every decoder layer has: attention and both norms.
+// Init values, weights and tensors that every decoder layer has: attention and both norms. With
+// tensor parallelism those of this rank's share.
 Args layer_args(Builder& b, const DecoderStep& step, const DecoderConfig& config,
                 const Limits& limits, int64_t layer);
 // The weights of a dense layer's gated MLP.
@@ -66,6 +83,10 @@ void tap_hidden(Builder& b, const DecoderStep& step, int64_t layer);
 std::string layer_path(int64_t layer);
 // Logits of the wanted rows of x [T,C] by the table `head` [V,C], sampling: a step's outputs.
 void sample_rows(Builder& b, const DecoderStep& step, Value x, const WeightSpec& head);
+// The wanted rows of x [T,C].
+Value wanted_rows(Builder& b, const DecoderStep& step, Value x);
+// Samples from logits [Q,V]: a step's outputs.
+void sample_logits(Builder& b, const DecoderStep& step, Value logits);
 // Final norm, then sample_rows.
 void end_step(Builder& b, const DecoderStep& step, const DecoderConfig& config,
               const Limits& limits);

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// all_gather_linear: every rank lays its rows where all can read them.
+#include "fk/ops/all_gather_linear.h"
+#include "collective.hpp"
+
+namespace fk::reference {
+namespace {
+
+struct AllGatherLinear : Ranked<all_gather_linear> {
+  using Ranked::Ranked;
+  static void supports(const op::init& init, const op::weights& weights, const op::forward& max,
+                       fk_need& need) {
+    need_comm(init.comm);
+    need_floats(weights.weight, max.x, max.out);
+    need.scratch = init.out_features * 8;
+  }
+  void prepare(const op::forward& max, const fk_memory&) {
+    make_buffer(max.x->shape[0] * init.in_features * 8);
+  }
+  void forward(const op::forward& args, const fk_ctx& ctx) {
+    const int64_t here = args.x->shape[0], width = init.in_features;
+    load(args.x, 0, here * width, buffer_of<double>(shared, comm()->rank));
+    barrier(ctx);
+    double* out = Scratch(ctx).take(init.out_features);
+    for (int64_t m = 0; m < comm()->size * here; ++m) {
+      matrix_vector(weights.weight, 0, init.out_features, width, nullptr,
+                    buffer_of<double>(shared, m / here) + m % here * width, out);
+      store(args.out, offset(args.out, m), init.out_features, out);
+    }
+    barrier(ctx);
+  }
+};
+FK_OP(all_gather_linear, AllGatherLinear);
+
+}  // namespace
+}  // namespace fk::reference

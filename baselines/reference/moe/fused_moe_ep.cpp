@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// fused_moe_ep: every rank sees all tokens and computes the share of its own experts, in double; a
+// token's rank adds up the shares.
+#include "fk/ops/fused_moe_ep.h"
+#include "collective.hpp"
+
+namespace fk::reference {
+namespace {
+
+struct FusedMoeEp : Ranked<fused_moe_ep> {
+  using Ranked::Ranked;
+  struct Rows {
+    double *sum, *hidden, *out;
+    Rows(Scratch& s, const op::init& i)
+        : sum(s.take(i.hidden_size)),
+          hidden(s.take(2 * i.intermediate_size)),
+          out(s.take(i.hidden_size)) {}
+  };
+  static void supports(const op::init& init, const op::weights& weights, const op::forward& max,
+                       fk_need& need) {
+    need_comm(init.comm);
+    need_floats(weights.w13, weights.w2, max.x, max.topk_weights, max.out);
+    if (max.x->shape[0] > init.max_tokens_per_rank)
+      throw unsupported{"x: more rows than max_tokens_per_rank"};
+    need.scratch = scratch_bytes<Rows>(init);
+  }
+  // Of a rank: [1 + tokens * (C + 2 K)] of what it asks, then [ranks, tokens, C] of its shares.
+  void prepare(const op::forward&, const fk_memory&) {
+    asked_ = 1 + init.max_tokens_per_rank * (init.hidden_size + 2 * init.top_k);
+    make_buffer((asked_ + init.comm->size * init.max_tokens_per_rank * init.hidden_size) * 8);
+  }
+  void forward(const op::forward& args, const fk_ctx& ctx) {
+    const ExpertRanks ranks(init);
+    const int64_t channels = init.hidden_size, tokens = args.x->shape[0];
+    ask(args, ranks, tokens);
+    barrier(ctx);
+    Scratch scratch(ctx);
+    const Rows row(scratch, init);
+    for (int64_t r = 0; r < ranks.ranks; ++r) answer(ranks, r, row);
+    barrier(ctx);
+    for (int64_t t = 0; t < tokens; ++t) {
+      std::fill_n(row.sum, channels, 0.0);
+      for (int64_t r = 0; r < ranks.ranks; ++r) {
+        const double* share = shares(r) + (ranks.rank * ranks.most + t) * channels;
+        for (int64_t c = 0; c < channels; ++c) row.sum[c] += share[c];
+      }
+      store(args.out, offset(args.out, t), channels, row.sum);
+    }
+    barrier(ctx);
+  }
+
+ private:
+  double* shares(int64_t rank) const { return buffer_of<double>(shared, rank) + asked_; }
+  int64_t stride() const { return init.hidden_size + 2 * init.top_k; }
+
+  void ask(const op::forward& args, const ExpertRanks& ranks, int64_t tokens) const {
+    double* mine = buffer_of<double>(shared, ranks.rank);
+    mine[0] = static_cast<double>(tokens);
+    for (int64_t t = 0; t < tokens; ++t) {
+      double* to = mine + 1 + t * stride();
+      load(args.x, offset(args.x, t), init.hidden_size, to);
+      load(args.topk_weights, offset(args.topk_weights, t), ranks.top_k, to + init.hidden_size);
+      for (int64_t k = 0; k < ranks.top_k; ++k)
+        to[init.hidden_size + ranks.top_k + k] =
+            static_cast<double>(index<int32_t>(args.topk_ids, t * ranks.top_k + k));
+    }
+  }
+
+  // This rank's share of another rank's tokens.
+  void answer(const ExpertRanks& ranks, int64_t from, const Rows& row) const {
+    const double* theirs = buffer_of<double>(shared, from);
+    const int64_t channels = init.hidden_size;
+    for (int64_t t = 0; t < static_cast<int64_t>(theirs[0]); ++t) {
+      const double* x = theirs + 1 + t * stride();
+      double* share = shares(ranks.rank) + (from * ranks.most + t) * channels;
+      std::fill_n(share, channels, 0.0);
+      for (int64_t k = 0; k < ranks.top_k; ++k) {
+        const int64_t expert = ranks.local_of(static_cast<int32_t>(x[channels + ranks.top_k + k]));
+        if (expert < 0) continue;
+        gated_mlp(weights.w13, offset(weights.w13, expert), weights.w2, offset(weights.w2, expert),
+                  channels, init.intermediate_size, x, row.hidden, row.out);
+        for (int64_t c = 0; c < channels; ++c) share[c] += x[channels + k] * row.out[c];
+      }
+    }
+  }
+  int64_t asked_ = 0;  // doubles
+};
+FK_OP(fused_moe_ep, FusedMoeEp);
+
+}  // namespace
+}  // namespace fk::reference

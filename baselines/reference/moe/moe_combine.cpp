@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// moe_combine: every rank writes its experts' answers into the buffers of the ranks that the tokens
+// came from, in double; those add up their own.
+#include "fk/ops/moe_combine.h"
+#include "collective.hpp"
+
+namespace fk::reference {
+namespace {
+
+struct MoeCombine : Ranked<moe_combine> {
+  using Ranked::Ranked;
+  struct Rows {
+    double *sum, *weights;
+    Rows(Scratch& s, const op::init& i) : sum(s.take(i.hidden_size)), weights(s.take(i.top_k)) {}
+  };
+  static void supports(const op::init& init, const op::weights&, const op::forward& max,
+                       fk_need& need) {
+    need_comm(init.comm);
+    need_floats(max.x, max.topk_weights, max.out);
+    if (max.out->shape[0] > init.max_tokens_per_rank)
+      throw unsupported{"out: more rows than max_tokens_per_rank"};
+    need.scratch = scratch_bytes<Rows>(init);
+  }
+  void prepare(const op::forward&, const fk_memory&) {
+    make_buffer(init.max_tokens_per_rank * init.top_k * init.hidden_size * 8);
+  }
+  void forward(const op::forward& args, const fk_ctx& ctx) {
+    const ExpertRanks ranks(init);
+    const int64_t channels = init.hidden_size, per_rank = ranks.most * ranks.top_k;
+    const int64_t count = index<int32_t>(args.count, 0);
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t source = index<int32_t>(args.source, i);
+      load(args.x, offset(args.x, i), channels,
+           buffer_of<double>(shared, source / per_rank) + source % per_rank * channels);
+    }
+    barrier(ctx);
+    Scratch scratch(ctx);
+    const Rows row(scratch, init);
+    const double* answers = buffer_of<double>(shared, ranks.rank);
+    for (int64_t t = 0; t < args.out->shape[0]; ++t) {
+      load(args.topk_weights, offset(args.topk_weights, t), ranks.top_k, row.weights);
+      std::fill_n(row.sum, channels, 0.0);
+      for (int64_t k = 0; k < ranks.top_k; ++k)
+        for (int64_t c = 0; c < channels; ++c)
+          row.sum[c] += row.weights[k] * answers[(t * ranks.top_k + k) * channels + c];
+      store(args.out, offset(args.out, t), channels, row.sum);
+    }
+    barrier(ctx);
+  }
+};
+FK_OP(moe_combine, MoeCombine);
+
+}  // namespace
+}  // namespace fk::reference
