@@ -230,6 +230,22 @@ TEST_CASE("who watches the ranks can end their waiting at once") {
   CHECK(results[0].seconds < 20);
 }
 
+TEST_CASE("nobody waits to settle with a rank that is gone") {
+  const auto results = run_ranks(
+      2, 3600,
+      [](SharedCommunicator& comm) {
+        if (comm.rank() == 1) ::pause();
+        comm.settle();
+        return std::string("it settled");
+      },
+      [](const std::vector<pid_t>& ranks, MeetingBoard& board) {
+        ::kill(ranks[1], SIGKILL);
+        end_meeting(board, "rank 1 is gone");
+      });
+  CHECK(results[0].text == "ranks: rank 1 is gone");
+  CHECK(results[0].seconds < 20);
+}
+
 TEST_CASE("after settle() ranks work together again, whatever failed before") {
   all_well(run_ranks(3, 30, [](SharedCommunicator& comm) {
     for (int round = 0; round < 3; ++round) {

@@ -63,6 +63,11 @@ Args arguments(Builder& b, const Contract& contract, const fk::Case& c) {
   Args args;
   Axes axes;
   for (const auto& slot : contract.section(SectionId::init)) {
+    if (slot.kind == fk::SlotKind::comm) {
+      axes[slot.axis] = c.axes.at(slot.axis);
+      args.emplace_back(slot.name, c.axes.at(slot.axis));
+      continue;
+    }
     const auto it = c.init.find(slot.name);
     add_init(args, axes, slot, it == c.init.end() ? nullptr : &it->second);
   }
