@@ -180,7 +180,7 @@ SharedMemory SharedMemory::create(const std::string& name, std::size_t bytes) {
 
 SharedMemory SharedMemory::anonymous(std::size_t bytes) {
   void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                      MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (data == MAP_FAILED)
     fail("shared memory", fmt::format("of {} bytes cannot be had: {}", bytes, reason(errno)));
   SharedMemory memory;

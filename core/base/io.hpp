@@ -53,8 +53,8 @@ class SharedMemory {
   /// New zeroed memory, mapped writable, already sealed against shrinking and growing. `name` shows
   /// up in /proc only. The descriptor is close-on-exec: pass it with SCM_RIGHTS or dup it.
   static SharedMemory create(const std::string& name, std::size_t bytes);
-  /// New zeroed memory without a descriptor, for the threads of this process and the children that
-  /// it forks; it needs no right to make files. fd() is -1.
+  /// New zeroed memory without a descriptor, which the threads of this process share: a sealed
+  /// runner may have no other. fd() is -1.
   static SharedMemory anonymous(std::size_t bytes);
   /// Maps the first `bytes` of a descriptor from elsewhere, which is duplicated: the caller keeps
   /// its own. Error unless it is a memfd of at least that size that is sealed against shrinking

@@ -16,9 +16,7 @@ namespace fk {
 namespace {
 
 constexpr size_t kStageBytes = size_t{1} << 18;  // of one half
-constexpr size_t kHeapBytes = size_t{1} << 30;   // for symmetric buffers
 constexpr size_t kHeadBytes = (sizeof(MeetingBoard) + 4095) / 4096 * 4096;
-constexpr size_t kRankBytes = 2 * kStageBytes + kHeapBytes;
 constexpr int64_t kPadBytes = FK_SIGNALS * static_cast<int64_t>(sizeof(uint32_t));
 
 DType dtype_of(const fk_in& view) { return from_dlpack({view.dtype.code, view.dtype.bits}); }
@@ -53,7 +51,9 @@ std::byte* data(const fk_out& view) { return static_cast<std::byte*>(view.data);
 
 }  // namespace
 
-size_t shared_comm_bytes(int size) { return kHeadBytes + static_cast<size_t>(size) * kRankBytes; }
+size_t shared_comm_bytes(int size, size_t heap) {
+  return kHeadBytes + static_cast<size_t>(size) * (2 * kStageBytes + heap);
+}
 
 SharedMemory make_shared_comm(int size) {
   return SharedMemory::create("fk-ranks", shared_comm_bytes(size));
@@ -70,13 +70,14 @@ SharedCommunicator::SharedCommunicator(SharedMemory memory, int rank, int size, 
 SharedCommunicator::SharedCommunicator(std::shared_ptr<SharedMemory> memory, int rank, int size,
                                        double patience_s)
     : memory_(std::move(memory)), meeting_(meeting_board(*memory_), rank, size, patience_s) {
-  FK_CHECK(memory_->bytes() >= shared_comm_bytes(size), "a block for all ranks");
+  FK_CHECK(memory_->bytes() >= shared_comm_bytes(size, 0), "a block for all ranks");
+  rank_bytes_ = (memory_->bytes() - kHeadBytes) / static_cast<size_t>(size) / 4096 * 4096;
   make_table();
 }
 
 std::byte* SharedCommunicator::stage(int rank, uint64_t number) const {
   return static_cast<std::byte*>(memory_->data()) + kHeadBytes +
-         static_cast<size_t>(rank) * kRankBytes + (number % 2) * kStageBytes;
+         static_cast<size_t>(rank) * rank_bytes_ + (number % 2) * kStageBytes;
 }
 std::byte* SharedCommunicator::heap(int rank) const { return stage(rank, 0) + 2 * kStageBytes; }
 
@@ -184,7 +185,7 @@ void SharedCommunicator::all_to_all(const fk_in& x, const fk_out& out) {
 const fk_symmetric* SharedCommunicator::symmetric(int64_t bytes) {
   if (bytes < 0) fail("ranks", "a symmetric buffer of " + std::to_string(bytes) + " bytes");
   const int64_t whole = (bytes + 255) / 256 * 256 + kPadBytes;
-  if (heap_used_ + whole > static_cast<int64_t>(kHeapBytes))
+  if (heap_used_ + whole > static_cast<int64_t>(rank_bytes_ - 2 * kStageBytes))
     fail("ranks", "there is no room for a symmetric buffer of " + human_bytes(bytes));
   meeting_.meet(CommCall::of("symmetric", 0, bytes));
   Symmetric& made = symmetric_.emplace_back();

@@ -12,15 +12,17 @@
 
 namespace fk {
 
-// Bytes of the block for so many ranks.
-size_t shared_comm_bytes(int size);
+// Bytes of the block for so many ranks, each with so much for symmetric buffers.
+inline constexpr size_t kHeapBytes = size_t{1} << 30;
+size_t shared_comm_bytes(int size, size_t heap = kHeapBytes);
 SharedMemory make_shared_comm(int size);
 // The head of such a block, for the broker's fail_meeting().
 MeetingBoard& meeting_board(const SharedMemory& memory);
 
 class SharedCommunicator final : public Communicator {
  public:
-  // `memory` is a block for `size` ranks, mapped writable. `patience_s`: as in Meeting.
+  // `memory` is a block for `size` ranks, mapped writable; its size says how much there is for
+  // symmetric buffers. `patience_s`: as in Meeting.
   SharedCommunicator(SharedMemory memory, int rank, int size, double patience_s);
   // The same for ranks that are threads of one process.
   SharedCommunicator(std::shared_ptr<SharedMemory> memory, int rank, int size, double patience_s);
@@ -58,6 +60,7 @@ class SharedCommunicator final : public Communicator {
   Meeting meeting_;
   fk_comm table_{};
   std::string error_;
+  size_t rank_bytes_ = 0;  // of the block
   int64_t heap_used_ = 0;
   std::deque<Symmetric> symmetric_;
 };

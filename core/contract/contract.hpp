@@ -44,7 +44,7 @@ struct Slot {
   std::string list;           // an axis: a list of that many tensors, or integers of `ints`
   std::string values;         // input generator; empty: normal(0,1)
   std::string mirror;         // plan: host copy of this forward field
-  bool replicated = false;    // in cases: every rank has the same contents
+  bool replicated = false;    // every rank has the same contents, read or written
 
   // scalars
   // init integers: the value is this axis. comm: the number of ranks is. ints: one name per

@@ -34,9 +34,9 @@ struct CheckRow {
   std::string op, provider, case_name, variant;
   CheckStatus status = CheckStatus::ok;
   std::string rule;  // of a violation: guard, input, footprint, frame, unwritten, scratch, state,
-                     // deterministic, batch_invariant, graph, packed, leak, stale, thread,
-                     // threads, instances, supports, create, prepare, forward, reset; from outside:
-                     // lint, load, contract, crash, exit, threw, time, memory, sandbox
+                     // deterministic, batch_invariant, replicated, graph, packed, leak, stale,
+                     // thread, threads, instances, supports, create, prepare, forward, reset; from
+                     // outside: lint, load, contract, crash, exit, threw, time, memory, sandbox
   std::string text;
   double worst = 0;   // largest error as a share of what is allowed; below 1 is right
   bool echo = false;  // of a collective: another rank had failed before

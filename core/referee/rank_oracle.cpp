@@ -3,7 +3,9 @@
 
 #include <thread>
 
+#include "core/base/io.hpp"
 #include "core/comm/shared_comm.hpp"
+#include "core/tensor/random.hpp"
 
 namespace fk {
 
@@ -11,6 +13,8 @@ namespace {
 
 // A reference that fails says so; nobody has to wait for long.
 constexpr double kPatienceS = 60;
+// For symmetric buffers: nothing larger is computed on the CPU. It counts as private memory.
+constexpr size_t kHeap = size_t{64} << 20;
 
 int64_t ranks_in(const ResolvedCase& resolved) {
   const Slot* comm = resolved.contract->comm();
@@ -28,6 +32,22 @@ std::vector<CaseValues> contents_of_ranks(const ResolvedCase& resolved, uint64_t
   return out;
 }
 
+std::string not_in_common(Meeting& meeting, const ResolvedCase& resolved, const CaseValues& got) {
+  std::string found;
+  for (const CaseField* field : resolved.written()) {
+    if (!field->slot->replicated) continue;
+    uint64_t mine = 0;
+    for (const Tensor& t : got.at(field->slot->name)) {
+      const std::string_view bytes(static_cast<const char*>(t.data()),
+                                   static_cast<size_t>(t.bytes()));
+      mine = seed_of(hash_bytes(bytes), mine);
+    }
+    if (meeting.first_says("compare", mine, meeting.patience()) != mine && found.empty())
+      found = field->slot->name + " has other bits than on rank 0: it has to be the same on all";
+  }
+  return found;
+}
+
 CaseValues reference_of_ranks(const Provider& reference, const ResolvedCase& resolved,
                               const Case& source, const Variant& variant,
                               const std::vector<CaseValues>& contents, const CheckOptions& options,
@@ -36,7 +56,7 @@ CaseValues reference_of_ranks(const Provider& reference, const ResolvedCase& res
     return reference_outputs(reference, resolved, source, variant, contents.at(0), options, why);
   const auto size = static_cast<int>(ranks_in(resolved));
   const auto block =
-      std::make_shared<SharedMemory>(SharedMemory::anonymous(shared_comm_bytes(size)));
+      std::make_shared<SharedMemory>(SharedMemory::anonymous(shared_comm_bytes(size, kHeap)));
   std::vector<CaseValues> answers(contents.size());
   std::vector<std::string> whys(contents.size());
   const auto one = [&](int rank) {

@@ -15,6 +15,10 @@ namespace fk {
 std::vector<CaseValues> contents_of_ranks(const ResolvedCase& resolved, uint64_t seed, int threads,
                                           Family family = Family::ordinary);
 
+// What a rank has written and the contract has ranks hold in common (`replicated`) but is not, bit
+// by bit, what the first rank has: a sentence, or empty. All ranks call it together.
+std::string not_in_common(Meeting& meeting, const ResolvedCase& resolved, const CaseValues& got);
+
 // reference_outputs() of the rank of `resolved` where the others have these contents. Without a
 // communicator that is reference_outputs() of the only entry.
 CaseValues reference_of_ranks(const Provider& reference, const ResolvedCase& resolved,

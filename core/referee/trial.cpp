@@ -111,13 +111,11 @@ class Trial {
     moved.poison = Poison::random;
     CaseFrames again(device_, resolved_, values(), moved);
     const CaseValues second = call(max, again, support.need, 1, Poison::random);
-    if (provider_.op->claims->deterministic) {
+    if (provider_.op->claims->deterministic)
       need_equal(first, second, "scratch",
                  "differs when undefined memory has other contents and buffers other addresses; is "
                  "scratch read that was never written?");
-    }
-    // The rows of all ranks are one call: a part of a rank's own is another, and no two calls of a
-    // rank may be in flight.
+    // No part of a collective's rows is a call of its own, and no two calls may be in flight.
     const bool alone = provider_.contract->comm() == nullptr;
     if (alone && provider_.op->claims->batch_invariant && variant_.axes.empty())
       check_batch(max, support.need, layout, first);
@@ -131,6 +129,9 @@ class Trial {
     const bool right =
         row_.status == CheckStatus::ok || (!alone && row_.status == CheckStatus::untestable);
     if (!alone && !options_.comm->meeting().all_say("compared", right)) return;
+    const std::string differ =
+        alone ? "" : not_in_common(options_.comm->meeting(), resolved_, first);
+    if (!differ.empty()) throw Broken{"replicated", differ};
     if (device_.host_memory() && source_.size == "smoke" && variant_.name == Variant().name &&
         right)
       check_other_contents(max, frames, again, support.need);

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The CPU's communicator between processes: every collective against what it means, and what
 // happens to the others when a rank dies, hangs or disagrees.
+#include <array>
+#include <memory>
 #include <numeric>
+#include <thread>
 
 #include "core/tensor/tensor.hpp"
 #include "test/catch.hpp"
@@ -272,4 +275,34 @@ TEST_CASE("the first rank tells the others a word") {
     }
     return std::string();
   }));
+}
+
+TEST_CASE("all ranks say yes, or one of them says no") {
+  all_well(run_ranks(3, 30, [](SharedCommunicator& comm) {
+    for (int round = 0; round < 12; ++round) {
+      // Every fourth time all agree; else one of the three does not.
+      const bool mine = round % 4 == 3 || comm.rank() != round % 4;
+      if (comm.meeting().all_say("agree", mine) != (round % 4 == 3))
+        return "round " + std::to_string(round);
+    }
+    return std::string();
+  }));
+}
+
+TEST_CASE("ranks may be threads, with a block that has no room for symmetric buffers") {
+  const auto block =
+      std::make_shared<SharedMemory>(SharedMemory::anonymous(shared_comm_bytes(2, 0)));
+  std::array<std::string, 2> said;
+  const auto one = [&](int rank) {
+    SharedCommunicator comm(block, rank, 2, 30);
+    said[static_cast<size_t>(rank)] = collectives(comm, DType::f32, 70000);
+    const fk_symmetric* view = nullptr;
+    if (comm.table()->symmetric(comm.table(), 1, &view) == FK_OK)
+      said[static_cast<size_t>(rank)] = "a symmetric buffer without memory";
+  };
+  std::thread other(one, 1);
+  one(0);
+  other.join();
+  CHECK(said[0].empty());
+  CHECK(said[1].empty());
 }
