@@ -8,6 +8,7 @@
 #include "core/base/text.hpp"
 #include "core/cli/candidate.hpp"
 #include "core/cli/output.hpp"
+#include "core/cli/server.hpp"
 #include "core/referee/judge/judge.hpp"
 #include "core/report/table.hpp"
 #include "core/report/verdict_text.hpp"
@@ -33,47 +34,57 @@ std::string first_error(const std::string& words) {
 
 }  // namespace
 
-AskJudge the_judge() {
-  return [](const Question& question, const Secret& secret) {
-    FoundPlugin candidate;
-    candidate.path = question.candidate;
-    candidate.trust = Trust::candidate;
-    try {
-      candidate.note = read_notes(question.candidate);
-    } catch (const Error& error) {
-      Verdict none;
-      none.candidate.sha256 = question.candidate_hash;
-      none.status = Status::load;
-      none.why = error.what();
-      return none;
-    }
+Verdict judge_question(const Question& question, const Secret* secret, const Catalog& catalog,
+                       const Roster& roster, Courtroom& room) {
+  FoundPlugin candidate;
+  candidate.path = question.candidate;
+  candidate.trust = Trust::candidate;
+  try {
+    candidate.note = read_notes(question.candidate);
+  } catch (const Error& error) {
+    Verdict none;
+    none.candidate.sha256 = question.candidate_hash;
+    none.status = Status::load;
+    none.why = error.what();
+    return none;
+  }
+  std::error_code none;
+  for (const FoundPlugin& known : roster.baselines)
+    if (std::filesystem::equivalent(known.path, candidate.path, none))
+      candidate.trust = known.trust;
+  const Policy& policy = question.policy;
+  JudgeOptions options;
+  options.size = policy.size;
+  options.ops = policy.ops;
+  options.cases = policy.cases;
+  options.families = policy.families;
+  options.seconds = policy.seconds;
+  options.patience_s = policy.patience_s;
+  options.threads = policy.threads;
+  return judge(candidate, roster, catalog, secret, room, options);
+}
+
+AskJudge the_judge(Seeds seeds) {
+  return [seeds](const Question& question, const Secret& secret) {
+    if (auto told = ask_server(question, seeds == Seeds::these ? &secret : nullptr)) return *told;
     const Catalog catalog(paths::registry_dirs());
-    const Roster roster = Roster::find(catalog);
-    for (const FoundPlugin& known : roster.baselines)
-      if (known.path == candidate.path) candidate.trust = known.trust;
-    const Policy& policy = question.policy;
-    JudgeOptions options;
+    const Roster roster = Roster::of_baselines();
+    Courtroom::Options options;
     options.device = question.device;
-    options.size = policy.size;
-    options.ops = policy.ops;
-    options.cases = policy.cases;
-    options.families = policy.families;
-    options.seconds = policy.seconds;
-    options.patience_s = policy.patience_s;
-    options.threads = policy.threads;
-    options.sandbox = policy.sandbox;
-    return judge(candidate, roster, catalog, secret, options);
+    options.sandbox = question.policy.sandbox;
+    Courtroom room(roster, options);
+    return judge_question(question, &secret, catalog, roster, room);
   };
 }
 
 int bench_candidate(const BenchRequest& request) {
   Answer found;
   if (request.secret.empty()) {
-    found = answer(request.question, the_judge(), request.answer);
+    found = answer(request.question, the_judge(Seeds::any), request.answer);
     if (!request.receipt.empty()) print_json(found.receipt, request.receipt);
   } else {
-    found.verdict = ask(request.question, the_judge(), Secret::from_hex(request.secret, "--secret"),
-                        request.answer.host_version);
+    found.verdict = ask(request.question, the_judge(Seeds::these),
+                        Secret::from_hex(request.secret, "--secret"), request.answer.host_version);
   }
   for (const auto& note : found.notes) std::fprintf(stderr, "fk-host: %s\n", note.c_str());
   print(found.verdict, request);

@@ -4,13 +4,24 @@
 #include <filesystem>
 #include <string>
 
+#include "core/contract/contract.hpp"
 #include "core/store/answer.hpp"
 
 namespace fk {
 
-// Finds plugins and contracts and judges. Error when the question is wrong: an unknown case, a
-// device that is not there.
-AskJudge the_judge();
+class Courtroom;
+struct Roster;
+
+// Error when the question is wrong: an unknown case. Seeds come from `secret`; null: from the
+// room's.
+Verdict judge_question(const Question& question, const Secret* secret, const Catalog& catalog,
+                       const Roster& roster, Courtroom& room);
+
+// Asks the server of the device (server.hpp) where there is one; else finds plugins and contracts
+// and judges here. With Seeds::any the server may take a secret for which contents are ready; the
+// verdict tells which.
+enum class Seeds { these, any };
+AskJudge the_judge(Seeds seeds);
 
 struct BenchRequest {
   Question question;

@@ -133,7 +133,7 @@ int replay(const Arguments& a, bool as_json) {
   question.policy = was.policy;
   question.device = a.device.empty() ? device_word(r.receipt.key) : a.device;
   r.key = key_differences(r.receipt.key, key_of(question, store));
-  r.now = ask(question, the_judge(), Secret::from_hex(was.secret, a.receipt), FK_VERSION);
+  r.now = ask(question, the_judge(Seeds::these), Secret::from_hex(was.secret, a.receipt), FK_VERSION);
   r.verdict = verdict_differences(was, r.now);
   if (as_json)
     print_json(replay_json(r), a.json);

@@ -55,10 +55,10 @@ std::vector<fs::path> baseline_files() {
   return out;
 }
 
-std::vector<FoundPlugin> discover() {
+std::vector<FoundPlugin> discover(bool candidates) {
   Files files;
   for (const auto& dir : paths::plugin_dirs()) scan(dir, Trust::baseline, files);
-  scan(paths::candidates_dir(), Trust::candidate, files);
+  if (candidates) scan(paths::candidates_dir(), Trust::candidate, files);
   std::vector<FoundPlugin> out;
   for (const auto& [real, found] : files) {
     FoundPlugin plugin;

@@ -56,8 +56,8 @@ struct FoundPlugin {
   PluginNote note;    // when error is empty
   std::string error;  // why it is not a usable plugin
 };
-// All *.so below build/plugins and FK_PLUGIN_PATH (baselines) and candidates/ (candidates), by
-// name.
-std::vector<FoundPlugin> discover();
+// All *.so below build/plugins and FK_PLUGIN_PATH (baselines) and, where they are wanted,
+// candidates/ (candidates), by name.
+std::vector<FoundPlugin> discover(bool candidates = true);
 
 }  // namespace fk

@@ -59,6 +59,13 @@ Roster Roster::find(const Catalog& catalog) {
   return roster;
 }
 
+Roster Roster::of_baselines() {
+  Roster roster;
+  for (auto& found : discover(false))
+    (found.error.empty() ? roster.baselines : roster.broken).push_back(std::move(found));
+  return roster;
+}
+
 std::vector<std::string> Roster::ranked() const {
   std::vector<std::string> names;
   for (const auto& plugin : baselines) names.push_back(plugin.note.name);

@@ -17,6 +17,8 @@ struct Roster {
   // Looks where plugins are looked for. Candidates are linted and their notes compared with the
   // contracts; a second candidate of the same name is refused.
   static Roster find(const Catalog& catalog);
+  // The same without candidates, of which there may be thousands.
+  static Roster of_baselines();
 
   // Names of the baselines, best first: by name, the oracles last.
   std::vector<std::string> ranked() const;

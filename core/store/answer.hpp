@@ -12,8 +12,9 @@
 
 namespace fk {
 
-// Judges the candidate with the seeds of this secret. What is left empty of the verdict's
-// candidate hash, host, secret, time and seconds is filled in for it, and conclude() is called.
+// Judges the candidate with the seeds of this secret, or of another that it puts into the verdict.
+// What is left empty of the verdict's candidate hash, host, secret, time and seconds is filled in
+// for it, and conclude() is called.
 using AskJudge = std::function<Verdict(const Question& question, const Secret& secret)>;
 
 struct AnswerOptions {

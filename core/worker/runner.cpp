@@ -137,11 +137,10 @@ std::optional<Json> Runner::ask(const Json& message, const std::vector<int>& fds
       return std::nullopt;
     }
     if (!check_alive(patience_s)) return std::nullopt;
-    if (now_seconds() > end) {
+    if (now_seconds() > end)
       bury("hang", "was not done after " + human_duration(kLives * patience_s));
-      return std::nullopt;
-    }
-    sleep(kTick);
+    else
+      sleep(kTick);
   }
   return std::nullopt;
 }
@@ -417,6 +416,8 @@ bool Runner::check_alive(double patience_s) {
     ended(*status);
     return false;
   }
+  if (options_.given_up && options_.given_up())
+    return bury("environment", "nobody waits for it any more"), false;
   if (now_seconds() - life_s_ > patience_s) {
     // Taking memory without end may be too slow to reach a limit first.
     constexpr int64_t kMuch = int64_t{1} << 29;

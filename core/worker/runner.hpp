@@ -56,12 +56,14 @@ class Runner {
     double open_patience_s = 300;                    // for loading and opening
     uint64_t payload_bytes_max = uint64_t{1} << 28;  // of one result
     std::string executable = "/proc/self/exe";
-    bool sends_fds = false;      // a trusted process, whose answers may bring descriptors
-    bool sandbox = true;         // sealed before it loads a candidate
-    std::string device = "cpu";  // the one that it will use: opened before it is sealed
+    bool sends_fds = false;         // a trusted process, whose answers may bring descriptors
+    bool sandbox = true;            // sealed before it loads a candidate
+    std::string device = "cpu";     // the one that it will use: opened before it is sealed
     std::vector<std::string> read;  // files and folders that it reads after it was sealed
     // Takes its user at once, where a device will be open before a candidate is loaded.
     bool early_user = false;
+    // Asked while it is waited for; when it says so the runner is ended (`environment`).
+    std::function<bool()> given_up;
   };
   // Starts the process; a failure to do so is in failure() too.
   explicit Runner(Options options);
@@ -121,6 +123,7 @@ class Runner {
   std::string log();
   const std::string& name() const { return options_.name; }
   void set_patience(double seconds) { options_.patience_s = seconds; }
+  void set_open_patience(double seconds) { options_.open_patience_s = seconds; }
   pid_t pid() const { return child_ ? child_->pid() : -1; }
   int threads() const { return child_ ? child_->threads() : 0; }
 

@@ -3,7 +3,9 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <thread>
 
 #include "core/base/error.hpp"
@@ -12,7 +14,20 @@ namespace fk {
 
 namespace {
 
-constexpr double kAnswerSeconds = 0.4;  // that the oracle has for the answers of a case, about
+constexpr double kAnswerSeconds = 0.4;   // that the oracle has for the answers of a case, about
+constexpr double kPatienceSeconds = 60;  // with the host's own processes between judgements
+constexpr size_t kDockets = 4;           // askers of different things, who take turns
+constexpr int64_t kAheadBytes = int64_t{4} << 30;  // of cases that are open ahead, about
+
+// A case that is open ahead, by what was asked and under which secret.
+std::string name_of(const ExamRequest& request, const Secret& secret) {
+  return request.key() + " " + secret.commitment();
+}
+
+bool same(const std::vector<ExamRequest>& a, const std::vector<ExamRequest>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const auto& x, const auto& y) { return x.key() == y.key(); });
+}
 
 }  // namespace
 
@@ -27,12 +42,16 @@ OpenExam::~OpenExam() {
   for (const int fd : fds) ::close(fd);
 }
 
-Courtroom::Courtroom(const Roster& roster, std::string device, double patience_s, bool sandbox)
-    : roster_(roster),
-      device_(std::move(device)),
-      patience_s_(patience_s),
-      sandbox_(sandbox),
-      secret_(Secret::draw()) {}
+// Sets of buffers, and for each of the contents its inputs twice and its answer.
+int64_t OpenExam::bytes() const {
+  const int64_t all =
+      answer.at("read_bytes").get<int64_t>() + answer.at("written_bytes").get<int64_t>();
+  const auto sets = std::max<int64_t>(1, answer.at("sets").get<int64_t>());
+  return all + 2 * all / sets * static_cast<int64_t>(answer.at("families").size());
+}
+
+Courtroom::Courtroom(const Roster& roster, Options options)
+    : roster_(roster), options_(std::move(options)) {}
 
 Courtroom::~Courtroom() = default;
 
@@ -41,22 +60,27 @@ std::unique_ptr<Runner> Courtroom::start(Seat seat) const {
   options.name = seat == Seat::oracle     ? "the oracle"
                  : seat == Seat::baseline ? "the baseline"
                                           : "the candidate";
-  options.patience_s = patience_s_;
-  options.device = device_;
-  options.sandbox = sandbox_;
+  options.patience_s = kPatienceSeconds;
+  options.device = device();
+  options.sandbox = options_.sandbox;
   options.early_user = seat == Seat::candidate;
   options.sends_fds = seat == Seat::oracle;
-  if (device_ == "cpu" && seat != Seat::oracle) options.private_bytes_max = int64_t{8} << 30;
+  options.given_up = [this, seat] {
+    return (options_.closing && options_.closing()) ||
+           (seat == Seat::candidate && options_.given_up && options_.given_up());
+  };
+  if (device() == "cpu" && seat != Seat::oracle) options.private_bytes_max = int64_t{8} << 30;
   return std::make_unique<Runner>(options);
 }
 
 // With the device open, which takes longest where it is a GPU.
 bool Courtroom::load(Runner& runner, const std::vector<PluginFile>& files) const {
-  return !runner.failed() && runner.task("exam_enter", {{"device", device_}}, {}) &&
+  return !runner.failed() && runner.task("exam_enter", {{"device", device()}}, {}) &&
          runner.load(files);
 }
 
-Courtroom::Present Courtroom::enter(const std::string& without, bool children) {
+void Courtroom::start_missing(std::unique_ptr<Runner>& ready,
+                              const std::vector<PluginFile>& others) {
   std::vector<std::pair<Runner*, std::vector<PluginFile>>> wanted;
   if (!oracle_ || oracle_->failed()) {
     ahead_.clear();
@@ -67,21 +91,29 @@ Courtroom::Present Courtroom::enter(const std::string& without, bool children) {
     baseline_ = start(Seat::baseline);
     wanted.emplace_back(baseline_.get(), roster_.baseline_files());
   }
-  Present out;
-  // What is not there cannot be called in the candidate's place.
-  std::vector<PluginFile> others;
-  for (const auto& b : roster_.baselines)
-    if (children && plugin_name(b) != without) others.push_back({b.path, b.trust});
-  out.candidate = std::move(spare_);
-  if (!out.candidate || out.candidate->failed()) out.candidate = start(Seat::candidate);
-  wanted.emplace_back(out.candidate.get(), others);
+  const bool fresh = !ready || ready->failed();
+  if (fresh) ready = start(Seat::candidate);
+  if (fresh || !others.empty()) wanted.emplace_back(ready.get(), others);
   std::vector<std::thread> starts;
   for (auto& [runner, files] : wanted)
     starts.emplace_back([this, runner = runner, &files = files] { load(*runner, files); });
   for (auto& one : starts) one.join();
   if (oracle_->failed()) fail("the oracle", oracle_->failure().sentence());
   if (baseline_->failed()) fail("the baseline", baseline_->failure().sentence());
-  return out;
+}
+
+std::unique_ptr<Runner> Courtroom::enter(const std::string& without, bool children,
+                                         double patience_s) {
+  // What is not there cannot be called in the candidate's place.
+  std::vector<PluginFile> others;
+  for (const auto& b : roster_.baselines)
+    if (children && plugin_name(b) != without) others.push_back({b.path, b.trust});
+  std::unique_ptr<Runner> candidate = std::move(spare_);
+  start_missing(candidate, others);
+  for (Runner* runner : {oracle_.get(), baseline_.get(), candidate.get()})
+    runner->set_patience(patience_s);
+  candidate->set_open_patience(patience_s);  // static constructors hang, too
+  return candidate;
 }
 
 Json Courtroom::ask(const char* task, const Json& arguments) {
@@ -110,11 +142,8 @@ std::unique_ptr<OpenExam> Courtroom::open_now(const ExamRequest& request, const 
 }
 
 std::unique_ptr<OpenExam> Courtroom::open(const ExamRequest& request, const Secret& secret) {
-  const auto it = ahead_.find(request.key() + " " + secret.commitment());
-  if (it == ahead_.end()) return open_now(request, secret);
-  auto exam = std::move(it->second);
-  ahead_.erase(it);
-  return exam;
+  auto ready = ahead_.extract(name_of(request, secret));
+  return ready ? std::move(ready.mapped()) : open_now(request, secret);
 }
 
 void Courtroom::close(const OpenExam& exam) {
@@ -125,34 +154,55 @@ void Courtroom::close(const OpenExam& exam) {
     }
 }
 
-Secret Courtroom::next_secret() {
-  Secret out = secret_;
-  secret_ = Secret::draw();
+Secret Courtroom::secret_for(const std::vector<ExamRequest>& cases) {
+  const auto known = std::find_if(dockets_.begin(), dockets_.end(),
+                                  [&](const auto& docket) { return same(docket.cases, cases); });
+  Secret out = known != dockets_.end() ? known->secret : Secret::draw();
+  if (known != dockets_.end()) dockets_.erase(known);
+  dockets_.push_front({cases, Secret::draw()});
+  if (dockets_.size() > kDockets) dockets_.pop_back();
   return out;
 }
 
-void Courtroom::drop_ahead() {
-  const std::string mine = secret_.commitment();
+// What was made under a secret that was told since, or for a docket that was given up.
+void Courtroom::drop_stale() {
+  std::set<std::string> wanted;
+  for (const Docket& docket : dockets_)
+    for (const auto& request : docket.cases) wanted.insert(name_of(request, docket.secret));
   for (auto it = ahead_.begin(); it != ahead_.end();) {
-    const bool stale = it->first.substr(it->first.rfind(' ') + 1) != mine;
-    if (stale) close(*it->second);
-    it = stale ? ahead_.erase(it) : std::next(it);
+    if (wanted.count(it->first)) {
+      ++it;
+      continue;
+    }
+    close(*it->second);
+    it = ahead_.erase(it);
   }
 }
 
-bool Courtroom::prepare(const std::vector<ExamRequest>& asked) {
-  drop_ahead();
-  if (!spare_ || spare_->failed()) {
-    spare_ = start(Seat::candidate);
-    load(*spare_, {});
+bool Courtroom::prepare() {
+  if (!oracle_ || oracle_->failed() || !baseline_ || baseline_->failed() || !spare_ ||
+      spare_->failed()) {
+    start_missing(spare_, {});
     return true;
   }
-  if (!oracle_ || oracle_->failed()) return false;
-  for (const ExamRequest& request : asked) {
-    const std::string key = request.key() + " " + secret_.commitment();
-    if (ahead_.count(key)) continue;
-    ahead_[key] = open_now(request, secret_);
-    return true;
+  drop_stale();
+  oracle_->set_patience(kPatienceSeconds);
+  int64_t bytes = 0;
+  for (const Docket& docket : dockets_) {
+    for (const ExamRequest& request : docket.cases) {
+      const std::string name = name_of(request, docket.secret);
+      const auto it = ahead_.find(name);
+      const bool room = bytes < kAheadBytes;
+      if (it == ahead_.end() && room) {
+        ahead_[name] = open_now(request, docket.secret);
+        return true;
+      }
+      if (it == ahead_.end()) continue;
+      bytes += it->second->bytes();
+      if (room) continue;
+      close(*it->second);  // in favour of what was asked for last
+      ahead_.erase(it);
+    }
   }
   return false;
 }

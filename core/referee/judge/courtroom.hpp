@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What stays between judgements, so that the next one starts at once: the oracle's process with
 // cases that are open ahead, the baseline's process, and a process that waits for a candidate.
-// Processes of candidates are used once.
+// Processes of candidates are used once, and so are contents: a verdict tells its secret, after
+// which nothing that was made under it is used again.
 #pragma once
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -34,22 +36,29 @@ struct OpenExam {
   OpenExam() = default;
   OpenExam(const OpenExam&) = delete;
   ~OpenExam();
+  int64_t bytes() const;  // of memory, about
 };
 
 class Courtroom {
  public:
+  struct Options {
+    std::string device = "cpu";
+    bool sandbox = true;  // of candidates
+    // Asked while a process is waited for; true ends it: nobody wants the answer any more. The
+    // first is for all of them, the second for that of a candidate.
+    std::function<bool()> closing, given_up;
+  };
   // `roster` outlives it. Processes start when they are needed.
-  Courtroom(const Roster& roster, std::string device, double patience_s, bool sandbox = true);
+  Courtroom(const Roster& roster, Options options);
   ~Courtroom();
-  const std::string& device() const { return device_; }
+  const std::string& device() const { return options_.device; }
+  bool sandbox() const { return options_.sandbox; }
 
   // Starts what is missing, all at once; `without` is a baseline that a candidate replaces. The
-  // baselines are in the candidate's process only where they may be its children.
-  // Error when the oracle or the baseline cannot be had.
-  struct Present {
-    std::unique_ptr<Runner> candidate;  // may have failed
-  };
-  Present enter(const std::string& without, bool children);
+  // baselines are in the candidate's process only where they may be its children. Who gives no sign
+  // of life for the patience is stopped. Error when the oracle or the baseline cannot be had; the
+  // candidate's process may have failed.
+  std::unique_ptr<Runner> enter(const std::string& without, bool children, double patience_s);
   Runner& baseline() { return *baseline_; }
 
   // To the oracle; Error when its process fails.
@@ -58,26 +67,33 @@ class Courtroom {
   std::unique_ptr<OpenExam> open(const ExamRequest& request, const Secret& secret);
   void close(const OpenExam& exam);  // of the oracle and the baseline; never throws
 
-  // The secret of the next judgement, drawn ahead.
-  Secret next_secret();
-  // Does one piece of what the next judgement will want if it is like the last one; false when
-  // nothing is left to do. `asked` are its cases.
-  bool prepare(const std::vector<ExamRequest>& asked);
+  // The secret of a judgement of these cases, which may be open under it already. Each is given
+  // away once.
+  Secret secret_for(const std::vector<ExamRequest>& cases);
+  // Does one piece of what the next judgement will want if it is like one of the last ones; false
+  // when nothing is left to do. Between judgements only. Error as for enter().
+  bool prepare();
 
  private:
+  // Cases that were asked for together, and the secret that they will have the next time, which
+  // nobody but the oracle has seen a seed of.
+  struct Docket {
+    std::vector<ExamRequest> cases;
+    Secret secret;
+  };
   enum class Seat { oracle, baseline, candidate };
   std::unique_ptr<Runner> start(Seat seat) const;
   bool load(Runner& runner, const std::vector<PluginFile>& files) const;
+  // Of the candidate where none is `ready`, which then loads the others.
+  void start_missing(std::unique_ptr<Runner>& ready, const std::vector<PluginFile>& others);
   std::unique_ptr<OpenExam> open_now(const ExamRequest& request, const Secret& secret);
-  void drop_ahead();
+  void drop_stale();
 
   const Roster& roster_;
-  std::string device_;
-  double patience_s_;
-  bool sandbox_;
+  Options options_;
   std::unique_ptr<Runner> oracle_, baseline_, spare_;
-  Secret secret_;
-  std::map<std::string, std::unique_ptr<OpenExam>> ahead_;  // under secret_
+  std::deque<Docket> dockets_;  // the last one asked for first
+  std::map<std::string, std::unique_ptr<OpenExam>> ahead_;
   int next_id_ = 0;
 };
 

@@ -38,11 +38,11 @@ PluginFacts facts_of(const FoundPlugin& plugin) {
 class Judge {
  public:
   Judge(const FoundPlugin& candidate, const Roster& roster, const Catalog& catalog,
-        const Secret& secret, Courtroom& room, const JudgeOptions& options)
+        const Secret* secret, Courtroom& room, const JudgeOptions& options)
       : candidate_(candidate),
         roster_(roster),
         catalog_(catalog),
-        secret_(secret),
+        given_(secret),
         room_(room),
         options_(options) {}
 
@@ -51,10 +51,12 @@ class Judge {
     out_.candidate = facts_of(candidate_);
     out_.device = room_.device();
     out_.policy = {options_.size,    options_.cases, options_.families,   options_.seconds,
-                   options_.threads, options_.ops,   options_.patience_s, options_.sandbox};
+                   options_.threads, options_.ops,   options_.patience_s, room_.sandbox()};
+    const bool runs = read_file_alone() && list_cases();
+    secret_ = given_ ? *given_ : runs ? room_.secret_for(requests_) : Secret::draw();
     out_.commitment = secret_.commitment();
     try {
-      if (read_file_alone() && start_runners()) all_cases();
+      if (runs && start_runners()) all_cases();
     } catch (const Error& error) {
       out_.status = Status::environment;
       out_.why = error.what();
@@ -102,7 +104,7 @@ class Judge {
     step("starting processes");
     const bool children = std::any_of(
         ops_.begin(), ops_.end(), [&](const std::string& op) { return catalog_.at(op).level > 1; });
-    candidate_runner_ = room_.enter(plugin_name(candidate_), children).candidate;
+    candidate_runner_ = room_.enter(plugin_name(candidate_), children, options_.patience_s);
     code_ = mapped_code(candidate_runner_->pid());
     const auto loaded = candidate_runner_->failed()
                             ? std::nullopt
@@ -117,7 +119,7 @@ class Judge {
 
   // ---- cases ----
 
-  void all_cases() {
+  bool list_cases() {
     std::vector<std::string> known;
     for (const auto& op : ops_) {
       for (const Case& c : catalog_.at(op).cases) {
@@ -130,16 +132,19 @@ class Judge {
         row.op = op;
         row.case_name = c.name;
         out_.cases.push_back(std::move(row));
+        requests_.push_back(
+            {op, c.name, options_.size, room_.device(), options_.threads, options_.families});
       }
     }
     for (const auto& name : options_.cases)
       if (!std::count(known.begin(), known.end(), name))
         fail("--case", "there is no " + options_.size + " case `" + name + "`",
              did_you_mean(name, known));
-    if (out_.cases.empty()) {
-      end(Status::unused, "there are no " + options_.size + " cases of its ops");
-      return;
-    }
+    if (!out_.cases.empty()) return true;
+    return end(Status::unused, "there are no " + options_.size + " cases of its ops");
+  }
+
+  void all_cases() {
     bool failed = false;
     for (size_t i = 0; i < out_.cases.size(); ++i) {
       CaseVerdict& row = out_.cases[i];
@@ -155,9 +160,7 @@ class Judge {
         row.why = "its process had ended";
         continue;
       }
-      Exam exam(room_, *candidate_runner_, plugin_name(candidate_), row,
-                {row.op, row.case_name, options_.size, room_.device(), options_.threads,
-                 options_.families},
+      Exam exam(room_, *candidate_runner_, plugin_name(candidate_), row, requests_[i],
                 options_.seconds, secret_);
       step(row.op + ", case " + row.case_name + ": values");
       if (exam.open() && exam.values()) {
@@ -222,11 +225,13 @@ class Judge {
   const FoundPlugin& candidate_;
   const Roster& roster_;
   const Catalog& catalog_;
-  const Secret& secret_;
+  const Secret* given_;
   Courtroom& room_;
   const JudgeOptions& options_;
   Verdict out_;
+  Secret secret_;
   std::vector<std::string> ops_;
+  std::vector<ExamRequest> requests_;  // of out_.cases
   std::unique_ptr<Runner> candidate_runner_;
   std::set<std::string> code_;  // that its process had mapped before the candidate came
   std::unique_ptr<Sitter> baseline_;
@@ -254,10 +259,7 @@ void blame(CaseVerdict& row, Sitter& sitter) {
 }
 
 Verdict judge(const FoundPlugin& candidate, const Roster& roster, const Catalog& catalog,
-              const Secret& secret, const JudgeOptions& options) {
-  std::optional<Courtroom> own;
-  if (!options.room) own.emplace(roster, options.device, options.patience_s, options.sandbox);
-  Courtroom& room = options.room ? *options.room : *own;
+              const Secret* secret, Courtroom& room, const JudgeOptions& options) {
   return Judge(candidate, roster, catalog, secret, room, options).run();
 }
 

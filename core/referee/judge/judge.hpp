@@ -30,10 +30,7 @@
 namespace fk {
 
 struct JudgeOptions {
-  std::string device = "cpu";
-  double patience_s = 20;     // without a sign of life
-  bool sandbox = true;        // of the candidate; a room has its own
-  Courtroom* room = nullptr;  // of this device; null: one for this judgement alone
+  double patience_s = 20;  // without a sign of life
   std::string size = "full";
   std::vector<std::string> ops;       // empty: all that the candidate has
   std::vector<std::string> cases;     // empty: all of that size
@@ -71,8 +68,9 @@ class Sitter {
 };
 
 // Files that break the lint and ops that no contract matches are told without running anything.
-// `secret` makes the seeds. Error when the request is wrong; a failing host is a status.
+// The seeds come from `secret`; null: from one of the room's. Error when the request is wrong; a
+// failing host is a status.
 Verdict judge(const FoundPlugin& candidate, const Roster& roster, const Catalog& catalog,
-              const Secret& secret, const JudgeOptions& options);
+              const Secret* secret, Courtroom& room, const JudgeOptions& options);
 
 }  // namespace fk

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+// fk-host serve: judges for every `fk-host bench CANDIDATE` and `replay` of this user on this
+// device, one after the other in the order in which they ask, until it is interrupted. While nobody
+// asks, it starts the process of the next candidate and lets the oracle make contents and answers
+// for the cases that were asked about last, under secrets that nobody has been told.
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/file.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <deque>
+#include <nlohmann/json.hpp>
+
+#include "core/base/error.hpp"
+#include "core/base/log.hpp"
+#include "core/base/paths.hpp"
+#include "core/base/sha256.hpp"
+#include "core/base/text.hpp"
+#include "core/cli/judged.hpp"
+#include "core/cli/server.hpp"
+#include "core/cli/verb.hpp"
+#include "core/referee/judge/courtroom.hpp"
+#include "core/worker/channel.hpp"
+
+namespace fk {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double kAskSeconds = 5;     // for a question to arrive
+constexpr double kAnswerSeconds = 5;  // for a verdict to be taken
+
+// Whether this process was told to end. The signals wait in a descriptor, so that none is missed.
+class Interrupts {
+ public:
+  Interrupts() {
+    sigset_t set;
+    sigemptyset(&set);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&set, signal);
+    ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+    fd_ = ::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (fd_ < 0) fail("serve", std::string("cannot wait for signals: ") + std::strerror(errno));
+  }
+  ~Interrupts() { ::close(fd_); }
+  Interrupts(const Interrupts&) = delete;
+  int fd() const { return fd_; }
+  bool came() const { return wait_readable(fd_, 0); }
+
+ private:
+  int fd_ = -1;
+};
+
+// Owns the listening socket and its file. Error where another server has it.
+class Listener {
+ public:
+  explicit Listener(const fs::path& path) : path_(path) {
+    fs::create_directories(path.parent_path());
+    lock_ = ::open((path.string() + ".lock").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+    if (lock_ < 0 || ::flock(lock_, LOCK_EX | LOCK_NB) != 0)
+      fail(path.string(), "another server has it", "it judges for everybody who asks here");
+    ::unlink(path.c_str());  // of one that was killed
+    fd_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::memcpy(address.sun_path, path.c_str(), path.string().size() + 1);
+    const mode_t before = ::umask(0177);
+    const bool bound =
+        fd_ >= 0 && ::bind(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+    ::umask(before);
+    if (!bound || ::listen(fd_, SOMAXCONN) != 0)
+      fail(path.string(), std::string("cannot listen: ") + std::strerror(errno));
+  }
+  ~Listener() {
+    ::unlink(path_.c_str());
+    ::close(fd_);
+    ::close(lock_);
+  }
+  Listener(const Listener&) = delete;
+  int fd() const { return fd_; }
+  // -1 when nobody waits.
+  int accept() const { return ::accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC); }
+
+ private:
+  fs::path path_;
+  int fd_ = -1, lock_ = -1;
+};
+
+// Who asks. Gone when its end is closed.
+struct Client {
+  explicit Client(int fd) : channel(fd, false), since_s(now_seconds()) {}
+  Channel channel;
+  double since_s;
+  std::optional<Json> message;
+  bool gone() const {
+    pollfd entry{channel.fd(), POLLRDHUP, 0};
+    return ::poll(&entry, 1, 0) > 0;
+  }
+};
+
+// Paths, sizes and times of everything that was read for the courtroom.
+std::string files_text() {
+  std::string out;
+  const auto add = [&](const fs::path& path) {
+    struct stat s {};
+    if (::stat(path.c_str(), &s) == 0)
+      out += path.string() + " " + std::to_string(s.st_ino) + " " + std::to_string(s.st_size) +
+             " " + std::to_string(s.st_mtim.tv_sec) + "." + std::to_string(s.st_mtim.tv_nsec) +
+             "\n";
+  };
+  for (const auto& found : discover(false)) add(found.path);
+  for (const auto& dir : paths::registry_dirs())
+    for (const auto& entry : fs::recursive_directory_iterator(dir))
+      if (entry.is_regular_file()) add(entry.path());
+  return out;
+}
+
+// What a judgement needs, made again when a baseline or a contract has changed on disk.
+class House {
+ public:
+  House(std::string device, const Interrupts& interrupts)
+      : device_(std::move(device)), interrupts_(interrupts) {}
+
+  // Error when the question is wrong. What comes of it when the client goes away is for nobody.
+  Verdict judge(const Asked& asked, const Client& client) {
+    refresh();
+    client_ = &client;
+    Verdict out = judge_question(asked.question, asked.secret ? &*asked.secret : nullptr, *catalog_,
+                                 *roster_, *room_);
+    client_ = nullptr;
+    return out;
+  }
+  bool prepare() {
+    client_ = nullptr;
+    refresh();
+    return room_->prepare();
+  }
+
+ private:
+  void refresh() {
+    std::string now = files_text();
+    if (room_ && now == seen_) return;
+    room_.reset();
+    catalog_ = std::make_unique<Catalog>(paths::registry_dirs());
+    roster_ = std::make_unique<Roster>(Roster::of_baselines());
+    Courtroom::Options options;
+    options.device = device_;
+    options.closing = [this] { return interrupts_.came(); };
+    options.given_up = [this] { return client_ && client_->gone(); };
+    room_ = std::make_unique<Courtroom>(*roster_, options);
+    seen_ = std::move(now);
+  }
+
+  std::string device_, seen_;
+  const Interrupts& interrupts_;
+  const Client* client_ = nullptr;
+  std::unique_ptr<Catalog> catalog_;
+  std::unique_ptr<Roster> roster_;
+  std::unique_ptr<Courtroom> room_;
+};
+
+class Server {
+ public:
+  // With its processes started. Error when another server has the device, or it cannot be had.
+  explicit Server(const std::string& device)
+      : device_(device), listener_(socket_path(device)), house_(device, interrupts_) {
+    house_.prepare();
+  }
+
+  void serve() {
+    bool idle = false;
+    while (!interrupts_.came()) {
+      hear();
+      const auto next = std::find_if(clients_.begin(), clients_.end(),
+                                     [](const auto& client) { return client->message; });
+      if (next != clients_.end()) {
+        const auto client = std::move(*next);
+        clients_.erase(next);
+        attend(*client);
+        idle = false;
+      } else if (idle) {
+        wait();
+      } else {
+        idle = !prepare();
+      }
+    }
+  }
+
+ private:
+  // Everybody who waits to be heard, what they have sent, and who has left.
+  void hear() {
+    for (int fd = listener_.accept(); fd >= 0; fd = listener_.accept()) {
+      auto client = std::make_unique<Client>(fd);
+      if (same_user(fd)) clients_.push_back(std::move(client));
+    }
+    std::erase_if(clients_, [](const auto& client) {
+      try {
+        if (!client->message) client->message = client->channel.receive();
+      } catch (const Error& error) {
+        log_warn(error.what());
+        return true;
+      }
+      const bool late = !client->message && now_seconds() - client->since_s > kAskSeconds;
+      return late || client->gone();
+    });
+  }
+
+  void wait() const {
+    std::vector<pollfd> entries{{listener_.fd(), POLLIN, 0}, {interrupts_.fd(), POLLIN, 0}};
+    for (const auto& client : clients_) entries.push_back({client->channel.fd(), POLLIN, 0});
+    const int limit_ms = clients_.empty() ? -1 : static_cast<int>(1e3 * kAskSeconds);
+    ::poll(entries.data(), entries.size(), limit_ms);
+  }
+
+  // False when nothing is left to do, or nothing can be done.
+  bool prepare() {
+    try {
+      return house_.prepare();
+    } catch (const std::exception& error) {
+      if (!interrupts_.came()) log_warn(error.what());
+      return false;
+    }
+  }
+
+  void attend(Client& client) {
+    const double start = now_seconds();
+    const Json answer = answer_to(client);
+    if (interrupts_.came() || client.gone()) return;
+    client.channel.send(answer, {}, kAnswerSeconds);
+    if (const auto verdict = answer.find("verdict"); verdict != answer.end())
+      std::printf("%-12s %8s  %s\n", verdict->at("status").get<std::string>().c_str(),
+                  human_duration(now_seconds() - start).c_str(),
+                  verdict->at("candidate").at("path").get<std::string>().c_str());
+    std::fflush(stdout);
+  }
+
+  Json answer_to(const Client& client) {
+    const auto error = [](const std::string& where, const std::string& what,
+                          const std::string& hint) {
+      return Json{{"error", {{"where", where}, {"what", what}, {"hint", hint}}}};
+    };
+    try {
+      const Json& message = *client.message;
+      const Asked asked = asked_from(message);
+      if (message.value("surroundings", Json()) != surroundings(device_))
+        return declined("it has other surroundings", asked);
+      if (sha256_file(asked.question.candidate) != asked.question.candidate_hash)
+        return declined("it sees another file there", asked);
+      return {{"verdict", to_json(house_.judge(asked, client))}};
+    } catch (const Error& e) {
+      return error(e.where(), e.what_text(), e.hint());
+    } catch (const std::exception& e) {
+      return error("the server", e.what(), "");
+    }
+  }
+
+  static Json declined(const std::string& why, const Asked& asked) {
+    log_info("left to the client, " + why + ": " + asked.question.candidate.string());
+    return {{"declined", why}};
+  }
+
+  std::string device_;
+  Interrupts interrupts_;
+  Listener listener_;
+  House house_;
+  std::deque<std::unique_ptr<Client>> clients_;
+};
+
+int serve(const std::string& device) {
+  Server server(device);
+  std::printf("judging on %s for whoever asks at %s\n", device.c_str(),
+              socket_path(device).c_str());
+  std::fflush(stdout);
+  server.serve();
+  return kExitOk;
+}
+
+std::function<int()> add(CLI::App& app) {
+  auto device = std::make_shared<std::string>("cpu");
+  app.add_option("--device", *device, "cpu (the default) or cuda:0");
+  app.footer(
+      "As long as it runs, `fk-host bench CANDIDATE` and `fk-host replay` of this user on this "
+      "device ask it, one after the other, and judge themselves where there is none.");
+  return [device] { return serve(*device); };
+}
+
+FK_VERB(serve, "keep all ready, so that `bench CANDIDATE` answers at once; until interrupted", add);
+
+}  // namespace
+}  // namespace fk
