@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/cli/parallel.hpp"
 
+#include <cstdlib>
+
 #include "core/base/error.hpp"
 #include "core/comm/meeting.hpp"
+#include "core/worker/launch.hpp"
 
 namespace fk {
 
@@ -20,6 +23,24 @@ void check_parallel(const Parallel& parallel) {
            std::to_string(parallel.tp) + " and " + std::to_string(parallel.ep) +
                " do not go together",
            "each is 1 or the number of ranks");
+}
+
+std::optional<int> join_launch(const Parallel& parallel) {
+  constexpr double kPatienceS = 30;
+  const auto launch = launch_from([](const char* name) { return std::getenv(name); });
+  if (!launch) return std::nullopt;
+  if (launch->size != parallel.ranks())
+    fail(launch->by,
+         "it started " + std::to_string(launch->size) + " processes, and there are to be " +
+             std::to_string(parallel.ranks()) + " ranks",
+         "--tp " + std::to_string(launch->size) + ", --ep " + std::to_string(launch->size) +
+             ", or both");
+  if (!launch->one_machine)
+    fail(launch->by, "its processes are on several machines, and ranks share memory",
+         "start all of them on one");
+  if (launch->rank > 0) return serve_agent(*launch, kPatienceS);
+  await_agents(*launch, kPatienceS);
+  return std::nullopt;
 }
 
 std::string parallel_text(const Parallel& parallel) {

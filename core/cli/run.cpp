@@ -81,6 +81,7 @@ int worse(int a, int b) { return std::max(a, b); }
 int run(Arguments a) {
   set_defaults(a);
   check_parallel(a.parallel);
+  if (const auto code = join_launch(a.parallel)) return *code;
   wake_up_quickly();
   const Catalog catalog(paths::registry_dirs());
   const auto files = scenario_files(find_scenario(a.scenario));

@@ -103,6 +103,7 @@ int verify(const Arguments& a) {
   if (options.dtype != DType::f32 && options.dtype != DType::bf16 && options.dtype != DType::f16)
     fail("--dtype", "models run in f32, bf16 or f16");
   check_parallel(options.parallel);
+  if (const auto code = join_launch(options.parallel)) return *code;
   open_device(options.device);
   const Catalog catalog(paths::registry_dirs());
   const Roster roster = Roster::find(catalog);

@@ -23,6 +23,7 @@
 #include "core/base/text.hpp"
 #include "core/worker/board.hpp"
 #include "core/worker/channel.hpp"
+#include "core/worker/launch.hpp"
 
 extern char** environ;
 
@@ -63,40 +64,53 @@ struct SpawnSetup {
 
 }  // namespace
 
-ChildProcess::ChildProcess(const std::string& executable, const std::vector<std::string>& arguments,
-                           int control_fd) {
-  std::array<int, 2> pipe_fds{};
-  if (::pipe2(pipe_fds.data(), O_CLOEXEC) != 0)
-    fail("runner", std::string("cannot make a pipe: ") + std::strerror(errno));
+pid_t spawn_child(const std::string& executable, const std::vector<std::string>& arguments,
+                  int control_fd, int log_fd) {
   // dup2 onto itself would leave close-on-exec set, so sources stay clear of the targets.
-  const int log_in = ::fcntl(pipe_fds[1], F_DUPFD_CLOEXEC, 10);
+  const int log = ::fcntl(log_fd, F_DUPFD_CLOEXEC, 10);
   const int control = ::fcntl(control_fd, F_DUPFD_CLOEXEC, 10);
-  ::close(pipe_fds[1]);
-  log_fd_ = pipe_fds[0];
-  ::fcntl(log_fd_, F_SETFL, O_NONBLOCK);
   std::vector<std::string> words{"fk-host"};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
   for (auto& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   int code = EMFILE;
-  if (log_in >= 0 && control >= 0) {
-    const SpawnSetup setup(control, log_in);
-    code = ::posix_spawn(&pid_, executable.c_str(), &setup.actions, &setup.attributes, argv.data(),
+  pid_t pid = -1;
+  if (log >= 0 && control >= 0) {
+    const SpawnSetup setup(control, log);
+    code = ::posix_spawn(&pid, executable.c_str(), &setup.actions, &setup.attributes, argv.data(),
                          environ);
   }
-  ::close(log_in);
+  ::close(log);
   ::close(control);
-  if (code != 0) {
-    pid_ = -1;
+  if (code != 0) fail("runner", "cannot start " + executable + ": " + std::strerror(code));
+  return pid;
+}
+
+ChildProcess::ChildProcess(const std::string& executable, const std::vector<std::string>& arguments,
+                           int control_fd, LaunchAgent* agent)
+    : agent_(agent) {
+  std::array<int, 2> pipe_fds{};
+  if (::pipe2(pipe_fds.data(), O_CLOEXEC) != 0)
+    fail("runner", std::string("cannot make a pipe: ") + std::strerror(errno));
+  log_fd_ = pipe_fds[0];
+  ::fcntl(log_fd_, F_SETFL, O_NONBLOCK);
+  try {
+    pid_ = agent_ ? agent_->spawn(executable, arguments, control_fd, pipe_fds[1])
+                  : spawn_child(executable, arguments, control_fd, pipe_fds[1]);
+  } catch (...) {
+    ::close(pipe_fds[1]);
     ::close(log_fd_);
-    fail("runner", "cannot start " + executable + ": " + std::strerror(code));
+    throw;
   }
+  ::close(pipe_fds[1]);
 }
 
 ChildProcess::~ChildProcess() {
   kill();
-  if (!status_) {
+  if (agent_) {
+    wait(10);
+  } else if (!status_) {
     int status = 0;
     while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
     }
@@ -114,6 +128,7 @@ void ChildProcess::kill() {
 }
 
 bool ChildProcess::freeze() {
+  FK_CHECK(!agent_, "what another process has started is not waited for");
   if (status_ || ::kill(pid_, SIGSTOP) != 0) return false;
   siginfo_t info{};
   // The stop is reported when the last thread has stopped. It stays to be reported, as does an end.
@@ -155,7 +170,10 @@ std::string ChildProcess::log() const {
 
 std::optional<int> ChildProcess::status() {
   int status = 0;
-  if (!status_ && ::waitpid(pid_, &status, WNOHANG) == pid_) status_ = status;
+  if (agent_) {
+    if (!status_) status_ = agent_->status(pid_);
+  } else if (!status_ && ::waitpid(pid_, &status, WNOHANG) == pid_)
+    status_ = status;
   return status_;
 }
 

@@ -10,13 +10,22 @@
 
 namespace fk {
 
+class LaunchAgent;
+
+// Starts `executable arguments...` in a process group of its own, without input, with these as
+// descriptors 3, and 1 and 2, and nothing else. The descriptors stay the caller's. Error when it
+// cannot.
+pid_t spawn_child(const std::string& executable, const std::vector<std::string>& arguments,
+                  int control_fd, int log_fd);
+
 class ChildProcess {
  public:
   // Starts `executable arguments...` in a process group of its own, with `control_fd` as descriptor
   // 3, no input, and both outputs captured. Everything else is closed. Error when it cannot. To be
   // called from a thread that lives as long as the child: its death kills the child.
+  // With an agent (launch.hpp) it is that one's child, to which the same happens.
   ChildProcess(const std::string& executable, const std::vector<std::string>& arguments,
-               int control_fd);
+               int control_fd, LaunchAgent* agent = nullptr);
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
   ~ChildProcess();  // kills the whole group and waits
@@ -32,13 +41,15 @@ class ChildProcess {
   // Waits for the end; nullopt when the time is over.
   std::optional<int> wait(double timeout_s);
   void kill();  // SIGKILL to the group
-  // Stops the process and returns when all its threads stand still; false when it has ended.
+  // Stops the process and returns when all its threads stand still; false when it has ended. Not
+  // with an agent.
   bool freeze();
   void thaw();
   // How many threads it has now, as the kernel counts them; 0 when it has ended.
   int threads() const;
 
  private:
+  LaunchAgent* const agent_;
   pid_t pid_ = -1;
   int log_fd_ = -1;
   std::optional<int> status_;

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <thread>
 
+#include "core/worker/launch.hpp"
 #include "core/worker/process.hpp"
 
 namespace fk {
@@ -31,7 +32,10 @@ RankGroup::RankGroup(const Runner::Options& options, int size) {
   if (size > 1) block_ = make_shared_comm(size);
   for (int r = 0; r < size; ++r) {
     Runner::Options own = options;
-    if (size > 1) own.name += " rank " + std::to_string(r);
+    if (size > 1) {
+      own.name += " rank " + std::to_string(r);
+      own.agent = agent_of_rank(r);
+    }
     ranks_.push_back(std::make_unique<Runner>(std::move(own)));
   }
   tokens_.resize(ranks_.size());

@@ -18,6 +18,7 @@
 #include "core/base/text.hpp"
 #include "core/plugin/library.hpp"
 #include "core/worker/crash.hpp"
+#include "core/worker/launch.hpp"
 
 namespace fk {
 
@@ -95,9 +96,9 @@ void Runner::start() {
     fail("runner", std::string("cannot make a socket: ") + std::strerror(errno));
   channel_ = std::make_unique<Channel>(pair[0], options_.sends_fds);
   try {
-    child_ = std::make_unique<ChildProcess>(
-        options_.executable, std::vector<std::string>{"__runner", std::to_string(::getpid())},
-        pair[1]);
+    const auto parent = std::to_string(options_.agent ? options_.agent->pid() : ::getpid());
+    const std::vector<std::string> words = {"__runner", parent};
+    child_ = std::make_unique<ChildProcess>(options_.executable, words, pair[1], options_.agent);
   } catch (...) {
     ::close(pair[1]);
     throw;

@@ -64,6 +64,7 @@ class Runner {
     bool early_user = false;
     // Asked while it is waited for; when it says so the runner is ended (`environment`).
     std::function<bool()> given_up;
+    LaunchAgent* agent = nullptr;  // who starts the process; null: this one
   };
   // Starts the process; a failure to do so is in failure() too.
   explicit Runner(Options options);

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+// Broker and places meet at an abstract socket named after user and job.
+#include "core/worker/launch.hpp"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <set>
+
+#include "core/base/error.hpp"
+#include "core/base/io.hpp"
+#include "core/base/text.hpp"
+#include "core/comm/meeting.hpp"
+#include "core/worker/process.hpp"
+
+namespace fk {
+
+namespace {
+
+constexpr double kAnswerS = 30;
+
+struct Words {
+  const char *by, *rank, *size;
+  std::vector<const char*> job;                   // together
+  const char *local = nullptr, *nodes = nullptr;  // ranks of this machine; machines
+};
+
+// The most particular first: a launcher that imitates another one sets its words, too.
+const std::vector<Words>& launchers() {
+  static const std::vector<Words> all = {
+      {"mpirun",
+       "OMPI_COMM_WORLD_RANK",
+       "OMPI_COMM_WORLD_SIZE",
+       {"PMIX_NAMESPACE"},
+       "OMPI_COMM_WORLD_LOCAL_SIZE",
+       nullptr},
+      {"mpirun", "PMI_RANK", "PMI_SIZE", {"PMI_ID"}, "MPI_LOCALNRANKS", nullptr},
+      // Outside of a step (in a batch script) there is one process, whatever the job's tasks.
+      {"srun",
+       "SLURM_PROCID",
+       "SLURM_STEP_NUM_TASKS",
+       {"SLURM_JOB_ID", "SLURM_STEP_ID"},
+       nullptr,
+       "SLURM_STEP_NUM_NODES"}};
+  return all;
+}
+
+int number(const char* name, const char* text, int low, int high) {
+  char* end = nullptr;
+  const long value = std::strtol(text, &end, 10);
+  if (end == text || *end || value < low || value > high)
+    fail(name, "`" + excerpt(text) + "` is not a number from " + std::to_string(low) + " to " +
+                   std::to_string(high));
+  return static_cast<int>(value);
+}
+
+sockaddr_un address_of(const Launch& launch) {
+  const std::string name = "fk-host-" + std::to_string(::getuid()) + "-" + hash_bytes(launch.job);
+  sockaddr_un out{};
+  out.sun_family = AF_UNIX;
+  std::memcpy(out.sun_path + 1, name.data(), std::min(name.size(), sizeof out.sun_path - 1));
+  return out;
+}
+
+int unix_socket() {
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) fail("launcher", std::string("no socket: ") + std::strerror(errno));
+  return fd;
+}
+
+// Who is at the other end; Error when it is another user.
+pid_t peer_of(int fd) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.uid != ::getuid())
+    fail("launcher", "another user is at the place where the ranks of this job meet");
+  return peer.pid;
+}
+
+// The next message, or nothing when the time is over or the peer is gone.
+std::optional<Json> next(Channel& channel, double patience_s) {
+  for (const double end = now_seconds() + patience_s;;) {
+    if (auto message = channel.receive()) return message;
+    if (channel.closed() || now_seconds() >= end) return std::nullopt;
+    wait_readable(channel.fd(), end - now_seconds());
+  }
+}
+
+std::map<int, std::unique_ptr<LaunchAgent>>& agents() {
+  static std::map<int, std::unique_ptr<LaunchAgent>> all;
+  return all;
+}
+
+}  // namespace
+
+std::optional<Launch> launch_from(const std::function<const char*(const char*)>& value_of) {
+  for (const Words& words : launchers()) {
+    const char *rank = value_of(words.rank), *size = value_of(words.size);
+    if (!rank || !size) continue;
+    Launch out;
+    out.by = words.by;
+    out.size = number(words.size, size, 1, 1 << 20);
+    if (out.size == 1) return std::nullopt;
+    if (out.size > kRanksMax)
+      fail(words.by, "it started " + std::to_string(out.size) + " processes",
+           "there are at most " + std::to_string(kRanksMax) + " ranks");
+    out.rank = number(words.rank, rank, 0, out.size - 1);
+    // Without a name it is the process that started all of them.
+    for (const char* part : words.job) {
+      const char* value = value_of(part);
+      out.job += value ? std::string("/") + value : "/parent " + std::to_string(::getppid());
+    }
+    const char *local = words.local ? value_of(words.local) : nullptr,
+               *nodes = words.nodes ? value_of(words.nodes) : nullptr;
+    if (local) out.one_machine = number(words.local, local, 1, out.size) == out.size;
+    if (nodes) out.one_machine = number(words.nodes, nodes, 1, 1 << 20) == 1;
+    return out;
+  }
+  return std::nullopt;
+}
+
+// ---- at the broker ----
+
+pid_t LaunchAgent::spawn(const std::string& executable, const std::vector<std::string>& arguments,
+                         int control_fd, int log_fd) {
+  const std::lock_guard lock(mutex_);
+  const std::string where = "rank " + std::to_string(rank_);
+  if (!channel_->send({{"spawn", executable}, {"arguments", arguments}}, {control_fd, log_fd},
+                      kAnswerS))
+    fail(where, "its process is gone");
+  for (;;) {
+    const auto answer = next(*channel_, kAnswerS);
+    if (!answer) fail(where, "its process does not answer");
+    if (answer->contains("error")) fail(where, answer->at("error").get<std::string>());
+    if (answer->contains("pid")) return answer->at("pid").get<pid_t>();
+    if (answer->contains("ended"))
+      ended_[answer->at("ended").get<pid_t>()] = answer->at("status").get<int>();
+  }
+}
+
+std::optional<int> LaunchAgent::status(pid_t child) {
+  const std::lock_guard lock(mutex_);
+  while (const auto message = channel_->receive())
+    if (message->contains("ended"))
+      ended_[message->at("ended").get<pid_t>()] = message->at("status").get<int>();
+  const auto it = ended_.find(child);
+  if (it != ended_.end()) return it->second;
+  return channel_->closed() ? std::optional<int>(SIGKILL) : std::nullopt;
+}
+
+void await_agents(const Launch& launch, double patience_s) {
+  const int listener = unix_socket();
+  const sockaddr_un name = address_of(launch);
+  if (::bind(listener, reinterpret_cast<const sockaddr*>(&name), sizeof name) != 0 ||
+      ::listen(listener, launch.size) != 0) {
+    const int code = errno;
+    ::close(listener);
+    fail(launch.by, std::string("its ranks cannot meet: ") + std::strerror(code));
+  }
+  const double end = now_seconds() + patience_s;
+  while (static_cast<int>(agents().size()) < launch.size - 1 && now_seconds() < end) {
+    if (!wait_readable(listener, end - now_seconds())) continue;
+    const int fd = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
+    if (fd < 0) continue;
+    auto channel = std::make_unique<Channel>(fd, false);
+    const pid_t pid = peer_of(fd);
+    const auto hello = next(*channel, kAnswerS);
+    const int rank = hello ? hello->value("rank", -1) : -1;
+    if (rank > 0 && rank < launch.size)
+      agents()[rank] = std::make_unique<LaunchAgent>(rank, pid, std::move(channel));
+  }
+  ::close(listener);
+  std::string missing;
+  for (int r = 1; r < launch.size; ++r)
+    if (!agent_of_rank(r)) missing += (missing.empty() ? "" : ", ") + std::to_string(r);
+  if (!missing.empty())
+    fail(launch.by,
+         "of its ranks these did not come within " + human_duration(patience_s) + ": " + missing);
+}
+
+LaunchAgent* agent_of_rank(int rank) {
+  const auto it = agents().find(rank);
+  return it == agents().end() ? nullptr : it->second.get();
+}
+
+// ---- at the other ranks ----
+
+namespace {
+
+int connect_to_broker(const Launch& launch, double patience_s) {
+  const sockaddr_un name = address_of(launch);
+  for (const double end = now_seconds() + patience_s;;) {
+    const int fd = unix_socket();
+    if (::connect(fd, reinterpret_cast<const sockaddr*>(&name), sizeof name) == 0) return fd;
+    ::close(fd);
+    if (now_seconds() >= end) fail(launch.by, "rank 0 did not come");
+    ::usleep(20000);
+  }
+}
+
+class Place {
+ public:
+  explicit Place(int fd) : channel_(fd, true) {
+    sigset_t child;
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    ::sigprocmask(SIG_BLOCK, &child, nullptr);
+    signals_ = ::signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+  }
+  Place(const Place&) = delete;
+  ~Place() {
+    for (const pid_t child : children_) ::kill(-child, SIGKILL);
+    for (const pid_t child : children_) ::waitpid(child, nullptr, 0);
+    ::close(signals_);
+  }
+
+  void serve(int rank) {
+    channel_.send({{"rank", rank}}, {}, kAnswerS);
+    while (!channel_.closed()) {
+      while (const auto message = channel_.receive()) start(*message);
+      report_ended();
+      std::array<pollfd, 2> both{pollfd{channel_.fd(), POLLIN, 0}, pollfd{signals_, POLLIN, 0}};
+      if (!channel_.closed()) ::poll(both.data(), both.size(), 1000);
+    }
+  }
+
+ private:
+  void start(const Json& message) {
+    const auto fds = channel_.take_fds();
+    Json answer;
+    try {
+      if (fds.size() != 2) fail("spawn", "it brings two descriptors");
+      const pid_t pid =
+          spawn_child(message.at("spawn").get<std::string>(),
+                      message.at("arguments").get<std::vector<std::string>>(), fds[0], fds[1]);
+      children_.insert(pid);
+      answer = {{"pid", pid}};
+    } catch (const std::exception& e) {
+      answer = {{"error", e.what()}};
+    }
+    for (const int fd : fds) ::close(fd);
+    channel_.send(answer, {}, kAnswerS);
+  }
+
+  void report_ended() {
+    signalfd_siginfo ignored;
+    while (::read(signals_, &ignored, sizeof ignored) > 0) {
+    }
+    int status = 0;
+    for (pid_t pid; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
+      children_.erase(pid);
+      channel_.send({{"ended", pid}, {"status", status}}, {}, kAnswerS);
+    }
+  }
+
+  Channel channel_;
+  int signals_ = -1;
+  std::set<pid_t> children_;
+};
+
+}  // namespace
+
+int serve_agent(const Launch& launch, double patience_s) {
+  const int fd = connect_to_broker(launch, patience_s);
+  Place place(fd);
+  peer_of(fd);
+  place.serve(launch.rank);
+  return 0;
+}
+
+}  // namespace fk

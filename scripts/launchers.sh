@@ -1,0 +1,91 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Models divided between ranks that mpirun and srun start, each for real on this machine: for Slurm a cluster of one node is
+# started and ended here. What is not installed is skipped with a reason (Debian: openmpi-bin; slurmctld slurmd slurm-client munge).
+# Usage: scripts/launchers.sh [BUILD_FOLDER]
+set -eu
+cd "$(dirname "$0")/.."
+host=$(realpath "${1:-build}")/fk-host
+[ -x "$host" ] || { echo "there is no $host: build first"; exit 2; }
+bad=0
+
+# says EXPECTED COMMAND...: the output has this expression, and the command ends.
+says() {
+  expected=$1; shift
+  out=$(timeout 120 "$@" 2>&1) || true
+  if echo "$out" | tr '\n' ' ' | grep -qE "$expected"; then echo "ok    $*"; else echo "FAIL  $*"; echo "$out" | tail -20; bad=1; fi
+}
+
+# models LAUNCHER...: everything that is tried, where the last argument of the launcher takes a number of processes.
+models() {
+  says 'tp 2.*PASS' "$@" 2 "$host" verify test/golden/llama --tp 2
+  says 'tp 4.*PASS' "$@" 4 "$host" verify test/golden/llama --tp 4
+  says 'tp 2, ep 2.*PASS' "$@" 2 "$host" verify test/golden/mixtral --tp 2 --ep 2
+  says 'baseline.*correct' "$@" 4 "$host" run test/ranks/uneven_mixtral.yaml --profile full --device cpu --tp 4 --ep 4
+  says 'it started 3 processes, and there are to be 2 ranks' "$@" 3 "$host" verify test/golden/llama --tp 2
+}
+
+if command -v mpirun >/dev/null; then
+  root=; [ "$(id -u)" = 0 ] && root=--allow-run-as-root
+  models mpirun $root --oversubscribe -n
+else
+  echo "skip  mpirun: it is not installed (openmpi-bin)"
+fi
+
+missing=
+for program in slurmctld slurmd srun munged; do
+  PATH=$PATH:/usr/sbin command -v $program >/dev/null || missing="$missing $program"
+done
+if [ -n "$missing" ]; then echo "skip  srun: not installed:$missing"; exit $bad; fi
+PATH=$PATH:/usr/sbin
+dir=$(mktemp -d)
+end() {
+  for file in slurmd.pid slurmctld.pid munge.pid; do
+    [ ! -s "$dir/$file" ] || kill "$(cat "$dir/$file")" 2>/dev/null || true
+  done
+  sleep 1
+  rm -rf "$dir"
+}
+trap end EXIT
+node=$(hostname -s)
+mkdir "$dir/state" "$dir/spool"
+head -c 1024 /dev/urandom > "$dir/munge.key"
+chmod 600 "$dir/munge.key"
+cat > "$dir/slurm.conf" <<CONF
+ClusterName=fk
+SlurmctldHost=$node(127.0.0.1)
+SlurmUser=$(id -un)
+SlurmdUser=$(id -un)
+AuthType=auth/munge
+CredType=cred/munge
+AuthInfo=socket=$dir/munge.socket
+SlurmctldPort=26817
+SlurmdPort=26818
+StateSaveLocation=$dir/state
+SlurmdSpoolDir=$dir/spool
+SlurmctldPidFile=$dir/slurmctld.pid
+SlurmdPidFile=$dir/slurmd.pid
+SlurmctldLogFile=$dir/slurmctld.log
+SlurmdLogFile=$dir/slurmd.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+MpiDefault=none
+SwitchType=switch/none
+SelectType=select/cons_tres
+SlurmdParameters=config_overrides
+NodeName=$node NodeAddr=127.0.0.1 CPUs=8 State=UNKNOWN
+PartitionName=all Nodes=$node Default=YES MaxTime=INFINITE State=UP
+CONF
+export SLURM_CONF="$dir/slurm.conf"
+munged --force --key-file="$dir/munge.key" --socket="$dir/munge.socket" --pid-file="$dir/munge.pid" \
+       --log-file="$dir/munge.log" --seed-file="$dir/munge.seed"
+slurmctld -c
+slurmd -c
+tries=0
+until sinfo -h -t idle | grep -q .; do
+  tries=$((tries + 1))
+  if [ $tries -gt 60 ]; then echo "FAIL  the cluster of one node does not start"; tail -5 "$dir"/slurm*.log; exit 1; fi
+  sleep 0.5
+done
+models srun --overcommit -n
+exit $bad
