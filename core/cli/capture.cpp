@@ -11,6 +11,7 @@
 #include "core/base/text.hpp"
 #include "core/cases/captured.hpp"
 #include "core/cli/output.hpp"
+#include "core/cli/parallel.hpp"
 #include "core/cli/verb.hpp"
 #include "core/device/device.hpp"
 #include "core/referee/capture.hpp"
@@ -24,6 +25,7 @@ struct Arguments {
   std::string scenario, profile, weights, json, out;
   std::vector<std::string> pins;
   CaptureOptions options;
+  Parallel parallel;
   uint64_t seed = 0;
   double gib = 1;
   bool has_seed = false, as_json = false;
@@ -32,8 +34,9 @@ struct Arguments {
 void print(const Json& index, const std::string& folder) {
   const bool colour = colour_wanted(stdout);
   const Json& weights = index.at("weights");
-  std::printf("%s: %s, profile %s, on %s, %s\n", index.at("scenario").get<std::string>().c_str(),
-              index.at("dtype").get<std::string>().c_str(),
+  const Parallel parallel{index.at("tp").get<int64_t>(), index.at("ep").get<int64_t>(), 0};
+  std::printf("%s%s: %s, profile %s, on %s, %s\n", index.at("scenario").get<std::string>().c_str(),
+              parallel_text(parallel).c_str(), index.at("dtype").get<std::string>().c_str(),
               index.at("profile").get<std::string>().c_str(),
               index.at("device").get<std::string>().c_str(),
               weights.at("random").get<bool>()
@@ -55,7 +58,11 @@ void print(const Json& index, const std::string& folder) {
   for (const auto& left : index.at("left_out")) {
     const auto why = left.at("why").get<std::string>();
     if (starts_with(why, "no room")) room = why;
-    limit += left.at("calls").get<int64_t>();
+    if (starts_with(why, "no room") || starts_with(why, "other shapes"))
+      limit += left.at("calls").get<int64_t>();
+    else
+      std::printf("  left out: calls of %s: %s\n", left.at("op").get<std::string>().c_str(),
+                  why.c_str());
   }
   if (limit)
     std::printf("  left out: %s calls with other shapes or contents; --limit keeps more%s\n",
@@ -80,7 +87,9 @@ int run(Arguments a) {
   if (files.size() != 1)
     fail(a.scenario, "it is a list of scenarios",
          "capture one of them: " + files[0].stem().string());
+  check_parallel(a.parallel);
   Scenario scenario = load_scenario(files.front(), a.profile);
+  scenario.limits.parallel = a.parallel;
   if (a.has_seed) scenario.seed = a.seed;
   if (!a.weights.empty()) scenario.weights = a.weights;
   for (const auto& text : a.pins) {
@@ -121,6 +130,7 @@ std::function<int()> add(CLI::App& app) {
   app.add_option("--provider", a->pins, "OP=PLUGIN: who must run an op (may be repeated)")
       ->allow_extra_args(false);
   app.add_option("--device", a->options.device, "cpu, cuda:0; default: a GPU where there is one");
+  add_parallel_options(app, a->parallel);
   auto* seed = app.add_option("--seed", a->seed, "of weights and requests");
   auto* json = app.add_option("--json", a->json,
                               "write the index, to a file or to the standard "

@@ -107,10 +107,10 @@ FK_TASK(smoke_check, smoke_check);
 
 class Checker {
  public:
-  // `captured`: the ops that have recorded cases, which alone are checked; empty: the contracts'.
+  // `captured`: the cases that alone are checked; null: the contracts'.
   Checker(const Arguments& a, const FoundPlugin& found, const Roster& roster,
-          std::vector<std::string> captured)
-      : a_(a), found_(found), roster_(roster), captured_(std::move(captured)) {}
+          const Captured* captured)
+      : a_(a), found_(found), roster_(roster), captured_(captured) {}
 
   std::vector<Json> run(const Catalog& catalog) {
     for (const auto& finding : lint(found_.path, found_.trust)) {
@@ -121,9 +121,7 @@ class Checker {
     for (const auto& op : found_.note.ops) {
       if (!a_.op.empty() && op.op != a_.op) continue;
       any = true;
-      if (!captured_.empty() &&
-          std::find(captured_.begin(), captured_.end(), op.op) == captured_.end())
-        continue;
+      if (captured_ && captured_->case_names(op.op).empty()) continue;
       const std::string why = note_mismatch(op, catalog);
       if (!why.empty())
         add(op.op, "violation", "contract", why);
@@ -165,7 +163,9 @@ class Checker {
     // What a driver maps is not the plugin's.
     if (a_.device == "cpu") options.private_bytes_max = int64_t{8} << 30;
     const auto& contract = catalog.at(op);
-    for (const int ranks : ranks_of(contract, a_.options.size)) check_with(op, options, ranks);
+    const auto cases = captured_ && contract.comm() ? captured_->cases(op) : std::vector<Case>();
+    for (const int ranks : ranks_of(contract, captured_ ? cases : contract.cases, a_.options.size))
+      check_with(op, options, ranks);
   }
 
   void check_with(const std::string& op, const Runner::Options& options, int ranks) {
@@ -232,7 +232,7 @@ class Checker {
   const Arguments& a_;
   const FoundPlugin& found_;
   const Roster& roster_;
-  const std::vector<std::string> captured_;
+  const Captured* captured_;
   std::vector<Json> rows_;
   std::vector<Protection> protections_;
 };
@@ -313,15 +313,14 @@ int run(Arguments a, bool as_json) {
   const FoundPlugin found = roster.plugin(a.plugin);
   if (found.note.ops.empty())
     fail(found.path.string(), found.error.empty() ? "the plugin has no ops" : found.error);
-  std::vector<std::string> captured;
+  std::optional<Captured> captured;
   std::string origin;
   if (!a.captured.empty()) {
-    const Captured cases = Captured::open(a.captured, catalog);
-    captured = cases.ops();
-    origin = cases.origin();
-    need_common(found, captured, a);
+    captured = Captured::open(a.captured, catalog);
+    origin = captured->origin();
+    need_common(found, captured->ops(), a);
   }
-  Checker checker(a, found, roster, captured);
+  Checker checker(a, found, roster, captured ? &*captured : nullptr);
   const std::vector<Json> rows = checker.run(catalog);
   bool good = true, any = false, judged = false;
   for (const auto& row : rows) {

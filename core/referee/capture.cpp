@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <deque>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -16,6 +17,7 @@
 #include "core/cases/captured.hpp"
 #include "core/device/device.hpp"
 #include "core/referee/drive_round.hpp"
+#include "core/referee/recorded.hpp"
 #include "core/referee/weight_block.hpp"
 #include "core/runtime/ranking.hpp"
 
@@ -28,10 +30,11 @@ namespace fs = std::filesystem;
 constexpr double kPatience = 300;                   // seconds
 constexpr int64_t kFileBytes = int64_t{256} << 20;  // of tensors in one file, about
 
-// The file that a runner appends tensors to; it is gone when this is.
+// The file that a rank's runner appends tensors to; it is gone when this is.
 class Spool {
  public:
-  explicit Spool(const fs::path& folder) : path_(folder / ".tensors.part") {
+  Spool(const fs::path& folder, int64_t rank)
+      : path_(folder / (".tensors." + std::to_string(rank) + ".part")) {
     fs::remove(path_);
     fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0600);
     if (fd_ < 0) fail(path_.string(), std::string("cannot be made: ") + std::strerror(errno));
@@ -65,11 +68,12 @@ class CaptureRun {
     fs::create_directories(options_.folder, error);
     if (error) fail(options_.folder.string(), "cannot be made: " + error.message());
     fs::remove(options_.folder / kCaptureIndex);
-    const Spool spool(options_.folder);
-    const Json recorded = record(spool.fd());
+    std::deque<Spool> spools;
+    for (int64_t rank = 0; rank < ranks(); ++rank) spools.emplace_back(options_.folder, rank);
+    const Json recorded = record(spools);
     Json index = head();
     index["ops"] = recorded.at("ops");
-    index["files"] = write_tensors(spool.path(), recorded.at("tensors"));
+    index["files"] = write_tensors(spools, recorded.at("tensors"));
     index["bytes"] = recorded.at("bytes");
     index["left_out"] = recorded.at("left_out");
     index["cases"] = recorded.at("cases");
@@ -94,27 +98,33 @@ class CaptureRun {
     return spec;
   }
 
-  WeightBlock weights() const {
+  int64_t ranks() const { return scenario_.limits.parallel.ranks(); }
+
+  // By rank.
+  std::vector<WeightBlock> weights() const {
     const auto progress = [&](int64_t done, int64_t total) {
       say("making the weights, " + human_bytes(done) + " of " + human_bytes(total));
     };
-    if (options_.device != "cpu")
-      return make_weight_block(*model_, catalog_, spec(), scenario_.weights.string(),
-                               scenario_.seed, progress);
+    std::vector<WeightBlock> blocks;
+    if (options_.device != "cpu") {
+      blocks.push_back(make_weight_block(*model_, catalog_, spec(), scenario_.weights.string(),
+                                         scenario_.seed, progress));
+      return blocks;
+    }
     std::unique_ptr<Checkpoint> checkpoint;
     if (!scenario_.weights.empty())
       checkpoint = std::make_unique<Checkpoint>(Checkpoint::open(scenario_.weights));
-    return make_weight_block(*model_, catalog_, scenario_.limits, checkpoint.get(), scenario_.seed,
-                             progress);
+    return make_weight_blocks(*model_, catalog_, scenario_.limits, checkpoint.get(), scenario_.seed,
+                              progress);
   }
 
-  Json record(int fd) {
+  Json record(const std::deque<Spool>& spools) {
     say("making the weights");
-    const WeightBlock block = weights();
+    const std::vector<WeightBlock> blocks = weights();
     Runner::Options runner_options;
     runner_options.name = "baseline";
     runner_options.patience_s = kPatience;
-    Runner runner(runner_options);
+    RankGroup runner(runner_options, static_cast<int>(ranks()));
     const auto need = [&](bool ok) {
       if (!ok) fail("the baseline", runner.failure().sentence());
     };
@@ -123,7 +133,7 @@ class CaptureRun {
     need(loaded.has_value());
     for (const auto& wrong : loaded->errors)
       if (!wrong.empty()) fail("the baseline", wrong);
-    const auto info = runner.open(spec(), block.handle);
+    const auto info = runner.open(spec(), handles_of(blocks));
     need(info.has_value());
     device_ = info->device;
     check_ops(*info);
@@ -131,14 +141,14 @@ class CaptureRun {
       const auto& wanted = options_.workloads;
       if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), workload.name) == wanted.end())
         continue;
-      drive(runner, workload, fd);
+      drive(runner, workload, spools);
     }
-    auto recorded = runner.recorded();
+    const auto recorded = runner.recorded();
     need(recorded.has_value());
-    return std::move(*recorded);
+    return merge_recorded(*recorded);
   }
 
-  void drive(Runner& runner, const Workload& workload, int fd) {
+  void drive(RankGroup& runner, const Workload& workload, const std::deque<Spool>& spools) {
     auto requests = make_requests(workload, scenario_.vocab_size, scenario_.tensors, scenario_.seed,
                                   workload.kind == Workload::Kind::latency ? workload.warmup : 0);
     if (options_.requests > 0 && static_cast<int64_t>(requests.size()) > options_.requests)
@@ -148,7 +158,11 @@ class CaptureRun {
     RoundOptions round_options;
     round_options.vocab_size = scenario_.vocab_size;
     round_options.progress = [&](const std::string& text) { say(workload.name + ", " + text); };
-    if (!runner.record(options_.record, fd, workload.name) || !runner.clear() ||
+    std::vector<int> files;
+    for (const auto& spool : spools) files.push_back(spool.fd());
+    RecordOptions record = options_.record;  // the room is that of all
+    record.bytes_max /= ranks();
+    if (!runner.record(record, files, workload.name) || !runner.clear() ||
         !drive_round(runner, requests, round_options, round))
       fail("the baseline in " + workload.name, runner.failure().sentence());
     for (const auto& [id, request] : round.requests)
@@ -177,6 +191,8 @@ class CaptureRun {
             {"scenario", scenario_.name},
             {"arch", scenario_.arch},
             {"profile", scenario_.profile},
+            {"tp", scenario_.limits.parallel.tp},
+            {"ep", scenario_.limits.parallel.ep},
             {"dtype", name(scenario_.limits.dtype)},
             {"device", device_},
             {"seed", scenario_.seed},
@@ -187,9 +203,9 @@ class CaptureRun {
 
   // From the order in which they came to files that others can read. What a runner says about its
   // file is checked by content.
-  Json write_tensors(const fs::path& path, const Json& table) const {
-    const Mapping mapping(path);
-    const auto bytes = mapping.bytes();
+  Json write_tensors(const std::deque<Spool>& spools, const Json& table) const {
+    std::vector<Mapping> mappings;
+    for (const auto& spool : spools) mappings.emplace_back(spool.path());
     Json files = Json::array();
     std::map<std::string, TensorView> batch;
     int64_t size = 0;
@@ -206,6 +222,7 @@ class CaptureRun {
       const auto shape = entry.at("shape").get<Shape>();
       const auto begin = entry.at("begin").get<int64_t>();
       const int64_t length = shape_bytes(shape, dtype, name);
+      const auto bytes = mappings[entry.at("rank").get<size_t>()].bytes();
       const auto whole = static_cast<int64_t>(bytes.size());
       if (begin < 0 || begin > whole || length > whole - begin)
         fail("the baseline", "it names a tensor outside of what it wrote");
@@ -239,6 +256,10 @@ Json capture_scenario(const Scenario& scenario, const CaptureOptions& options,
     if (std::find(known.begin(), known.end(), name) == known.end())
       fail("--workload", "there is no workload `" + name + "`", did_you_mean(name, known));
   for (const auto& op : options.record.ops) catalog.at(op);
+  const Parallel& parallel = scenario.limits.parallel;
+  if (const std::string why = scenario.make()->refusal(parallel); !why.empty())
+    fail(scenario.arch, why);
+  need_communicator(parallel.ranks(), options.device);
   try {
     return CaptureRun(scenario, options, catalog, roster).run();
   } catch (const Json::exception&) {

@@ -46,7 +46,7 @@ bool usable(const CheckOptions& options) {
 }
 
 bool wanted_size(const std::string& asked, const std::string& size) {
-  if (asked == "full") return true;
+  if (asked == "full" || asked == size) return true;
   return asked == "ci" ? size != "full" : size == "smoke";
 }
 bool wanted(const CheckOptions& options, const std::string& size) {
@@ -150,11 +150,12 @@ CheckReport check_provider(const Provider& provider, const Oracles& oracles,
   return report;
 }
 
-std::vector<int> ranks_of(const Contract& contract, const std::string& size) {
+std::vector<int> ranks_of(const Contract& contract, const std::vector<Case>& cases,
+                          const std::string& size) {
   std::set<int> ranks;
   const Slot* comm = contract.comm();
   if (!comm) return {1};
-  for (const Case& source : contract.cases)
+  for (const Case& source : cases)
     if (const auto it = source.axes.find(comm->axis);
         it != source.axes.end() && wanted_size(size, source.size))
       ranks.insert(static_cast<int>(it->second));

@@ -95,8 +95,10 @@ void run_trial(const Provider& provider, const Oracles& oracles, const Case& sou
 CheckRow check_case(const Provider& provider, const Oracles& oracles, const Case& source,
                     const CheckOptions& options, CaseAnswers& answers);
 
-// How many ranks the cases of these sizes have, ascending; {1} where ranks do not matter.
-std::vector<int> ranks_of(const Contract& contract, const std::string& size);
+// How many ranks these cases of a contract have, ascending; {1} where ranks do not matter. `size`:
+// of those of one size.
+std::vector<int> ranks_of(const Contract& contract, const std::vector<Case>& cases,
+                          const std::string& size);
 
 // All ops of one loaded plugin.
 CheckReport check_plugin(const Plugins& plugins, const std::string& plugin,

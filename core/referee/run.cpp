@@ -413,9 +413,7 @@ RunReport run_scenario(const Scenario& scenario, const RunOptions& options, cons
   const Parallel& parallel = scenario.limits.parallel;
   if (const std::string why = scenario.make()->refusal(parallel); !why.empty())
     fail(scenario.arch, why);
-  if (parallel.ranks() > 1 && options.device != "cpu")
-    fail("--tp, --ep", "there is no communicator for " + options.device + " in this host",
-         "--device cpu");
+  need_communicator(parallel.ranks(), options.device);
   if (roster.oracle_files().empty())
     fail("plugins", "there is no reference provider to judge with",
          "build the target plugin_reference, or set FK_PLUGIN_PATH");

@@ -75,6 +75,10 @@ class AxisFinder {
   // What the constructor gives is not written again.
   void from_init(const Slot& slot) {
     const fk_slot value = frames_.init[static_cast<size_t>(slot.index)];
+    if (slot.kind == SlotKind::comm) {
+      if (value.p) axes_[slot.axis] = static_cast<const fk_comm*>(value.p)->size;
+      return;
+    }
     by_init_[slot.name] = slot.kind == SlotKind::integer ? value.i : 0;
     const auto names = slot.axis_names();
     const auto* list = slot.kind == SlotKind::ints ? static_cast<const fk_ints*>(value.p) : nullptr;

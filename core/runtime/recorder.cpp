@@ -79,6 +79,23 @@ struct Recorded {
   int64_t count = 1;
 };
 
+// Why a call cannot be a case, from its whole numbers; empty when it can.
+std::string no_case(const Contract& contract, const std::vector<Fetched>& fields) {
+  const auto made_by = [&](const char* generator) {
+    return std::find_if(fields.begin(), fields.end(), [&](const Fetched& f) {
+      return starts_with(f.slot->values, generator) && f.dtype == DType::i32 && !f.shape.empty();
+    });
+  };
+  const auto own = [](const Fetched& f) { return !f.slot->replicated; };
+  if (contract.comm() && std::any_of(fields.begin(), fields.end(), own))
+    return "an exchange whose numbers are those of all ranks together";
+  const auto offsets = made_by("moe_offsets("), rows = made_by("moe_rows(");
+  if (offsets == fields.end() || rows == fields.end() || offsets->data.empty()) return "";
+  int32_t last = 0;
+  std::memcpy(&last, offsets->data.data() + offsets->data.size() - sizeof last, sizeof last);
+  return last == rows->shape[0] ? "" : "rows that no expert has";
+}
+
 // Calls of one op in one phase with equal shapes.
 struct ShapeClass {
   int64_t calls = 0, fresh = 0;        // all; those whose contents were not kept when they came
@@ -87,6 +104,7 @@ struct ShapeClass {
 
 struct OpCases {
   int64_t cases = 0, calls = 0, limit = 0, size = 0;  // calls left out, and why
+  std::map<std::string, int64_t> no_case;             // likewise
   std::map<std::vector<int64_t>, ShapeClass> shapes;
 };
 
@@ -197,6 +215,10 @@ struct CaseRecorder::Impl {
         fields.push_back(get(slot, *view));
         contents += slot.name + fields.back().name;
       }
+    }
+    if (const std::string why = no_case(*node.contract, fields); !why.empty()) {
+      ++op.no_case[why];
+      return std::nullopt;
     }
     if (const auto it = shape.kept.find(contents); it != shape.kept.end()) {
       ++cases[it->second].count;
@@ -339,6 +361,7 @@ Json CaseRecorder::result() const {
       };
       add(of.limit, "other shapes or contents than those of the " + std::to_string(of.cases) +
                         " cases that were kept");
+      for (const auto& [why, calls] : of.no_case) add(calls, why);
       add(of.size, "no room in " + human_bytes(impl_->options.bytes_max));
     }
   }

@@ -107,6 +107,23 @@ bool RankGroup::clear() {
   return on_all([](Runner& runner, int) { runner.clear(); });
 }
 
+bool RankGroup::record(const RecordOptions& options, const std::vector<int>& files,
+                       const std::string& workload) {
+  FK_CHECK(files.size() == ranks_.size(), "every rank has a file");
+  return on_all([&](Runner& runner, int rank) {
+    runner.record(options, files[static_cast<size_t>(rank)], workload);
+  });
+}
+
+std::optional<std::vector<Json>> RankGroup::recorded() {
+  std::vector<Json> all(ranks_.size());
+  const auto take = [&](Runner& runner, int rank) {
+    if (auto recorded = runner.recorded()) all[static_cast<size_t>(rank)] = std::move(*recorded);
+  };
+  if (!on_all(take)) return std::nullopt;
+  return all;
+}
+
 std::optional<std::vector<Json>> RankGroup::task_on_all(const std::string& name,
                                                         const Json& arguments,
                                                         const OnProgress& progress) {
@@ -238,6 +255,11 @@ int64_t RankGroup::held_bytes() const {
 
 void RankGroup::set_patience(double seconds) {
   for (auto& runner : ranks_) runner->set_patience(seconds);
+}
+
+void need_communicator(int64_t ranks, const std::string& device) {
+  if (ranks > 1 && device != "cpu")
+    fail("--tp, --ep", "there is no communicator for " + device + " in this host", "--device cpu");
 }
 
 }  // namespace fk

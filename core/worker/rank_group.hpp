@@ -33,6 +33,10 @@ class RankGroup {
   std::optional<SessionInfo> open(const SessionSpec& spec,
                                   const std::vector<WeightsHandle>& weights);
   bool clear();
+  // As of a Runner, a file for each rank; what they recorded by rank.
+  bool record(const RecordOptions& options, const std::vector<int>& files,
+              const std::string& workload);
+  std::optional<std::vector<Json>> recorded();
   // On every rank at the same time; the answers by rank. `progress` gets the rank, and is called by
   // one thread at a time.
   using OnProgress = std::function<void(int rank, const Json&)>;
@@ -76,5 +80,8 @@ class RankGroup {
   std::vector<size_t> compared_;            // of each rank's tokens
   std::vector<bool> driven_;
 };
+
+// Error when so many ranks cannot talk on this device.
+void need_communicator(int64_t ranks, const std::string& device);
 
 }  // namespace fk

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -170,4 +171,35 @@ TEST_CASE("capture_says_what_had_no_room_and_what_is_wrong") {
   refused("check cpu --captured " + folder.path.string(), "there is no capture.json");
   refused("bench linear --routing skewed", "not told which experts");
   refused("bench fused_moe --routing skewed:0.5", "is no routing");
+}
+
+TEST_CASE("capture_of_a_divided_model_has_the_ranks_as_one") {
+  const Folder folder;
+  const Json index = folder.capture("smoke --tp 2 --requests 2");
+  CHECK(index.at("tp") == 2);
+  // All ranks see the same tables: one case, counted on both.
+  const Json& decode = case_of(index, "paged_attention", "decode.0");
+  CHECK(decode.at("count") >= 4);
+  CHECK_FALSE(decode.contains("rank"));
+  CHECK(case_of(index, "all_reduce", "decode.0").at("axes").at("NR") == 2);
+  // Its ids are the same on all ranks.
+  CHECK(case_of(index, "vocab_parallel_embedding", "decode.0").at("count") >= 2);
+  const Shell check = folder.use("check reference");
+  CAPTURE(check.text);
+  CHECK(check.code == 0);
+  CHECK_THAT(check.text, ContainsSubstring("all_reduce"));
+}
+
+TEST_CASE("capture_leaves_out_what_one_rank_cannot_tell") {
+  const Folder folder;
+  const Json index = folder.capture("mixtral --ep 2 --workload mixed --requests 2");
+  std::set<std::string> ops;
+  for (const auto& c : index.at("cases")) ops.insert(c.at("op").get<std::string>());
+  CHECK(ops.count("topk_softmax") == 1);
+  CHECK(ops.count("moe_dispatch") == 0);
+  std::map<std::string, std::string> why;
+  for (const auto& left : index.at("left_out"))
+    why[left.at("op").get<std::string>()] += left.at("why").get<std::string>();
+  CHECK_THAT(why["moe_dispatch"], ContainsSubstring("all ranks together"));
+  CHECK_THAT(why["moe_grouped_gemm"], ContainsSubstring("no expert has"));
 }

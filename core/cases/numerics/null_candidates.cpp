@@ -153,19 +153,21 @@ class Faker {
     return out;
   }
 
-  // Rows and columns that are left out, and whether that can be seen.
-  bool leave_out(const CaseField& field, size_t k, const std::vector<int64_t>& rows,
-                 int64_t first_column, Tensors& out) const {
-    Tensor& t = out[k];
-    const Tensor was = t;
+  // Leaves rows and columns out of `t`, as `before` has them; whether that can be seen. Where it
+  // cannot, `t` is as it was.
+  static bool leave_out(const Tensor& before, const std::vector<int64_t>& rows,
+                        int64_t first_column, Tensor& t) {
     const int64_t width = t.shape.size() < 2 ? 1 : t.shape.back();
-    const Tensor before = field.slot->role == Role::inout
-                              ? inputs_.at(field.slot->name)[k].to(field.dtype)
-                              : Tensor(t.dtype, t.shape);
-    for (const int64_t row : rows)
-      for (int64_t i = row * width + first_column; i < (row + 1) * width; ++i)
-        t.set(i, before.at(i));
-    return !same_bytes(was, t);
+    const auto size = static_cast<size_t>((width - first_column) * bytes(t.dtype));
+    bool seen = false;
+    for (const int64_t row : rows) {
+      const auto at = static_cast<size_t>((row * width + first_column) * bytes(t.dtype));
+      auto* to = static_cast<std::byte*>(t.data()) + at;
+      const auto* from = static_cast<const std::byte*>(before.data()) + at;
+      seen |= std::memcmp(to, from, size) != 0;
+      std::memcpy(to, from, size);
+    }
+    return seen;
   }
 
   void missing(const CaseField& field) {
@@ -176,11 +178,13 @@ class Faker {
     while (rows.empty() && at > 0) rows = rows_of(field, --at);
     if (rows.empty()) return;
     const int64_t width = right[at].shape.size() < 2 ? 1 : right[at].shape.back();
+    Tensors out = right;
+    const Tensor before = empty(field)[at];
     const auto try_one = [&](const std::string& name, const std::vector<int64_t>& some,
                              int64_t first_column) {
-      Tensors out = right;
-      if (!leave_out(field, at, some, first_column, out)) return false;
-      offer(name, field, std::move(out));
+      if (!leave_out(before, some, first_column, out[at])) return false;
+      offer(name, field, out);
+      out[at] = right[at];
       return true;
     };
     const auto half = rows.begin() + static_cast<std::ptrdiff_t>(rows.size() / 2);
