@@ -149,7 +149,8 @@ Comparison Comparer::compare(const CaseValues& got, const std::string& only) con
         if (pair.mine.numel() == 0) continue;
         const ErrorModel model = error_model(resolved_, *field);
         if (!is_float(field->dtype)) choose_rows(*field, pair);
-        Judgement j = judge(pair.mine, pair.theirs, model, {}, pair.before);
+        Judgement j =
+            judge(pair.mine, pair.theirs, model, {}, pair.before, floors_of(*field, i, pair));
         std::string undecided;
         if (!j.ok && !model.exact && ask_) j = judge_moved(*field, i, pair, j, undecided);
         const std::string& name = field->slot->name;
@@ -167,6 +168,29 @@ Comparison Comparer::compare(const CaseValues& got, const std::string& only) con
       }
       if (!out.ok && counts) return out;
     }
+  }
+  return out;
+}
+
+// What float32 code loses of each block where terms as large as an input cancel.
+std::vector<double> Comparer::floors_of(const CaseField& field, int64_t entry,
+                                        const Pair& pair) const {
+  if (resolved_.contract->tolerance.numerics != "activation") return {};
+  const auto input =
+      std::find_if(resolved_.fields.begin(), resolved_.fields.end(), [&](const CaseField& f) {
+        return f.present && f.slot->section == SectionId::forward && f.slot->role == Role::in &&
+               is_float(f.dtype) && f.shape == field.shape;
+      });
+  if (input == resolved_.fields.end()) return {};
+  const Tensor large =
+      sample(inputs_.at(input->slot->name)[static_cast<size_t>(entry)], pair.stride);
+  const Blocks blocks = blocks_of(pair.theirs.shape);
+  std::vector<double> out(static_cast<size_t>(blocks.count), 0.0);
+  if (large.numel() != pair.theirs.numel()) return {};
+  for (size_t b = 0; b < out.size(); ++b) {
+    for (int64_t i = blocks.begin[b]; i < blocks.begin[b + 1]; ++i)
+      if (std::isfinite(large.at(i))) out[b] = std::max(out[b], std::abs(large.at(i)));
+    out[b] *= epsilon(DType::f32);
   }
   return out;
 }
@@ -203,6 +227,7 @@ Judgement Comparer::judge_moved(const CaseField& field, int64_t entry, const Pai
   while (probes_.size() < kProbesFirst && probe()) {
   }
   const ErrorModel model = error_model(resolved_, field);
+  const std::vector<double> floors = floors_of(field, entry, pair);
   const std::vector<double> want = pair.theirs.values();
   std::vector<Block> blocks = blocks_with(want, blocks_of(pair.theirs.shape), pair.before);
   // A weight goes with what was chosen: there any visible move is a jump.
@@ -232,7 +257,7 @@ Judgement Comparer::judge_moved(const CaseField& field, int64_t entry, const Pai
       for (int64_t i = b.begin; i < b.end; ++i) theirs.set(i, other[static_cast<size_t>(i)]);
     }
     if (k + 1 < kProbesFirst) continue;
-    out = judge(pair.mine, theirs, model, noise, pair.before);
+    out = judge(pair.mine, theirs, model, noise, pair.before, floors);
     if (out.ok || jumps == 0) return out;
     open = jumps;
   }

@@ -50,6 +50,7 @@ class Comparer {
     int64_t stride = 1;           // one row in so many
   };
   Pair pair_of(const CaseField& field, int64_t entry, const CaseValues& got) const;
+  std::vector<double> floors_of(const CaseField& field, int64_t entry, const Pair& pair) const;
   Tensor part(const CaseField& field, int64_t entry, const CaseValues& values) const;
   void choose_rows(const CaseField& field, Pair& pair) const;
   Judgement judge_moved(const CaseField& field, int64_t entry, const Pair& pair,

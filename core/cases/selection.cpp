@@ -25,6 +25,30 @@ const CaseField* scores_of(const ResolvedCase& r, const CaseField& chosen) {
   return nullptr;
 }
 
+// What makes scores of this case's logits; empty: they are compared themselves.
+std::string scoring_of(const ResolvedCase& r) {
+  const Slot* slot = r.contract->find(SectionId::init, "scoring_func");
+  if (!slot || slot->kind != SlotKind::choice) return "";
+  const auto chosen = static_cast<size_t>(r.init[static_cast<size_t>(slot->index)].i);
+  return slot->choices.at(chosen);
+}
+
+// Whether float32 has equal scores for two logits of a row: both are next to 0, or to 1.
+bool saturated(const std::string& scoring, const Tensor& logits, int64_t row, int64_t width,
+               int64_t a, int64_t b) {
+  double scores[2] = {};
+  double most = -HUGE_VAL;
+  for (int64_t i = 0; i < width; ++i) most = std::max(most, logits.at(row * width + i));
+  for (const int side : {0, 1}) {
+    const double logit = logits.at(row * width + (side ? b : a));
+    scores[side] = scoring == "sigmoid" ? 1 / (1 + std::exp(-logit)) : std::exp(logit - most);
+  }
+  const double apart = std::abs(scores[0] - scores[1]);
+  if (scoring == "sigmoid" && std::min(scores[0], scores[1]) > 0.5)
+    return apart <= 2 * epsilon(DType::f32);
+  return std::max(scores[0], scores[1]) <= negligible(DType::f32);
+}
+
 // How far apart two sides may have a score of an output.
 double output_error(const ResolvedCase& r, const CaseField& scores, const Tensor& table) {
   const ErrorModel model = error_model(r, scores);
@@ -91,6 +115,11 @@ std::vector<uint8_t> equally_right(const ResolvedCase& r, const CaseField& chose
   const Tensor& want = wanted.at(chosen.slot->name)[0];
   const double error = computed ? output_error(r, *scores, table) : 0;
   const int64_t columns = got.shape.size() > 1 ? got.shape[1] : 1, width = scores->shape[1];
+  const std::string scoring = scoring_of(r);
+  // A bias that is added tells equal scores apart.
+  const bool biased = std::any_of(r.fields.begin(), r.fields.end(), [](const CaseField& f) {
+    return f.present && f.slot->section == SectionId::weights;
+  });
   bool open = false;
   for (int64_t i = 0; i < got.numel(); ++i) {
     const auto a = static_cast<int64_t>(got.at(i)), b = static_cast<int64_t>(want.at(i));
@@ -101,7 +130,10 @@ std::vector<uint8_t> equally_right(const ResolvedCase& r, const CaseField& chose
     // Different scores that a softmax in float32 cannot tell apart; equal scores have an order.
     const double rounding = 4 * epsilon(DType::f32) * std::max({1.0, std::abs(x), std::abs(y)});
     const double near = std::max(2 * error, rounding);
-    out[static_cast<size_t>(i)] = (x != y || computed) && std::abs(x - y) <= near;
+    const auto equal = static_cast<size_t>(i);
+    out[equal] = (x != y || computed) && std::abs(x - y) <= near;
+    if (!out[equal] && !scoring.empty() && x != y && !biased)
+      out[equal] = saturated(scoring, table, i / columns, width, a, b);
   }
   // A sum of probabilities is off by the logits' error over the temperature at most; half is as
   // cold as cases are, and errors of both signs add up to half of the largest.

@@ -16,6 +16,8 @@ using AskReference = std::function<CaseValues(const CaseValues& values)>;
 // arithmetic cannot tell which is right:
 //   scores   both name columns whose scores differ by less than rounding. Equal scores do not
 //            count: the contract orders those by index.
+//            Where a softmax or sigmoid makes them (`scoring_func` of init), they may be equal in
+//            float32 where the logits differ.
 //   drawing  the op draws with `uniform`, and the choice lies between those that the reference
 //            makes when uniform and top_p are moved by the error of a float32 running sum.
 // The scores are an input, or an output of the same call, which two sides may have as far apart as

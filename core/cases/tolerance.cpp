@@ -63,13 +63,16 @@ class Tally {
   explicit Tally(const ErrorModel& model) : m_(model) {}
 
   void block(const double* got, const double* want, const double* before, int64_t first,
-             int64_t count, double noise) {
+             int64_t count, double noise, double floor) {
     const Size size = size_of(want, count);
+    floor_ = m_.floor + floor;
     blocks_ += 1;
     // An answer that moves as much as its inputs is what the other terms are for. Where it moves
     // far more, all of a block may do so together.
     together_ = std::max(0.0, noise - (8 * m_.probe + 4 * m_.coarse) * size.rms);
-    noise = std::max(0.0, noise - 2 * m_.probe * size.rms);
+    // What moves independently adds up in squares.
+    const double usual = m_.usual * m_.probe * size.rms;
+    noise = std::sqrt(std::max(0.0, noise * noise - usual * usual));
     for (int64_t i = 0; i < count; ++i) {
       const double g = got[i], w = want[i];
       double share = 0;
@@ -106,7 +109,7 @@ class Tally {
     const double a = std::abs(w);
     return std::min(m_.of_value * a + m_.of_spread * size.spread + 16 * noise,
                     m_.hard * std::max({a, size.rms, size.spread})) +
-           m_.floor;
+           floor_;
   }
   void count_in(double error, double w, double share, const Size& size, double noise) {
     elements_ += 1;
@@ -126,7 +129,7 @@ class Tally {
   const ErrorModel& m_;
   std::unordered_set<double> distinct_;
   double elements_ = 0, squares_ = 0, products_ = 0, weight_ = 0, largest_ = 0, moved_ = 0,
-         blocks_ = 0, together_ = 0;
+         blocks_ = 0, together_ = 0, floor_ = 0;
 };
 
 }  // namespace
@@ -178,7 +181,7 @@ ErrorModel error_model(const ResolvedCase& resolved, const CaseField& output) {
   const auto length =
       static_cast<double>(std::max<int64_t>(1, c.tolerance.length.eval(resolved.axes)));
   const double functions = kind == "softmax" || kind == "selection" ? 64 : 16;
-  const double sums = kind == "elementwise" ? 0 : std::sqrt(length);
+  const double sums = kind == "elementwise" || kind == "activation" ? 0 : std::sqrt(length);
   const double inside = c.level >= 3 ? 8 : c.level == 2 ? 4 : kind == "softmax" ? 2 : 0;
   m.of_value = (output.dtype == DType::f32 ? 0 : 2 * out_eps) + (8 + 2 * sums) * kEpsF32;
   m.of_spread =
@@ -196,6 +199,9 @@ ErrorModel error_model(const ResolvedCase& resolved, const CaseField& output) {
   m.floor = negligible(output.dtype);
   m.factor = 0.4 * std::max(out_eps, c.level >= 2 ? inside_eps : 0) + 64 * kEpsF32;
   m.probe = probe_size(resolved);
+  // A mean under a softmax moves as what it is of, but its scores move its weights: beside values
+  // with a large mean that is little, and still more than rounding of the mean.
+  if (kind == "softmax") m.usual = 1;
   // Of float32 a lower class is far off; equal terms are rounded equally.
   if (working == DType::f32) m.rms = 0.7;
   m.ordinary = 2 * m.floor / std::max(out_eps, kEpsF32);
@@ -226,7 +232,8 @@ Blocks blocks_of(const Shape& shape) {
 }
 
 Judgement judge(const Tensor& got, const Tensor& want, const ErrorModel& m,
-                const std::vector<double>& noise, const Tensor& before) {
+                const std::vector<double>& noise, const Tensor& before,
+                const std::vector<double>& floors) {
   if (m.exact) return judge_exact(got, want);
   Judgement out;
   if (got.numel() == 0) return out;
@@ -247,7 +254,8 @@ Judgement judge(const Tensor& got, const Tensor& want, const ErrorModel& m,
       convert(from, before.dtype, kept.data(), DType::f64, count);
     }
     tally.block(g.data(), w.data(), before.numel() ? kept.data() : nullptr, begin, count,
-                noise.empty() ? 0 : noise[static_cast<size_t>(b)]);
+                noise.empty() ? 0 : noise[static_cast<size_t>(b)],
+                floors.empty() ? 0 : floors[static_cast<size_t>(b)]);
   }
   out.worst = tally.worst, out.rms = tally.rms(), out.factor = tally.factor();
   const std::string scale = "what rounding explains (" + m.text + ")";

@@ -39,12 +39,13 @@ struct ErrorModel {
   double of_value = 0;   // allowed = min(of_value * |want| + of_spread * spread + 16 * excess,
   double of_spread = 0;  //               hard * max(|want|, size)) + floor
   double hard = 0;       // size: root mean square of the block, at least its spread
-                         // excess: that of noise over 2 * probe * size
+                         // excess: that of noise over usual * probe * size
   double floor = 0;      // negligible()
   double rms = 0.35;     // limit of the root mean square of error / allowed
   double factor = 0;     // limit of |factor - 1|, for many elements; 0: not looked at
   double ordinary = 0;   // what is smaller is rounded coarsely and says nothing about a factor
   double probe = 0;      // probe_size()
+  double usual = 2;      // by how many of them an answer moves as its inputs do
   double coarse = 0;     // by how much an element is off where intermediates are rounded to f8e4m3
   std::string text;      // "0.0156 |want| + 3.24e-05 spread, at most 0.125 of either"
 };
@@ -81,8 +82,10 @@ struct Judgement {
 
 // `got` has the output's dtype, `want` float32 or the output's dtype. `noise`: per block of
 // blocks_of(want.shape), absolute; empty: none is known. `before`: what an inout field held; what
-// kept its value as it should says nothing about precision.
+// kept its value as it should says nothing about precision. `floors`: per block, what is always
+// allowed there beside the model's own floor.
 Judgement judge(const Tensor& got, const Tensor& want, const ErrorModel& model,
-                const std::vector<double>& noise = {}, const Tensor& before = {});
+                const std::vector<double>& noise = {}, const Tensor& before = {},
+                const std::vector<double>& floors = {});
 
 }  // namespace fk

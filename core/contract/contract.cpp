@@ -357,6 +357,7 @@ Contract read(const Yaml& root, const std::string& stem, int level, const std::s
     const Yaml numerics = tolerance->at("numerics");
     c.tolerance.numerics = pick<std::string>(numerics, {{"exact", "exact"},
                                                         {"elementwise", "elementwise"},
+                                                        {"activation", "activation"},
                                                         {"reduction", "reduction"},
                                                         {"softmax", "softmax"},
                                                         {"selection", "selection"}});
