@@ -266,4 +266,11 @@ bool is_routed(const Config& config, DType dtype) {
          (has("num_local_experts") || has("num_experts") || has("n_routed_experts"));
 }
 
+double coarse_limit(const Config& config, DType dtype, int64_t layers) {
+  if (dtype == DType::f32 || !config.has("quantization_config")) return 0;
+  const Config quantization = config.child("quantization_config");
+  if (quantization.text("activation_scheme", "none") != "dynamic") return 0;
+  return 0.2 * std::sqrt(static_cast<double>(layers));
+}
+
 }  // namespace fk

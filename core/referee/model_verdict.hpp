@@ -56,4 +56,11 @@ std::string audit(const Round& timed, const Round& oracle, double tolerance,
 int64_t layer_count(const Config& config);
 bool is_routed(const Config& config, DType dtype);
 
+// The error that a baseline may have where activations are rounded to f8e4m3 and computed in 16
+// bits, as a share of the spread; 0 where they are not. What 16 bits leave moves inputs over the
+// boundaries between f8 numbers, and after a few layers one rounding says nothing about another:
+// two of them differ by sqrt(2/12) of a step, 0.037 of the value (rms), for some eight inputs of a
+// layer, 0.1 sqrt(layers) in all. Allowed is twice that.
+double coarse_limit(const Config& config, DType dtype, int64_t layers);
+
 }  // namespace fk

@@ -192,7 +192,9 @@ class ScenarioRun {
     r.correctness.done = true;
     r.correctness.errors = compare_rounds(round, wanted_, routed_);
     // The baseline has no baseline: it must be as right as `verify` wants a model to be.
-    const double limit = verify_limit(scenario_.limits.dtype, report_.layers);
+    const double limit =
+        std::max(verify_limit(scenario_.limits.dtype, report_.layers),
+                 coarse_limit(scenario_.config, scenario_.limits.dtype, report_.layers));
     r.correctness.limits = {limit, 4 * limit, r.correctness.errors.rows / 4};
     r.correctness.why = judge_errors(r.correctness.errors, r.correctness.limits);
     r.correctness.ok = r.correctness.why.empty();

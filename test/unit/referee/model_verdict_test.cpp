@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <nlohmann/json.hpp>
 
 #include "core/tensor/random.hpp"
 #include "test/catch.hpp"
@@ -83,4 +84,17 @@ TEST_CASE("model_verdict_audit_finds_tokens_that_do_not_follow") {
   got.tokens[2] = (got.tokens[2] + 1) % kVocabulary;
   CHECK_THAT(audit(timed, oracle, 1e-4, limits, false, true),
              ContainsSubstring("token 2 of request 1"));
+}
+
+TEST_CASE("models whose activations are rounded to eight bits have coarse logits") {
+  const auto config = [](const char* text) {
+    return fk::Config(fk::Json::parse(text), "config.json");
+  };
+  const auto dynamic =
+      config(R"({"quantization_config": {"quant_method": "fp8", "activation_scheme": "dynamic"}})");
+  CHECK(fk::coarse_limit(dynamic, fk::DType::bf16, 4) == Approx(0.4));
+  CHECK(fk::coarse_limit(dynamic, fk::DType::f32, 4) == 0);
+  CHECK(fk::coarse_limit(config("{}"), fk::DType::bf16, 4) == 0);
+  CHECK(fk::coarse_limit(config(R"({"quantization_config": {"quant_method": "mxfp4"}})"),
+                         fk::DType::bf16, 4) == 0);
 }
