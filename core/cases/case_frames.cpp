@@ -9,6 +9,7 @@
 #include "core/base/io.hpp"
 #include "core/base/text.hpp"
 #include "core/tensor/compare.hpp"
+#include "core/worker/crash.hpp"
 
 namespace fk {
 
@@ -101,7 +102,7 @@ void CaseFrames::measure(Device& device, const ResolvedCase& resolved, Layout la
   for (const auto& s : CaseFrames(device, resolved, layout).storages_) {
     SharedRegion& region = s.written ? places.written : places.read;
     const GuardedBuffer counted(device, region, s.elements * fk::bytes(s.dtype), layout.shift++,
-                                false);
+                                layout.at_end, false);
   }
 }
 
@@ -177,9 +178,13 @@ void CaseFrames::allocate(SharedPlaces* places, bool owner) {
   for (auto& s : storages_) {
     const int64_t size = s.elements * fk::bytes(s.dtype);
     const int shift = layout_.shift++;
-    s.memory = places ? std::make_unique<GuardedBuffer>(
-                            device_, s.written ? places->written : places->read, size, shift, owner)
-                      : std::make_unique<GuardedBuffer>(device_, size, shift);
+    const bool at_end = layout_.at_end;
+    if (places)
+      s.memory = std::make_unique<GuardedBuffer>(
+          device_, s.written ? places->written : places->read, size, shift, at_end, owner);
+    else
+      s.memory = std::make_unique<GuardedBuffer>(device_, size, shift, at_end);
+    if (s.memory->forbidden()) name_page(s.memory->forbidden(), s.field);
   }
 }
 

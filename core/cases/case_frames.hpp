@@ -18,6 +18,7 @@ namespace fk {
 struct Layout {
   bool interleaved = false;      // k_cache and v_cache share pages: [P, 2, Z, G, D]
   int shift = 0;                 // moves every buffer to another address
+  bool at_end = false;           // every buffer ends at a page without access (guarded.hpp)
   Poison poison = Poison::ones;  // of outputs and gaps
   bool snapshot = true;          // keep copies, so that the questions can be answered
 };

@@ -27,10 +27,16 @@ std::byte canary(const std::byte* at) {
   return static_cast<std::byte>(0x5a ^ (address * 0x9e) ^ (address >> 8));
 }
 
-// Bytes in front of a buffer, and of all of it with its canaries.
-size_t before_of(int shift) { return kPage + 256 * static_cast<size_t>(shift % 15); }
-size_t used_of(size_t before, int64_t bytes) {
-  return (before + static_cast<size_t>(bytes) + kPage / 2 + kPage - 1) / kPage * kPage;
+// Bytes in front of a buffer, and of all of it with its canaries, in pages.
+struct Room {
+  size_t before = 0, used = 0;
+};
+Room room_of(int64_t bytes, int shift, bool at_end) {
+  const auto pages = [](size_t size) { return (size + kPage - 1) / kPage * kPage; };
+  const size_t aligned = (static_cast<size_t>(bytes) + 255) / 256 * 256;
+  if (at_end) return {kPage + pages(aligned) - aligned, kPage + pages(aligned)};
+  const size_t before = kPage + 256 * static_cast<size_t>(shift % 15);
+  return {before, pages(before + static_cast<size_t>(bytes) + kPage / 2)};
 }
 
 // The canaries of [from, to), wherever that memory is.
@@ -80,23 +86,29 @@ std::byte* SharedRegion::take(int64_t bytes) {
   return begin_ + at;
 }
 
-GuardedBuffer::GuardedBuffer(Device& device, int64_t bytes, int shift)
+GuardedBuffer::GuardedBuffer(Device& device, int64_t bytes, int shift, bool at_end)
     : device_(device), bytes_(bytes) {
   if (!bytes) return;
-  map(before_of(shift));
+  const Room room = room_of(bytes, shift, at_end && device.host_memory());
+  map(room.before, room.used);
+  if (at_end && device.host_memory()) forbidden_ = end_;
   write_canaries();
 }
 
 GuardedBuffer::GuardedBuffer(Device& device, SharedRegion& region, int64_t bytes, int shift,
-                             bool owner)
+                             bool at_end, bool owner)
     : device_(device), bytes_(bytes) {
   if (!bytes) return;
-  const size_t before = before_of(shift), used = used_of(before, bytes);
-  begin_ = region.take(static_cast<int64_t>(used));
+  at_end &= device.host_memory();
+  const Room room = room_of(bytes, shift, at_end);
+  begin_ = region.take(static_cast<int64_t>(room.used + (at_end ? kPage : 0)));
   if (!begin_) return;
-  end_ = begin_ + used;
-  data_ = begin_ + before;
-  if (owner) write_canaries();
+  end_ = begin_ + room.used;
+  data_ = begin_ + room.before;
+  if (owner)
+    write_canaries();
+  else if (at_end && mprotect(end_, kPage, PROT_NONE) == 0)
+    forbidden_ = end_;
 }
 
 void GuardedBuffer::write_canaries() {
@@ -106,8 +118,7 @@ void GuardedBuffer::write_canaries() {
   }
 }
 
-void GuardedBuffer::map(size_t before) {
-  const size_t used = used_of(before, bytes_);
+void GuardedBuffer::map(size_t before, size_t used) {
   if (device_.host_memory()) {
     map_bytes_ = used + 2 * kPage;
     void* memory =

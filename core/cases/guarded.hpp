@@ -40,17 +40,21 @@ class SharedRegion {
 class GuardedBuffer {
  public:
   // Starts at a multiple of 256 bytes and, with `shift` = 0, 1, 2 ..., at a different offset from
-  // its page. `device` outlives it. Error when memory is short.
-  GuardedBuffer(Device& device, int64_t bytes, int shift);
-  // In a region. The owner writes canaries and may ask for damage(); others see what it wrote.
-  // There are no pages without access around it.
-  GuardedBuffer(Device& device, SharedRegion& region, int64_t bytes, int shift, bool owner);
+  // its page. With `at_end`, on the CPU, it ends where a page without access begins, or up to 255
+  // bytes before: what reads on is stopped there. `device` outlives it. Error when memory is short.
+  GuardedBuffer(Device& device, int64_t bytes, int shift, bool at_end = false);
+  // In a region. The owner writes canaries and may ask for damage(); others see what it wrote, and
+  // have no access to the page after what is `at_end`. Others have none.
+  GuardedBuffer(Device& device, SharedRegion& region, int64_t bytes, int shift, bool at_end,
+                bool owner);
   ~GuardedBuffer();
   GuardedBuffer(const GuardedBuffer&) = delete;
   GuardedBuffer& operator=(const GuardedBuffer&) = delete;
 
   std::byte* data() const { return data_; }  // on the device; null when there are no bytes
   int64_t bytes() const { return bytes_; }
+  // The page without access that follows what is `at_end`; null where there is none.
+  const std::byte* forbidden() const { return forbidden_; }
   void poison(Poison kind);
   // From and to memory of the host; they wait for what is enqueued on the device's stream.
   void write(int64_t at, const void* from, int64_t bytes);
@@ -65,7 +69,7 @@ class GuardedBuffer {
   std::string damage() const;
 
  private:
-  void map(size_t before);
+  void map(size_t before, size_t used);
   void write_canaries();
 
   Device& device_;
@@ -74,6 +78,7 @@ class GuardedBuffer {
   std::byte* begin_ = nullptr;  // of the memory with access, which holds canaries up to data_
   std::byte* end_ = nullptr;
   std::byte* data_ = nullptr;
+  const std::byte* forbidden_ = nullptr;
   int64_t bytes_ = 0;
 };
 

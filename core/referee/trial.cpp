@@ -107,7 +107,7 @@ class Trial {
     const CaseValues first = call(max, frames, support.need, 0, Poison::ones);
     step("again at other addresses");
     Layout moved = layout;
-    moved.shift = 1;
+    moved.shift = moved.at_end = true;
     moved.poison = Poison::random;
     CaseFrames again(device_, resolved_, values(), moved);
     const CaseValues second = call(max, again, support.need, 1, Poison::random);

@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -26,6 +27,24 @@ Board* board_of_process = nullptr;
 constexpr int kFramesMax = 32;
 constexpr int kBySeccomp = 1;  // SYS_SECCOMP, which not all headers have
 constexpr std::array<int, 6> kSignals = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGSYS};
+
+struct NamedPage {
+  uintptr_t page = 0;
+  char what[40] = "";
+};
+std::array<NamedPage, 4096> named_pages;
+size_t pages_named = 0;
+constexpr uintptr_t kPage = 4096;
+
+// The newest name of the page, or null; memory is used again.
+const char* name_of_page(const void* address) {
+  const uintptr_t page = reinterpret_cast<uintptr_t>(address) / kPage * kPage;
+  for (size_t i = 1; i <= std::min(pages_named, named_pages.size()); ++i) {
+    const NamedPage& one = named_pages[(pages_named - i) % named_pages.size()];
+    if (one.page == page) return one.what;
+  }
+  return nullptr;
+}
 
 void write_text(const char* text, int length) {
   if (length > 0) [[maybe_unused]]
@@ -88,6 +107,7 @@ void on_signal(int number, siginfo_t* info, void*) {
     board_of_process->data_bytes = static_cast<uint64_t>(private_bytes(::getpid()));
   char what[96];
   const char* name = sigabbrev_np(number);
+  const char* tensor = number == SIGSEGV ? name_of_page(info->si_addr) : nullptr;
   const bool refused = number == SIGSYS && info->si_code == kBySeccomp;
   const char* call = refused ? syscall_name(info->si_syscall) : nullptr;
   if (number == SIGABRT)
@@ -97,7 +117,8 @@ void on_signal(int number, siginfo_t* info, void*) {
   else if (refused)
     std::snprintf(what, sizeof what, "%ssystem call %d", kItCalled, info->si_syscall);
   else
-    std::snprintf(what, sizeof what, "SIG%s at address %p", name ? name : "?", info->si_addr);
+    std::snprintf(what, sizeof what, "SIG%s at address %p%s%s", name ? name : "?", info->si_addr,
+                  tensor ? kPastEnd : "", tensor ? tensor : "");
   report(what);
   // It is the default already (SA_RESETHAND), and the filter lets nobody touch it.
   if (number != SIGSYS) ::signal(number, SIG_DFL);
@@ -112,6 +133,12 @@ void on_exit_call(int code, void*) {
 }
 
 }  // namespace
+
+void name_page(const void* page, const std::string& what) {
+  NamedPage& one = named_pages[pages_named++ % named_pages.size()];
+  one.page = reinterpret_cast<uintptr_t>(page) / kPage * kPage;
+  std::snprintf(one.what, sizeof one.what, "%s", what.c_str());
+}
 
 void install_crash_handlers(Board& board) {
   board_of_process = &board;

@@ -18,6 +18,10 @@ void watch_exit();
 // On the board, before a call that the filter of a sealed runner does not allow: "it called execve
 // in mine.so+0x1139".
 inline constexpr const char* kItCalled = "it called ";
+// A fault in this page without access is told as `kPastEnd` and these words. The last few thousand
+// pages are known.
+inline constexpr const char* kPastEnd = ", past the end of ";
+void name_page(const void* page, const std::string& what);
 // What the runner does now, for the board.
 void set_stage(Board& board, const std::string& text);
 // Limits private memory (RLIMIT_DATA) to `bytes` above what is in use now; 0: no limit. Nothing
