@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <numeric>
 
 #include "core/base/error.hpp"
+#include "core/base/text.hpp"
 #include "core/cases/generator_text.hpp"
 
 namespace fk {
@@ -91,6 +93,18 @@ std::vector<int64_t> expert_offsets(const std::vector<int64_t>& of, int64_t expe
   for (const int64_t e : of) ++out[static_cast<size_t>(e) + 1];
   std::partial_sum(out.begin(), out.end(), out.begin());
   return out;
+}
+
+double skew_of_routing(const std::string& text) {
+  if (text.empty()) return 0;
+  if (text == "uniform") return 1;
+  if (text == "skewed") return kPublishedSkew;
+  char* end = nullptr;
+  const double skew = starts_with(text, "skewed:") ? std::strtod(text.c_str() + 7, &end) : 0;
+  if (!(skew >= 1) || *end || !std::isfinite(skew))
+    fail("--routing", "`" + excerpt(text) + "` is no routing",
+         "uniform, skewed, or skewed:RATIO with the busiest expert's load over the mean");
+  return skew;
 }
 
 bool has_routing(const Contract& contract) {

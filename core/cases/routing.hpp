@@ -33,6 +33,9 @@ std::vector<int64_t> route(int64_t tokens, int64_t top_k, int64_t experts, doubl
 std::vector<int64_t> rows_by_expert(const std::vector<int64_t>& of, int64_t experts);
 std::vector<int64_t> expert_offsets(const std::vector<int64_t>& of, int64_t experts);
 
+// "uniform" is 1, "skewed" what is published, "skewed:3.2" that; empty is 0. Error at --routing.
+double skew_of_routing(const std::string& text);
+
 // Whether calls of the op are told the experts: its fields have generators of routing.
 bool has_routing(const Contract& contract);
 // The case with another routing instead of the contract's or of what was recorded.

@@ -29,7 +29,7 @@ namespace {
 
 struct Arguments {
   std::string what, json, device = "cpu", secret, captured, routing;
-  std::vector<std::string> ops, families;  // of a candidate
+  std::vector<std::string> ops, families, variants, dtypes;  // of a candidate
   double patience_s = 20;
   bool sandbox = true;
   std::string receipt;
@@ -205,19 +205,6 @@ bool names_plugin(const std::string& word, const Roster& roster) {
   return has(roster.candidates) || has(roster.baselines);
 }
 
-// "uniform", "skewed" (as published) or "skewed:3.2".
-double skew_option(const std::string& text) {
-  if (text.empty()) return 0;
-  if (text == "uniform") return 1;
-  if (text == "skewed") return kPublishedSkew;
-  char* end = nullptr;
-  const double skew = starts_with(text, "skewed:") ? std::strtod(text.c_str() + 7, &end) : 0;
-  if (!(skew >= 1) || *end || !std::isfinite(skew))
-    fail("--routing", "`" + excerpt(text) + "` is no routing",
-         "uniform, skewed, or skewed:RATIO with the busiest expert's load over the mean");
-  return skew;
-}
-
 void check_names(const std::string& option, const std::vector<std::string>& wanted,
                  const std::vector<std::string>& known, const std::string& noun) {
   for (const auto& name : wanted)
@@ -261,19 +248,21 @@ Arguments complete(Arguments a) {
   } else if (size != "smoke" && size != "ci" && size != "full") {
     fail("--size", "`" + size + "` is not a size of cases", "smoke, ci or full");
   }
-  a.options.skew = skew_option(a.routing);
+  a.options.skew = skew_of_routing(a.routing);
   return a;
 }
 
 BenchRequest request_of(const Arguments& a, bool as_json) {
-  if (!a.captured.empty() || !a.routing.empty())
-    fail("bench", "--captured and --routing are for the providers of an op", "bench OP");
   BenchRequest request;
   Policy& policy = request.question.policy;
   policy.size = a.options.size;
   policy.ops = a.ops;
   policy.cases = a.options.cases;
   policy.families = a.families;
+  policy.captured = a.captured;
+  policy.routing = a.routing;
+  policy.variants = a.variants;
+  policy.dtypes = a.dtypes;
   policy.seconds = a.options.seconds;
   policy.patience_s = a.patience_s;
   policy.sandbox = a.sandbox;
@@ -315,12 +304,15 @@ int bench(const Arguments& asked, bool as_json) {
     request.question.candidate = roster.plugin(a.what).path;
     return bench_candidate(request);
   }
-  for (const bool given : {!a.ops.empty(), !a.families.empty(), !a.secret.empty(), a.fresh,
-                           a.no_store, !a.receipt.empty()})
+  for (const bool given :
+       {!a.ops.empty(), !a.families.empty(), !a.variants.empty(), !a.dtypes.empty(),
+        !a.secret.empty(), a.fresh, a.no_store, !a.receipt.empty()})
     if (given)
-      fail("bench",
-           "--op, --family, --secret, --fresh, --no-store and --receipt are for a candidate",
-           "bench CANDIDATE");
+      fail(
+          "bench",
+          "--op, --family, --variant, --dtype, --secret, --fresh, --no-store and --receipt are for "
+          "a candidate",
+          "bench CANDIDATE");
   std::vector<std::string> known = roster.ranked();
   for (const auto& c : roster.candidates)
     if (c.error.empty()) known.push_back(plugin_name(c));
@@ -378,6 +370,9 @@ std::function<int()> add(CLI::App& app) {
   app.add_option("--provider", a->options.providers, "only these; the others race the first");
   app.add_option("--op", a->ops, "of a candidate, only these");
   app.add_option("--family", a->families, "of inputs for a candidate, only these and ordinary");
+  app.add_option("--variant", a->variants,
+                 "of a candidate's cases, beside them as written: as `check` names it, or all");
+  app.add_option("--dtype", a->dtypes, "the same for dtypes: f32, bf16, f16, or all");
   app.add_option("--secret", a->secret, "of an earlier verdict: the same seeds again");
   app.add_flag("--fresh", a->fresh, "judge a candidate even if it was asked about before");
   app.add_flag("--no-store", a->no_store, "neither look up an earlier verdict nor keep this one");

@@ -8,7 +8,9 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.hpp"
+#include "core/referee/check.hpp"
 #include "core/referee/judge/examinee.hpp"
+#include "core/worker/process_state.hpp"
 #include "core/worker/task.hpp"
 
 namespace fk {
@@ -42,7 +44,8 @@ Open<Examinee>& examinees() {
 // ---- the oracle ----
 
 Json exam_open(const Json& a, const TaskServices& services) {
-  const Contract& contract = services.catalog.at(a.at("op").get<std::string>());
+  AskedCase asked = asked_case_from(a.at("asked"));
+  const Contract& contract = services.catalog.at(asked.op);
   ExamOptions options;
   options.device = &shared_device(a);
   options.plugins = &services.plugins;
@@ -51,9 +54,9 @@ Json exam_open(const Json& a, const TaskServices& services) {
   options.families = a.at("families").get<std::vector<std::string>>();
   options.call_s = a.at("call_s").get<double>();
   services.stage(contract.op + ": contents and answers");
-  const Case& source =
-      case_of(contract, a.at("size").get<std::string>(), a.at("case").get<std::string>());
-  auto exam = std::make_unique<Examiner>(contract, source, a.at("seed").get<uint64_t>(), options);
+  PosedCase posed = pose(asked, contract, &services.catalog);
+  auto exam = std::make_unique<Examiner>(contract, std::move(asked), std::move(posed),
+                                         a.at("seed").get<uint64_t>(), options);
   Json families = Json::array(), left_out = Json::array();
   for (size_t i = 0; i < exam->contents(); ++i) families.push_back(exam->family(i));
   for (const auto& [family, why] : exam->left_out())
@@ -70,6 +73,8 @@ Json exam_open(const Json& a, const TaskServices& services) {
                  {"families", families},
                  {"left_out", left_out},
                  {"nulls", nulls},
+                 {"skew", exam->skew()},
+                 {"generated", exam->generated()},
                  {"bytes", exam->bytes()},
                  {"flops", exam->flops()},
                  {"floor_s", exam->floor_s()},
@@ -138,24 +143,23 @@ Json exam_sit(const Json& a, const TaskServices& services) {
   const Json answer = answered([&]() -> Json {
     if (fds.size() != 2) fail("exam", "two descriptors are needed");
     ExamShape shape;
-    shape.op = a.at("op").get<std::string>();
-    shape.case_name = a.at("case").get<std::string>();
-    shape.size = a.at("size").get<std::string>();
+    shape.asked = asked_case_from(a.at("asked"));
+    const AskedCase& asked = shape.asked;
     shape.sets = a.at("sets").get<int>();
     shape.read_bytes = a.at("read_bytes").get<int64_t>();
     shape.written_bytes = a.at("written_bytes").get<int64_t>();
     const auto plugin = a.at("plugin").get<std::string>();
     Device& device = shared_device(a);
     const Provider* provider = nullptr;
-    for (const Provider* p : services.plugins.of(shape.op))
+    for (const Provider* p : services.plugins.of(asked.op))
       if (p->plugin == plugin && p->op->claims->device_type == device.type()) provider = p;
-    if (!provider) fail(plugin, "refused: it has no " + shape.op + " for " + device.name());
-    services.stage(shape.op + ", case " + shape.case_name + ": create and prepare");
+    if (!provider) fail(plugin, "refused: it has no " + asked.op + " for " + device.name());
+    services.stage(asked.op + ", case " + asked.name + ": create and prepare");
     auto exam = std::make_unique<Examinee>(*provider, services.plugins, device, shape, fds[0],
                                            fds[1], a.at("threads").get<int>());
     const bool deterministic = exam->deterministic();
     examinees().cases[a.at("exam").get<int>()] = std::move(exam);
-    services.stage(shape.op + ", case " + shape.case_name);
+    services.stage(asked.op + ", case " + asked.name);
     return {{"deterministic", deterministic}};
   });
   for (const int fd : fds) ::close(fd);
@@ -182,6 +186,32 @@ Json exam_run(const Json& a, const TaskServices&) {
   });
 }
 FK_TASK(exam_run, exam_run);
+
+// What `check` asks beside values, of one small case in memory of this process.
+Json exam_conduct(const Json& a, const TaskServices& services) {
+  adopt_orphans();
+  const auto op = a.at("op").get<std::string>(), plugin = a.at("plugin").get<std::string>();
+  CheckOptions options;
+  options.device = &shared_device(a);
+  options.threads = a.at("threads").get<int>();
+  options.seed = a.at("seed").get<uint64_t>();
+  options.plugins = &services.plugins;
+  options.on_step = [&](const CheckRow& row, const std::string& step) {
+    services.stage(op + ", case " + row.case_name + " by itself: " + step);
+  };
+  for (const Provider* p : services.plugins.of(op)) {
+    if (p->plugin != plugin || p->op->claims->device_type != options.device->type()) continue;
+    for (const Case& source : p->contract->cases) {
+      if (source.size != "smoke") continue;
+      CaseAnswers none;
+      const CheckRow row = check_case(*p, {}, source, options, none);
+      if (row.status == CheckStatus::unsupported) continue;
+      return {{"case", source.name}, {"rule", row.rule}, {"text", row.text}};
+    }
+  }
+  return Json::object();
+}
+FK_TASK(exam_conduct, exam_conduct);
 
 }  // namespace
 }  // namespace fk

@@ -6,6 +6,7 @@
 #include "core/base/error.hpp"
 #include "core/base/paths.hpp"
 #include "core/base/text.hpp"
+#include "core/cases/routing.hpp"
 #include "core/cli/candidate.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/server.hpp"
@@ -58,6 +59,10 @@ Verdict judge_question(const Question& question, const Secret* secret, const Cat
   options.ops = policy.ops;
   options.cases = policy.cases;
   options.families = policy.families;
+  options.captured = policy.captured;
+  options.skew = skew_of_routing(policy.routing);
+  options.variants = policy.variants;
+  options.dtypes = policy.dtypes;
   options.seconds = policy.seconds;
   options.patience_s = policy.patience_s;
   options.threads = policy.threads;

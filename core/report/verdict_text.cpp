@@ -77,6 +77,8 @@ class Text {
     line(styled(excerpt(c.name, 80), Style::strong, colour_) + " " + excerpt(c.version, 40) + " (" +
          excerpt(c.path, 300) + ") on " + (v_.device.empty() ? "?" : v_.device) + ", " +
          v_.policy.size + " cases");
+    for (const auto& one : v_.cases)
+      if (!one.captured.empty()) return line("  " + excerpt(one.captured, 200));
   }
 
   void cases() {
@@ -92,20 +94,36 @@ class Text {
                  {""}});
     for (const auto& c : v_.cases) {
       const TimingRow* t = c.timings.empty() ? nullptr : &c.timings.front();
-      table.row({c.op, c.case_name, Cell(name_of(c.status), style_of(c.status)),
+      table.row({c.op, case_text(c), Cell(name_of(c.status), style_of(c.status)),
                  t ? ratio_text(t->ratio) : "", t ? duration(t->candidate.cold.median_s) : "",
                  t ? percent(t->candidate.roofline) : "",
                  c.errors ? share_text(c.errors->worst) : "",
                  c.families.empty() ? "" : std::to_string(c.families.size()), c.baseline,
-                 excerpt(c.why, 120)});
+                 excerpt(c.why.empty() ? note_text(c) : c.why, 120)});
     }
     if (!table.empty()) line("\n" + table.text(colour_));
+  }
+
+  // "decode.3, bf16, captured 1.83"
+  static std::string case_text(const CaseVerdict& c) {
+    std::string out = c.case_name;
+    if (!c.variant.empty()) out += ", " + c.variant;
+    if (!c.routing.empty()) out += ", " + c.routing + " " + number("%.3g", c.skew);
+    return out;
+  }
+
+  static std::string note_text(const CaseVerdict& c) {
+    std::string out;
+    if (c.of_uniform) out = "x " + number("%.3f", *c.of_uniform) + " of uniform routing";
+    if (!c.generated.empty())
+      out += (out.empty() ? "" : "; ") + ("made up: " + join(c.generated, ", "));
+    return out;
   }
 
   // What the table has no room for.
   void details(const CaseVerdict& c) {
     if (is_right(c.status) || c.status == Status::refused) return;
-    line(styled(c.op + ", case " + c.case_name, Style::strong, colour_) + ": " +
+    line(styled(c.op + ", case " + case_text(c), Style::strong, colour_) + ": " +
          styled(name_of(c.status), style_of(c.status), colour_) + ", " + info_of(c.status).meaning);
     block("why", c.why);
     field("rule", c.rule);
@@ -144,7 +162,7 @@ class Text {
     std::string note = s.cold.dropped ? std::to_string(s.cold.dropped) + " samples dropped" : "";
     if (t.host_bound) note += (note.empty() ? "" : ", ") + std::string("host bound");
     if (!t.settled) note += (note.empty() ? "" : ", ") + std::string("not settled");
-    table.row({c.op, c.case_name, t.mode, name, duration(s.cold.median_s), quartiles(s.cold),
+    table.row({c.op, case_text(c), t.mode, name, duration(s.cold.median_s), quartiles(s.cold),
                duration(s.warm_s), duration(s.clock_s), duration(s.plan_s),
                std::to_string(s.cold.samples) +
                    (t.calls_per_sample > 1 ? " x " + std::to_string(t.calls_per_sample) : ""),

@@ -104,6 +104,14 @@ VerdictKey key_of(const Question& question, Store& store) {
   key.add("threads", std::to_string(policy.threads));
   key.add("patience", Json(policy.patience_s).dump());
   key.add("sandbox", policy.sandbox ? "yes" : "no");
+  if (!policy.captured.empty()) {
+    // The index names every tensor by its content.
+    key.add("captured", policy.captured);
+    key.add("captured index", sha256_file(std::filesystem::path(policy.captured) / "capture.json"));
+  }
+  if (!policy.routing.empty()) key.add("routing", policy.routing);
+  if (!policy.variants.empty()) key.add("variants", Json(policy.variants).dump());
+  if (!policy.dtypes.empty()) key.add("dtypes", Json(policy.dtypes).dump());
   for (const auto& [name, value] : question.also) key.add("also " + name, value);
   return key;
 }

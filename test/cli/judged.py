@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """judged.py FK_HOST SOURCE_DIR GOOD_PLUGIN BAD_PLUGINS_DIR: what the judge asks beside values and time, in cases of a registry
-of its own: a case that a null candidate passes is untestable, wrong or not."""
+of its own: a case that a null candidate passes is untestable, dtypes and variants are judged, recorded cases and their routing
+too, and so are a plugin's conduct and what it reads past an end."""
 import json, os, pathlib, shutil, subprocess, sys, tempfile
 
 host = sys.argv[1]
@@ -14,11 +15,17 @@ env = dict(os.environ, FK_HOME=str(home), FK_CANDIDATES=str(work / "none"), FK_D
 env.pop("XDG_DATA_HOME", None)
 
 
-def bench(plugin, *words):
-    command = [host, "bench", str(plugin), "--size", "smoke", "--seconds", "0", "--no-store", "--json", *map(str, words)]
+def bench(plugin, *words, seconds="0"):
+    command = [host, "bench", str(plugin), "--size", "smoke", "--seconds", seconds, "--no-store", "--json", *map(str, words)]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300)
     assert done.stdout.startswith("{"), done.stderr
     return json.loads(done.stdout), done.returncode
+
+
+def refused(words, *command):
+    """Bad usage: a sentence instead of a verdict."""
+    done = subprocess.run([host, "bench", *map(str, command), "--no-store"], env=env, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 2 and words in done.stderr, (done.returncode, done.stdout, done.stderr)
 
 
 def by_case(verdict):
@@ -48,6 +55,49 @@ assert verdict["status"] == "untestable" and code == 3 and verdict["aggregate"][
 # One that breaks a rule there is not excused.
 verdict, _ = bench(bad / "bad_past_end.so", "--case", "nothing")
 assert verdict["status"] in ("violation", "illegal_access"), verdict["status"]
+
+# Dtypes and variants beside the cases as written: what is refused is left out, what is claimed is judged.
+verdict, code = bench(good, "--dtype", "all")
+assert {(c["variant"], c["status"]) for c in verdict["cases"] if c["case"] != "nothing"} == {("", "correct")}, verdict["cases"]
+verdict, _ = bench(bad / "bad_dtype.so", "--dtype", "all", "--case", "smoke0")
+found = {c["variant"]: c["status"] for c in verdict["cases"]}
+assert found[""] == "correct" and found["bf16"] in ("wrong", "violation", "illegal_access"), found
+verdict, _ = bench(bad / "bad_gap.so", "--variant", "padded rows")
+found = {c["variant"]: c for c in verdict["cases"]}
+assert found["padded rows"]["status"] == "violation" and found["padded rows"]["rule"] == "footprint", found
+refused("no case has a variant `padded row`", bad / "bad_gap.so", "--variant", "padded row")
+
+# What `check` asks besides: memory that is lost, state that instances share, work that goes on.
+for name, rule in {"leak": "leak", "leak_call": "leak", "global": "instances"}.items():
+    verdict, code = bench(bad / f"bad_{name}.so")
+    assert verdict["status"] == "violation" and code == 1, (name, verdict["status"], verdict["why"])
+    assert rule in {c["rule"] for c in verdict["cases"]}, (name, verdict["cases"])
+
+# Every other set of buffers ends where a page without access begins.
+verdict, _ = bench(bad / "bad_read_far.so", "--case", "smoke0")
+assert verdict["status"] == "illegal_access" and "past the end of x" in verdict["why"], verdict["why"]
+
+# Recorded cases, whose routing is beside uniform and published ones.
+captured = work / "captured"
+done = subprocess.run([host, "capture", "mixtral", "--workload", "single_request", "--requests", "1", "--limit", "2", "--op", "moe_align",
+                       "--op", "silu_and_mul", "--out", str(captured)],
+                      env=env, capture_output=True, text=True, timeout=300)
+assert done.returncode == 0, done.stderr
+command = ["cpu", "--captured", captured, "--op", "moe_align", "--op", "silu_and_mul"]
+verdict, code = bench(*command)
+aligned = [c for c in verdict["cases"] if c["op"] == "moe_align"]
+assert code == 0 and {c["routing"] for c in aligned} == {"uniform", "skewed", "captured"}, verdict["why"]
+for case in verdict["cases"]:
+    assert case["status"] in ("correct", "untestable"), case
+    assert "captured from mixtral (tiny), random weights" in case["captured"], case["captured"]
+    assert ("topk_ids" not in case["generated"]) if case["routing"] in ("", "captured") else "topk_ids" in case["generated"], case
+    assert (case["skew"] >= 1) == (case["op"] == "moe_align"), case
+assert {tuple(c["generated"]) for c in verdict["cases"] if c["op"] == "silu_and_mul"} == {("x",)}
+verdict, _ = bench(*command, "--case", aligned[0]["case"], "--routing", "skewed:3", seconds="0.01")
+timed = {c["routing"]: c for c in verdict["cases"]}
+assert timed["skewed"]["timings"] and timed["skewed"]["of_uniform"] > 0 and timed["uniform"]["of_uniform"] is None, timed
+refused("has no cases of gelu", "cpu", "--captured", captured, "--op", "gelu")
+refused("not told which experts", "cpu", "--routing", "skewed", "--op", "gelu")
 
 shutil.rmtree(work)
 print("the judge asks what it should")

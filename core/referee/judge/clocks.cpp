@@ -32,11 +32,12 @@ Difference difference_of(const ClockSamples& samples) {
 
 }  // namespace
 
-std::string clock_disagreement(const ClockSamples& candidate, const ClockSamples& baseline) {
+std::string clock_disagreement(const ClockSamples& candidate, const ClockSamples& baseline,
+                               double wake_s) {
   if (candidate.claims_s.empty() || baseline.claims_s.empty()) return "";
   const Difference mine = difference_of(candidate), theirs = difference_of(baseline);
   const double claimed = quantile(candidate.claims_s, 0.5);
-  const double excess = mine.usual_s - theirs.usual_s;
+  const double excess = mine.usual_s - theirs.usual_s - std::clamp(wake_s, 0.0, kWakeMost);
   const double allowed =
       kResolution + kShare * claimed + 4 * std::hypot(mine.error_s, theirs.error_s);
   if (excess <= allowed) return "";

@@ -16,7 +16,12 @@ struct ClockSamples {
 // What a request takes beside its calls (messages, waking up) must be the same for both sides.
 // Empty, or the evidence that the candidate's clock is slow: the difference of the clocks is larger
 // than the baseline's by more than its own scatter and a twentieth of the calls' time.
-std::string clock_disagreement(const ClockSamples& candidate, const ClockSamples& baseline);
+// `wake_s`: by how much longer the candidate's process takes to answer a request without calls,
+// which a process of many threads does honestly. No more than kWakeMost of it is believed, because
+// who wants to hide work can take its time there too.
+constexpr double kWakeMost = 60e-6;
+std::string clock_disagreement(const ClockSamples& candidate, const ClockSamples& baseline,
+                               double wake_s = 0);
 
 // Seconds of all calls of a sample, in turns.
 struct FreshSamples {

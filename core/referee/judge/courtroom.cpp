@@ -32,8 +32,7 @@ bool same(const std::vector<ExamRequest>& a, const std::vector<ExamRequest>& b) 
 }  // namespace
 
 std::string ExamRequest::key() const {
-  std::string out =
-      op + "/" + size + "/" + case_name + "/" + device + "/" + std::to_string(threads);
+  std::string out = asked.key() + "/" + device + "/" + std::to_string(threads);
   for (const auto& family : families) out += "/" + family;
   return out;
 }
@@ -125,18 +124,14 @@ Json Courtroom::ask(const char* task, const Json& arguments) {
 std::unique_ptr<OpenExam> Courtroom::open_now(const ExamRequest& request, const Secret& secret) {
   auto exam = std::make_unique<OpenExam>();
   exam->id = next_id_++;
-  exam->answer =
-      ask("exam_open",
-          {{"exam", exam->id},
-           {"op", request.op},
-           {"case", request.case_name},
-           {"size", request.size},
-           {"device", request.device},
-           {"threads", request.threads},
-           {"families", request.families},
-           {"seed", secret.seed(request.op + "/" + request.size + "/" + request.case_name)},
-           {"seconds", kAnswerSeconds},
-           {"call_s", kBatchSeconds}});
+  exam->answer = ask("exam_open", {{"exam", exam->id},
+                                   {"asked", to_json(request.asked)},
+                                   {"device", request.device},
+                                   {"threads", request.threads},
+                                   {"families", request.families},
+                                   {"seed", secret.seed(request.asked.key())},
+                                   {"seconds", kAnswerSeconds},
+                                   {"call_s", kBatchSeconds}});
   exam->fds = oracle_->take_fds();
   return exam;
 }

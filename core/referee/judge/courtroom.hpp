@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/base/json.hpp"
+#include "core/referee/judge/asked_case.hpp"
 #include "core/referee/roster.hpp"
 #include "core/referee/verdict/secret.hpp"
 #include "core/worker/runner.hpp"
@@ -22,7 +23,8 @@ constexpr double kBatchSeconds = 0.5e-3;  // of the calls in one sample, where s
 
 // A case as it is asked for; equal requests under one secret have equal contents.
 struct ExamRequest {
-  std::string op, case_name, size, device;
+  AskedCase asked;
+  std::string device;
   int threads = 2;
   std::vector<std::string> families;
   std::string key() const;

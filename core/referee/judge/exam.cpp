@@ -46,6 +46,8 @@ bool Exam::open() {
     return false;
   }
   fill_nulls(answer.at("nulls"));
+  row_.skew = answer.at("skew").get<double>();
+  row_.generated = answer.at("generated").get<std::vector<std::string>>();
   families_ = answer.at("families").get<std::vector<std::string>>();
   sets_ = answer.at("sets").get<int>();
   plan_ = answer.at("plan").get<bool>();
@@ -62,9 +64,7 @@ bool Exam::open() {
     row_.families.push_back(std::move(row));
   }
   shape_ = {{"exam", exam_->id},
-            {"op", row_.op},
-            {"case", row_.case_name},
-            {"size", request_.size},
+            {"asked", to_json(request_.asked)},
             {"device", request_.device},
             {"threads", request_.threads},
             {"sets", sets_},

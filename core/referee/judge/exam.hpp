@@ -39,7 +39,9 @@ class Exam {
                                    std::vector<Look>& looks);
   bool accept(const std::vector<Look>& looks, bool timed);
   std::vector<int> some_contents(int count);
-  int calls_of_a_sample(Turn& mine, Turn& theirs);
+  int calls_of_a_sample(Turn& mine, Turn& theirs, double seconds);
+  // A request without calls, after standing still as long as others do; median.
+  double wake_s(Sitter& sitter);
   void fresh_rounds(Turn& mine, Turn& theirs, int half);
   void conclude_race(const Turn& mine, const Turn& theirs, const RaceResult& result,
                      const std::string& evidence);

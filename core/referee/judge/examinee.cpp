@@ -14,8 +14,8 @@ Examinee::Examinee(const Provider& provider, const Plugins& plugins, Device& dev
       guarded_(device, 0, threads),
       children_(plugins, provider) {
   const Contract& contract = *provider.contract;
-  const ResolvedCase resolved =
-      resolve(contract, case_of(contract, shape.size, shape.case_name), {});
+  const PosedCase posed = pose(shape.asked, contract, nullptr);
+  const ResolvedCase resolved = resolve(contract, posed.source, posed.variant);
   const auto map = [&](int fd, int64_t bytes, Device::Sharing mine) {
     return SharedMapping(device, {device.open_shared(fd, bytes, mine), -1}, bytes);
   };
@@ -23,7 +23,8 @@ Examinee::Examinee(const Provider& provider, const Plugins& plugins, Device& dev
   written_ = map(written_fd, shape.written_bytes, Device::Sharing::write);
   SharedPlaces places{{read_.data(), shape.read_bytes}, {written_.data(), shape.written_bytes}};
   for (int i = 0; i < shape.sets; ++i)
-    sets_.push_back(std::make_unique<CaseFrames>(device, resolved, exam_layout(i), places));
+    sets_.push_back(
+        std::make_unique<CaseFrames>(device, resolved, exam_layout(posed.variant, i), places));
   for (const auto& frames : sets_) {
     const Support support = Instance::supports(provider, frames->meta());
     if (!support.ok) fail(provider.plugin, "refused: " + support.why);
@@ -76,6 +77,7 @@ std::shared_ptr<void> Examinee::graph(int first, int count) {
 }
 
 double Examinee::run(int first, int count) {
+  if (!count) return 0;
   const std::shared_ptr<void> captured = graph(first, count);
   // While the device reads, the host gets ahead: no launch is waited for between the events.
   if (!device_.host_memory()) watch_->flush();

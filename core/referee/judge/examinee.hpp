@@ -24,7 +24,7 @@ class Examinee {
   // Captures the calls that run(first, count) makes where that can be done; it may make them.
   void ready(int first, int count) { (void)graph(first, count); }
   // One call on each of `count` sets from `first` on, round about. Seconds of one call as this
-  // process' clock says; Error when a call fails.
+  // process' clock says, 0 of none; Error when a call fails.
   double run(int first, int count);
   bool captured() const { return captured_; }
 

@@ -9,6 +9,7 @@
 #include "core/base/text.hpp"
 #include "core/cases/counted.hpp"
 #include "core/cases/numerics/families.hpp"
+#include "core/cases/routing.hpp"
 #include "core/referee/bench.hpp"
 #include "core/runtime/peaks.hpp"
 #include "core/tensor/random.hpp"
@@ -58,39 +59,41 @@ CaseValues valid_parts(const ResolvedCase& resolved, const CaseValues& outputs) 
 
 }  // namespace
 
-Layout exam_layout(int set) {
+Layout exam_layout(const Variant& variant, int set) {
   Layout layout;
+  layout.interleaved = variant.layout == Variant::Layout::interleaved;
   layout.shift = set;
+  layout.at_end = set % 2 == 1;  // what reads on past an end is stopped in every other set
   return layout;
 }
 
-const Case& case_of(const Contract& contract, const std::string& size, const std::string& name) {
-  std::vector<std::string> known;
-  for (const Case& c : contract.cases) {
-    if (c.size != size) continue;
-    if (c.name == name) return c;
-    known.push_back(c.name);
-  }
-  fail(contract.op, "there is no " + size + " case `" + name + "`", did_you_mean(name, known));
-}
-
-Examiner::Examiner(const Contract& contract, const Case& source, uint64_t seed, ExamOptions options)
+Examiner::Examiner(const Contract& contract, AskedCase asked, PosedCase posed, uint64_t seed,
+                   ExamOptions options)
     : contract_(contract),
-      source_(source),
+      posed_(std::move(posed)),
       options_(std::move(options)),
       oracles_(Oracles::of(*options_.plugins, contract.op)),
-      resolved_(resolve(contract, source, {})) {
-  shape_.op = contract.op;
-  shape_.case_name = source.name;
-  shape_.size = source.size;
+      resolved_(resolve(contract, posed_.source, posed_.variant)) {
+  shape_.asked = std::move(asked);
   watch_ = options_.device->stopwatch();
   provider_ = oracle_of(oracles_, options_.device->type(), resolved_, unjudged_);
   if (!provider_) return;
   oracle_ = provider_->plugin;
   make_contents(seed);
   if (!unjudged_.empty()) return;
+  skew_ = skew_of(resolved_, contents_[0].inputs).value_or(0);
   try_nulls();
   place();
+}
+
+std::vector<std::string> Examiner::generated() const {
+  std::vector<std::string> out;
+  if (!posed_.source.contents) return out;
+  for (const auto& f : resolved_.fields)
+    if (f.present && (f.slot->section == SectionId::weights || f.slot->role != Role::out) &&
+        !posed_.source.contents->count(f.slot->name))
+      out.push_back(f.slot->name);
+  return out;
 }
 
 const char* Examiner::family_name_of(size_t content) const {
@@ -120,8 +123,8 @@ CheckOptions Examiner::oracle_options() const {
 AskReference Examiner::asker(const Provider& oracle) {
   return [this, &oracle](const CaseValues& values) {
     std::string why;
-    CaseValues out =
-        reference_outputs(oracle, resolved_, source_, Variant{}, values, oracle_options(), why);
+    CaseValues out = reference_outputs(oracle, resolved_, posed_.source, posed_.variant, values,
+                                       oracle_options(), why);
     if (!why.empty() && unjudged_.empty()) unjudged_ = why;
     return out;
   };
@@ -129,7 +132,7 @@ AskReference Examiner::asker(const Provider& oracle) {
 
 void Examiner::try_nulls() {
   static std::map<std::string, std::vector<TriedFake>> known;  // a process has one set of contracts
-  const std::string key = contract_.op + "/" + source_.size + "/" + source_.name;
+  const std::string key = shape_.asked.key();
   const auto found = known.find(key);
   if (found != known.end()) {
     nulls_ = found->second;
@@ -140,9 +143,11 @@ void Examiner::try_nulls() {
   const auto ask = [this](const ResolvedCase& call, const Variant& variant,
                           const CaseValues& values) {
     std::string why;
-    return reference_outputs(*provider_, call, source_, variant, values, oracle_options(), why);
+    return reference_outputs(*provider_, call, posed_.source, variant, values, oracle_options(),
+                             why);
   };
-  nulls_ = try_fakes(resolved_, source_, {}, first.inputs, first.want, ask, options_.gate_s);
+  nulls_ = try_fakes(resolved_, posed_.source, posed_.variant, first.inputs, first.want, ask,
+                     options_.gate_s);
   take_weights(first.inputs);
   known.emplace(key, nulls_);
 }
@@ -210,7 +215,7 @@ bool Examiner::make_content(uint64_t seed, Family family) {
 
 void Examiner::place() {
   SharedPlaces one;
-  CaseFrames::measure(*options_.device, resolved_, exam_layout(0), one);
+  CaseFrames::measure(*options_.device, resolved_, exam_layout(posed_.variant, 0), one);
   const int64_t each = one.read.taken() + one.written.taken();
   bytes_ = static_cast<double>(each);
   if (contract_.bytes) bytes_ = static_cast<double>(contract_.bytes->eval(resolved_.axes));
@@ -221,9 +226,10 @@ void Examiner::place() {
       static_cast<int>(std::clamp<int64_t>(wanted, 2, std::min<int64_t>(room, options_.sets_max)));
   SharedPlaces all;
   for (int i = 0; i < shape_.sets; ++i)
-    CaseFrames::measure(*options_.device, resolved_, exam_layout(i), all);
-  shape_.read_bytes = all.read.taken();
-  shape_.written_bytes = all.written.taken();
+    CaseFrames::measure(*options_.device, resolved_, exam_layout(posed_.variant, i), all);
+  // A call without rows has nothing to share, and a mapping has to have something.
+  shape_.read_bytes = std::max<int64_t>(4096, all.read.taken());
+  shape_.written_bytes = std::max<int64_t>(4096, all.written.taken());
   const auto share = [&](int64_t bytes, const char* what, Device::Sharing others) {
     return SharedMapping(*options_.device, options_.device->allocate_shared(bytes, what, others),
                          bytes);
@@ -234,12 +240,12 @@ void Examiner::place() {
   CaseValues values = contents_[0].inputs;
   values.merge(weights_);
   for (int i = 0; i < shape_.sets; ++i)
-    sets_.push_back(
-        std::make_unique<CaseFrames>(*options_.device, resolved_, values, exam_layout(i), places));
+    sets_.push_back(std::make_unique<CaseFrames>(*options_.device, resolved_, values,
+                                                 exam_layout(posed_.variant, i), places));
   // Contents lie ready in the device's memory, without weights, which all have in common.
   ResolvedCase inputs = resolved_;
   for (auto& field : inputs.fields) field.present &= field.slot->section != SectionId::weights;
-  Layout layout;
+  Layout layout = exam_layout(posed_.variant, 0);
   layout.snapshot = false;
   for (auto& content : contents_)
     content.master = std::make_unique<CaseFrames>(*options_.device, inputs, content.inputs, layout);

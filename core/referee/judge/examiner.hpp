@@ -11,21 +11,20 @@
 #include "core/cases/case_frames.hpp"
 #include "core/cases/comparison.hpp"
 #include "core/referee/check.hpp"
+#include "core/referee/judge/asked_case.hpp"
 #include "core/referee/judge/null_gate.hpp"
 
 namespace fk {
 
 // What both sides must agree on to lay out the same memory.
 struct ExamShape {
-  std::string op, case_name, size;
+  AskedCase asked;
   int sets = 1;
   int64_t read_bytes = 0, written_bytes = 0;
 };
 
 // The layout of one set; sets lie behind one another.
-Layout exam_layout(int set);
-// The case as both sides resolve it. Error when there is none of that name and size.
-const Case& case_of(const Contract& contract, const std::string& size, const std::string& name);
+Layout exam_layout(const Variant& variant, int set);
 
 struct ExamOptions {
   Device* device = nullptr;
@@ -42,7 +41,8 @@ struct ExamOptions {
 
 class Examiner {
  public:
-  Examiner(const Contract& contract, const Case& source, uint64_t seed, ExamOptions options);
+  Examiner(const Contract& contract, AskedCase asked, PosedCase posed, uint64_t seed,
+           ExamOptions options);
 
   const ExamShape& shape() const { return shape_; }
   const std::string& unjudged() const { return unjudged_; }  // why there are no answers, or empty
@@ -58,6 +58,10 @@ class Examiner {
   // untestable. Tried once per case in this process.
   const std::vector<TriedFake>& nulls() const { return nulls_; }
   double bytes() const { return bytes_; }
+  // The busiest expert's load over the mean in the first contents; 0 where there is no routing.
+  double skew() const { return skew_; }
+  // Fields of a recorded case whose contents are not its own but made by the generators.
+  std::vector<std::string> generated() const;
   double flops() const;
   double floor_s() const;  // no kernel is faster on this device; 0: not known
   bool has_plan() const;
@@ -104,7 +108,7 @@ class Examiner {
   AskReference asker(const Provider& oracle);
 
   const Contract& contract_;
-  const Case& source_;
+  const PosedCase posed_;
   ExamOptions options_;
   Oracles oracles_;
   const Provider* provider_ = nullptr;
@@ -119,7 +123,7 @@ class Examiner {
   std::vector<std::unique_ptr<CaseFrames>> sets_;
   std::vector<int> dealt_;
   std::unique_ptr<Stopwatch> watch_;
-  double bytes_ = 0;
+  double bytes_ = 0, skew_ = 0;
 };
 
 }  // namespace fk

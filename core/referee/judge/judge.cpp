@@ -13,8 +13,10 @@
 #include "core/base/sha256.hpp"
 #include "core/base/text.hpp"
 #include "core/referee/judge/clocks.hpp"
+#include "core/referee/judge/docket.hpp"
 #include "core/referee/judge/exam.hpp"
 #include "core/runtime/ranking.hpp"
+#include "core/worker/crash.hpp"
 #include "core/worker/mapped_code.hpp"
 
 namespace fk {
@@ -22,6 +24,8 @@ namespace fk {
 namespace {
 
 Status status_of_failure(const RunnerFailure& failure) {
+  if (failure.kind == "crashed" && failure.text.find(kPastEnd) != std::string::npos)
+    return Status::illegal_access;
   static const std::map<std::string, Status> kinds = {
       {"crashed", Status::crashed},         {"exited", Status::crashed},
       {"threw", Status::crashed},           {"hang", Status::hang},
@@ -50,8 +54,12 @@ class Judge {
     const double start = now_seconds();
     out_.candidate = facts_of(candidate_);
     out_.device = room_.device();
-    out_.policy = {options_.size,    options_.cases, options_.families,   options_.seconds,
-                   options_.threads, options_.ops,   options_.patience_s, room_.sandbox()};
+    out_.policy = {options_.size,       options_.cases,
+                   options_.families,   options_.seconds,
+                   options_.threads,    options_.ops,
+                   options_.patience_s, room_.sandbox(),
+                   options_.captured,   "",
+                   options_.variants,   options_.dtypes};
     const bool runs = read_file_alone() && list_cases();
     secret_ = given_ ? *given_ : runs ? room_.secret_for(requests_) : Secret::draw();
     out_.commitment = secret_.commitment();
@@ -120,34 +128,21 @@ class Judge {
   // ---- cases ----
 
   bool list_cases() {
-    std::vector<std::string> known;
-    for (const auto& op : ops_) {
-      for (const Case& c : catalog_.at(op).cases) {
-        if (c.size != options_.size) continue;
-        known.push_back(c.name);
-        if (!options_.cases.empty() &&
-            !std::count(options_.cases.begin(), options_.cases.end(), c.name))
-          continue;
-        CaseVerdict row;
-        row.op = op;
-        row.case_name = c.name;
-        out_.cases.push_back(std::move(row));
-        requests_.push_back(
-            {op, c.name, options_.size, room_.device(), options_.threads, options_.families});
-      }
+    for (DocketEntry& entry : docket(ops_, catalog_, options_)) {
+      out_.cases.push_back(std::move(entry.row));
+      extra_.push_back(entry.extra);
+      requests_.push_back(
+          {std::move(entry.asked), room_.device(), options_.threads, options_.families});
     }
-    for (const auto& name : options_.cases)
-      if (!std::count(known.begin(), known.end(), name))
-        fail("--case", "there is no " + options_.size + " case `" + name + "`",
-             did_you_mean(name, known));
     if (!out_.cases.empty()) return true;
     return end(Status::unused, "there are no " + options_.size + " cases of its ops");
   }
 
   void all_cases() {
-    bool failed = false;
+    bool failed = false, timed = false;
     for (size_t i = 0; i < out_.cases.size(); ++i) {
       CaseVerdict& row = out_.cases[i];
+      if (!extra_[i]) timed = false;
       if (catalog_.at(row.op).comm()) {
         row.status = Status::unjudged;
         row.why =
@@ -160,25 +155,58 @@ class Judge {
         row.why = "its process had ended";
         continue;
       }
-      Exam exam(room_, *candidate_runner_, plugin_name(candidate_), row, requests_[i],
-                options_.seconds, secret_);
-      step(row.op + ", case " + row.case_name + ": values");
-      if (exam.open() && exam.values()) {
-        row.status = Status::correct;
-        // Who is wrong somewhere is not timed elsewhere.
-        if (options_.seconds > 0 && !failed) {
-          step(row.op + ", case " + row.case_name + ": timing");
-          if (Sitter* baseline = baseline_of(exam, row)) exam.race(*baseline);
-        }
-      }
+      // Of a case in several dtypes or variants the first that it takes is timed, and who is wrong
+      // somewhere is not timed elsewhere.
+      one_case(requests_[i], row, !timed && !failed && options_.seconds > 0);
+      timed |= row.status != Status::refused;
       look_for_foreign_code(row);
       failed |= is_failure(row.status);
     }
+    for (const auto& op : ops_) conduct(op);
+    settle(out_.cases);
   }
 
-  // Code that is neither the candidate's nor what it may link. A driver loads what it wants.
+  void one_case(const ExamRequest& request, CaseVerdict& row, bool timed) {
+    Exam exam(room_, *candidate_runner_, plugin_name(candidate_), row, request, options_.seconds,
+              secret_);
+    const std::string what = row.op + ", case " + row.case_name +
+                             (row.variant.empty() ? "" : ", " + row.variant) +
+                             (row.routing.empty() ? "" : ", " + row.routing + " routing");
+    step(what + ": values");
+    if (!exam.open() || !exam.values()) return;
+    row.status = Status::correct;
+    if (!timed) return;
+    step(what + ": timing");
+    if (Sitter* baseline = baseline_of(exam, row)) exam.race(*baseline);
+  }
+
+  // After the values and times, which it must not disturb. What is found is the fault of the first
+  // case that is right.
+  void conduct(const std::string& op) {
+    const auto row = std::find_if(out_.cases.begin(), out_.cases.end(), [&](const CaseVerdict& c) {
+      return c.op == op && is_right(c.status);
+    });
+    if (row == out_.cases.end() || candidate_runner_->failed()) return;
+    step(op + ": conduct");
+    Sitter sitter(*candidate_runner_, plugin_name(candidate_));
+    candidate_runner_->thaw();
+    const auto found = sitter.conduct({{"op", op},
+                                       {"device", room_.device()},
+                                       {"threads", options_.threads},
+                                       {"seed", secret_.seed("conduct of " + op)}});
+    if (found && found->rule.empty()) return;
+    if (!found) return blame(*row, sitter);
+    row->status = Status::violation;
+    row->rule = found->rule;
+    row->why = found->text;
+    row->evidence = "in case " + found->case_name + " by itself, as `fk-host check` has it";
+  }
+
+  // Code that is neither the candidate's nor what it may link. A driver loads what it wants, and a
+  // baseline links what it wants.
   void look_for_foreign_code(CaseVerdict& row) const {
-    if (room_.device() != "cpu" || is_failure(row.status) || candidate_runner_->failed()) return;
+    if (room_.device() != "cpu" || candidate_.trust == Trust::baseline) return;
+    if (is_failure(row.status) || candidate_runner_->failed()) return;
     const std::string found = foreign_code(code_, mapped_code(candidate_runner_->pid()),
                                            candidate_.path.stem().string() + "-");
     if (found.empty()) return;
@@ -232,6 +260,7 @@ class Judge {
   Secret secret_;
   std::vector<std::string> ops_;
   std::vector<ExamRequest> requests_;  // of out_.cases
+  std::vector<bool> extra_;            // whether one is a variant beside the case as written
   std::unique_ptr<Runner> candidate_runner_;
   std::set<std::string> code_;  // that its process had mapped before the candidate came
   std::unique_ptr<Sitter> baseline_;

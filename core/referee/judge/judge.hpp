@@ -35,8 +35,14 @@ struct JudgeOptions {
   std::vector<std::string> ops;       // empty: all that the candidate has
   std::vector<std::string> cases;     // empty: all of that size
   std::vector<std::string> families;  // empty: those that fit
-  double seconds = 1;                 // of timing per case, about; 0: correctness alone
-  int threads = 2;                    // that a provider on the CPU is told it may use
+  std::string captured;               // folder of recorded cases instead of the contracts'
+  // Where calls are told the experts: beside uniform routing one of this skew; 0: the cases' own.
+  double skew = 0;
+  // Beside the cases as written those of these names, and in these dtypes; "all": every one. They
+  // are judged by their values; the time is that of the first row of a case that is taken.
+  std::vector<std::string> variants, dtypes;
+  double seconds = 1;  // of timing per case, about; 0: correctness alone
+  int threads = 2;     // that a provider on the CPU is told it may use
   std::function<void(const std::string& what)> on_step;
 };
 
@@ -58,6 +64,12 @@ class Sitter {
     bool captured = false;
   };
   std::optional<Call> run(int exam, int first, int count);
+  // The rules of `check` on the first smoke case that it takes: state, leaks, threads, instances,
+  // claims. What it says of itself, so that nothing is believed that speaks for it.
+  struct Conduct {
+    std::string case_name, rule, text;  // rule: empty when all were kept
+  };
+  std::optional<Conduct> conduct(const Json& request);
   double plan_s = 0;
   bool deterministic = true;
 

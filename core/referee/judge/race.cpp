@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include <nlohmann/json.hpp>
+
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
 #include "core/referee/judge/exam.hpp"
@@ -13,6 +15,8 @@ namespace {
 
 constexpr int kFreshRounds = 4;
 constexpr double kSecondLookSeconds = 0.5;
+constexpr double kWakeShort = 20e-6, kBatchesMost = 8;
+constexpr int kWakeSamples = 9;
 
 // The candidate's answer was wrong, or its process ended: the row says so.
 struct Ended {};
@@ -98,7 +102,10 @@ void Exam::race(Sitter& baseline) {
     // What looks like cheating is looked at twice: a busy machine does odd things once.
     for (int half = 0; half < 2; ++half) {
       Turn mine(*this, candidate_, 1), theirs(*this, baseline, 1);
-      const int count = calls_of_a_sample(mine, theirs);
+      // In a longer sample what is believed of waking up is a smaller share.
+      const double wake = half == 0 ? 0 : wake_s(candidate_) - wake_s(baseline);
+      const double batch = kBatchSeconds * std::clamp(1 + wake / kWakeShort, 1.0, kBatchesMost);
+      const int count = calls_of_a_sample(mine, theirs, batch);
       mine.set_count(count);
       theirs.set_count(count);
       RaceOptions options;
@@ -109,7 +116,7 @@ void Exam::race(Sitter& baseline) {
       // Who is slower by its own clock has gained nothing, whatever that clock leaves out: a
       // process of a hundred threads takes long to wake up.
       const bool gains = result.ratio(1, 0).speed != Speed::slower;
-      evidence = gains ? clock_disagreement(mine.clocks(), theirs.clocks()) : "";
+      evidence = gains ? clock_disagreement(mine.clocks(), theirs.clocks(), wake) : "";
       if (gains && evidence.empty()) evidence = remembered_answers(mine.fresh, theirs.fresh);
       if (evidence.empty() || half == 1) conclude_race(mine, theirs, result, evidence);
       if (evidence.empty()) break;
@@ -120,13 +127,32 @@ void Exam::race(Sitter& baseline) {
   fill_families();
 }
 
+double Exam::wake_s(Sitter& sitter) {
+  std::vector<double> all;
+  Runner& runner = sitter.runner();
+  for (int i = 0; i < kWakeSamples; ++i) {
+    runner.freeze();
+    room_.ask("exam_deal", {{"exam", exam_->id},
+                            {"sets", Json::array()},
+                            {"contents", Json::array()},
+                            {"poison", false},
+                            {"numbers_only", false},
+                            {"flush", true}});
+    runner.thaw();
+    if (const auto call = sitter.run(exam_->id, 0, 0)) all.push_back(call->wall_s);
+    if (runner.failed()) return 0;  // the next sample says why
+  }
+  runner.freeze();
+  return quantile(all, 0.5);
+}
+
 // How many make it long enough, by the quicker side.
-int Exam::calls_of_a_sample(Turn& mine, Turn& theirs) {
-  double quickest = kBatchSeconds;
+int Exam::calls_of_a_sample(Turn& mine, Turn& theirs, double seconds) {
+  double quickest = seconds;
   for (int i = 0; i < 2; ++i)
     for (Turn* turn : {&mine, &theirs})
       quickest = std::min(quickest, std::max(turn->one(some_contents(1)).claim_s, 1e-8));
-  return std::clamp(static_cast<int>(std::ceil(kBatchSeconds / quickest)), 1, sets_);
+  return std::clamp(static_cast<int>(std::ceil(seconds / quickest)), 1, sets_);
 }
 
 void Exam::conclude_race(const Turn& mine, const Turn& theirs, const RaceResult& result,

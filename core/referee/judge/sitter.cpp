@@ -22,6 +22,11 @@ bool flag(const Json& answer, const char* key) {
   return it != answer.end() && it->is_boolean() && it->get<bool>();
 }
 
+std::string words_of(const Json& answer, const char* key) {
+  const auto it = answer.find(key);
+  return it != answer.end() && it->is_string() ? it->get<std::string>().substr(0, 4096) : "";
+}
+
 }  // namespace
 
 std::optional<Json> Sitter::ask(const char* task, const Json& arguments,
@@ -54,6 +59,14 @@ bool Sitter::arm(int exam, bool plan, const std::vector<int>& sets, int first, i
           {{"exam", exam}, {"plan", plan}, {"sets", sets}, {"first", first}, {"count", count}}, {});
   if (answer) plan_s = number(*answer, "plan_s").value_or(0);
   return answer.has_value();
+}
+
+std::optional<Sitter::Conduct> Sitter::conduct(const Json& request) {
+  Json arguments = request;
+  arguments["plugin"] = plugin_;
+  const auto answer = ask("exam_conduct", arguments, {});
+  if (!answer) return std::nullopt;
+  return Conduct{words_of(*answer, "case"), words_of(*answer, "rule"), words_of(*answer, "text")};
 }
 
 std::optional<Sitter::Call> Sitter::run(int exam, int first, int count) {

@@ -87,6 +87,16 @@ template <class Visitor>
 void fields(Visitor& v, CaseVerdict& c) {
   v("op", c.op, "the op");
   v("case", c.case_name, "the case");
+  v("variant", c.variant, "a variant of the case, named as by `check`; empty: as it is written");
+  v("routing", c.routing,
+    "where calls are told the experts of tokens: uniform, skewed or captured; empty: the case's "
+    "own");
+  v("skew", c.skew, "the busiest expert's load over the mean; 0: no routing");
+  v("captured", c.captured,
+    "from which run the case was recorded, and with which weights; empty: the contract's");
+  v("generated", c.generated, "of a recorded case, fields whose contents are random all the same");
+  v("of_uniform", c.of_uniform,
+    "the candidate's time over its time in the row with uniform routing; null: there is none");
   v("status", c.status, "of this case");
   v("why", c.why, "one sentence; empty where the status says all");
   v("evidence", c.evidence, "what was seen: a trace, addresses, indices, a count");
@@ -131,6 +141,10 @@ void fields(Visitor& v, Policy& p) {
   v("seconds", p.seconds, "of timing per case, about");
   v("threads", p.threads, "that a provider may use on the CPU");
   v("ops", p.ops, "only these; empty: all that the candidate has");
+  v("captured", p.captured, "folder of recorded cases; empty: the contracts' cases");
+  v("routing", p.routing, "as asked for with --routing; empty: the cases' own");
+  v("variants", p.variants, "judged beside the cases as written; `all`: every one");
+  v("dtypes", p.dtypes, "the same for dtypes");
   v("patience_s", p.patience_s, "without a sign of life before a candidate is stopped");
   v("sandbox", p.sandbox, "the candidate was to be sealed in; `protections` says how far it was");
 }

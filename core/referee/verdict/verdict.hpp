@@ -112,6 +112,12 @@ struct TimingRow {
 
 struct CaseVerdict {
   std::string op, case_name;
+  std::string variant;                 // empty: as written
+  std::string routing;                 // uniform, skewed, captured; empty: the case's own
+  double skew = 0;                     // the busiest expert's load over the mean; 0: no routing
+  std::string captured;                // where the case was recorded; empty: the contract's
+  std::vector<std::string> generated;  // of a recorded case: fields with made-up contents
+  std::optional<double> of_uniform;    // candidate's time over that with uniform routing
   Status status = Status::environment;
   std::string why, evidence, next;       // next: empty stands for the status's own sentence
   std::string rule;                      // of a violation
@@ -134,12 +140,15 @@ struct Aggregate {
 // What else a verdict depends on.
 struct Policy {
   std::string size = "full";
-  std::vector<std::string> cases, families;  // empty: all
-  double seconds = 1;                        // per case, about
-  int threads = 2;                           // that a CPU provider may use
-  std::vector<std::string> ops;              // empty: all that the candidate has
-  double patience_s = 20;                    // without a sign of life
-  bool sandbox = true;                       // the candidate is sealed in, where the kernel can
+  std::vector<std::string> cases, families;   // empty: all
+  double seconds = 1;                         // per case, about
+  int threads = 2;                            // that a CPU provider may use
+  std::vector<std::string> ops;               // empty: all that the candidate has
+  double patience_s = 20;                     // without a sign of life
+  bool sandbox = true;                        // the candidate is sealed in, where the kernel can
+  std::string captured;                       // folder of recorded cases; empty: the contracts'
+  std::string routing;                        // as --routing; empty: the cases' own
+  std::vector<std::string> variants, dtypes;  // beside the cases as written
 };
 
 struct PluginFacts {

@@ -30,6 +30,16 @@ TEST_CASE("a slow clock is found out", "[judge]") {
   CHECK(fk::clock_disagreement(samples(500e-6, 50e-6, 1.2), baseline).empty());
 }
 
+TEST_CASE("a process that wakes up slowly is believed, within limits", "[judge]") {
+  const auto baseline = samples(600e-6, 50e-6, 1);
+  const auto sleepy = samples(500e-6, 140e-6, 1);
+  CHECK(!fk::clock_disagreement(sleepy, baseline).empty());
+  CHECK(fk::clock_disagreement(sleepy, baseline, 90e-6).empty());
+  // It does not hide more than that, however slowly it wakes up.
+  CHECK(!fk::clock_disagreement(samples(500e-6, 50e-6, 0.7), baseline, 1).empty());
+  CHECK(!fk::clock_disagreement(samples(500e-6, 50e-6, 0.85), baseline, -1).empty());
+}
+
 TEST_CASE("remembered answers are found out", "[judge]") {
   const auto side = [](double fresh, double seen) {
     return fk::FreshSamples{{fresh, fresh * 1.1, fresh * 1.3, fresh * 1.05},

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// A case of a judgement, as broker, oracle and runner name it to each other: the contract's or a
+// recorded one, as it is written, in a variant, or with another routing. Runners must not read the
+// folder of a recorded one, so its sizes travel with its name.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "core/base/json.hpp"
+#include "core/cases/inputs.hpp"
+
+namespace fk {
+
+struct AskedCase {
+  std::string op, name, size;  // size: "captured" for recorded ones
+  std::string variant;         // a name of variants_of(); empty: as written
+  std::string captured;        // folder of recorded cases; empty: the contract's
+  std::string recorded;        // its sizes, as JSON
+  double skew = 0;             // of the routing; 0: the case's own
+  std::string key() const;     // equal for equal contents
+};
+
+Json to_json(const AskedCase& asked);
+AskedCase asked_case_from(const Json& json);
+
+// A recorded case without contents.
+std::string recorded_text(const Case& source);
+
+struct PosedCase {
+  Case source;
+  Variant variant;
+};
+// What is resolved and called. With `contents` a recorded one is read from its folder. Error when
+// there is no such case or variant.
+PosedCase pose(const AskedCase& asked, const Contract& contract, const Catalog* contents);
+
+// The variants of a case that are judged beside it as written: those whose name is in `wanted`, or
+// all for "all"; of dtypes those in `dtypes`, or all. An Error at a name that no case may have is
+// the caller's.
+std::vector<std::string> variants_wanted(const Contract& contract, const Case& source,
+                                         const std::vector<std::string>& variants,
+                                         const std::vector<std::string>& dtypes);
+
+}  // namespace fk

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/referee/judge/docket.hpp"
+
+#include <algorithm>
+
+#include "core/base/error.hpp"
+#include "core/base/text.hpp"
+#include "core/cases/captured.hpp"
+#include "core/cases/routing.hpp"
+#include "core/referee/check.hpp"
+
+namespace fk {
+
+namespace {
+
+class Docket {
+ public:
+  Docket(const Catalog& catalog, const JudgeOptions& options) : catalog_(catalog), o_(options) {
+    if (!o_.captured.empty()) captured_.emplace(Captured::open(o_.captured, catalog));
+  }
+
+  std::vector<DocketEntry> all(const std::vector<std::string>& ops) {
+    bool routed = false;
+    for (const auto& op : ops) {
+      const Contract& contract = catalog_.at(op);
+      routed |= has_routing(contract);
+      for (const Case& source : captured_ ? captured_->cases(op) : contract.cases) {
+        if (!captured_ && source.size != o_.size) continue;
+        names_.push_back(source.name);
+        if (o_.cases.empty() || std::count(o_.cases.begin(), o_.cases.end(), source.name))
+          routings(contract, source);
+      }
+    }
+    for (const auto& name : o_.cases)
+      if (!std::count(names_.begin(), names_.end(), name))
+        fail("--case", "there is no " + size() + " case `" + name + "`",
+             did_you_mean(name, names_));
+    if (captured_ && names_.empty())
+      fail("--captured", o_.captured + " has no cases of " + join(ops, ", "),
+           "it has " + join(captured_->ops(), ", "));
+    if (o_.skew > 0 && !routed)
+      fail("--routing", "calls of " + join(ops, ", ") + " are not told which experts to use");
+    check_variants();
+    return std::move(out_);
+  }
+
+ private:
+  std::string size() const { return captured_ ? "captured" : o_.size; }
+
+  // Uniform first, because others are beside it.
+  void routings(const Contract& contract, const Case& source) {
+    if (!has_routing(contract) || (!captured_ && o_.skew <= 0))
+      return variants(contract, source, "", 0);
+    const double published = captured_ && captured_->random_weights() ? kPublishedSkew : 0;
+    const double skew = o_.skew > 0 ? o_.skew : published;
+    variants(contract, source, "uniform", 1);
+    if (skew > 1) variants(contract, source, "skewed", skew);
+    if (captured_) variants(contract, source, "captured", 0);
+  }
+
+  void variants(const Contract& contract, const Case& source, const std::string& routing,
+                double skew) {
+    DocketEntry entry;
+    entry.asked.op = entry.row.op = contract.op;
+    entry.asked.name = entry.row.case_name = source.name;
+    entry.asked.size = size();
+    entry.asked.skew = skew;
+    entry.row.routing = routing;
+    if (captured_) {
+      entry.asked.captured = o_.captured;
+      entry.asked.recorded = recorded_text(source);
+      entry.row.captured = captured_->origin();
+    }
+    out_.push_back(entry);
+    for (const auto& v : variants_of(contract, source, false)) known_.push_back(v.name);
+    for (const auto& name : variants_wanted(contract, source, o_.variants, o_.dtypes)) {
+      entry.asked.variant = entry.row.variant = name;
+      entry.extra = true;
+      out_.push_back(entry);
+    }
+  }
+
+  void check_variants() const {
+    for (const auto& [option, wanted] :
+         {std::pair("--variant", &o_.variants), std::pair("--dtype", &o_.dtypes)}) {
+      for (const auto& name : *wanted)
+        if (name != "all" && !std::count(known_.begin(), known_.end(), name) &&
+            (option == std::string("--variant") || !dtype_named(name)))
+          fail(option, "no case has a variant `" + name + "`", did_you_mean(name, known_));
+    }
+  }
+  // One that every case has as it is written is no variant of any.
+  static bool dtype_named(const std::string& name) {
+    return name == "f32" || name == "bf16" || name == "f16";
+  }
+
+  const Catalog& catalog_;
+  const JudgeOptions& o_;
+  std::optional<Captured> captured_;
+  std::vector<DocketEntry> out_;
+  std::vector<std::string> names_, known_;
+};
+
+bool same_case(const CaseVerdict& a, const CaseVerdict& b) {
+  return a.op == b.op && a.case_name == b.case_name;
+}
+
+}  // namespace
+
+std::vector<DocketEntry> docket(const std::vector<std::string>& ops, const Catalog& catalog,
+                                const JudgeOptions& options) {
+  return Docket(catalog, options).all(ops);
+}
+
+void settle(std::vector<CaseVerdict>& rows) {
+  for (CaseVerdict& row : rows) {
+    if (row.routing.empty() || row.routing == "uniform" || row.timings.empty()) continue;
+    for (const CaseVerdict& other : rows) {
+      if (!same_case(row, other) || other.routing != "uniform" || other.variant != row.variant ||
+          other.timings.empty())
+        continue;
+      const double uniform = other.timings[0].candidate.cold.median_s;
+      if (uniform > 0) row.of_uniform = row.timings[0].candidate.cold.median_s / uniform;
+    }
+  }
+  const std::vector<CaseVerdict> all = rows;
+  std::erase_if(rows, [&](const CaseVerdict& row) {
+    return row.status == Status::refused &&
+           std::any_of(all.begin(), all.end(), [&](const CaseVerdict& other) {
+             return same_case(row, other) && other.variant != row.variant &&
+                    other.status != Status::refused;
+           });
+  });
+}
+
+}  // namespace fk
