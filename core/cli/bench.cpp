@@ -21,7 +21,7 @@
 #include "core/referee/bench.hpp"
 #include "core/referee/roster.hpp"
 #include "core/report/table.hpp"
-#include "core/worker/runner.hpp"
+#include "core/worker/rank_group.hpp"
 #include "core/worker/task.hpp"
 
 namespace fk {
@@ -87,6 +87,7 @@ Json bench_task(const Json& arguments, const TaskServices& services) {
   options.seconds = arguments.at("seconds").get<double>();
   options.providers = arguments.at("providers").get<std::vector<std::string>>();
   options.cases = arguments.at("cases").get<std::vector<std::string>>();
+  options.comm = services.comm;
   options.skew = arguments.value("skew", 0.0);
   std::vector<Case> cases;
   const auto op = arguments.at("op").get<std::string>();
@@ -119,7 +120,7 @@ std::string percent(double share) {
 }
 
 // Rows as they come, so that a crash loses nothing. `device` is what the runner calls it.
-std::vector<Json> run_op(const Arguments& a, const std::string& op, const Roster& roster,
+std::vector<Json> run_op(const Arguments& a, const std::string& op, const Roster& roster, int ranks,
                          std::string& device, std::vector<Protection>& protections) {
   Runner::Options options;
   options.name = "bench of " + op;
@@ -127,24 +128,27 @@ std::vector<Json> run_op(const Arguments& a, const std::string& op, const Roster
   options.sandbox = a.sandbox;
   options.patience_s = 120;
   if (!a.captured.empty()) options.read = {a.captured};
-  Runner runner(options);
+  RankGroup runner(options, ranks);
   std::vector<PluginFile> files;
   for (const auto& b : roster.baselines) files.push_back({b.path, b.trust});
   for (const auto& c : roster.candidates)
     if (c.error.empty()) files.push_back({c.path, c.trust});
+  // Times are the slowest rank's on all of them, so the first one's rows stand for all.
   std::vector<Json> rows;
   if (!runner.failed() && runner.load(files)) {
-    const auto done = runner.task("bench_op",
-                                  {{"op", op},
-                                   {"size", a.options.size},
-                                   {"seconds", a.options.seconds},
-                                   {"device", a.device},
-                                   {"captured", a.captured},
-                                   {"skew", a.options.skew},
-                                   {"cases", a.options.cases},
-                                   {"providers", a.options.providers}},
-                                  [&](const Json& row) { rows.push_back(row); });
-    if (done) device = done->value("device", a.device);
+    const Json arguments = {{"op", op},
+                            {"size", a.options.size},
+                            {"seconds", a.options.seconds},
+                            {"device", a.device},
+                            {"captured", a.captured},
+                            {"skew", a.options.skew},
+                            {"cases", a.options.cases},
+                            {"providers", a.options.providers}};
+    const auto done = runner.task_on_all("bench_op", arguments, [&](int rank, const Json& row) {
+      if (rank == 0) rows.push_back(row);
+      if (rank == 0 && ranks > 1) rows.back()["ranks"] = ranks;
+    });
+    if (done) device = done->front().value("device", a.device);
   }
   if (!runner.protections().empty()) protections = runner.protections();
   if (runner.failed())
@@ -238,6 +242,15 @@ std::vector<std::string> choose_ops(const Arguments& a, const Catalog& catalog,
   if (a.options.skew > 0 && std::none_of(ops.begin(), ops.end(), routed))
     fail("--routing", "calls of " + join(ops, ", ") + " are not told which experts to use");
   return ops;
+}
+
+// With how many ranks the cases of an op are measured.
+std::vector<int> ranks_for(const Arguments& a, const Catalog& catalog, const std::string& op) {
+  const Contract& contract = catalog.at(op);
+  if (!contract.comm()) return {1};
+  const auto cases =
+      a.captured.empty() ? contract.cases : Captured::open(a.captured, catalog).cases(op);
+  return ranks_of(contract, cases, a.options.size, true);
 }
 
 Arguments complete(Arguments a) {
@@ -339,12 +352,13 @@ int bench(const Arguments& asked, bool as_json) {
                {"verdict"},
                {""}});
   for (const auto& op : ops) {
-    for (const auto& row : run_op(a, op, roster, device, protections)) {
-      const std::string why = row.value("why", std::string());
-      good &= why.empty() || starts_with(why, "refused") || starts_with(why, "left out");
-      add_row(table, row);
-      all.push_back(row);
-    }
+    for (const int ranks : ranks_for(a, catalog, op))
+      for (const auto& row : run_op(a, op, roster, ranks, device, protections)) {
+        const std::string why = row.value("why", std::string());
+        good &= why.empty() || starts_with(why, "refused") || starts_with(why, "left out");
+        add_row(table, row);
+        all.push_back(row);
+      }
   }
   if (as_json)
     print_json({{"schema", "fk-host.bench/2"},

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "core/base/text.hpp"
@@ -187,14 +188,21 @@ uint64_t Meeting::first_says(const char* about, uint64_t value, double patience_
   return board_.seats[0].calls[number_ % 2].value;
 }
 
-bool Meeting::all_say(const char* about, bool yes) {
+uint64_t Meeting::largest(const char* about, uint64_t value) {
   CommCall call = CommCall::of(about, 0, 0);
-  call.value = yes ? 1 : 0;
+  call.value = value;
   meet(call);
-  return std::all_of(
-      board_.seats.begin(), board_.seats.begin() + size_,
-      [&](const MeetingBoard::Seat& seat) { return seat.calls[number_ % 2].value != 0; });
+  for (int r = 0; r < size_; ++r)
+    value = std::max(value, board_.seats[static_cast<size_t>(r)].calls[number_ % 2].value);
+  return value;
 }
+
+double Meeting::slowest(const char* about, double seconds) {
+  // The bits of numbers that are not negative have the numbers' order.
+  return std::bit_cast<double>(largest(about, std::bit_cast<uint64_t>(std::max(seconds, 0.0))));
+}
+
+bool Meeting::all_say(const char* about, bool yes) { return largest(about, yes ? 0 : 1) == 0; }
 
 void Meeting::settle_once() {
   ++settled_;

@@ -71,6 +71,9 @@ class Meeting {
   uint64_t count() const { return number_; }
   // The first rank's `value`; the others give what they like. `patience_s` as in the constructor.
   uint64_t first_says(const char* about, uint64_t value, double patience_s);
+  // The largest value of all ranks; of seconds that are not negative, the slowest rank's.
+  uint64_t largest(const char* about, uint64_t value);
+  double slowest(const char* about, double seconds);
   // Whether every rank says yes.
   bool all_say(const char* about, bool yes);
   // Everybody comes here whatever has failed before; then nothing has. Error when a rank does not

@@ -30,11 +30,12 @@ class CaseBench {
         source_(source),
         options_(options),
         oracles_(Oracles::of(plugins, contract.op)),
-        resolved_(resolve(contract, source, {})),
+        comm_(contract.comm() ? options.comm : nullptr),
+        resolved_(resolve(contract, source, written())),
         cpu_(open_device("cpu")),
         device_(options.device ? *options.device : *cpu_) {
-    if (contract.comm())
-      left_out_ = "left out: it is called by several ranks at once, and this bench has one process";
+    if (contract.comm() && !comm_)
+      left_out_ = "left out: it is called by several ranks at once, and here is one";
     else if (device_.host_memory() && options.cases.empty())
       left_out_ = too_large_for_cpu(resolved_);
   }
@@ -54,7 +55,7 @@ class CaseBench {
     }
     if (std::any_of(entries_.begin(), entries_.end(),
                     [](const Entry& e) { return e.row.why.empty(); }))
-      measure();
+      comm_ ? measure_together() : measure();
     std::vector<BenchRow> rows;
     for (auto& e : entries_) rows.push_back(std::move(e.row));
     return rows;
@@ -66,6 +67,28 @@ class CaseBench {
     const Provider* provider = nullptr;
     std::unique_ptr<ProviderSampler> sampler;
   };
+
+  Variant written() const {
+    Variant out;
+    if (comm_) out.comm = comm_->table();
+    return out;
+  }
+
+  // Whatever fails on one rank has failed on all of them, for all providers: they share buffers.
+  void measure_together() {
+    std::string why;
+    try {
+      measure();
+    } catch (const Error& error) {
+      why = error.what();
+    }
+    for (auto& e : entries_) {
+      e.sampler.reset();
+      if (!why.empty() && e.row.why.empty()) e.row.why = why;
+    }
+    if (!why.empty()) comm_->meeting().give_up(why);
+    comm_->settle();
+  }
 
   void step(const std::string& what) const {
     if (options_.on_step) options_.on_step(contract_.op + ", case " + source_.name + ": " + what);
@@ -94,12 +117,19 @@ class CaseBench {
     // The oracle on the CPU is judged by other means than itself.
     if (&p == oracles_.cpu) return;
     step("values of " + p.plugin);
+    find_faults(p, out);
+    if (comm_ && !comm_->meeting().all_say("right", out.why.empty()) && out.why.empty())
+      out.why = "wrong on another rank";
+  }
+
+  void find_faults(const Provider& p, BenchRow& out) {
     CheckOptions check;
     check.values_only = true;
     check.device = options_.device;
     check.seed = options_.seed;
     check.threads = options_.threads;
     check.plugins = &plugins_;
+    check.comm = comm_;
     const CheckRow row = check_case(p, oracles_, source_, check, answers_);
     if (row.status == CheckStatus::unsupported) out.why = "refused: " + row.text;
     if (row.status == CheckStatus::wrong || row.status == CheckStatus::violation)
@@ -131,6 +161,7 @@ class CaseBench {
                                                       options_.threads, options_.seed);
         e.sampler->set_calls(1);
       } catch (const Error& error) {
+        if (comm_) throw;
         e.row.why = error.what();
         e.sampler.reset();
       }
@@ -147,11 +178,17 @@ class CaseBench {
     std::vector<Contender*> contenders;
     for (Entry* e : racing) contenders.push_back(e->sampler.get());
     contenders.push_back(&copy);
+    if (comm_) {
+      for (Entry* e : racing) e->sampler->set_meeting(&comm_->meeting());
+      copy.set_meeting(&comm_->meeting());
+    }
     const int calls = calls_for(racing);
     copy.set_calls(calls);
     for (Entry* e : racing) e->sampler->set_calls(calls);
     RaceOptions race_options;
     race_options.seconds = options_.seconds * static_cast<double>(racing.size());
+    if (comm_)
+      race_options.spent = [this](double own) { return comm_->meeting().slowest("spent", own); };
     const RaceResult result = race(contenders, race_options);
     const auto peaks = peaks_of(device_.name());
     for (size_t i = 0; i < racing.size(); ++i) {
@@ -199,6 +236,7 @@ class CaseBench {
   const Case& source_;
   const BenchOptions& options_;
   const Oracles oracles_;
+  Communicator* const comm_;  // null: one rank
   const ResolvedCase resolved_;
   std::unique_ptr<Device> cpu_;
   Device& device_;
@@ -226,7 +264,8 @@ namespace {
 // A case in the routings that it is measured with; uniform first, because others are beside it.
 std::vector<std::pair<std::string, Case>> routings_of(const Contract& contract, const Case& source,
                                                       const BenchOptions& options) {
-  if (!has_routing(contract) || (!source.contents && options.skew <= 0)) return {{"", source}};
+  if (contract.comm() || !has_routing(contract) || (!source.contents && options.skew <= 0))
+    return {{"", source}};
   std::vector<std::pair<std::string, Case>> out = {{"uniform", with_skew(contract, source, 1)}};
   const double published = source.contents && options.captured_random ? kPublishedSkew : 0;
   const double skew = options.skew > 0 ? options.skew : published;
@@ -275,6 +314,9 @@ std::vector<BenchRow> bench_op(const Plugins& plugins, const std::string& op,
   std::vector<BenchRow> rows;
   for (const Case& source : options.captured ? *options.captured : contract.cases) {
     if (!options.captured && source.size != options.size) continue;
+    if (options.comm && contract.comm() &&
+        source.axes.at(contract.comm()->axis) != options.comm->size())
+      continue;
     if (!options.cases.empty() &&
         std::find(options.cases.begin(), options.cases.end(), source.name) == options.cases.end())
       continue;

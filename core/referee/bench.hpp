@@ -45,7 +45,10 @@ struct BenchOptions {
   // Where calls are told the experts, uniform routing and that of this skew; 0: as the cases say.
   double skew = 0;
   Device* device = nullptr;  // null: the CPU
-  double seconds = 1;        // per case and provider, about
+  // This rank's, for ops with a communicator: their cases with so many ranks, which all of them
+  // bench together; null: those are left out.
+  Communicator* comm = nullptr;
+  double seconds = 1;  // per case and provider, about
   uint64_t seed = 1;
   int threads = 2;
   std::function<void(const BenchRow& row)> on_row;

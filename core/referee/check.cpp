@@ -96,7 +96,8 @@ void check_families(const Provider& provider, const Oracles& oracles, const Case
 
 CheckRow check_case(const Provider& provider, const Oracles& oracles, const Case& source,
                     const CheckOptions& options, CaseAnswers& answers) {
-  const Variant written;
+  Variant written;
+  if (provider.contract->comm() && options.comm) written.comm = options.comm->table();
   CheckRow row = row_of(provider, source, written);
   run_trial(provider, oracles, source, written, options, answers, row);
   return row;
@@ -151,13 +152,13 @@ CheckReport check_provider(const Provider& provider, const Oracles& oracles,
 }
 
 std::vector<int> ranks_of(const Contract& contract, const std::vector<Case>& cases,
-                          const std::string& size) {
+                          const std::string& size, bool alone) {
   std::set<int> ranks;
   const Slot* comm = contract.comm();
   if (!comm) return {1};
   for (const Case& source : cases)
     if (const auto it = source.axes.find(comm->axis);
-        it != source.axes.end() && wanted_size(size, source.size))
+        it != source.axes.end() && (alone ? size == source.size : wanted_size(size, source.size)))
       ranks.insert(static_cast<int>(it->second));
   return {ranks.begin(), ranks.end()};
 }

@@ -96,9 +96,9 @@ CheckRow check_case(const Provider& provider, const Oracles& oracles, const Case
                     const CheckOptions& options, CaseAnswers& answers);
 
 // How many ranks these cases of a contract have, ascending; {1} where ranks do not matter. `size`:
-// of those of one size.
+// of those of one size; with `alone` without those of smaller sizes.
 std::vector<int> ranks_of(const Contract& contract, const std::vector<Case>& cases,
-                          const std::string& size);
+                          const std::string& size, bool alone = false);
 
 // All ops of one loaded plugin.
 CheckReport check_plugin(const Plugins& plugins, const std::string& plugin,

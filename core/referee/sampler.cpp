@@ -68,9 +68,22 @@ void Sampler::run(size_t first) {
   for (int i = 0; i < calls_; ++i) call((first + static_cast<size_t>(i)) % sets_);
 }
 
+void Sampler::begin() {
+  if (meeting_) {
+    device_.synchronize();
+    meeting_->all_say("a sample begins", true);
+  }
+  watch_.start();
+}
+
 std::optional<double> Sampler::read() {
-  const double seconds = watch_.seconds() / calls_;
-  if (!watch_.late()) {
+  double seconds = watch_.seconds() / calls_;
+  bool late = watch_.late();
+  if (meeting_) {
+    seconds = meeting_->slowest("a sample", seconds);
+    late = !meeting_->all_say("in time", !late);
+  }
+  if (!late) {
     late_ = 0;
   } else if (!host_bound_) {
     host_bound_ = ++late_ > kLateMax;
@@ -82,7 +95,7 @@ std::optional<double> Sampler::read() {
 std::optional<double> Sampler::sample() {
   const auto first = static_cast<size_t>(random_.integer(0, static_cast<int64_t>(sets_)));
   watch_.flush();
-  watch_.start();
+  begin();
   run(first);
   watch_.stop();
   return read();
@@ -90,10 +103,12 @@ std::optional<double> Sampler::sample() {
 
 std::optional<double> Sampler::warm() {
   for (int i = 0; i < 3; ++i) run(0);  // in which the host gets ahead
-  watch_.start();
+  begin();
   run(0);
   watch_.stop();
-  return watch_.late() ? std::nullopt : std::optional(watch_.seconds() / calls_);
+  const double own = watch_.seconds() / calls_;
+  const double seconds = meeting_ ? meeting_->slowest("a warm sample", own) : own;
+  return watch_.late() ? std::nullopt : std::optional(seconds);
 }
 
 ProviderSampler::ProviderSampler(const Provider& provider, Device& device, Stopwatch& watch,

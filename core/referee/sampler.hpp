@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/cases/execute.hpp"
+#include "core/comm/meeting.hpp"
 #include "core/referee/timer.hpp"
 #include "core/tensor/random.hpp"
 
@@ -44,6 +45,9 @@ class Sampler : public Contender {
   bool captured() const { return !graphs_.empty(); }
   // Every sample would have been dropped, so none is: the time is the host's.
   bool host_bound() const { return host_bound_; }
+  // One of several ranks whose calls need each other: they begin a sample together, and its seconds
+  // are the slowest rank's on all of them. `meeting` outlives this object.
+  void set_meeting(Meeting* meeting) { meeting_ = meeting; }
 
  protected:
   virtual void call(size_t set) = 0;  // enqueues one call on a set; Error when it fails
@@ -52,9 +56,11 @@ class Sampler : public Contender {
 
  private:
   void run(size_t first);
+  void begin();
   std::optional<double> read();
 
   Stopwatch& watch_;
+  Meeting* meeting_ = nullptr;
   size_t sets_;
   int calls_ = 1;
   std::vector<std::shared_ptr<void>> graphs_;

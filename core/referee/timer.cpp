@@ -121,7 +121,7 @@ class Race {
     int look = options_.blocks_min;
     while (result_.blocks() < options_.blocks_max) {
       block();
-      const double spent = now() - start;
+      const double own = now() - start, spent = options_.spent ? options_.spent(own) : own;
       if (result_.blocks() < look && spent < options_.seconds) continue;
       look = result_.blocks() + std::max(1, result_.blocks() / 8);
       result_.settled_ = result_.blocks() >= options_.blocks_min && settled();

@@ -14,6 +14,7 @@
 // caps it.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -33,6 +34,9 @@ struct RaceOptions {
   int blocks_min = 10;  // of A B B A; less only where a single call takes most of the budget
   int blocks_max = 2000;
   double band = 0.01;  // differences that are smaller are of no interest
+  // Where several processes hold one race, with equal samples: from the seconds that this one has
+  // spent, those that count for all of them.
+  std::function<double(double)> spent;
 };
 
 // 0 <= q <= 1, linear between the two nearest; 0 of nothing.

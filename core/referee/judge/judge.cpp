@@ -146,8 +146,9 @@ class Judge {
       if (catalog_.at(row.op).comm()) {
         row.status = Status::unjudged;
         row.why =
-            "a race between several ranks is not held: `fk-host check` judges the values of every "
-            "rank";
+            "it is called by several ranks at once, and ranks are not judged against a baseline";
+        row.next = "`fk-host check` judges the values of every rank; `fk-host bench " + row.op +
+                   "` races providers that are trusted.";
         continue;
       }
       if (candidate_runner_->failed()) {

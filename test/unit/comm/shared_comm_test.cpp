@@ -306,3 +306,14 @@ TEST_CASE("ranks may be threads, with a block that has no room for symmetric buf
   CHECK(said[0].empty());
   CHECK(said[1].empty());
 }
+
+TEST_CASE("the slowest of all ranks is known to all") {
+  all_well(run_ranks(3, 30, [](SharedCommunicator& comm) {
+    for (int round = 0; round < 10; ++round) {
+      const double own = 1e-6 * ((comm.rank() + round) % 3 + 1);
+      const double slowest = comm.meeting().slowest("a sample", own);
+      if (slowest != 1e-6 * 3) return "it is " + std::to_string(slowest);
+    }
+    return std::string();
+  }));
+}

@@ -177,3 +177,14 @@ TEST_CASE("timer_knows_nothing_from_one_block") {
   CHECK(fk::ratio_of(one, 0.01).speed == fk::Speed::unknown);
   CHECK(fk::ratio_of({}, 0.01).blocks == 0);
 }
+
+TEST_CASE("timer_stops_by_the_time_that_counts_for_all") {
+  Fake a(1e-5, 0.5, 1), b(1e-5, 0.5, 2);
+  fk::Contender* both[] = {&a, &b};
+  fk::RaceOptions options;
+  options.seconds = 20;
+  options.spent = [](double) { return 100.0; };  // another process was slower
+  const fk::RaceResult result = fk::race(both, options);
+  CHECK_FALSE(result.settled());
+  CHECK(result.blocks() <= options.blocks_min);
+}
