@@ -78,8 +78,9 @@ double distance(const Tensor& got, const std::vector<double>& want, int64_t begi
   return most;
 }
 
+// A block's size is at least `least`.
 std::vector<Block> blocks_with(const std::vector<double>& want, const Blocks& blocks,
-                               const Tensor& before) {
+                               const Tensor& before, double least) {
   std::vector<Block> out;
   for (size_t b = 0; b < static_cast<size_t>(blocks.count); ++b) {
     Block block;
@@ -90,7 +91,8 @@ std::vector<Block> blocks_with(const std::vector<double>& want, const Blocks& bl
       if (std::isfinite(w)) block.size += w * w;
       block.kept = block.kept && w == before.at(i);
     }
-    block.size = std::sqrt(block.size / static_cast<double>(block.end - block.begin));
+    block.size =
+        std::max(least, std::sqrt(block.size / static_cast<double>(block.end - block.begin)));
     out.push_back(block);
   }
   return out;
@@ -229,7 +231,8 @@ Judgement Comparer::judge_moved(const CaseField& field, int64_t entry, const Pai
   const ErrorModel model = error_model(resolved_, field);
   const std::vector<double> floors = floors_of(field, entry, pair);
   const std::vector<double> want = pair.theirs.values();
-  std::vector<Block> blocks = blocks_with(want, blocks_of(pair.theirs.shape), pair.before);
+  std::vector<Block> blocks = blocks_with(want, blocks_of(pair.theirs.shape), pair.before,
+                                          model.small * size_of_all(pair.theirs));
   // A weight goes with what was chosen: there any visible move is a jump.
   const bool chosen =
       resolved_.contract->tolerance.numerics == "selection" && resolved_.contract->level == 1;

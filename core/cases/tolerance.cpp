@@ -60,12 +60,15 @@ Size size_of(const double* want, int64_t count) {
 // The numbers of a judgement, block by block.
 class Tally {
  public:
-  explicit Tally(const ErrorModel& model) : m_(model) {}
+  // `least`: the size that a block has at least.
+  Tally(const ErrorModel& model, double least) : m_(model), least_(least) {}
 
   void block(const double* got, const double* want, const double* before, int64_t first,
              int64_t count, double noise, double floor) {
     const Size size = size_of(want, count);
     floor_ = m_.floor + floor;
+    // What is lost in cancellation says nothing about a factor.
+    ordinary_ = std::max(m_.ordinary, m_.factor > 0 ? floor / m_.factor : 0);
     blocks_ += 1;
     // An answer that moves as much as its inputs is what the other terms are for. Where it moves
     // far more, all of a block may do so together.
@@ -108,13 +111,13 @@ class Tally {
   double allowed(double w, const Size& size, double noise) const {
     const double a = std::abs(w);
     return std::min(m_.of_value * a + m_.of_spread * size.spread + 16 * noise,
-                    m_.hard * std::max({a, size.rms, size.spread})) +
+                    m_.hard * std::max({a, size.rms, size.spread, least_})) +
            floor_;
   }
   void count_in(double error, double w, double share, const Size& size, double noise) {
     elements_ += 1;
     squares_ += share * share;
-    if (std::abs(w) < m_.ordinary) return;
+    if (std::abs(w) < ordinary_) return;
     if (distinct_.size() < kDistinct) distinct_.insert(w);
     // Each element counts by what it can tell: its size in units of what it is allowed.
     const double unit = allowed(w, size, noise), tells = w * w / (unit * unit);
@@ -127,9 +130,10 @@ class Tally {
   // Equal values are rounded equally: they count once.
   static constexpr size_t kDistinct = 1024;
   const ErrorModel& m_;
+  const double least_;
   std::unordered_set<double> distinct_;
   double elements_ = 0, squares_ = 0, products_ = 0, weight_ = 0, largest_ = 0, moved_ = 0,
-         blocks_ = 0, together_ = 0, floor_ = 0;
+         blocks_ = 0, together_ = 0, floor_ = 0, ordinary_ = 0;
 };
 
 }  // namespace
@@ -231,6 +235,18 @@ Blocks blocks_of(const Shape& shape) {
   return out;
 }
 
+double size_of_all(const Tensor& want) {
+  double squares = 0;
+  int64_t finite = 0;
+  for (int64_t i = 0; i < want.numel(); ++i) {
+    const double w = want.at(i);
+    if (!std::isfinite(w)) continue;
+    squares += w * w;
+    ++finite;
+  }
+  return finite ? std::sqrt(squares / static_cast<double>(finite)) : 0;
+}
+
 Judgement judge(const Tensor& got, const Tensor& want, const ErrorModel& m,
                 const std::vector<double>& noise, const Tensor& before,
                 const std::vector<double>& floors) {
@@ -238,7 +254,7 @@ Judgement judge(const Tensor& got, const Tensor& want, const ErrorModel& m,
   Judgement out;
   if (got.numel() == 0) return out;
   const Blocks blocks = blocks_of(want.shape);
-  Tally tally(m);
+  Tally tally(m, m.small * size_of_all(want));
   std::vector<double> g, w, kept;
   for (int64_t b = 0; b < blocks.count; ++b) {
     const int64_t begin = blocks.begin[static_cast<size_t>(b)];

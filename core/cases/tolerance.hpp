@@ -41,6 +41,8 @@ struct ErrorModel {
   double hard = 0;       // size: root mean square of the block, at least its spread
                          // excess: that of noise over usual * probe * size
   double floor = 0;      // negligible()
+  double small = 1e-3;   // a block is no smaller than that share of the whole output's size: what
+                         // cancels to nothing there still has the noise of its terms
   double rms = 0.35;     // limit of the root mean square of error / allowed
   double factor = 0;     // limit of |factor - 1|, for many elements; 0: not looked at
   double ordinary = 0;   // what is smaller is rounded coarsely and says nothing about a factor
@@ -71,6 +73,9 @@ struct Blocks {
   std::vector<int64_t> begin;  // count + 1
 };
 Blocks blocks_of(const Shape& shape);
+
+// Root mean square of all that is finite.
+double size_of_all(const Tensor& want);
 
 struct Judgement {
   bool ok = true;

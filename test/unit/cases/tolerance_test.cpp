@@ -187,6 +187,24 @@ TEST_CASE("tolerance_knows_what_rounding_does_to_a_block") {
   CHECK_FALSE(fk::judge(got, want, model, {0, 0, 10, 0}).ok);
 }
 
+TEST_CASE("tolerance_leaves_noise_where_terms_cancel_to_nothing") {
+  fk::ErrorModel model;
+  model.of_value = 0.001;
+  model.hard = 1e-3;
+  model.probe = 1e-8;
+  fk::Tensor want(fk::DType::f32, {2, 100}), got(fk::DType::f32, {2, 100});
+  fk::Random random(5);
+  for (int64_t i = 0; i < 200; ++i) {
+    want.set(i, i < 100 ? random.normal() : 0);
+    got.set(i, want.at(i) + (i < 100 ? 0 : 3e-8 * random.normal()));
+  }
+  CHECK_FALSE(fk::judge(got, want, model).ok);  // nothing says that terms cancel there
+  CHECK(fk::judge(got, want, model, {0, 1e-7}).ok);
+  // However large the noise, not beyond a millionth of what the output is elsewhere.
+  for (int64_t i = 100; i < 200; ++i) got.set(i, 1e-5);
+  CHECK_FALSE(fk::judge(got, want, model, {0, 1}).ok);
+}
+
 TEST_CASE("tolerance_is_coarse_where_an_init_value_says_that_intermediates_are_rounded") {
   const std::string text =
       "op: product\nrevision: 1\nsummary: sums\naxes: {T: rows, C: terms}\n"
