@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/referee/rank_oracle.hpp"
 
+#include <memory>
+#include <string_view>
 #include <thread>
 
 #include "core/base/io.hpp"
