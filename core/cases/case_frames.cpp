@@ -207,6 +207,13 @@ void CaseFrames::refill(const CaseFrames& from, Poison poison, bool numbers_only
   remember();
 }
 
+std::vector<std::span<const std::byte>> CaseFrames::memory() const {
+  std::vector<std::span<const std::byte>> out;
+  for (const auto& s : storages_)
+    out.emplace_back(s.memory->data(), static_cast<size_t>(s.memory->bytes()));
+  return out;
+}
+
 std::optional<uint64_t> CaseFrames::written_print() const {
   uint64_t out = 0;
   for (const auto& s : storages_) {

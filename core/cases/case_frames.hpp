@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -55,6 +56,8 @@ class CaseFrames {
   // without weights on the same device; outputs are poisoned, and with `numbers_only` floats as
   // well.
   void refill(const CaseFrames& from, Poison poison, bool numbers_only = false);
+  // Where the tensors lie.
+  std::vector<std::span<const std::byte>> memory() const;
   // Tells outputs apart where they lie; nothing where not every byte of their memory is an output.
   std::optional<uint64_t> written_print() const;
   // The host copies that plan() sees, from the fields as they are now.

@@ -121,6 +121,8 @@ class GuardDevice final : public Device {
   Device& below() const { return device_; }
   // Empty, or what was damaged so far (released allocations included).
   std::string damage() const;
+  // Where the live allocations are.
+  std::vector<std::span<const std::byte>> memory() const;
   // The fingerprints of all live allocations whose purpose contains `word`.
   std::vector<uint64_t> fingerprints_of(const std::string& word) const;
 

@@ -87,10 +87,11 @@ FK_TASK(exam_open, exam_open);
 
 Json exam_deal(const Json& a, const TaskServices&) {
   Examiner& exam = examiners().at(a);
-  exam.deal(a.at("sets").get<std::vector<int>>(), a.at("contents").get<std::vector<int>>(),
+  const auto sets = a.at("sets").get<std::vector<int>>();
+  exam.deal(sets, a.at("contents").get<std::vector<int>>(),
             a.at("poison").get<bool>() ? Poison::random : Poison::ones,
             a.at("numbers_only").get<bool>());
-  if (a.at("flush").get<bool>()) exam.flush();
+  if (a.at("flush").get<bool>()) exam.flush(sets);
   return Json::object();
 }
 FK_TASK(exam_deal, exam_deal);
@@ -157,10 +158,10 @@ Json exam_sit(const Json& a, const TaskServices& services) {
     services.stage(asked.op + ", case " + asked.name + ": create and prepare");
     auto exam = std::make_unique<Examinee>(*provider, services.plugins, device, shape, fds[0],
                                            fds[1], a.at("threads").get<int>());
-    const bool deterministic = exam->deterministic();
+    const bool deterministic = exam->deterministic(), keeps = exam->keeps();
     examinees().cases[a.at("exam").get<int>()] = std::move(exam);
     services.stage(asked.op + ", case " + asked.name);
-    return {{"deterministic", deterministic}};
+    return {{"deterministic", deterministic}, {"keeps", keeps}};
   });
   for (const int fd : fds) ::close(fd);
   return answer;

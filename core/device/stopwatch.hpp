@@ -7,6 +7,7 @@
 // lies between them on the device, as long as the host enqueues faster than the flush before them
 // runs: late() tells when it did not.
 #pragma once
+#include <cstdint>
 
 namespace fk {
 
@@ -16,6 +17,9 @@ class Stopwatch {
   // Fills the last cache with clean lines of other memory by reading at least twice its size. By
   // reading: lines that a fill leaves dirty would be written back at the expense of what is timed.
   virtual void flush() = 0;
+  // Takes these bytes out of all caches of all cores, which costs less than flush() where they are
+  // few. False where the device cannot do that.
+  virtual bool evict(const void* /*memory*/, int64_t /*bytes*/) { return false; }
   virtual void start() = 0;
   virtual void stop() = 0;
   // Between the last start and stop; waits for the latter. Error when something failed on the

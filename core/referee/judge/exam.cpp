@@ -105,8 +105,9 @@ std::optional<Sitter::Call> Exam::take(Sitter& sitter, int first, const std::vec
   // others.
   Runner& runner = sitter.runner();
   runner.freeze();
-  if (plan_ || request_.device != "cpu") {
-    deal(true);
+  const bool ahead = plan_ || request_.device != "cpu";
+  if (ahead) deal(true);
+  if (ahead || (flush_ && sitter.keeps)) {
     runner.thaw();
     if (!sitter.arm(exam_->id, plan_, sets, first, count)) return std::nullopt;
     runner.freeze();

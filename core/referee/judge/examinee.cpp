@@ -76,6 +76,13 @@ std::shared_ptr<void> Examinee::graph(int first, int count) {
   return graph;
 }
 
+void Examinee::ready(int first, int count) {
+  (void)graph(first, count);
+  if (!keeps()) return;
+  for (const auto& part : guarded_.memory())
+    if (!watch_->evict(part.data(), static_cast<int64_t>(part.size()))) return watch_->flush();
+}
+
 double Examinee::run(int first, int count) {
   if (!count) return 0;
   const std::shared_ptr<void> captured = graph(first, count);

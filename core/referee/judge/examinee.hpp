@@ -21,8 +21,11 @@ class Examinee {
   bool deterministic() const { return provider_.op->claims->deterministic; }
   // plan() for the sets, whose numbers are there; seconds of the last one. Error when it fails.
   double plan(const std::vector<int>& sets);
-  // Captures the calls that run(first, count) makes where that can be done; it may make them.
-  void ready(int first, int count) { (void)graph(first, count); }
+  // Whether there is packed or persistent memory, which only this process can make cold.
+  bool keeps() const { return device_.host_memory() && !guarded_.memory().empty(); }
+  // Captures the calls that run(first, count) makes where that can be done, for which it may make
+  // them; caches hold nothing of what is kept afterwards.
+  void ready(int first, int count);
   // One call on each of `count` sets from `first` on, round about. Seconds of one call as this
   // process' clock says, 0 of none; Error when a call fails.
   double run(int first, int count);

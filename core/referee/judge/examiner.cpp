@@ -20,6 +20,7 @@ namespace fk {
 namespace {
 
 // What a core and a memory channel do at least: only the number of sets follows from it.
+constexpr int64_t kEvictBytes = int64_t{16} << 20;  // line by line; of more, others are read
 constexpr size_t kAcceptedMax = 3;  // answers of one side that differ and are all right
 constexpr double kFlopsPerSecond = 4e9, kBytesPerSecond = 8e9, kCallSeconds = 0.5e-6;
 
@@ -268,6 +269,20 @@ void Examiner::deal(const std::vector<int>& sets, const std::vector<int>& conten
                        numbers_only);
   }
   options_.device->synchronize();
+}
+
+void Examiner::flush(const std::vector<int>& sets) {
+  std::vector<std::span<const std::byte>> all;
+  int64_t bytes = 0;
+  for (const int set : sets)
+    for (const auto& part : sets_.at(static_cast<size_t>(set))->memory()) {
+      all.push_back(part);
+      bytes += static_cast<int64_t>(part.size());
+    }
+  bool out = bytes < kEvictBytes;
+  for (const auto& part : all)
+    out = out && watch_->evict(part.data(), static_cast<int64_t>(part.size()));
+  if (!out) watch_->flush();
 }
 
 std::vector<Examiner::Finding> Examiner::look(const std::vector<int>& sets, int side) {

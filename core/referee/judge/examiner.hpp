@@ -85,8 +85,8 @@ class Examiner {
   };
   // What the sets hold after a call each of one side (candidate, baseline ... by number).
   std::vector<Finding> look(const std::vector<int>& sets, int side);
-  // Reads other memory until the last cache holds nothing of the sets.
-  void flush() { watch_->flush(); }
+  // Caches hold nothing of the sets afterwards.
+  void flush(const std::vector<int>& sets);
 
  private:
   struct Content {

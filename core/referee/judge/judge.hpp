@@ -72,6 +72,7 @@ class Sitter {
   std::optional<Conduct> conduct(const Json& request);
   double plan_s = 0;
   bool deterministic = true;
+  bool keeps = false;  // arm() makes cold what it keeps between calls
 
  private:
   std::optional<Json> ask(const char* task, const Json& arguments, const std::vector<int>& fds);

@@ -50,6 +50,7 @@ bool Sitter::sit(const Json& exam, const std::vector<int>& fds) {
   arguments["plugin"] = plugin_;
   const auto answer = ask("exam_sit", arguments, fds);
   if (answer) deterministic = flag(*answer, "deterministic");
+  if (answer) keeps = flag(*answer, "keeps");
   return answer.has_value();
 }
 
