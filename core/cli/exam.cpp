@@ -96,12 +96,15 @@ Json exam_deal(const Json& a, const TaskServices&) {
 }
 FK_TASK(exam_deal, exam_deal);
 
+// Of the sets by their place in the list, those of which there is something to say.
 Json exam_look(const Json& a, const TaskServices&) {
   Json out = Json::array();
-  for (const auto& f :
-       examiners().at(a).look(a.at("sets").get<std::vector<int>>(), a.at("side").get<int>()))
-    out.push_back({{"set", f.set},
-                   {"content", f.content},
+  const auto all =
+      examiners().at(a).look(a.at("sets").get<std::vector<int>>(), a.at("side").get<int>());
+  for (size_t i = 0; i < all.size(); ++i) {
+    const auto& f = all[i];
+    if (f.ok && !f.changed && f.worst == 0 && f.undecided.empty()) continue;
+    out.push_back({{"at", i},
                    {"ok", f.ok},
                    {"rule", f.rule},
                    {"text", f.text},
@@ -109,6 +112,7 @@ Json exam_look(const Json& a, const TaskServices&) {
                    {"undecided", f.undecided},
                    {"stale", f.stale},
                    {"changed", f.changed}});
+  }
   return out;
 }
 FK_TASK(exam_look, exam_look);

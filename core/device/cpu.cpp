@@ -48,12 +48,8 @@ bool can_evict() { return false; }
 
 class Steady final : public Stopwatch {
  public:
-  Steady() {
-    const int64_t last = std::max<int64_t>(::sysconf(_SC_LEVEL3_CACHE_SIZE), int64_t{1} << 20);
-    // A server's last cache is shared by many cores; what one process gets of it is less.
-    other_.assign(static_cast<size_t>(2 * std::min(last, kCacheMax)) / sizeof(uint64_t), 1);
-  }
   void flush() override {
+    if (other_.empty()) make_other();
     uint64_t sum = 0;
     for (size_t i = 0; i < other_.size(); i += 8) sum += other_[i];  // a line each
     seen_ = sum;
@@ -71,6 +67,12 @@ class Steady final : public Stopwatch {
 
  private:
   using Clock = std::chrono::steady_clock;
+  // When it is wanted first: to write it takes as long as many flushes.
+  void make_other() {
+    const int64_t last = std::max<int64_t>(::sysconf(_SC_LEVEL3_CACHE_SIZE), int64_t{1} << 20);
+    // A server's last cache is shared by many cores; what one process gets of it is less.
+    other_.assign(static_cast<size_t>(2 * std::min(last, kCacheMax)) / sizeof(uint64_t), 1);
+  }
   static constexpr int64_t kCacheMax = int64_t{32} << 20;
   std::vector<uint64_t> other_;
   volatile uint64_t seen_ = 0;

@@ -119,14 +119,19 @@ std::optional<Sitter::Call> Exam::take(Sitter& sitter, int first, const std::vec
   runner.freeze();
   const int side = &sitter == &candidate_ ? kCandidate : kBaseline;
   const Json found = room_.ask("exam_look", {{"exam", exam_->id}, {"sets", sets}, {"side", side}});
-  looks.clear();
-  for (const auto& f : found)
-    looks.push_back({f.at("ok").get<bool>(), f.at("stale").get<bool>(), f.at("changed").get<bool>(),
-                     f.at("set").get<int>(), f.at("content").get<int>(),
-                     f.at("rule").get<std::string>(), f.at("text").get<std::string>(),
-                     f.at("undecided").get<std::string>(),
-                     f.at("worst").is_number() ? f.at("worst").get<double>()
-                                               : HUGE_VAL /* JSON has no infinity */});
+  looks.assign(contents.size(), {});
+  for (size_t i = 0; i < contents.size(); ++i) looks[i].content = contents[i];
+  for (const auto& f : found) {
+    Look& look = looks.at(f.at("at").get<size_t>());
+    look.ok = f.at("ok").get<bool>();
+    look.stale = f.at("stale").get<bool>();
+    look.changed = f.at("changed").get<bool>();
+    look.rule = f.at("rule").get<std::string>();
+    look.text = f.at("text").get<std::string>();
+    look.undecided = f.at("undecided").get<std::string>();
+    const Json& worst = f.at("worst");
+    look.worst = worst.is_number() ? worst.get<double>() : HUGE_VAL /* JSON has no infinity */;
+  }
   return call;
 }
 

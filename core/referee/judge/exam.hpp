@@ -30,7 +30,7 @@ class Exam {
   class Turn;
   struct Look {
     bool ok = true, stale = false, changed = false;
-    int set = -1, content = -1;
+    int content = -1;
     std::string rule, text, undecided;
     double worst = 0;
   };
