@@ -1,49 +1,111 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How long an answer takes, from the start of the process to its end: verdict_latency.py CANDIDATE [--runs N] [--host
-FK_HOST] [-- options of `fk-host bench`]. The candidate is judged with --fresh (a few times: --fresh-runs), then asked about
-again, so that the answer comes from the store; median, 95th percentile and the largest of both are printed. A store of its
-own is used, so nothing is left behind."""
-import argparse, json, os, pathlib, platform, subprocess, sys, tempfile, time
+"""How long a verdict takes, from the start of `fk-host bench` to its end: verdict_latency.py [--json FILE] [-- options of bench].
+
+Asks about a right, a wrong and a crashing plugin (--right, --wrong, --crashed; the defaults are of test/attacks and
+test/bad_plugins, which have to be built) and about one that was asked about before, without and with `fk-host serve`; then --clients
+of them ask the server at once. With the server there is a pause of --pause seconds between questions, in which it prepares. Beside the
+wall time stands the processor time of everything that the question made run, which a busy machine changes less. The data folder is the
+script's own. Without options for bench: --size smoke."""
+import argparse, concurrent.futures, datetime, json, os, pathlib, platform, subprocess, sys, tempfile, time
 
 root = pathlib.Path(__file__).resolve().parent.parent
-parser = argparse.ArgumentParser(description=__doc__)
-parser.add_argument("candidate")
-parser.add_argument("--runs", type=int, default=200)
-parser.add_argument("--fresh-runs", type=int, default=5)
+parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--host", default=str(root / "build/fk-host"))
-own = sys.argv[1:sys.argv.index("--")] if "--" in sys.argv else sys.argv[1:]
-options = parser.parse_args(own)
-rest = sys.argv[sys.argv.index("--") + 1:] if "--" in sys.argv else []
+parser.add_argument("--right", default=str(root / "build/test/attacks/plugins/honest/kahan.so"))
+parser.add_argument("--wrong", default=str(root / "build/test/attacks/plugins/math/c12_weight.so"))
+parser.add_argument("--crashed", default=str(root / "build/test/bad_plugins/plugins/bad_segfault.so"))
+parser.add_argument("--runs", type=int, default=20)
+parser.add_argument("--pause", type=float, default=2)
+parser.add_argument("--clients", type=int, default=16)
+parser.add_argument("--json", type=pathlib.Path)
+at = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
+options, rest = parser.parse_args(sys.argv[1:at]), sys.argv[at + 1:] or ["--size", "smoke"]
+ticks = os.sysconf("SC_CLK_TCK")
 
 
-def ask(env, *words):
-    """Milliseconds, and the verdict."""
+def processor_s(pid):
+    """Of a process and its children, those that have ended and those that have not."""
+    total = 0
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rsplit(")", 1)[1].split()
+        except OSError:
+            continue
+        if int(stat.parent.name) == pid:
+            total += sum(map(int, fields[11:15]))
+        elif int(fields[1]) == pid:
+            total += sum(map(int, fields[11:13]))
+    return total / ticks
+
+
+def ask(env, plugin, *words, server=None):
+    """Seconds, seconds of the processor, and the verdict."""
+    before, served = os.times(), server and processor_s(server.pid)
     start = time.perf_counter()
-    done = subprocess.run([options.host, "bench", options.candidate, "--json", *rest, *words], env=env, capture_output=True,
-                          text=True)
-    took = 1e3 * (time.perf_counter() - start)
+    done = subprocess.run([options.host, "bench", plugin, "--json", *rest, *words], env=env, capture_output=True, text=True)
+    took = time.perf_counter() - start
+    after = os.times()
     if not done.stdout.startswith("{"):
         sys.exit(f"no verdict: {done.stderr}")
-    return took, json.loads(done.stdout)
+    busy = after.children_user + after.children_system - before.children_user - before.children_system
+    return took, busy + (processor_s(server.pid) - served if server else 0), json.loads(done.stdout)
 
 
-def say(name, times):
-    times = sorted(times)
-    at = lambda q: times[min(len(times) - 1, int(q * len(times)))]
-    print(f"{name:<22}{len(times):>6} runs   median {at(0.5):8.2f} ms   p95 {at(0.95):8.2f} ms   most {times[-1]:8.2f} ms")
+def quantiles(values):
+    values = sorted(values)
+    return {"median": values[len(values) // 2], "p95": values[min(len(values) - 1, int(0.95 * len(values)))], "most": values[-1]}
+
+
+def measure(env, server):
+    rows = []
+    for name, plugin, words in (("right", options.right, ("--fresh",)), ("wrong", options.wrong, ("--fresh",)),
+                                ("crashed", options.crashed, ("--fresh",)), ("duplicate", options.right, ())):
+        if name == "duplicate":
+            time.sleep(2.1)  # hashes of files are remembered once these are older than their clocks' grain
+        ask(env, plugin, *words, server=server)  # what is made ahead is what was asked for before
+        asked = []
+        for _ in range(options.runs):
+            if server and name != "duplicate":
+                time.sleep(options.pause)
+            asked.append(ask(env, plugin, *words, server=server))
+        statuses = sorted({v["status"] for _, _, v in asked})
+        if name == "duplicate" and not all(v["stored"] for _, _, v in asked):
+            sys.exit("a question that was asked before was not answered from the store")
+        rows.append({"what": name, "server": bool(server), "plugin": pathlib.Path(plugin).stem, "statuses": statuses, "cases": len(asked[0][2]["cases"]),
+                     "wall_s": quantiles([t for t, _, _ in asked]), "processor_s": quantiles([t for _, t, _ in asked]), "runs": len(asked)})
+        w, p = rows[-1]["wall_s"], rows[-1]["processor_s"]
+        print(f"{name:<10} {'with' if server else 'without'} server  {'/'.join(statuses):<18} {len(asked)} runs  wall median {1e3 * w['median']:8.1f} ms  "
+              f"p95 {1e3 * w['p95']:8.1f} ms  processor median {1e3 * p['median']:8.1f} ms", flush=True)
+    return rows
+
+
+def together(env):
+    """Verdicts in an hour when so many clients ask without a pause."""
+    start = time.perf_counter()
+    with concurrent.futures.ThreadPoolExecutor(options.clients) as pool:
+        list(pool.map(lambda _: ask(env, options.right, "--fresh"), range(2 * options.clients)))
+    return 2 * options.clients / (time.perf_counter() - start) * 3600
 
 
 with tempfile.TemporaryDirectory() as folder:
     env = dict(os.environ, FK_DATA=folder)
-    fresh = [ask(env, "--fresh") for _ in range(max(1, options.fresh_runs))]
-    verdict = fresh[-1][1]
-    time.sleep(2.1)  # hashes of files are remembered once these are older than their clocks' grain
-    ask(env)
-    again = [ask(env) for _ in range(options.runs)]
-    if not all(v["stored"] for _, v in again):
-        sys.exit("a question that was asked before was not answered from the store")
-print(f"{pathlib.Path(options.candidate).name}: {verdict['status']}, {len(verdict['cases'])} cases, on {verdict['device']}; "
-      f"{platform.machine()}, {os.cpu_count()} threads, load {os.getloadavg()[0]:.1f}")
-say("fresh: " + verdict["status"], [t for t, _ in fresh])
-say("duplicate", [t for t, _ in again])
+    loads = [os.getloadavg()[0]]
+    rows = measure(env, None)
+    server = subprocess.Popen([options.host, "serve"], env=env, stdout=subprocess.PIPE, text=True)
+    server.stdout.readline()
+    try:
+        rows += measure(env, server)
+        rate = together(env)
+    finally:
+        server.terminate()
+        server.communicate()
+    loads.append(os.getloadavg()[0])
+    device = json.loads(subprocess.run([options.host, "bench", options.right, "--json", *rest], env=env, capture_output=True, text=True).stdout)["device"]
+print(f"{rate:.0f} verdicts in an hour for {options.clients} clients; {device}; load {loads[0]:.1f} to {loads[1]:.1f}")
+if options.json:
+    commit = subprocess.run(["git", "-C", root, "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
+    options.json.write_text(json.dumps({
+        "what": "verdict latency", "date": str(datetime.date.today()), "commit": commit, "device": device, "machine": platform.machine(),
+        "threads": os.cpu_count(), "load": loads, "command": " ".join(["scripts/verdict_latency.py", *sys.argv[1:]]), "pause_s": options.pause,
+        "rows": rows, "clients": options.clients, "verdicts_per_hour": rate}, indent=1) + "\n")
