@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Redraws the tables of docs/measuring.md: between `<!-- table -->` and `<!-- end -->` from the newest docs/results/*-cpu.json,
-between `<!-- gpu -->` and `<!-- end gpu -->` from every docs/results/*-h200-<scenario>.json that holds the report of a run."""
+"""Redraws tables of documents. docs/measuring.md: between `<!-- table -->` and `<!-- end -->` from the newest docs/results/*-cpu.json,
+between `<!-- gpu -->` and `<!-- end gpu -->` from every docs/results/*-h200-<scenario>.json that holds the report of a run.
+docs/verdict.md: between `<!-- verdicts -->` and `<!-- end verdicts -->` from the newest docs/results/*-verdicts.json
+(scripts/verdict_latency.py) and *-judges.json (scripts/compare_judges.py)."""
 import json, pathlib
 
 root = pathlib.Path(__file__).resolve().parent.parent
@@ -44,3 +46,24 @@ for source in sorted((root / "docs/results").glob("*-h200-*.json")):
                      f"{figure('first_token_s', ' ms', 1e3, 1)} | {figure('token_s', ' ms', 1e3, 2)} |")
 head, tail = text.split("<!-- gpu -->")[0], text.split("<!-- end gpu -->")[1]
 page.write_text(head + "<!-- gpu -->\n" + "\n".join(lines) + "\n<!-- end gpu -->" + tail)
+
+page = root / "docs/verdict.md"
+lines = []
+for source in sorted((root / "docs/results").glob("*-verdicts.json"))[-1:]:
+    d = json.loads(source.read_text())
+    lines += [f"From `{source.relative_to(root)}`: {d['device']}, load {d['load'][0]:.1f} to {d['load'][1]:.1f}, commit {d['commit']}, {d['date']}, "
+              f"`{d['command']}`; {d['verdicts_per_hour']:.0f} verdicts in an hour for {d['clients']} clients at once.", "",
+              "| plugin | cases | server | verdict | clock, median | clock, p95 | processor, median | runs |", "|---|---|---|---|---|---|---|---|"]
+    for r in d["rows"]:
+        lines.append(f"| {r['what']} | {r['cases']} | {'yes' if r['server'] else 'no'} | {', '.join(r['statuses'])} | {1e3 * r['wall_s']['median']:.0f} ms | "
+                     f"{1e3 * r['wall_s']['p95']:.0f} ms | {1e3 * r['processor_s']['median']:.0f} ms | {r['runs']} |")
+for source in sorted((root / "docs/results").glob("*-judges.json"))[-1:]:
+    d = json.loads(source.read_text())
+    lines += ["", f"From `{source.relative_to(root)}`: {d['device']}, load {d['load']:.1f}, commit {d['commit']}, {d['date']}, `{d['command']}`.", "",
+              "| judge | attacks believed | honest ones refused | a verdict, median |", "|---|---|---|---|"]
+    for judge, name in (("naive", "as commonly written (`test/attacks/naive_judge.cpp`)"), ("host", "`fk-host bench`, with a server")):
+        s = d["summary"][judge]
+        lines.append(f"| {name} | {s['attacks_believed']} of {s['attacks']} | {s['honest_refused']} of {s['honest']} | {1e3 * s['wall_s']:.0f} ms |")
+text = page.read_text()
+head, tail = text.split("<!-- verdicts -->")[0], text.split("<!-- end verdicts -->")[1]
+page.write_text(head + "<!-- verdicts -->\n" + "\n".join(lines) + "\n<!-- end verdicts -->" + tail)
