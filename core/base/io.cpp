@@ -260,6 +260,18 @@ void SharedMemory::seal_future_writes() {
   }
 }
 
+void SharedMemory::seal_seals() {
+  if (::fcntl(fd_, F_ADD_SEALS, F_SEAL_SEAL) != 0) {
+    fail(fmt::format("shared memory of descriptor {}", fd_),
+         "cannot be sealed against seals: " + reason(errno));
+  }
+}
+
+void SharedMemory::drop_descriptor() {
+  if (fd_ >= 0) ::close(fd_);
+  fd_ = -1;
+}
+
 std::string hash_bytes(std::span<const std::byte> bytes) {
   return digest(bytes.data(), bytes.size());
 }

@@ -80,6 +80,11 @@ class SharedMemory {
   /// the owner goes on writing, and everybody who receives the descriptor can only read. Cannot be
   /// undone.
   void seal_future_writes();
+  /// From now on nobody who receives the descriptor can seal it: one who could would decide what
+  /// the next one may do with it.
+  void seal_seals();
+  /// Closes the descriptor; the mapping stays. For who hands nothing on.
+  void drop_descriptor();
 
  private:
   void* data_ = nullptr;

@@ -33,7 +33,7 @@ struct Arguments {
   double patience_s = 20;
   bool sandbox = true;
   std::string receipt;
-  bool fresh = false, no_store = false, build = false;
+  bool fresh = false, no_store = false, build = false, profile = false;
   BenchOptions options;
 };
 
@@ -285,6 +285,7 @@ BenchRequest request_of(const Arguments& a, bool as_json) {
   request.answer.host_version = FK_VERSION;
   request.secret = a.secret;
   request.receipt = a.receipt;
+  request.profile = a.profile;
   request.as_json = as_json;
   request.json = a.json;
   return request;
@@ -319,13 +320,13 @@ int bench(const Arguments& asked, bool as_json) {
   }
   for (const bool given :
        {!a.ops.empty(), !a.families.empty(), !a.variants.empty(), !a.dtypes.empty(),
-        !a.secret.empty(), a.fresh, a.no_store, !a.receipt.empty()})
+        !a.secret.empty(), a.fresh, a.no_store, !a.receipt.empty(), a.profile})
     if (given)
-      fail(
-          "bench",
-          "--op, --family, --variant, --dtype, --secret, --fresh, --no-store and --receipt are for "
-          "a candidate",
-          "bench CANDIDATE");
+      fail("bench",
+           "--op, --family, --variant, --dtype, --secret, --fresh, --no-store, --receipt and "
+           "--profile "
+           "are for a candidate",
+           "bench CANDIDATE");
   std::vector<std::string> known = roster.ranked();
   for (const auto& c : roster.candidates)
     if (c.error.empty()) known.push_back(plugin_name(c));
@@ -391,6 +392,9 @@ std::function<int()> add(CLI::App& app) {
   app.add_flag("--fresh", a->fresh, "judge a candidate even if it was asked about before");
   app.add_flag("--no-store", a->no_store, "neither look up an earlier verdict nor keep this one");
   app.add_option("--receipt", a->receipt, "write the signed receipt to a file, too");
+  app.add_flag("--profile", a->profile,
+               "run a candidate once more under Nsight Compute (ncu), not sealed in, and add what "
+               "it says");
   app.add_flag("--build", a->build, "compile the candidate's folder first, as a path to one is");
   app.add_option("--patience", a->patience_s,
                  "seconds without a sign of life before a candidate is stopped");

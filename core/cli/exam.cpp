@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "core/base/error.hpp"
 #include "core/referee/check.hpp"
@@ -160,8 +161,9 @@ Json exam_sit(const Json& a, const TaskServices& services) {
       if (p->plugin == plugin && p->op->claims->device_type == device.type()) provider = p;
     if (!provider) fail(plugin, "refused: it has no " + asked.op + " for " + device.name());
     services.stage(asked.op + ", case " + asked.name + ": create and prepare");
-    auto exam = std::make_unique<Examinee>(*provider, services.plugins, device, shape, fds[0],
-                                           fds[1], a.at("threads").get<int>());
+    const auto given = std::exchange(fds, {});
+    auto exam = std::make_unique<Examinee>(*provider, services.plugins, device, shape, given[0],
+                                           given[1], a.at("threads").get<int>());
     const bool deterministic = exam->deterministic(), keeps = exam->keeps();
     examinees().cases[a.at("exam").get<int>()] = std::move(exam);
     services.stage(asked.op + ", case " + asked.name);
@@ -187,7 +189,12 @@ Json exam_run(const Json& a, const TaskServices&) {
   return answered([&]() -> Json {
     Examinee& exam = examinees().at(a);
     const double seconds = exam.run(a.at("first").get<int>(), a.at("count").get<int>());
-    return {{"call_s", seconds}, {"captured", exam.captured()}};
+    Json answer = {{"call_s", seconds}, {"captured", exam.captured()}};
+    if (const auto& facts = exam.facts())
+      answer["facts"] = {{"launches", facts->launches},         {"kernel", facts->kernel},
+                         {"registers", facts->registers},       {"local_bytes", facts->local_bytes},
+                         {"shared_bytes", facts->shared_bytes}, {"occupancy", facts->occupancy}};
+    return answer;
   });
 }
 FK_TASK(exam_run, exam_run);

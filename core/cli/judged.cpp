@@ -9,6 +9,7 @@
 #include "core/cases/routing.hpp"
 #include "core/cli/candidate.hpp"
 #include "core/cli/output.hpp"
+#include "core/cli/profile.hpp"
 #include "core/cli/server.hpp"
 #include "core/referee/judge/judge.hpp"
 #include "core/report/table.hpp"
@@ -90,6 +91,12 @@ int bench_candidate(const BenchRequest& request) {
   } else {
     found.verdict = ask(request.question, the_judge(Seeds::these),
                         Secret::from_hex(request.secret, "--secret"), request.answer.host_version);
+  }
+  if (request.profile) {
+    constexpr double kPatience = 300;
+    const auto& cases = found.verdict.cases;
+    found.verdict.profile =
+        profile_of(request.question, cases.empty() ? "" : cases[0].case_name, kPatience);
   }
   for (const auto& note : found.notes) std::fprintf(stderr, "fk-host: %s\n", note.c_str());
   print(found.verdict, request);

@@ -26,8 +26,9 @@ AskJudge the_judge(Seeds seeds);
 struct BenchRequest {
   Question question;
   AnswerOptions answer;
-  std::string secret;   // the seeds of an earlier verdict: nothing is looked up or kept
-  std::string receipt;  // a file to write the receipt to; empty: none
+  std::string secret;    // the seeds of an earlier verdict: nothing is looked up or kept
+  std::string receipt;   // a file to write the receipt to; empty: none
+  bool profile = false;  // Nsight Compute afterwards, where it is
   bool as_json = false;
   std::string json;  // as for print_json
 };

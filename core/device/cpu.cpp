@@ -109,6 +109,7 @@ class Cpu final : public Device {
   Shared allocate_shared(int64_t bytes, const std::string& purpose, Sharing others) override {
     auto memory = SharedMemory::create(purpose, static_cast<size_t>(std::max<int64_t>(bytes, 1)));
     if (others == Sharing::read) memory.seal_future_writes();
+    memory.seal_seals();
     Shared shared{memory.data(), ::fcntl(memory.fd(), F_DUPFD_CLOEXEC, 0)};
     shared_.push_back(std::move(memory));
     return shared;
@@ -116,6 +117,7 @@ class Cpu final : public Device {
   void* open_shared(int fd, int64_t bytes, Sharing mine) override {
     shared_.push_back(SharedMemory::from_fd(fd, static_cast<size_t>(std::max<int64_t>(bytes, 1)),
                                             mine == Sharing::write));
+    shared_.back().drop_descriptor();  // plugins run beside it
     return shared_.back().data();
   }
   void close_shared(void* data, int64_t) override {

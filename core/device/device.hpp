@@ -5,9 +5,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "core/device/launch_facts.hpp"
 #include "core/device/stopwatch.hpp"
 #include "core/tensor/dtype.hpp"
 #include "fk/tensor.h"
@@ -49,6 +51,12 @@ class Device {
   virtual void begin_capture() {}
   virtual bool capture_is_whole() { return true; }
   virtual std::shared_ptr<void> end_capture() { return nullptr; }
+  // What is enqueued in this capture from now on belongs to this op: end_capture() throws Error
+  // with its name where it holds what a graph must not (graph_audit.hpp). With `own_memory_only` it
+  // may touch no other memory of the device than what the host has allocated or opened here.
+  virtual void mark_capture(const std::string& /*op*/, bool /*own_memory_only*/) {}
+  // Of the last capture that ended well; nothing where the device does not know.
+  virtual std::optional<LaunchFacts> captured_facts() const { return std::nullopt; }
   virtual void launch(void* /*captured*/) {}
   virtual std::unique_ptr<Stopwatch> stopwatch() = 0;
   // Memory for several processes: whoever makes it fills it and gives the descriptor away, whoever

@@ -13,6 +13,7 @@
 #include "core/base/io.hpp"
 #include "core/base/log.hpp"
 #include "core/base/paths.hpp"
+#include "core/base/sha256.hpp"
 #include "core/base/text.hpp"
 
 namespace fk {
@@ -90,11 +91,17 @@ const fk_plugin& negotiate(fk_plugin_entry entry, const std::string& where) {
 std::filesystem::path loadable_copy(const std::filesystem::path& file) {
   namespace fs = std::filesystem;
   if (!fs::exists(file)) fail(file.string(), "there is no such file");
-  const auto dir = paths::cache_dir() / "plugins";
-  const auto copy = dir / (file.stem().string() + "-" + hash_file(file).substr(0, 16) + ".so");
+  const auto dir = fs::absolute(paths::cache_dir() / "plugins").lexically_normal();
+  if (fs::absolute(file).lexically_normal().parent_path() == dir) return file;
+  // Read once: who writes the file meanwhile must not have other contents under this name. And by a
+  // hash that nobody can make another file for, because the name decides what is loaded.
+  constexpr size_t kDigits = 32, kLargest = size_t{1} << 32;
+  const std::string contents = read_file(file, kLargest);
+  const auto copy =
+      dir / (file.stem().string() + "-" + sha256(contents).substr(0, kDigits) + ".so");
   if (!fs::exists(copy)) {
     fs::create_directories(dir);
-    write_file_atomic(copy, read_file(file));
+    write_file_atomic(copy, contents);
   }
   // A sealed runner is another user. Where this one does not own them, it did not make them.
   constexpr auto kRead = fs::perms::owner_read | fs::perms::group_read | fs::perms::others_read;

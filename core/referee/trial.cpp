@@ -20,7 +20,6 @@
 namespace fk {
 
 namespace {
-
 struct Broken {
   std::string rule, text;
 };
@@ -390,6 +389,7 @@ class Trial {
     };
     const auto frame = execution.fitted(frames);
     device_.begin_capture();
+    device_.mark_capture(provider_.contract->op, provider_.trust == Trust::candidate);
     const int32_t status = execution.forward(frame);
     const bool whole = device_.capture_is_whole();
     std::shared_ptr<void> graph;

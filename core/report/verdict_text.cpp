@@ -162,12 +162,15 @@ class Text {
     std::string note = s.cold.dropped ? std::to_string(s.cold.dropped) + " samples dropped" : "";
     if (t.host_bound) note += (note.empty() ? "" : ", ") + std::string("host bound");
     if (!t.settled) note += (note.empty() ? "" : ", ") + std::string("not settled");
+    if (t.clocks && t.clocks->throttled > 0)
+      note += (note.empty() ? "" : ", ") + std::string("slowed down: ") + t.clocks->reasons;
     table.row({c.op, case_text(c), t.mode, name, duration(s.cold.median_s), quartiles(s.cold),
                duration(s.warm_s), duration(s.clock_s), duration(s.plan_s),
                std::to_string(s.cold.samples) +
                    (t.calls_per_sample > 1 ? " x " + std::to_string(t.calls_per_sample) : ""),
                rate(t.bytes, 1e9), percent(s.of_copy), rate(t.flops, 1e12), percent(s.roofline),
-               whole(s.launches), whole(s.registers), percent(s.occupancy), note});
+               whole(s.launches), whole(s.registers), whole(s.local_bytes), percent(s.occupancy),
+               note});
   }
 
   void times() {
@@ -187,6 +190,7 @@ class Text {
                  {"of roofline", Align::right},
                  {"launches", Align::right},
                  {"registers", Align::right},
+                 {"local bytes", Align::right},
                  {"occupancy", Align::right},
                  {""}});
     for (const auto& c : v_.cases)
@@ -216,6 +220,7 @@ class Text {
     field("protections", join(on, ", ") + (off.empty() ? "" : "; not active: " + join(off, "; ")));
     if (!v_.secret.empty()) field("seeds", v_.secret + ", committed to as " + v_.commitment);
     field("receipt", v_.receipt);
+    block("profile", v_.profile);
     field("took", human_duration(v_.seconds) +
                       (v_.stored ? ", on " + v_.time +
                                        "; answered from the store (--fresh runs it "

@@ -8,6 +8,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,6 +19,7 @@
 #include <cstring>
 #include <filesystem>
 #include <string_view>
+#include <utility>
 
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
@@ -127,18 +129,65 @@ void ChildProcess::kill() {
   if (!status_) ::kill(pid_, SIGKILL);
 }
 
-bool ChildProcess::freeze() {
-  FK_CHECK(!agent_, "what another process has started is not waited for");
-  if (status_ || ::kill(pid_, SIGSTOP) != 0) return false;
-  siginfo_t info{};
-  // The stop is reported when the last thread has stopped. It stays to be reported, as does an end.
-  while (::waitid(P_PID, static_cast<id_t>(pid_), &info, WSTOPPED | WEXITED | WNOWAIT) != 0)
-    if (errno != EINTR) return false;
-  return info.si_code == CLD_STOPPED;
+namespace {
+
+// A thread that was told to stop may have to be scheduled once more to do so.
+constexpr int64_t kStoppingNs = 50'000;
+// A virtual machine may keep a thread in the middle of stopping, but not each time.
+constexpr int kOften = 5, kShare = 4;
+
+// What all threads of a process have used of the processors; nothing when it is gone. A thread that
+// is running is behind by up to a tick, so one looks when all have been still for a while.
+std::optional<int64_t> worked_ns(pid_t pid) {
+  clockid_t clock = 0;
+  timespec t{};
+  if (::clock_getcpuclockid(pid, &clock) != 0 || ::clock_gettime(clock, &t) != 0)
+    return std::nullopt;
+  return int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
 }
 
-void ChildProcess::thaw() {
+}  // namespace
+
+bool ChildProcess::freeze() {
+  constexpr double kPatience = 2;
+  FK_CHECK(!agent_, "what another process has started is not waited for");
+  if (status_ || ::kill(pid_, SIGSTOP) != 0) return false;
+  if (std::exchange(stopped_, true)) worked_ns_ = worked_ns(pid_);
+  // The stop is reported when the last thread has stopped. It stays to be reported, as does an end.
+  // Who does not stop gets no more than this time: a signal may have told it to go on.
+  const double begin = now_seconds();
+  for (double now = begin; now < begin + kPatience; now = now_seconds()) {
+    siginfo_t info{};
+    const int what = WSTOPPED | WEXITED | WNOWAIT | WNOHANG;
+    if (::waitid(P_PID, static_cast<id_t>(pid_), &info, what) != 0) {
+      if (errno == EINTR) continue;
+      return false;
+    }
+    if (info.si_pid == pid_) return info.si_code == CLD_STOPPED;
+    if (now - begin < 1e-3) {
+      ::sched_yield();
+    } else {
+      ::usleep(100);
+      ::kill(pid_, SIGSTOP);
+    }
+  }
+  return false;
+}
+
+bool ChildProcess::thaw() {
+  const auto before = std::exchange(worked_ns_, std::nullopt);
+  const auto now = before && !status_ ? worked_ns(pid_) : std::nullopt;
+  stopped_ = false;
   if (!status_) ::kill(pid_, SIGCONT);
+  if (!now) return true;
+  ++stops_;
+  worked_stopped_ += *now > *before + kStoppingNs;
+  return worked_stopped_ < kOften || worked_stopped_ * kShare < stops_;
+}
+
+std::optional<double> ChildProcess::worked_s() const {
+  const auto ns = status_ ? std::nullopt : worked_ns(pid_);
+  return ns ? std::optional(1e-9 * static_cast<double>(*ns)) : std::nullopt;
 }
 
 void ChildProcess::read_log() {
@@ -193,6 +242,18 @@ int ChildProcess::threads() const {
   int count = 0;
   for (auto at = begin(tasks); !code && at != end(tasks); at.increment(code)) ++count;
   return status_ ? 0 : count;
+}
+
+std::optional<uint64_t> handled_signals(pid_t pid) {
+  std::FILE* file = std::fopen(("/proc/" + std::to_string(pid) + "/status").c_str(), "re");
+  if (!file) return std::nullopt;
+  std::array<char, 256> line;
+  unsigned long long mask = 0;
+  bool found = false;
+  while (!found && std::fgets(line.data(), line.size(), file))
+    found = std::sscanf(line.data(), "SigCgt: %llx", &mask) == 1;
+  std::fclose(file);
+  return found ? std::optional<uint64_t>(mask) : std::nullopt;
 }
 
 int64_t private_bytes(pid_t pid) {

@@ -4,6 +4,7 @@
 #pragma once
 #include <sys/types.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -41,10 +42,15 @@ class ChildProcess {
   // Waits for the end; nullopt when the time is over.
   std::optional<int> wait(double timeout_s);
   void kill();  // SIGKILL to the group
-  // Stops the process and returns when all its threads stand still; false when it has ended. Not
-  // with an agent.
+  // Stops the process and returns when all its threads stand still; false when it has ended, or
+  // cannot be stopped. Not with an agent.
   bool freeze();
-  void thaw();
+  // Lets it go on. False when it has worked while it stood still, and does so again and again;
+  // looked at is the time after the last freeze() of one that had been stopped before.
+  bool thaw();
+  // What all its threads have used of the processors, in seconds; one that is running is behind by
+  // up to a tick of the kernel. Nothing when it is gone.
+  std::optional<double> worked_s() const;
   // How many threads it has now, as the kernel counts them; 0 when it has ended.
   int threads() const;
 
@@ -55,8 +61,14 @@ class ChildProcess {
   std::optional<int> status_;
   std::string head_, tail_;
   bool cut_ = false, killed_ = false;
+  bool stopped_ = false;
+  std::optional<int64_t> worked_ns_;    // of the processor, when it stood still
+  int stops_ = 0, worked_stopped_ = 0;  // that were looked at; in how many it worked
 };
 
+// The signals that a process handles, signal n as bit n - 1, as the kernel tells it to somebody
+// else; nothing when it is gone.
+std::optional<uint64_t> handled_signals(pid_t pid);
 // Private memory of a process in bytes (VmData of /proc); 0 when it cannot be read.
 int64_t private_bytes(pid_t pid);
 // In the child: die with the parent. Exits when that is gone already.

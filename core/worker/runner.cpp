@@ -24,8 +24,6 @@ namespace fk {
 
 namespace {
 
-constexpr double kTick = 0.1;  // the longest sleep: what a hostile runner can delay the broker by
-
 // The kinds of failure that a runner reports itself.
 const std::vector<std::string> kErrors = {"refused", "op_failed", "threw", "memory"};
 
@@ -117,6 +115,7 @@ void Runner::start() {
 std::optional<Json> Runner::ask(const Json& message, const std::vector<int>& fds,
                                 const char* answer, double patience_s, const OnProgress& progress) {
   if (failed()) return std::nullopt;
+  if (said_unasked()) return std::nullopt;
   // Signs of life without an answer do not go on for ever either.
   constexpr double kLives = 60;
   const double end = now_seconds() + kLives * patience_s;
@@ -131,7 +130,12 @@ std::optional<Json> Runner::ask(const Json& message, const std::vector<int>& fds
         life_s_ = now_seconds();
         if (!handle(*reply)) return std::nullopt;
         if (reply->contains(answer)) return reply;
-        if (reply->contains("progress") && progress) progress(reply->at("progress"));
+        if (!reply->contains("progress")) continue;
+        if (!progress) {
+          bury("protocol", "it spoke without having been asked");
+          return std::nullopt;
+        }
+        progress(reply->at("progress"));
       }
     } catch (const Error& e) {
       bury("protocol", e.what());
@@ -144,6 +148,22 @@ std::optional<Json> Runner::ask(const Json& message, const std::vector<int>& fds
       sleep(kTick);
   }
   return std::nullopt;
+}
+
+// An answer that is there before the question was made by somebody else than the host.
+bool Runner::said_unasked() {
+  try {
+    while (const auto message = channel_->receive()) {
+      if (!handle(*message)) return true;
+      if (message->contains("driven")) continue;  // the end of a drive that nobody waited for
+      bury("protocol", "it answered what it was not asked");
+      return true;
+    }
+    return false;
+  } catch (const Error& e) {
+    bury("protocol", e.what());
+  }
+  return true;
 }
 
 bool Runner::handle(const Json& message) {
@@ -266,123 +286,16 @@ std::optional<Json> Runner::task(const std::string& name, const Json& arguments,
   return reply->at("result");
 }
 
-bool Runner::freeze() { return !failed() && child_->freeze(); }
+bool Runner::freeze() {
+  if (failed()) return false;
+  if (child_->freeze()) return true;
+  if (!child_->status()) bury("protocol", "cannot be stopped: something tells it to go on");
+  return false;
+}
 
 void Runner::thaw() {
-  if (child_) child_->thaw();
-}
-
-// ---- drives ----
-
-bool Runner::begin(bool taps) {
-  if (failed()) return false;
-  FK_CHECK(!driving_, "a drive begins while another goes on");
-  life_s_ = now_seconds();
-  if (!channel_->send({{"do", "drive"}, {"taps", taps}, {"run", ++run_}}, {},
-                      options_.patience_s)) {
-    bury("hang", "it does not take messages");
-    return false;
-  }
-  driving_ = true;
-  driven_ = false;
-  return true;
-}
-
-void Runner::submit(const Request& request) {
-  if (failed()) return;
-  const auto payload = encode_request(request);
-  RecordHeader header;
-  header.kind = static_cast<uint32_t>(RecordKind::request);
-  header.id = request.id;
-  header.payload_bytes = payload.size();
-  const auto* head = reinterpret_cast<const std::byte*>(&header);
-  unsent_.insert(unsent_.end(), head, head + sizeof header);
-  unsent_.insert(unsent_.end(), payload.begin(), payload.end());
-  flush_requests();
-}
-
-void Runner::close_requests() {
-  if (failed()) return;
-  RecordHeader header;
-  header.kind = static_cast<uint32_t>(RecordKind::close);
-  const auto* head = reinterpret_cast<const std::byte*>(&header);
-  unsent_.insert(unsent_.end(), head, head + sizeof header);
-  flush_requests();
-}
-
-void Runner::flush_requests() {
-  try {
-    unsent_at_ += requests_->write_some(unsent_.data() + unsent_at_, unsent_.size() - unsent_at_);
-  } catch (const Error& e) {
-    bury("protocol", e.what());
-  }
-  if (unsent_at_ < unsent_.size()) return;
-  unsent_.clear();
-  unsent_at_ = 0;
-}
-
-std::optional<RunnerEvent> Runner::next_event() {
-  Record record;
-  if (!results_->next(record)) return std::nullopt;
-  RunnerEvent event;
-  event.time_s = life_s_ = now_seconds();
-  event.id = record.header.id;
-  event.index = record.header.index;
-  switch (record.kind()) {
-    case RecordKind::token:
-      event.kind = RunnerEvent::Kind::token;
-      event.token = record.header.value;
-      event.last = (record.header.flags & 1U) != 0;
-      break;
-    case RecordKind::logits:
-      event.kind = RunnerEvent::Kind::logits;
-      event.values = decode_floats(record);
-      break;
-    case RecordKind::tensor:
-      event.kind = RunnerEvent::Kind::tensor;
-      event.tensor = decode_tensor(record);
-      break;
-    case RecordKind::failed:
-    case RecordKind::progress:
-      event.kind = record.kind() == RecordKind::failed ? RunnerEvent::Kind::failed
-                                                       : RunnerEvent::Kind::progress;
-      event.text = decode_text(record);
-      break;
-    default:
-      fail("worker", "a record that only the broker may send");
-  }
-  return event;
-}
-
-std::optional<RunnerEvent> Runner::wait(double timeout_s) {
-  const double end = now_seconds() + timeout_s;
-  while (!failed()) {
-    try {
-      if (unsent_at_ < unsent_.size()) flush_requests();
-      if (auto event = next_event()) return event;
-      if (driven_) {
-        driven_ = driving_ = false;
-        RunnerEvent event;
-        event.kind = RunnerEvent::Kind::driven;
-        event.time_s = now_seconds();
-        return event;
-      }
-      // What came before the message is in the ring by now, so that is looked at once more first.
-      if (const auto message = channel_->receive()) {
-        if (!handle(*message)) return std::nullopt;
-        driven_ = driving_ && message->value("driven", int64_t{0}) == run_;
-        continue;
-      }
-    } catch (const std::exception& e) {
-      bury("protocol", e.what());
-      return std::nullopt;
-    }
-    if (driving_ && !check_alive(options_.patience_s)) return std::nullopt;
-    const double left = end - now_seconds();
-    if (left <= 0) return std::nullopt;
-    sleep(std::min(left, kTick));
-  }
-  return std::nullopt;
+  if (failed() || child_->thaw()) return;
+  bury("protocol", "worked while it was stopped: something told it to go on");
 }
 
 void Runner::sleep(double seconds) {

@@ -106,7 +106,7 @@ class Runner {
   // Descriptors that the last answer brought; the caller owns them.
   std::vector<int> take_fds() { return channel_->take_fds(); }
   // Stops all threads of the process, and lets them go on. What is asked of a stopped runner waits.
-  // False when it has ended.
+  // False when it has ended; one that cannot be stopped, or works while it is, is ended.
   bool freeze();
   void thaw();
 
@@ -127,11 +127,15 @@ class Runner {
   void set_open_patience(double seconds) { options_.open_patience_s = seconds; }
   pid_t pid() const { return child_ ? child_->pid() : -1; }
   int threads() const { return child_ ? child_->threads() : 0; }
+  std::optional<double> worked_s() const { return child_ ? child_->worked_s() : std::nullopt; }
 
  private:
+  // The longest sleep: what a hostile runner can delay the broker by.
+  static constexpr double kTick = 0.1;
   void start();
   std::optional<Json> ask(const Json& message, const std::vector<int>& fds, const char* answer,
                           double patience_s, const OnProgress& progress);
+  bool said_unasked();               // and is buried for it
   bool handle(const Json& message);  // false when it was an error, which is kept as the failure
   std::optional<RunnerEvent> next_event();
   void flush_requests();

@@ -58,13 +58,15 @@ constexpr uint32_t kArchitecture = 0;
 constexpr uint32_t kOtherNumbers = 0x40000000;
 // Whoever tries a call from beyond this list gets along without it.
 constexpr uint32_t kLastKnown = 450;
+constexpr uint32_t kSoftOffline = 101;  // MADV_SOFT_OFFLINE, which not all headers have
 
 enum class Ruling {
   kill,     // SIGSYS: nothing that computes would do that
   deny,     // EPERM
   hide,     // ENOSYS
   outside,  // kill; deny where a driver is, which may try
-  memory,   // deny; allowed where a driver is
+  driver,   // deny; allowed where a driver is
+  memory,   // the same, by its arguments
   argued    // by its arguments, below
 };
 
@@ -100,6 +102,8 @@ constexpr Rule kRules[] = {
     FK_RULE_FOR(tgkill, "for another process"),
     FK_RULE_FOR(rt_sigqueueinfo, "for another process"),
     FK_RULE_FOR(rt_tgsigqueueinfo, "for another process"),
+    // Its signal may be one that makes a stopped process go on.
+    FK_RULE(timer_create, driver),
     FK_RULE(setpgid, deny),
     FK_RULE(setsid, deny),
     FK_RULE(unshare, kill),
@@ -149,10 +153,13 @@ constexpr Rule kRules[] = {
     FK_RULE(keyctl, deny),
     FK_RULE(add_key, deny),
     FK_RULE(request_key, deny),
-    // Memory that its limit does not count.
+    // Memory that its limit does not count, or that others have as well.
     FK_RULE(mmap, memory),
-    FK_RULE(memfd_create, memory),
+    FK_RULE(memfd_create, driver),
     FK_RULE(memfd_secret, deny),
+    FK_RULE(madvise, argued),
+    FK_RULE(mbind, driver),
+    FK_RULE(fallocate, driver),
     // Files: nothing is written, whatever Landlock says.
     FK_RULE_FOR(open, "for writing"),
     FK_RULE_FOR(openat, "for writing"),
@@ -310,23 +317,29 @@ class Program {
         return give(kHide);
       case Ruling::outside:
         return give(rules_.driver ? kDeny : kKill);
+      case Ruling::driver:
+        return give(rules_.driver ? kAllow : kDeny);
       case Ruling::memory:
-        return rules_.driver ? give(kAllow) : memory(rule.number);
+        return rules_.driver ? give(kAllow) : map();
       case Ruling::argued:
         return argued(rule.number);
     }
   }
 
-  void memory(int number) {
-    if (number == SYS_mmap) {
-      // Shared memory without a file, and stacks that grow by themselves, count as nobody's.
-      argument(3);
-      when(BPF_JSET, MAP_GROWSDOWN, kDeny);
-      code_.push_back(BPF_STMT(BPF_ALU | BPF_AND | BPF_K, MAP_ANONYMOUS | MAP_SHARED));
-      when(BPF_JEQ, MAP_ANONYMOUS | MAP_SHARED, kDeny);
-      return give(kAllow);
-    }
-    give(kDeny);
+  // Shared memory without a file, and stacks that grow by themselves, count as nobody's.
+  void map() {
+    argument(3);
+    when(BPF_JSET, MAP_GROWSDOWN, kDeny);
+    code_.push_back(BPF_STMT(BPF_ALU | BPF_AND | BPF_K, MAP_ANONYMOUS | MAP_SHARED));
+    when(BPF_JEQ, MAP_ANONYMOUS | MAP_SHARED, kDeny);
+    give(kAllow);
+  }
+  // To this process alone, and not that it shall go on: only the broker may end a stop.
+  void signal_to_itself(int signal_argument) {
+    argument(0);
+    unless(BPF_JEQ, own_, kKill);
+    argument(signal_argument);
+    none_of({SIGCONT});
   }
 
   void argued(int number) {
@@ -342,11 +355,14 @@ class Program {
         when(BPF_JSET, CLONE_THREAD, kAllow);
         return give(kKill);
       case SYS_kill:
-      case SYS_tgkill:
       case SYS_rt_sigqueueinfo:
+        return signal_to_itself(1);
+      case SYS_tgkill:
       case SYS_rt_tgsigqueueinfo:
-        argument(0);
-        return only({own_}, kKill);
+        return signal_to_itself(2);
+      case SYS_madvise:  // taking pages away from all who share them
+        argument(2);
+        return none_of({MADV_REMOVE, MADV_COLD, MADV_PAGEOUT, MADV_HWPOISON, kSoftOffline});
       case SYS_prlimit64:  // reading its own
         argument(2);
         unless(BPF_JEQ, 0, kKill);
@@ -380,9 +396,9 @@ class Program {
         unless(BPF_JEQ, 0, kKill);
         argument(1, true);
         return only({0}, kKill);
-      case SYS_fcntl:  // who gets a signal
+      case SYS_fcntl:  // who gets a signal and which; what others may do with shared memory
         argument(1);
-        return none_of({F_SETOWN, F_SETOWN_EX});
+        return none_of({F_SETOWN, F_SETOWN_EX, F_SETSIG, F_SETLEASE, F_NOTIFY, F_ADD_SEALS});
       default:  // ioctl: the same, and what a terminal is told was typed
         argument(1);
         constexpr uint32_t kSetOwner = 0x8901, kSetGroup = 0x8902, kType = 0x5412;

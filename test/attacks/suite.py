@@ -97,9 +97,9 @@ def examine(item, options):
         if item["class"] == "honest":
             item["bad"] = "" if verdict == "correct" else "REJECTED"
         else:
-            # Who does the work and was told no more than that it is as fast as it is has gained nothing.
-            gained = ("faster",) if item["works"] else ("faster", "same", "cannot_tell", "correct")
-            item["bad"] = "ACCEPTED" if verdict == "correct" and speed in gained else ""
+            # Who does the work and was told no more than that it is as fast as it is has gained nothing; to be compared with nobody is a gain.
+            gained = ("faster", "correct") if item["works"] else ("faster", "same", "cannot_tell", "correct")
+            item["bad"] = "ACCEPTED" if verdict == "correct" and speed in gained else "NO ANSWER" if verdict == "none" else ""
         if item["class"] != "honest" and item["naive"]:
             item["fools"], complaint = fooled(options.naive, file, item, folder)
             item["bad"] = item["bad"] or complaint

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """verdicts.py FK_HOST SOURCE_DIR GOOD_PLUGIN BAD_PLUGINS_DIR: every verdict of `bench` is what docs/schema/verdict.json says, a question
 that was asked before is answered from the store, receipts are signed, replayed and refused when a byte of them was changed."""
-import json, os, pathlib, shutil, subprocess, sys, tempfile
+import hashlib, json, os, pathlib, shutil, subprocess, sys, tempfile, threading
 
 from schema import validate
 
@@ -49,9 +49,34 @@ stored_here = "not stored" not in done.stderr
 signed_here = "not signed" not in done.stderr
 
 # Wrong ones get their status, and the schema holds for them too.
-for name, wanted in {"value": "wrong", "segfault": "crashed", "hang": "hang", "export": "lint", "contract": "load"}.items():
+for name, wanted in {"value": "wrong", "segfault": "crashed", "throws": "violation", "hang": "hang", "export": "lint", "contract": "load",
+                     "past_end": "illegal_access", "before": "illegal_access", "random": "nondeterministic",
+                     "supports_status": "refused"}.items():
     verdict, _ = bench(bad / f"bad_{name}.so", "--patience", "3")
     assert verdict["status"] == wanted, (name, verdict["status"], verdict["why"])
+    assert verdict["why"] and verdict["next"], name
+
+# A profile is what `ncu` says, or where it is not, why there is none.
+(work / "bin").mkdir()
+without = os.pathsep.join(p for p in os.environ["PATH"].split(os.pathsep) if not os.path.exists(os.path.join(p, "ncu")))
+assert "no `ncu`" in bench(right, "--profile", PATH=without)[0]["profile"]
+(work / "bin/ncu").write_text('#!/bin/sh\necho "kernels of: $*"\n')
+(work / "bin/ncu").chmod(0o755)
+verdict, _ = bench(right, "--profile", "--no-store", PATH=f"{work / 'bin'}{os.pathsep}{without}")
+assert "kernels of: --target-processes all" in verdict["profile"] and str(right) in verdict["profile"], verdict["profile"]
+assert bench(right, "--no-store")[0]["profile"] == ""
+
+# A file that is written while it is judged: whatever was judged has the hash that the verdict names.
+honest, other = right.read_bytes(), (bad / "bad_value.so").read_bytes()
+moving = work / "moving.so"
+hashes = {hashlib.sha256(honest).hexdigest(): "correct", hashlib.sha256(other).hexdigest(): "wrong"}
+for delay in (0.0, 0.01, 0.02, 0.05, 0.1, 0.2):
+    moving.write_bytes(honest)
+    swap = threading.Timer(delay, lambda: [(work / "next.so").write_bytes(other), os.replace(work / "next.so", moving)])
+    swap.start()
+    verdict, _ = bench(moving, "--no-store")
+    swap.join()
+    assert verdict["status"] in ("environment", hashes.get(verdict["candidate"]["sha256"])), (delay, verdict["status"], verdict["why"])
 
 # Neither a file that is no plugin nor sources that do not compile are a usage error.
 (work / "text.so").write_text("no plugin")

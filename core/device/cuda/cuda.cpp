@@ -7,8 +7,11 @@
 #include <cuda_runtime_api.h>
 #include <unistd.h>
 
+#include <map>
+
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
+#include "core/device/cuda/graph_reader.hpp"
 #include "core/device/cuda/kernels.hpp"
 #include "core/device/cuda/stopwatch.hpp"
 #include "core/device/device.hpp"
@@ -51,10 +54,14 @@ class Cuda final : public Device {
   void* allocate(int64_t bytes, const std::string& purpose) override {
     void* memory = nullptr;
     const cudaError_t status = cudaMalloc(&memory, static_cast<size_t>(bytes));
-    if (status == cudaSuccess) return memory;
-    no_memory(bytes, purpose);
+    if (status != cudaSuccess) no_memory(bytes, purpose);
+    given(memory, static_cast<size_t>(bytes));
+    return memory;
   }
-  void release(void* memory) override { (void)cudaFree(memory); }
+  void release(void* memory) override {
+    given_.erase(reinterpret_cast<uintptr_t>(memory));
+    (void)cudaFree(memory);
+  }
   void upload(void* device, const void* host, int64_t bytes) override {
     if (!bytes) return;
     // Pageable memory: the call returns when the source may be reused.
@@ -73,9 +80,13 @@ class Cuda final : public Device {
     void* memory = nullptr;
     check(cudaMallocHost(&memory, static_cast<size_t>(bytes)),
           "cannot allocate " + human_bytes(bytes) + " of pinned memory");
+    given(memory, static_cast<size_t>(bytes));
     return memory;
   }
-  void release_host(void* memory) override { (void)cudaFreeHost(memory); }
+  void release_host(void* memory) override {
+    given_.erase(reinterpret_cast<uintptr_t>(memory));
+    (void)cudaFreeHost(memory);
+  }
   void upload_later(void* device, const void* host, int64_t bytes) override {
     upload(device, host, bytes);
   }
@@ -102,6 +113,7 @@ class Cuda final : public Device {
   int32_t cpu_threads() const override { return 1; }
   bool can_capture() const override { return true; }
   void begin_capture() override {
+    reader_.begin();
     check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "begin a capture");
   }
   bool capture_is_whole() override {
@@ -114,6 +126,12 @@ class Cuda final : public Device {
     const cudaError_t ended = cudaStreamEndCapture(stream_, &graph);
     if (ended != cudaSuccess) (void)cudaGetLastError();
     check(ended, "end a capture");
+    std::vector<MemoryRange> known;
+    for (const auto& [begin, bytes] : given_) known.push_back({begin, bytes});
+    if (const std::string why = reader_.audit(graph, known); !why.empty()) {
+      (void)cudaGraphDestroy(graph);
+      fail("capture", why);
+    }
     cudaGraphExec_t executable = nullptr;
     const cudaError_t made = cudaGraphInstantiate(&executable, graph, 0);
     (void)cudaGraphDestroy(graph);
@@ -121,6 +139,10 @@ class Cuda final : public Device {
     return {executable,
             [](void* e) { (void)cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(e)); }};
   }
+  void mark_capture(const std::string& op, bool own_memory_only) override {
+    reader_.mark(stream_, op, own_memory_only);
+  }
+  std::optional<LaunchFacts> captured_facts() const override { return reader_.facts(); }
   void launch(void* captured) override {
     check(cudaGraphLaunch(static_cast<cudaGraphExec_t>(captured), stream_), "launch a graph");
   }
@@ -150,6 +172,7 @@ class Cuda final : public Device {
   void close_shared(void* data, int64_t bytes) override {
     synchronize();
     const auto at = reinterpret_cast<CUdeviceptr>(data);
+    given_.erase(at);
     FK_DRIVER(cuMemUnmap, at, whole(bytes));
     FK_DRIVER(cuMemAddressFree, at, whole(bytes));
   }
@@ -189,14 +212,18 @@ class Cuda final : public Device {
     FK_DRIVER(cuMemGetAllocationGranularity, &grain, &kind, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
     return (static_cast<size_t>(bytes) + grain - 1) / grain * grain;
   }
+  void given(const void* memory, size_t bytes) {
+    given_[reinterpret_cast<uintptr_t>(memory)] = bytes;
+  }
   // Mapped until the process ends; the handle is not needed after that.
-  void* map(CUmemGenericAllocationHandle handle, size_t size, CUmemAccess_flags access) const {
+  void* map(CUmemGenericAllocationHandle handle, size_t size, CUmemAccess_flags access) {
     CUdeviceptr at = 0;
     FK_DRIVER(cuMemAddressReserve, &at, size, 0, 0, 0);
     FK_DRIVER(cuMemMap, at, size, 0, handle, 0);
     FK_DRIVER(cuMemRelease, handle);
     const CUmemAccessDesc who{{CU_MEM_LOCATION_TYPE_DEVICE, index_}, access};
     FK_DRIVER(cuMemSetAccess, at, size, &who, 1);
+    given(reinterpret_cast<void*>(at), size);
     return reinterpret_cast<void*>(at);
   }
   [[noreturn]] void no_memory(int64_t bytes, const std::string& purpose) const {
@@ -209,6 +236,8 @@ class Cuda final : public Device {
   }
   int index_;
   std::string name_;
+  std::map<uint64_t, uint64_t> given_;  // memory that the host has given, address and bytes
+  cuda::GraphReader reader_;
   cudaEvent_t uploaded_ = nullptr;
   cudaStream_t stream_ = nullptr;  // lives until the process ends, as captured work may refer to it
 };

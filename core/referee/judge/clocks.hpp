@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "core/referee/timer.hpp"
+
 namespace fk {
 
 // Per sample, of one side.
@@ -32,5 +34,28 @@ struct FreshSamples {
 // than 1.25 times the upper quartile of the others (1.5 times with fewer than four) and some
 // microseconds more, and the baseline's do not.
 std::string remembered_answers(const FreshSamples& candidate, const FreshSamples& baseline);
+
+// Seconds of all calls of a sample, and of one in which some time passed between the contents and
+// the calls; and what all threads together worked in that time, by the kernel's count.
+struct LateSamples {
+  std::vector<double> usual_s, late_s, early_s;
+};
+// Empty, or the evidence that the work begins before the clock: every late sample takes less than
+// two thirds of what is short for the others, and the baseline's do not.
+std::string early_work(const LateSamples& candidate, const LateSamples& baseline);
+
+// What a claim leaves out may be little and yet make `faster` out of `same`. So a candidate that is
+// faster by its own clock has to be so with everything added that speaks against it: what the
+// broker's clock sees beyond the claim and beyond the baseline's difference, what its threads work
+// between the contents and a call, and what contents that nobody has seen take longer. Where that
+// changes the answer, or is more than a twentieth, `ratio` becomes the doubtful one; the result
+// says why, or is empty. `calls_s`: the candidate's median of all calls of a sample.
+struct Doubts {
+  const ClockSamples& clocks;
+  const FreshSamples& fresh;
+  const LateSamples& late;
+};
+std::string take_doubt_off(Ratio& ratio, const Doubts& candidate, const Doubts& baseline,
+                           double calls_s);
 
 }  // namespace fk

@@ -2,9 +2,11 @@
 #include "core/referee/judge/exam.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <thread>
 
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
@@ -90,7 +92,8 @@ std::vector<int> Exam::some_contents(int count) {
 
 // One sample. Nothing when the sitter failed.
 std::optional<Sitter::Call> Exam::take(Sitter& sitter, int first, const std::vector<int>& contents,
-                                       std::vector<Look>& looks) {
+                                       std::vector<Look>& looks, bool late) {
+  constexpr auto kLate = std::chrono::milliseconds(5);  // more than a tick
   const int count = static_cast<int>(contents.size());
   const std::vector<int> sets = ring(first, count);
   const auto deal = [&](bool numbers_only) {
@@ -113,9 +116,20 @@ std::optional<Sitter::Call> Exam::take(Sitter& sitter, int first, const std::vec
     runner.freeze();
   }
   deal(false);
+  // What works as soon as it may is on the clock before the message is.
+  double since = now_seconds(), early_s = 0;
+  const auto worked = runner.worked_s();
   runner.thaw();
-  const auto call = sitter.run(exam_->id, first, count);
+  if (late) {
+    std::this_thread::sleep_for(kLate);
+    // Every thread has a little to do to go on and then to wait again.
+    const double waking = 50e-6 + 20e-6 * runner.threads();
+    early_s = std::max(0.0, runner.worked_s().value_or(0) - worked.value_or(0) - waking);
+    since = now_seconds();
+  }
+  auto call = sitter.run(exam_->id, first, count, since);
   if (!call) return std::nullopt;
+  call->early_s = early_s;
   runner.freeze();
   const int side = &sitter == &candidate_ ? kCandidate : kBaseline;
   const Json found = room_.ask("exam_look", {{"exam", exam_->id}, {"sets", sets}, {"side", side}});
@@ -162,7 +176,9 @@ bool Exam::accept(const std::vector<Look>& looks, bool timed) {
       good = false;
       row_.rule = look.rule;
       row_.why = look.text;
-      row_.status = look.rule.empty() ? Status::wrong : Status::violation;
+      row_.status = look.rule.empty()      ? Status::wrong
+                    : look.rule == "guard" ? Status::illegal_access
+                                           : Status::violation;
       if (look.rule.empty() && family != "ordinary") row_.why += " (inputs: " + family + ")";
       if (timed && look.stale) {
         row_.status = Status::cheating;

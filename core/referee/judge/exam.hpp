@@ -6,6 +6,7 @@
 
 #include "core/referee/judge/clocks.hpp"
 #include "core/referee/judge/courtroom.hpp"
+#include "core/referee/judge/gpu_watch.hpp"
 #include "core/referee/judge/judge.hpp"
 #include "core/tensor/random.hpp"
 
@@ -35,14 +36,16 @@ class Exam {
     double worst = 0;
   };
   std::vector<int> ring(int first, int count) const;
+  // `late`: some time passes between the contents and the call.
   std::optional<Sitter::Call> take(Sitter& sitter, int first, const std::vector<int>& contents,
-                                   std::vector<Look>& looks);
+                                   std::vector<Look>& looks, bool late = false);
   bool accept(const std::vector<Look>& looks, bool timed);
   std::vector<int> some_contents(int count);
   int calls_of_a_sample(Turn& mine, Turn& theirs, double seconds);
   // A request without calls, after standing still as long as others do; median.
   double wake_s(Sitter& sitter);
   void fresh_rounds(Turn& mine, Turn& theirs, int half);
+  void late_rounds(Turn& mine, Turn& theirs);
   void conclude_race(const Turn& mine, const Turn& theirs, const RaceResult& result,
                      const std::string& evidence);
   void fill_nulls(const Json& tried);
@@ -64,6 +67,7 @@ class Exam {
   bool plan_ = false, flush_ = false;
   int poison_ = 0;
   double bytes_ = 0, flops_ = 0, floor_s_ = 0;
+  std::unique_ptr<GpuWatch> watch_;  // during a race, where the device has one
 };
 
 // Fills status, why and rule from a sitter that did not do what it was asked.

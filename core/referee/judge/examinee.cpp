@@ -1,10 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/referee/judge/examinee.hpp"
 
+#include <unistd.h>
+
 #include "core/base/error.hpp"
 #include "core/worker/channel.hpp"
 
 namespace fk {
+
+namespace {
+
+const std::string kCapture = "capture: ";  // how the broker knows such a reason
+
+}  // namespace
 
 Examinee::Examinee(const Provider& provider, const Plugins& plugins, Device& device,
                    const ExamShape& shape, int read_fd, int written_fd, int threads)
@@ -17,7 +25,9 @@ Examinee::Examinee(const Provider& provider, const Plugins& plugins, Device& dev
   const PosedCase posed = pose(shape.asked, contract, nullptr);
   const ResolvedCase resolved = resolve(contract, posed.source, posed.variant);
   const auto map = [&](int fd, int64_t bytes, Device::Sharing mine) {
-    return SharedMapping(device, {device.open_shared(fd, bytes, mine), -1}, bytes);
+    void* const at = device.open_shared(fd, bytes, mine);
+    ::close(fd);
+    return SharedMapping(device, {at, -1}, bytes);
   };
   read_ = map(read_fd, shape.read_bytes, Device::Sharing::read);
   written_ = map(written_fd, shape.written_bytes, Device::Sharing::write);
@@ -63,6 +73,7 @@ std::shared_ptr<void> Examinee::graph(int first, int count) {
     call((static_cast<size_t>(first) + static_cast<size_t>(i)) % sets_.size());
   device_.synchronize();
   device_.begin_capture();
+  device_.mark_capture(provider_.contract->op, provider_.trust == Trust::candidate);
   std::string why;
   try {
     for (int i = 0; i < count; ++i)
@@ -70,9 +81,15 @@ std::shared_ptr<void> Examinee::graph(int first, int count) {
   } catch (const Error& error) {
     why = error.what();  // the capture has to be ended
   }
-  graph = device_.end_capture();
-  if (!why.empty()) fail("capture", why);
+  try {
+    graph = device_.end_capture();
+  } catch (const Error& error) {
+    if (why.empty()) why = error.what_text();
+  }
+  if (!why.empty()) fail("capture", kCapture + why);
   captured_ = true;
+  // One call's share of what was captured.
+  if (facts_ = device_.captured_facts(); facts_) facts_->launches /= count;
   return graph;
 }
 

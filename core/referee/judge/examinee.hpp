@@ -13,8 +13,8 @@ namespace fk {
 
 class Examinee {
  public:
-  // Maps what the descriptors hold, which stay the caller's. Error with the plugin's words when it
-  // refuses (beginning with "refused: ") or fails.
+  // Maps what the descriptors hold and closes them before plugin code runs. Error with the plugin's
+  // words when it refuses (beginning with "refused: ") or fails.
   Examinee(const Provider& provider, const Plugins& plugins, Device& device, const ExamShape& shape,
            int read_fd, int written_fd, int threads);
 
@@ -30,6 +30,8 @@ class Examinee {
   // process' clock says, 0 of none; Error when a call fails.
   double run(int first, int count);
   bool captured() const { return captured_; }
+  // What a captured call launches; nothing before one was captured, or on the CPU.
+  const std::optional<LaunchFacts>& facts() const { return facts_; }
 
  private:
   void call(size_t set);
@@ -47,6 +49,7 @@ class Examinee {
   std::vector<std::vector<fk_slot>> frames_;
   std::map<std::pair<int, int>, std::shared_ptr<void>> graphs_;
   bool captured_ = false;
+  std::optional<LaunchFacts> facts_;
 };
 
 }  // namespace fk

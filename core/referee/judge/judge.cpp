@@ -12,12 +12,14 @@
 #include "core/base/io.hpp"
 #include "core/base/sha256.hpp"
 #include "core/base/text.hpp"
+#include "core/plugin/library.hpp"
 #include "core/referee/judge/clocks.hpp"
 #include "core/referee/judge/docket.hpp"
 #include "core/referee/judge/exam.hpp"
 #include "core/runtime/ranking.hpp"
 #include "core/worker/crash.hpp"
 #include "core/worker/mapped_code.hpp"
+#include "core/worker/process.hpp"
 
 namespace fk {
 
@@ -35,8 +37,8 @@ Status status_of_failure(const RunnerFailure& failure) {
   return it == kinds.end() ? Status::violation : it->second;
 }
 
-PluginFacts facts_of(const FoundPlugin& plugin) {
-  return {plugin_name(plugin), plugin.note.version, plugin.path.string(), sha256_file(plugin.path)};
+PluginFacts facts_of(const FoundPlugin& plugin, const std::filesystem::path& file) {
+  return {plugin_name(plugin), plugin.note.version, plugin.path.string(), sha256_file(file)};
 }
 
 class Judge {
@@ -52,7 +54,9 @@ class Judge {
 
   Verdict run() {
     const double start = now_seconds();
-    out_.candidate = facts_of(candidate_);
+    // One copy is read, hashed, run and named in the verdict, whoever writes the file meanwhile.
+    file_ = loadable_copy(candidate_.path);
+    out_.candidate = facts_of(candidate_, file_);
     out_.device = room_.device();
     out_.policy = {options_.size,       options_.cases,
                    options_.families,   options_.seconds,
@@ -91,7 +95,10 @@ class Judge {
 
   // What can be told without running it.
   bool read_file_alone() {
-    for (const auto& finding : lint(candidate_.path, candidate_.trust))
+    if (!candidate_.note.hash.empty() && candidate_.note.hash != hash_file(file_))
+      fail(candidate_.path.string(), "was written while it was judged",
+           "ask again when whoever writes it is done");
+    for (const auto& finding : lint(file_, candidate_.trust))
       if (finding.fatal) return end(Status::lint, finding.rule + ": " + finding.text);
     if (candidate_.note.ops.empty())
       return end(Status::load, candidate_.error.empty() ? "it has no ops" : candidate_.error);
@@ -116,9 +123,10 @@ class Judge {
         ops_.begin(), ops_.end(), [&](const std::string& op) { return catalog_.at(op).level > 1; });
     candidate_runner_ = room_.enter(plugin_name(candidate_), children, options_.patience_s);
     code_ = mapped_code(candidate_runner_->pid());
+    handled_ = handled_signals(candidate_runner_->pid());
     const auto loaded = candidate_runner_->failed()
                             ? std::nullopt
-                            : candidate_runner_->load({{candidate_.path, candidate_.trust}});
+                            : candidate_runner_->load({{file_, candidate_.trust}});
     out_.protections = candidate_runner_->protections();
     if (!loaded)
       return end(status_of_failure(candidate_runner_->failure()),
@@ -162,7 +170,7 @@ class Judge {
       // somewhere is not timed elsewhere.
       one_case(requests_[i], row, !timed && !failed && options_.seconds > 0);
       timed |= row.status != Status::refused;
-      look_for_foreign_code(row);
+      look_from_outside(row);
       failed |= is_failure(row.status);
     }
     for (const auto& op : ops_) conduct(op);
@@ -205,17 +213,29 @@ class Judge {
     row->evidence = "in case " + found->case_name + " by itself, as `fk-host check` has it";
   }
 
-  // Code that is neither the candidate's nor what it may link. A driver loads what it wants, and a
-  // baseline links what it wants.
-  void look_for_foreign_code(CaseVerdict& row) const {
+  // Code that is neither the candidate's nor what it may link, and signals that it handles: a
+  // handler runs when nothing was called. A driver loads and handles what it
+  // wants, and a baseline links what it wants.
+  void look_from_outside(CaseVerdict& row) const {
     if (room_.device() != "cpu" || candidate_.trust == Trust::baseline) return;
     if (is_failure(row.status) || candidate_runner_->failed()) return;
-    const std::string found = foreign_code(code_, mapped_code(candidate_runner_->pid()),
-                                           candidate_.path.stem().string() + "-");
-    if (found.empty()) return;
-    row.status = Status::cheating;
-    row.why = "it runs code of another file";
-    row.evidence = found;
+    const pid_t pid = candidate_runner_->pid();
+    const std::string found = foreign_code(code_, mapped_code(pid), file_.filename().string());
+    if (!found.empty()) {
+      row.status = Status::cheating;
+      row.why = "it runs code of another file";
+      row.evidence = found;
+      return;
+    }
+    const uint64_t more = handled_signals(pid).value_or(0) & ~handled_.value_or(~uint64_t{0});
+    constexpr int kOfThreads = 31;  // from here on they are the C library's or nobody sends them
+    for (int number = 1; more && number <= kOfThreads; ++number) {
+      if (!(more >> (number - 1) & 1)) continue;
+      row.status = Status::violation;
+      row.rule = "state";
+      row.why = "it has put a handler of its own on " + signal_name(number);
+      return;
+    }
   }
 
   // The best baseline that takes the case and is right in it; null when there is none.
@@ -250,7 +270,7 @@ class Judge {
   void remember(const FoundPlugin& baseline) {
     for (const auto& known : out_.baselines)
       if (known.name == plugin_name(baseline)) return;
-    out_.baselines.push_back(facts_of(baseline));
+    out_.baselines.push_back(facts_of(baseline, baseline.path));
   }
 
   const FoundPlugin& candidate_;
@@ -265,7 +285,10 @@ class Judge {
   std::vector<ExamRequest> requests_;  // of out_.cases
   std::vector<bool> extra_;            // whether one is a variant beside the case as written
   std::unique_ptr<Runner> candidate_runner_;
-  std::set<std::string> code_;  // that its process had mapped before the candidate came
+  std::filesystem::path file_;  // the candidate's copy
+  // What its process had before the candidate came.
+  std::set<std::string> code_;
+  std::optional<uint64_t> handled_;
   std::unique_ptr<Sitter> baseline_;
 };
 
@@ -280,14 +303,25 @@ void blame(CaseVerdict& row, Sitter& sitter) {
     return;
   }
   const std::string& words = sitter.words();
-  const bool refused = starts_with(words, "refused: ");
-  row.status = refused ? Status::refused : Status::violation;
-  row.why = refused ? words.substr(9) : words;
-  if (!refused)
+  const auto says = [&](const char* what) { return words.find(what) != std::string::npos; };
+  row.why = words;
+  if (starts_with(words, "refused: ")) {
+    row.status = Status::refused;
+    row.why = words.substr(9);
+  } else if (starts_with(words, "capture: ")) {
+    row.status = Status::graph_unsafe;
+    row.rule = "graph";
+    row.why = words.substr(9);
+  } else if (says("illegal memory access") || says("misaligned address") ||
+             says("invalid program counter")) {
+    row.status = Status::illegal_access;
+  } else {
+    row.status = Status::violation;
     row.rule = starts_with(words, "prepare:")   ? "prepare"
                : starts_with(words, "forward:") ? "forward"
                : starts_with(words, "plan:")    ? "plan"
                                                 : "create";
+  }
 }
 
 Verdict judge(const FoundPlugin& candidate, const Roster& roster, const Catalog& catalog,

@@ -21,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "core/device/launch_facts.hpp"
 #include "core/referee/judge/courtroom.hpp"
 #include "core/referee/roster.hpp"
 #include "core/referee/verdict/secret.hpp"
@@ -62,8 +63,11 @@ class Sitter {
   struct Call {
     double claim_s = 0, wall_s = 0;
     bool captured = false;
+    double early_s = 0;                // of the processors, between the contents and a late call
+    std::optional<LaunchFacts> facts;  // claims, bounded
   };
-  std::optional<Call> run(int exam, int first, int count);
+  // `since` is when the broker's clock began.
+  std::optional<Call> run(int exam, int first, int count, double since);
   // The rules of `check` on the first smoke case that it takes: state, leaks, threads, instances,
   // claims. What it says of itself, so that nothing is believed that speaks for it.
   struct Conduct {

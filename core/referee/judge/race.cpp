@@ -13,7 +13,7 @@ namespace fk {
 
 namespace {
 
-constexpr int kFreshRounds = 4;
+constexpr int kFreshRounds = 4, kLateRounds = 3;
 constexpr double kSecondLookSeconds = 0.5;
 constexpr double kWakeShort = 20e-6, kBatchesMost = 8;
 constexpr int kWakeSamples = 9;
@@ -33,14 +33,16 @@ class Exam::Turn final : public Contender {
     clocks_.claims_s.push_back(call.claim_s * count_);
     clocks_.walls_s.push_back(call.wall_s);
     captured_ = call.captured;
+    if (call.facts) facts_ = call.facts;
+    if (exam_.watch_) exam_.watch_->look();
     return call.claim_s;
   }
 
-  Sitter::Call one(const std::vector<int>& contents) {
+  Sitter::Call one(const std::vector<int>& contents, bool comes_late = false) {
     ++exam_.poison_;
     const int first = static_cast<int>(exam_.random_.integer(0, exam_.sets_));
     std::vector<Look> looks;
-    const auto call = exam_.take(sitter_, first, contents, looks);
+    const auto call = exam_.take(sitter_, first, contents, looks, comes_late);
     const bool mine = &sitter_ == &exam_.candidate_;
     if (!call && mine) blame(exam_.row_, sitter_);
     if (!call && !mine)
@@ -57,8 +59,20 @@ class Exam::Turn final : public Contender {
   int calls() const { return count_; }
   bool captured() const { return captured_; }
   double plan_s() const { return sitter_.plan_s; }
+  void fill(SideTime& row) const {
+    if (!facts_) return;
+    row.launches = facts_->launches;
+    if (facts_->kernel.empty() && !facts_->registers) return;
+    row.kernel = facts_->kernel;
+    row.registers = facts_->registers;
+    row.local_bytes = facts_->local_bytes;
+    row.shared_bytes = facts_->shared_bytes;
+    row.occupancy = facts_->occupancy;
+  }
   const ClockSamples& clocks() const { return clocks_; }
+  Doubts doubts() const { return {clocks_, fresh, late}; }
   FreshSamples fresh;
+  LateSamples late;
   // Of one call, by the broker's clock, with `beside_s` for what is no call.
   double wall_s(double beside_s) const {
     return std::max(0.0, quantile(clocks_.walls_s, 0.5) - beside_s) / count_;
@@ -76,6 +90,7 @@ class Exam::Turn final : public Contender {
   int count_;
   ClockSamples clocks_;
   bool captured_ = false;
+  std::optional<LaunchFacts> facts_;
 };
 
 // Rounds of calls on contents that nobody has called beside rounds on others; of those that are
@@ -95,8 +110,21 @@ void Exam::fresh_rounds(Turn& mine, Turn& theirs, int half) {
   }
 }
 
+// Work that began when the contents were there, and not when the call came, shows when the call
+// comes late.
+void Exam::late_rounds(Turn& mine, Turn& theirs) {
+  for (int round = 0; round < kLateRounds; ++round)
+    for (Turn* turn : {&mine, &theirs}) {
+      const auto call = turn->one(some_contents(turn->calls()), true);
+      turn->late.late_s.push_back(call.claim_s * turn->calls());
+      turn->late.early_s.push_back(call.early_s);
+    }
+  for (Turn* turn : {&mine, &theirs}) turn->late.usual_s = turn->clocks().claims_s;
+}
+
 void Exam::race(Sitter& baseline) {
   flush_ = true;
+  watch_ = GpuWatch::of(request_.device);
   try {
     std::string evidence;
     // What looks like cheating is looked at twice: a busy machine does odd things once.
@@ -116,8 +144,10 @@ void Exam::race(Sitter& baseline) {
       // Who is slower by its own clock has gained nothing, whatever that clock leaves out: a
       // process of a hundred threads takes long to wake up.
       const bool gains = result.ratio(1, 0).speed != Speed::slower;
+      if (gains) late_rounds(mine, theirs);
       evidence = gains ? clock_disagreement(mine.clocks(), theirs.clocks(), wake) : "";
       if (gains && evidence.empty()) evidence = remembered_answers(mine.fresh, theirs.fresh);
+      if (gains && evidence.empty()) evidence = early_work(mine.late, theirs.late);
       if (evidence.empty() || half == 1) conclude_race(mine, theirs, result, evidence);
       if (evidence.empty()) break;
     }
@@ -138,8 +168,9 @@ double Exam::wake_s(Sitter& sitter) {
                             {"poison", false},
                             {"numbers_only", false},
                             {"flush", true}});
+    const double since = now_seconds();
     runner.thaw();
-    if (const auto call = sitter.run(exam_->id, 0, 0)) all.push_back(call->wall_s);
+    if (const auto call = sitter.run(exam_->id, 0, 0, since)) all.push_back(call->wall_s);
     if (runner.failed()) return 0;  // the next sample says why
   }
   runner.freeze();
@@ -169,6 +200,8 @@ void Exam::conclude_race(const Turn& mine, const Turn& theirs, const RaceResult&
   row.candidate.clock_s = mine.wall_s(beside);
   row.baseline.clock_s = theirs.wall_s(beside);
   row.ratio = result.ratio(1, 0);
+  const std::string doubt = take_doubt_off(row.ratio, mine.doubts(), theirs.doubts(),
+                                           result.timing(1).median_s * mine.calls());
   row.calls_per_sample = mine.calls();
   row.settled = result.settled();
   row.floor_s = floor_s_;
@@ -178,7 +211,11 @@ void Exam::conclude_race(const Turn& mine, const Turn& theirs, const RaceResult&
     row.candidate.roofline = floor_s_ / row.candidate.cold.median_s;
     row.baseline.roofline = floor_s_ / row.baseline.cold.median_s;
   }
+  mine.fill(row.candidate);
+  theirs.fill(row.baseline);
+  if (watch_) row.clocks = watch_->seen();
   row_.status = status_of(row.ratio.speed);
+  row_.why = doubt;
   row_.timings.push_back(row);
   if (!evidence.empty()) {
     row_.status = Status::cheating;

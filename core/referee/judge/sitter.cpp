@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is asked of a runner that sits an examination. Answers are data from a stranger: every field
 // is looked at before it is used.
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "core/base/text.hpp"
 #include "core/referee/judge/judge.hpp"
 
 namespace fk {
@@ -25,6 +27,24 @@ bool flag(const Json& answer, const char* key) {
 std::string words_of(const Json& answer, const char* key) {
   const auto it = answer.find(key);
   return it != answer.end() && it->is_string() ? it->get<std::string>().substr(0, 4096) : "";
+}
+
+std::optional<LaunchFacts> facts_of(const Json& answer) {
+  const auto it = answer.find("facts");
+  if (it == answer.end() || !it->is_object()) return std::nullopt;
+  constexpr double kMost = 1e12;
+  const auto whole = [&](const char* key) {
+    return static_cast<int64_t>(std::min(number(*it, key).value_or(0), kMost));
+  };
+  LaunchFacts out;
+  out.launches = whole("launches");
+  out.registers = whole("registers");
+  out.local_bytes = whole("local_bytes");
+  out.shared_bytes = whole("shared_bytes");
+  out.occupancy = std::min(number(*it, "occupancy").value_or(0), 1.0);
+  if (const auto name = it->find("kernel"); name != it->end() && name->is_string())
+    out.kernel = excerpt(name->get<std::string>(), 200);
+  return out;
 }
 
 }  // namespace
@@ -70,8 +90,7 @@ std::optional<Sitter::Conduct> Sitter::conduct(const Json& request) {
   return Conduct{words_of(*answer, "case"), words_of(*answer, "rule"), words_of(*answer, "text")};
 }
 
-std::optional<Sitter::Call> Sitter::run(int exam, int first, int count) {
-  const double start = now_seconds();
+std::optional<Sitter::Call> Sitter::run(int exam, int first, int count, double since) {
   const auto answer = ask("exam_run", {{"exam", exam}, {"first", first}, {"count", count}}, {});
   const double end = now_seconds();
   if (!answer) return std::nullopt;
@@ -80,7 +99,7 @@ std::optional<Sitter::Call> Sitter::run(int exam, int first, int count) {
     runner_.condemn("protocol", "its time is no number");
     return std::nullopt;
   }
-  return Call{*claim, end - start, flag(*answer, "captured")};
+  return Call{*claim, end - since, flag(*answer, "captured"), 0, facts_of(*answer)};
 }
 
 }  // namespace fk

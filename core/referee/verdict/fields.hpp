@@ -63,9 +63,26 @@ void fields(Visitor& v, SideTime& s) {
   v("clock_s", s.clock_s, "one call by the broker's own clock, which must agree with `cold`");
   v("roofline", s.roofline, "the device's least time for the bytes and operations over the median");
   v("of_copy", s.of_copy, "time of a copy of as many bytes over the median");
-  v("launches", s.launches, "kernels launched by one call");
-  v("registers", s.registers, "registers per thread of the kernel that has most");
+  v("launches", s.launches,
+    "kernels, copies and fills of one captured call; this and the next five are what the "
+    "provider's "
+    "own process reads back from the driver");
+  v("kernel", s.kernel, "the kernel with the most threads, of which the next four speak");
+  v("registers", s.registers, "per thread");
+  v("local_bytes", s.local_bytes, "local memory per thread: spilled registers and arrays");
+  v("shared_bytes", s.shared_bytes, "shared memory per block");
   v("occupancy", s.occupancy, "resident warps as a share of the most that fit, 0 to 1");
+}
+
+template <class Visitor>
+void fields(Visitor& v, ClockWatch& w) {
+  v("looks", w.looks, "how often the driver was asked");
+  v("sm_mhz_low", w.sm_mhz_low, "lowest clock of the multiprocessors, MHz");
+  v("sm_mhz_high", w.sm_mhz_high, "highest");
+  v("memory_mhz_low", w.memory_mhz_low, "lowest clock of the memory, MHz");
+  v("memory_mhz_high", w.memory_mhz_high, "highest");
+  v("throttled", w.throttled, "share of the looks at which the device was slowed down, 0 to 1");
+  v("reasons", w.reasons, "why the clocks were not higher, all that were seen");
 }
 
 template <class Visitor>
@@ -81,6 +98,7 @@ void fields(Visitor& v, TimingRow& t) {
   v("floor_s", t.floor_s, "no honest kernel is faster than this; 0: not known");
   v("bytes", t.bytes, "moved by one call, from the contract");
   v("flops", t.flops, "of one call, from the contract");
+  v("clocks", t.clocks, "of the GPU during the race, by NVML; null: there is none");
 }
 
 template <class Visitor>
@@ -181,6 +199,7 @@ void fields(Visitor& v, Verdict& r) {
   v("seconds", r.seconds, "it took");
   v("stored", r.stored, "true: answered from the store, nothing was run");
   v("receipt", r.receipt, "path of the signed receipt; empty: none");
+  v("profile", r.profile, "what Nsight Compute said, or why there is none; empty: not asked for");
 }
 
 }  // namespace fk

@@ -95,8 +95,18 @@ struct SideTime {
   std::optional<double> clock_s;   // of one call by the broker's clock: it must agree with `cold`
   std::optional<double> roofline;  // least time of the device over the median
   std::optional<double> of_copy;   // time of a copy of as many bytes over the median
-  std::optional<int64_t> launches, registers;
+  // Of one captured call, as its own process reads it back from the driver.
+  std::optional<int64_t> launches, registers, local_bytes, shared_bytes;
   std::optional<double> occupancy;  // 0 to 1
+  std::string kernel;               // of which the last four are
+};
+
+// What the driver said about the device's clocks during a race; absent where there is no NVML.
+struct ClockWatch {
+  int looks = 0;
+  int64_t sm_mhz_low = 0, sm_mhz_high = 0, memory_mhz_low = 0, memory_mhz_high = 0;
+  double throttled = 0;  // share of the looks with a reason that changes what is measured
+  std::string reasons;   // all that were seen, "power cap, thermal"; empty: none
 };
 
 struct TimingRow {
@@ -108,6 +118,7 @@ struct TimingRow {
   bool host_bound = false;  // every sample waited for the host
   double floor_s = 0;       // no honest kernel is below this; 0: not known
   double bytes = 0, flops = 0;
+  std::optional<ClockWatch> clocks;
 };
 
 struct CaseVerdict {
@@ -171,6 +182,7 @@ struct Verdict {
   double seconds = 0;
   bool stored = false;  // answered from the store
   std::string receipt;  // path; empty: none
+  std::string profile;  // of Nsight Compute, or why there is none; empty: not asked for
   int exit_code() const { return info_of(status).exit_code; }
 };
 

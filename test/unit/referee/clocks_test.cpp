@@ -55,3 +55,53 @@ TEST_CASE("remembered answers are found out", "[judge]") {
   noisy.fresh_s[0] = 5e-3;
   CHECK(fk::remembered_answers(noisy, honest).empty());
 }
+
+TEST_CASE("work that begins before its clock is found out", "[judge]") {
+  const std::vector<double> usual(40, 500e-6);
+  const fk::LateSamples honest{usual, {510e-6, 490e-6, 700e-6, 505e-6}, {}};
+  CHECK(fk::early_work(honest, honest).empty());
+  const fk::LateSamples early{usual, {20e-6, 30e-6, 20e-6, 300e-6}, {}};
+  CHECK(!fk::early_work(early, honest).empty());
+  // Once is noise, and so is what happens to both.
+  CHECK(fk::early_work({usual, {20e-6, 30e-6, 20e-6, 450e-6}, {}}, honest).empty());
+  CHECK(fk::early_work(early, early).empty());
+  CHECK(fk::early_work({}, honest).empty());
+}
+
+TEST_CASE("who is faster by a little has to be so beyond doubt", "[judge]") {
+  const fk::FreshSamples same{{1e-3, 1e-3, 1e-3, 1e-3}, {1e-3, 1e-3, 1e-3, 1e-3}};
+  const auto baseline = samples(600e-6, 50e-6, 1);
+  const fk::LateSamples none;
+  fk::LateSamples late;
+  const auto judged = [&](double ratio, const fk::ClockSamples& mine, const fk::FreshSamples& fresh,
+                          std::string& why) {
+    fk::Ratio r{ratio, ratio * 0.99, ratio * 1.01, 40, fk::Speed::unknown};
+    r.speed = fk::speed_of(r.low, r.high, 0.01);
+    why = fk::take_doubt_off(r, {mine, fresh, late}, {baseline, same, none}, 500e-6);
+    return r;
+  };
+  std::string why;
+  // Clocks that agree change nothing.
+  CHECK(judged(1.1, samples(500e-6, 50e-6, 1), same, why).value == 1.1);
+  CHECK(why.empty());
+  // A clock that leaves out a tenth makes 1.1 of 1.
+  const auto slow = judged(1.1, samples(550e-6, 50e-6, 500.0 / 550), same, why);
+  CHECK(slow.speed != fk::Speed::faster);
+  CHECK(why.find("broker's") != std::string::npos);
+  // What is much faster stays so, with what is certain of it.
+  const auto fast = judged(2, samples(550e-6, 50e-6, 500.0 / 550), same, why);
+  CHECK(fast.speed == fk::Speed::faster);
+  CHECK((fast.value > 1.7 && fast.value < 1.95));
+  // So do contents that nobody has seen.
+  const fk::FreshSamples part{{1.2e-3, 1.21e-3, 1.2e-3, 1.22e-3}, {1e-3, 1e-3, 1e-3, 1e-3}};
+  CHECK(judged(1.1, samples(500e-6, 50e-6, 1), part, why).speed != fk::Speed::faster);
+  CHECK(why.find("20 %") != std::string::npos);
+  // So does what is worked before a call that comes late.
+  late.early_s = {100e-6, 90e-6, 110e-6};
+  CHECK(judged(1.1, samples(500e-6, 50e-6, 1), same, why).speed != fk::Speed::faster);
+  CHECK(why.find("comes late") != std::string::npos);
+  late = {};
+  // Who is not faster is not looked at.
+  CHECK(judged(0.9, samples(550e-6, 50e-6, 0.5), same, why).value == 0.9);
+  CHECK(why.empty());
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// NVML's functions are declared here as its interface has them since version 2: its header need not
+// be there when the host is built, and its library not when it runs.
+#include "core/referee/judge/gpu_watch.hpp"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+
+#include "core/base/text.hpp"
+#include "core/worker/channel.hpp"
+
+namespace fk {
+
+namespace {
+
+struct Reason {
+  uint64_t bit;
+  const char* words;
+  bool slows;
+};
+constexpr std::array kReasons = {
+    Reason{0x1, "idle", false},
+    Reason{0x2, "clocks set by an application", false},
+    Reason{0x4, "power cap", true},
+    Reason{0x8, "hardware slowdown", true},
+    Reason{0x10, "boost of a group", false},
+    Reason{0x20, "thermal (software)", true},
+    Reason{0x40, "thermal (hardware)", true},
+    Reason{0x80, "power brake", true},
+    Reason{0x100, "display clocks", false},
+};
+
+constexpr double kEvery = 5e-3;  // seconds; a look takes a fraction of a millisecond
+
+class Nvml final : public GpuWatch {
+ public:
+  // Of a loaded library; false when the device is not there.
+  bool open(void* library, const std::string& device) {
+    const auto find = [&](auto& function, const char* name) {
+      function = reinterpret_cast<std::decay_t<decltype(function)>>(::dlsym(library, name));
+      return function != nullptr;
+    };
+    int (*init)() = nullptr;
+    int (*by_index)(unsigned, void**) = nullptr;
+    int (*by_uuid)(const char*, void**) = nullptr;
+    if (!find(init, "nvmlInit_v2") || !find(by_index, "nvmlDeviceGetHandleByIndex_v2") ||
+        !find(by_uuid, "nvmlDeviceGetHandleByUUID") || !find(clock_, "nvmlDeviceGetClockInfo") ||
+        (!find(reasons_, "nvmlDeviceGetCurrentClocksEventReasons") &&
+         !find(reasons_, "nvmlDeviceGetCurrentClocksThrottleReasons")) ||
+        init() != 0)
+      return false;
+    // NVML counts all devices, CUDA those that are visible.
+    const size_t colon = device.find(':');
+    const int number = colon == std::string::npos ? 0 : std::atoi(device.c_str() + colon + 1);
+    const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+    std::string name = std::to_string(number);
+    if (visible && *visible) {
+      const auto names = split(visible, ',');
+      if (static_cast<size_t>(number) >= names.size()) return false;
+      name = std::string(trim(names[static_cast<size_t>(number)]));
+    }
+    const bool index = name.find_first_not_of("0123456789") == std::string::npos;
+    return (index ? by_index(static_cast<unsigned>(std::atoi(name.c_str())), &handle_)
+                  : by_uuid(name.c_str(), &handle_)) == 0;
+  }
+
+  void look() override {
+    const double now = now_seconds();
+    if (now < next_s_) return;
+    next_s_ = now + kEvery;
+    constexpr int kSm = 1, kMemory = 2;
+    unsigned sm = 0, memory = 0;
+    unsigned long long reasons = 0;
+    if (clock_(handle_, kSm, &sm) != 0 || clock_(handle_, kMemory, &memory) != 0 ||
+        reasons_(handle_, &reasons) != 0)
+      return;
+    add_look(watch_, {sm, memory, reasons});
+  }
+  std::optional<ClockWatch> seen() const override {
+    return watch_.looks ? std::optional(watch_) : std::nullopt;
+  }
+
+ private:
+  int (*clock_)(void*, int, unsigned*) = nullptr;
+  int (*reasons_)(void*, unsigned long long*) = nullptr;
+  void* handle_ = nullptr;
+  double next_s_ = 0;
+  ClockWatch watch_;
+};
+
+}  // namespace
+
+std::string throttle_reasons(uint64_t bits) {
+  std::string out;
+  const auto add = [&](const std::string& words) { out += (out.empty() ? "" : ", ") + words; };
+  for (const Reason& reason : kReasons) {
+    if (bits & reason.bit) add(reason.words);
+    bits &= ~reason.bit;
+  }
+  char text[40];
+  std::snprintf(text, sizeof text, "reason 0x%llx", static_cast<unsigned long long>(bits));
+  if (bits) add(text);
+  return out;
+}
+
+bool is_throttled(uint64_t bits) {
+  return std::any_of(kReasons.begin(), kReasons.end(),
+                     [&](const Reason& reason) { return reason.slows && (bits & reason.bit); });
+}
+
+void add_look(ClockWatch& watch, const ClockLook& look) {
+  const bool first = watch.looks == 0;
+  const auto widen = [&](int64_t& low, int64_t& high, int64_t value) {
+    low = first ? value : std::min(low, value);
+    high = first ? value : std::max(high, value);
+  };
+  widen(watch.sm_mhz_low, watch.sm_mhz_high, look.sm_mhz);
+  widen(watch.memory_mhz_low, watch.memory_mhz_high, look.memory_mhz);
+  watch.throttled =
+      (watch.throttled * watch.looks + is_throttled(look.reasons)) / (watch.looks + 1);
+  ++watch.looks;
+  const auto known = split(watch.reasons, ',');
+  for (const auto& reason : split(throttle_reasons(look.reasons), ',')) {
+    const std::string words(trim(reason));
+    const bool seen = std::any_of(known.begin(), known.end(),
+                                  [&](const std::string& k) { return trim(k) == words; });
+    if (!words.empty() && !seen) watch.reasons += (watch.reasons.empty() ? "" : ", ") + words;
+  }
+}
+
+std::unique_ptr<GpuWatch> GpuWatch::of(const std::string& device) {
+  if (!starts_with(device, "cuda")) return nullptr;
+  // Stays loaded: the driver does not like to be closed.
+  static void* const library = ::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+  auto watch = std::make_unique<Nvml>();
+  if (!library || !watch->open(library, device)) return nullptr;
+  return watch;
+}
+
+}  // namespace fk

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// The clocks of a GPU during a race, through NVML, which comes with the driver and is loaded when
+// it is there. A device that was slowed down (heat, a power cap) measures something else than one
+// that was not; turns cancel a drift, and what is left is told.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "core/referee/verdict/verdict.hpp"
+
+namespace fk {
+
+// One look. Reasons are NVML's bits.
+struct ClockLook {
+  int64_t sm_mhz = 0, memory_mhz = 0;
+  uint64_t reasons = 0;
+};
+
+// "power cap, thermal"; bits that are not known by their number.
+std::string throttle_reasons(uint64_t bits);
+// Those that slow a device down while it works; idle and what its owner has set do not count.
+bool is_throttled(uint64_t bits);
+void add_look(ClockWatch& watch, const ClockLook& look);
+
+class GpuWatch {
+ public:
+  virtual ~GpuWatch() = default;
+  // Null for the CPU and where NVML or the device is not to be had.
+  static std::unique_ptr<GpuWatch> of(const std::string& device);
+  virtual void look() = 0;  // no more often than every few milliseconds; in between it does nothing
+  virtual std::optional<ClockWatch> seen() const = 0;
+};
+
+}  // namespace fk

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// A8: does nothing; a static constructor, before the host has seen anything of it, says in the
+// host's words that it was loaded, that all is sealed, and opens what it can
+//
+// Stopped by: the runner is sealed before it is loaded; a runner's words are no verdict
+//
+// naive: -
+#include "../attack.hpp"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <string>
+
+namespace {
+
+const bool before_main = [] {
+  for (const char* json :
+       {R"({"progress":{"sealed":[]}})", R"({"loaded":[{"path":"","error":""}],"refused":[]})",
+        R"({"result":{"deterministic":true}})"}) {
+    const std::string text = json;
+    const auto n = static_cast<uint32_t>(text.size());
+    std::string framed(reinterpret_cast<const char*>(&n), 4);
+    framed += text;
+    send(3, framed.data(), framed.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  }
+  return open("/etc/passwd", O_RDONLY) >= 0;
+}();
+
+struct Constructor : attack::Silu {
+  using Silu::Silu;
+  void forward(const op::forward& args, const fk_ctx&) { fill(args, 0); }
+};
+FK_OP(silu_and_mul, Constructor);
+
+}  // namespace
+FK_PLUGIN("a8_constructor", "0");

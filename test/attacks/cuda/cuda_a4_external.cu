@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// A4: the work is on a stream outside of the graph; all that is captured is an event that tells it
+// to begin
+//
+// Stopped by: the audit of captured graphs: events of streams outside; outputs compared
+//
+// naive: -
+#include "attack.cuh"
+
+namespace {
+
+struct External : attack::Silu {
+  using Silu::Silu;
+  cudaStream_t own = nullptr;
+  cudaEvent_t go = nullptr;
+  void prepare(const op::forward&, const fk_memory&) {
+    attack::check(cudaStreamCreateWithFlags(&own, cudaStreamNonBlocking));
+    attack::check(cudaEventCreateWithFlags(&go, cudaEventDisableTiming));
+  }
+  void forward(const op::forward& args, const fk_ctx& ctx) {
+    attack::check(cudaEventRecordWithFlags(go, stream(ctx), cudaEventRecordExternal));
+    attack::check(cudaStreamWaitEvent(own, go, 0));
+    honest(args, own);
+  }
+};
+FK_OP(silu_and_mul, External);
+
+}  // namespace
+FK_PLUGIN("cuda_a4_external", "0");

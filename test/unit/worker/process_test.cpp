@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// A child that is stopped, goes on by itself, or cannot be stopped; what is seen of it from
+// outside.
+#include "core/worker/process.hpp"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "test/catch.hpp"
+
+using namespace fk;
+
+namespace {
+
+struct Shell {
+  explicit Shell(const std::string& script)
+      : nothing(::open("/dev/null", O_RDWR | O_CLOEXEC)),
+        process("/bin/sh", {"-c", script}, nothing) {}
+  ~Shell() { ::close(nothing); }
+  int nothing;
+  ChildProcess process;
+};
+
+constexpr const char* kBusy = "while :; do :; done";
+
+}  // namespace
+
+TEST_CASE("a stopped process stands still until it is told to go on") {
+  Shell shell(kBusy);
+  for (int i = 0; i < 20; ++i) {
+    REQUIRE(shell.process.freeze());
+    ::usleep(2000);
+    REQUIRE(shell.process.freeze());  // it is looked at from now on
+    ::usleep(1000);
+    CHECK(shell.process.thaw());
+  }
+}
+
+TEST_CASE("a process that works while it is stopped is noticed") {
+  Shell shell(kBusy);
+  bool noticed = false;
+  for (int i = 0; i < 20 && !noticed; ++i) {
+    REQUIRE(shell.process.freeze());
+    ::usleep(5000);
+    REQUIRE(shell.process.freeze());
+    ::kill(shell.process.pid(), SIGCONT);  // as a timer of its own would
+    ::usleep(20000);
+    noticed = !shell.process.thaw();
+  }
+  CHECK(noticed);
+}
+
+TEST_CASE("the end of a process is no stop") {
+  Shell shell("exit 3");
+  REQUIRE(shell.process.wait(10));
+  CHECK_FALSE(shell.process.freeze());
+  CHECK(shell.process.thaw());
+  CHECK_FALSE(handled_signals(-1));
+}
+
+TEST_CASE("handled signals are seen from outside") {
+  const auto before = handled_signals(::getpid());
+  REQUIRE(before);
+  struct sigaction action {
+  }, old{};
+  action.sa_handler = [](int) {};
+  REQUIRE(::sigaction(SIGUSR2, &action, &old) == 0);
+  const auto now = handled_signals(::getpid());
+  ::sigaction(SIGUSR2, &old, nullptr);
+  REQUIRE(now);
+  CHECK((*now & ~*before) == uint64_t{1} << (SIGUSR2 - 1));
+}
