@@ -207,7 +207,7 @@ class Judge {
                                        {"seed", secret_.seed("conduct of " + op)}});
     if (found && found->rule.empty()) return;
     if (!found) return blame(*row, sitter);
-    row->status = Status::violation;
+    row->status = found->rule == "deterministic" ? Status::nondeterministic : Status::violation;
     row->rule = found->rule;
     row->why = found->text;
     row->evidence = "in case " + found->case_name + " by itself, as `fk-host check` has it";
