@@ -47,6 +47,37 @@ struct Ranked : Base<Op> {
   const fk_symmetric* shared = nullptr;
 };
 
+// x @ weight^T, added up over the ranks in double; `Op` has x, weight and out.
+template <class Op>
+struct SummedProduct : Ranked<Op> {
+  using Ranked<Op>::Ranked;
+  struct Rows {
+    double *x, *out;  // out: all rows
+    Rows(Scratch& s, const typename Op::init& i, const typename Op::forward& args)
+        : x(s.take(i.in_features)), out(s.take(args.x->shape[0] * i.out_features)) {}
+  };
+  static void supports(const typename Op::init& init, const typename Op::weights& weights,
+                       const typename Op::forward& max, fk_need& need) {
+    need_comm(init.comm);
+    need_floats(weights.weight, max.x, max.out);
+    need.scratch = scratch_bytes<Rows>(init, max);
+  }
+  // The rows of out from `first` on.
+  void product(const typename Op::forward& args, const fk_ctx& ctx, int64_t first) {
+    Scratch scratch(ctx);
+    const Rows rows(scratch, this->init, args);
+    const int64_t count = args.x->shape[0], width = this->init.out_features;
+    for (int64_t m = 0; m < count; ++m) {
+      load(args.x, offset(args.x, m), this->init.in_features, rows.x);
+      matrix_vector(this->weights.weight, 0, width, this->init.in_features, nullptr, rows.x,
+                    rows.out + m * width);
+    }
+    sum_over_ranks(this->comm(), rows.out, count * width, ctx.stream);
+    for (int64_t m = 0; m < args.out->shape[0]; ++m)
+      store(args.out, offset(args.out, m), width, rows.out + (first + m) * width);
+  }
+};
+
 // How experts are spread: rank r has those from r * local on.
 struct ExpertRanks {
   int64_t ranks, rank, experts, local, top_k, most;
