@@ -75,9 +75,10 @@ std::string take(Round& round, RunnerEvent& event, const RoundOptions& options) 
   }
 }
 
-template <class Runners>
-bool drive(Runners& runner, const std::vector<Request>& requests, const RoundOptions& options,
-           Round& round) {
+}  // namespace
+
+bool drive_round(RankGroup& runner, const std::vector<Request>& requests,
+                 const RoundOptions& options, Round& round) {
   for (const auto& request : requests) round.requests[request.id].request = request;
   if (!runner.begin(options.taps)) return false;
   round.start_s = now_seconds();
@@ -114,17 +115,6 @@ bool drive(Runners& runner, const std::vector<Request>& requests, const RoundOpt
     }
   }
   return true;
-}
-
-}  // namespace
-
-bool drive_round(Runner& runner, const std::vector<Request>& requests, const RoundOptions& options,
-                 Round& round) {
-  return drive(runner, requests, options, round);
-}
-bool drive_round(RankGroup& ranks, const std::vector<Request>& requests,
-                 const RoundOptions& options, Round& round) {
-  return drive(ranks, requests, options, round);
 }
 
 }  // namespace fk

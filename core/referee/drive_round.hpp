@@ -35,11 +35,8 @@ struct RoundOptions {
   std::function<void(const std::string&)> progress;
 };
 
-// False when the runner has failed; what came until then is in `round`.
-bool drive_round(Runner& runner, const std::vector<Request>& requests, const RoundOptions& options,
-                 Round& round);
-// The same with a runner per rank.
-bool drive_round(RankGroup& ranks, const std::vector<Request>& requests,
+// False when a rank has failed; what came until then is in `round`.
+bool drive_round(RankGroup& runner, const std::vector<Request>& requests,
                  const RoundOptions& options, Round& round);
 
 }  // namespace fk

@@ -25,7 +25,7 @@ SessionSpec any_spec() { return {"llama", Config(Json::object(), "test"), {}, {}
 
 // Opens and drives one request; the failure, which there must be within the time.
 RunnerFailure drive(const std::string& mode) {
-  Runner runner(hostile(mode));
+  RankGroup runner(hostile(mode), 1);
   REQUIRE_FALSE(runner.failed());
   const double start = now_seconds();
   Request request;
