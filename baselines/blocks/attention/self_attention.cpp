@@ -78,14 +78,15 @@ void expand(Builder& b, const Region& r) {
                  {"max_seq_len", r.scalar("max_seq_len")}};
   const bool tree = r.has("tree_mask");
   if (tree) {
-    if (r.integer("window") > 0) fail(r.path(), "a tree under a window is not implemented");
+    if (r.integer("window") > 0)
+      fail(r.path(), "tree_attention has no window", "leave one of the two out");
     attention.emplace_back("tree_lens", r["tree_lens"]);
     attention.emplace_back("tree_mask", r["tree_mask"]);
   } else {
     attention.emplace_back("window", r.integer("window"));
   }
   if (r.has("sinks")) {
-    if (tree) fail(r.path(), "a tree with sinks is not implemented");
+    if (tree) fail(r.path(), "tree_attention has no sinks", "leave one of the two out");
     attention.emplace_back("sinks", r["sinks"]);
   }
   const Value mixed =

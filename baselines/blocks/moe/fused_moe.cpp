@@ -23,7 +23,8 @@ void expand(Builder& b, const Region& r) {
       args.emplace_back("bias", r[weight + "_bias"]);
       return b.call("moe_grouped_gemm", r.path() + name, args);
     }
-    if (r.has(weight + "_bias")) fail(r.path(), "f8e4m3 experts with biases are not implemented");
+    if (r.has(weight + "_bias"))
+      fail(r.path(), "moe_grouped_gemm_fp8_block has no biases", "leave " + weight + "_bias out");
     blocks::pass_integers(args, r, {"block_n", "block_k", "quantize_input"});
     args.emplace_back("weight_scale_inv", r[weight + "_scale_inv"]);
     return b.call("moe_grouped_gemm_fp8_block", r.path() + name, args);
