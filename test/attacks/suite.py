@@ -5,7 +5,7 @@
 Each plugin goes through the judge (judge() below, the only place that knows its command). Each attack also goes through
 naive_judge.cpp, which must believe it: an attack that fools nobody proves nothing. Exit 1 when an attack is accepted, an honest
 control is rejected, or an attack does not do what it says. --markdown FILE redraws the tables of docs/attacks.md."""
-import argparse, concurrent.futures, glob, itertools, json, os, pathlib, re, subprocess, sys, tempfile, threading, time
+import argparse, concurrent.futures, datetime, glob, itertools, json, os, pathlib, re, subprocess, sys, tempfile, threading, time
 
 root = pathlib.Path(__file__).resolve().parent
 say = threading.Lock()
@@ -53,6 +53,7 @@ def judge(options, file, item, folder):
     if not out.exists():
         return "none", "", f"the judge ended with {status}: {said[-300:]}"
     report = json.loads(out.read_text())
+    item["device"] = report["device"]
     if report["status"] in RIGHT:
         return "correct", report["status"], ""
     return report["status"], "", report["why"] or report["next"]
@@ -116,7 +117,9 @@ def redraw(page, done, score):
     marker = "<!-- below: suite.py --markdown -->\n"
     cell = lambda words: str(words).replace("|", "\\|")
     verdict = lambda i: "told to be slow: nothing gained" if i["speed"] == "slower" else i["verdict"] if not i["speed"] else f"**{i['speed']}**"
-    lines = ["", score, "", "| class | plugin | what it does | what stops it | naive judge | verdict |", "|---|---|---|---|---|---|"]
+    device = next(i["device"] for i in done if "device" in i)
+    commit = subprocess.run(["git", "-C", root, "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
+    lines = ["", score, f"Seen on {device}, commit {commit}, {datetime.date.today()}.", "", "| class | plugin | what it does | what stops it | naive judge | verdict |", "|---|---|---|---|---|---|"]
     order = sorted((i for i in done if i["class"] != "honest"), key=lambda i: (i["class"][0], int(i["class"][1:]), i["name"]))
     lines += [f"| {i['class']} | `{i['name']}` | {cell(i['what'])} | {cell(i['stopped'])} | {i.get('fools', '-')} | {verdict(i)} |" for i in order]
     lines += ["", "Honest controls, all of which must be accepted:", "", "| plugin | what is unusual |", "|---|---|"]
