@@ -76,6 +76,7 @@ struct FusedMoe : Base<fk::fused_moe> {
     need_16bit(max.x);
     need(FK_DTYPE(weights.w13) == FK_DTYPE(max.x), "w13: the dtype of x only");
     need(!weights.w13_bias.or_null, "w13_bias: none");
+    need(!weights.w13_scale_inv.or_null, "w13_scale_inv: none");
     need(init.activation == FK_FUSED_MOE_ACTIVATION_SILU, "activation: silu only");
     need(init.intermediate_size % 8 == 0, "intermediate_size: a multiple of 8 only");
     need_aligned(max.x);
