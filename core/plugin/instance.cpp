@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <deque>
+#include <mutex>
 
 #include "core/base/error.hpp"
 #include "core/base/io.hpp"
@@ -142,6 +143,15 @@ Support Instance::supports(const Provider& p, const Frames& meta) {
   return s;
 }
 
+// Plugins may keep the pointer, so that no table is ever freed. The ranks of a reference make their
+// instances in threads of their own.
+static fk_host& new_table() {
+  static std::mutex mutex;
+  static auto* tables = new std::deque<fk_host>;
+  const std::lock_guard lock(mutex);
+  return tables->emplace_back();
+}
+
 Instance::Instance(const Provider& provider, const Frames& frames, const fk_need& need,
                    InstanceServices services)
     : provider_(provider), need_(need), services_(std::move(services)), error_(fresh_error()) {
@@ -150,8 +160,7 @@ Instance::Instance(const Provider& provider, const Frames& frames, const fk_need
   kept_[1] = fitted(SectionId::weights, frames.weights);
   const std::vector<fk_slot> max = fitted(SectionId::forward, frames.forward);
   Device& device = services_.device;
-  static auto* tables = new std::deque<fk_host>;  // plugins may keep the pointer: never freed
-  host_ = &tables->emplace_back();
+  host_ = &new_table();
   *host_ = fk_host{FK_END(fk_host, child_forward),
                    FK_ABI_MINOR,
                    this,
