@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/referee/rank_oracle.hpp"
 
+#include <algorithm>
 #include <memory>
 #include <string_view>
+#include <system_error>
 #include <thread>
 
 #include "core/base/io.hpp"
@@ -61,6 +63,9 @@ CaseValues reference_of_ranks(const Provider& reference, const ResolvedCase& res
       std::make_shared<SharedMemory>(SharedMemory::anonymous(shared_comm_bytes(size, kHeap)));
   std::vector<CaseValues> answers(contents.size());
   std::vector<std::string> whys(contents.size());
+  // Together they may use what one would.
+  CheckOptions share = options;
+  share.threads = std::max(1, options.threads / size);
   const auto one = [&](int rank) {
     const auto at = static_cast<size_t>(rank);
     SharedCommunicator comm(block, rank, size, kPatienceS);
@@ -68,16 +73,22 @@ CaseValues reference_of_ranks(const Provider& reference, const ResolvedCase& res
     own.comm = comm.table();
     try {
       answers[at] =
-          reference_outputs(reference, resolved, source, own, contents.at(at), options, whys[at]);
+          reference_outputs(reference, resolved, source, own, contents.at(at), share, whys[at]);
     } catch (const std::exception& e) {
       whys[at] = e.what();
     }
     if (!whys[at].empty()) comm.meeting().give_up(whys[at]);
   };
-  std::vector<std::thread> threads;
-  for (int r = 1; r < size; ++r) threads.emplace_back(one, r);
-  one(0);
-  for (auto& thread : threads) thread.join();
+  {
+    std::vector<std::jthread> threads;  // all are waited for, also when one cannot be had
+    try {
+      for (int r = 1; r < size; ++r) threads.emplace_back(one, r);
+      one(0);
+    } catch (const std::system_error& e) {
+      whys[0] = std::string("a thread cannot be had: ") + e.what();
+      fail_meeting(meeting_board(*block), whys[0]);
+    }
+  }
   for (const auto& text : whys)
     if (!text.empty() && why.empty()) why = text;
   return why.empty() ? std::move(answers.at(static_cast<size_t>(resolved.rank))) : CaseValues{};
