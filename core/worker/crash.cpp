@@ -83,7 +83,7 @@ void report(const char* what) {
   Dl_info self{};
   dladdr(reinterpret_cast<void*>(&report), &self);
   char line[512], place[256] = "";
-  write_text(line, std::snprintf(line, sizeof line, "fk-host runner: %s\n", what));
+  write_text(line, std::snprintf(line, sizeof line, "%s%s\n", kCrashReport, what));
   for (int i = 2; i < count; ++i) {
     // Below the plugin comes the host, which is of no interest.
     Dl_info info{};

@@ -18,6 +18,8 @@ void watch_exit();
 // On the board, before a call that the filter of a sealed runner does not allow: "it called execve
 // in mine.so+0x1139".
 inline constexpr const char* kItCalled = "it called ";
+// How the handlers' own report begins in what the process printed.
+inline constexpr const char* kCrashReport = "fk-host runner: ";
 // A fault in this page without access is told as `kPastEnd` and these words. The last few thousand
 // pages are known.
 inline constexpr const char* kPastEnd = ", past the end of ";

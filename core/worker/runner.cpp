@@ -13,6 +13,7 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <sstream>
 
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
@@ -359,7 +360,8 @@ void Runner::ended(int status) {
                   "refused: it made a system call that is not allowed, with all signals "
                   "blocked (as posix_spawn() and system() do)");
     const bool told = starts_with(hint, signal);
-    return bury("crashed", "crashed: " + (told ? hint : signal));
+    const std::string words = WTERMSIG(status) == SIGABRT ? last_words() : "";
+    return bury("crashed", "crashed: " + (told ? hint : signal) + words);
   }
   const int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   const size_t in = hint.find(" in ");
@@ -396,6 +398,19 @@ std::string Runner::log() {
   if (!child_) return {};
   child_->read_log();
   return child_->log();
+}
+
+// What was printed before the handler's own report: why a library or the host's code aborted.
+std::string Runner::last_words() {
+  child_->wait(2);
+  child_->read_log();
+  const std::string log = child_->log();
+  const size_t end = log.rfind(kCrashReport);
+  std::string line;
+  std::istringstream lines(log.substr(0, end == std::string::npos ? log.size() : end));
+  for (std::string next; std::getline(lines, next);)
+    if (!next.empty()) line = next;
+  return line.empty() ? "" : ": " + line.substr(0, 200);
 }
 
 // From the board, every index checked; a hint only.

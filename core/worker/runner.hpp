@@ -143,6 +143,7 @@ class Runner {
   bool check_alive(double patience_s);
   void bury(const std::string& kind, const std::string& text);
   void ended(int status);
+  std::string last_words();
   std::string place() const;
 
   Options options_;

@@ -64,6 +64,7 @@ TEST_CASE("isolation_crash_names_signal_and_place") {
   failed_with("segfault", "failed", "rms_norm (model.layers.0");
   failed_with("segfault", "failed", "misbehave()");
   failed_with("aborts", "failed", "SIGABRT");
+  failed_with("aborts", "failed", ": out of handles");
   failed_with("at_once", "failed", "in the check of its ops");
 }
 

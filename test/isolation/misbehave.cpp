@@ -46,7 +46,10 @@ __attribute__((noinline)) void misbehave() {
   if (mode == hang)
     for (;;) ::usleep(1000);
   if (mode == exits) std::exit(0);
-  if (mode == aborts) std::abort();
+  if (mode == aborts) {
+    std::fputs("out of handles\n", stderr);
+    std::abort();
+  }
   if (mode == fails) throw std::runtime_error("out of tune");
   while (mode == eats) {
     constexpr size_t kBytes = size_t{64} << 20;
