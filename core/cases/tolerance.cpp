@@ -184,9 +184,10 @@ ErrorModel error_model(const ResolvedCase& resolved, const CaseField& output) {
   const double out_eps = epsilon(output.dtype), inside_eps = epsilon(working);
   const auto length =
       static_cast<double>(std::max<int64_t>(1, c.tolerance.length.eval(resolved.axes)));
-  const double functions = kind == "softmax" || kind == "selection" ? 64 : 16;
+  const bool weighs = kind == "softmax" || kind == "logarithm";
+  const double functions = weighs || kind == "selection" ? 64 : 16;
   const double sums = kind == "elementwise" || kind == "activation" ? 0 : std::sqrt(length);
-  const double inside = c.level >= 3 ? 8 : c.level == 2 ? 4 : kind == "softmax" ? 2 : 0;
+  const double inside = c.level >= 3 ? 8 : c.level == 2 ? 4 : weighs ? 2 : 0;
   m.of_value = (output.dtype == DType::f32 ? 0 : 2 * out_eps) + (8 + 2 * sums) * kEpsF32;
   m.of_spread =
       (functions + 4 * sums) * kEpsF32 + (working == DType::f32 ? 0 : inside * inside_eps);
@@ -205,10 +206,14 @@ ErrorModel error_model(const ResolvedCase& resolved, const CaseField& output) {
   m.probe = probe_size(resolved);
   // A mean under a softmax moves as what it is of, but its scores move its weights: beside values
   // with a large mean that is little, and still more than rounding of the mean.
-  if (kind == "softmax") m.usual = 1;
+  if (weighs) m.usual = 1;
   // Of float32 a lower class is far off; equal terms are rounded equally.
   if (working == DType::f32) m.rms = 0.7;
   m.ordinary = 2 * m.floor / std::max(out_eps, kEpsF32);
+  if (kind == "logarithm") {
+    m.floor += (2 + sums) * kEpsF32;
+    m.ordinary = m.floor / m.factor;  // below, a factor is as uncertain
+  }
   m.text = fmt::format("{:.3g} |want| + {:.3g} spread, at most {:.3g} of either", m.of_value,
                        m.of_spread, m.hard);
   return m;

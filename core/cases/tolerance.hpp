@@ -12,11 +12,13 @@
 //               elements is six of those. Allowed: 2 eps(f32) sqrt(n) |want| for positive terms and
 //               4 eps(f32) sqrt(n) spread for those of both signs
 //   functions   exp, erf, rsqrt in float32: a few eps, and exp of a score s has eps |s|:
-//               16 eps(f32) for elementwise code, 64 for softmax
+//               16 eps(f32) for elementwise code, 64 for softmax and logarithm
 //   inside      values that are stored between steps in the working dtype (probabilities of an
 //               attention, activations inside an L2 or L3 op) are each off by at most eps/2, at
 //               random, so the result is off by a fixed share of its spread, independent of n:
 //               2 eps(working) spread for softmax, 4 for L2, 8 for L3
+//   logarithm   of a sum: what the sum is off by, relative to itself, is absolute in its logarithm.
+//               1 + 1e-11 is 1 in float32, and its logarithm 0: (2 + sqrt(n)) eps(f32), absolute
 //   noise       what the reference's own answer moves by when its inputs are moved by rounding
 //               (comparison.hpp), where it is given: cancellation, large scores
 // The sum is cut at a hard maximum, so that no length can excuse a wrong value. Spread is the

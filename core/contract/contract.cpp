@@ -360,6 +360,7 @@ Contract read(const Yaml& root, const std::string& stem, int level, const std::s
                                                         {"activation", "activation"},
                                                         {"reduction", "reduction"},
                                                         {"softmax", "softmax"},
+                                                        {"logarithm", "logarithm"},
                                                         {"selection", "selection"}});
     if (auto length = tolerance->find("length"))
       c.tolerance.length = Expr::parse(length->text(), length->where());

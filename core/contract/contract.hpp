@@ -90,7 +90,8 @@ struct Mirror {
 };
 
 struct Tolerance {
-  std::string numerics;   // exact, elementwise, reduction, softmax, selection
+  // exact, elementwise, activation, reduction, softmax, logarithm or selection
+  std::string numerics;
   Expr length = 1;        // terms that are summed up for one output
   std::string coarse_if;  // the boolean of init under which intermediates are rounded to f8e4m3
 };
