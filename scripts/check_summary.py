@@ -1,20 +1,35 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""check_summary.py FILE: one line for a report of `fk-host check --json`, and one for each op with a bad row."""
-import collections, json, sys
+"""check_summary.py FILE: a report of `fk-host check --json` or `fk-host verify --json` in one line, and one more for each op or case that
+is not right."""
+import collections, json, pathlib, sys
 
+
+def of_check(report):
+    rows = report["rows"]
+    counts = collections.Counter(row["status"] for row in rows)
+    words = ", ".join(f"{counts[status]} {status}" for status in ("ok", "unsupported", "unjudged", "untestable", "wrong", "violation") if counts[status])
+    yield f"check {report['plugin']} on {report['device']}, {len({row['op'] for row in rows})} ops: {words}"
+    first = {}
+    for row in rows:
+        if row["status"] in ("wrong", "violation"):
+            first.setdefault(row["op"], []).append(row)
+    for op, bad in first.items():
+        row = bad[0]
+        yield f"  {op}, {len(bad)} rows, the first: case {row['case']}, {row['variant']}: {row['rule'] or row['status']}: {row['text'][:300]}"
+
+
+def of_verify(report, name):
+    cases = report["cases"]
+    yield f"{name}: {sum(case['passed'] for case in cases)} of {len(cases)} models pass"
+    for case in cases:
+        if not case["passed"]:
+            yield f"  {case['name']}: {case['error'] or [row['what'] for row in case['rows'] if not row['ok']]}"
+
+
+path = pathlib.Path(sys.argv[1])
 try:
-    report = json.load(open(sys.argv[1]))
+    report = json.loads(path.read_text())
 except (OSError, ValueError) as error:
-    sys.exit(f"check: no report: {error}")
-rows = report["rows"]
-counts = collections.Counter(row["status"] for row in rows)
-words = ", ".join(f"{counts[status]} {status}" for status in ("ok", "unsupported", "unjudged", "wrong", "violation") if counts[status])
-print(f"check {report['plugin']} on {report['device']}, {len({row['op'] for row in rows})} ops: {words}")
-first = {}
-for row in rows:
-    if row["status"] in ("wrong", "violation"):
-        first.setdefault(row["op"], []).append(row)
-for op, bad in first.items():
-    row = bad[0]
-    print(f"  {op}, {len(bad)} rows, the first: case {row['case']}, {row['variant']}: {row['rule'] or row['status']}: {row['text'][:300]}")
+    sys.exit(f"{path.stem}: no report: {error}")
+print("\n".join(of_verify(report, path.stem) if "cases" in report else of_check(report)))
