@@ -58,6 +58,9 @@ class Device {
   // Of the last capture that ended well; nothing where the device does not know.
   virtual std::optional<LaunchFacts> captured_facts() const { return std::nullopt; }
   virtual void launch(void* /*captured*/) {}
+  // From now on: how long the device had nothing of a graph to do, from the end of one launch to
+  // the start of the next, in seconds, added to `gaps`; null ends it. For measuring the host.
+  virtual void watch_launches(std::vector<double>* /*gaps*/) {}
   virtual std::unique_ptr<Stopwatch> stopwatch() = 0;
   // Memory for several processes: whoever makes it fills it and gives the descriptor away, whoever
   // opens it reads it, or writes it too. Of what is made with Sharing::read, a writable mapping is

@@ -94,22 +94,27 @@ inline Json drive(Ready& r, int batch, int64_t prompt, int64_t output, int64_t v
     clock.requests.push_back(request);
   }
   r.session->attach(clock);
+  std::vector<double> gaps;
+  r.device->watch_launches(&gaps);
   const double start = now();
   r.model->drive(*r.session);
+  r.device->watch_launches(nullptr);
   const auto first = static_cast<size_t>(batch);
   std::vector<double> steps;
   for (size_t i = first; i + first <= clock.times.size(); i += first)
     steps.push_back(clock.times[i + first - 1] - clock.times[i - 1]);
   const double median = spread(steps, 1)["median"];
-  return {{"batch", batch},
-          {"prompt", prompt},
-          {"prefill_tokens_per_s",
-           static_cast<double>(batch * prompt) / (clock.times[first - 1] - start)},
-          {"decode_step_ms", spread(steps, 1e3)},
-          {"decode_tokens_per_s", batch / median},
-          {"output_tokens_per_s",
-           static_cast<double>(clock.times.size()) / (clock.times.back() - start)},
-          {"weight_bytes_per_s", static_cast<double>(r.session->bytes().weights) / median}};
+  Json row{{"batch", batch},
+           {"prompt", prompt},
+           {"prefill_tokens_per_s",
+            static_cast<double>(batch * prompt) / (clock.times[first - 1] - start)},
+           {"decode_step_ms", spread(steps, 1e3)},
+           {"decode_tokens_per_s", batch / median},
+           {"output_tokens_per_s",
+            static_cast<double>(clock.times.size()) / (clock.times.back() - start)},
+           {"weight_bytes_per_s", static_cast<double>(r.session->bytes().weights) / median}};
+  if (!gaps.empty()) row["launch_gap_us"] = spread(gaps, 1e6);
+  return row;
 }
 
 }  // namespace fk::bench

@@ -144,8 +144,11 @@ class Cuda final : public Device {
   }
   std::optional<LaunchFacts> captured_facts() const override { return reader_.facts(); }
   void launch(void* captured) override {
+    if (gaps_ && after_launch_) check(cudaEventRecord(before_launch_, stream_), "record an event");
     check(cudaGraphLaunch(static_cast<cudaGraphExec_t>(captured), stream_), "launch a graph");
+    if (gaps_) note_gap();
   }
+  void watch_launches(std::vector<double>* gaps) override { gaps_ = gaps; }
 
   Shared allocate_shared(int64_t bytes, const std::string& purpose, Sharing) override {
     const CUmemAllocationProp kind = shared_kind();
@@ -199,6 +202,19 @@ class Cuda final : public Device {
   }
 
  private:
+  // The graph runs while the host waits for the event before it.
+  void note_gap() {
+    if (after_launch_) {
+      check(cudaEventSynchronize(before_launch_), "wait for an event");
+      float ms = 0;
+      check(cudaEventElapsedTime(&ms, after_launch_, before_launch_), "read an event");
+      gaps_->push_back(double(ms) * 1e-3);
+    } else {
+      for (cudaEvent_t* event : {&before_launch_, &after_launch_})
+        check(cudaEventCreate(event), "cannot make an event");
+    }
+    check(cudaEventRecord(after_launch_, stream_), "record an event");
+  }
   CUmemAllocationProp shared_kind() const {
     CUmemAllocationProp kind{};
     kind.type = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -238,7 +254,8 @@ class Cuda final : public Device {
   std::string name_;
   std::map<uint64_t, uint64_t> given_;  // memory that the host has given, address and bytes
   cuda::GraphReader reader_;
-  cudaEvent_t uploaded_ = nullptr;
+  cudaEvent_t uploaded_ = nullptr, before_launch_ = nullptr, after_launch_ = nullptr;
+  std::vector<double>* gaps_ = nullptr;
   cudaStream_t stream_ = nullptr;  // lives until the process ends, as captured work may refer to it
 };
 
