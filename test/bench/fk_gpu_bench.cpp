@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// fk_gpu_bench [--layers N] [--batch N]... [--context N] [--provider NAME]... PLUGIN_DIR: decode
-// and prefill of Llama 3.1 8B (or its first layers) on the first GPU with the ranked baselines, in
-// this process and without a judge: for work on kernels. Prints JSON.
+// fk_gpu_bench [--config NAME] [--layers N] [--batch N]... [--context N] [--provider NAME]...
+// PLUGIN_DIR: decode and prefill of Llama 3.1 8B or another model (or its first layers) on the
+// first GPU with the ranked baselines, in this process and without a judge: for work on kernels.
+// Prints JSON; with --profile also which kernels took how long, in runs whose times then say less.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
+#include <optional>
 
 #include "core/base/paths.hpp"
+#include "core/runtime/drive.hpp"
 #include "core/runtime/ranking.hpp"
+#include "test/bench/kernel_times.hpp"
 #include "test/bench/model_speed.hpp"
 
 namespace {
@@ -17,19 +21,20 @@ namespace {
 using namespace fk::bench;
 
 struct Arguments {
-  std::string plugins;
-  int64_t layers = 32, context = 512, output = 65, max_batch = 256;
-  std::vector<int> batches = {1, 32};
-  std::vector<std::string> providers = {"cuda", "cublas", "cuda_reference"};
-  bool eager = false;
+  std::string plugins, config = "llama-3.1-8b";
+  int64_t layers = 0, context = 512, output = 65, max_batch = 256;
+  std::vector<int> batches;
+  std::vector<std::string> providers = {"cuda", "cudnn", "flashinfer", "cublas", "cuda_reference"};
+  bool eager = false, profile = false;
 };
 
-fk::Json speed(const Arguments& a) {
-  const fk::Catalog catalog(fk::paths::registry_dirs());
-  fk::Plugins plugins(catalog);
-  for (const auto& name : a.providers)
-    plugins.load(a.plugins + "/" + name + ".so", fk::Trust::baseline);
-  const int64_t vocab = 128256;
+fk::Config config_of(const Arguments& a) {
+  const fk::Config whole =
+      fk::Config::load(fk::paths::home() / "registry" / "configs" / (a.config + ".json"));
+  return a.layers ? whole.with({{"num_hidden_layers", a.layers}}) : whole;
+}
+
+fk::Session::Options options_of(const Arguments& a) {
   fk::Session::Options options;
   options.limits.dtype = options.limits.cache_dtype = fk::DType::bf16;
   options.limits.max_batch =
@@ -41,34 +46,67 @@ fk::Json speed(const Arguments& a) {
   options.policy.ranking = fk::ranking_of(fk::open_device("cuda:0")->name());
   options.graphs = !a.eager;
   options.decode_sizes = fk::kDecodeSizes;
-  Ready r = open(plugins, llama(4096, 14336, a.layers, 32, 8, 128, vocab), "cuda:0", options);
-  fk::Json rows = fk::Json::array();
+  return options;
+}
+
+// What ran of one phase, alone: a prefill, or the decoding after it.
+fk::Json profile(KernelTimes& times, Ready& r, int batch, int64_t context, int64_t output) {
+  const auto synchronized = [&](int64_t tokens) {
+    times.restart();
+    const fk::Json row = drive(r, batch, context, tokens);
+    r.device->synchronize();
+    fk::Json table = times.table();
+    table["batch"] = batch, table["tokens"] = tokens;
+    if (tokens > 1) table["decode_step_ms"] = row["decode_step_ms"];
+    return table;
+  };
+  return {{"prefill", synchronized(1)}, {"with_decode", synchronized(output)}};
+}
+
+fk::Json speed(const Arguments& a) {
+  std::optional<KernelTimes> times;
+  if (a.profile) times.emplace();
+  const fk::Catalog catalog(fk::paths::registry_dirs());
+  fk::Plugins plugins(catalog);
+  for (const auto& name : a.providers)
+    if (std::filesystem::exists(a.plugins + "/" + name + ".so"))
+      plugins.load(a.plugins + "/" + name + ".so", fk::Trust::baseline);
+  const fk::Config config = config_of(a);
+  Ready r = open(plugins, config, "cuda:0", options_of(a));
+  fk::Json rows = fk::Json::array(), profiles = fk::Json::array();
   for (const int batch : a.batches) {
-    drive(r, std::min<int>(batch, 32), a.context, 4, vocab);  // first touches, captures
-    rows.push_back(drive(r, batch, a.context, a.output, vocab));
+    drive(r, std::min<int>(batch, 32), a.context, 4);  // first touches, captures
+    rows.push_back(drive(r, batch, a.context, a.output));
+    if (times) profiles.push_back(profile(*times, r, batch, a.context, 17));
   }
-  return {{"schema", "fk-host.fk_gpu_bench/1"},
-          {"device", r.device->name()},
-          {"layers", a.layers},
-          {"context", a.context},
-          {"weights_bytes", r.session->bytes().weights},
-          {"rows", rows}};
+  fk::Json document{{"schema", "fk-host.fk_gpu_bench/2"},
+                    {"device", r.device->name()},
+                    {"config", a.config},
+                    {"layers", config.integer("num_hidden_layers")},
+                    {"context", a.context},
+                    {"weights_bytes", r.session->bytes().weights},
+                    {"rows", rows}};
+  if (times) document["profiles"] = profiles;
+  return document;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   Arguments a;
-  CLI::App app("decode and prefill of Llama 3.1 8B on the first GPU");
-  app.add_option("--layers", a.layers);
+  CLI::App app("decode and prefill of a model on the first GPU");
+  app.add_option("--config", a.config, "a name in registry/configs");
+  app.add_option("--layers", a.layers, "the first ones only");
   app.add_option("--batch", a.batches);
   app.add_option("--context", a.context);
   app.add_option("--output", a.output);
   app.add_option("--max-batch", a.max_batch, "requests that run at the same time");
   app.add_option("--provider", a.providers, "in the order of preference");
   app.add_flag("--no-graph", a.eager);
+  app.add_flag("--profile", a.profile, "the time of every kernel, by CUPTI");
   app.add_option("PLUGIN_DIR", a.plugins)->required();
   CLI11_PARSE(app, argc, argv);
+  if (a.batches.empty()) a.batches = {1, 32};
   int code = 1;
   try {
     std::printf("%s\n", speed(a).dump(1).c_str());

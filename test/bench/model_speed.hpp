@@ -75,7 +75,7 @@ struct Ready {
 inline Ready open(const Plugins& plugins, const Config& config, const std::string& device,
                   const Session::Options& options) {
   Ready r;
-  r.model = make_model("llama", config);
+  r.model = make_model(arch_of(config), config);
   r.device = open_device(device);
   r.weights = private_weights(nullptr, 1, open_device("cpu")->cpu_threads());
   r.session = std::make_unique<Session>(*r.model, plugins, *r.device, *r.weights, options);
@@ -84,7 +84,8 @@ inline Ready open(const Plugins& plugins, const Config& config, const std::strin
 
 // All requests at once. Steps are told apart by the number of requests, so "decode_step_ms" means
 // something where all of them run together; "output_tokens_per_s" is that of the whole.
-inline Json drive(Ready& r, int batch, int64_t prompt, int64_t output, int64_t vocab) {
+inline Json drive(Ready& r, int batch, int64_t prompt, int64_t output) {
+  const int64_t vocab = r.model->vocab_size();
   Clock clock;
   for (int i = 0; i < batch; ++i) {
     Request request;
@@ -103,16 +104,18 @@ inline Json drive(Ready& r, int batch, int64_t prompt, int64_t output, int64_t v
   std::vector<double> steps;
   for (size_t i = first; i + first <= clock.times.size(); i += first)
     steps.push_back(clock.times[i + first - 1] - clock.times[i - 1]);
-  const double median = spread(steps, 1)["median"];
   Json row{{"batch", batch},
            {"prompt", prompt},
            {"prefill_tokens_per_s",
             static_cast<double>(batch * prompt) / (clock.times[first - 1] - start)},
-           {"decode_step_ms", spread(steps, 1e3)},
-           {"decode_tokens_per_s", batch / median},
            {"output_tokens_per_s",
-            static_cast<double>(clock.times.size()) / (clock.times.back() - start)},
-           {"weight_bytes_per_s", static_cast<double>(r.session->bytes().weights) / median}};
+            static_cast<double>(clock.times.size()) / (clock.times.back() - start)}};
+  if (!steps.empty()) {
+    const double median = spread(steps, 1)["median"];
+    row["decode_step_ms"] = spread(steps, 1e3);
+    row["decode_tokens_per_s"] = batch / median;
+    row["weight_bytes_per_s"] = static_cast<double>(r.session->bytes().weights) / median;
+  }
   if (!gaps.empty()) row["launch_gap_us"] = spread(gaps, 1e6);
   return row;
 }
