@@ -14,6 +14,7 @@ namespace fk {
 namespace {
 
 constexpr double kEpsF32 = 0x1p-23;
+constexpr double kEps14Bits = 0x1p-13;
 
 Judgement judge_exact(const Tensor& got, const Tensor& want) {
   Judgement out;
@@ -35,6 +36,13 @@ double coarse_steps(const ResolvedCase& resolved, DType working) {
   if (!slot || resolved.init[static_cast<size_t>(slot->index)].i == 0) return 0;
   const double coarse = epsilon(DType::f8e4m3);
   return coarse * std::sqrt(epsilon(working) / coarse);
+}
+
+// Whether products of f8e4m3 may run on tensor cores, which take 32 at a time under one scale.
+bool takes_eight_bits(const ResolvedCase& resolved) {
+  if (resolved.contract->level > 1 || !rounds_inputs(resolved)) return false;
+  const Slot* block = resolved.contract->find(SectionId::init, "block_k");
+  return !block || resolved.init[static_cast<size_t>(block->index)].i % 32 == 0;
 }
 
 struct Size {
@@ -203,6 +211,12 @@ ErrorModel error_model(const ResolvedCase& resolved, const CaseField& output) {
   m.hard = std::max(m.hard, 2 * coarse);
   m.floor = negligible(output.dtype);
   m.factor = 0.4 * std::max(out_eps, c.level >= 2 ? inside_eps : 0) + 64 * kEpsF32;
+  if (takes_eight_bits(resolved)) {
+    m.of_value += 16 * kEps14Bits;
+    m.of_spread += 16 * kEps14Bits;
+    m.hard = std::max(m.hard, 32 * kEps14Bits);
+    m.factor += 8 * kEps14Bits;  // what is cut off is cut off towards zero
+  }
   m.probe = probe_size(resolved);
   // A mean under a softmax moves as what it is of, but its scores move its weights: beside values
   // with a large mean that is little, and still more than rounding of the mean.

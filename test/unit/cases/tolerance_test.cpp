@@ -230,3 +230,93 @@ TEST_CASE("tolerance_is_coarse_where_an_init_value_says_that_intermediates_are_r
   CHECK_THAT(wrong("quantise_input"), ContainsSubstring("did you mean `quantize_input`"));
   CHECK_THAT(wrong("size"), ContainsSubstring("is no boolean of init"));
 }
+
+namespace {
+
+// The sum so far and up to 32 products, as Hopper's tensor cores add them: shifted to the largest
+// and cut off after 14 bits.
+double add_14_bits(double sum, const std::vector<double>& products) {
+  double top = std::abs(sum), out = 0;
+  for (const double p : products) top = std::max(top, std::abs(p));
+  if (top == 0) return 0;
+  const double unit = std::exp2(std::floor(std::log2(top)) - 13);
+  for (const double p : products) out += std::trunc(p / unit) * unit;
+  return static_cast<double>(static_cast<float>(out + std::trunc(sum / unit) * unit));
+}
+
+struct Sums {
+  double exact = 0, promoted = 0, never = 0, without_last = 0;
+};
+// Of f8e4m3 products; `promoted` adds up in float32 after every 128.
+Sums sums_of(int64_t terms, bool positive, fk::Random& random) {
+  Sums sums;
+  double part = 0;
+  for (int64_t k = 0; k < terms; k += 32) {
+    std::vector<double> products;
+    for (int i = 0; i < 32; ++i) {
+      const fk::Tensor pair =
+          fk::Tensor::of(fk::DType::f32, {2}, {random.normal(), random.normal()})
+              .to(fk::DType::f8e4m3);
+      const double p = pair.at(0) * pair.at(1);
+      products.push_back(positive ? std::abs(p) : p);
+      sums.without_last = sums.exact;
+      sums.exact += products.back();
+    }
+    part = add_14_bits(part, products);
+    sums.never = add_14_bits(sums.never, products);
+    if ((k + 32) % 128 && k + 32 < terms) continue;
+    sums.promoted = static_cast<double>(static_cast<float>(sums.promoted + part));
+    part = 0;
+  }
+  return sums;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "tolerance_admits_tensor_cores_of_eight_bits_that_are_added_up_in_float32_and_no_others") {
+  for (const int64_t n : {32, 128, 512, 4096}) {
+    const auto c = fk::Contract::parse(
+        "op: product\nrevision: 1\nsummary: sums\naxes: {T: rows, C: terms}\n"
+        "init:\n  - {name: size, type: int, axis: C}\n"
+        "  - {name: quantize_input, type: bool, default: false}\n"
+        "forward:\n  - {name: x, role: in, shape: [T, C], dtype: float}\n"
+        "  - {name: out, role: out, shape: [T], dtype: x}\n"
+        "tolerance: {numerics: reduction, length: C}\n"
+        "cases:\n  smoke:\n    - {T: 256, quantize_input: true, size: " +
+            std::to_string(n) + "}\n    - {T: 256, size: " + std::to_string(n) + "}\n",
+        "product.yaml", 1, "test");
+    for (const bool positive : {false, true}) {
+      fk::Random random(static_cast<uint64_t>(n));
+      std::vector<Sums> sums;
+      for (int t = 0; t < 256; ++t) sums.push_back(sums_of(n, positive, random));
+      const auto tensor = [&](double Sums::*which, double factor) {
+        fk::Tensor out(fk::DType::f32, {256});
+        for (int64_t t = 0; t < 256; ++t) out.set(t, sums[static_cast<size_t>(t)].*which * factor);
+        return out;
+      };
+      for (const auto dtype : {fk::DType::f32, fk::DType::f16, fk::DType::bf16}) {
+        fk::Variant variant;
+        variant.dtypes["x"] = dtype;
+        const auto eight = fk::resolve(c, c.cases[0], variant),
+                   wide = fk::resolve(c, c.cases[1], variant);
+        const auto model = fk::error_model(eight, *eight.find("out"));
+        const auto passes = [&](double Sums::*which, double factor = 1) {
+          return fk::judge(tensor(which, factor).to(dtype), tensor(&Sums::exact, 1), model).ok;
+        };
+        INFO(n << " terms in " << fk::name(dtype) << (positive ? ", positive: " : ": ")
+               << model.text);
+        CHECK(passes(&Sums::promoted));
+        CHECK_FALSE(passes(&Sums::promoted, 1.01));
+        if (!positive) CHECK_FALSE(passes(&Sums::without_last));
+        // In 16 bits it drowns in the rounding of the result, unless terms have one sign.
+        if (n == 4096 && (positive || dtype == fk::DType::f32)) CHECK_FALSE(passes(&Sums::never));
+        // Where inputs are not rounded nobody has to multiply eight bits.
+        if (dtype == fk::DType::f32 && n >= 128)
+          CHECK_FALSE(fk::judge(tensor(&Sums::promoted, 1), tensor(&Sums::exact, 1),
+                                fk::error_model(wide, *wide.find("out")))
+                          .ok);
+      }
+    }
+  }
+}
