@@ -78,6 +78,7 @@ Json exam_open(const Json& a, const TaskServices& services) {
                  {"generated", exam->generated()},
                  {"bytes", exam->bytes()},
                  {"flops", exam->flops()},
+                 {"roofline_s", exam->roofline_s()},
                  {"floor_s", exam->floor_s()},
                  {"plan", exam->has_plan()}};
   if (exam->unjudged().empty()) *services.answer_fds = {exam->read_fd(), exam->written_fd()};

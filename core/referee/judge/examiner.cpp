@@ -103,12 +103,22 @@ const char* Examiner::family_name_of(size_t content) const {
 
 double Examiner::flops() const { return static_cast<double>(contract_.flops.eval(resolved_.axes)); }
 
-double Examiner::floor_s() const {
+double Examiner::roofline_s() const {
   const auto peaks = peaks_of(options_.device->name());
+  return peaks ? fk::roofline_s(*peaks, resolved_, bytes_, flops()) : 0;
+}
+
+double Examiner::floor_s() const {
+  auto peaks = peaks_of(options_.device->name());
   if (!peaks) return 0;
-  // What the last cache holds may not have to be read.
-  const double bytes = std::max(0.0, bytes_ - static_cast<double>(peaks->cache_bytes));
-  return roofline_s(*peaks, resolved_, bytes, flops());
+  // What the last cache holds may not have to be read, nor the weights of experts without a token.
+  const double cached = has_routing(contract_) ? bytes_ : static_cast<double>(peaks->cache_bytes);
+  // Tensor cores reach float32 in three products of a lower class.
+  const auto low = peaks->flops_per_s.find(DType::bf16);
+  const auto exact = peaks->flops_per_s.find(DType::f32);
+  if (low != peaks->flops_per_s.end() && exact != peaks->flops_per_s.end())
+    exact->second = std::max(exact->second, low->second / 3);
+  return fk::roofline_s(*peaks, resolved_, std::max(0.0, bytes_ - cached), flops());
 }
 
 bool Examiner::has_plan() const { return !contract_.section(SectionId::plan).empty(); }

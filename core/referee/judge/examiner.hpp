@@ -63,7 +63,8 @@ class Examiner {
   // Fields of a recorded case whose contents are not its own but made by the generators.
   std::vector<std::string> generated() const;
   double flops() const;
-  double floor_s() const;  // no kernel is faster on this device; 0: not known
+  double roofline_s() const;  // by the data sheet, with all bytes from memory; 0: not known
+  double floor_s() const;     // no kernel is faster on this device; 0: not known
   bool has_plan() const;
 
   // Contents into sets, outputs poisoned. With `numbers_only`, floats are garbage: what plan()

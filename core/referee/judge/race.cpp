@@ -207,10 +207,8 @@ void Exam::conclude_race(const Turn& mine, const Turn& theirs, const RaceResult&
   row.floor_s = floor_s_;
   row.bytes = bytes_;
   row.flops = flops_;
-  if (floor_s_ > 0) {
-    row.candidate.roofline = floor_s_ / row.candidate.cold.median_s;
-    row.baseline.roofline = floor_s_ / row.baseline.cold.median_s;
-  }
+  row.candidate.roofline = roofline_s_ / row.candidate.cold.median_s;
+  row.baseline.roofline = roofline_s_ / row.baseline.cold.median_s;
   mine.fill(row.candidate);
   theirs.fill(row.baseline);
   if (watch_) row.clocks = watch_->seen();
