@@ -1,21 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// A product of many rows, sorted by expert, with the matrices of their experts on wgmma: out = x @ weight[e]^T, or
-// gated: silu(x @ gate[e]^T) * (x @ up[e]^T). Blocks are persistent; which tiles there are is known on the device
-// alone, from `offsets`. A tile is 128 rows by 256 rows of weights (gated: 128 of gate and as many of up), those of an
-// expert go by rows first, so that its weights are read from memory once.
-//   warps 0-7   two warpgroups, 64 rows each: wgmma.m64n256k16, both operands in shared memory (128-byte swizzle)
-//   warp 8      fills a ring of four stages of 64 elements of K with the tensor copy engine
+// Products of rows, sorted by expert, with the matrices of their experts on wgmma: out = x @ weight[e]^T, or gated:
+// silu(x @ gate[e]^T) * (x @ up[e]^T). Blocks are persistent; which tiles there are is known on the device alone, from
+// `offsets`. The operands of wgmma are swapped: a tile is 128 rows of weights (gated: 64 of gate and 64 of up, eight and
+// eight in turn, so that a thread has both) by up to kMost rows of x, and its width follows the rows that there are, so
+// that little is multiplied for nothing. The rows of an expert are shared evenly by its tiles; tiles of the same weights
+// follow each other, so that these are read from memory once.
+//   warps 0-7   two warpgroups, 64 rows of weights each: wgmma.m64nNk16, both operands in shared memory
+//   warp 8      fills a ring of stages of 64 elements of K with the tensor copy engine
 #pragma once
 #include "async_copy.cuh"
+#include "attention_common.cuh"
 #include "wgmma.cuh"
 
 namespace fkc {
 
 namespace grouped {
 
-constexpr int kRows = 128, kWide = 256, kDeep = 64, kStages = 4, kThreads = 384;
-constexpr int kBytesX = kRows * kDeep * 2, kBytesWeight = kWide * kDeep * 2, kStage = kBytesX + kBytesWeight;
-constexpr int kShared = 1024 + kStages * kStage + 1024;  // barriers, ring, alignment
+constexpr int kRows = 128, kDeep = 64, kThreads = 384, kBarriers = 1024, kSharedMax = 224 << 10, kStagesMax = 8;
+constexpr int kBytesWeight = kRows * kDeep * 2;
+constexpr int step_of(int most) { return most > 64 ? 32 : 16; }  // widths are multiples of it, and so high is a box of x
+constexpr int stage_bytes(int most) { return kBytesWeight + most * kDeep * 2; }
+constexpr int stages_of(int most) { return std::min(kStagesMax, (kSharedMax - 1024 - kBarriers) / stage_bytes(most)); }
+constexpr int shared_bytes(int most) { return 1024 + kBarriers + stages_of(most) * stage_bytes(most); }  // 1024: alignment
 
 template <class T> struct Arguments {
   T* out;                  // [rows, n]
@@ -24,16 +30,16 @@ template <class T> struct Arguments {
 };
 
 // Goes through the tiles of a block.
-struct Tiles {
+template <int kMost> struct Tiles {
   const int32_t* offsets;
   int experts, columns;  // tiles of n
   int expert = 0, before = 0, row = 0, rows = 0, column = 0;
   __device__ bool find(int tile) {
     for (; expert < experts; ++expert) {
-      const int begin = offsets[expert], end = offsets[expert + 1], high = (end - begin + kRows - 1) / kRows;
+      const int begin = offsets[expert], count = offsets[expert + 1] - begin, high = (count + kMost - 1) / kMost;
       if (tile < before + high * columns) {
-        const int at = tile - before;
-        row = begin + at % high * kRows, rows = end - row, column = at / high;
+        const int at = tile - before, each = (count + high - 1) / high, first = at % high * each;
+        row = begin + first, rows = min(each, count - first), column = at / high;
         return true;
       }
       before += high * columns;
@@ -42,88 +48,114 @@ struct Tiles {
   }
 };
 
-__device__ inline void copy_tile(uint32_t to, const CUtensorMap& map, int k, int row, uint32_t barrier) {
+__device__ inline void copy_x(uint32_t to, const CUtensorMap& map, int k, int row, uint32_t barrier) {
   asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
                ::"r"(to), "l"(&map), "r"(k), "r"(row), "r"(barrier) : "memory");
 }
+// Eight rows of gate and eight of up in turn, from an eighth of a row of gate.
+__device__ inline void copy_gated(uint32_t to, const CUtensorMap& map, int k, int eighth, uint32_t barrier) {
+  asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %3, %4}], [%5];"
+               ::"r"(to), "l"(&map), "r"(k), "r"(0), "r"(eighth), "r"(barrier) : "memory");
+}
 
-// The rows of a warpgroup: of every eight columns a lane has two, of two rows.
-template <class T, bool kGated> __device__ void write(const float (&acc)[128], const Arguments<T>& a, const Tiles& tile) {
-  const int lane = threadIdx.x % 32, first = threadIdx.x / 32 * 16 + lane / 4;
-  constexpr int kOut = kGated ? kWide / 2 : kWide;
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const int row = first + half * 8;
-    if (row >= tile.rows) continue;
-    T* out = a.out + int64_t(tile.row + row) * a.n;
-#pragma unroll
-    for (int j = 0; j < kOut / 8; ++j) {
-      const int column = tile.column * kOut + j * 8 + lane % 4 * 2;
-      float v[2] = {acc[j * 4 + half * 2], acc[j * 4 + half * 2 + 1]};
-      if constexpr (kGated) {
-#pragma unroll
-        for (int i = 0; i < 2; ++i) v[i] = v[i] / (1.F + __expf(-v[i])) * acc[64 + j * 4 + half * 2 + i];
-      }
-      union { T at[2]; uint32_t raw; } two;
-      two.at[0] = from_float<T>(v[0]), two.at[1] = from_float<T>(v[1]);
-      if (column < a.n) *reinterpret_cast<uint32_t*>(out + column) = two.raw;  // n is even
+template <int kMost> struct Ring {
+  static constexpr int kStages = stages_of(kMost), kStage = stage_bytes(kMost), kStep = step_of(kMost);
+  uint32_t base;
+  int stage = 0, turn = 0;
+  __device__ uint32_t full() const { return base + stage * 8; }
+  __device__ uint32_t empty(int of) const { return base + 64 + of * 8; }
+  __device__ uint32_t at() const { return base + kBarriers + stage * kStage; }
+  __device__ void next() {
+    if (++stage == kStages) stage = 0, ++turn;
+  }
+};
+
+// By one thread.
+template <class T, bool kGated, int kMost>
+__device__ void fill(Ring<kMost> ring, const CUtensorMap& x, const CUtensorMap& weight, const Arguments<T>& a, Tiles<kMost> tile) {
+  constexpr int kOut = kGated ? kRows / 2 : kRows, kStep = Ring<kMost>::kStep, kBox = kStep * kDeep * 2;
+  for (int at = blockIdx.x; tile.find(at); at += gridDim.x) {
+    const int first = tile.expert * (kGated ? 2 * a.n : a.n) + tile.column * kOut, boxes = (tile.rows + kStep - 1) / kStep;
+    for (int k = 0; k < a.k; k += kDeep, ring.next()) {
+      if (ring.turn > 0) barrier_wait(ring.empty(ring.stage), (ring.turn - 1) & 1);
+      barrier_expect(ring.full(), kBytesWeight + boxes * kBox);
+      if constexpr (kGated) copy_gated(ring.at(), weight, k, first / 8, ring.full());
+      else copy_x(ring.at(), weight, k, first, ring.full());
+      for (int b = 0; b < boxes; ++b) copy_x(ring.at() + kBytesWeight + b * kBox, x, k, tile.row + b * kStep, ring.full());
     }
   }
 }
 
-template <class T, bool kGated>
-__global__ void __launch_bounds__(kThreads, 1) many_rows(const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap weight, const Arguments<T> a) {
+// Of every eight rows of x and sixteen of weights a lane has two and two; turned round, two neighbours of a row of out.
+template <class T, bool kGated, int kN, int kMost> __device__ void write(const float (&acc)[kN / 2], const Arguments<T>& a, const Tiles<kMost>& tile) {
+  constexpr int kOut = kGated ? kRows / 2 : kRows, kWarp = kOut / 8;  // columns of a warp
+  const int lane = threadIdx.x % 32, column = tile.column * kOut + int(threadIdx.x) / 32 * kWarp + lane % 4 * 2;
+  T* out = a.out + int64_t(tile.row + lane / 4) * a.n + column;
+#pragma unroll
+  for (int j = 0; j < kN / 8; ++j) {
+    const bool there = j * 8 + lane / 4 < tile.rows;
+    const float* v = acc + j * 4;
+    if constexpr (kGated) {
+      float hidden[2];
+#pragma unroll
+      for (int i = 0; i < 2; ++i) hidden[i] = v[i] / (1.F + __expf(-v[i])) * v[2 + i];
+      const uint32_t two = transposed(pair<T>(hidden[0], hidden[1]));
+      if (there && column < a.n) *reinterpret_cast<uint32_t*>(out) = two;  // n is even
+    } else {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const uint32_t two = transposed(pair<T>(v[half * 2], v[half * 2 + 1]));
+        if (there && column + half * 8 < a.n) *reinterpret_cast<uint32_t*>(out + half * 8) = two;
+      }
+    }
+    out += 8 * int64_t(a.n);
+  }
+}
+
+// One tile of up to kN rows of x, or the next width that there is.
+template <class T, bool kGated, int kN, int kMost> __device__ void multiply_tile(Ring<kMost>& ring, const Arguments<T>& a, const Tiles<kMost>& tile) {
+  constexpr int kNext = kN < kMost ? kN + Ring<kMost>::kStep : kMost;
+  if constexpr (kN < kMost)
+    if (tile.rows > kN) return multiply_tile<T, kGated, kNext>(ring, a, tile);
+  const int group = int(threadIdx.x) / 128, lane = threadIdx.x % 32;
+  float acc[kN / 2] = {};  // else the sums of all widths would be alive at once
+  int last = -1;
+  for (int k = 0; k < a.k; k += kDeep) {
+    barrier_wait(ring.full(), ring.turn & 1);
+    const uint64_t left = wgmma_operand(ring.at() + group * (kBytesWeight / 2)), right = wgmma_operand(ring.at() + kBytesWeight);
+    wgmma_begin();
+#pragma unroll
+    for (int i = 0; i < kDeep / 16; ++i) wgmma<T, kN>(acc, left + i * 2, right + i * 2, k + i > 0);
+    wgmma_commit();
+    wgmma_wait<1>();
+    if (last >= 0 && lane == 0) barrier_arrive(ring.empty(last));
+    last = ring.stage;
+    ring.next();
+  }
+  wgmma_wait<0>();
+  if (lane == 0) barrier_arrive(ring.empty(last));
+  write<T, kGated, kN>(acc, a, tile);
+}
+
+template <class T, bool kGated, int kMost>
+__global__ void __launch_bounds__(kThreads, 1) sorted_rows(const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap weight, const Arguments<T> a) {
   extern __shared__ char shared[];
-  const uint32_t base = (shared_address(shared) + 1023) & ~1023U, ring = base + 1024;
-  const auto full = [&](int stage) { return base + stage * 8; };
-  const auto empty = [&](int stage) { return base + 128 + stage * 8; };
-  constexpr int kOut = kGated ? kWide / 2 : kWide;
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, chunks = (a.k + kDeep - 1) / kDeep;
+  constexpr int kOut = kGated ? kRows / 2 : kRows;
+  Ring<kMost> ring{(shared_address(shared) + 1023) & ~1023U};
+  const int warp = threadIdx.x / 32;
   if (threadIdx.x == 0) {
-    for (int i = 0; i < kStages; ++i) barrier_init(full(i), 1), barrier_init(empty(i), 8);
+    for (int i = 0; i < Ring<kMost>::kStages; ++i) barrier_init(ring.base + i * 8, 1), barrier_init(ring.empty(i), 8);
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   }
   __syncthreads();
   wait_for_inputs();
-  Tiles tile{a.offsets, a.experts, (a.n + kOut - 1) / kOut};
-  int stage = 0, turn = 0;
+  Tiles<kMost> tile{a.offsets, a.experts, (a.n + kOut - 1) / kOut};
   if (warp >= 8) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
-    if (warp == 8 && lane == 0) {
-      for (int at = blockIdx.x; tile.find(at); at += gridDim.x) {
-        const int first = tile.expert * (kGated ? 2 * a.n : a.n) + tile.column * kOut;
-        for (int c = 0; c < chunks; ++c) {
-          if (turn > 0) barrier_wait(empty(stage), (turn - 1) & 1);
-          const uint32_t to = ring + stage * kStage;
-          barrier_expect(full(stage), kStage);
-          copy_tile(to, x, c * kDeep, tile.row, full(stage));
-          copy_tile(to + kBytesX, weight, c * kDeep, first, full(stage));
-          copy_tile(to + kBytesX + kBytesWeight / 2, weight, c * kDeep, first + (kGated ? a.n : kWide / 2), full(stage));
-          if (++stage == kStages) stage = 0, ++turn;
-        }
-      }
-    }
+    if (threadIdx.x == 256) fill<T, kGated>(ring, x, weight, a, tile);
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
-    float acc[128];
-    for (int at = blockIdx.x; tile.find(at); at += gridDim.x) {
-      int last = -1;
-      for (int c = 0; c < chunks; ++c) {
-        barrier_wait(full(stage), turn & 1);
-        const uint64_t left = wgmma_operand(ring + stage * kStage + warp / 4 * (kBytesX / 2)), right = wgmma_operand(ring + stage * kStage + kBytesX);
-        wgmma_begin();
-#pragma unroll
-        for (int i = 0; i < kDeep / 16; ++i) wgmma_256<T>(acc, left + i * 2, right + i * 2, c + i > 0);
-        wgmma_commit();
-        wgmma_wait<1>();
-        if (last >= 0 && lane == 0) barrier_arrive(empty(last));
-        last = stage;
-        if (++stage == kStages) stage = 0, ++turn;
-      }
-      wgmma_wait<0>();
-      if (lane == 0) barrier_arrive(empty(last));
-      write<T, kGated>(acc, a, tile);
-    }
+    for (int at = blockIdx.x; tile.find(at); at += gridDim.x) multiply_tile<T, kGated, Ring<kMost>::kStep>(ring, a, tile);
   }
 }
 

@@ -5,6 +5,7 @@
 #include "fk/ops/fused_moe.h"
 #include "fk/ops/topk_softmax.h"
 #include "moe_many.cuh"
+#include "streamed.cuh"
 
 namespace {
 using namespace fkc;

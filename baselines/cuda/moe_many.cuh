@@ -3,7 +3,7 @@
 // products, and the weighted sum of the results of a token in the order of its choices.
 #pragma once
 #include "grouped.cuh"
-#include "streamed.cuh"
+#include "tensor_map.cuh"
 
 namespace fkc {
 
@@ -68,22 +68,14 @@ template <class T> __global__ void combine(const T* results, const int32_t* plac
   }
 }
 
-// Rows of k elements, dense; a box is 128 of them.
-inline CUtensorMap map_of(const void* data, int64_t rows, int64_t k, bool bf16) {
-  static void* const encode = [] {
-    void* entry = nullptr;
-    cudaDriverEntryPointQueryResult found{};
-    streamed::check(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &entry, 12000, cudaEnableDefault, &found), "cuTensorMapEncodeTiled");
-    return entry;
-  }();
-  CUtensorMap map{};
-  const uint64_t sizes[2] = {uint64_t(k), uint64_t(rows)}, strides[1] = {uint64_t(k) * 2};
-  const uint32_t box[2] = {kDeep, kRows}, steps[2] = {1, 1};
-  const CUresult made = reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(encode)(
-      &map, bf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 2, const_cast<void*>(data), sizes, strides, box, steps,
-      CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  if (made != CUDA_SUCCESS) throw std::runtime_error("cuTensorMapEncodeTiled: error " + std::to_string(int(made)));
-  return map;
+// Rows of k elements, dense; a box is `high` of them.
+inline CUtensorMap map_of(const void* data, int64_t rows, int64_t k, bool bf16, int high) {
+  return tensor_map<2>(data, bf16, {uint64_t(k), uint64_t(rows)}, {uint64_t(k) * 2}, {kDeep, uint32_t(high)});
+}
+// Matrices [2 * hidden, k] of gate rows, then up rows, as [rows / 8, gate or up, 8, k]; hidden is a multiple of 8.
+inline CUtensorMap map_of_gated(const void* data, int64_t experts, int64_t hidden, int64_t k, bool bf16) {
+  const uint64_t row = uint64_t(k) * 2;
+  return tensor_map<4>(data, bf16, {uint64_t(k), 8, 2, uint64_t((2 * experts - 1) * hidden / 8)}, {row, row * uint64_t(hidden), row * 8}, {kDeep, 8, 2, kRows / 16});
 }
 
 }  // namespace grouped
@@ -100,11 +92,11 @@ class ManyTokens {
   }
   void prepare(const fk_in* w13, const fk_in* w2) {
     const bool bf16 = FK_DTYPE(w13) == FK_BF16;
-    w13_ = grouped::map_of(w13->data, experts_ * 2 * hidden_, channels_, bf16);
-    w2_ = grouped::map_of(w2->data, experts_ * channels_, hidden_, bf16);
+    w13_ = grouped::map_of_gated(w13->data, experts_, hidden_, channels_, bf16);
+    w2_ = grouped::map_of(w2->data, experts_ * channels_, hidden_, bf16, grouped::kRows);
     int device = 0;
-    streamed::check(cudaGetDevice(&device), "device");
-    streamed::check(cudaDeviceGetAttribute(&processors_, cudaDevAttrMultiProcessorCount, device), "multiprocessors");
+    check(cudaGetDevice(&device), "device");
+    check(cudaDeviceGetAttribute(&processors_, cudaDevAttrMultiProcessorCount, device), "multiprocessors");
   }
   template <class T> void forward(const T* x, int64_t x_step, const int32_t* ids, const float* scales, T* out, int64_t tokens, const fk_ctx& ctx) const {
     using namespace grouped;
@@ -114,25 +106,33 @@ class ManyTokens {
     T* activated = reinterpret_cast<T*>(at += cdiv(rows * channels_ * 2, 256) * 256);
     auto* source = reinterpret_cast<int32_t*>(at + cdiv(rows * hidden_ * 2, 256) * 256);
     int32_t *place = source + rows, *offsets = place + rows;
-    const bool bf16 = std::is_same_v<T, __nv_bfloat16>;
     const int channels = int(channels_), hidden = int(hidden_), top_k = int(top_k_), experts = int(experts_);
     launch(sort_assignments, unsigned(experts), kSorters, 0, ctx, ids, int(rows), offsets, source, place);
     launch(gather_sorted<T>, unsigned(rows), 256, 0, ctx, x, x_step, source, sorted, channels, top_k);
-    product<true>(map_of(sorted, rows, channels_, bf16), w13_, Arguments<T>{activated, offsets, experts, hidden, channels}, rows, ctx);
-    product<false>(map_of(activated, rows, hidden_, bf16), w2_, Arguments<T>{sorted, offsets, experts, channels, hidden}, rows, ctx);
+    // Half as many again as on average, so that few experts need more than one tile of the smaller kinds.
+    const int64_t typical = cdiv(rows * 3, experts_ * 2);
+    const auto both = [&](auto most) {
+      constexpr int kMost = decltype(most)::value;
+      product<true, kMost>(sorted, w13_, Arguments<T>{activated, offsets, experts, hidden, channels}, rows, ctx);
+      product<false, kMost>(activated, w2_, Arguments<T>{sorted, offsets, experts, channels, hidden}, rows, ctx);
+    };
+    if (typical <= 64) both(std::integral_constant<int, 64>{});
+    else if (typical <= 128) both(std::integral_constant<int, 128>{});
+    else both(std::integral_constant<int, 256>{});
     launch(combine<T>, unsigned(tokens), 256, 0, ctx, sorted, place, scales, out, channels, top_k);
   }
 
  private:
-  template <bool kGated, class T> void product(const CUtensorMap& x, const CUtensorMap& weight, const grouped::Arguments<T>& a, int64_t rows, const fk_ctx& ctx) const {
+  template <bool kGated, int kMost, class T> void product(const T* x, const CUtensorMap& weight, const grouped::Arguments<T>& a, int64_t rows, const fk_ctx& ctx) const {
     using namespace grouped;
-    const auto kernel = many_rows<T, kGated>;
+    const auto kernel = sorted_rows<T, kGated, kMost>;
     thread_local bool known = false;
-    if (!known) streamed::check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared), "shared memory");
+    if (!known) check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes(kMost)), "shared memory");
     known = true;
     // At most: every expert may have a tile that is not full.
-    const int64_t high = std::min<int64_t>(rows / kRows + a.experts, rows), wide = cdiv(a.n, kGated ? kWide / 2 : kWide);
-    launch(kernel, unsigned(std::min<int64_t>(processors_, high * wide)), kThreads, kShared, ctx, x, weight, a);
+    const int64_t high = std::min<int64_t>(rows / kMost + a.experts, rows), wide = cdiv(a.n, kGated ? kRows / 2 : kRows);
+    launch(kernel, unsigned(std::min<int64_t>(processors_, high * wide)), kThreads, size_t(shared_bytes(kMost)), ctx,
+           map_of(x, rows, a.k, std::is_same_v<T, __nv_bfloat16>, step_of(kMost)), weight, a);
   }
 
   int64_t channels_ = 0, hidden_ = 0, experts_ = 0, top_k_ = 0;

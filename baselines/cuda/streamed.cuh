@@ -6,14 +6,11 @@
 #include <utility>
 
 #include "streamed_kernel.cuh"
+#include "tensor_map.cuh"
 
 namespace fkc {
 
 namespace streamed {
-
-inline void check(cudaError_t status, const char* what) {
-  if (status != cudaSuccess) throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(status));
-}
 
 // Clusters that the device holds at once; asked once per kernel and size of a cluster.
 template <class... P> int clusters(void (*kernel)(P...), int split, int threads) {
@@ -43,18 +40,8 @@ class StreamedWeight {
  public:
   // From prepare() of an op: `rows` counts those of all experts.
   void prepare(const fk_in* weight, int64_t rows, int64_t k, streamed::Mode mode) {
-    // [K / 64, rows, 64]: a box is 16 rows (8 of gate or up) of kBox columns, in tiles of 64 columns.
-    void* encode = nullptr;
-    cudaDriverEntryPointQueryResult found{};
-    streamed::check(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &encode, 12000, cudaEnableDefault, &found), "cuTensorMapEncodeTiled");
-    const uint64_t sizes[3] = {64, uint64_t(rows), uint64_t(cdiv(k, 64))}, strides[2] = {uint64_t(k) * 2, 128};
-    const uint32_t box[3] = {64, streamed::kRows / (mode == streamed::Mode::gated ? 2 : 1), streamed::kBox / 64}, steps[3] = {1, 1, 1};
-    const auto type = FK_DTYPE(weight) == FK_BF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
-    // Without promotion of reads to 256 bytes, which costs a tenth of the bandwidth here.
-    const CUresult made = reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(encode)(
-        &map_, type, 3, const_cast<void*>(weight->data), sizes, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-        CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-    if (made != CUDA_SUCCESS) throw std::runtime_error("cuTensorMapEncodeTiled: error " + std::to_string(int(made)));
+    // A box is 16 rows (8 of gate or up) of kBox columns.
+    map_ = map_of_64s(weight->data, FK_DTYPE(weight) == FK_BF16, rows, k, k, streamed::kRows / (mode == streamed::Mode::gated ? 2 : 1), streamed::kBox);
   }
   // Why such a product is not taken; null if it is.
   static const char* refusal(int64_t tokens, int64_t x_rows, int64_t k) {

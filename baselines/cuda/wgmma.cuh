@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hopper's products of a warpgroup: 64 x 256 x 16, 16-bit operands in shared memory with K innermost, in rows of 128
+// Hopper's products of a warpgroup: 64 x N x 16, 16-bit operands in shared memory with K innermost, in rows of 128
 // bytes and the 128-byte swizzle, sums in float32.
 #pragma once
+#include <type_traits>
+
 #include "common.cuh"
 
 namespace fkc {
@@ -15,41 +17,98 @@ __device__ inline void wgmma_commit() { asm volatile("wgmma.commit_group.sync.al
 // Until at most that many groups are under way.
 template <int kGroups> __device__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kGroups) : "memory"); }
 
-#define FK_WGMMA_256(type) \
-  asm volatile( \
-    "{ .reg .pred p; setp.ne.b32 p, %130, 0; wgmma.mma_async.sync.aligned.m64n256k16.f32." type "." type " {" \
-    "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
-    "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, " \
-    "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
-    "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, " \
-    "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, " \
-    "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, " \
-    "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, " \
-    "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127" \
-    "}, %128, %129, p, 1, 1, 0, 0; }" \
-    : \
-      "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), \
-      "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), \
-      "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), \
-      "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]), \
-      "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), \
-      "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), \
-      "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]), \
-      "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63]), \
-      "+f"(d[64]), "+f"(d[65]), "+f"(d[66]), "+f"(d[67]), "+f"(d[68]), "+f"(d[69]), "+f"(d[70]), "+f"(d[71]), \
-      "+f"(d[72]), "+f"(d[73]), "+f"(d[74]), "+f"(d[75]), "+f"(d[76]), "+f"(d[77]), "+f"(d[78]), "+f"(d[79]), \
-      "+f"(d[80]), "+f"(d[81]), "+f"(d[82]), "+f"(d[83]), "+f"(d[84]), "+f"(d[85]), "+f"(d[86]), "+f"(d[87]), \
-      "+f"(d[88]), "+f"(d[89]), "+f"(d[90]), "+f"(d[91]), "+f"(d[92]), "+f"(d[93]), "+f"(d[94]), "+f"(d[95]), \
-      "+f"(d[96]), "+f"(d[97]), "+f"(d[98]), "+f"(d[99]), "+f"(d[100]), "+f"(d[101]), "+f"(d[102]), "+f"(d[103]), \
-      "+f"(d[104]), "+f"(d[105]), "+f"(d[106]), "+f"(d[107]), "+f"(d[108]), "+f"(d[109]), "+f"(d[110]), "+f"(d[111]), \
-      "+f"(d[112]), "+f"(d[113]), "+f"(d[114]), "+f"(d[115]), "+f"(d[116]), "+f"(d[117]), "+f"(d[118]), "+f"(d[119]), \
-      "+f"(d[120]), "+f"(d[121]), "+f"(d[122]), "+f"(d[123]), "+f"(d[124]), "+f"(d[125]), "+f"(d[126]), "+f"(d[127]) \
-    : "l"(a), "l"(b), "r"(int(add)))
+// Operands eight by eight, as the text of the instruction and as what it stands for.
+#define FK_TEXT_0 "%0, %1, %2, %3, %4, %5, %6, %7"
+#define FK_TEXT_1 FK_TEXT_0 ", %8, %9, %10, %11, %12, %13, %14, %15"
+#define FK_TEXT_2 FK_TEXT_1 ", %16, %17, %18, %19, %20, %21, %22, %23"
+#define FK_TEXT_3 FK_TEXT_2 ", %24, %25, %26, %27, %28, %29, %30, %31"
+#define FK_TEXT_4 FK_TEXT_3 ", %32, %33, %34, %35, %36, %37, %38, %39"
+#define FK_TEXT_5 FK_TEXT_4 ", %40, %41, %42, %43, %44, %45, %46, %47"
+#define FK_TEXT_6 FK_TEXT_5 ", %48, %49, %50, %51, %52, %53, %54, %55"
+#define FK_TEXT_7 FK_TEXT_6 ", %56, %57, %58, %59, %60, %61, %62, %63"
+#define FK_TEXT_8 FK_TEXT_7 ", %64, %65, %66, %67, %68, %69, %70, %71"
+#define FK_TEXT_9 FK_TEXT_8 ", %72, %73, %74, %75, %76, %77, %78, %79"
+#define FK_TEXT_10 FK_TEXT_9 ", %80, %81, %82, %83, %84, %85, %86, %87"
+#define FK_TEXT_11 FK_TEXT_10 ", %88, %89, %90, %91, %92, %93, %94, %95"
+#define FK_TEXT_12 FK_TEXT_11 ", %96, %97, %98, %99, %100, %101, %102, %103"
+#define FK_TEXT_13 FK_TEXT_12 ", %104, %105, %106, %107, %108, %109, %110, %111"
+#define FK_TEXT_14 FK_TEXT_13 ", %112, %113, %114, %115, %116, %117, %118, %119"
+#define FK_TEXT_15 FK_TEXT_14 ", %120, %121, %122, %123, %124, %125, %126, %127"
+#define FK_EIGHT(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), "+f"(d[i + 7])
+#define FK_SUMS_0 FK_EIGHT(0)
+#define FK_SUMS_1 FK_SUMS_0, FK_EIGHT(8)
+#define FK_SUMS_2 FK_SUMS_1, FK_EIGHT(16)
+#define FK_SUMS_3 FK_SUMS_2, FK_EIGHT(24)
+#define FK_SUMS_4 FK_SUMS_3, FK_EIGHT(32)
+#define FK_SUMS_5 FK_SUMS_4, FK_EIGHT(40)
+#define FK_SUMS_6 FK_SUMS_5, FK_EIGHT(48)
+#define FK_SUMS_7 FK_SUMS_6, FK_EIGHT(56)
+#define FK_SUMS_8 FK_SUMS_7, FK_EIGHT(64)
+#define FK_SUMS_9 FK_SUMS_8, FK_EIGHT(72)
+#define FK_SUMS_10 FK_SUMS_9, FK_EIGHT(80)
+#define FK_SUMS_11 FK_SUMS_10, FK_EIGHT(88)
+#define FK_SUMS_12 FK_SUMS_11, FK_EIGHT(96)
+#define FK_SUMS_13 FK_SUMS_12, FK_EIGHT(104)
+#define FK_SUMS_14 FK_SUMS_13, FK_EIGHT(112)
+#define FK_SUMS_15 FK_SUMS_14, FK_EIGHT(120)
+// n: columns; last: of the groups of eight sums; a, b, p: numbers of the operands behind the sums.
+#define FK_WGMMA(n, last, a_, b_, p_, type) \
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %" #p_ ", 0; wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type "." type " {" FK_TEXT_##last \
+               "}, %" #a_ ", %" #b_ ", p, 1, 1, 0, 0; }" \
+               : FK_SUMS_##last : "l"(a), "l"(b), "r"(int(add)))
 
-// d = a @ b^T (+ d).
-template <class T> __device__ void wgmma_256(float (&d)[128], uint64_t a, uint64_t b, bool add);
-template <> __device__ inline void wgmma_256<__nv_bfloat16>(float (&d)[128], uint64_t a, uint64_t b, bool add) { FK_WGMMA_256("bf16"); }
-template <> __device__ inline void wgmma_256<__half>(float (&d)[128], uint64_t a, uint64_t b, bool add) { FK_WGMMA_256("f16"); }
-#undef FK_WGMMA_256
+// d = a @ b^T (+ d), a of 64 rows, b of kN; the first kN / 2 sums of d.
+template <class T, int kN, int kSums> __device__ void wgmma(float (&d)[kSums], uint64_t a, uint64_t b, bool add) {
+  static_assert(kN / 2 <= kSums);
+  constexpr bool bf16 = std::is_same_v<T, __nv_bfloat16>;
+#define FK_WGMMA_OF(n, last, a_, b_, p_) \
+  if constexpr (kN == n && bf16) FK_WGMMA(n, last, a_, b_, p_, "bf16"); \
+  else if constexpr (kN == n) FK_WGMMA(n, last, a_, b_, p_, "f16")
+  FK_WGMMA_OF(16, 0, 8, 9, 10);
+  FK_WGMMA_OF(32, 1, 16, 17, 18);
+  FK_WGMMA_OF(48, 2, 24, 25, 26);
+  FK_WGMMA_OF(64, 3, 32, 33, 34);
+  FK_WGMMA_OF(96, 5, 48, 49, 50);
+  FK_WGMMA_OF(128, 7, 64, 65, 66);
+  FK_WGMMA_OF(160, 9, 80, 81, 82);
+  FK_WGMMA_OF(192, 11, 96, 97, 98);
+  FK_WGMMA_OF(224, 13, 112, 113, 114);
+  FK_WGMMA_OF(256, 15, 128, 129, 130);
+#undef FK_WGMMA_OF
+}
+#undef FK_WGMMA
+#undef FK_EIGHT
+#undef FK_TEXT_0
+#undef FK_SUMS_0
+#undef FK_TEXT_1
+#undef FK_SUMS_1
+#undef FK_TEXT_2
+#undef FK_SUMS_2
+#undef FK_TEXT_3
+#undef FK_SUMS_3
+#undef FK_TEXT_4
+#undef FK_SUMS_4
+#undef FK_TEXT_5
+#undef FK_SUMS_5
+#undef FK_TEXT_6
+#undef FK_SUMS_6
+#undef FK_TEXT_7
+#undef FK_SUMS_7
+#undef FK_TEXT_8
+#undef FK_SUMS_8
+#undef FK_TEXT_9
+#undef FK_SUMS_9
+#undef FK_TEXT_10
+#undef FK_SUMS_10
+#undef FK_TEXT_11
+#undef FK_SUMS_11
+#undef FK_TEXT_12
+#undef FK_SUMS_12
+#undef FK_TEXT_13
+#undef FK_SUMS_13
+#undef FK_TEXT_14
+#undef FK_SUMS_14
+#undef FK_TEXT_15
+#undef FK_SUMS_15
 
 }  // namespace fkc
