@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Redraws tables of documents. docs/measuring.md: between `<!-- table -->` and `<!-- end -->` from the newest docs/results/*-cpu.json,
-between `<!-- gpu -->` and `<!-- end gpu -->` from every docs/results/*-h200-<scenario>.json that holds the report of a run.
+between `<!-- gpu -->` and `<!-- end gpu -->` from every docs/results/*-h200-<scenario>.json that holds the report of a run, between
+`<!-- ops -->` and `<!-- end ops -->` from the newest docs/results/*-ops.json (scripts/gpu_ops.py).
 docs/verdict.md: between `<!-- verdicts -->` and `<!-- end verdicts -->` from the newest docs/results/*-verdicts.json
 (scripts/verdict_latency.py) and *-judges.json (scripts/compare_judges.py)."""
 import json, pathlib
@@ -45,7 +46,35 @@ for source in sorted((root / "docs/results").glob("*-h200-*.json")):
                      f"{figure('prefill_tokens_per_s', '', 1, 0)} | {figure('decode_tokens_per_s', '', 1, 0)} | "
                      f"{figure('first_token_s', ' ms', 1e3, 1)} | {figure('token_s', ' ms', 1e3, 2)} |")
 head, tail = text.split("<!-- gpu -->")[0], text.split("<!-- end gpu -->")[1]
-page.write_text(head + "<!-- gpu -->\n" + "\n".join(lines) + "\n<!-- end gpu -->" + tail)
+text = head + "<!-- gpu -->\n" + "\n".join(lines) + "\n<!-- end gpu -->" + tail
+
+lines = []
+for source in sorted((root / "docs/results").glob("*-ops.json"))[-1:]:
+    d = json.loads(source.read_text())
+    lines += [f"From `{source.relative_to(root)}`: {d['device']}, driver {d['driver']}, commit {d['commit']}, {d['date']}, `{d['command']}`. Medians; of "
+              "those that move bytes with quartiles.", "", "| op | case | time | GB/s | of a copy |", "|---|---|---|---|---|"]
+    timed = [r for r in d["ops"] if r.get("cold_s")]
+    for r in timed:
+        if r["op"] not in ("linear", "fused_moe"):
+            lines.append(f"| {r['op']} | {r['case']} | {1e6 * r['cold_s']:.1f} us ({1e6 * r['cold_low_s']:.1f}-{1e6 * r['cold_high_s']:.1f}) | "
+                         f"{r['bytes'] / r['cold_s'] / 1e9:.0f} | {100 * r['of_copy']:.0f} % |")
+    triton = {r["tokens"]: r["seconds"] for r in d.get("triton_moe", [])}
+    if triton:
+        lines += ["", "| fused_moe, Mixtral, tokens | time | GB/s | TFLOP/s | Triton | times as fast |", "|---|---|---|---|---|---|"]
+    for r in timed:
+        tokens = int(r["case"].split("_")[-1]) if r["op"] == "fused_moe" else 0
+        if tokens in triton:
+            lines.append(f"| {tokens} | {1e3 * r['cold_s']:.3f} ms | {r['bytes'] / r['cold_s'] / 1e9:.0f} | {r['flops'] / r['cold_s'] / 1e12:.0f} | "
+                         f"{1e3 * triton[tokens]:.3f} ms | {triton[tokens] / r['cold_s']:.2f} |")
+    linear = {r["case"]: r for r in d.get("torch_linear", []) if "case" in r}
+    shapes = list(dict.fromkeys(case.rsplit("_", 1)[0] for case in linear))
+    if shapes:
+        lines += ["", f"| linear, rows | {' | '.join(shapes)} |", "|" + "---|" * (len(shapes) + 1)]
+    for rows in dict.fromkeys(int(case.rsplit("_", 1)[1]) for case in linear):
+        cells = [linear.get(f"{shape}_{rows}") for shape in shapes]
+        lines.append(f"| {rows} | " + " | ".join(f"{c['us']:.1f} us, {c['provider']}, {c['ratio']:.3f} {c['verdict']}" if c else "" for c in cells) + " |")
+head, tail = text.split("<!-- ops -->")[0], text.split("<!-- end ops -->")[1]
+page.write_text(head + "<!-- ops -->\n" + "\n".join(lines) + "\n<!-- end ops -->" + tail)
 
 page = root / "docs/verdict.md"
 lines = []

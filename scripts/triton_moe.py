@@ -7,11 +7,16 @@ SwiGLU in its epilogue, the second writes a row per assignment, and a third kern
 warps and stages are tuned per number of tokens. A sample is a graph replay after the last cache was read over; weights and
 tokens are random, and the result is compared with float32. Needs torch and triton on a CUDA device.
 
+With --plugins, fused_moe of a provider there is measured in the same way on the same tensors, in turn with Triton's.
+
   scripts/triton_moe.py [--tokens 1 2 4 ...] [--repeats 30] [--hidden 4096] [--intermediate 14336] [--experts 8] [--top-k 2]
+                        [--plugins FOLDER] [--provider cuda]
 """
 import argparse
 import json
+import pathlib
 import statistics
+import sys
 
 import torch
 import triton
@@ -192,10 +197,32 @@ def tune(moe, w13, w2, flush):
     return best[1:]
 
 
+def summary(samples):
+    samples = sorted(samples)
+    return {"seconds": statistics.median(samples), "p10": samples[len(samples) // 10], "p90": samples[len(samples) * 9 // 10]}
+
+
+class Plugin:
+    """fused_moe of a provider, on the tensors of a Moe."""
+
+    def __init__(self, a, w13, w2):
+        sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "plugin_api/adapters/torch"))
+        import fk_plugin
+        from fk_torch import Op
+        self.op = Op(fk_plugin.Plugin(a.plugins / f"{a.provider}.so")["fused_moe"], {"w13": w13, "w2": w2}, hidden_size=a.hidden,
+                     intermediate_size=a.intermediate, num_experts=a.experts, top_k=a.top_k)
+
+    def graph(self, moe):
+        self.out = torch.full_like(moe.out, float("nan"))
+        return graph_of(lambda: self.op(x=moe.x, topk_weights=moe.weights, topk_ids=moe.ids, out=self.out))
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--tokens", type=int, nargs="+", default=[1 << i for i in range(13)])
     p.add_argument("--repeats", type=int, default=30)
+    p.add_argument("--plugins", type=pathlib.Path)
+    p.add_argument("--provider", default="cuda")
     for name, value in (("hidden", 4096), ("intermediate", 14336), ("experts", 8), ("top-k", 2)):
         p.add_argument("--" + name, type=int, default=value)
     a = p.parse_args()
@@ -204,18 +231,25 @@ def main():
     w13 = torch.empty(a.experts, 2 * a.intermediate, a.hidden, device="cuda", dtype=torch.bfloat16).normal_(0, a.hidden**-0.5)
     w2 = torch.empty(a.experts, a.hidden, a.intermediate, device="cuda", dtype=torch.bfloat16).normal_(0, a.intermediate**-0.5)
     flush = torch.ones(32 << 20, device="cuda")
+    plugin = Plugin(a, w13, w2) if a.plugins else None
     for tokens in a.tokens:
         moe = Moe(a, tokens)
         one, two = tune(moe, w13, w2, flush)
         graph = graph_of(lambda: moe.whole(w13, w2, one, two))
         moe.out.fill_(float("nan"))
-        samples = sorted(time_of(graph, flush, a.repeats))
+        ours = plugin.graph(moe) if plugin else None
+        samples, own = [], []
+        for _ in range(a.repeats):
+            samples += time_of(graph, flush, 1)
+            own += time_of(ours, flush, 1) if ours else []
         want = moe.expected(w13, w2)
-        error = ((moe.out.float() - want).norm() / want.norm()).item()
-        print(json.dumps({"tokens": tokens, "seconds": statistics.median(samples), "p10": samples[len(samples) // 10], "p90": samples[len(samples) * 9 // 10],
-                          "active_experts": int(moe.ids.unique().numel()), "error": error, "first": one, "second": two}), flush=True)
-        if not error < 1e-2:
-            raise SystemExit(f"wrong at {tokens} tokens: error {error}")
+        error = lambda out: ((out.float() - want).norm() / want.norm()).item()
+        row = {"tokens": tokens, **summary(samples), "active_experts": int(moe.ids.unique().numel()), "error": error(moe.out), "first": one, "second": two}
+        if plugin:
+            row |= {"plugin": {"provider": a.provider, **summary(own), "error": error(plugin.out)}}
+        print(json.dumps(row), flush=True)
+        if not max(row["error"], row.get("plugin", row)["error"]) < 1e-2:
+            raise SystemExit(f"wrong at {tokens} tokens: {row}")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Times the ops that models spend their time in, at real sizes on one GPU, beside what they are compared with, into one JSON file
+(docs/results/*-h200-ops.json, which scripts/tables.py draws): linear against torch's cuBLAS (torch_linear.py), fused_moe against
+Triton (triton_moe.py), paged attention, norms and activations against a copy of as many bytes. FK_COMMIT names the commit where
+there is no .git.
+
+  scripts/gpu_ops.py FILE [--host build-gpu/fk-host] [--only linear moe attention rows] [--seconds 0.2] [--tokens 1 2 ...] [--rows 1 2 ...]
+"""
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+root = pathlib.Path(__file__).resolve().parent.parent
+POWERS = [1 << i for i in range(14)]
+PARTS = ("rows", "attention", "moe", "linear")
+
+
+def said(*command):
+    return subprocess.run(command, capture_output=True, text=True, cwd=root).stdout.strip()
+
+
+class Run:
+    def __init__(self, a):
+        self.a, self.failed = a, []
+
+    def lines(self, *command):
+        """The JSON objects that a script prints, one a line."""
+        done = subprocess.run([sys.executable, *map(str, command)], capture_output=True, text=True, cwd=root)
+        if done.returncode:
+            self.failed.append(f"{pathlib.Path(command[0]).name}: exit {done.returncode}: {done.stderr[-300:]}")
+        return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+    def bench(self, op, providers, cases):
+        command = [self.a.host, "bench", op, "--device", "cuda:0", "--seconds", str(self.a.seconds), "--provider", *providers, "--case", *cases, "--json"]
+        done = subprocess.run(list(map(str, command)), capture_output=True, text=True, cwd=root)
+        if not done.stdout.startswith("{"):
+            self.failed.append(f"bench {op}: exit {done.returncode}: {done.stderr[-300:]}")
+            return []
+        return json.loads(done.stdout)["rows"]
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("file", type=pathlib.Path)
+    p.add_argument("--host", type=pathlib.Path, default=root / "build-gpu/fk-host")
+    p.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
+    p.add_argument("--seconds", type=float, default=0.2)
+    p.add_argument("--tokens", type=int, nargs="+", default=POWERS[:13])
+    p.add_argument("--rows", type=int, nargs="+", default=POWERS)
+    a = p.parse_args()
+    a.host = a.host.resolve()
+    run, plugins = Run(a), a.host.parent / "plugins"
+    out = {"command": "scripts/gpu_ops.py " + " ".join(sys.argv[1:]), "device": said("nvidia-smi", "--query-gpu=name", "--format=csv,noheader").split("\n")[0],
+           "driver": said("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader").split("\n")[0],
+           "clocks": said("nvidia-smi", "--query-gpu=clocks.max.sm,clocks.max.mem", "--format=csv,noheader").split("\n")[0],
+           "commit": os.environ.get("FK_COMMIT") or said("git", "rev-parse", "--short", "HEAD"), "date": datetime.date.today().isoformat(), "ops": []}
+
+    def save():
+        out["failed"] = run.failed
+        a.file.write_text(json.dumps(out, indent=1) + "\n")
+
+    for part in PARTS:
+        if part not in a.only:
+            continue
+        if part == "rows":
+            for op in ("rms_norm", "silu_and_mul", "rotary_embedding"):
+                out["ops"] += run.bench(op, ["cuda"], ["rows_8192"])
+        elif part == "attention":
+            out["ops"] += run.bench("paged_attention", ["cuda"], ["decode", "decode64_4k"])
+        elif part == "moe":
+            out["ops"] += run.bench("fused_moe", ["cuda"], [f"tokens_{t}" for t in a.tokens])
+            save()
+            out["triton_moe"] = run.lines(root / "scripts/triton_moe.py", "--repeats", 20, "--tokens", *a.tokens)
+        else:
+            out["ops"] += run.bench("linear", ["cublas", "cuda"], [f"{shape}_{m}" for m in a.rows if m <= 64 for shape in ("o", "qkv", "down", "gate_up", "lm_head")])
+            save()
+            out["torch_linear"] = run.lines(root / "scripts/torch_linear.py", plugins, "--rows", *a.rows)
+        save()
+    print("\n".join(run.failed) or f"{a.file}: {len(out['ops'])} rows")
+    return 1 if run.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
