@@ -79,7 +79,9 @@ Json row_json(const BenchRow& r) {
 
 Json bench_task(const Json& arguments, const TaskServices& services) {
   BenchOptions options;
-  const auto device = open_device(arguments.at("device").get<std::string>());
+  const auto device =
+      open_device(device_of_rank(arguments.at("device").get<std::string>(), services.rank));
+  const auto comm = services.communicator(*device);
   options.device = device.get();
   if (!device->host_memory())
     options.threads = static_cast<int>(std::max(2u, std::thread::hardware_concurrency()));
@@ -87,7 +89,7 @@ Json bench_task(const Json& arguments, const TaskServices& services) {
   options.seconds = arguments.at("seconds").get<double>();
   options.providers = arguments.at("providers").get<std::vector<std::string>>();
   options.cases = arguments.at("cases").get<std::vector<std::string>>();
-  options.comm = services.comm;
+  options.comm = comm.get();
   options.skew = arguments.value("skew", 0.0);
   std::vector<Case> cases;
   const auto op = arguments.at("op").get<std::string>();
@@ -122,6 +124,18 @@ std::string percent(double share) {
 // Rows as they come, so that a crash loses nothing. `device` is what the runner calls it.
 std::vector<Json> run_op(const Arguments& a, const std::string& op, const Roster& roster, int ranks,
                          std::string& device, std::vector<Protection>& protections) {
+  // Ranks that share a device would wait for each other's turns.
+  const std::string kind = a.device.substr(0, a.device.find(':'));
+  const auto devices = device_names();
+  const auto count = std::count_if(devices.begin(), devices.end(),
+                                   [&](const auto& d) { return starts_with(d, kind + ":"); });
+  if (ranks > 1 && kind != "cpu" && ranks > count)
+    return {{{"op", op},
+             {"case", ""},
+             {"provider", ""},
+             {"ranks", ranks},
+             {"why", "left out: " + std::to_string(ranks) + " ranks on " + std::to_string(count) +
+                         " devices"}}};
   Runner::Options options;
   options.name = "bench of " + op;
   options.device = a.device;
@@ -248,8 +262,11 @@ std::vector<std::string> choose_ops(const Arguments& a, const Catalog& catalog,
 std::vector<int> ranks_for(const Arguments& a, const Catalog& catalog, const std::string& op) {
   const Contract& contract = catalog.at(op);
   if (!contract.comm()) return {1};
-  const auto cases =
-      a.captured.empty() ? contract.cases : Captured::open(a.captured, catalog).cases(op);
+  auto cases = a.captured.empty() ? contract.cases : Captured::open(a.captured, catalog).cases(op);
+  const auto& wanted = a.options.cases;
+  std::erase_if(cases, [&](const Case& c) {
+    return !wanted.empty() && std::find(wanted.begin(), wanted.end(), c.name) == wanted.end();
+  });
   return ranks_of(contract, cases, a.options.size, true);
 }
 

@@ -58,14 +58,16 @@ int threads_beside(const Device& device) {
 Json check_op(const Json& arguments, const TaskServices& services) {
   adopt_orphans();
   CheckOptions options;
-  const auto device = open_device(arguments.at("device").get<std::string>());
+  const auto device =
+      open_device(device_of_rank(arguments.at("device").get<std::string>(), services.rank));
+  const auto comm = services.communicator(*device);
   options.device = device.get();
   options.threads = threads_beside(*device);
   options.size = arguments.at("size").get<std::string>();
   options.seed = arguments.at("seed").get<uint64_t>();
   options.ops = {arguments.at("op").get<std::string>()};
   options.plugins = &services.plugins;
-  options.comm = services.comm;
+  options.comm = comm.get();
   options.on_row = [&](const CheckRow& row) { services.progress(row_json(row)); };
   options.on_step = [&](const CheckRow& row, const std::string& step) {
     services.stage(row.op + ", case " + row.case_name + ", " + row.variant + ": " + step);

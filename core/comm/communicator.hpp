@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The communicator of a rank as the host holds it: the table that plugins get, and what the host
-// itself needs to keep the ranks in step. The CPU's is shared_comm.hpp; whatever carries tensors on
-// another device has the same meeting place, which is memory of the host.
+// itself needs to keep the ranks in step. The CPU's is shared_comm.hpp; what carries tensors on
+// another device (device_comm.hpp) has the same meeting place, which is memory of the host.
 #pragma once
 #include <string>
 
@@ -21,6 +21,9 @@ class Communicator {
   const Meeting& meeting() const { return const_cast<Communicator*>(this)->meeting(); }
   // Meeting::settle(), after which no symmetric buffer is in use: all of them are given back.
   virtual void settle() = 0;
+  // What the device's stream is given from now on begins on all ranks at the same time. All call
+  // it; the host does not wait.
+  virtual void align() {}
 };
 
 }  // namespace fk

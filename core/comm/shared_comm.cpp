@@ -10,6 +10,7 @@
 
 #include "core/base/text.hpp"
 #include "core/comm/reduce.hpp"
+#include "core/comm/views.hpp"
 
 namespace fk {
 
@@ -21,33 +22,9 @@ constexpr int64_t kPadBytes = FK_SIGNALS * static_cast<int64_t>(sizeof(uint32_t)
 
 DType dtype_of(const fk_in& view) { return from_dlpack({view.dtype.code, view.dtype.bits}); }
 
-// Bytes of a dense view of the wanted size. Error otherwise.
-int64_t dense_bytes(const fk_in& view, const char* what) {
-  const int64_t bytes = fk_numel(&view) * view.dtype.bits / 8;
-  if (view.nbytes != bytes) fail("ranks", std::string(what) + " is not dense");
-  return bytes;
-}
-
-// x and out have one dtype, and out has `out_parts` for every `x_parts` of x.
-int64_t part_bytes(const fk_in& x, const fk_out& out, int64_t x_parts, int64_t out_parts) {
-  const int64_t mine = dense_bytes(x, "x"), theirs = dense_bytes(*fk_as_in(&out), "out");
-  if (FK_DTYPE(&x) != FK_DTYPE(&out)) fail("ranks", "x and out have different dtypes");
-  if (mine * out_parts != theirs * x_parts || mine % x_parts != 0)
-    fail("ranks", "x has " + std::to_string(mine) + " bytes and out " + std::to_string(theirs));
-  return mine / x_parts;
-}
-
-CommCall call_of(const char* op, const fk_in& x, int64_t detail = 0) {
-  return CommCall::of(op, static_cast<uint32_t>(FK_DTYPE(&x)), fk_numel(&x),
-                      static_cast<uint32_t>(detail));
-}
-
 void copy_bytes(std::byte* to, const std::byte* from, int64_t bytes) {
   if (bytes) std::memcpy(to, from, static_cast<size_t>(bytes));
 }
-
-const std::byte* data(const fk_in& view) { return static_cast<const std::byte*>(view.data); }
-std::byte* data(const fk_out& view) { return static_cast<std::byte*>(view.data); }
 
 }  // namespace
 
@@ -144,40 +121,40 @@ void SharedCommunicator::exchange(const CommCall& call, const std::byte* from, i
 void SharedCommunicator::all_reduce(const fk_in& x, const fk_out& out, int64_t op) {
   const int64_t bytes = part_bytes(x, out, 1, 1), width = x.dtype.bits / 8;
   std::vector<const std::byte*> pieces(static_cast<size_t>(meeting_.size()));
-  exchange(call_of("all_reduce", x, op), data(x), 1, bytes, width,
+  exchange(call_of("all_reduce", x, op), data_of(x), 1, bytes, width,
            [&](int64_t at, int64_t here, uint64_t number) {
              for (int r = 0; r < meeting_.size(); ++r)
                pieces[static_cast<size_t>(r)] = stage(r, number);
-             reduce_ranks(pieces, data(out) + at, dtype_of(x), here / width, op);
+             reduce_ranks(pieces, data_of(out) + at, dtype_of(x), here / width, op);
            });
 }
 
 void SharedCommunicator::all_gather(const fk_in& x, const fk_out& out) {
   const int64_t bytes = part_bytes(x, out, 1, meeting_.size());
-  exchange(call_of("all_gather", x), data(x), 1, bytes, 1,
+  exchange(call_of("all_gather", x), data_of(x), 1, bytes, 1,
            [&](int64_t at, int64_t here, uint64_t number) {
              for (int r = 0; r < meeting_.size(); ++r)
-               copy_bytes(data(out) + r * bytes + at, stage(r, number), here);
+               copy_bytes(data_of(out) + r * bytes + at, stage(r, number), here);
            });
 }
 
 void SharedCommunicator::reduce_scatter(const fk_in& x, const fk_out& out, int64_t op) {
   const int64_t bytes = part_bytes(x, out, meeting_.size(), 1), width = x.dtype.bits / 8;
   std::vector<const std::byte*> pieces(static_cast<size_t>(meeting_.size()));
-  exchange(call_of("reduce_scatter", x, op), data(x), meeting_.size(), bytes, width,
+  exchange(call_of("reduce_scatter", x, op), data_of(x), meeting_.size(), bytes, width,
            [&](int64_t at, int64_t here, uint64_t number) {
              for (int r = 0; r < meeting_.size(); ++r)
                pieces[static_cast<size_t>(r)] = stage(r, number) + meeting_.rank() * here;
-             reduce_ranks(pieces, data(out) + at, dtype_of(x), here / width, op);
+             reduce_ranks(pieces, data_of(out) + at, dtype_of(x), here / width, op);
            });
 }
 
 void SharedCommunicator::all_to_all(const fk_in& x, const fk_out& out) {
   const int64_t bytes = part_bytes(x, out, meeting_.size(), meeting_.size());
-  exchange(call_of("all_to_all", x), data(x), meeting_.size(), bytes, 1,
+  exchange(call_of("all_to_all", x), data_of(x), meeting_.size(), bytes, 1,
            [&](int64_t at, int64_t here, uint64_t number) {
              for (int r = 0; r < meeting_.size(); ++r)
-               copy_bytes(data(out) + r * bytes + at, stage(r, number) + meeting_.rank() * here,
+               copy_bytes(data_of(out) + r * bytes + at, stage(r, number) + meeting_.rank() * here,
                           here);
            });
 }

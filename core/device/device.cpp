@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <map>
 
 #include "core/base/error.hpp"
@@ -37,6 +38,16 @@ std::vector<std::string> device_names() {
     for (auto& name : functions.names()) all.push_back(std::move(name));
   }
   return all;
+}
+
+std::string device_of_rank(const std::string& name, int rank) {
+  const std::string kind = name.substr(0, name.find(':'));
+  const auto it = kinds().find(kind);
+  if (rank == 0 || kind == "cpu" || it == kinds().end()) return name;
+  const auto names = it->second.names();
+  const auto first = name == kind ? names.begin() : std::find(names.begin(), names.end(), name);
+  if (first == names.end()) return name;  // open_device() says why
+  return names[static_cast<size_t>(first - names.begin() + rank) % names.size()];
 }
 
 std::unique_ptr<Device> open_device(const std::string& name) {

@@ -179,8 +179,8 @@ class CaseBench {
     for (Entry* e : racing) contenders.push_back(e->sampler.get());
     contenders.push_back(&copy);
     if (comm_) {
-      for (Entry* e : racing) e->sampler->set_meeting(&comm_->meeting());
-      copy.set_meeting(&comm_->meeting());
+      for (Entry* e : racing) e->sampler->set_communicator(comm_);
+      copy.set_communicator(comm_);
     }
     const int calls = calls_for(racing);
     copy.set_calls(calls);

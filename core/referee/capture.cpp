@@ -105,12 +105,9 @@ class CaptureRun {
     const auto progress = [&](int64_t done, int64_t total) {
       say("making the weights, " + human_bytes(done) + " of " + human_bytes(total));
     };
-    std::vector<WeightBlock> blocks;
-    if (options_.device != "cpu") {
-      blocks.push_back(make_weight_block(*model_, catalog_, spec(), scenario_.weights.string(),
-                                         scenario_.seed, progress));
-      return blocks;
-    }
+    if (options_.device != "cpu")
+      return make_weight_blocks(*model_, catalog_, spec(), scenario_.weights.string(),
+                                scenario_.seed, progress);
     std::unique_ptr<Checkpoint> checkpoint;
     if (!scenario_.weights.empty())
       checkpoint = std::make_unique<Checkpoint>(Checkpoint::open(scenario_.weights));
@@ -123,6 +120,7 @@ class CaptureRun {
     const std::vector<WeightBlock> blocks = weights();
     Runner::Options runner_options;
     runner_options.name = "baseline";
+    runner_options.device = options_.device;
     runner_options.patience_s = kPatience;
     RankGroup runner(runner_options, static_cast<int>(ranks()));
     const auto need = [&](bool ok) {

@@ -122,9 +122,14 @@ class ScenarioRun {
         parts_ = make_weight_blocks(*model_, catalog_, scenario_.limits, checkpoint.get(),
                                     scenario_.seed, progress);
     } else {
-      weights_ = make_weight_block(*model_, catalog_, spec({}), scenario_.weights.string(),
+      SessionSpec whole = spec({});
+      whole.limits.parallel = {};
+      weights_ = make_weight_block(*model_, catalog_, whole, scenario_.weights.string(),
                                    scenario_.seed, progress);
-      checksum_ = weights_.checksum();
+      if (scenario_.limits.parallel.ranks() > 1)
+        parts_ = make_weight_blocks(*model_, catalog_, spec({}), scenario_.weights.string(),
+                                    scenario_.seed, progress);
+      checksum_ = checksum();
     }
     report_.weights_bytes = weights_.bytes;
     std::vector<std::string> oracles;
@@ -152,6 +157,12 @@ class ScenarioRun {
     return true;
   }
 
+  // Of the weights on all devices.
+  uint64_t checksum() const {
+    uint64_t sum = weights_.checksum();
+    for (const auto& part : parts_) sum = sum * 31 + part.checksum();
+    return sum;
+  }
   const WeightBlock* parts() const { return parts_.empty() ? &weights_ : parts_.data(); }
 
   // Tokens of the longest request that the oracle may have to answer.
@@ -271,7 +282,7 @@ class ScenarioRun {
   // A process may lift the protection of what it maps, so the weights are looked at afterwards.
   // What was computed from then on means nothing.
   void check_weights(SideReport& r) {
-    if (weights_.checksum() == checksum_) return;
+    if (checksum() == checksum_) return;
     r.verdict = "violation";
     r.why = "it wrote to the weights, which are read only";
     give_up(r.name, r.why);

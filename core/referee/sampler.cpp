@@ -68,20 +68,24 @@ void Sampler::run(size_t first) {
   for (int i = 0; i < calls_; ++i) call((first + static_cast<size_t>(i)) % sets_);
 }
 
+void Sampler::meet() {
+  if (comm_) comm_->meeting().all_say("a sample begins", true);
+}
+
+// Ranks on a device meet before it flushes its cache, and once more on the device, so that nothing
+// is waited for that another rank's host has yet to enqueue. On the CPU all is done at once.
 void Sampler::begin() {
-  if (meeting_) {
-    device_.synchronize();
-    meeting_->all_say("a sample begins", true);
-  }
+  if (comm_ && device_.host_memory()) meet();
+  if (comm_) comm_->align();
   watch_.start();
 }
 
 std::optional<double> Sampler::read() {
   double seconds = watch_.seconds() / calls_;
   bool late = watch_.late();
-  if (meeting_) {
-    seconds = meeting_->slowest("a sample", seconds);
-    late = !meeting_->all_say("in time", !late);
+  if (comm_) {
+    seconds = comm_->meeting().slowest("a sample", seconds);
+    late = !comm_->meeting().all_say("in time", !late);
   }
   if (!late) {
     late_ = 0;
@@ -94,6 +98,7 @@ std::optional<double> Sampler::read() {
 
 std::optional<double> Sampler::sample() {
   const auto first = static_cast<size_t>(random_.integer(0, static_cast<int64_t>(sets_)));
+  if (!device_.host_memory()) meet();
   watch_.flush();
   begin();
   run(first);
@@ -102,12 +107,13 @@ std::optional<double> Sampler::sample() {
 }
 
 std::optional<double> Sampler::warm() {
+  if (!device_.host_memory()) meet();
   for (int i = 0; i < 3; ++i) run(0);  // in which the host gets ahead
   begin();
   run(0);
   watch_.stop();
   const double own = watch_.seconds() / calls_;
-  const double seconds = meeting_ ? meeting_->slowest("a warm sample", own) : own;
+  const double seconds = comm_ ? comm_->meeting().slowest("a warm sample", own) : own;
   return watch_.late() ? std::nullopt : std::optional(seconds);
 }
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/cases/execute.hpp"
-#include "core/comm/meeting.hpp"
+#include "core/comm/communicator.hpp"
 #include "core/referee/timer.hpp"
 #include "core/tensor/random.hpp"
 
@@ -46,8 +46,8 @@ class Sampler : public Contender {
   // Every sample would have been dropped, so none is: the time is the host's.
   bool host_bound() const { return host_bound_; }
   // One of several ranks whose calls need each other: they begin a sample together, and its seconds
-  // are the slowest rank's on all of them. `meeting` outlives this object.
-  void set_meeting(Meeting* meeting) { meeting_ = meeting; }
+  // are the slowest rank's on all of them. `comm` outlives this object.
+  void set_communicator(Communicator* comm) { comm_ = comm; }
 
  protected:
   virtual void call(size_t set) = 0;  // enqueues one call on a set; Error when it fails
@@ -56,11 +56,12 @@ class Sampler : public Contender {
 
  private:
   void run(size_t first);
+  void meet();
   void begin();
   std::optional<double> read();
 
   Stopwatch& watch_;
-  Meeting* meeting_ = nullptr;
+  Communicator* comm_ = nullptr;
   size_t sets_;
   int calls_ = 1;
   std::vector<std::shared_ptr<void>> graphs_;

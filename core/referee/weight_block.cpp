@@ -63,6 +63,17 @@ std::vector<WeightBlock> make_weight_blocks(const Model& model, const Catalog& c
   return blocks;
 }
 
+std::vector<WeightBlock> make_weight_blocks(const Model& model, const Catalog& catalog,
+                                            const SessionSpec& spec, const std::string& checkpoint,
+                                            uint64_t seed, const Progress& progress) {
+  std::vector<WeightBlock> blocks;
+  SessionSpec own = spec;
+  int64_t& rank = own.limits.parallel.rank;
+  for (rank = 0; rank < spec.limits.parallel.ranks(); ++rank)
+    blocks.push_back(make_weight_block(model, catalog, own, checkpoint, seed, progress));
+  return blocks;
+}
+
 std::vector<WeightsHandle> handles_of(std::span<const WeightBlock> blocks) {
   std::vector<WeightsHandle> handles;
   for (const auto& block : blocks) handles.push_back(block.handle);

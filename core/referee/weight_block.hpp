@@ -37,6 +37,10 @@ WeightBlock make_weight_block(const Model& model, const Catalog& catalog, const 
 std::vector<WeightBlock> make_weight_blocks(const Model& model, const Catalog& catalog,
                                             const Limits& limits, const Checkpoint* checkpoint,
                                             uint64_t seed, const Progress& progress);
+// The same, each on the device of its rank.
+std::vector<WeightBlock> make_weight_blocks(const Model& model, const Catalog& catalog,
+                                            const SessionSpec& spec, const std::string& checkpoint,
+                                            uint64_t seed, const Progress& progress);
 std::vector<WeightsHandle> handles_of(std::span<const WeightBlock> blocks);
 
 }  // namespace fk

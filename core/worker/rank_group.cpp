@@ -22,9 +22,13 @@ bool is_own_fault(const RunnerFailure& f) { return f.kind != "op_failed" && f.ki
 }  // namespace
 
 // Here beside its only caller.
-bool Runner::join(int rank, int size, int block_fd, double patience_s) {
-  return ask({{"do", "join"}, {"rank", rank}, {"size", size}, {"patience_s", patience_s}},
-             {block_fd}, "joined", options_.open_patience_s, {})
+bool Runner::join(int rank, int size, int block_fd, const std::vector<int>& sockets,
+                  double patience_s) {
+  std::vector<int> fds = {block_fd};
+  for (const int fd : sockets)
+    if (fd >= 0) fds.push_back(fd);
+  return ask({{"do", "join"}, {"rank", rank}, {"size", size}, {"patience_s", patience_s}}, fds,
+             "joined", options_.open_patience_s, {})
       .has_value();
 }
 
@@ -43,7 +47,14 @@ RankGroup::RankGroup(const Runner::Options& options, int size) {
   driven_.resize(ranks_.size());
   if (!look_for_failures() || size == 1) return;
   const double patience = std::min(kPatienceS, 0.4 * options.patience_s);
-  on_all([&](Runner& runner, int rank) { runner.join(rank, size, block_.fd(), patience); });
+  std::vector<std::vector<int>> sockets(static_cast<size_t>(size));
+  if (options.device != "cpu") sockets = make_peer_sockets(size);
+  on_all([&](Runner& runner, int rank) {
+    runner.join(rank, size, block_.fd(), sockets[static_cast<size_t>(rank)], patience);
+  });
+  for (const auto& row : sockets)
+    for (const int fd : row)
+      if (fd >= 0) ::close(fd);
 }
 
 bool RankGroup::on_all(const std::function<void(Runner&, int)>& work) {
@@ -255,11 +266,6 @@ int64_t RankGroup::held_bytes() const {
 
 void RankGroup::set_patience(double seconds) {
   for (auto& runner : ranks_) runner->set_patience(seconds);
-}
-
-void need_communicator(int64_t ranks, const std::string& device) {
-  if (ranks > 1 && device != "cpu")
-    fail("--tp, --ep", "there is no communicator for " + device + " in this host", "--device cpu");
 }
 
 }  // namespace fk

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/comm/device_comm.hpp"
 #include "core/comm/shared_comm.hpp"
 #include "core/worker/runner.hpp"
 
@@ -80,8 +81,5 @@ class RankGroup {
   std::vector<size_t> compared_;            // of each rank's tokens
   std::vector<bool> driven_;
 };
-
-// Error when so many ranks cannot talk on this device.
-void need_communicator(int64_t ranks, const std::string& device);
 
 }  // namespace fk

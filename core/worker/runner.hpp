@@ -86,7 +86,9 @@ class Runner {
   const std::vector<Protection>& protections() const { return protections_; }
   std::optional<SessionInfo> open(const SessionSpec& spec, const WeightsHandle& weights);
   // Makes it rank `rank` of those that share this block (shared_comm.hpp). Before open() or task().
-  bool join(int rank, int size, int block_fd, double patience_s);
+  // `sockets`: to each other rank in their order (peers.hpp), or none where the CPU does the work.
+  // All stay the caller's.
+  bool join(int rank, int size, int block_fd, const std::vector<int>& sockets, double patience_s);
   // In place of a session, a process without plugins keeps the weights of one on its device, from
   // the checkpoint in this folder or from the seed. The descriptor is the caller's, and good as
   // long as the process lives; checksum() is that of the weights.

@@ -19,6 +19,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/paths.hpp"
+#include "core/comm/device_comm.hpp"
 #include "core/comm/shared_comm.hpp"
 #include "core/runtime/peaks.hpp"
 #include "core/runtime/recorder.hpp"
@@ -138,14 +139,30 @@ class Server {
   // One of several ranks from now on.
   Json join(const Json& message) {
     const auto fds = channel_.take_fds();
-    FK_CHECK(fds.size() == 1, "join brings one descriptor");
     const int rank = message.at("rank").get<int>(), size = message.at("size").get<int>();
+    FK_CHECK(fds.size() == 1 || static_cast<int>(fds.size()) == size,
+             "join brings a descriptor, and one for each other rank where they need them");
     comm_ = std::make_unique<SharedCommunicator>(
         SharedMemory::from_fd(fds[0], shared_comm_bytes(size), true), rank, size,
         message.at("patience_s").get<double>());
     ::close(fds[0]);
+    if (fds.size() > 1) {
+      std::vector<int> sockets(fds.begin() + 1, fds.end());
+      sockets.insert(sockets.begin() + rank, -1);
+      peers_ = Peers(std::move(sockets));
+    }
     rank_exchange_ = std::make_unique<RankExchange>(*exchange_, comm_->meeting());
     return {{"joined", rank}};
+  }
+
+  int rank() const { return comm_ ? comm_->rank() : 0; }
+
+  // The communicator for this device; null for one rank.
+  std::shared_ptr<Communicator> communicator(Device& device) {
+    if (!comm_) return nullptr;
+    if (device.host_memory()) return {std::shared_ptr<void>(), comm_.get()};
+    // A library opens sockets and files, which a sealed process may not.
+    return make_communicator(device, {*comm_, peers_, !sealed_});
   }
 
   struct File {
@@ -219,7 +236,7 @@ class Server {
       file.copy = reachable(file.copy);
       policy.read.push_back(file.copy);
     }
-    sealed_device_ = open_device(device);
+    sealed_device_ = open_device(device_of_rank(device, rank()));
     tell(seal(policy, *user_));
   }
 
@@ -251,6 +268,7 @@ class Server {
     FK_CHECK(fds.size() == 1, "open brings one descriptor");
     recorder_.reset();
     session_.reset();
+    device_comm_.reset();
     const SessionSpec spec = session_spec_from(message.at("spec"));
     const auto bytes = message.at("weights_bytes").get<int64_t>();
     const bool on_device = message.at("weights_on_device").get<bool>();
@@ -261,15 +279,13 @@ class Server {
     if (!on_device) ::close(fds[0]);
     set_stage(*board_, "creating instances");
     model_ = make_model(spec.arch, spec.config);
-    device_ = open_device(spec.device);
+    device_ = open_device(device_of_rank(spec.device, rank()));
     Session::Options options{spec.limits, spec.policy, message.at("name").get<std::string>(),
                              spec.graphs, spec.decode_sizes};
     if (comm_) {
-      if (!device_->host_memory())
-        fail("ranks", "there is no communicator for " + device_->name() + " in this host",
-             "--device cpu");
       device_->share_cores(comm_->size());
-      options.comm = comm_->table();
+      device_comm_ = communicator(*device_);
+      options.comm = device_comm_->table();
     }
     session_ = std::make_unique<Session>(*model_, plugins_, *device_, *weights_, options);
     if (on_device) ::close(fds[0]);
@@ -289,7 +305,8 @@ class Server {
     std::optional<Checkpoint> checkpoint;
     if (!path.empty()) checkpoint = Checkpoint::open(path);
     model_ = make_model(spec.arch, spec.config);
-    device_ = open_device(spec.device);
+    device_ = open_device(
+        device_of_rank(spec.device, static_cast<int>(spec.limits.parallel.rank)));
     const auto table = weight_table(*model_, catalog_, spec.limits);
     kept_bytes_ = WeightLayout(*table).bytes;
     kept_ = device_->allocate_shared(kept_bytes_, "the weights", Device::Sharing::read);
@@ -392,7 +409,8 @@ class Server {
     if (!function) fail("runner", "this program has no task `" + name + "`");
     const TaskServices services{catalog_,
                                 plugins_,
-                                comm_.get(),
+                                rank(),
+                                [this](Device& device) { return communicator(device); },
                                 [this](const std::string& stage) { set_stage(*board_, stage); },
                                 [this](const Json& progress) {
                                   if (!channel_.send({{"progress", progress}}, {}, kForever))
@@ -431,8 +449,10 @@ class Server {
   std::optional<Protection> user_;
   std::unique_ptr<Device> sealed_device_;     // its driver stays open as long as this
   std::unique_ptr<SharedCommunicator> comm_;  // null: there is one rank
+  Peers peers_;
   std::unique_ptr<RankExchange> rank_exchange_;
   std::unique_ptr<Device> device_;
+  std::shared_ptr<Communicator> device_comm_;  // of the session
   std::vector<int> answer_fds_;
   Device::Shared kept_;
   int64_t kept_bytes_ = 0;

@@ -3,11 +3,13 @@
 // and `bench` register theirs beside their verb. Arguments and results are JSON.
 #pragma once
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "core/base/json.hpp"
 #include "core/comm/communicator.hpp"
+#include "core/device/device.hpp"
 #include "core/plugin/library.hpp"
 
 namespace fk {
@@ -16,7 +18,10 @@ namespace fk {
 struct TaskServices {
   const Catalog& catalog;
   const Plugins& plugins;  // all that this runner was told to load
-  Communicator* comm;      // null: there is one rank
+  int rank;                // of this process; 0 where there is one
+  // The communicator of the ranks for this device, which outlives it; all ranks ask together. Null:
+  // there is one rank.
+  std::function<std::shared_ptr<Communicator>(Device& device)> communicator;
   // Tells the broker what is being done: the place that is named when the process crashes now.
   std::function<void(const std::string& stage)> stage;
   // Sends an intermediate result, which also shows that the runner is alive.

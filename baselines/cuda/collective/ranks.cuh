@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// What kernels that talk to other ranks share: symmetric memory of a communicator, used by all instances in
+// stream order; words that are released and acquired across devices; and patience that ends.
+#pragma once
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "../common.cuh"
+#include "fk/comm.h"
+
+namespace fkc {
+
+inline constexpr int kMostRanks = 8;
+inline constexpr unsigned long long kPatienceNs = 15'000'000'000ULL;  // then the context of who waits is ended
+
+// One buffer per rank, as this rank sees them; zero when they are made.
+struct Ranks {
+  char* at[kMostRanks];
+  int rank, size;
+};
+
+__device__ inline void store_release(uint32_t* at, uint32_t value) {
+  asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(at), "r"(value) : "memory");
+}
+__device__ inline uint32_t load_acquire(const uint32_t* at) {
+  uint32_t value;
+  asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(at) : "memory");
+  return value;
+}
+__device__ inline uint4 load_relaxed(const uint4* at) {
+  uint4 v;
+  asm volatile("ld.relaxed.sys.global.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(at) : "memory");
+  return v;
+}
+__device__ inline void store_relaxed(uint4* at, uint4 v) {
+  asm volatile("st.relaxed.sys.global.v4.u32 [%0], {%1,%2,%3,%4};" ::"l"(at), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
+}
+__device__ inline unsigned long long time_ns() {
+  unsigned long long now;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+  return now;
+}
+
+// Ends the context when what is waited for does not come.
+struct Waiting {
+  unsigned turns = 0;
+  unsigned long long since = 0;
+  __device__ void turn() {
+    if (++turns % 1024) return;
+    if (since == 0) since = time_ns();
+    else if (time_ns() - since > kPatienceNs) __trap();
+  }
+};
+
+// Until the number at `at` has come as far as `number`.
+__device__ inline void wait_until(const uint32_t* at, uint32_t number) {
+  Waiting waiting;
+  while (int32_t(load_acquire(at) - number) < 0) waiting.turn();
+}
+
+// Symmetric memory that all instances of a kind share, because the calls of a communicator are ordered by one
+// stream. It is asked for again when the last instance is gone: the host takes it back between two pieces of work.
+template <class Kind> class Shared {
+ public:
+  explicit Shared(const fk_comm* comm) {
+    static std::mutex mutex;
+    static std::map<const fk_comm*, std::weak_ptr<const fk_symmetric>> known;
+    const std::lock_guard lock(mutex);
+    held_ = known[comm].lock();
+    if (!held_) {
+      const fk_symmetric* made = nullptr;
+      if (comm->symmetric(comm, Kind::bytes(comm->size), &made) != FK_OK) throw std::runtime_error(comm->error(comm));
+      held_.reset(made, [](const fk_symmetric*) {});
+      known[comm] = held_;
+    }
+    for (int r = 0; r < comm->size; ++r) ranks_.at[r] = static_cast<char*>(held_->buffers[r]);
+    ranks_.rank = comm->rank;
+    ranks_.size = comm->size;
+  }
+  const Ranks& ranks() const { return ranks_; }
+
+ private:
+  std::shared_ptr<const fk_symmetric> held_;
+  Ranks ranks_{};
+};
+
+inline void need_ranks(const fk_comm* comm) {
+  need(comm, "comm: a communicator is needed");
+  need(comm->size <= kMostRanks, "up to 8 ranks only");
+}
+inline void need_floats(const fk_in* view) {
+  need(FK_DTYPE(view) == FK_BF16 || FK_DTYPE(view) == FK_F16 || FK_DTYPE(view) == FK_F32, "float32, float16 and bfloat16 only");
+}
+template <class F> void dispatch_floats(const fk_in* view, F f) {
+  if (FK_DTYPE(view) == FK_F32) f(float{});
+  else dispatch(view, f);
+}
+
+// f(std::integral_constant<int, n>) with as many ranks as unrolled loops need.
+template <class F> void with_most_ranks(int size, F f) {
+  if (size <= 4) f(std::integral_constant<int, 4>{});
+  else f(std::integral_constant<int, kMostRanks>{});
+}
+
+template <class T> __device__ inline T as_element(float v) {
+  if constexpr (sizeof(T) == 4) return v;
+  else return from_float<T>(v);
+}
+__device__ inline float combine(float a, float b, int op) { return op == FK_SUM ? a + b : op == FK_MAX ? fmaxf(a, b) : fminf(a, b); }
+
+// A word of memory as elements of T, widened.
+template <class T, class Word> struct Elements {
+  static constexpr int kCount = sizeof(Word) / sizeof(T);
+  float at[kCount];
+  __device__ static Elements of(Word word) {
+    Elements e;
+    T part[kCount];
+    memcpy(part, &word, sizeof word);
+#pragma unroll
+    for (int k = 0; k < kCount; ++k) e.at[k] = value_of(part[k]);
+    return e;
+  }
+  __device__ void add(Word word, int op) {
+    const Elements other = of(word);
+#pragma unroll
+    for (int k = 0; k < kCount; ++k) at[k] = combine(at[k], other.at[k], op);
+  }
+  __device__ Word word() const {
+    T part[kCount];
+#pragma unroll
+    for (int k = 0; k < kCount; ++k) part[k] = as_element<T>(at[k]);
+    Word out;
+    memcpy(&out, part, sizeof out);
+    return out;
+  }
+};
+
+}  // namespace fkc

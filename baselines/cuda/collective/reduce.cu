@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// all_reduce and reduce_scatter. Small sums at once (at_once.cuh); else in steps: every rank adds up its own part of
+// what the others have sent to it, and of an all_reduce sends the sum to all. Values are added in float32 in the order
+// of the ranks and rounded once, so every rank has the same bits.
+#include "at_once.cuh"
+#include "fk/ops/all_reduce.h"
+#include "fk/ops/reduce_scatter.h"
+#include "in_steps.cuh"
+
+namespace {
+using namespace fkc;
+
+constexpr int kThreads = 512;
+// Above this, sending everything to everybody costs more than a second trip.
+constexpr int64_t kAtOnceBytes = int64_t{512} << 10;
+
+// Word `i` of 16 bytes of `bytes` bytes; the last one may be a part, and x need not be aligned.
+__device__ inline uint4 load_part(const char* x, int64_t i, int64_t bytes, bool aligned) {
+  if (aligned && (i + 1) * 16 <= bytes) return reinterpret_cast<const uint4*>(x)[i];
+  uint4 v{0, 0, 0, 0};
+  const int64_t count = bytes - i * 16 < 16 ? bytes - i * 16 : 16;
+  for (int64_t b = 0; b < count; b += 2) memcpy(reinterpret_cast<char*>(&v) + b, x + i * 16 + b, 2);
+  return v;
+}
+__device__ inline void store_part(char* out, int64_t i, int64_t bytes, bool aligned, uint4 v) {
+  if (aligned && (i + 1) * 16 <= bytes) {
+    reinterpret_cast<uint4*>(out)[i] = v;
+    return;
+  }
+  const int64_t count = bytes - i * 16 < 16 ? bytes - i * 16 : 16;
+  for (int64_t b = 0; b < count; b += 2) memcpy(out + i * 16 + b, reinterpret_cast<const char*>(&v) + b, 2);
+}
+
+template <class T, int kMost>
+__global__ void __launch_bounds__(kThreads) all_reduce_at_once(const char* x, char* out, int64_t bytes, const __grid_constant__ Ranks ranks, int op) {
+  wait_for_inputs();
+  const Call<kMost> call(ranks);
+  const int64_t words = (bytes + 15) / 16, first = int64_t(blockIdx.x) * blockDim.x + threadIdx.x, stride = int64_t(gridDim.x) * blockDim.x;
+  const bool aligned = (reinterpret_cast<uintptr_t>(x) | reinterpret_cast<uintptr_t>(out)) % 16 == 0;
+  for (int64_t i = first; i < words; i += stride) call.send(i, sendable<T>(load_part(x, i, bytes, aligned)));
+  call.clear(first, stride);
+  call.leave(uint32_t(words));
+  for (int64_t i = first; i < words; i += stride)
+    store_part(out, i, bytes, aligned, call.template sum<T>(i, sendable<T>(load_part(x, i, bytes, aligned)), op).word());
+}
+
+// Words of the tile, several of a thread's in flight.
+template <class F> __device__ void each_word(int64_t count, F f) {
+  int64_t i = threadIdx.x;
+  for (; i + 3 * kThreads < count; i += 4 * kThreads) f(i, std::integral_constant<int, 4>{});
+  for (; i < count; i += kThreads) f(i, std::integral_constant<int, 1>{});
+}
+
+template <class Word> __device__ void copy_words(Word* to, const Word* from, int64_t count) {
+  each_word(count, [&](int64_t i, auto several) {
+    constexpr int n = decltype(several)::value;
+    Word w[n];
+#pragma unroll
+    for (int k = 0; k < n; ++k) w[k] = __ldcg(from + i + k * kThreads);
+#pragma unroll
+    for (int k = 0; k < n; ++k) to[i + k * kThreads] = w[k];
+  });
+}
+
+// Part r of x, `part` words (the last may be shorter: x has `total`), is added up by rank r. The sum goes to its place
+// in out and to all ranks (kAll), or to out alone.
+template <class T, class Word, bool kAll, int kMost>
+__global__ void __launch_bounds__(kThreads, 1)
+    reduce_in_steps(const Word* x, Word* out, int64_t part, int64_t total, int tile, unsigned steps, const __grid_constant__ Ranks ranks, int op) {
+  wait_for_inputs();
+  const Steps block(ranks);
+  const int me = ranks.rank;
+  // What is there of rank r's part.
+  const auto size_of = [&](int r) { return total - r * part < 0 ? int64_t{0} : total - r * part < part ? total - r * part : part; };
+  const auto send = [&](unsigned s) {
+    for (int k = 1; k < ranks.size; ++k) {
+      const int to = (me + k) % ranks.size;
+      const Tile t(s, tile, size_of(to));
+      copy_words(block.room<Word>(to, 0, s, me), x + to * part + t.begin, t.count);
+    }
+    block.tell(0, s);
+  };
+  const auto add = [&](unsigned s) {
+    block.wait(0, s);
+    const Tile t(s, tile, size_of(me));
+    Word* to = out + (kAll ? me * part : 0) + t.begin;
+    each_word(t.count, [&](int64_t i, auto several) {
+      constexpr int n = decltype(several)::value;
+#pragma unroll
+      for (int k = 0; k < n; ++k) {
+        const int64_t at = i + k * kThreads;
+        Word all[kMost];
+#pragma unroll
+        for (int r = 0; r < kMost; ++r)
+          if (r < ranks.size) all[r] = r == me ? x[me * part + t.begin + at] : __ldcg(block.room<Word>(me, 0, s, r) + at);
+        auto sum = Elements<T, Word>::of(all[0]);
+#pragma unroll
+        for (int r = 1; r < kMost; ++r)
+          if (r < ranks.size) sum.add(all[r], op);
+        const Word word = sum.word();
+        to[at] = word;
+        if constexpr (kAll) {
+#pragma unroll
+          for (int j = 1; j < kMost; ++j) {
+            if (j >= ranks.size) continue;
+            const int r = me + j < ranks.size ? me + j : me + j - ranks.size;
+            block.room<Word>(r, 1, s, me)[at] = word;
+          }
+        }
+      }
+    });
+    if (kAll) block.tell(1, s);
+    else __syncthreads();
+  };
+  const auto take = [&](unsigned s) {
+    block.wait(1, s);
+    for (int k = 1; k < ranks.size; ++k) {
+      const int from = (me + k) % ranks.size;
+      const Tile t(s, tile, size_of(from));
+      copy_words(out + from * part + t.begin, block.room<Word>(me, 1, s, from), t.count);
+    }
+    __syncthreads();
+  };
+  send(0);
+  for (unsigned s = 0; s < steps; ++s) {
+    if (s + 1 < steps) send(s + 1);
+    add(s);
+    if (kAll && s > 0) take(s - 1);
+  }
+  if (kAll) take(steps - 1);
+  block.finish(steps);
+}
+
+template <class T, class Word, bool kAll> void launch_steps(const fk_in* x, const fk_out* out, int64_t op, const Ranks& ranks, const fk_ctx& ctx) {
+  const int64_t total = x->nbytes / int64_t(sizeof(Word)), part = cdiv(total, ranks.size);
+  const Cut cut(part, Boxes::room(ranks.size) / int64_t(sizeof(Word)));
+  const auto go = [&](auto most) {
+    launch(reduce_in_steps<T, Word, kAll, decltype(most)::value>, unsigned(cut.blocks), kThreads, 0, ctx, fk::data<Word>(x), fk::data<Word>(out), part,
+           total, cut.tile, cut.steps, ranks, int(op));
+  };
+  // Code for few ranks only where it counts.
+  if constexpr (kAll && sizeof(Word) == 16) with_most_ranks(ranks.size, go);
+  else go(std::integral_constant<int, kMostRanks>{});
+}
+
+template <class Op, bool kAll> void reduce(const typename Op::forward& a, int64_t op, const Ranks& ranks, const fk_ctx& ctx) {
+  dispatch_floats(a.x, [&](auto type) {
+    using T = decltype(type);
+    const int64_t part = kAll ? 16 : a.out->nbytes;
+    if (word_bytes({a.x->nbytes, part, address(a.x->data), address(a.out->data)}) == 16) launch_steps<T, uint4, kAll>(a.x, a.out, op, ranks, ctx);
+    else launch_steps<T, T, kAll>(a.x, a.out, op, ranks, ctx);
+  });
+}
+
+struct AllReduce : Base<fk::all_reduce> {
+  using Base::Base;
+  static void supports(const op::init& init, const op::weights&, const op::forward& max, fk_need&) {
+    need_ranks(init.comm);
+    need_floats(max.x);
+  }
+  void prepare(const op::forward&, const fk_memory&) {
+    small.emplace(init.comm);
+    large.emplace(init.comm);
+  }
+  void forward(const op::forward& a, const fk_ctx& ctx) {
+    const int64_t bytes = a.x->nbytes;
+    if (bytes == 0) return;
+    if (bytes > kAtOnceBytes) return reduce<op, true>(a, init.reduction, large->ranks(), ctx);
+    dispatch_floats(a.x, [&](auto type) {
+      using T = decltype(type);
+      const int64_t words = cdiv(bytes, 16);
+      const int threads = words <= 132 * 128 ? 128 : kThreads;
+      with_most_ranks(small->ranks().size, [&](auto most) {
+        launch(all_reduce_at_once<T, decltype(most)::value>, unsigned(std::min<int64_t>(cdiv(words, threads), 132)), threads, 0, ctx,
+               fk::data<char>(a.x), fk::data<char>(a.out), bytes, small->ranks(), int(init.reduction));
+      });
+    });
+  }
+  std::optional<Shared<Inboxes>> small;
+  std::optional<Shared<Boxes>> large;
+};
+FK_OP(all_reduce, AllReduce);
+
+struct ReduceScatter : Base<fk::reduce_scatter> {
+  using Base::Base;
+  static void supports(const op::init& init, const op::weights&, const op::forward& max, fk_need&) {
+    need_ranks(init.comm);
+    need_floats(max.x);
+  }
+  void prepare(const op::forward&, const fk_memory&) { shared.emplace(init.comm); }
+  void forward(const op::forward& a, const fk_ctx& ctx) {
+    if (a.x->nbytes) reduce<op, false>(a, init.reduction, shared->ranks(), ctx);
+  }
+  std::optional<Shared<Boxes>> shared;
+};
+FK_OP(reduce_scatter, ReduceScatter);
+
+}  // namespace

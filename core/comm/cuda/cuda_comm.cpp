@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: Apache-2.0
+// The communicator of CUDA devices, whose ranks are processes of one machine. Symmetric buffers lie
+// in virtual memory of the driver, which every rank exports to all others as a descriptor and maps
+// for its own device: peer memory where that is another one, without multicast. Collectives are
+// NCCL's where it is here and no two ranks share a device, else copies and simple kernels over
+// stages in the same memory. Before anything is enqueued the ranks agree about it in their meeting;
+// what was captured is agreed about when it is captured.
+#include <cuda_runtime_api.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <optional>
+#include <set>
+
+#include "core/base/error.hpp"
+#include "core/base/log.hpp"
+#include "core/base/text.hpp"
+#include "core/comm/cuda/kernels.hpp"
+#include "core/comm/cuda/nccl.hpp"
+#include "core/comm/device_comm.hpp"
+#include "core/comm/views.hpp"
+
+namespace fk {
+
+namespace {
+
+using cuda::RankPointers;
+
+constexpr int64_t kChunkBytes = int64_t{32} << 20;  // of symmetric memory, at least
+constexpr int64_t kStageBytes = int64_t{8} << 20;
+constexpr int64_t kPadBytes = FK_SIGNALS * static_cast<int64_t>(sizeof(uint32_t));
+constexpr int64_t kCountAt = kRanksMax * static_cast<int64_t>(sizeof(uint32_t));  // in the head
+
+void check(cudaError_t status, const char* what) {
+  if (status != cudaSuccess) fail("cuda", std::string(what) + ": " + cudaGetErrorString(status));
+}
+
+class CudaCommunicator final : public Communicator {
+ public:
+  CudaCommunicator(Device& device, const CommGround& ground)
+      : device_(device), ground_(ground), size_(ground.host.size()) {
+    stage_ = take(kPadBytes + kStageBytes);
+    for (int r = 0; r < size_; ++r) pads_.at[r] = stage_[static_cast<size_t>(r)];
+    if (ground.libraries) join_nccl();
+    make_table();
+  }
+  CudaCommunicator(const CudaCommunicator&) = delete;
+  ~CudaCommunicator() override {
+    nccl_.reset();
+    try {
+      for (const Chunk& chunk : chunks_)
+        for (std::byte* mapped : chunk.mapped) device_.close_shared(mapped, chunk.bytes);
+    } catch (const Error&) {  // the context is lost, and so is what was mapped
+    }
+  }
+
+  const fk_comm* table() const override { return &table_; }
+  Meeting& meeting() override { return ground_.host.meeting(); }
+  void align() override { barrier(static_cast<cudaStream_t>(device_.stream())); }
+  void settle() override;
+
+ private:
+  // Memory of all ranks, as they are mapped here.
+  struct Chunk {
+    int64_t bytes = 0, used = 0;
+    std::vector<std::byte*> mapped;
+  };
+  struct Symmetric {
+    std::vector<void*> buffers;
+    std::vector<uint32_t*> signals;
+    fk_symmetric view{};
+  };
+
+  std::vector<std::byte*> take(int64_t bytes);
+  void add_chunk(int64_t bytes);
+  void join_nccl();
+  void make_table();
+  template <class Body>
+  static int32_t guarded(const fk_comm* comm, const Body& body);
+
+  void barrier(cudaStream_t stream) {
+    auto* count = reinterpret_cast<uint32_t*>(static_cast<std::byte*>(pads_.at[rank()]) + kCountAt);
+    check(cuda::barrier(pads_, count, rank(), size_, stream), "barrier");
+  }
+  std::byte* stage(int of) const { return stage_[static_cast<size_t>(of)] + kPadBytes; }
+  static void copy(void* to, const void* from, int64_t bytes, cudaStream_t stream) {
+    if (bytes)
+      check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDeviceToDevice, stream),
+            "copy");
+  }
+  // Lays `parts` parts of x into the stage piece by piece; body(first byte, bytes of a part) runs
+  // when all ranks have done so, and what it enqueues is done everywhere before the next piece.
+  template <class Body>
+  void exchange(const std::byte* from, int parts, int64_t bytes, int64_t width, cudaStream_t stream,
+                const Body& body) {
+    const int64_t room = kStageBytes / parts / width * width;
+    for (int64_t at = 0; at < bytes; at += room) {
+      const int64_t here = std::min(room, bytes - at);
+      for (int p = 0; p < parts; ++p)
+        copy(stage(rank()) + p * here, from + p * bytes + at, here, stream);
+      barrier(stream);
+      body(at, here);
+      barrier(stream);
+    }
+  }
+
+  void all_reduce(const fk_in& x, const fk_out& out, int64_t op, cudaStream_t stream);
+  void all_gather(const fk_in& x, const fk_out& out, cudaStream_t stream);
+  void reduce_scatter(const fk_in& x, const fk_out& out, int64_t op, cudaStream_t stream);
+  void all_to_all(const fk_in& x, const fk_out& out, cudaStream_t stream);
+  const fk_symmetric* symmetric(int64_t bytes);
+
+  Device& device_;
+  const CommGround ground_;
+  const int size_;
+  fk_comm table_{};
+  std::string error_;
+  std::vector<Chunk> chunks_;
+  std::vector<std::byte*> stage_;  // by rank: a head of words, then the stage
+  RankPointers pads_{};
+  std::deque<Symmetric> symmetric_;
+  std::unique_ptr<cuda::Nccl> nccl_;  // null: the host's own collectives
+};
+
+void CudaCommunicator::add_chunk(int64_t bytes) {
+  Chunk chunk;
+  chunk.bytes = bytes;
+  Device::Shared mine;
+  std::string why;
+  try {
+    mine = device_.allocate_shared(bytes, "symmetric buffers", Device::Sharing::write);
+    device_.fill_zero(mine.data, bytes);
+    device_.synchronize();
+  } catch (const Error& error) {
+    why = error.what();
+  }
+  if (!why.empty()) {
+    meeting().give_up(why);
+    fail("ranks", why);
+  }
+  const std::vector<int> fds = ground_.peers.exchange(mine.fd, meeting());
+  ::close(mine.fd);
+  for (int r = 0; r < size_; ++r) {
+    const int fd = fds.at(static_cast<size_t>(r));
+    void* data = r == rank() ? mine.data : device_.open_shared(fd, bytes, Device::Sharing::write);
+    if (fd >= 0) ::close(fd);
+    chunk.mapped.push_back(static_cast<std::byte*>(data));
+  }
+  chunks_.push_back(std::move(chunk));
+}
+
+// Memory of every rank by rank, zero at first. All ranks take the same sizes in the same order.
+std::vector<std::byte*> CudaCommunicator::take(int64_t bytes) {
+  const int64_t whole = (bytes + 255) / 256 * 256;
+  auto at = std::find_if(chunks_.begin(), chunks_.end(),
+                         [&](const Chunk& c) { return c.used + whole <= c.bytes; });
+  if (at == chunks_.end()) {
+    add_chunk(std::max(whole, kChunkBytes));
+    at = chunks_.end() - 1;
+  }
+  std::vector<std::byte*> out;
+  for (std::byte* base : at->mapped) out.push_back(base + at->used);
+  at->used += whole;
+  // Nobody may use it before all have mapped and cleared it.
+  meeting().meet(CommCall::of("symmetric", 0, bytes));
+  return out;
+}
+
+// One device for each rank, and a library that all of them have.
+void CudaCommunicator::join_nccl() {
+  const fk_comm& host = *ground_.host.table();
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, device_.id()), "cannot read the device's properties");
+  std::string why;
+  const auto uuids = gather_bytes(host, &properties.uuid, sizeof properties.uuid);
+  if (std::set<std::string>(uuids.begin(), uuids.end()).size() != uuids.size())
+    why = "ranks share a device";
+  auto nccl = why.empty() ? cuda::Nccl::load(why) : nullptr;
+  cuda::Nccl::Id id{};
+  if (nccl && rank() == 0 && !nccl->make_id(id, why)) nccl.reset();
+  if (meeting().all_say("nccl", nccl != nullptr)) {
+    const std::string first = gather_bytes(host, id.data(), id.size()).at(0);
+    std::memcpy(id.data(), first.data(), id.size());
+    if (!nccl->join(id, rank(), size_, why)) nccl.reset();
+    if (meeting().all_say("nccl", nccl != nullptr)) nccl_ = std::move(nccl);
+  }
+  if (!nccl_ && rank() == 0)
+    log_info("collectives are the host's own, not NCCL's: " +
+             (why.empty() ? "another rank has none" : why));
+}
+
+template <class Body>
+int32_t CudaCommunicator::guarded(const fk_comm* comm, const Body& body) {
+  auto& self = *static_cast<CudaCommunicator*>(comm->self);
+  try {
+    self.error_.clear();
+    body(self);
+    return FK_OK;
+  } catch (const Error& e) {
+    self.error_ = e.what_text();
+  } catch (const std::exception& e) {
+    self.error_ = e.what();
+  }
+  if (self.meeting().failure().empty()) self.meeting().give_up(self.error_);
+  return FK_FAILED;
+}
+
+void CudaCommunicator::make_table() {
+  table_.struct_size = FK_END(fk_comm, error);
+  table_.rank = rank();
+  table_.size = size_;
+  table_.library = nccl_ ? FK_LIBRARY_NCCL : FK_LIBRARY_NONE;
+  table_.self = this;
+  using Self = CudaCommunicator;
+  table_.all_reduce = [](const fk_comm* c, const fk_in* x, const fk_out* out, int64_t op,
+                         void* stream) {
+    return guarded(c, [&](Self& s) { s.all_reduce(*x, *out, op, cudaStream_t(stream)); });
+  };
+  table_.all_gather = [](const fk_comm* c, const fk_in* x, const fk_out* out, void* stream) {
+    return guarded(c, [&](Self& s) { s.all_gather(*x, *out, cudaStream_t(stream)); });
+  };
+  table_.reduce_scatter = [](const fk_comm* c, const fk_in* x, const fk_out* out, int64_t op,
+                             void* stream) {
+    return guarded(c, [&](Self& s) { s.reduce_scatter(*x, *out, op, cudaStream_t(stream)); });
+  };
+  table_.all_to_all = [](const fk_comm* c, const fk_in* x, const fk_out* out, void* stream) {
+    return guarded(c, [&](Self& s) { s.all_to_all(*x, *out, cudaStream_t(stream)); });
+  };
+  table_.barrier = [](const fk_comm* c, void* stream) {
+    return guarded(c, [&](Self& s) {
+      s.meeting().meet(CommCall::of("barrier", 0, 0));
+      s.barrier(cudaStream_t(stream));
+    });
+  };
+  table_.symmetric = [](const fk_comm* c, int64_t bytes, const fk_symmetric** out) {
+    return guarded(c, [&](Self& s) { *out = s.symmetric(bytes); });
+  };
+  table_.error = [](const fk_comm* c) { return static_cast<Self*>(c->self)->error_.c_str(); };
+}
+
+void CudaCommunicator::all_reduce(const fk_in& x, const fk_out& out, int64_t op,
+                                  cudaStream_t stream) {
+  const int64_t bytes = part_bytes(x, out, 1, 1), width = x.dtype.bits / 8;
+  meeting().meet(call_of("all_reduce", x, op));
+  if (nccl_) return nccl_->all_reduce(x.data, out.data, bytes / width, FK_DTYPE(&x), op, stream);
+  RankPointers from{};
+  for (int r = 0; r < size_; ++r) from.at[r] = stage(r);
+  exchange(data_of(x), 1, bytes, width, stream, [&](int64_t at, int64_t here) {
+    check(cuda::reduce(from, size_, data_of(out) + at, FK_DTYPE(&x), here / width, op, stream),
+          "all_reduce");
+  });
+}
+
+void CudaCommunicator::all_gather(const fk_in& x, const fk_out& out, cudaStream_t stream) {
+  const int64_t bytes = part_bytes(x, out, 1, size_);
+  meeting().meet(call_of("all_gather", x));
+  if (nccl_) return nccl_->all_gather(x.data, out.data, bytes, stream);
+  exchange(data_of(x), 1, bytes, 1, stream, [&](int64_t at, int64_t here) {
+    for (int r = 0; r < size_; ++r) copy(data_of(out) + r * bytes + at, stage(r), here, stream);
+  });
+}
+
+void CudaCommunicator::reduce_scatter(const fk_in& x, const fk_out& out, int64_t op,
+                                      cudaStream_t stream) {
+  const int64_t bytes = part_bytes(x, out, size_, 1), width = x.dtype.bits / 8;
+  meeting().meet(call_of("reduce_scatter", x, op));
+  if (nccl_)
+    return nccl_->reduce_scatter(x.data, out.data, bytes / width, FK_DTYPE(&x), op, stream);
+  exchange(data_of(x), size_, bytes, width, stream, [&](int64_t at, int64_t here) {
+    RankPointers from{};
+    for (int r = 0; r < size_; ++r) from.at[r] = stage(r) + rank() * here;
+    check(cuda::reduce(from, size_, data_of(out) + at, FK_DTYPE(&x), here / width, op, stream),
+          "reduce_scatter");
+  });
+}
+
+void CudaCommunicator::all_to_all(const fk_in& x, const fk_out& out, cudaStream_t stream) {
+  const int64_t bytes = part_bytes(x, out, size_, size_);
+  meeting().meet(call_of("all_to_all", x));
+  if (nccl_) return nccl_->all_to_all(x.data, out.data, bytes, stream);
+  exchange(data_of(x), size_, bytes, 1, stream, [&](int64_t at, int64_t here) {
+    for (int r = 0; r < size_; ++r)
+      copy(data_of(out) + r * bytes + at, stage(r) + rank() * here, here, stream);
+  });
+}
+
+const fk_symmetric* CudaCommunicator::symmetric(int64_t bytes) {
+  if (bytes < 0) fail("ranks", "a symmetric buffer of " + std::to_string(bytes) + " bytes");
+  Symmetric& made = symmetric_.emplace_back();
+  for (std::byte* at : take(kPadBytes + bytes)) {
+    made.buffers.push_back(at + kPadBytes);
+    made.signals.push_back(reinterpret_cast<uint32_t*>(at));
+  }
+  made.view = {FK_END(fk_symmetric, signals), size_, bytes, made.buffers.data(),
+               made.signals.data()};
+  return &made.view;
+}
+
+void CudaCommunicator::settle() {
+  device_.synchronize();
+  meeting().settle();
+  // The stage stays, and so do the numbers of its barriers: nobody is between two of them.
+  for (Chunk& chunk : chunks_) {
+    const int64_t kept = &chunk == chunks_.data() ? kPadBytes + kStageBytes : 0;
+    device_.fill_zero(chunk.mapped[static_cast<size_t>(rank())] + kept, chunk.used - kept);
+    chunk.used = kept;
+  }
+  device_.synchronize();
+  symmetric_.clear();
+  meeting().meet(CommCall::of("settle", 0, 0));
+}
+
+std::unique_ptr<Communicator> make(Device& device, const CommGround& ground) {
+  return std::make_unique<CudaCommunicator>(device, ground);
+}
+FK_COMMUNICATOR_KIND(cuda, make);
+
+}  // namespace
+
+}  // namespace fk

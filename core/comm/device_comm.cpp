@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/comm/device_comm.hpp"
+
+#include <map>
+
+#include "core/base/error.hpp"
+
+namespace fk {
+
+namespace {
+std::map<std::string, MakeCommunicator>& kinds() {
+  static auto* map = new std::map<std::string, MakeCommunicator>;
+  return *map;
+}
+std::string kind_of(const std::string& device) { return device.substr(0, device.find(':')); }
+}  // namespace
+
+CommunicatorRegistration::CommunicatorRegistration(const char* kind, MakeCommunicator make) {
+  kinds()[kind] = make;
+}
+
+std::unique_ptr<Communicator> make_communicator(Device& device, const CommGround& ground) {
+  const std::string kind = kind_of(device.name());
+  need_communicator(ground.host.size(), kind);
+  return kinds().at(kind)(device, ground);
+}
+
+void need_communicator(int64_t ranks, const std::string& device) {
+  if (ranks > 1 && device != "cpu" && kinds().count(kind_of(device)) == 0)
+    fail("--tp, --ep", "there is no communicator for " + device + " in this host", "--device cpu");
+}
+
+}  // namespace fk

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// What communicators ask of the views that they are called with.
+#pragma once
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "core/comm/meeting.hpp"
+#include "fk/comm.h"
+
+namespace fk {
+
+inline const std::byte* data_of(const fk_in& view) {
+  return static_cast<const std::byte*>(view.data);
+}
+inline std::byte* data_of(const fk_out& view) { return static_cast<std::byte*>(view.data); }
+
+// Bytes of x divided by x_parts. x and out are dense and of one dtype, and out has `out_parts` for
+// every `x_parts` of x; Error otherwise.
+int64_t part_bytes(const fk_in& x, const fk_out& out, int64_t x_parts, int64_t out_parts);
+// What is said in the meeting about a call with x.
+CommCall call_of(const char* op, const fk_in& x, int64_t detail = 0);
+// The bytes of every rank, by rank, through a communicator of the CPU. Error as it fails.
+std::vector<std::string> gather_bytes(const fk_comm& host, const void* mine, size_t bytes);
+
+}  // namespace fk
