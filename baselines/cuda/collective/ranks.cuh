@@ -64,16 +64,19 @@ __device__ inline void wait_until(const uint32_t* at, uint32_t number) {
 // stream. It is asked for again when the last instance is gone: the host takes it back between two pieces of work.
 template <class Kind> class Shared {
  public:
-  explicit Shared(const fk_comm* comm) {
+  explicit Shared(const fk_comm* comm) : Shared(comm, Kind::bytes(comm->size)) {}
+  // Those that ask for as many bytes share them.
+  Shared(const fk_comm* comm, int64_t bytes) {
     static std::mutex mutex;
-    static std::map<const fk_comm*, std::weak_ptr<const fk_symmetric>> known;
+    static std::map<std::pair<const fk_comm*, int64_t>, std::weak_ptr<const fk_symmetric>> known;
     const std::lock_guard lock(mutex);
-    held_ = known[comm].lock();
+    auto& entry = known[{comm, bytes}];
+    held_ = entry.lock();
     if (!held_) {
       const fk_symmetric* made = nullptr;
-      if (comm->symmetric(comm, Kind::bytes(comm->size), &made) != FK_OK) throw std::runtime_error(comm->error(comm));
+      if (comm->symmetric(comm, bytes, &made) != FK_OK) throw std::runtime_error(comm->error(comm));
       held_.reset(made, [](const fk_symmetric*) {});
-      known[comm] = held_;
+      entry = held_;
     }
     for (int r = 0; r < comm->size; ++r) ranks_.at[r] = static_cast<char*>(held_->buffers[r]);
     ranks_.rank = comm->rank;

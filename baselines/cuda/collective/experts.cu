@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+// moe_dispatch and moe_combine. A token's row is sent once to every rank that has one of its experts, into a place of
+// its own there, and the answers come back in the same way; who receives sorts, or adds up. Numbers say that
+// everything was sent, and that everything was taken, before it may be sent again; they go on from call to call.
+#include "fk/ops/moe_combine.h"
+#include "fk/ops/moe_dispatch.h"
+#include "in_steps.cuh"
+
+namespace {
+using namespace fkc;
+
+constexpr int kThreads = 256;
+
+// At the head of a rank's own buffer.
+struct State {
+  uint32_t sent[kMostRanks], taken[kMostRanks];  // by the other ranks: the number of a call
+  uint32_t call;                                 // that has been sent here
+  uint32_t blocks[2];                            // that have sent, or taken
+  int32_t tokens[kMostRanks];                    // of each rank
+};
+constexpr int64_t kHead = 256;
+static_assert(sizeof(State) <= kHead, "the state fits");
+
+__device__ inline State* state_of(const Ranks& ranks, int rank) { return reinterpret_cast<State*>(ranks.at[rank]); }
+
+// Until all others have come as far as `number`.
+__device__ inline void wait_for_all(const Ranks& ranks, const uint32_t* numbers, uint32_t number) {
+  const int r = int(threadIdx.x);
+  if (r < ranks.size && r != ranks.rank) wait_until(numbers + r, number);
+  __syncthreads();
+}
+// What all blocks have done is seen by the last one to come here, whose threads get true.
+__device__ inline bool last_block(uint32_t* blocks) {
+  __shared__ bool last;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    __threadfence_system();
+    last = atomicAdd(blocks, 1u) + 1 == gridDim.x;
+    if (last) *blocks = 0;
+    __threadfence_system();
+  }
+  __syncthreads();
+  return last;
+}
+__device__ inline void tell_all(const Ranks& ranks, bool sent, uint32_t number) {
+  const int r = int(threadIdx.x);
+  if (r >= ranks.size || r == ranks.rank) return;
+  __threadfence_system();
+  State* there = state_of(ranks, r);
+  store_release((sent ? there->sent : there->taken) + ranks.rank, number);
+}
+
+template <class Word> __device__ void copy_row(Word* to, const Word* from, int words) {
+#pragma unroll 4
+  for (int i = int(threadIdx.x); i < words; i += kThreads) to[i] = __ldcg(from + i);
+}
+
+struct Shape {
+  int words, experts, local, top_k, most;  // words of a row; tokens of a rank at most
+  int64_t ids_at, rows_at, row_bytes;      // in a rank's buffer
+  __device__ int rank_of(int expert) const { return expert / local; }
+};
+
+__device__ inline int32_t* ids_of(const Ranks& ranks, const Shape& s, int owner, int from) {
+  return reinterpret_cast<int32_t*>(ranks.at[owner] + s.ids_at) + int64_t(from) * s.most * s.top_k;
+}
+
+template <class Word> __global__ void __launch_bounds__(kThreads) send_tokens(const Word* x, const int32_t* topk_ids, int tokens, Shape s, const __grid_constant__ Ranks ranks) {
+  wait_for_inputs();
+  State* mine = state_of(ranks, ranks.rank);
+  const uint32_t call = *static_cast<volatile uint32_t*>(&mine->call);
+  wait_for_all(ranks, mine->taken, call);
+  for (int t = int(blockIdx.x); t < tokens; t += int(gridDim.x)) {
+    unsigned wanted = 0;
+    for (int k = 0; k < s.top_k; ++k) {
+      const int expert = topk_ids[t * s.top_k + k];
+      if (expert >= 0 && expert < s.experts) wanted |= 1u << s.rank_of(expert);
+    }
+    for (int j = 0; j < ranks.size; ++j) {
+      const int r = ranks.rank + j < ranks.size ? ranks.rank + j : ranks.rank + j - ranks.size;
+      for (int k = int(threadIdx.x); k < s.top_k; k += kThreads) ids_of(ranks, s, r, ranks.rank)[t * s.top_k + k] = topk_ids[t * s.top_k + k];
+      if (!(wanted >> r & 1)) continue;
+      char* place = ranks.at[r] + s.rows_at + (int64_t(ranks.rank) * s.most + t) * s.row_bytes;
+      copy_row(reinterpret_cast<Word*>(place), x + int64_t(t) * s.words, s.words);
+    }
+  }
+  if (blockIdx.x == 0 && threadIdx.x < ranks.size) state_of(ranks, int(threadIdx.x))->tokens[ranks.rank] = tokens;
+  if (!last_block(&mine->blocks[0])) return;
+  tell_all(ranks, true, call + 1);
+  if (threadIdx.x == 0) mine->call = call + 1;
+}
+
+// A block per local expert finds its rows, in the order of ranks and tokens.
+__global__ void __launch_bounds__(kThreads) sort_tokens(int32_t* source, int32_t* row_ids, int32_t* offsets, int32_t* count, Shape s, const __grid_constant__ Ranks ranks) {
+  wait_for_inputs();
+  State* mine = state_of(ranks, ranks.rank);
+  wait_for_all(ranks, mine->sent, mine->call);
+  __shared__ int before, warps[kThreads / 32 + 1];
+  const int expert = int(blockIdx.x), first = ranks.rank * s.local;
+  if (threadIdx.x == 0) before = 0;
+  __syncthreads();
+  int less = 0;
+  for (int r = 0; r < ranks.size; ++r) {
+    const int32_t* ids = ids_of(ranks, s, ranks.rank, r);
+    const int entries = __ldcg(&mine->tokens[r]) * s.top_k;
+    for (int i = int(threadIdx.x); i < entries; i += kThreads) {
+      const int local = __ldcg(ids + i) - first;
+      less += local >= 0 && local < expert && first + local < s.experts;
+    }
+  }
+  if (less) atomicAdd(&before, less);
+  __syncthreads();
+  int at = before;
+  if (threadIdx.x == 0) offsets[expert] = at;
+  for (int r = 0; r < ranks.size; ++r) {
+    const int32_t* ids = ids_of(ranks, s, ranks.rank, r);
+    const int entries = __ldcg(&mine->tokens[r]) * s.top_k;
+    for (int base = 0; base < entries; base += kThreads) {
+      const int i = base + int(threadIdx.x);
+      const bool here = i < entries && __ldcg(ids + i) == first + expert && first + expert < s.experts;
+      const unsigned votes = __ballot_sync(0xffffffffu, here);
+      if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = __popc(votes);
+      __syncthreads();
+      int place = at + __popc(votes & ((1u << (threadIdx.x % 32)) - 1));
+      int all = 0;
+      for (int w = 0; w < kThreads / 32; ++w) {
+        if (w < int(threadIdx.x / 32)) place += warps[w];
+        all += warps[w];
+      }
+      if (here) {
+        source[place] = r * s.most * s.top_k + i;
+        row_ids[place] = place;
+      }
+      at += all;
+      __syncthreads();
+    }
+  }
+  if (expert == s.local - 1 && threadIdx.x == 0) offsets[s.local] = *count = at;
+}
+
+template <class Word> __global__ void __launch_bounds__(kThreads) take_tokens(Word* recv_x, const int32_t* source, const int32_t* count, Shape s, const __grid_constant__ Ranks ranks) {
+  wait_for_inputs();
+  State* mine = state_of(ranks, ranks.rank);
+  const int rows = *count, per_rank = s.most * s.top_k;
+  for (int row = int(blockIdx.x); row < rows; row += int(gridDim.x)) {
+    const int from = source[row] / per_rank, token = source[row] % per_rank / s.top_k;
+    const char* place = ranks.at[ranks.rank] + s.rows_at + (int64_t(from) * s.most + token) * s.row_bytes;
+    copy_row(recv_x + int64_t(row) * s.words, reinterpret_cast<const Word*>(place), s.words);
+  }
+  if (last_block(&mine->blocks[1])) tell_all(ranks, false, mine->call);
+}
+
+// The experts' answers go to where the tokens came from.
+template <class Word>
+__global__ void __launch_bounds__(kThreads) send_answers(const Word* x, const int32_t* source, const int32_t* count, Shape s, const __grid_constant__ Ranks ranks) {
+  wait_for_inputs();
+  State* mine = state_of(ranks, ranks.rank);
+  const uint32_t call = *static_cast<volatile uint32_t*>(&mine->call);
+  wait_for_all(ranks, mine->taken, call);
+  const int rows = *count, per_rank = s.most * s.top_k;
+  for (int row = int(blockIdx.x); row < rows; row += int(gridDim.x)) {
+    const int to = source[row] / per_rank, choice = source[row] % per_rank;
+    copy_row(reinterpret_cast<Word*>(ranks.at[to] + s.rows_at + choice * s.row_bytes), x + int64_t(row) * s.words, s.words);
+  }
+  if (!last_block(&mine->blocks[0])) return;
+  tell_all(ranks, true, call + 1);
+  if (threadIdx.x == 0) mine->call = call + 1;
+}
+
+template <class T, class Word>
+__global__ void __launch_bounds__(kThreads) add_answers(const int32_t* topk_ids, const float* weights, Word* out, int tokens, Shape s, const __grid_constant__ Ranks ranks) {
+  wait_for_inputs();
+  State* mine = state_of(ranks, ranks.rank);
+  wait_for_all(ranks, mine->sent, mine->call);
+  const char* rows = ranks.at[ranks.rank] + s.rows_at;
+  for (int t = int(blockIdx.x); t < tokens; t += int(gridDim.x)) {
+    for (int i = int(threadIdx.x); i < s.words; i += kThreads) {
+      Elements<T, Word> sum{};
+      for (int k = 0; k < s.top_k; ++k) {
+        const int expert = topk_ids[t * s.top_k + k];
+        if (expert < 0 || expert >= s.experts) continue;
+        const float weight = weights[t * s.top_k + k];
+        const auto answer = Elements<T, Word>::of(__ldcg(reinterpret_cast<const Word*>(rows + (int64_t(t) * s.top_k + k) * s.row_bytes) + i));
+#pragma unroll
+        for (int e = 0; e < Elements<T, Word>::kCount; ++e) sum.at[e] += weight * answer.at[e];
+      }
+      out[int64_t(t) * s.words + i] = sum.word();
+    }
+  }
+  if (last_block(&mine->blocks[1])) tell_all(ranks, false, mine->call);
+}
+
+int64_t whole(int64_t bytes) { return cdiv(bytes, 256) * 256; }
+
+
+template <class Init> Shape shape_of(const Init& init, int64_t element_bytes, int word) {
+  const int64_t ranks = init.comm->size, row = init.hidden_size * element_bytes;
+  Shape s{};
+  s.words = int(row / word);
+  s.experts = int(init.num_experts);
+  s.local = int(cdiv(init.num_experts, ranks));
+  s.top_k = int(init.top_k);
+  s.most = int(init.max_tokens_per_rank);
+  s.row_bytes = cdiv(row, 16) * 16;
+  s.ids_at = kHead;
+  s.rows_at = kHead + whole(ranks * s.most * s.top_k * 4);
+  return s;
+}
+unsigned blocks_for(int64_t rows) { return unsigned(std::clamp<int64_t>(rows, 1, 132 * 4)); }
+// Rows in words of 16 bytes where they and where they stand are whole, else in elements.
+bool wide(const fk_in* x, const void* other, int64_t row) { return word_bytes({address(x->data), address(other), row}) == 16; }
+
+template <class Op> struct Experts : Base<Op> {
+  using Base<Op>::Base;
+  static void supports(const typename Op::init& init, const typename Op::weights&, const typename Op::forward& max, fk_need&) {
+    need_ranks(init.comm);
+    need_floats(max.x);
+    need(init.num_experts > 0 && init.max_tokens_per_rank * init.comm->size * init.top_k < (int64_t{1} << 31), "fewer choices than 2^31 only");
+  }
+
+ protected:
+  void share(int64_t element_bytes, int64_t rows) {
+    const Shape s = shape_of(this->init, element_bytes, 16);
+    shared.emplace(this->init.comm, s.rows_at + rows * s.row_bytes);
+  }
+  std::optional<Shared<Op>> shared;
+};
+
+struct MoeDispatch : Experts<fk::moe_dispatch> {
+  using Experts::Experts;
+  void prepare(const op::forward& max, const fk_memory&) { share(max.x->dtype.bits / 8, init.comm->size * init.max_tokens_per_rank); }
+  void forward(const op::forward& a, const fk_ctx& ctx) {
+    const int64_t element = a.x->dtype.bits / 8, row = init.hidden_size * element;
+    const auto go = [&](auto type) {
+      using Word = decltype(type);
+      const Shape s = shape_of(init, element, int(sizeof(Word)));
+      const Ranks& ranks = shared->ranks();
+      auto* source = fk::data<int32_t>(a.recv_source);
+      auto* count = fk::data<int32_t>(a.recv_count);
+      launch(send_tokens<Word>, blocks_for(a.x->shape[0]), kThreads, 0, ctx, fk::data<Word>(a.x), fk::data<int32_t>(a.topk_ids), int(a.x->shape[0]), s, ranks);
+      launch(sort_tokens, unsigned(s.local), kThreads, 0, ctx, source, fk::data<int32_t>(a.row_ids), fk::data<int32_t>(a.expert_offsets), count, s, ranks);
+      launch(take_tokens<Word>, blocks_for(a.recv_x->shape[0]), kThreads, 0, ctx, fk::data<Word>(a.recv_x), source, count, s, ranks);
+    };
+    if (wide(a.x, a.recv_x->data, row)) go(uint4{});
+    else if (element == 4) go(0u);
+    else go(static_cast<unsigned short>(0));
+  }
+};
+FK_OP(moe_dispatch, MoeDispatch);
+
+struct MoeCombine : Experts<fk::moe_combine> {
+  using Experts::Experts;
+  void prepare(const op::forward& max, const fk_memory&) { share(max.x->dtype.bits / 8, init.max_tokens_per_rank * init.top_k); }
+  void forward(const op::forward& a, const fk_ctx& ctx) {
+    const int64_t element = a.x->dtype.bits / 8, row = init.hidden_size * element;
+    dispatch_floats(a.x, [&](auto type) {
+      using T = decltype(type);
+      const auto go = [&](auto word) {
+        using Word = decltype(word);
+        const Shape s = shape_of(init, element, int(sizeof(Word)));
+        const Ranks& ranks = shared->ranks();
+        launch(send_answers<Word>, blocks_for(a.x->shape[0]), kThreads, 0, ctx, fk::data<Word>(a.x), fk::data<int32_t>(a.source), fk::data<int32_t>(a.count), s, ranks);
+        launch(add_answers<T, Word>, blocks_for(a.out->shape[0]), kThreads, 0, ctx, fk::data<int32_t>(a.topk_ids), fk::data<float>(a.topk_weights),
+               fk::data<Word>(a.out), int(a.out->shape[0]), s, ranks);
+      };
+      if (wide(a.x, a.out->data, row)) go(uint4{});
+      else go(T{});
+    });
+  }
+};
+FK_OP(moe_combine, MoeCombine);
+
+}  // namespace
