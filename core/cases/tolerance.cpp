@@ -195,7 +195,9 @@ ErrorModel error_model(const ResolvedCase& resolved, const CaseField& output) {
   const bool weighs = kind == "softmax" || kind == "logarithm";
   const double functions = weighs || kind == "selection" ? 64 : 16;
   const double sums = kind == "elementwise" || kind == "activation" ? 0 : std::sqrt(length);
-  const double inside = c.level >= 3 ? 8 : c.level == 2 ? 4 : weighs ? 2 : 0;
+  // Between ranks sums travel in the working dtype.
+  const bool travels = kind == "reduction" && c.comm();
+  const double inside = c.level >= 3 ? 8 : c.level == 2 || travels ? 4 : weighs ? 2 : 0;
   m.of_value = (output.dtype == DType::f32 ? 0 : 2 * out_eps) + (8 + 2 * sums) * kEpsF32;
   m.of_spread =
       (functions + 4 * sums) * kEpsF32 + (working == DType::f32 ? 0 : inside * inside_eps);

@@ -48,8 +48,10 @@ class CudaCommunicator final : public Communicator {
   }
   CudaCommunicator(const CudaCommunicator&) = delete;
   ~CudaCommunicator() override {
-    nccl_.reset();
     try {
+      device_.synchronize();
+      if (nccl_ && meeting().failure().empty()) nccl_->leave();
+      nccl_.reset();
       for (const Chunk& chunk : chunks_)
         for (std::byte* mapped : chunk.mapped) device_.close_shared(mapped, chunk.bytes);
     } catch (const Error&) {  // the context is lost, and so is what was mapped

@@ -71,6 +71,7 @@ struct Nccl::Functions {
   Result (*version)(int*);
   Result (*make_id)(UniqueId*);
   Result (*join)(Comm*, int, UniqueId, int);
+  Result (*leave)(Comm);
   Result (*abort)(Comm);
   const char* (*error)(Result);
   Result (*all_reduce)(const void*, void*, size_t, int, int, Comm, cudaStream_t);
@@ -107,6 +108,7 @@ std::unique_ptr<Nccl> Nccl::load(std::string& why) {
   find(f.version, "ncclGetVersion");
   find(f.make_id, "ncclGetUniqueId");
   find(f.join, "ncclCommInitRank");
+  find(f.leave, "ncclCommDestroy");
   find(f.abort, "ncclCommAbort");
   find(f.error, "ncclGetErrorString");
   find(f.all_reduce, "ncclAllReduce");
@@ -137,6 +139,11 @@ bool Nccl::join(const Id& id, int rank, int size, std::string& why) {
     comm_ = nullptr;
   }
   return result == 0;
+}
+
+void Nccl::leave() {
+  if (comm_) call_->leave(comm_);
+  comm_ = nullptr;
 }
 
 Nccl::~Nccl() {

@@ -15,7 +15,7 @@ namespace fk::cuda {
 class Nccl {
  public:
   using Id = std::array<std::byte, 128>;
-  ~Nccl();
+  ~Nccl();  // gives up the communicator at once; leave() is the good way
   Nccl(const Nccl&) = delete;
 
   // Null with the reason where the library is not here or says no. make_id() by one rank for all;
@@ -23,6 +23,8 @@ class Nccl {
   static std::unique_ptr<Nccl> load(std::string& why);
   bool make_id(Id& id, std::string& why) const;
   bool join(const Id& id, int rank, int size, std::string& why);
+  // Ends the communicator together with all others, when all that was enqueued and captured is gone.
+  void leave();
   int version() const { return version_; }  // 22809: 2.28.9
 
   // Counts in elements of `dtype` (FK_DTYPE). Error with NCCL's words.
