@@ -9,9 +9,10 @@
 namespace fkc {
 
 struct Inboxes {
-  static constexpr int64_t kSlot = int64_t{1} << 20;  // bytes of one rank in one inbox
   static constexpr int64_t kHead = 256;
-  static int64_t bytes(int ranks) { return kHead + 3 * ranks * kSlot; }
+  // Bytes of one rank in one inbox. More than this is sent twice in less time than to everybody at once.
+  __host__ __device__ static int64_t slot(int ranks) { return int64_t{1} << (ranks <= 4 ? 21 : 19); }
+  static int64_t bytes(int ranks) { return kHead + 3 * ranks * slot(ranks); }
 };
 
 // At the head of a rank's own buffer.
@@ -34,7 +35,7 @@ template <class T> __device__ inline uint4 sent(uint4 v) {
 __device__ inline bool whole(uint4 v) { return v.x != 0 && v.y != 0 && v.z != 0 && v.w != 0; }
 
 __device__ inline uint4* inbox(const Ranks& ranks, int owner, uint32_t number, int from) {
-  return reinterpret_cast<uint4*>(ranks.at[owner] + Inboxes::kHead + (int64_t(number) * ranks.size + from) * Inboxes::kSlot);
+  return reinterpret_cast<uint4*>(ranks.at[owner] + Inboxes::kHead + (int64_t(number) * ranks.size + from) * Inboxes::slot(ranks.size));
 }
 
 // What a kernel of one call does with the inboxes, for at most kMost ranks; all threads of all its blocks make it, and

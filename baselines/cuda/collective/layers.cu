@@ -73,7 +73,7 @@ struct AllReduceAddRmsNorm : Base<fk::all_reduce_add_rms_norm> {
     need(FK_DTYPE(fk_as_in(max.residual)) == type && FK_DTYPE(weights.weight) == type, "x, residual and weight of one dtype only");
     const int64_t row = init.hidden_size * max.x->dtype.bits / 8;
     need(row % 16 == 0 && row / 16 <= kThreadsMax * kPerMax, "rows of whole 16 bytes, up to 32 KiB");
-    need(max.x->nbytes <= Inboxes::kSlot, "up to 1 MiB at once");
+    need(max.x->nbytes <= Inboxes::slot(init.comm->size), "at most what is sent at once");
   }
   void prepare(const op::forward&, const fk_memory&) { shared.emplace(init.comm); }
   void forward(const op::forward& a, const fk_ctx& ctx) {

@@ -11,8 +11,6 @@ namespace {
 using namespace fkc;
 
 constexpr int kThreads = 512;
-// Above this, sending everything to everybody costs more than a second trip.
-constexpr int64_t kAtOnceBytes = int64_t{512} << 10;
 
 // Word `i` of 16 bytes of `bytes` bytes; the last one may be a part, and x need not be aligned.
 __device__ inline uint4 load_part(const char* x, int64_t i, int64_t bytes, bool aligned) {
@@ -165,7 +163,7 @@ struct AllReduce : Base<fk::all_reduce> {
   void forward(const op::forward& a, const fk_ctx& ctx) {
     const int64_t bytes = a.x->nbytes;
     if (bytes == 0) return;
-    if (bytes > kAtOnceBytes) return reduce<op, true>(a, init.reduction, large->ranks(), ctx);
+    if (bytes > Inboxes::slot(init.comm->size)) return reduce<op, true>(a, init.reduction, large->ranks(), ctx);
     dispatch_floats(a.x, [&](auto type) {
       using T = decltype(type);
       const int64_t words = cdiv(bytes, 16);
