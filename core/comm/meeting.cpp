@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <thread>
 
 #include "core/base/text.hpp"
 #include "core/tensor/dtype.hpp"
@@ -18,7 +19,9 @@ namespace fk {
 
 namespace {
 
-constexpr int kSpins = 200;       // looks before a rank sleeps
+// Looks before a rank sleeps: where every rank has cores to itself about half a millisecond, since a
+// step on a GPU is not much longer than it takes to be woken up a few times.
+constexpr int kSpins = 200, kSpinsAlone = 20000;
 constexpr double kNapMax = 0.05;  // seconds: a wake-up that was missed costs no more
 
 double now() {
@@ -131,6 +134,8 @@ void Meeting::arrive(std::atomic<uint64_t>& at, uint64_t number) {
 
 int Meeting::wait_for(std::atomic<uint64_t> MeetingBoard::Seat::*counter, uint64_t number,
                       double patience_s, bool despite_failure) {
+  static const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+  const int spins = cores >= 4 * size_ ? kSpinsAlone : kSpins;
   const double end = now() + patience_s;
   for (int turn = 0, at = 0;; ++turn) {
     const uint32_t seen = board_.pulse.load(std::memory_order_seq_cst);
@@ -142,7 +147,7 @@ int Meeting::wait_for(std::atomic<uint64_t> MeetingBoard::Seat::*counter, uint64
     if (despite_failure ? board_.over.load(std::memory_order_seq_cst) != 0
                         : board_.failed.load(std::memory_order_seq_cst) != 0)
       fail("ranks", meeting_failure(board_));
-    if (turn < kSpins) {
+    if (turn < spins) {
       if (turn % 16 == 15) ::sched_yield();
       continue;
     }
