@@ -2,7 +2,7 @@
 // The provider `nccl`: the communicator's collectives as ops, where they are NCCL's.
 #include <stdexcept>
 
-#include "fk/comm.h"
+#include "fk/comm_library.h"
 #include "fk/cpp/plugin.hpp"
 #include "fk/ops/all_gather.h"
 #include "fk/ops/all_gather_columns.h"
@@ -33,7 +33,7 @@ struct Collective {
   static void supports(const typename Op::init& i, const typename Op::weights&,
                        const typename Op::forward&, fk_need&) {
     if (!i.comm) throw unsupported{"comm: a communicator is needed"};
-    if (i.comm->library != FK_LIBRARY_NCCL)
+    if (fk_comm_library(i.comm) != FK_LIBRARY_NCCL)
       throw unsupported{"comm: its collectives are not NCCL's, which is not here or not joined"};
   }
   Collective(const fk_host&, const typename Op::init& i, const typename Op::weights&)

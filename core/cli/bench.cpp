@@ -18,6 +18,7 @@
 #include "core/cli/judged.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/verb.hpp"
+#include "core/device/rank_device.hpp"
 #include "core/referee/bench.hpp"
 #include "core/referee/roster.hpp"
 #include "core/report/table.hpp"

@@ -15,6 +15,7 @@
 #include "core/cases/captured.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/verb.hpp"
+#include "core/device/rank_device.hpp"
 #include "core/referee/check.hpp"
 #include "core/referee/roster.hpp"
 #include "core/referee/side.hpp"

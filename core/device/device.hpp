@@ -100,9 +100,6 @@ struct DeviceRegistration {
 // "cpu" or "cuda:0" ("cuda" is the first one); Error when there is no such device, with the reason.
 std::unique_ptr<Device> open_device(const std::string& name);
 std::vector<std::string> device_names();  // those that open_device accepts here
-// The device of a rank where rank 0 has this one: those of its kind in turn, from the first again
-// after the last, so that ranks may share one. "cpu" is everybody's.
-std::string device_of_rank(const std::string& name, int rank);
 
 // Owns one allocation of the host.
 class HostMemory {

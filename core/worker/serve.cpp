@@ -21,6 +21,7 @@
 #include "core/base/paths.hpp"
 #include "core/comm/device_comm.hpp"
 #include "core/comm/shared_comm.hpp"
+#include "core/device/rank_device.hpp"
 #include "core/runtime/peaks.hpp"
 #include "core/runtime/recorder.hpp"
 #include "core/runtime/session.hpp"

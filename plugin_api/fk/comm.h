@@ -1,20 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The communicator: a host table, never a raw library handle, which would be valid only for the exact
  * copy of the library that made it. It reaches a plugin as an init slot (`type: comm`); null there means
- * that there is one rank. `supports` may read rank, size and library, and call nothing.
+ * that there is one rank. `supports` may read rank and size, and call nothing.
  *
  * Every call enqueues on `stream` (null on the CPU) and may be captured; all ranks make the same calls in
  * the same order, with equal shapes and dtypes, captured on all of them or on none. What does not agree,
  * or does not come in time, is FK_FAILED on every rank, and stays so. Reductions give the same bits on all
- * ranks; the host's own add up the ranks' values in the order of the ranks. [forward, ordered on stream] */
+ * ranks: the ranks' values are added up in the order of the ranks. [forward, ordered on stream] */
 #ifndef FK_COMM_H
 #define FK_COMM_H
 #include "tensor.h"
 
 enum { FK_SUM = 0, FK_MAX = 1, FK_MIN = 2 };
-
-/* Whose code all_reduce, all_gather, reduce_scatter and all_to_all are. */
-enum { FK_LIBRARY_NONE = 0, FK_LIBRARY_NCCL = 1 }; /* the host's own; NCCL's */
 
 /* Words of a rank's signal pad. */
 enum { FK_SIGNALS = 1024 };
@@ -32,8 +29,7 @@ FK_ASSERT(offsetof(fk_symmetric, bytes) == 8 && offsetof(fk_symmetric, signals) 
 typedef struct fk_comm fk_comm;
 struct fk_comm {
   uint32_t struct_size;
-  int32_t rank, size;
-  int32_t library; /* whose collectives these are */
+  int32_t rank, size, reserved;
   void *self; /* the host's */
   /* out = reduction of x over all ranks; out may be x. Shapes are equal on all ranks. */
   int32_t (*all_reduce)(const fk_comm *, const fk_in *x, const fk_out *out, int64_t op, void *stream);

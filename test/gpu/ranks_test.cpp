@@ -14,6 +14,8 @@
 #include "core/base/text.hpp"
 #include "core/comm/device_comm.hpp"
 #include "core/comm/shared_comm.hpp"
+#include "core/device/rank_device.hpp"
+#include "fk/comm_library.h"
 
 namespace {
 
@@ -32,7 +34,7 @@ class Rank {
 
   bool run() {
     std::printf("rank %d of %d on %s, library %d\n", rank_, size_, device_->name().c_str(),
-                comm_->table()->library);
+                fk_comm_library(comm_->table()));
     for (const int64_t count : {int64_t{1}, int64_t{1000}, int64_t{5'000'011}}) {
       for (const bool captured : {false, true}) {
         all_reduce(count, captured);

@@ -21,6 +21,7 @@
 #include "core/comm/cuda/nccl.hpp"
 #include "core/comm/device_comm.hpp"
 #include "core/comm/views.hpp"
+#include "fk/comm_library.h"
 
 namespace fk {
 
@@ -213,7 +214,7 @@ void CudaCommunicator::make_table() {
   table_.struct_size = FK_END(fk_comm, error);
   table_.rank = rank();
   table_.size = size_;
-  table_.library = nccl_ ? FK_LIBRARY_NCCL : FK_LIBRARY_NONE;
+  table_.reserved = nccl_ ? FK_LIBRARY_NCCL : FK_LIBRARY_NONE;
   table_.self = this;
   using Self = CudaCommunicator;
   table_.all_reduce = [](const fk_comm* c, const fk_in* x, const fk_out* out, int64_t op,

@@ -10,7 +10,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/io.hpp"
-#include "core/device/device.hpp"
+#include "core/device/rank_device.hpp"
 #include "test/catch.hpp"
 
 namespace {
