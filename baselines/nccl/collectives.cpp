@@ -17,8 +17,8 @@ namespace {
 
 constexpr int32_t kSm[] = {90};
 // What NCCL chooses depends on the size, so a row alone may have other bits.
-constexpr fk_claims kClaims{FK_END(fk_claims, sm), FK_CUDA, FK_GRAPH_ALWAYS, 1, 0,
-                            FK_ACCUMULATE_REDUCED, 0, 1, kSm};
+constexpr fk_claims kClaims{
+    FK_END(fk_claims, sm), FK_CUDA, FK_GRAPH_ALWAYS, 1, 0, FK_ACCUMULATE_REDUCED, 0, 1, kSm};
 
 void must(const fk_comm* comm, int32_t status) {
   if (status != FK_OK) throw std::runtime_error(comm->error(comm));

@@ -19,8 +19,8 @@ namespace fk {
 
 namespace {
 
-// Looks before a rank sleeps: where every rank has cores to itself about half a millisecond, since a
-// step on a GPU is not much longer than it takes to be woken up a few times.
+// Looks before a rank sleeps: where every rank has cores to itself about half a millisecond, since
+// a step on a GPU is not much longer than it takes to be woken up a few times.
 constexpr int kSpins = 200, kSpinsAlone = 20000;
 constexpr double kNapMax = 0.05;  // seconds: a wake-up that was missed costs no more
 

@@ -306,8 +306,7 @@ class Server {
     std::optional<Checkpoint> checkpoint;
     if (!path.empty()) checkpoint = Checkpoint::open(path);
     model_ = make_model(spec.arch, spec.config);
-    device_ = open_device(
-        device_of_rank(spec.device, static_cast<int>(spec.limits.parallel.rank)));
+    device_ = open_device(device_of_rank(spec.device, static_cast<int>(spec.limits.parallel.rank)));
     const auto table = weight_table(*model_, catalog_, spec.limits);
     kept_bytes_ = WeightLayout(*table).bytes;
     kept_ = device_->allocate_shared(kept_bytes_, "the weights", Device::Sharing::read);

@@ -101,37 +101,36 @@ class Rank {
   }
 
   void all_reduce(int64_t count, bool captured) {
-    check("all_reduce", count, 1, 1, captured,
-          [&](auto* c, auto* x, auto* out) {
-            return c->all_reduce(c, x, out, FK_SUM, stream());
-          },
-          [&](int64_t i) { return sum(i); });
-    check("all_reduce (max)", count, 1, 1, captured,
-          [&](auto* c, auto* x, auto* out) {
-            return c->all_reduce(c, x, out, FK_MAX, stream());
-          },
-          [&](int64_t i) {
-            float most = value(0, i);
-            for (int r = 1; r < size_; ++r) most = std::max(most, value(r, i));
-            return most;
-          });
+    check(
+        "all_reduce", count, 1, 1, captured,
+        [&](auto* c, auto* x, auto* out) { return c->all_reduce(c, x, out, FK_SUM, stream()); },
+        [&](int64_t i) { return sum(i); });
+    check(
+        "all_reduce (max)", count, 1, 1, captured,
+        [&](auto* c, auto* x, auto* out) { return c->all_reduce(c, x, out, FK_MAX, stream()); },
+        [&](int64_t i) {
+          float most = value(0, i);
+          for (int r = 1; r < size_; ++r) most = std::max(most, value(r, i));
+          return most;
+        });
   }
   void all_gather(int64_t count, bool captured) {
-    check("all_gather", count, 1, size_, captured,
-          [&](auto* c, auto* x, auto* out) { return c->all_gather(c, x, out, stream()); },
-          [&](int64_t i) { return value(static_cast<int>(i / count), i % count); });
+    check(
+        "all_gather", count, 1, size_, captured,
+        [&](auto* c, auto* x, auto* out) { return c->all_gather(c, x, out, stream()); },
+        [&](int64_t i) { return value(static_cast<int>(i / count), i % count); });
   }
   void reduce_scatter(int64_t count, bool captured) {
-    check("reduce_scatter", count, size_, 1, captured,
-          [&](auto* c, auto* x, auto* out) {
-            return c->reduce_scatter(c, x, out, FK_SUM, stream());
-          },
-          [&](int64_t i) { return sum(rank_ * count + i); });
+    check(
+        "reduce_scatter", count, size_, 1, captured,
+        [&](auto* c, auto* x, auto* out) { return c->reduce_scatter(c, x, out, FK_SUM, stream()); },
+        [&](int64_t i) { return sum(rank_ * count + i); });
   }
   void all_to_all(int64_t count, bool captured) {
-    check("all_to_all", count, size_, size_, captured,
-          [&](auto* c, auto* x, auto* out) { return c->all_to_all(c, x, out, stream()); },
-          [&](int64_t i) { return value(static_cast<int>(i / count), rank_ * count + i % count); });
+    check(
+        "all_to_all", count, size_, size_, captured,
+        [&](auto* c, auto* x, auto* out) { return c->all_to_all(c, x, out, stream()); },
+        [&](int64_t i) { return value(static_cast<int>(i / count), rank_ * count + i % count); });
   }
 
   // Every rank writes a word to every other rank's buffer; all of it was zero.
@@ -171,7 +170,8 @@ int gpus() {
   int count = 0;
   for (const auto& entry : std::filesystem::directory_iterator("/dev")) {
     const std::string name = entry.path().filename().string();
-    count += fk::starts_with(name, "nvidia") && name.size() == 7 && name[6] >= '0' && name[6] <= '9';
+    count +=
+        fk::starts_with(name, "nvidia") && name.size() == 7 && name[6] >= '0' && name[6] <= '9';
   }
   return count;
 }

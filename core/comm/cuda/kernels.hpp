@@ -20,7 +20,8 @@ struct RankPointers {
 cudaError_t barrier(const RankPointers& pads, uint32_t* count, int rank, int size,
                     cudaStream_t stream);
 // out[i] = from.at[0][i] op from.at[1][i] op ... in this order, in float32 (float64 and whole
-// numbers in their own kind). `dtype` as FK_DTYPE; cudaErrorInvalidValue for one without arithmetic.
+// numbers in their own kind). `dtype` as FK_DTYPE; cudaErrorInvalidValue for one without
+// arithmetic.
 cudaError_t reduce(const RankPointers& from, int size, void* out, int dtype, int64_t count,
                    int64_t op, cudaStream_t stream);
 

@@ -102,7 +102,8 @@ std::unique_ptr<Nccl> Nccl::load(std::string& why) {
   nccl->call_ = std::make_unique<Functions>();
   Functions& f = *nccl->call_;
   const auto find = [&](auto& function, const char* name) {
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(::dlsym(library, name));
+    function =
+        reinterpret_cast<std::remove_reference_t<decltype(function)>>(::dlsym(library, name));
     if (!function && why.empty()) why = std::string("it has no ") + name;
   };
   find(f.version, "ncclGetVersion");

@@ -23,7 +23,8 @@ class Nccl {
   static std::unique_ptr<Nccl> load(std::string& why);
   bool make_id(Id& id, std::string& why) const;
   bool join(const Id& id, int rank, int size, std::string& why);
-  // Ends the communicator together with all others, when all that was enqueued and captured is gone.
+  // Ends the communicator together with all others, when all that was enqueued and captured is
+  // gone.
   void leave();
   int version() const { return version_; }  // 22809: 2.28.9
 

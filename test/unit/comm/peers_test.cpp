@@ -47,7 +47,8 @@ TEST_CASE("every_rank_gets_every_other_rank_s_descriptor") {
             value = fd;
             continue;
           }
-          value = *static_cast<int*>(fk::SharedMemory::from_fd(fd, 4096, false).data()) - 10 * round;
+          value =
+              *static_cast<int*>(fk::SharedMemory::from_fd(fd, 4096, false).data()) - 10 * round;
           ::close(fd);
         }
       }
@@ -64,12 +65,10 @@ TEST_CASE("a_rank_that_shares_nothing_is_named") {
   const fk::Peers first(team.sockets[0]);
   auto second = std::make_unique<fk::Peers>(team.sockets[1]);
   const auto mine = fk::SharedMemory::create("test", 4096);
-  CHECK_THAT(message_of<fk::Error>(
-                 [&] { (void)first.exchange(mine.fd(), team.meeting(0, 0.2)); }),
+  CHECK_THAT(message_of<fk::Error>([&] { (void)first.exchange(mine.fd(), team.meeting(0, 0.2)); }),
              ContainsSubstring("rank 1 did not share"));
   second.reset();
-  CHECK_THAT(message_of<fk::Error>(
-                 [&] { (void)first.exchange(mine.fd(), team.meeting(0, 0.2)); }),
+  CHECK_THAT(message_of<fk::Error>([&] { (void)first.exchange(mine.fd(), team.meeting(0, 0.2)); }),
              ContainsSubstring("rank 1 takes no memory"));
 }
 
