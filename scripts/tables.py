@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Redraws tables of documents. docs/measuring.md: between `<!-- table -->` and `<!-- end -->` from the newest docs/results/*-cpu.json,
 between `<!-- gpu -->` and `<!-- end gpu -->` from every docs/results/*-h200-<scenario>.json that holds the report of a run, between
-`<!-- ops -->` and `<!-- end ops -->` from the newest docs/results/*-ops.json (scripts/gpu_ops.py).
+`<!-- ops -->` and `<!-- end ops -->` from the newest docs/results/*-ops.json (scripts/gpu_ops.py), between `<!-- models -->` and
+`<!-- end models -->` from the newest docs/results/*-models.json (scripts/gpu_models.py).
 docs/verdict.md: between `<!-- verdicts -->` and `<!-- end verdicts -->` from the newest docs/results/*-verdicts.json
 (scripts/verdict_latency.py) and *-judges.json (scripts/compare_judges.py)."""
-import json, pathlib
+import json, pathlib, re
 
 root = pathlib.Path(__file__).resolve().parent.parent
 source = sorted((root / "docs/results").glob("*-cpu.json"))[-1]
@@ -96,3 +97,47 @@ for source in sorted((root / "docs/results").glob("*-judges.json"))[-1:]:
 text = page.read_text()
 head, tail = text.split("<!-- verdicts -->")[0], text.split("<!-- end verdicts -->")[1]
 page.write_text(head + "<!-- verdicts -->\n" + "\n".join(lines) + "\n<!-- end verdicts -->" + tail)
+
+
+def plain(name):
+    """Of a mangled name the function's own; else as it is."""
+    if not name.startswith("_ZN"):
+        return name
+    at, parts = 3, []
+    while at < len(name) and name[at].isdigit():
+        length = int(re.match(r"\d+", name[at:])[0])
+        at += len(str(length))
+        parts.append(name[at:at + length])
+        at += length
+    return parts[-1]
+
+
+page = root / "docs/measuring.md"
+lines = []
+for source in sorted((root / "docs/results").glob("*-models.json"))[-1:]:
+    d = json.loads(source.read_text())
+    lines += [f"From `{source.relative_to(root)}`: {d['device']}, driver {d['driver']}, commit {d['commit']}, {d['date']}, `{d['command']}`. Medians, "
+              "quartiles in brackets; the gap is the time in which the device waits for the host between two steps.", "",
+              "| model | requests | tokens of a prompt | prefill tok/s | a step of decode | gap | output tok/s |", "|---|---|---|---|---|---|---|"]
+    for name, run in d["models"].items():
+        for r in run["rows"] if name != "profile" else []:
+            together = name != "requests"  # else prefill and steps of several batches are mixed
+            prefill = f"{r['prefill_tokens_per_s']:.0f}" if together else ""
+            lines.append(f"| {run['config']} | {r['batch']} | {r['prompt']} | {prefill} | "
+                         f"{span(r['decode_step_ms'], 'ms', 2) if together else ''} | {span(r['launch_gap_us'], 'us', 0)} | {r['output_tokens_per_s']:.0f} |")
+    profile = d["models"].get("profile")
+    if profile:
+        lines += ["", f"Where a step's time goes, of {profile['layers']} layers at {profile['context']} tokens of context (a kernel that starts before the one before "
+                  "it ends waits inside its time, so the sum may exceed the step):", "", "| requests | kernels, ms a step |", "|---|---|"]
+        for p in profile["profiles"]:
+            steps, before = p["with_decode"]["tokens"] - 1, {k["name"]: k for k in p["prefill"]["kernels"]}
+            sums = {}
+            for k in p["with_decode"]["kernels"]:
+                key, prefill = plain(k["name"]), before.get(k["name"], {"count": 0, "ms": 0})
+                if k["count"] > prefill["count"]:
+                    sums[key] = sums.get(key, 0) + (k["ms"] - prefill["ms"]) / steps
+            top = sorted(sums.items(), key=lambda item: -item[1])[:10]
+            lines.append(f"| {p['with_decode']['batch']} | " + ", ".join(f"`{key}` {ms:.3f}" for key, ms in top) + " |")
+text = page.read_text()
+head, tail = text.split("<!-- models -->")[0], text.split("<!-- end models -->")[1]
+page.write_text(head + "<!-- models -->\n" + "\n".join(lines) + "\n<!-- end models -->" + tail)
