@@ -84,6 +84,8 @@ one_gpu() {
   if python3 test/golden/make/large.py "$parts/large" >"$out/large.log" 2>&1; then
     cases=("$parts"/large/*/)
     verify large-f32 --provider cuda_reference --stress
+    # Random routers have near-ties, which rounding to bfloat16 decides: the dense models alone.
+    cases=("$parts"/large/{llama,qwen3,mistral}*/)
     verify large-bf16 --dtype bf16 --stress
   else
     echo "large cases: not made: $(tail -1 "$out/large.log")" >>"$summary"
