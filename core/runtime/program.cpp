@@ -13,6 +13,11 @@
 
 namespace fk {
 
+namespace {
+// What is downloaded often is no larger.
+constexpr int64_t kStaged = int64_t{1} << 16;
+}  // namespace
+
 RunError::RunError(std::string path_, std::string op_, std::string provider_, std::string text)
     : Error(path_, op_ + "@" + provider_ + ": " + text),
       path(std::move(path_)),
@@ -29,6 +34,12 @@ PhaseProgram::PhaseProgram(std::unique_ptr<Lowered> lowered, Axes limits, Device
     infos_.push_back({node.call.path, node.call.contract->op, node.provider->plugin,
                       node.call.contract->level, node.refusals, node.frames, node.call.contract});
   }
+  // In "decode" every request has one token, so what is captured there may rely on it.
+  const int32_t least =
+      lowered_->graph.phase == "decode" ? FK_GRAPH_UNIFORM_DECODE : FK_GRAPH_ALWAYS;
+  capturable_ = std::all_of(lowered_->nodes.begin(), lowered_->nodes.end(), [&](const Node& node) {
+    return node.provider->op->claims->graph >= least;
+  });
   plan_arena();
 }
 
@@ -126,11 +137,8 @@ std::byte* PhaseProgram::buffer_data(int buffer, const SharedBlocks& blocks) con
     case BufferKind::input:
       break;
   }
-  for (const auto& input : inputs_) {
-    if (input.name == b.name)
-      return device_.host_memory() ? input.memory->host.data() : input.memory->device.data();
-  }
-  return nullptr;
+  const int part = input_memory_->find(b.name);
+  return part < 0 ? nullptr : input_memory_->device(part);
 }
 
 int PhaseProgram::bytes_value(const Buffer& buffer) {
@@ -141,24 +149,20 @@ int PhaseProgram::bytes_value(const Buffer& buffer) {
 
 void PhaseProgram::set_memory(const SharedBlocks& blocks, const PhaseProgram* larger) {
   const Graph& g = lowered_->graph;
-  for (const auto& [name, v] : g.inputs) {
-    const Buffer& b = g.buffers[static_cast<size_t>(g.info(v).buffer)];
-    Input& input = inputs_.emplace_back();
-    input.name = name;
-    if (larger) {
-      const auto it = std::find_if(larger->inputs_.begin(), larger->inputs_.end(),
-                                   [&n = name](const Input& i) { return i.name == n; });
-      input.memory = it->memory;
-    } else {
-      const int64_t size = size_at_limits(b);
-      input.memory = std::make_shared<InputMemory>();
-      input.memory->host = HostMemory(device_, size);
-      std::memset(input.memory->host.data(), 0, static_cast<size_t>(size));
-      if (!device_.host_memory())
-        input.memory->device = DeviceMemory(device_, size, "the input " + name);
-    }
-    input.bytes_value = bytes_value(b);
+  const auto buffer_of = [&](Value v) -> const Buffer& {
+    return g.buffers[static_cast<size_t>(g.info(v).buffer)];
+  };
+  if (larger) {
+    input_memory_ = larger->input_memory_;
+  } else {
+    std::vector<InputMemory::Part> parts;
+    for (const auto& [name, v] : g.inputs) parts.push_back({name, size_at_limits(buffer_of(v))});
+    input_memory_ = std::make_shared<InputMemory>(device_, parts);
   }
+  for (const auto& [name, v] : g.inputs)
+    inputs_.push_back({name, input_memory_->find(name), bytes_value(buffer_of(v))});
+  input_bytes_.assign(input_memory_->size(), 0);
+  staging_ = HostMemory(device_, kStaged);
   for (size_t i = 0; i < g.buffers.size(); ++i) {
     if (!g.buffers[i].zeroed || arena_offsets_[i] < 0) continue;
     zeroed_.push_back({blocks.arena + arena_offsets_[i], bytes_value(g.buffers[i])});
@@ -267,9 +271,8 @@ void PhaseProgram::bind(int axis, int64_t value) {
   axis_values_[at] = value;
 }
 void* PhaseProgram::input(const std::string& name) {
-  for (auto& input : inputs_)
-    if (input.name == name) return input.memory->host.data();
-  return nullptr;
+  const int part = input_memory_->find(name);
+  return part < 0 ? nullptr : input_memory_->host(part);
 }
 
 void PhaseProgram::node_failed(size_t node) {
@@ -327,13 +330,8 @@ void PhaseProgram::enqueue() {
     for (; tap < taps.size(); ++tap) read_tap(taps[tap]);
 }
 
-// In "decode" every request has one token, so what is captured there may rely on it.
 bool PhaseProgram::captures() const {
-  if (!graphs_ || taps_ || watch_ || !device_.can_capture()) return false;
-  const int32_t least =
-      lowered_->graph.phase == "decode" ? FK_GRAPH_UNIFORM_DECODE : FK_GRAPH_ALWAYS;
-  return std::all_of(lowered_->nodes.begin(), lowered_->nodes.end(),
-                     [&](const Node& node) { return node.provider->op->claims->graph >= least; });
+  return capturable_ && graphs_ && !taps_ && !watch_ && device_.can_capture();
 }
 
 void PhaseProgram::run_captured() {
@@ -364,21 +362,6 @@ void PhaseProgram::run_captured() {
   device_.launch(entry.work.get());
 }
 
-// An upload takes longer than a look at a few bytes.
-bool PhaseProgram::changed(InputMemory& memory, int64_t bytes) {
-  constexpr int64_t kSmall = int64_t{1} << 20;
-  const std::byte* data = memory.host.data();
-  if (bytes > kSmall) {
-    memory.sent.clear();
-    return true;
-  }
-  const auto size = static_cast<size_t>(bytes);
-  if (memory.sent.size() >= size && std::memcmp(memory.sent.data(), data, size) == 0) return false;
-  if (memory.sent.size() < size) memory.sent.resize(size);
-  std::memcpy(memory.sent.data(), data, size);
-  return true;
-}
-
 void PhaseProgram::run() {
   if (dirty_) {
     expressions_.run(axis_values_.data(), values_.data());
@@ -387,11 +370,10 @@ void PhaseProgram::run() {
     dirty_ = false;
   }
   if (!device_.host_memory()) {
-    for (auto& input : inputs_) {
-      const int64_t size = values_[static_cast<size_t>(input.bytes_value)];
-      if (changed(*input.memory, size))
-        device_.upload_later(input.memory->device.data(), input.memory->host.data(), size);
-    }
+    for (const auto& input : inputs_)
+      input_bytes_[static_cast<size_t>(input.part)] =
+          values_[static_cast<size_t>(input.bytes_value)];
+    input_memory_->upload(input_bytes_);
     device_.uploads_enqueued();
   }
   run_plans();
@@ -418,7 +400,9 @@ Program::Output PhaseProgram::output(const std::string& name) const {
 void PhaseProgram::read(const std::string& output, void* host, int64_t bytes) {
   const fk_out& view = lowered_->views[static_cast<size_t>(find_output(output).id)].view;
   if (bytes > view.nbytes) fail(lowered_->graph.phase, "read() of more than `" + output + "` has");
-  device_.download(host, view.data, bytes);
+  if (bytes > kStaged) return device_.download(host, view.data, bytes);
+  device_.download(staging_.data(), view.data, bytes);
+  std::memcpy(host, staging_.data(), static_cast<size_t>(bytes));
 }
 
 void PhaseProgram::read_tap(const Tap& tap) {

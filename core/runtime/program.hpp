@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/contract/expr.hpp"
+#include "core/runtime/input_memory.hpp"
 #include "core/runtime/lower.hpp"
 #include "core/runtime/session.hpp"
 
@@ -55,15 +56,9 @@ class PhaseProgram final : public Program {
   const std::vector<NodeInfo>& nodes() const override { return infos_; }
 
  private:
-  // Shared with the other sizes of the phase.
-  struct InputMemory {
-    HostMemory host;  // staging; on the CPU it is the device memory as well
-    DeviceMemory device;
-    std::vector<std::byte> sent;  // what the device has, of small inputs: most do not change
-  };
   struct Input {
     std::string name;
-    std::shared_ptr<InputMemory> memory;
+    int part = -1;         // of input_memory_
     int bytes_value = -1;  // index of the program's bound size in bytes
   };
   struct Patch {
@@ -96,7 +91,6 @@ class PhaseProgram final : public Program {
   void make_patches();
   void patch_view(ViewStore& store, const ValueInfo& info, DType dtype);
   void make_groups();
-  static bool changed(InputMemory& memory, int64_t bytes);
   void run_plans();
   void enqueue();
   bool captures() const;
@@ -120,6 +114,9 @@ class PhaseProgram final : public Program {
   std::vector<int64_t> arena_offsets_;  // by buffer; -1 for those not in the arena
   int64_t arena_bytes_ = 0;
   std::vector<Input> inputs_;
+  std::shared_ptr<InputMemory> input_memory_;  // one for all sizes of the phase
+  HostMemory staging_;                // for what is read of outputs: pinned, where that is faster
+  std::vector<int64_t> input_bytes_;  // by part
   std::vector<Zeroed> zeroed_;
   std::vector<std::unique_ptr<Instance>> instances_;
   std::vector<std::vector<fk_slot>> frames_;  // fitted forward frames
@@ -130,6 +127,7 @@ class PhaseProgram final : public Program {
   NodeWatch* watch_ = nullptr;
   volatile int32_t* marker_ = nullptr;
   bool graphs_ = true;
+  bool capturable_ = false;  // by the claims of all providers
   std::map<std::vector<int64_t>, Captured> captured_;
 };
 
