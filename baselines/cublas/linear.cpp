@@ -6,6 +6,9 @@
 namespace {
 using namespace fkb;
 
+// What is smaller takes no time, or is bound by reading the weight.
+constexpr int64_t kTunedRows = 17, kTunedWeight = int64_t{4} << 20;
+
 class Linear {
  public:
   using op = fk::linear;
@@ -30,7 +33,10 @@ class Linear {
       product_->set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type_of(bias));
     }
     // Of the largest and the smallest step.
-    product_->find(problem(max.x->shape[0], max));
+    const int64_t most = max.x->shape[0];
+    if (most >= kTunedRows && init_.in_features * init_.out_features >= kTunedWeight)
+      product_->tune(problem(most, max), weights_.weight->data);
+    product_->find(problem(most, max));
     product_->find(problem(1, max));
   }
   void forward(const op::forward& a, const fk_ctx& ctx) {

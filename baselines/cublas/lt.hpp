@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // A product by cuBLASLt. Row-major x [M,K] and weight [N,K] are the column-major matrices x^T and weight^T, so
 // out^T [N,M] = weight * x^T; a batch has one weight and one matrix of x and out each. Which algorithm runs depends on
-// M and the strides of x alone and is looked up once for them.
+// M and the strides of x alone and is looked up once for them: the first that cuBLASLt proposes, or with tune() the
+// fastest of those that it proposes.
 #pragma once
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "fk/cpp/plugin.hpp"
 
@@ -88,6 +91,9 @@ class Product {
   }
   // Finds an algorithm and so loads its kernel, which must not happen inside of a capture.
   void find(const Problem& p) { step(p); }
+  // The same, and measures on the device which of the proposed algorithms is fastest with `weight`. The same problem
+  // is measured once in a process, so that all layers of a model run the same. Steps of little less rows use it as well.
+  void tune(const Problem& p, const void* weight);
   void run(const Problem& p, const void* weight, const void* x, void* out, const fk_ctx& ctx) {
     const Step& s = step(p);
     const float one = 1, zero = 0;
@@ -97,10 +103,13 @@ class Product {
   }
 
  private:
+  static constexpr int kProposals = 8;
   struct Step {
     Layout weight, x, out;
     cublasLtMatmulHeuristicResult_t chosen{};
-    explicit Step(const Problem& p) : weight(p.weight, p.batch), x(p.x, p.batch), out(p.out, p.batch) {}
+    std::vector<cublasLtMatmulHeuristicResult_t> proposed;
+    int64_t rows;
+    explicit Step(const Problem& p) : weight(p.weight, p.batch), x(p.x, p.batch), out(p.out, p.batch), rows(p.x.columns) {}
   };
   const Step& step(const Problem& p) {
     auto& made = steps_[{p.x.columns, p.x.step, p.x.batch_step}];
@@ -116,17 +125,37 @@ class Product {
     check(cublasLtMatmulPreferenceCreate(&wish), "cublasLtMatmulPreferenceCreate");
     const size_t workspace = kWorkspace;
     int count = 0;
+    s.proposed.resize(kProposals);
     auto status = cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace);
+    const uint32_t sums = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;  // parts of K are added up in float32
     if (status == CUBLAS_STATUS_SUCCESS)
-      status = cublasLtMatmulAlgoGetHeuristic(handle(), description_, s.weight.get(), s.x.get(), s.out.get(), s.out.get(), wish, 1, &s.chosen,
-                                              &count);
+      status = cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &sums, sizeof sums);
+    if (status == CUBLAS_STATUS_SUCCESS)
+      status = cublasLtMatmulAlgoGetHeuristic(handle(), description_, s.weight.get(), s.x.get(), s.out.get(), s.out.get(), wish, kProposals,
+                                              s.proposed.data(), &count);
     cublasLtMatmulPreferenceDestroy(wish);
     check(status, "cublasLtMatmulAlgoGetHeuristic");
     if (!count) throw std::runtime_error("cuBLASLt has no algorithm for this case");
+    s.proposed.resize(size_t(count));
+    s.chosen = s.proposed[0];
+    take_tuned(s);
   }
+  // The tuned algorithm of the next larger step, for steps of more than three quarters of its rows that it can do.
+  void take_tuned(Step& s) const {
+    const auto next = tuned_.lower_bound(s.rows);
+    if (next == tuned_.end() || s.rows * 4 <= next->first * 3) return;
+    cublasLtMatmulHeuristicResult_t result{};
+    const auto status = cublasLtMatmulAlgoCheck(handle(), description_, s.weight.get(), s.x.get(), s.out.get(), s.out.get(), &next->second, &result);
+    if (status != CUBLAS_STATUS_SUCCESS || result.workspaceSize > size_t(kWorkspace)) return;
+    s.chosen = result;
+    s.chosen.algo = next->second;
+  }
+  // Seconds of one call each, the least of a few, with cold caches; empty where there is no memory for it.
+  std::vector<double> measure(const Step& s, const Problem& p, const void* weight) const;
 
   cublasLtMatmulDesc_t description_ = nullptr;
   std::map<std::array<int64_t, 3>, std::unique_ptr<Step>> steps_;
+  std::map<int64_t, cublasLtMatmulAlgo_t> tuned_;  // by rows of x
 };
 
 // How many elements make 16 bytes.
