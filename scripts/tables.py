@@ -128,7 +128,7 @@ for source in sorted((root / "docs/results").glob("*-models.json"))[-1:]:
     profile = d["models"].get("profile")
     if profile:
         lines += ["", f"Where a step's time goes, of {profile['layers']} layers at {profile['context']} tokens of context (a kernel that starts before the one before "
-                  "it ends waits inside its time, so the sum may exceed the step):", "", "| requests | kernels, ms a step |", "|---|---|"]
+                  "it ends waits inside its time, so the sum may exceed the step; what runs in prefill as well is the difference of two runs):", "", "| requests | kernels, ms a step |", "|---|---|"]
         for p in profile["profiles"]:
             steps, before = p["with_decode"]["tokens"] - 1, {k["name"]: k for k in p["prefill"]["kernels"]}
             sums = {}
