@@ -12,6 +12,13 @@ inline void check(cudaError_t status, const char* what) {
   if (status != cudaSuccess) throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(status));
 }
 
+inline int multiprocessors() {
+  int device = 0, count = 0;
+  check(cudaGetDevice(&device), "device");
+  check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device), "multiprocessors");
+  return count;
+}
+
 // Sizes from the innermost on, strides in bytes from the second on.
 template <int kRank>
 CUtensorMap tensor_map(const void* data, bool bf16, const uint64_t (&sizes)[kRank], const uint64_t (&strides)[kRank - 1], const uint32_t (&box)[kRank]) {

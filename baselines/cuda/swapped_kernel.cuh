@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// out = x @ weight^T (+ bias) for some rows of x: still bound by reading the weights, but with too many rows to keep x in
+// shared memory. The operands of wgmma are swapped: weights are the side of 64 rows, x is the narrow one, so few rows
+// waste nothing. Blocks are persistent; a tile is 64 rows of weights by all rows of x, kN at most.
+//   warps 0-7    two warpgroups, each half of every stage: wgmma.m64nNk16
+//   warps 8-11   add their sums up and write, while the others are at the next tile
+//   warp 12      fills the ring; the first weights before the kernel before this one has ended
+#pragma once
+#include "async_copy.cuh"
+#include "wgmma.cuh"
+
+namespace fkc {
+
+namespace swapped {
+
+constexpr int kRows = 64, kDeep = 128, kWarps = 8, kWriters = 4, kThreads = 32 * (kWarps + kWriters + 1), kRowsMax = 64;
+constexpr int kNarrow = 4096, kWide = 32768;  // least rows of weights that are worth it: up to 32 rows of x, and more
+constexpr int kBytesWeight = kRows * kDeep * 2, kPitch = kRows + 4;  // kPitch: floats of a row of x in sums
+constexpr int kBarriers = 1024, kSharedMax = 224 << 10, kStagesMax = 8;
+constexpr int bytes_x(int n) { return n * kDeep * 2; }
+constexpr int sum_bytes(int n) { return 2 * n * kPitch * 4; }
+constexpr int stages_of(int n) { return std::min(kStagesMax, (kSharedMax - 1024 - kBarriers - sum_bytes(n)) / (kBytesWeight + bytes_x(n))); }
+constexpr int shared_bytes(int n) { return 1024 + kBarriers + stages_of(n) * (kBytesWeight + bytes_x(n)) + sum_bytes(n); }  // 1024: alignment
+
+template <class O> struct Arguments {
+  const O* bias;
+  O* out;  // [rows, n]
+  int rows, n, k;
+};
+
+__device__ inline void copy_box(uint32_t to, const CUtensorMap& map, int row, int k64, uint32_t barrier) {
+  asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];"
+               ::"r"(to), "l"(&map), "r"(0), "r"(row), "r"(k64), "r"(barrier) : "memory");
+}
+// Between those who multiply and those who write: sums are there (1), or were read (2).
+template <int kWhich> __device__ void await() { asm volatile("bar.sync %0, %1;" ::"n"(kWhich), "n"(32 * (kWarps + kWriters)) : "memory"); }
+template <int kWhich> __device__ void tell() { asm volatile("bar.arrive %0, %1;" ::"n"(kWhich), "n"(32 * (kWarps + kWriters)) : "memory"); }
+
+template <int kN> struct Ring {
+  static constexpr int kStages = stages_of(kN), kStage = kBytesWeight + bytes_x(kN), kSums = kBarriers + kStages * kStage;
+  uint32_t base;
+  int stage = 0, turn = 0;
+  __device__ uint32_t full() const { return base + stage * 8; }
+  __device__ uint32_t empty(int of) const { return base + 64 + of * 8; }
+  __device__ uint32_t at() const { return base + kBarriers + stage * kStage; }
+  __device__ void next() {
+    if (++stage == kStages) stage = 0, ++turn;
+  }
+};
+
+// By one thread. The first turn of the ring is special: its weights come before x exists.
+template <int kN> struct Filler {
+  const CUtensorMap &x, &weight;
+  Ring<kN> ring;
+  const int tiles, chunks;
+  const uint64_t policy = read_once();
+  int tile = blockIdx.x, chunk = 0;
+
+  __device__ bool more() const { return tile < tiles; }
+  __device__ void next() {
+    ring.next();
+    if (++chunk == chunks) chunk = 0, tile += gridDim.x;
+  }
+  __device__ void fetch_weight() {
+    barrier_expect(ring.full(), Ring<kN>::kStage);
+    fkc::copy_box(ring.at(), weight, tile * kRows, chunk * (kDeep / 64), ring.full(), policy);
+  }
+  __device__ void fetch_x() { copy_box(ring.at() + kBytesWeight, x, 0, chunk * (kDeep / 64), ring.full()); }
+  __device__ void first_weights() {
+    for (Filler f = *this; f.more() && f.ring.turn == 0; f.next()) f.fetch_weight();
+  }
+  __device__ void rest() {
+    for (; more() && ring.turn == 0; next()) fetch_x();
+    for (; more(); next()) {
+      barrier_wait(ring.empty(ring.stage), (ring.turn - 1) & 1);
+      fetch_weight();
+      fetch_x();
+    }
+  }
+};
+
+// By the two warpgroups.
+template <class T, int kN> __device__ void multiply_tiles(Ring<kN> ring, float* sums, int tiles, int chunks) {
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, group = warp / 4;
+  float* const own = sums + group * kN * kPitch + warp % 4 * 16 + lane / 4;
+  for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+    float acc[kN / 2] = {};
+    int last = -1;
+    for (int c = 0; c < chunks; ++c) {
+      barrier_wait(ring.full(), ring.turn & 1);
+      const uint64_t left = wgmma_operand(ring.at() + group * (kBytesWeight / 2)), right = wgmma_operand(ring.at() + kBytesWeight + group * (Ring<kN>::kStage - kBytesWeight) / 2);
+      wgmma_begin();
+#pragma unroll
+      for (int i = 0; i < kDeep / 32; ++i) wgmma<T, kN>(acc, left + i * 2, right + i * 2, c + i > 0);
+      wgmma_commit();
+      wgmma_wait<1>();
+      if (last >= 0 && lane == 0) barrier_arrive(ring.empty(last));
+      last = ring.stage;
+      ring.next();
+    }
+    wgmma_wait<0>();
+    if (lane == 0) barrier_arrive(ring.empty(last));
+
+    if (tile != int(blockIdx.x)) await<2>();
+#pragma unroll
+    for (int j = 0; j < kN / 8; ++j)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) own[(j * 8 + lane % 4 * 2 + i % 2) * kPitch + i / 2 * 8] = acc[j * 4 + i];
+    tell<1>();
+  }
+}
+
+// By the warps that write.
+template <int kN, class O> __device__ void write_tiles(const float* sums, const Arguments<O>& a, int tiles) {
+  for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+    await<1>();
+    for (int i = int(threadIdx.x) - 32 * kWarps; i < a.rows * (kRows / 4); i += 32 * kWriters) {
+      const int row = i / (kRows / 4), at = i % (kRows / 4) * 4, column = tile * kRows + at;
+      const float4 one = *reinterpret_cast<const float4*>(sums + row * kPitch + at), two = *reinterpret_cast<const float4*>(sums + (kN + row) * kPitch + at);
+      const float v[4] = {one.x + two.x, one.y + two.y, one.z + two.z, one.w + two.w};
+#pragma unroll
+      for (int j = 0; j < 4; ++j)
+        if (column + j < a.n) a.out[int64_t(row) * a.n + column + j] = as<O>(v[j] + (a.bias ? value_of(a.bias[column + j]) : 0.F));
+    }
+    if (tile + int(gridDim.x) < tiles) tell<2>();
+  }
+}
+
+template <class T, class O, int kN>
+__global__ void __launch_bounds__(kThreads, 1)
+some_rows(const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap weight, const Arguments<O> a) {
+  extern __shared__ char unaligned[];
+  char* const shared = unaligned + (-shared_address(unaligned) & 1023U);
+  const Ring<kN> ring{shared_address(shared)};
+  float* const sums = reinterpret_cast<float*>(shared + Ring<kN>::kSums);
+  const int tiles = (a.n + kRows - 1) / kRows, chunks = (a.k + kDeep - 1) / kDeep;
+  Filler<kN> filler{x, weight, ring, tiles, chunks};
+  const bool fills = threadIdx.x == 32 * (kWarps + kWriters);
+  asm volatile("griddepcontrol.launch_dependents;");
+  if (fills) {
+    for (int i = 0; i < Ring<kN>::kStages; ++i) barrier_init(ring.base + i * 8, 1), barrier_init(ring.empty(i), kWarps);
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    filler.first_weights();
+  }
+  __syncthreads();
+  if (int(threadIdx.x) < 32 * kWarps) {
+    multiply_tiles<T, kN>(ring, sums, tiles, chunks);
+  } else if (int(threadIdx.x) < 32 * (kWarps + kWriters)) {
+    write_tiles<kN>(sums, a, tiles);
+  } else if (fills) {
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+    filler.rest();
+  }
+}
+
+}  // namespace swapped
+
+}  // namespace fkc
