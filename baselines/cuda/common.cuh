@@ -38,6 +38,12 @@ __device__ inline void wait_for_inputs() {
   asm volatile("griddepcontrol.wait;" ::: "memory");
 }
 
+// The same where the next kernel reads at once what kernels before this one have written.
+__device__ inline void inputs_then_next() {
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+  asm volatile("griddepcontrol.launch_dependents;");
+}
+
 // Eight elements, loaded and stored as 16 bytes.
 template <class T> union Pack {
   uint4 raw;

@@ -29,22 +29,20 @@ template <class T> struct Arguments {
   int experts, n, k;
 };
 
-// Goes through the tiles of a block.
+// Goes through the tiles of a block. Past the first cache, which may know what `offsets` were before.
 template <int kMost> struct Tiles {
   const int32_t* offsets;
   int experts, columns;  // tiles of n
-  int expert = 0, before = 0, row = 0, rows = 0, column = 0;
+  int expert = -1, begin = 0, end = 0, high = 0, before = 0, row = 0, rows = 0, column = 0;
   __device__ bool find(int tile) {
-    for (; expert < experts; ++expert) {
-      const int begin = offsets[expert], count = offsets[expert + 1] - begin, high = (count + kMost - 1) / kMost;
-      if (tile < before + high * columns) {
-        const int at = tile - before, each = (count + high - 1) / high, first = at % high * each;
-        row = begin + first, rows = min(each, count - first), column = at / high;
-        return true;
-      }
+    while (tile >= before + high * columns) {
       before += high * columns;
+      if (++expert == experts) return false;
+      begin = expert ? end : __ldcg(offsets), end = __ldcg(offsets + expert + 1), high = (end - begin + kMost - 1) / kMost;
     }
-    return false;
+    const int at = tile - before, each = (end - begin + high - 1) / high, first = at % high * each;
+    row = begin + first, rows = min(each, end - row), column = at / high;
+    return true;
   }
 };
 
@@ -70,21 +68,43 @@ template <int kMost> struct Ring {
   }
 };
 
-// By one thread.
-template <class T, bool kGated, int kMost>
-__device__ void fill(Ring<kMost> ring, const CUtensorMap& x, const CUtensorMap& weight, const Arguments<T>& a, Tiles<kMost> tile) {
-  constexpr int kOut = kGated ? kRows / 2 : kRows, kStep = Ring<kMost>::kStep, kBox = kStep * kDeep * 2;
-  for (int at = blockIdx.x; tile.find(at); at += gridDim.x) {
-    const int first = tile.expert * (kGated ? 2 * a.n : a.n) + tile.column * kOut, boxes = (tile.rows + kStep - 1) / kStep;
-    for (int k = 0; k < a.k; k += kDeep, ring.next()) {
-      if (ring.turn > 0) barrier_wait(ring.empty(ring.stage), (ring.turn - 1) & 1);
-      barrier_expect(ring.full(), kBytesWeight + boxes * kBox);
-      if constexpr (kGated) copy_gated(ring.at(), weight, k, first / 8, ring.full());
-      else copy_x(ring.at(), weight, k, first, ring.full());
-      for (int b = 0; b < boxes; ++b) copy_x(ring.at() + kBytesWeight + b * kBox, x, k, tile.row + b * kStep, ring.full());
+// By one thread. The first turn of the ring is special: its weights come before x exists.
+template <class T, bool kGated, int kMost> struct Filler {
+  static constexpr int kOut = kGated ? kRows / 2 : kRows, kStep = Ring<kMost>::kStep, kBox = kStep * kDeep * 2;
+  const CUtensorMap &x, &weight;
+  const Arguments<T>& a;
+  Ring<kMost> ring;
+  Tiles<kMost> tile;
+  int at = blockIdx.x, k = 0;
+  bool more = tile.find(at);
+
+  __device__ void next() {
+    ring.next();
+    if ((k += kDeep) < a.k) return;
+    k = 0, more = tile.find(at += gridDim.x);
+  }
+  __device__ int boxes() const { return (tile.rows + kStep - 1) / kStep; }
+  __device__ void fetch_weight() {
+    const int first = tile.expert * (kGated ? 2 * a.n : a.n) + tile.column * kOut;
+    barrier_expect(ring.full(), kBytesWeight + boxes() * kBox);
+    if constexpr (kGated) copy_gated(ring.at(), weight, k, first / 8, ring.full());
+    else copy_x(ring.at(), weight, k, first, ring.full());
+  }
+  __device__ void fetch_x() {
+    for (int b = 0; b < boxes(); ++b) copy_x(ring.at() + kBytesWeight + b * kBox, x, k, tile.row + b * kStep, ring.full());
+  }
+  __device__ void first_weights() {
+    for (Filler f = *this; f.more && f.ring.turn == 0; f.next()) f.fetch_weight();
+  }
+  __device__ void rest() {
+    for (; more && ring.turn == 0; next()) fetch_x();
+    for (; more; next()) {
+      barrier_wait(ring.empty(ring.stage), (ring.turn - 1) & 1);
+      fetch_weight();
+      fetch_x();
     }
   }
-}
+};
 
 // Of every eight rows of x and sixteen of weights a lane has two and two; turned round, two neighbours of a row of out.
 template <class T, bool kGated, int kN, int kMost> __device__ void write(const float (&acc)[kN / 2], const Arguments<T>& a, const Tiles<kMost>& tile) {
@@ -137,22 +157,26 @@ template <class T, bool kGated, int kN, int kMost> __device__ void multiply_tile
   write<T, kGated, kN>(acc, a, tile);
 }
 
+// `offsets` are read at once: they have to be there when the kernel before this one lets this one in.
 template <class T, bool kGated, int kMost>
 __global__ void __launch_bounds__(kThreads, 1) sorted_rows(const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap weight, const Arguments<T> a) {
   extern __shared__ char shared[];
   constexpr int kOut = kGated ? kRows / 2 : kRows;
   Ring<kMost> ring{(shared_address(shared) + 1023) & ~1023U};
-  const int warp = threadIdx.x / 32;
+  Tiles<kMost> tile{a.offsets, a.experts, (a.n + kOut - 1) / kOut};
   if (threadIdx.x == 0) {
     for (int i = 0; i < Ring<kMost>::kStages; ++i) barrier_init(ring.base + i * 8, 1), barrier_init(ring.empty(i), 8);
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   }
   __syncthreads();
-  wait_for_inputs();
-  Tiles<kMost> tile{a.offsets, a.experts, (a.n + kOut - 1) / kOut};
-  if (warp >= 8) {
+  if (threadIdx.x >= 256) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
-    if (threadIdx.x == 256) fill<T, kGated>(ring, x, weight, a, tile);
+    if (threadIdx.x == 256) {
+      Filler<T, kGated, kMost> filler{x, weight, a, ring, tile};
+      filler.first_weights();
+      inputs_then_next();
+      filler.rest();
+    }
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
     for (int at = blockIdx.x; tile.find(at); at += gridDim.x) multiply_tile<T, kGated, Ring<kMost>::kStep>(ring, a, tile);

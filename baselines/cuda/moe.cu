@@ -116,8 +116,9 @@ struct FusedMoe : Base<fk::fused_moe> {
   }
 
  private:
+  // More are grouped sooner than they have to be, as measured.
   static bool few(const op::init& init, int64_t tokens) {
-    return !StreamedWeight::refusal(tokens, tokens, init.hidden_size) && !StreamedWeight::refusal(tokens, tokens * init.top_k, init.intermediate_size);
+    return tokens * init.top_k <= 16 && !StreamedWeight::refusal(tokens, tokens, init.hidden_size) && !StreamedWeight::refusal(tokens, tokens * init.top_k, init.intermediate_size);
   }
 
   StreamedWeight w13_, w2_;

@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(kSorters) sort_assignments(const int32_t* ids,
 }
 
 template <class T> __global__ void gather_sorted(const T* x, int64_t x_step, const int32_t* source, T* sorted, int channels, int top_k) {
-  wait_for_inputs();
+  inputs_then_next();
   const T* from = x + source[blockIdx.x] / top_k * x_step;
   T* to = sorted + int64_t(blockIdx.x) * channels;
   for (int c = int(threadIdx.x) * 8; c < channels; c += int(blockDim.x) * 8) store8(to + c, load8(from + c));
@@ -94,9 +94,7 @@ class ManyTokens {
     const bool bf16 = FK_DTYPE(w13) == FK_BF16;
     w13_ = grouped::map_of_gated(w13->data, experts_, hidden_, channels_, bf16);
     w2_ = grouped::map_of(w2->data, experts_ * channels_, hidden_, bf16, grouped::kRows);
-    int device = 0;
-    check(cudaGetDevice(&device), "device");
-    check(cudaDeviceGetAttribute(&processors_, cudaDevAttrMultiProcessorCount, device), "multiprocessors");
+    processors_ = multiprocessors();
   }
   template <class T> void forward(const T* x, int64_t x_step, const int32_t* ids, const float* scales, T* out, int64_t tokens, const fk_ctx& ctx) const {
     using namespace grouped;
