@@ -21,7 +21,7 @@ namespace fk {
 namespace {
 
 constexpr uint32_t kMessageBytesMax = 64U << 20;
-constexpr size_t kFdsMax = 64;
+constexpr size_t kFdsMax = 128;  // of the buffers of all ranks
 
 int poll_ms(double seconds) {
   return static_cast<int>(std::clamp(std::ceil(seconds * 1e3), 0.0, 1e9));

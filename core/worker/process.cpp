@@ -174,6 +174,10 @@ bool ChildProcess::freeze() {
   return false;
 }
 
+void ChildProcess::begin_freeze() {
+  if (!status_) ::kill(pid_, SIGSTOP);
+}
+
 bool ChildProcess::thaw() {
   const auto before = std::exchange(worked_ns_, std::nullopt);
   const auto now = before && !status_ ? worked_ns(pid_) : std::nullopt;

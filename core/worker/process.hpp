@@ -45,6 +45,8 @@ class ChildProcess {
   // Stops the process and returns when all its threads stand still; false when it has ended, or
   // cannot be stopped. Not with an agent.
   bool freeze();
+  // Tells it to stop and does not wait; freeze() follows.
+  void begin_freeze();
   // Lets it go on. False when it has worked while it stood still, and does so again and again;
   // looked at is the time after the last freeze() of one that had been stopped before.
   bool thaw();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/worker/rank_group.hpp"
 
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -57,15 +58,18 @@ RankGroup::RankGroup(const Runner::Options& options, int size) {
       if (fd >= 0) ::close(fd);
 }
 
+void RankGroup::tell_others(int rank) {
+  if (size() == 1) return;
+  const RunnerFailure& failure = ranks_[static_cast<size_t>(rank)]->failure();
+  end_meeting(meeting_board(block_), "rank " + std::to_string(rank) + ": " + failure.sentence());
+}
+
 bool RankGroup::on_all(const std::function<void(Runner&, int)>& work) {
   if (failed()) return false;
   const auto one = [&](int rank) {
     Runner& runner = *ranks_[static_cast<size_t>(rank)];
     work(runner, rank);
-    // The others are told at once: they would wait for it.
-    if (runner.failed() && size() > 1)
-      end_meeting(meeting_board(block_),
-                  "rank " + std::to_string(rank) + ": " + runner.failure().sentence());
+    if (runner.failed()) tell_others(rank);
   };
   std::vector<std::thread> threads;
   for (int r = 1; r < size(); ++r) threads.emplace_back(one, r);
@@ -149,6 +153,69 @@ std::optional<std::vector<Json>> RankGroup::task_on_all(const std::string& name,
   };
   if (!on_all(run_one)) return std::nullopt;
   return answers;
+}
+
+void RankGroup::wait_for_any(const std::vector<int>& ranks) const {
+  constexpr int kTickMs = 100;  // of who ends without a word
+  std::vector<pollfd> entries;
+  for (const int r : ranks)
+    for (const int fd : ranks_[static_cast<size_t>(r)]->wakers())
+      entries.push_back({fd, POLLIN, 0});
+  ::poll(entries.data(), entries.size(), kTickMs);
+}
+
+std::optional<std::vector<Json>> RankGroup::ask_all(const std::string& name, const Json& arguments,
+                                                    const std::vector<int>& fds) {
+  if (failed()) return std::nullopt;
+  const size_t share = fds.size() / ranks_.size();
+  std::vector<Json> answers(ranks_.size());
+  std::vector<int> waiting;
+  for (int r = 0; r < size(); ++r) {
+    const auto first = fds.begin() + static_cast<std::ptrdiff_t>(share * static_cast<size_t>(r));
+    const std::vector<int> own(first, first + static_cast<std::ptrdiff_t>(share));
+    waiting.push_back(r);
+    if (!ranks_[static_cast<size_t>(r)]->tell(name, arguments, own)) tell_others(r);
+  }
+  while (!waiting.empty()) {
+    std::erase_if(waiting, [&](int r) {
+      Runner& runner = *ranks_[static_cast<size_t>(r)];
+      if (runner.failed()) return true;
+      if (auto answer = runner.heard()) {
+        runner.begin_freeze();
+        answers[static_cast<size_t>(r)] = std::move(*answer);
+        return true;
+      }
+      if (runner.failed()) tell_others(r);
+      return runner.failed();
+    });
+    if (!waiting.empty()) wait_for_any(waiting);
+  }
+  if (!look_for_failures()) return std::nullopt;
+  return answers;
+}
+
+bool RankGroup::freeze() {
+  if (size() > 1)
+    for (auto& runner : ranks_) runner->begin_freeze();
+  for (auto& runner : ranks_) runner->freeze();
+  return look_for_failures();
+}
+
+void RankGroup::thaw() {
+  for (auto& runner : ranks_) runner->thaw();
+  look_for_failures();
+}
+
+double RankGroup::worked_s() const {
+  double all = 0;
+  for (const auto& runner : ranks_) all += runner->worked_s().value_or(0);
+  return all;
+}
+
+int RankGroup::threads() const {
+  int all = 0;
+  for (const auto& runner : ranks_) all += runner->threads();
+  return all;
 }
 
 std::optional<Json> RankGroup::task(const std::string& name, const Json& arguments,
@@ -266,6 +333,10 @@ int64_t RankGroup::held_bytes() const {
 
 void RankGroup::set_patience(double seconds) {
   for (auto& runner : ranks_) runner->set_patience(seconds);
+}
+
+void RankGroup::set_open_patience(double seconds) {
+  for (auto& runner : ranks_) runner->set_open_patience(seconds);
 }
 
 }  // namespace fk

@@ -43,6 +43,17 @@ class RankGroup {
   using OnProgress = std::function<void(int rank, const Json&)>;
   std::optional<std::vector<Json>> task_on_all(const std::string& name, const Json& arguments,
                                                const OnProgress& progress);
+  // The same for work that is timed: all are asked before any is heard, `fds` are of all ranks in
+  // turn, as many for each, and who has answered is stopped until the next thaw().
+  std::optional<std::vector<Json>> ask_all(const std::string& name, const Json& arguments,
+                                           const std::vector<int>& fds = {});
+  // As of a Runner, all of them: thaw() begins when the last one stands still.
+  bool freeze();
+  void thaw();
+  // What all processes together have used of the processors, and how many threads they have.
+  double worked_s() const;
+  int threads() const;
+  pid_t pid(int rank) const { return ranks_[static_cast<size_t>(rank)]->pid(); }
   // On the first rank alone: work that needs no other.
   std::optional<Json> task(const std::string& name, const Json& arguments,
                            const Runner::OnProgress& progress);
@@ -60,6 +71,8 @@ class RankGroup {
   const std::vector<Protection>& protections() const { return ranks_[0]->protections(); }
   int64_t held_bytes() const;  // private memory of all processes, as the kernel counts it
   void set_patience(double seconds);
+  // Of loading too.
+  void set_open_patience(double seconds);
 
  private:
   struct Token {
@@ -71,6 +84,9 @@ class RankGroup {
   bool on_all(const std::function<void(Runner&, int)>& work);
   // Takes the failure of the rank that is at fault, and ends the others.
   bool look_for_failures();
+  // A rank has failed: the others are told at once, because they would wait for it.
+  void tell_others(int rank);
+  void wait_for_any(const std::vector<int>& ranks) const;
   bool take_from_others();
   std::string tokens_differ();
 

@@ -115,39 +115,45 @@ void Runner::start() {
 
 std::optional<Json> Runner::ask(const Json& message, const std::vector<int>& fds,
                                 const char* answer, double patience_s, const OnProgress& progress) {
-  if (failed()) return std::nullopt;
-  if (said_unasked()) return std::nullopt;
+  if (!say(message, fds, patience_s)) return std::nullopt;
+  while (!failed()) {
+    if (auto reply = hear(answer, patience_s, progress)) return reply;
+    if (!failed()) sleep(kTick);
+  }
+  return std::nullopt;
+}
+
+bool Runner::say(const Json& message, const std::vector<int>& fds, double patience_s) {
+  if (failed() || said_unasked()) return false;
+  life_s_ = asked_s_ = now_seconds();
+  if (channel_->send(message, fds, patience_s)) return true;
+  bury("hang", "it does not take messages");
+  return false;
+}
+
+std::optional<Json> Runner::hear(const char* answer, double patience_s,
+                                 const OnProgress& progress) {
   // Signs of life without an answer do not go on for ever either.
   constexpr double kLives = 60;
-  const double end = now_seconds() + kLives * patience_s;
-  life_s_ = now_seconds();
-  if (!channel_->send(message, fds, patience_s)) {
-    bury("hang", "it does not take messages");
+  const double end = asked_s_ + kLives * patience_s;
+  try {
+    while (auto reply = now_seconds() > end ? std::nullopt : channel_->receive()) {
+      life_s_ = now_seconds();
+      if (!handle(*reply)) return std::nullopt;
+      if (reply->contains(answer)) return reply;
+      if (!reply->contains("progress")) continue;
+      if (!progress) {
+        bury("protocol", "it spoke without having been asked");
+        return std::nullopt;
+      }
+      progress(reply->at("progress"));
+    }
+  } catch (const Error& e) {
+    bury("protocol", e.what());
     return std::nullopt;
   }
-  while (!failed()) {
-    try {
-      while (auto reply = now_seconds() > end ? std::nullopt : channel_->receive()) {
-        life_s_ = now_seconds();
-        if (!handle(*reply)) return std::nullopt;
-        if (reply->contains(answer)) return reply;
-        if (!reply->contains("progress")) continue;
-        if (!progress) {
-          bury("protocol", "it spoke without having been asked");
-          return std::nullopt;
-        }
-        progress(reply->at("progress"));
-      }
-    } catch (const Error& e) {
-      bury("protocol", e.what());
-      return std::nullopt;
-    }
-    if (!check_alive(patience_s)) return std::nullopt;
-    if (now_seconds() > end)
-      bury("hang", "was not done after " + human_duration(kLives * patience_s));
-    else
-      sleep(kTick);
-  }
+  if (check_alive(patience_s) && now_seconds() > end)
+    bury("hang", "was not done after " + human_duration(kLives * patience_s));
   return std::nullopt;
 }
 
@@ -283,6 +289,18 @@ std::optional<Json> Runner::task(const std::string& name, const Json& arguments,
                                  const OnProgress& progress, const std::vector<int>& fds) {
   auto reply = ask({{"do", "task"}, {"name", name}, {"arguments", arguments}}, fds, "result",
                    options_.patience_s, progress);
+  if (!reply) return std::nullopt;
+  return reply->at("result");
+}
+
+bool Runner::tell(const std::string& name, const Json& arguments, const std::vector<int>& fds) {
+  return say({{"do", "task"}, {"name", name}, {"arguments", arguments}}, fds, options_.patience_s);
+}
+
+std::optional<Json> Runner::heard() {
+  if (failed()) return std::nullopt;
+  child_->read_log();
+  auto reply = hear("result", options_.patience_s, {});
   if (!reply) return std::nullopt;
   return reply->at("result");
 }

@@ -3,6 +3,7 @@
 // Nothing that plugin code does throws here or blocks longer than the patience: it becomes a
 // RunnerFailure, after which the process is gone.
 #pragma once
+#include <array>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -105,12 +106,22 @@ class Runner {
   // `fds` go with it and stay the caller's.
   std::optional<Json> task(const std::string& name, const Json& arguments,
                            const OnProgress& progress, const std::vector<int>& fds = {});
+  // The two halves of task(), for who asks several runners at once. tell() asks; heard() takes
+  // the answer if it is there and never waits: nothing also means that it has failed.
+  bool tell(const std::string& name, const Json& arguments, const std::vector<int>& fds);
+  std::optional<Json> heard();
+  // Where something to hear, or to read of what it prints, can be waited for.
+  std::array<int, 2> wakers() const { return {channel_->fd(), child_->log_fd()}; }
   // Descriptors that the last answer brought; the caller owns them.
   std::vector<int> take_fds() { return channel_->take_fds(); }
   // Stops all threads of the process, and lets them go on. What is asked of a stopped runner waits.
   // False when it has ended; one that cannot be stopped, or works while it is, is ended.
   bool freeze();
   void thaw();
+  // Begins a freeze(), which has to follow, without waiting for it.
+  void begin_freeze() {
+    if (!failed()) child_->begin_freeze();
+  }
 
   // ---- a drive: begin, submit, close_requests, events until `driven` ----
   bool begin(bool taps);
@@ -137,6 +148,9 @@ class Runner {
   void start();
   std::optional<Json> ask(const Json& message, const std::vector<int>& fds, const char* answer,
                           double patience_s, const OnProgress& progress);
+  bool say(const Json& message, const std::vector<int>& fds, double patience_s);
+  // What of the answer is there; nothing when it is not, or the runner has failed.
+  std::optional<Json> hear(const char* answer, double patience_s, const OnProgress& progress);
   bool said_unasked();               // and is buried for it
   bool handle(const Json& message);  // false when it was an error, which is kept as the failure
   std::optional<RunnerEvent> next_event();
@@ -161,7 +175,8 @@ class Runner {
   SessionInfo info_;
   std::vector<Protection> protections_;
   std::optional<RunnerFailure> failure_;
-  double life_s_ = 0;  // when it last gave a sign of life
+  double life_s_ = 0;   // when it last gave a sign of life
+  double asked_s_ = 0;  // when it was last asked
   int64_t run_ = 0;
   bool driving_ = false, driven_ = false, recording_ = false;
 };
