@@ -155,6 +155,7 @@ Aggregate aggregate_of(std::span<const CaseVerdict> cases) {
   Aggregate out;
   double logs = 0, below = 0, above = 0;
   int timed = 0, blocks = 0;
+  bool sure = true;
   for (const auto& c : cases) {
     ++out.cases;
     out.right += is_right(c.status);
@@ -174,6 +175,7 @@ Aggregate aggregate_of(std::span<const CaseVerdict> cases) {
     below += (value - std::log(r.low)) * (value - std::log(r.low));
     above += (std::log(r.high) - value) * (std::log(r.high) - value);
     blocks += r.blocks;
+    sure &= r.low < r.high;  // too few blocks have no interval
     ++timed;
   }
   if (!timed) return out;
@@ -182,7 +184,7 @@ Aggregate aggregate_of(std::span<const CaseVerdict> cases) {
   out.ratio.low = std::exp((logs - std::sqrt(below)) / timed);
   out.ratio.high = std::exp((logs + std::sqrt(above)) / timed);
   out.ratio.blocks = blocks;
-  out.ratio.speed = speed_of(out.ratio.low, out.ratio.high, kBand);
+  out.ratio.speed = sure ? speed_of(out.ratio.low, out.ratio.high, kBand) : Speed::unknown;
   return out;
 }
 
