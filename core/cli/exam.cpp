@@ -11,6 +11,7 @@
 #include "core/base/error.hpp"
 #include "core/referee/check.hpp"
 #include "core/referee/judge/examinee.hpp"
+#include "core/referee/rank_oracle.hpp"
 #include "core/worker/process_state.hpp"
 #include "core/worker/task.hpp"
 
@@ -21,6 +22,13 @@ Device& shared_device(const Json& arguments) {
   static auto* device = new std::unique_ptr<Device>;  // ended with the process
   if (!*device) *device = open_device(arguments.at("device").get<std::string>());
   return **device;
+}
+
+// Of the ranks, which make it together; null where there is one.
+Communicator* shared_comm(const Json& arguments, const TaskServices& services) {
+  static auto* comm =
+      new std::shared_ptr<Communicator>(services.communicator(shared_device(arguments)));
+  return comm->get();
 }
 
 template <class Side>
@@ -40,6 +48,12 @@ Open<Examiner>& examiners() {
 Open<Examinee>& examinees() {
   static auto* open = new Open<Examinee>;
   return *open;
+}
+
+// All ranks together, whatever has failed before. Nobody may use a symmetric buffer after this.
+void begin_anew(Communicator& comm) {
+  examinees().cases.clear();
+  comm.settle();
 }
 
 // ---- the oracle ----
@@ -81,7 +95,7 @@ Json exam_open(const Json& a, const TaskServices& services) {
                  {"roofline_s", exam->roofline_s()},
                  {"floor_s", exam->floor_s()},
                  {"plan", exam->has_plan()}};
-  if (exam->unjudged().empty()) *services.answer_fds = {exam->read_fd(), exam->written_fd()};
+  if (exam->unjudged().empty()) *services.answer_fds = exam->fds();
   examiners().cases[a.at("exam").get<int>()] = std::move(exam);
   return answer;
 }
@@ -127,27 +141,33 @@ Json exam_close(const Json& a, const TaskServices&) {
 FK_TASK(exam_close, exam_close);
 
 // Any side, before there is anything to do.
-Json exam_enter(const Json& a, const TaskServices&) {
-  shared_device(a);
+Json exam_enter(const Json& a, const TaskServices& services) {
+  shared_comm(a, services);
   return Json::object();
 }
 FK_TASK(exam_enter, exam_enter);
 
 // ---- who is examined ----
 
-// What the plugin says becomes an answer: the process lives on.
+// What the plugin says becomes an answer: the process lives on. Other ranks need not wait for one
+// that has failed; who failed because another one had says so.
 template <class Body>
-Json answered(const Body& body) {
+Json answered(Communicator* comm, const Body& body) {
   try {
     return body();
   } catch (const Error& error) {
-    return {{"failed", error.what_text().empty() ? error.what() : error.what_text()}};
+    const std::string why = error.what_text().empty() ? error.what() : error.what_text();
+    const bool echo = comm && !comm->meeting().failure().empty();
+    if (comm) comm->meeting().give_up(why);
+    return {{"failed", why}, {"echo", echo}};
   }
 }
 
 Json exam_sit(const Json& a, const TaskServices& services) {
   std::vector<int> fds = services.fds;
-  const Json answer = answered([&]() -> Json {
+  Communicator* const comm = shared_comm(a, services);
+  if (comm) begin_anew(*comm);
+  const Json answer = answered(comm, [&]() -> Json {
     if (fds.size() != 2) fail("exam", "two descriptors are needed");
     ExamShape shape;
     shape.asked = asked_case_from(a.at("asked"));
@@ -164,7 +184,7 @@ Json exam_sit(const Json& a, const TaskServices& services) {
     services.stage(asked.op + ", case " + asked.name + ": create and prepare");
     const auto given = std::exchange(fds, {});
     auto exam = std::make_unique<Examinee>(*provider, services.plugins, device, shape, given[0],
-                                           given[1], a.at("threads").get<int>());
+                                           given[1], a.at("threads").get<int>(), comm);
     const bool deterministic = exam->deterministic(), keeps = exam->keeps();
     examinees().cases[a.at("exam").get<int>()] = std::move(exam);
     services.stage(asked.op + ", case " + asked.name);
@@ -175,8 +195,8 @@ Json exam_sit(const Json& a, const TaskServices& services) {
 }
 FK_TASK(exam_sit, exam_sit);
 
-Json exam_arm(const Json& a, const TaskServices&) {
-  return answered([&]() -> Json {
+Json exam_arm(const Json& a, const TaskServices& services) {
+  return answered(shared_comm(a, services), [&]() -> Json {
     Examinee& exam = examinees().at(a);
     const double plan_s =
         a.at("plan").get<bool>() ? exam.plan(a.at("sets").get<std::vector<int>>()) : 0;
@@ -186,11 +206,12 @@ Json exam_arm(const Json& a, const TaskServices&) {
 }
 FK_TASK(exam_arm, exam_arm);
 
-Json exam_run(const Json& a, const TaskServices&) {
-  return answered([&]() -> Json {
+Json exam_run(const Json& a, const TaskServices& services) {
+  return answered(shared_comm(a, services), [&]() -> Json {
     Examinee& exam = examinees().at(a);
     const double seconds = exam.run(a.at("first").get<int>(), a.at("count").get<int>());
     Json answer = {{"call_s", seconds}, {"captured", exam.captured()}};
+    if (const auto& span = exam.span()) answer["span"] = {span->first, span->second};
     if (const auto& facts = exam.facts())
       answer["facts"] = {{"launches", facts->launches},         {"kernel", facts->kernel},
                          {"registers", facts->registers},       {"local_bytes", facts->local_bytes},
@@ -204,22 +225,27 @@ FK_TASK(exam_run, exam_run);
 Json exam_conduct(const Json& a, const TaskServices& services) {
   adopt_orphans();
   const auto op = a.at("op").get<std::string>(), plugin = a.at("plugin").get<std::string>();
+  Communicator* const comm = shared_comm(a, services);
+  const int ranks = comm ? comm->size() : 1;
   CheckOptions options;
   options.device = &shared_device(a);
   options.threads = a.at("threads").get<int>();
   options.seed = a.at("seed").get<uint64_t>();
   options.plugins = &services.plugins;
+  options.comm = comm;
+  if (comm) begin_anew(*comm);
   options.on_step = [&](const CheckRow& row, const std::string& step) {
     services.stage(op + ", case " + row.case_name + " by itself: " + step);
   };
   for (const Provider* p : services.plugins.of(op)) {
     if (p->plugin != plugin || p->op->claims->device_type != options.device->type()) continue;
     for (const Case& source : p->contract->cases) {
-      if (source.size != "smoke") continue;
+      if (source.size != "smoke" || ranks_of_case(resolve(*p->contract, source, {})) != ranks)
+        continue;
       CaseAnswers none;
       const CheckRow row = check_case(*p, {}, source, options, none);
       if (row.status == CheckStatus::unsupported) continue;
-      return {{"case", source.name}, {"rule", row.rule}, {"text", row.text}};
+      return {{"case", source.name}, {"rule", row.rule}, {"text", row.text}, {"echo", row.echo}};
     }
   }
   return Json::object();

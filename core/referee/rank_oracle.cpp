@@ -20,18 +20,18 @@ constexpr double kPatienceS = 60;
 // For symmetric buffers: nothing larger is computed on the CPU. It counts as private memory.
 constexpr size_t kHeap = size_t{64} << 20;
 
-int64_t ranks_in(const ResolvedCase& resolved) {
-  const Slot* comm = resolved.contract->comm();
-  return comm ? resolved.axes.at(comm->axis) : 1;
-}
-
 }  // namespace
+
+int ranks_of_case(const ResolvedCase& resolved) {
+  const Slot* comm = resolved.contract->comm();
+  return comm ? static_cast<int>(resolved.axes.at(comm->axis)) : 1;
+}
 
 std::vector<CaseValues> contents_of_ranks(const ResolvedCase& resolved, uint64_t seed, int threads,
                                           Family family) {
   std::vector<CaseValues> out;
   ResolvedCase there = resolved;
-  for (there.rank = 0; there.rank < ranks_in(resolved); ++there.rank)
+  for (there.rank = 0; there.rank < ranks_of_case(resolved); ++there.rank)
     out.push_back(make_inputs(there, seed, threads, family));
   return out;
 }
@@ -56,9 +56,17 @@ CaseValues reference_of_ranks(const Provider& reference, const ResolvedCase& res
                               const Case& source, const Variant& variant,
                               const std::vector<CaseValues>& contents, const CheckOptions& options,
                               std::string& why) {
+  auto all = references_of_ranks(reference, resolved, source, variant, contents, options, why);
+  return std::move(all.at(static_cast<size_t>(resolved.rank)));
+}
+
+std::vector<CaseValues> references_of_ranks(const Provider& reference, const ResolvedCase& resolved,
+                                            const Case& source, const Variant& variant,
+                                            const std::vector<CaseValues>& contents,
+                                            const CheckOptions& options, std::string& why) {
   if (!resolved.contract->comm())
-    return reference_outputs(reference, resolved, source, variant, contents.at(0), options, why);
-  const auto size = static_cast<int>(ranks_in(resolved));
+    return {reference_outputs(reference, resolved, source, variant, contents.at(0), options, why)};
+  const auto size = ranks_of_case(resolved);
   const auto block =
       std::make_shared<SharedMemory>(SharedMemory::anonymous(shared_comm_bytes(size, kHeap)));
   std::vector<CaseValues> answers(contents.size());
@@ -91,7 +99,8 @@ CaseValues reference_of_ranks(const Provider& reference, const ResolvedCase& res
   }
   for (const auto& text : whys)
     if (!text.empty() && why.empty()) why = text;
-  return why.empty() ? std::move(answers.at(static_cast<size_t>(resolved.rank))) : CaseValues{};
+  if (!why.empty()) answers.assign(contents.size(), {});
+  return answers;
 }
 
 }  // namespace fk

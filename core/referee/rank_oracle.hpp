@@ -19,6 +19,15 @@ std::vector<CaseValues> contents_of_ranks(const ResolvedCase& resolved, uint64_t
 // by bit, what the first rank has: a sentence, or empty. All ranks call it together.
 std::string not_in_common(Meeting& meeting, const ResolvedCase& resolved, const CaseValues& got);
 
+// How many ranks call a case together; 1 where the contract has no communicator.
+int ranks_of_case(const ResolvedCase& resolved);
+
+// reference_outputs() of every rank where they have these contents.
+std::vector<CaseValues> references_of_ranks(const Provider& reference, const ResolvedCase& resolved,
+                                            const Case& source, const Variant& variant,
+                                            const std::vector<CaseValues>& contents,
+                                            const CheckOptions& options, std::string& why);
+
 // reference_outputs() of the rank of `resolved` where the others have these contents. Without a
 // communicator that is reference_outputs() of the only entry.
 CaseValues reference_of_ranks(const Provider& reference, const ResolvedCase& resolved,

@@ -104,9 +104,10 @@ class Text {
     if (!table.empty()) line("\n" + table.text(colour_));
   }
 
-  // "decode.3, bf16, captured 1.83"
+  // "decode.3, bf16, captured 1.83", "smoke1 of 2 ranks"
   static std::string case_text(const CaseVerdict& c) {
     std::string out = c.case_name;
+    if (c.ranks > 1) out += " of " + std::to_string(c.ranks) + " ranks";
     if (!c.variant.empty()) out += ", " + c.variant;
     if (!c.routing.empty()) out += ", " + c.routing + " " + number("%.3g", c.skew);
     return out;

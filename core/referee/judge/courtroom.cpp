@@ -46,7 +46,7 @@ int64_t OpenExam::bytes() const {
   const int64_t all =
       answer.at("read_bytes").get<int64_t>() + answer.at("written_bytes").get<int64_t>();
   const auto sets = std::max<int64_t>(1, answer.at("sets").get<int64_t>());
-  return all + 2 * all / sets * static_cast<int64_t>(answer.at("families").size());
+  return ranks * (all + 2 * all / sets * static_cast<int64_t>(answer.at("families").size()));
 }
 
 Courtroom::Courtroom(const Roster& roster, Options options)
@@ -54,12 +54,12 @@ Courtroom::Courtroom(const Roster& roster, Options options)
 
 Courtroom::~Courtroom() = default;
 
-std::unique_ptr<Runner> Courtroom::start(Seat seat) const {
+Runner::Options Courtroom::options_of(Seat seat, double patience_s) const {
   Runner::Options options;
   options.name = seat == Seat::oracle     ? "the oracle"
                  : seat == Seat::baseline ? "the baseline"
                                           : "the candidate";
-  options.patience_s = kPatienceSeconds;
+  options.patience_s = patience_s;
   options.device = device();
   options.sandbox = options_.sandbox;
   options.early_user = seat == Seat::candidate;
@@ -69,48 +69,53 @@ std::unique_ptr<Runner> Courtroom::start(Seat seat) const {
            (seat == Seat::candidate && options_.given_up && options_.given_up());
   };
   if (device() == "cpu" && seat != Seat::oracle) options.private_bytes_max = int64_t{8} << 30;
-  return std::make_unique<Runner>(options);
+  return options;
 }
 
-// With the device open, which takes longest where it is a GPU.
-bool Courtroom::load(Runner& runner, const std::vector<PluginFile>& files) const {
-  return !runner.failed() && runner.task("exam_enter", {{"device", device()}}, {}) &&
-         runner.load(files);
-}
-
-void Courtroom::start_missing(std::unique_ptr<Runner>& ready,
-                              const std::vector<PluginFile>& others) {
-  std::vector<std::pair<Runner*, std::vector<PluginFile>>> wanted;
+void Courtroom::start_missing(std::unique_ptr<RankGroup>& ready,
+                              const std::vector<PluginFile>& others, double patience_s, int ranks) {
+  // With the device open, which takes longest where it is a GPU.
+  const Json enter = {{"device", device()}};
+  std::vector<std::function<void()>> works;
   if (!oracle_ || oracle_->failed()) {
     ahead_.clear();
-    oracle_ = start(Seat::oracle);
-    wanted.emplace_back(oracle_.get(), roster_.oracle_files());
+    oracle_ = std::make_unique<Runner>(options_of(Seat::oracle, kPatienceSeconds));
+    works.emplace_back([&] {
+      if (oracle_->task("exam_enter", enter, {})) oracle_->load(roster_.oracle_files());
+    });
   }
-  if (!baseline_ || baseline_->failed()) {
-    baseline_ = start(Seat::baseline);
-    wanted.emplace_back(baseline_.get(), roster_.baseline_files());
+  const auto load = [&](RankGroup& group, std::vector<PluginFile> files) {
+    works.emplace_back([&enter, &group, files = std::move(files)] {
+      if (group.task_on_all("exam_enter", enter, {})) group.load(files);
+    });
+  };
+  auto& baseline = baselines_[ranks];
+  if (!baseline || baseline->failed()) {
+    baseline = std::make_unique<RankGroup>(options_of(Seat::baseline, kPatienceSeconds), ranks);
+    load(*baseline, roster_.baseline_files());
   }
   const bool fresh = !ready || ready->failed();
-  if (fresh) ready = start(Seat::candidate);
-  if (fresh || !others.empty()) wanted.emplace_back(ready.get(), others);
+  if (fresh) ready = std::make_unique<RankGroup>(options_of(Seat::candidate, patience_s), ranks);
+  if (fresh || !others.empty()) load(*ready, others);
   std::vector<std::thread> starts;
-  for (auto& [runner, files] : wanted)
-    starts.emplace_back([this, runner = runner, &files = files] { load(*runner, files); });
+  for (auto& work : works) starts.emplace_back(std::move(work));
   for (auto& one : starts) one.join();
   if (oracle_->failed()) fail("the oracle", oracle_->failure().sentence());
-  if (baseline_->failed()) fail("the baseline", baseline_->failure().sentence());
+  if (baseline->failed()) fail("the baseline", baseline->failure().sentence());
 }
 
-std::unique_ptr<Runner> Courtroom::enter(const std::string& without, bool children,
-                                         double patience_s) {
+std::unique_ptr<RankGroup> Courtroom::enter(const std::string& without, bool children,
+                                            double patience_s, int ranks) {
   // What is not there cannot be called in the candidate's place.
   std::vector<PluginFile> others;
   for (const auto& b : roster_.baselines)
     if (children && plugin_name(b) != without) others.push_back({b.path, b.trust});
-  std::unique_ptr<Runner> candidate = std::move(spare_);
-  start_missing(candidate, others);
-  for (Runner* runner : {oracle_.get(), baseline_.get(), candidate.get()})
-    runner->set_patience(patience_s);
+  std::unique_ptr<RankGroup> candidate;
+  if (ranks == 1) candidate = std::move(spare_);
+  start_missing(candidate, others, patience_s, ranks);
+  oracle_->set_patience(patience_s);
+  for (RankGroup* group : {baselines_[ranks].get(), candidate.get()})
+    group->set_patience(patience_s);
   candidate->set_open_patience(patience_s);  // static constructors hang, too
   return candidate;
 }
@@ -124,6 +129,7 @@ Json Courtroom::ask(const char* task, const Json& arguments) {
 std::unique_ptr<OpenExam> Courtroom::open_now(const ExamRequest& request, const Secret& secret) {
   auto exam = std::make_unique<OpenExam>();
   exam->id = next_id_++;
+  exam->ranks = request.ranks;
   exam->answer = ask("exam_open", {{"exam", exam->id},
                                    {"asked", to_json(request.asked)},
                                    {"device", request.device},
@@ -142,11 +148,12 @@ std::unique_ptr<OpenExam> Courtroom::open(const ExamRequest& request, const Secr
 }
 
 void Courtroom::close(const OpenExam& exam) {
-  for (Runner* runner : {oracle_.get(), baseline_.get()})
-    if (runner && !runner->failed()) {
-      runner->thaw();
-      (void)runner->task("exam_close", {{"exam", exam.id}}, {});
-    }
+  const Json about = {{"exam", exam.id}};
+  if (oracle_ && !oracle_->failed()) (void)oracle_->task("exam_close", about, {});
+  const auto baseline = baselines_.find(exam.ranks);
+  if (baseline == baselines_.end() || baseline->second->failed()) return;
+  baseline->second->thaw();
+  (void)baseline->second->ask_all("exam_close", about);
 }
 
 Secret Courtroom::secret_for(const std::vector<ExamRequest>& cases) {
@@ -175,9 +182,10 @@ void Courtroom::drop_stale() {
 }
 
 bool Courtroom::prepare() {
-  if (!oracle_ || oracle_->failed() || !baseline_ || baseline_->failed() || !spare_ ||
-      spare_->failed()) {
-    start_missing(spare_, {});
+  const auto baseline = baselines_.find(1);
+  if (!oracle_ || oracle_->failed() || baseline == baselines_.end() || baseline->second->failed() ||
+      !spare_ || spare_->failed()) {
+    start_missing(spare_, {}, kPatienceSeconds, 1);
     return true;
   }
   drop_stale();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What stays between judgements, so that the next one starts at once: the oracle's process with
-// cases that are open ahead, the baseline's process, and a process that waits for a candidate.
+// cases that are open ahead, the baseline's process, and a process that waits for a candidate. For
+// ops that several ranks call at once, baseline and candidate have a process for each rank.
 // Processes of candidates are used once, and so are contents: a verdict tells its secret, after
 // which nothing that was made under it is used again.
 #pragma once
@@ -15,7 +16,7 @@
 #include "core/referee/judge/asked_case.hpp"
 #include "core/referee/roster.hpp"
 #include "core/referee/verdict/secret.hpp"
-#include "core/worker/runner.hpp"
+#include "core/worker/rank_group.hpp"
 
 namespace fk {
 
@@ -27,12 +28,13 @@ struct ExamRequest {
   std::string device;
   int threads = 2;
   std::vector<std::string> families;
+  int ranks = 1;  // that call it together
   std::string key() const;
 };
 
 // A case that the oracle has open. Its descriptors are closed with it.
 struct OpenExam {
-  int id = -1;
+  int id = -1, ranks = 1;
   Json answer;
   std::vector<int> fds;
   OpenExam() = default;
@@ -59,9 +61,10 @@ class Courtroom {
   // Starts what is missing, all at once; `without` is a baseline that a candidate replaces. The
   // baselines are in the candidate's process only where they may be its children. Who gives no sign
   // of life for the patience is stopped. Error when the oracle or the baseline cannot be had; the
-  // candidate's process may have failed.
-  std::unique_ptr<Runner> enter(const std::string& without, bool children, double patience_s);
-  Runner& baseline() { return *baseline_; }
+  // candidate's process may have failed. There are as many of both as there are ranks.
+  std::unique_ptr<RankGroup> enter(const std::string& without, bool children, double patience_s,
+                                   int ranks);
+  RankGroup& baseline(int ranks) { return *baselines_.at(ranks); }  // after enter()
 
   // To the oracle; Error when its process fails.
   Json ask(const char* task, const Json& arguments);
@@ -84,17 +87,19 @@ class Courtroom {
     Secret secret;
   };
   enum class Seat { oracle, baseline, candidate };
-  std::unique_ptr<Runner> start(Seat seat) const;
-  bool load(Runner& runner, const std::vector<PluginFile>& files) const;
+  Runner::Options options_of(Seat seat, double patience_s) const;
   // Of the candidate where none is `ready`, which then loads the others.
-  void start_missing(std::unique_ptr<Runner>& ready, const std::vector<PluginFile>& others);
+  void start_missing(std::unique_ptr<RankGroup>& ready, const std::vector<PluginFile>& others,
+                     double patience_s, int ranks);
   std::unique_ptr<OpenExam> open_now(const ExamRequest& request, const Secret& secret);
   void drop_stale();
 
   const Roster& roster_;
   Options options_;
-  std::unique_ptr<Runner> oracle_, baseline_, spare_;
-  std::deque<Docket> dockets_;  // the last one asked for first
+  std::unique_ptr<Runner> oracle_;
+  std::map<int, std::unique_ptr<RankGroup>> baselines_;  // by how many ranks there are
+  std::unique_ptr<RankGroup> spare_;                     // of one
+  std::deque<Docket> dockets_;                           // the last one asked for first
   std::map<std::string, std::unique_ptr<OpenExam>> ahead_;
   int next_id_ = 0;
 };

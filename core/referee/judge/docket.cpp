@@ -65,6 +65,8 @@ class Docket {
     entry.asked.name = entry.row.case_name = source.name;
     entry.asked.size = size();
     entry.asked.skew = skew;
+    if (const Slot* comm = contract.comm())
+      entry.row.ranks = static_cast<int>(source.axes.at(comm->axis));
     entry.row.routing = routing;
     if (captured_) {
       entry.asked.captured = o_.captured;

@@ -19,10 +19,10 @@ constexpr int kCandidate = 0, kBaseline = 1;  // sides
 
 }  // namespace
 
-Exam::Exam(Courtroom& room, Runner& runner, const std::string& plugin, CaseVerdict& row,
+Exam::Exam(Courtroom& room, RankGroup& runners, const std::string& plugin, CaseVerdict& row,
            ExamRequest request, double seconds, const Secret& secret)
     : room_(room),
-      candidate_(runner, plugin),
+      candidate_(runners, plugin),
       row_(row),
       request_(std::move(request)),
       seconds_(seconds),
@@ -32,10 +32,10 @@ Exam::Exam(Courtroom& room, Runner& runner, const std::string& plugin, CaseVerdi
 Exam::~Exam() {
   if (!exam_) return;
   room_.close(*exam_);
-  Runner& runner = candidate_.runner();
-  if (runner.failed()) return;
-  runner.thaw();
-  (void)runner.task("exam_close", {{"exam", exam_->id}}, {});
+  RankGroup& runners = candidate_.runners();
+  if (runners.failed()) return;
+  runners.thaw();
+  (void)runners.ask_all("exam_close", {{"exam", exam_->id}});
 }
 
 bool Exam::open() {
@@ -69,11 +69,11 @@ bool Exam::open() {
   shape_ = {{"exam", exam_->id},
             {"asked", to_json(request_.asked)},
             {"device", request_.device},
-            {"threads", request_.threads},
+            {"threads", std::max(1, request_.threads / request_.ranks)},  // they share the cores
             {"sets", sets_},
             {"read_bytes", answer.at("read_bytes")},
             {"written_bytes", answer.at("written_bytes")}};
-  candidate_.runner().thaw();
+  candidate_.runners().thaw();
   if (candidate_.sit(shape_, exam_->fds)) return true;
   blame(row_, candidate_);
   return false;
@@ -107,31 +107,31 @@ std::optional<Sitter::Call> Exam::take(Sitter& sitter, int first, const std::vec
   };
   // It stands still but for its own turns, so that it can neither see what is dealt nor slow
   // others.
-  Runner& runner = sitter.runner();
-  runner.freeze();
+  RankGroup& runners = sitter.runners();
+  runners.freeze();
   const bool ahead = plan_ || request_.device != "cpu";
   if (ahead) deal(true);
   if (ahead || (flush_ && sitter.keeps)) {
-    runner.thaw();
+    runners.thaw();
     if (!sitter.arm(exam_->id, plan_, sets, first, count)) return std::nullopt;
-    runner.freeze();
+    runners.freeze();
   }
   deal(false);
   // What works as soon as it may is on the clock before the message is.
   double since = now_seconds(), early_s = 0;
-  const auto worked = runner.worked_s();
-  runner.thaw();
+  const double worked = runners.worked_s();
+  runners.thaw();
   if (late) {
     std::this_thread::sleep_for(kLate);
     // Every thread has a little to do to go on and then to wait again.
-    const double waking = 50e-6 + 20e-6 * runner.threads();
-    early_s = std::max(0.0, runner.worked_s().value_or(0) - worked.value_or(0) - waking);
+    const double waking = 50e-6 * runners.size() + 20e-6 * runners.threads();
+    early_s = std::max(0.0, runners.worked_s() - worked - waking);
     since = now_seconds();
   }
   auto call = sitter.run(exam_->id, first, count, since);
   if (!call) return std::nullopt;
   call->early_s = early_s;
-  runner.freeze();
+  runners.freeze();
   const int side = &sitter == &candidate_ ? kCandidate : kBaseline;
   const Json found = room_.ask("exam_look", {{"exam", exam_->id}, {"sets", sets}, {"side", side}});
   looks.assign(contents.size(), {});
@@ -195,14 +195,28 @@ bool Exam::accept(const std::vector<Look>& looks, bool timed) {
   return good;
 }
 
-// All contents that may be seen, twice: in other sets and over other poison the second time.
+// All contents that may be seen, twice: in other sets and over other poison the second time. What
+// ranks have left for each other in a set shows when it has other contents the third time. Where
+// they wait for each other for long, contents that have not been seen by then are kept, too.
 bool Exam::values() {
-  for (int round = 0; round < 2; ++round) {
+  constexpr int kAtOnce = 16, kLeast = 24;
+  constexpr double kSeconds = 1;
+  const bool together = request_.ranks > 1;
+  const int most = together ? std::min(sets_, kAtOnce) : sets_;
+  const double start = now_seconds();
+  std::vector<int> firsts;
+  for (int round = 0; round < (together ? 3 : 2); ++round) {
     poison_ = round;
-    for (int done = 0; done < seen_; done += sets_) {
+    for (int done = 0; done < seen_; done += most) {
+      if (together && round == 0 && done >= kLeast && now_seconds() - start > kSeconds)
+        seen_ = done;
       std::vector<int> contents;
-      for (int i = done; i < std::min(done + sets_, seen_); ++i) contents.push_back(i);
-      const int first = static_cast<int>(random_.integer(0, sets_));
+      for (int i = done; i < std::min(done + most, seen_); ++i) contents.push_back(i);
+      if (contents.empty()) break;
+      const auto chunk = static_cast<size_t>(done / most);
+      if (round < 2) firsts.push_back(static_cast<int>(random_.integer(0, sets_)));
+      const int first = round < 2 ? firsts.back() : firsts[firsts.size() / 2 + chunk];
+      if (round == 2) std::rotate(contents.begin(), contents.begin() + 1, contents.end());
       std::vector<Look> looks;
       if (!take(candidate_, first, contents, looks)) {
         blame(row_, candidate_);
@@ -240,8 +254,8 @@ void Exam::fill_families() {
 
 // On each of the first contents once; it is a baseline, so a wrong answer only passes it over.
 bool Exam::baseline_is_right(Sitter& baseline) {
-  candidate_.runner().freeze();
-  baseline.runner().thaw();
+  candidate_.runners().freeze();
+  baseline.runners().thaw();
   if (!baseline.sit(shape_, exam_->fds)) return false;
   std::vector<int> contents;
   for (int i = 0; i < std::min(sets_, seen_); ++i) contents.push_back(i);

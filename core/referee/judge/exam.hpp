@@ -14,7 +14,7 @@ namespace fk {
 
 class Exam {
  public:
-  Exam(Courtroom& room, Runner& runner, const std::string& plugin, CaseVerdict& row,
+  Exam(Courtroom& room, RankGroup& runners, const std::string& plugin, CaseVerdict& row,
        ExamRequest request, double seconds, const Secret& secret);
   ~Exam();
   Exam(const Exam&) = delete;
@@ -42,12 +42,16 @@ class Exam {
   bool accept(const std::vector<Look>& looks, bool timed);
   std::vector<int> some_contents(int count);
   int calls_of_a_sample(Turn& mine, Turn& theirs, double seconds);
+  // How many calls a sample has that may have so many.
+  int calls_of_ranks(int most);
   // A request without calls, after standing still as long as others do; median.
   double wake_s(Sitter& sitter);
   void fresh_rounds(Turn& mine, Turn& theirs, int half);
   void late_rounds(Turn& mine, Turn& theirs);
   void conclude_race(const Turn& mine, const Turn& theirs, const RaceResult& result,
                      const std::string& evidence);
+  // Whether the row's times say nothing of the candidate, which it then says itself.
+  bool ranks_take_turns();
   void fill_nulls(const Json& tried);
   void fill_families();
   void count(const Look& look);

@@ -15,14 +15,17 @@ const std::string kCapture = "capture: ";  // how the broker knows such a reason
 }  // namespace
 
 Examinee::Examinee(const Provider& provider, const Plugins& plugins, Device& device,
-                   const ExamShape& shape, int read_fd, int written_fd, int threads)
+                   const ExamShape& shape, int read_fd, int written_fd, int threads,
+                   Communicator* comm)
     : provider_(provider),
       device_(device),
+      comm_(comm),
       watch_(device.stopwatch()),
       guarded_(device, 0, threads),
       children_(plugins, provider) {
   const Contract& contract = *provider.contract;
-  const PosedCase posed = pose(shape.asked, contract, nullptr);
+  PosedCase posed = pose(shape.asked, contract, nullptr);
+  if (comm_) posed.variant.comm = comm_->table();
   const ResolvedCase resolved = resolve(contract, posed.source, posed.variant);
   const auto map = [&](int fd, int64_t bytes, Device::Sharing mine) {
     void* const at = device.open_shared(fd, bytes, mine);
@@ -100,11 +103,20 @@ void Examinee::ready(int first, int count) {
     if (!watch_->evict(part.data(), static_cast<int64_t>(part.size()))) return watch_->flush();
 }
 
+// Nobody's clock starts before all are here, and awake: who had to be woken up for the first
+// meeting comes to the second one last.
+void Examinee::begin_together() {
+  if (!comm_) return;
+  for (int i = 0; i < 2; ++i) comm_->meeting().meet(CommCall::of("begin", 0, 0));
+}
+
 double Examinee::run(int first, int count) {
+  begin_together();
   if (!count) return 0;
   const std::shared_ptr<void> captured = graph(first, count);
   // While the device reads, the host gets ahead: no launch is waited for between the events.
   if (!device_.host_memory()) watch_->flush();
+  const double begin_s = now_seconds();
   watch_->start();
   if (captured) {
     device_.launch(captured.get());
@@ -113,6 +125,7 @@ double Examinee::run(int first, int count) {
       call((static_cast<size_t>(first) + static_cast<size_t>(i)) % sets_.size());
   }
   watch_->stop();
+  if (comm_ && device_.host_memory()) span_ = {begin_s, now_seconds()};
   const double seconds = watch_->seconds() / count;
   device_.synchronize();
   return seconds;

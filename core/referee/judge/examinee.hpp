@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/comm/communicator.hpp"
 #include "core/referee/judge/examiner.hpp"
 #include "core/referee/sampler.hpp"
 
@@ -14,9 +15,10 @@ namespace fk {
 class Examinee {
  public:
   // Maps what the descriptors hold and closes them before plugin code runs. Error with the plugin's
-  // words when it refuses (beginning with "refused: ") or fails.
+  // words when it refuses (beginning with "refused: ") or fails. `comm` is this rank's, where the
+  // contract has a communicator: all ranks make theirs together.
   Examinee(const Provider& provider, const Plugins& plugins, Device& device, const ExamShape& shape,
-           int read_fd, int written_fd, int threads);
+           int read_fd, int written_fd, int threads, Communicator* comm);
 
   bool deterministic() const { return provider_.op->claims->deterministic; }
   // plan() for the sets, whose numbers are there; seconds of the last one. Error when it fails.
@@ -27,18 +29,23 @@ class Examinee {
   // them; caches hold nothing of what is kept afterwards.
   void ready(int first, int count);
   // One call on each of `count` sets from `first` on, round about. Seconds of one call as this
-  // process' clock says, 0 of none; Error when a call fails.
+  // process' clock says, 0 of none; Error when a call fails. Ranks begin together.
   double run(int first, int count);
+  // When the calls of the last run() began and ended, by the clock that all ranks of this machine
+  // have in common; nothing where another clock is the right one.
+  const std::optional<std::pair<double, double>>& span() const { return span_; }
   bool captured() const { return captured_; }
   // What a captured call launches; nothing before one was captured, or on the CPU.
   const std::optional<LaunchFacts>& facts() const { return facts_; }
 
  private:
+  void begin_together();
   void call(size_t set);
   std::shared_ptr<void> graph(int first, int count);
 
   const Provider& provider_;
   Device& device_;
+  Communicator* const comm_;  // null: there is one rank
   SharedMapping read_, written_;
   std::unique_ptr<Stopwatch> watch_;
   GuardDevice guarded_;
@@ -49,6 +56,7 @@ class Examinee {
   std::vector<std::vector<fk_slot>> frames_;
   std::map<std::pair<int, int>, std::shared_ptr<void>> graphs_;
   bool captured_ = false;
+  std::optional<std::pair<double, double>> span_;
   std::optional<LaunchFacts> facts_;
 };
 

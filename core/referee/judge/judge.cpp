@@ -13,6 +13,7 @@
 #include "core/base/sha256.hpp"
 #include "core/base/text.hpp"
 #include "core/plugin/library.hpp"
+#include "core/referee/check.hpp"
 #include "core/referee/judge/clocks.hpp"
 #include "core/referee/judge/docket.hpp"
 #include "core/referee/judge/exam.hpp"
@@ -70,12 +71,15 @@ class Judge {
     secret_ = given_ ? *given_ : ahead ? room_.secret_for(requests_) : Secret::draw();
     out_.commitment = secret_.commitment();
     try {
-      if (runs && start_runners()) all_cases();
+      if (runs && start_runners(requests_[0].ranks)) all_cases();
     } catch (const Error& error) {
       out_.status = Status::environment;
       out_.why = error.what();
     }
-    if (candidate_runner_) out_.log = candidate_runner_->log();
+    for (const auto& [ranks, stand] : stands_) {
+      const std::string log = stand.runners->log();
+      if (!log.empty()) out_.log += (out_.log.empty() ? "" : "\n") + log;
+    }
     conclude(out_);
     out_.secret = secret_.hex();
     out_.seconds = now_seconds() - start;
@@ -117,17 +121,28 @@ class Judge {
     return true;
   }
 
-  bool start_runners() {
+  // The candidate's processes, one for each of so many ranks, become those that are asked.
+  bool start_runners(int ranks) {
+    for (auto& [other, stand] : stands_)
+      if (other != ranks) stand.runners->freeze();
+    if (const auto known = stands_.find(ranks); known != stands_.end()) {
+      candidate_runner_ = known->second.runners.get();
+      return true;
+    }
     step("starting processes");
     const bool children = std::any_of(
         ops_.begin(), ops_.end(), [&](const std::string& op) { return catalog_.at(op).level > 1; });
-    candidate_runner_ = room_.enter(plugin_name(candidate_), children, options_.patience_s);
-    code_ = mapped_code(candidate_runner_->pid());
-    handled_ = handled_signals(candidate_runner_->pid());
+    Stand& stand = stands_[ranks];
+    stand.runners = room_.enter(plugin_name(candidate_), children, options_.patience_s, ranks);
+    candidate_runner_ = stand.runners.get();
+    for (int r = 0; r < ranks; ++r) {
+      stand.code.push_back(mapped_code(candidate_runner_->pid(r)));
+      stand.handled.push_back(handled_signals(candidate_runner_->pid(r)));
+    }
     const auto loaded = candidate_runner_->failed()
                             ? std::nullopt
                             : candidate_runner_->load({{file_, candidate_.trust}});
-    out_.protections = candidate_runner_->protections();
+    if (out_.protections.empty()) out_.protections = candidate_runner_->protections();
     if (!loaded)
       return end(status_of_failure(candidate_runner_->failure()),
                  candidate_runner_->failure().sentence());
@@ -141,8 +156,8 @@ class Judge {
     for (DocketEntry& entry : docket(ops_, catalog_, options_)) {
       out_.cases.push_back(std::move(entry.row));
       extra_.push_back(entry.extra);
-      requests_.push_back(
-          {std::move(entry.asked), room_.device(), options_.threads, options_.families});
+      requests_.push_back({std::move(entry.asked), room_.device(), options_.threads,
+                           options_.families, out_.cases.back().ranks});
     }
     if (!out_.cases.empty()) return true;
     return end(Status::unused, "there are no " + options_.size + " cases of its ops");
@@ -153,19 +168,13 @@ class Judge {
     for (size_t i = 0; i < out_.cases.size(); ++i) {
       CaseVerdict& row = out_.cases[i];
       if (!extra_[i]) timed = false;
-      if (catalog_.at(row.op).comm()) {
-        row.status = Status::unjudged;
-        row.why =
-            "it is called by several ranks at once, and ranks are not judged against a baseline";
-        row.next = "`fk-host check` judges the values of every rank; `fk-host bench " + row.op +
-                   "` races providers that are trusted.";
-        continue;
-      }
+      if (unjudged(requests_[i], row)) continue;
       if (candidate_runner_->failed()) {
         row.status = Status::unused;
         row.why = "its process had ended";
         continue;
       }
+      if (!start_runners(row.ranks)) return;  // it fails to load where so many ranks are
       // Of a case in several dtypes or variants the first that it takes is timed, and who is wrong
       // somewhere is not timed elsewhere.
       one_case(requests_[i], row, !timed && !failed && options_.seconds > 0);
@@ -175,6 +184,22 @@ class Judge {
     }
     for (const auto& op : ops_) conduct(op);
     settle(out_.cases);
+  }
+
+  // Ranks whose time or whose contents are not known.
+  bool unjudged(const ExamRequest& request, CaseVerdict& row) const {
+    if (!catalog_.at(row.op).comm()) return false;
+    if (room_.device() != "cpu")
+      row.why = "it is called by several ranks at once, which are judged on the CPU only";
+    else if (!request.asked.captured.empty())
+      row.why =
+          "it is called by several ranks at once, and a recorded case has the contents of one";
+    else
+      return false;
+    row.status = Status::unjudged;
+    row.next = "`fk-host check` compares the values of every rank; `fk-host bench " + row.op +
+               "` races providers that are trusted.";
+    return true;
   }
 
   void one_case(const ExamRequest& request, CaseVerdict& row, bool timed) {
@@ -198,6 +223,8 @@ class Judge {
       return c.op == op && is_right(c.status);
     });
     if (row == out_.cases.end() || candidate_runner_->failed()) return;
+    const auto small = ranks_of(catalog_.at(op), catalog_.at(op).cases, "smoke");
+    if (small.empty() || !start_runners(small[0]) || candidate_runner_->failed()) return;
     step(op + ": conduct");
     Sitter sitter(*candidate_runner_, plugin_name(candidate_));
     candidate_runner_->thaw();
@@ -219,15 +246,22 @@ class Judge {
   void look_from_outside(CaseVerdict& row) const {
     if (room_.device() != "cpu" || candidate_.trust == Trust::baseline) return;
     if (is_failure(row.status) || candidate_runner_->failed()) return;
-    const pid_t pid = candidate_runner_->pid();
-    const std::string found = foreign_code(code_, mapped_code(pid), file_.filename().string());
+    const Stand& stand = stands_.at(candidate_runner_->size());
+    for (int r = 0; r < candidate_runner_->size() && !is_failure(row.status); ++r)
+      look_at_process(candidate_runner_->pid(r), stand.code[static_cast<size_t>(r)],
+                      stand.handled[static_cast<size_t>(r)], row);
+  }
+
+  void look_at_process(pid_t pid, const std::set<std::string>& code,
+                       const std::optional<uint64_t>& handled, CaseVerdict& row) const {
+    const std::string found = foreign_code(code, mapped_code(pid), file_.filename().string());
     if (!found.empty()) {
       row.status = Status::cheating;
       row.why = "it runs code of another file";
       row.evidence = found;
       return;
     }
-    const uint64_t more = handled_signals(pid).value_or(0) & ~handled_.value_or(~uint64_t{0});
+    const uint64_t more = handled_signals(pid).value_or(0) & ~handled.value_or(~uint64_t{0});
     constexpr int kOfThreads = 31;  // from here on they are the C library's or nobody sends them
     for (int number = 1; more && number <= kOfThreads; ++number) {
       if (!(more >> (number - 1) & 1)) continue;
@@ -253,10 +287,10 @@ class Judge {
       };
       const auto found = std::find_if(roster_.baselines.begin(), roster_.baselines.end(), has);
       if (found == roster_.baselines.end()) continue;
-      auto sitter = std::make_unique<Sitter>(room_.baseline(), name);
+      RankGroup& runners = room_.baseline(row.ranks);
+      auto sitter = std::make_unique<Sitter>(runners, name);
       if (!exam.baseline_is_right(*sitter)) {
-        if (room_.baseline().failed())
-          throw Error("the baseline", room_.baseline().failure().sentence());
+        if (runners.failed()) throw Error("the baseline", runners.failure().sentence());
         continue;
       }
       row.baseline = name;
@@ -284,22 +318,26 @@ class Judge {
   std::vector<std::string> ops_;
   std::vector<ExamRequest> requests_;  // of out_.cases
   std::vector<bool> extra_;            // whether one is a variant beside the case as written
-  std::unique_ptr<Runner> candidate_runner_;
-  std::filesystem::path file_;  // the candidate's copy
-  // What its process had before the candidate came.
-  std::set<std::string> code_;
-  std::optional<uint64_t> handled_;
+  // The candidate's processes, by how many ranks there are, and what each had before it came.
+  struct Stand {
+    std::unique_ptr<RankGroup> runners;
+    std::vector<std::set<std::string>> code;
+    std::vector<std::optional<uint64_t>> handled;
+  };
+  std::map<int, Stand> stands_;
+  RankGroup* candidate_runner_ = nullptr;  // those that are asked
+  std::filesystem::path file_;             // the candidate's copy
   std::unique_ptr<Sitter> baseline_;
 };
 
 }  // namespace
 
 void blame(CaseVerdict& row, Sitter& sitter) {
-  if (sitter.runner().failed()) {
-    row.status = status_of_failure(sitter.runner().failure());
-    row.why = sitter.runner().failure().sentence();
-    row.evidence = sitter.runner().failure().log.substr(0, 2000);
-    if (sitter.runner().failure().kind == "forbidden") row.rule = "sandbox";
+  if (sitter.runners().failed()) {
+    row.status = status_of_failure(sitter.runners().failure());
+    row.why = sitter.runners().failure().sentence();
+    row.evidence = sitter.runners().failure().log.substr(0, 2000);
+    if (sitter.runners().failure().kind == "forbidden") row.rule = "sandbox";
     return;
   }
   const std::string& words = sitter.words();
@@ -322,6 +360,7 @@ void blame(CaseVerdict& row, Sitter& sitter) {
                : starts_with(words, "plan:")    ? "plan"
                                                 : "create";
   }
+  row.why = sitter.who() + row.why;
 }
 
 Verdict judge(const FoundPlugin& candidate, const Roster& roster, const Catalog& catalog,

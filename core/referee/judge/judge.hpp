@@ -26,7 +26,7 @@
 #include "core/referee/roster.hpp"
 #include "core/referee/verdict/secret.hpp"
 #include "core/referee/verdict/verdict.hpp"
-#include "core/worker/runner.hpp"
+#include "core/worker/rank_group.hpp"
 
 namespace fk {
 
@@ -47,21 +47,28 @@ struct JudgeOptions {
   std::function<void(const std::string& what)> on_step;
 };
 
-// One case as one runner sits it. Nothing here throws for what plugin code does.
+// One case as one runner sits it, or one of each rank that calls it. Nothing here throws for what
+// plugin code does.
 class Sitter {
  public:
-  Sitter(Runner& runner, std::string plugin) : runner_(runner), plugin_(std::move(plugin)) {}
-  Runner& runner() { return runner_; }
+  Sitter(RankGroup& runners, std::string plugin) : runners_(runners), plugin_(std::move(plugin)) {}
+  RankGroup& runners() { return runners_; }
   const std::string& plugin() const { return plugin_; }
 
-  // Why a request was not answered as it should be; empty: the runner failed (runner().failure()).
+  // Why a request was not answered as it should be; empty: a runner failed (runners().failure()).
   const std::string& words() const { return words_; }
+  // Of several ranks the one that said so: "rank 1: ", else empty.
+  const std::string& who() const { return who_; }
   // False with words(), which begin with "refused: " where the plugin refused.
   bool sit(const Json& exam, const std::vector<int>& fds);
   bool arm(int exam, bool plan, const std::vector<int>& sets, int first, int count);
-  // The claim, in seconds of one call, and the broker's seconds of the whole request.
+  // The claim, in seconds of one call, the slowest rank's, and the broker's seconds of the whole
+  // request.
   struct Call {
     double claim_s = 0, wall_s = 0;
+    // The same of the slowest rank alone, from when it began itself: what it does, and how long it
+    // waits for others, without how late it was woken up.
+    double own_s = 0;
     bool captured = false;
     double early_s = 0;                // of the processors, between the contents and a late call
     std::optional<LaunchFacts> facts;  // claims, bounded
@@ -79,9 +86,12 @@ class Sitter {
   bool keeps = false;  // arm() makes cold what it keeps between calls
 
  private:
-  std::optional<Json> ask(const char* task, const Json& arguments, const std::vector<int>& fds);
-  Runner& runner_;
-  std::string plugin_, words_;
+  // The answers by rank. All stand still afterwards.
+  std::optional<std::vector<Json>> ask(const char* task, const Json& arguments,
+                                       const std::vector<int>& fds);
+  std::string rank_text(size_t rank) const;
+  RankGroup& runners_;
+  std::string plugin_, words_, who_;
 };
 
 // Files that break the lint and ops that no contract matches are told without running anything.

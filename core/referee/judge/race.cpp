@@ -2,6 +2,7 @@
 // The timed part of an examination: candidate and baseline in turns, every call looked at.
 #include <algorithm>
 #include <cmath>
+#include <thread>
 
 #include <nlohmann/json.hpp>
 
@@ -29,9 +30,10 @@ class Exam::Turn final : public Contender {
   Turn(Exam& exam, Sitter& sitter, int count) : exam_(exam), sitter_(sitter), count_(count) {}
 
   std::optional<double> sample() override {
-    const auto call = one(exam_.some_contents(count_));
+    const int calls = exam_.calls_of_ranks(count_);
+    const auto call = one(exam_.some_contents(calls));
     clocks_.claims_s.push_back(call.claim_s * count_);
-    clocks_.walls_s.push_back(call.wall_s);
+    clocks_.walls_s.push_back(call.wall_s + call.claim_s * (count_ - calls));
     captured_ = call.captured;
     if (call.facts) facts_ = call.facts;
     if (exam_.watch_) exam_.watch_->look();
@@ -47,7 +49,7 @@ class Exam::Turn final : public Contender {
     if (!call && mine) blame(exam_.row_, sitter_);
     if (!call && !mine)
       fail("the baseline",
-           sitter_.runner().failed() ? sitter_.runner().failure().sentence() : sitter_.words());
+           sitter_.runners().failed() ? sitter_.runners().failure().sentence() : sitter_.words());
     if (!call || (mine && !exam_.accept(looks, true))) throw Ended{};
     if (!mine)
       for (const Look& look : looks)
@@ -97,15 +99,16 @@ class Exam::Turn final : public Contender {
 // kept for this, one half each time.
 void Exam::fresh_rounds(Turn& mine, Turn& theirs, int half) {
   const int kept = (static_cast<int>(families_.size()) - seen_) / 2;
-  const int rounds = std::min(kFreshRounds, kept);
+  // Ranks wait for each other in microseconds, which many calls show.
+  const int rounds = std::min(request_.ranks > 1 ? kFreshRounds / 2 : kFreshRounds, kept);
   if (!rounds) return;
   const int count = std::clamp(kept / rounds, 1, std::min(sets_, mine.calls()));
   for (int round = 0; round < rounds; ++round) {
     std::vector<int> contents;
     for (int i = 0; i < count; ++i) contents.push_back(seen_ + half * kept + round * count + i);
     for (Turn* turn : {&mine, &theirs}) {
-      turn->fresh.fresh_s.push_back(turn->one(contents).claim_s * count);
-      turn->fresh.seen_s.push_back(turn->one(some_contents(count)).claim_s * count);
+      turn->fresh.fresh_s.push_back(turn->one(contents).own_s * count);
+      turn->fresh.seen_s.push_back(turn->one(some_contents(count)).own_s * count);
     }
   }
 }
@@ -159,9 +162,9 @@ void Exam::race(Sitter& baseline) {
 
 double Exam::wake_s(Sitter& sitter) {
   std::vector<double> all;
-  Runner& runner = sitter.runner();
+  RankGroup& runners = sitter.runners();
   for (int i = 0; i < kWakeSamples; ++i) {
-    runner.freeze();
+    runners.freeze();
     room_.ask("exam_deal", {{"exam", exam_->id},
                             {"sets", Json::array()},
                             {"contents", Json::array()},
@@ -169,12 +172,18 @@ double Exam::wake_s(Sitter& sitter) {
                             {"numbers_only", false},
                             {"flush", true}});
     const double since = now_seconds();
-    runner.thaw();
+    runners.thaw();
     if (const auto call = sitter.run(exam_->id, 0, 0, since)) all.push_back(call->wall_s);
-    if (runner.failed()) return 0;  // the next sample says why
+    if (runners.failed()) return 0;  // the next sample says why
   }
-  runner.freeze();
+  runners.freeze();
   return quantile(all, 0.5);
+}
+
+// Ranks that knew which call is the last of a sample could talk once for all of them.
+int Exam::calls_of_ranks(int most) {
+  if (request_.ranks == 1) return most;
+  return static_cast<int>(random_.integer((most + 1) / 2, most + 1));
 }
 
 // How many make it long enough, by the quicker side.
@@ -223,7 +232,19 @@ void Exam::conclude_race(const Turn& mine, const Turn& theirs, const RaceResult&
     row_.status = Status::impossible;
     row_.why = human_duration(row.candidate.cold.median_s) + " a call; the device needs " +
                human_duration(floor_s_) + " for its bytes and operations";
+  } else if (ranks_take_turns()) {
+    row_.status = Status::correct;
   }
+}
+
+// Of ranks that have to wait for a core, the time is the scheduler's.
+bool Exam::ranks_take_turns() {
+  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+  if (request_.device != "cpu" || request_.ranks == 1 || request_.ranks <= cores) return false;
+  row_.why = "its time is not compared: " + std::to_string(request_.ranks) +
+             " ranks take turns on " + std::to_string(cores) + " cores";
+  row_.next = "Judge it where every rank has a core of its own.";
+  return true;
 }
 
 }  // namespace fk

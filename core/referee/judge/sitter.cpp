@@ -29,6 +29,15 @@ std::string words_of(const Json& answer, const char* key) {
   return it != answer.end() && it->is_string() ? it->get<std::string>().substr(0, 4096) : "";
 }
 
+// When a rank's calls began and ended; zeros where it does not say.
+std::pair<double, double> span_of(const Json& answer) {
+  const auto it = answer.find("span");
+  if (it == answer.end() || !it->is_array() || it->size() != 2) return {};
+  const double begin_s = (*it)[0].is_number() ? (*it)[0].get<double>() : NAN;
+  const double end_s = (*it)[1].is_number() ? (*it)[1].get<double>() : NAN;
+  return begin_s > 0 && end_s >= begin_s ? std::pair(begin_s, end_s) : std::pair(0.0, 0.0);
+}
+
 std::optional<LaunchFacts> facts_of(const Json& answer) {
   const auto it = answer.find("facts");
   if (it == answer.end() || !it->is_object()) return std::nullopt;
@@ -49,57 +58,101 @@ std::optional<LaunchFacts> facts_of(const Json& answer) {
 
 }  // namespace
 
-std::optional<Json> Sitter::ask(const char* task, const Json& arguments,
-                                const std::vector<int>& fds) {
+std::string Sitter::rank_text(size_t rank) const {
+  return runners_.size() > 1 ? "rank " + std::to_string(rank) + ": " : "";
+}
+
+std::optional<std::vector<Json>> Sitter::ask(const char* task, const Json& arguments,
+                                             const std::vector<int>& fds) {
   words_.clear();
-  auto answer = runner_.task(task, arguments, {}, fds);
-  if (!answer) return std::nullopt;
-  if (!answer->is_object()) {
-    runner_.condemn("protocol", "a malformed answer to " + std::string(task));
-    return std::nullopt;
-  }
-  if (const auto it = answer->find("failed"); it != answer->end()) {
+  who_.clear();
+  auto answers = runners_.ask_all(task, arguments, fds);
+  if (!answers) return std::nullopt;
+  bool failed = false, echo = false;
+  for (size_t r = 0; r < answers->size(); ++r) {
+    const Json& answer = (*answers)[r];
+    if (!answer.is_object()) {
+      runners_.condemn("protocol", rank_text(r) + "a malformed answer to " + task);
+      return std::nullopt;
+    }
+    const auto it = answer.find("failed");
+    // Who failed because another rank had is not the one to be named.
+    if (it == answer.end() || (failed && (!echo || flag(answer, "echo")))) continue;
+    failed = true;
+    echo = flag(answer, "echo");
     words_ = it->is_string() ? it->get<std::string>().substr(0, 4096) : "failed without words";
-    return std::nullopt;
+    who_ = echo ? "" : rank_text(r);
   }
-  return answer;
+  return failed ? std::nullopt : std::move(answers);
 }
 
 bool Sitter::sit(const Json& exam, const std::vector<int>& fds) {
   Json arguments = exam;
   arguments["plugin"] = plugin_;
-  const auto answer = ask("exam_sit", arguments, fds);
-  if (answer) deterministic = flag(*answer, "deterministic");
-  if (answer) keeps = flag(*answer, "keeps");
-  return answer.has_value();
+  const auto answers = ask("exam_sit", arguments, fds);
+  if (!answers) return false;
+  deterministic = true;
+  keeps = false;
+  for (const Json& answer : *answers) {
+    deterministic &= flag(answer, "deterministic");
+    keeps |= flag(answer, "keeps");
+  }
+  return true;
 }
 
 bool Sitter::arm(int exam, bool plan, const std::vector<int>& sets, int first, int count) {
-  const auto answer =
+  const auto answers =
       ask("exam_arm",
           {{"exam", exam}, {"plan", plan}, {"sets", sets}, {"first", first}, {"count", count}}, {});
-  if (answer) plan_s = number(*answer, "plan_s").value_or(0);
-  return answer.has_value();
+  if (!answers) return false;
+  plan_s = 0;
+  for (const Json& answer : *answers)
+    plan_s = std::max(plan_s, number(answer, "plan_s").value_or(0));
+  return true;
 }
 
 std::optional<Sitter::Conduct> Sitter::conduct(const Json& request) {
   Json arguments = request;
   arguments["plugin"] = plugin_;
-  const auto answer = ask("exam_conduct", arguments, {});
-  if (!answer) return std::nullopt;
-  return Conduct{words_of(*answer, "case"), words_of(*answer, "rule"), words_of(*answer, "text")};
+  const auto answers = ask("exam_conduct", arguments, {});
+  if (!answers) return std::nullopt;
+  Conduct out;
+  bool echo = true;
+  for (size_t r = 0; r < answers->size(); ++r) {
+    const Json& answer = (*answers)[r];
+    const std::string rule = words_of(answer, "rule");
+    if (rule.empty() || (!out.rule.empty() && (!echo || flag(answer, "echo")))) continue;
+    echo = flag(answer, "echo");
+    out = {words_of(answer, "case"), rule, rank_text(r) + words_of(answer, "text")};
+  }
+  return out;
 }
 
 std::optional<Sitter::Call> Sitter::run(int exam, int first, int count, double since) {
-  const auto answer = ask("exam_run", {{"exam", exam}, {"first", first}, {"count", count}}, {});
+  const auto answers = ask("exam_run", {{"exam", exam}, {"first", first}, {"count", count}}, {});
   const double end = now_seconds();
-  if (!answer) return std::nullopt;
-  const auto claim = number(*answer, "call_s");
-  if (!claim) {
-    runner_.condemn("protocol", "its time is no number");
-    return std::nullopt;
+  if (!answers) return std::nullopt;
+  Call out;
+  out.wall_s = end - since;
+  double first_s = end, last_s = since;  // that any rank began, and ended
+  for (size_t r = 0; r < answers->size(); ++r) {
+    const Json& answer = (*answers)[r];
+    const auto claim = number(answer, "call_s");
+    if (!claim) {
+      runners_.condemn("protocol", rank_text(r) + "its time is no number");
+      return std::nullopt;
+    }
+    out.own_s = std::max(out.own_s, *claim);
+    if (const auto [begin_s, end_s] = span_of(answer); begin_s > 0) {
+      first_s = std::min(first_s, begin_s);
+      last_s = std::max(last_s, end_s);
+    }
+    out.captured = flag(answer, "captured");
+    out.facts = facts_of(answer);
   }
-  return Call{*claim, end - since, flag(*answer, "captured"), 0, facts_of(*answer)};
+  // Nobody has begun later for having been woken up later.
+  out.claim_s = count ? std::max(out.own_s, (last_s - first_s) / count) : out.own_s;
+  return out;
 }
 
 }  // namespace fk

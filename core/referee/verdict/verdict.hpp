@@ -124,6 +124,7 @@ struct TimingRow {
 struct CaseVerdict {
   std::string op, case_name;
   std::string variant;                 // empty: as written
+  int ranks = 1;                       // that call it together
   std::string routing;                 // uniform, skewed, captured; empty: the case's own
   double skew = 0;                     // the busiest expert's load over the mean; 0: no routing
   std::string captured;                // where the case was recorded; empty: the contract's

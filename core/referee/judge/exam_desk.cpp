@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/referee/judge/exam_desk.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/base/error.hpp"
+#include "core/cases/counted.hpp"
+
+namespace fk {
+
+namespace {
+
+constexpr size_t kAcceptedMax = 3;  // answers of one side that differ and are all right
+
+bool same_bytes(const Tensor& x, const Tensor& y) {
+  const auto size = static_cast<size_t>(x.bytes());
+  return x.bytes() == y.bytes() && (!size || std::memcmp(x.data(), y.data(), size) == 0);
+}
+
+bool equal(const CaseValues& a, const CaseValues& b) {
+  for (const auto& [name, tensors] : a) {
+    const auto it = b.find(name);
+    if (it == b.end() || !std::equal(tensors.begin(), tensors.end(), it->second.begin(),
+                                     it->second.end(), same_bytes))
+      return false;
+  }
+  return true;
+}
+
+CaseValues outputs_of(const CaseFrames& frames) {
+  CaseValues out;
+  for (const CaseField* field : frames.resolved().written())
+    for (int64_t i = 0; i < field->entries; ++i)
+      out[field->slot->name].push_back(frames.contents(field->slot->name, i));
+  return out;
+}
+
+// What has a meaning: beyond a count anything may stand.
+CaseValues valid_parts(const ResolvedCase& resolved, const CaseValues& outputs) {
+  CaseValues out;
+  for (const CaseField* field : resolved.written()) {
+    for (int64_t i = 0; i < field->entries; ++i)
+      out[field->slot->name].push_back(
+          valid_part(extent_of(resolved, *field, i, outputs),
+                     outputs.at(field->slot->name)[static_cast<size_t>(i)], false));
+  }
+  return out;
+}
+
+}  // namespace
+
+Layout exam_layout(const Variant& variant, int set) {
+  Layout layout;
+  layout.interleaved = variant.layout == Variant::Layout::interleaved;
+  layout.shift = set;
+  layout.at_end = set % 2 == 1;  // what reads on past an end is stopped in every other set
+  return layout;
+}
+
+ExamDesk::ExamDesk(Device& device, ResolvedCase resolved, const Variant& variant)
+    : device_(device), resolved_(std::move(resolved)), variant_(variant) {}
+
+void ExamDesk::take_weights(CaseValues& values) {
+  for (const auto& slot : resolved_.contract->section(SectionId::weights))
+    if (auto node = values.extract(slot.name)) weights_.insert(std::move(node));
+}
+
+void ExamDesk::add(CaseValues inputs, CaseValues want) {
+  take_weights(inputs);
+  contents_.push_back({std::move(inputs), std::move(want), nullptr, {}, {}});
+}
+
+CaseValues ExamDesk::lend(size_t content) {
+  CaseValues out = std::move(contents_.at(content).inputs);
+  out.merge(weights_);
+  return out;
+}
+
+void ExamDesk::take_back(size_t content, CaseValues values) {
+  take_weights(values);
+  contents_.at(content).inputs = std::move(values);
+}
+
+void ExamDesk::place(int sets, int64_t read_bytes, int64_t written_bytes) {
+  const auto share = [&](int64_t bytes, const char* what, Device::Sharing others) {
+    return SharedMapping(device_, device_.allocate_shared(bytes, what, others), bytes);
+  };
+  read_ = share(read_bytes, "inputs", Device::Sharing::read);
+  written_ = share(written_bytes, "outputs", Device::Sharing::write);
+  SharedPlaces places{{read_.data(), read_bytes}, {written_.data(), written_bytes}};
+  CaseValues values = contents_[0].inputs;
+  values.merge(weights_);
+  for (int i = 0; i < sets; ++i)
+    sets_.push_back(
+        std::make_unique<CaseFrames>(device_, resolved_, values, exam_layout(variant_, i), places));
+  // Contents lie ready in the device's memory, without weights, which all have in common.
+  ResolvedCase inputs = resolved_;
+  for (auto& field : inputs.fields) field.present &= field.slot->section != SectionId::weights;
+  Layout layout = exam_layout(variant_, 0);
+  layout.snapshot = false;
+  for (auto& content : contents_)
+    content.master = std::make_unique<CaseFrames>(device_, inputs, content.inputs, layout);
+  // Where the weights are needed again, for choices that are as right, they come from here.
+  take_weights(values);
+}
+
+void ExamDesk::deal(int set, int content, Poison poison, bool numbers_only) {
+  sets_.at(static_cast<size_t>(set))
+      ->refill(*contents_.at(static_cast<size_t>(content)).master, poison, numbers_only);
+}
+
+void ExamDesk::memory(int set, std::vector<std::span<const std::byte>>& out) const {
+  for (const auto& part : sets_.at(static_cast<size_t>(set))->memory()) out.push_back(part);
+}
+
+std::string ExamDesk::differs_from(const ExamDesk& first, int set) const {
+  const auto at = static_cast<size_t>(set);
+  for (const CaseField* field : resolved_.written()) {
+    if (!field->slot->replicated) continue;
+    const std::string& name = field->slot->name;
+    for (int64_t i = 0; i < field->entries; ++i)
+      if (!same_bytes(sets_.at(at)->contents(name, i), first.sets_.at(at)->contents(name, i)))
+        return name;
+  }
+  return "";
+}
+
+SetFinding ExamDesk::look(int set, int index, int side, bool ordinary, const AskReference& ask) {
+  const CaseFrames& frames = *sets_.at(static_cast<size_t>(set));
+  Content& content = contents_.at(static_cast<size_t>(index));
+  SetFinding found;
+  found.set = set;
+  found.content = index;
+  if (const auto broken = frames.broken(); !broken.empty()) {
+    found.ok = false;
+    found.rule = broken[0].rule;
+    found.text = broken[0].text;
+    return found;
+  }
+  // On a device outputs are downloaded once for each answer that is right.
+  std::optional<uint64_t> print;
+  auto& prints = content.prints[side];
+  if (!device_.host_memory()) print = frames.written_print();
+  if (const auto it = std::find(prints.begin(), prints.end(), print.value_or(0));
+      print && it != prints.end()) {
+    found.changed = it != prints.begin();
+    return found;
+  }
+  CaseValues got = outputs_of(frames);
+  CaseValues valid = valid_parts(resolved_, got);
+  auto& accepted = content.accepted[side];
+  for (size_t i = 0; i < accepted.size(); ++i) {
+    if (!equal(accepted[i], valid)) continue;
+    found.changed = i > 0;
+    return found;
+  }
+  // Lent as for an oracle: a choice that is as right is asked of it.
+  content.inputs.merge(weights_);
+  Comparison compared =
+      compare_outputs(resolved_, content.inputs, got, content.want, kMostElements, ask);
+  take_weights(content.inputs);
+  found.ok = compared.ok;
+  found.worst = compared.worst;
+  found.text = std::move(compared.text);
+  if (!compared.undecided.empty() && !ordinary) {
+    found.ok = true;
+    found.worst = 0;
+    found.undecided = std::move(compared.undecided);
+    return found;
+  }
+  if (found.ok) {
+    found.changed = !accepted.empty();
+    if (accepted.size() < kAcceptedMax) {
+      accepted.push_back(std::move(valid));
+      if (print) prints.push_back(*print);
+    }
+    return found;
+  }
+  for (const auto& other : contents_)
+    for (const auto& [who, answers] : other.accepted)
+      for (const auto& answer : answers) found.stale |= &other != &content && equal(answer, valid);
+  return found;
+}
+
+}  // namespace fk

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the oracle keeps of one rank of a case that is open: its weights, the contents and their
+// answers, the sets of buffers that its runner shares, and what was found right in them. A case
+// without a communicator has one rank. Which contents lie in which set is the examiner's business.
+#pragma once
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/cases/case_frames.hpp"
+#include "core/cases/comparison.hpp"
+
+namespace fk {
+
+// The layout of one set; sets lie behind one another.
+Layout exam_layout(const Variant& variant, int set);
+
+struct SetFinding {
+  int set = -1, content = -1;
+  bool ok = true;
+  std::string rule;  // of a violation; empty: values
+  std::string text;
+  double worst = 0;
+  bool stale = false;    // holds what another content's answer is, or was not written at all
+  bool changed = false;  // right, but other bits than an earlier right answer
+  // Why rounding itself decides these outputs, so that no value of this content is judged; the
+  // finding is ok then.
+  std::string undecided;
+};
+
+class ExamDesk {
+ public:
+  // `resolved` has the rank.
+  ExamDesk(Device& device, ResolvedCase resolved, const Variant& variant);
+
+  const ResolvedCase& resolved() const { return resolved_; }
+  size_t contents() const { return contents_.size(); }
+  // `inputs` with the weights where there are none yet.
+  void add(CaseValues inputs, CaseValues want);
+  const CaseValues& want(size_t content) const { return contents_.at(content).want; }
+  // An oracle wants weights and inputs together. They are large, so they are lent and taken back.
+  CaseValues lend(size_t content);
+  void take_back(size_t content, CaseValues values);
+  // Weights alone, for contents that are not added yet.
+  void lend_weights(CaseValues& values) { values.merge(weights_); }
+  void take_weights(CaseValues& values);
+
+  // Shares this many bytes and lays the sets and all contents out; nothing is added afterwards.
+  void place(int sets, int64_t read_bytes, int64_t written_bytes);
+  int read_fd() const { return read_.fd(); }
+  int written_fd() const { return written_.fd(); }
+
+  void deal(int set, int content, Poison poison, bool numbers_only);
+  // What the set holds after a call of one side (candidate, baseline ... by number) on a content.
+  // `ordinary`: it is of that family, which is never excused. `ask`: the reference for other
+  // contents of this rank.
+  SetFinding look(int set, int content, int side, bool ordinary, const AskReference& ask);
+  // Of what ranks hold in common, the first field with other bits than `first` has; empty: none.
+  std::string differs_from(const ExamDesk& first, int set) const;
+  void memory(int set, std::vector<std::span<const std::byte>>& out) const;
+
+ private:
+  struct Content {
+    CaseValues inputs, want;
+    std::unique_ptr<CaseFrames> master;  // the inputs where they are dealt from
+    // What was found right, by side: bytes, and on a device what tells them apart there.
+    std::map<int, std::vector<CaseValues>> accepted;
+    std::map<int, std::vector<uint64_t>> prints;
+  };
+
+  Device& device_;
+  ResolvedCase resolved_;
+  Variant variant_;
+  CaseValues weights_;
+  std::vector<Content> contents_;
+  SharedMapping read_, written_;
+  std::vector<std::unique_ptr<CaseFrames>> sets_;
+};
+
+}  // namespace fk

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// The gate of a case that several ranks call together: answers of ranks that do not talk are wrong
+// somewhere, and what is right on every rank is no fake.
+#include "core/referee/judge/rank_fakes.hpp"
+
+#include <algorithm>
+
+#include "core/referee/rank_oracle.hpp"
+#include "test/catch.hpp"
+
+namespace {
+
+fk::Contract sums() {
+  return fk::Contract::parse(
+      "op: sums\nrevision: 1\nsummary: the sum of the ranks' x\naxes: {T: rows, C: width, NR: "
+      "ranks}\n"
+      "init:\n  - {name: comm, type: comm, axis: NR}\n"
+      "forward:\n  - {name: x, role: in, shape: [T, C], dtype: float}\n"
+      "  - {name: out, role: out, shape: [T, C], dtype: x, replicated: true}\n"
+      "tolerance: {numerics: reduction, length: NR}\ncases:\n  smoke:\n    - {NR: 3, T: 6, C: 8}\n",
+      "sums.yaml", 1, "test");
+}
+
+using Ranks = std::vector<fk::CaseValues>;
+
+// Every rank gets the sum, in the order of the ranks, or with `alone` what it has itself.
+Ranks answers(const Ranks& contents, bool alone) {
+  Ranks out(contents.size());
+  for (size_t r = 0; r < contents.size(); ++r) {
+    fk::Tensor sum = contents[alone ? r : 0].at("x")[0].to(fk::DType::f32);
+    for (size_t other = 1; !alone && other < contents.size(); ++other) {
+      const fk::Tensor x = contents[other].at("x")[0].to(fk::DType::f32);
+      for (int64_t i = 0; i < sum.numel(); ++i) sum.set(i, sum.at(i) + x.at(i));
+    }
+    out[r]["out"].push_back(std::move(sum));
+  }
+  return out;
+}
+
+std::vector<fk::TriedFake> tried(const Ranks& contents, bool alone) {
+  const auto c = sums();
+  const auto resolved = fk::resolve(c, c.cases[0], {});
+  const auto ask = [&](const Ranks& others) { return answers(others, alone); };
+  return fk::try_rank_fakes(resolved, contents, answers(contents, alone), ask, 1e9);
+}
+
+bool has(const std::vector<fk::TriedFake>& list, const std::string& name) {
+  return std::any_of(list.begin(), list.end(), [&](const auto& f) { return f.name == name; });
+}
+
+Ranks contents() {
+  const auto c = sums();
+  return fk::contents_of_ranks(fk::resolve(c, c.cases[0], {}), 1, 1);
+}
+
+}  // namespace
+
+TEST_CASE("rank_fakes_that_do_not_talk_are_rejected") {
+  const auto all = tried(contents(), false);
+  for (const char* name : {"the last rank missing", "inputs of all ranks in bf16", "nobody asked",
+                           "all ranks as this one", "zeros in out"})
+    CHECK(has(all, name));
+  // All ranks have one answer.
+  CHECK_FALSE(has(all, "rank 0's answer"));
+  for (const auto& fake : all) {
+    INFO(fake.name);
+    CHECK(fake.rejected);
+  }
+}
+
+TEST_CASE("rank_fakes_are_none_where_they_are_right") {
+  const auto alone = tried(contents(), true);
+  CHECK_FALSE(has(alone, "nobody asked"));
+  CHECK_FALSE(has(alone, "all ranks as this one"));
+  CHECK(has(alone, "rank 0's answer"));
+  const Ranks equal(3, contents()[0]);
+  CHECK_FALSE(has(tried(equal, false), "all ranks as this one"));
+}
