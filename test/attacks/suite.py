@@ -45,8 +45,6 @@ RIGHT = ("faster", "same", "cannot_tell", "correct", "slower")
 def judge(options, file, item, folder):
     """(verdict, speed, why): the verdict is `correct` when the plugin was accepted, and then its speed says beside what."""
     out = pathlib.Path(folder) / "verdict.json"
-    if item["folder"] == "ranks":
-        return judge_ranks(options, file, item, folder, out)
     command = [options.host, "bench", str(file), "--no-store", "--op", item["op"], "--device", options.device, "--size", item["size"] or options.size, "--seconds", "0.05",
                "--patience", "5", "--json", str(out)]
     status, said = run(command, 60, folder)
@@ -57,20 +55,6 @@ def judge(options, file, item, folder):
     if report["status"] in RIGHT:
         return "correct", report["status"], ""
     return report["status"], "", report["why"] or report["next"]
-
-
-def judge_ranks(options, file, item, folder, out):
-    """The same for an op that several ranks call at once: its values are checked on all of them, and it is not timed."""
-    command = [options.host, "check", str(file), "--op", item["op"], "--device", options.device, "--size", item["size"] or options.size,
-               "--patience", "5", "--json", str(out)]
-    status, said = run(command, 60, folder)
-    if not out.exists():
-        return "none", "", f"the check ended with {status}: {said[-300:]}"
-    report = json.loads(out.read_text())
-    if report["passed"]:
-        return "correct", "correct", ""
-    bad = next(row for row in report["rows"] if row["status"] in ("wrong", "violation"))
-    return bad["status"], "", f"{bad['rule']} {bad['text']}".strip()
 
 
 def fooled(naive, file, attack, folder):
