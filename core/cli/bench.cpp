@@ -161,7 +161,9 @@ std::vector<Json> run_op(const Arguments& a, const std::string& op, const Roster
                             {"providers", a.options.providers}};
     const auto done = runner.task_on_all("bench_op", arguments, [&](int rank, const Json& row) {
       if (rank == 0) rows.push_back(row);
-      if (rank == 0 && ranks > 1) rows.back()["ranks"] = ranks;
+      if (rank != 0 || ranks == 1) return;
+      rows.back()["ranks"] = ranks;
+      rows.back()["trusted"] = true;
     });
     if (done) device = done->front().value("device", a.device);
   }
@@ -213,6 +215,14 @@ void add_row(Table& table, const Json& row) {
                            : verdict == "slower" ? Style::bad
                                                  : Style::plain),
              Cell(what, fine ? Style::plain : Style::bad)});
+}
+
+// What is not looked at where ranks race.
+std::string trust_line(const Json& rows) {
+  if (std::none_of(rows.begin(), rows.end(), [](const Json& row) { return row.contains("ranks"); }))
+    return "";
+  return "Providers of collectives are trusted: their values are compared once and their times are "
+         "their own. `fk-host bench CANDIDATE` judges every call of every rank.\n";
 }
 
 bool names_plugin(const std::string& word, const Roster& roster) {
@@ -389,8 +399,9 @@ int bench(const Arguments& asked, bool as_json) {
                 {"rows", all}},
                a.json);
   else
-    std::printf("%s%s%s", origin.empty() ? "" : (origin + "\n").c_str(),
-                table.text(colour, 0).c_str(), sandbox_line(protections).c_str());
+    std::printf("%s%s%s%s", origin.empty() ? "" : (origin + "\n").c_str(),
+                table.text(colour, 0).c_str(), trust_line(all).c_str(),
+                sandbox_line(protections).c_str());
   return good ? kExitOk : kExitFailed;
 }
 
