@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # gpu_check.sh OUT [--full]: on a machine with a GPU: builds with CUDA, runs the GPU's tests, the reference cases, the conformance
 # check of every CUDA provider, the attacks and a torch model on the device, with several GPUs models that are divided between 2, 3
-# and 4 of them, and writes what it saw to OUT/gpu_check.txt and, with
-# all rows, to OUT/gpu_check.json. With --full also compute-sanitizer over the smoke cases of the provider `cuda`, the times of the
-# main ops at real sizes (of collectives, too), and Llama 3.1 8B whole and divided. Exit 0 when all passed.
-# gpu_check.sh OUT --ranks [--full]: only what needs several GPUs, for a machine that is lent for minutes.
+# and 4 of them, and writes what it saw to OUT/gpu_check.txt and, with all rows, to OUT/gpu_check.json. With --full also
+# compute-sanitizer over the smoke cases of the provider `cuda`, the times of the main ops at real sizes (of collectives, too), and
+# Llama 3.1 8B whole and divided. Exit 0 when all passed.
+# gpu_check.sh OUT --ranks [--full]: only what needs several GPUs.
 # Without a GPU it says so and ends with 0. FK_COMMIT names the commit where there is no .git. Needs no network: flashinfer and
 # cudnn are built where external/ has been copied along (scripts/fetch_external.sh makes it), else left out, and the summary says so.
 set -uo pipefail
