@@ -12,10 +12,10 @@ using streamed::Mode;
 constexpr fk_claims kVaries{FK_END(fk_claims, sm), FK_CUDA, FK_GRAPH_ALWAYS, 1, 0, FK_ACCUMULATE_F32, 0, 1, kSm};
 
 const char* no_swap(const fk::linear::init& init, int64_t rows) { return SwappedWeight::refusal(rows, init.out_features, init.in_features); }
-// Which of both, as measured: few rows are streamed, of wide matrices more.
+// Which of both, as measured: few rows are streamed; more of wide matrices, and fewer where K has to be split.
 bool streams(const fk::linear::init& init, int64_t rows) {
-  const bool few = rows <= (init.out_features > 16384 ? 8 : 4);
-  return !StreamedWeight::refusal(rows, rows, init.in_features) && (few || no_swap(init, rows));
+  const int few = init.out_features > 16384 ? 8 : init.in_features > 8192 ? 2 : 4;
+  return !StreamedWeight::refusal(rows, rows, init.in_features) && (rows <= few || no_swap(init, rows));
 }
 
 struct Linear : Base<fk::linear> {

@@ -35,7 +35,9 @@ class SwappedWeight {
     thread_local bool known = false;
     if (!known) check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes(kN)), "shared memory");
     known = true;
-    launch(kernel, unsigned(std::min<int64_t>(cdiv(a.n, kRows), processors_)), kThreads, size_t(shared_bytes(kN)), ctx,
+    // As many blocks as have equally many tiles: with fewer than all processors the last tiles are read as fast as the others.
+    const int64_t tiles = cdiv(a.n, kRows), blocks = cdiv(tiles, cdiv(tiles, processors_));
+    launch(kernel, unsigned(blocks), kThreads, size_t(shared_bytes(kN)), ctx,
            map_of_64s(x, std::is_same_v<T, __nv_bfloat16>, a.rows, x_step, a.k, kN, kDeep), map_, a);
   }
 
