@@ -17,7 +17,7 @@ import sys
 
 root = pathlib.Path(__file__).resolve().parent.parent
 POWERS = [1 << i for i in range(14)]
-PARTS = ("rows", "attention", "moe", "linear")
+PARTS = ("rows", "attention", "linear", "moe")
 
 
 def said(*command):
@@ -73,11 +73,9 @@ def main():
         elif part == "attention":
             out["ops"] += run.bench("paged_attention", ["cuda"], ["decode", "decode64_4k"])
         elif part == "moe":
-            out["ops"] += run.bench("fused_moe", ["cuda"], [f"tokens_{t}" for t in a.tokens])
-            save()
-            out["triton_moe"] = run.lines(root / "scripts/triton_moe.py", "--repeats", 20, "--tokens", *a.tokens)
+            out["triton_moe"] = run.lines(root / "scripts/triton_moe.py", "--repeats", 20, "--plugins", plugins, "--tokens", *a.tokens)
         else:
-            out["ops"] += run.bench("linear", ["cublas", "cuda"], [f"{shape}_{m}" for m in a.rows if m <= 64 for shape in ("o", "qkv", "down", "gate_up", "lm_head")])
+            out["ops"] += run.bench("linear", ["cublas", "cuda"], [f"{shape}_{m}" for m in a.rows if m <= 32 for shape in ("o", "qkv", "down", "gate_up", "lm_head")])
             save()
             out["torch_linear"] = run.lines(root / "scripts/torch_linear.py", plugins, "--rows", *a.rows)
         save()

@@ -56,17 +56,16 @@ for source in sorted((root / "docs/results").glob("*-ops.json"))[-1:]:
               "those that move bytes with quartiles.", "", "| op | case | time | GB/s | of a copy |", "|---|---|---|---|---|"]
     timed = [r for r in d["ops"] if r.get("cold_s")]
     for r in timed:
-        if r["op"] not in ("linear", "fused_moe"):
+        if r["op"] != "linear" or r["provider"] == "cuda":
             lines.append(f"| {r['op']} | {r['case']} | {1e6 * r['cold_s']:.1f} us ({1e6 * r['cold_low_s']:.1f}-{1e6 * r['cold_high_s']:.1f}) | "
                          f"{r['bytes'] / r['cold_s'] / 1e9:.0f} | {100 * r['of_copy']:.0f} % |")
-    triton = {r["tokens"]: r["seconds"] for r in d.get("triton_moe", [])}
-    if triton:
+    moe = [r for r in d.get("triton_moe", []) if "plugin" in r]
+    if moe:
         lines += ["", "| fused_moe, Mixtral, tokens | time | GB/s | TFLOP/s | Triton | times as fast |", "|---|---|---|---|---|---|"]
-    for r in timed:
-        tokens = int(r["case"].split("_")[-1]) if r["op"] == "fused_moe" else 0
-        if tokens in triton:
-            lines.append(f"| {tokens} | {1e3 * r['cold_s']:.3f} ms | {r['bytes'] / r['cold_s'] / 1e9:.0f} | {r['flops'] / r['cold_s'] / 1e12:.0f} | "
-                         f"{1e3 * triton[tokens]:.3f} ms | {triton[tokens] / r['cold_s']:.2f} |")
+    for r in moe:  # bytes: of the weights of the experts that were chosen; operations: those of the assignments
+        time, weights = r["plugin"]["seconds"], 3 * 4096 * 14336
+        lines.append(f"| {r['tokens']} | {1e3 * time:.3f} ms | {2 * r['active_experts'] * weights / time / 1e9:.0f} | {4 * r['tokens'] * weights / time / 1e12:.0f} | "
+                     f"{1e3 * r['seconds']:.3f} ms | {r['seconds'] / time:.2f} |")
     linear = {r["case"]: r for r in d.get("torch_linear", []) if "case" in r}
     shapes = list(dict.fromkeys(case.rsplit("_", 1)[0] for case in linear))
     if shapes:
