@@ -161,6 +161,22 @@ double distance(const std::vector<float>& a, const std::vector<float>& b) {
   return std::sqrt(error / n) / std::sqrt(squares / n - sum / n * sum / n);
 }
 
+// The median of the positions' distances: in bfloat16 a token whose experts are nearly as good as
+// others may go to those.
+double of_most(const std::vector<float>& a, const std::vector<float>& b) {
+  constexpr size_t kVocab = 256;
+  REQUIRE(a.size() == b.size());
+  REQUIRE(a.size() % kVocab == 0);
+  std::vector<double> all;
+  const auto row = [](const std::vector<float>& of, size_t at) {
+    const auto begin = of.begin() + static_cast<std::ptrdiff_t>(at);
+    return std::vector<float>(begin, begin + kVocab);
+  };
+  for (size_t at = 0; at < a.size(); at += kVocab) all.push_back(distance(row(a, at), row(b, at)));
+  std::sort(all.begin(), all.end());
+  return all[all.size() / 2];
+}
+
 }  // namespace
 
 TEST_CASE("fp8_checkpoint_answers_as_its_dequantised_twin") {
@@ -177,8 +193,10 @@ TEST_CASE("fp8_checkpoint_answers_as_its_dequantised_twin") {
 TEST_CASE("fp8_checkpoint_in_bfloat16_is_as_near_as_its_twin") {
   const Twins t = twins();
   const auto exact = answer(t.plain, false, "reference");
-  const double twin = distance(answer(t.plain, false, "cpu", DType::bf16), exact);
-  CHECK(distance(answer(t.fp8, true, "cpu", DType::bf16), exact) < 1.5 * twin);
+  const double twin = of_most(answer(t.plain, false, "cpu", DType::bf16), exact);
+  const double fp8 = of_most(answer(t.fp8, true, "cpu", DType::bf16), exact);
+  CHECK(twin > 1e-4);
+  CHECK(fp8 < 1.5 * twin);
 }
 
 TEST_CASE("fp8_every_matrix_uses_its_own_scales") {
