@@ -17,8 +17,9 @@ struct Inboxes {
 
 // At the head of a rank's own buffer.
 struct InboxState {
-  uint32_t call, readers;  // which inbox is next: 0, 1, 2; blocks that have read this
-  uint32_t words[3];       // of 16 bytes, that the last call on each inbox had
+  uint32_t call;      // which inbox is next: 0, 1, 2
+  uint32_t words[3];  // of 16 bytes, that the last call on each inbox had
+  uint32_t readers;   // blocks that have read what is above, in one load
 };
 
 template <class T> inline constexpr uint32_t kMinusZeros = sizeof(T) == 4 ? 0x80000000u : 0x80008000u;
@@ -43,10 +44,10 @@ __device__ inline uint4* inbox(const Ranks& ranks, int owner, uint32_t number, i
 template <int kMost> class Call {
  public:
   __device__ explicit Call(const Ranks& ranks) : ranks_(ranks), state_(reinterpret_cast<InboxState*>(ranks.at[ranks.rank])) {
-    const volatile InboxState* state = state_;
-    now_ = state->call;
+    const uint4 state = load_relaxed(reinterpret_cast<const uint4*>(state_));
+    now_ = state.x;
     old_ = (now_ + 2) % 3;
-    old_words_ = state->words[old_];
+    old_words_ = old_ == 0 ? state.y : old_ == 1 ? state.z : state.w;
   }
   __device__ void send(int64_t word, uint4 v) const {
 #pragma unroll

@@ -23,7 +23,7 @@ struct Place {
 
 // Of x, `total` words go to every rank; with `apart`, part r of x to rank r, each of `total` words.
 template <class Word>
-__global__ void __launch_bounds__(kThreads, 1)
+__global__ void __launch_bounds__(kThreads, 2)
     exchange(const Word* x, Word* out, int64_t total, bool apart, Place place, int tile, unsigned steps, const __grid_constant__ Ranks ranks) {
   wait_for_inputs();
   const Steps block(ranks);

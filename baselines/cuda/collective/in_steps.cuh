@@ -11,8 +11,8 @@
 namespace fkc {
 
 struct Boxes {
-  static constexpr int kBlocks = 132, kDepth = 4;
-  static constexpr int64_t kStep = int64_t{128} << 10;  // of all ranks together, in one box of one block
+  static constexpr int kBlocks = 264, kDepth = 4;  // two on a processor: one sends while the other waits
+  static constexpr int64_t kStep = int64_t{64} << 10;  // of all ranks together, in one box of one block
   static constexpr int64_t kHead = int64_t{64} << 10;
   static int64_t room(int ranks) { return kStep / ranks / 256 * 256; }  // of a rank in a step
   // Numbers of a block: one per rank and box, and how many steps it has done.

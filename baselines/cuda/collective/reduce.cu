@@ -63,7 +63,7 @@ template <class Word> __device__ void copy_words(Word* to, const Word* from, int
 // Part r of x, `part` words (the last may be shorter: x has `total`), is added up by rank r. The sum goes to its place
 // in out and to all ranks (kAll), or to out alone.
 template <class T, class Word, bool kAll, int kMost>
-__global__ void __launch_bounds__(kThreads, 1)
+__global__ void __launch_bounds__(kThreads, 2)
     reduce_in_steps(const Word* x, Word* out, int64_t part, int64_t total, int tile, unsigned steps, const __grid_constant__ Ranks ranks, int op) {
   wait_for_inputs();
   const Steps block(ranks);
