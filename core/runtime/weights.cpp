@@ -152,9 +152,9 @@ double stddev_of(const WeightSpec& spec) {
   return spec.stddev != 0 ? spec.stddev : 1 / std::sqrt(std::max(1.0, last));
 }
 
-// Whether a weight is nothing but random numbers.
+// Whether a weight is nothing but random numbers, or pieces of one that is.
 bool is_normal(const WeightSpec& spec, const Checkpoint* checkpoint) {
-  return !checkpoint && !spec.compute && !spec.map && !is_integer(spec.dtype) && spec.cuts.empty();
+  return !checkpoint && !spec.compute && !spec.map && !is_integer(spec.dtype);
 }
 
 int64_t bytes_of(const WeightSpec& spec) { return numel(spec.local_shape()) * bytes(spec.dtype); }
@@ -180,6 +180,42 @@ std::vector<std::byte> cut_out(const std::vector<std::byte>& whole,
     }
   }
   return out;
+}
+
+// The same from memory of a device to memory of it.
+void cut_out(Device& device, const std::byte* whole, const std::vector<int64_t>& shape,
+             const WeightCut& cut, int64_t width, std::byte* to) {
+  const auto axis = static_cast<size_t>(cut.axis);
+  int64_t outer = 1, row = width;
+  for (size_t i = 0; i < axis; ++i) outer *= shape[i];
+  for (size_t i = axis + 1; i < shape.size(); ++i) row *= shape[i];
+  for (int64_t o = 0; o < outer; ++o) {
+    const std::byte* from = whole + o * shape[axis] * row;
+    for (const auto& piece : cut.pieces) {
+      FK_CHECK(piece.start >= 0 && piece.end <= shape[axis], "a piece of the whole weight");
+      const int64_t there = std::clamp<int64_t>(piece.end - piece.start, 0, piece.length);
+      device.copy(to, from + piece.start * row, there * row);
+      device.fill_zero(to + there * row, (piece.length - there) * row);
+      to += piece.length * row;
+    }
+  }
+}
+
+// Random numbers on the device, a whole weight beside it where this rank has pieces of one. False
+// where the device cannot make them, or the pieces are of several axes.
+bool fill_on_device(const WeightSpec& spec, uint64_t seed, Device& device, DeviceMemory& beside,
+                    std::byte* into) {
+  const auto fill = [&](std::byte* to) {
+    return device.fill_normal(to, spec.dtype, numel(spec.shape), seed_of(spec.name, seed),
+                              spec.mean, stddev_of(spec));
+  };
+  if (spec.cuts.empty()) return fill(into);
+  if (spec.cuts.size() > 1) return false;
+  const int64_t whole = numel(spec.shape) * bytes(spec.dtype);
+  if (beside.bytes() < whole) beside = DeviceMemory(device, whole, "a weight to cut");
+  if (!fill(beside.data())) return false;
+  cut_out(device, beside.data(), spec.shape, spec.cuts[0], bytes(spec.dtype), into);
+  return true;
 }
 
 void fill_whole(const WeightSpec& spec, const Checkpoint* checkpoint, uint64_t seed,
@@ -349,11 +385,11 @@ void fill_weights(const WeightTable& table, const Checkpoint* checkpoint, uint64
   const WeightLayout layout(table);
   std::vector<bool> made(table.all().size());
   std::vector<const WeightSpec*> from_host;
+  DeviceMemory beside;
   for (size_t i = 0; i < made.size(); ++i) {
     const WeightSpec& spec = table.all()[i];
     made[i] = is_normal(spec, checkpoint) &&
-              device.fill_normal(into + layout.offsets[i], spec.dtype, numel(spec.shape),
-                                 seed_of(spec.name, seed), spec.mean, stddev_of(spec));
+              fill_on_device(spec, seed, device, beside, into + layout.offsets[i]);
     if (!made[i]) from_host.push_back(&spec);
   }
   ReadAhead ahead(std::move(from_host), std::max(1, threads), [&](const WeightSpec& spec) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/device/device.hpp"
+#include "core/runtime/weights.hpp"
 #include "core/tensor/random.hpp"
 #include "test/catch.hpp"
 
@@ -54,4 +55,33 @@ TEST_CASE("device_memory_is_shared_by_a_descriptor") {
   CHECK(device->checksum(other, bytes) != sum);
   device->upload(shared.data, here.data(), bytes);
   CHECK(device->checksum(other, bytes) == sum);
+}
+
+TEST_CASE("device_cuts_weights_as_the_host_does") {
+  const auto device = fk::open_device("cuda:0");
+  fk::WeightTable table;
+  fk::WeightSpec spec;
+  spec.dtype = DType::bf16;
+  spec.shape = {300, 200};
+  spec.name = "rows";
+  spec.cuts = {{0, {{100, 60, 150}, {250, 60, 300}}}};  // both pieces end early
+  table.add(spec);
+  spec.name = "columns";
+  spec.cuts = {{1, {{64, 64, 200}}}};
+  table.add(spec);
+  spec.name = "larger";
+  spec.shape = {4, 500, 70};
+  spec.cuts = {{2, {{60, 20, 70}}}};
+  table.add(spec);
+  spec.name = "both";
+  spec.cuts = {{0, {{1, 2, 4}}}, {2, {{0, 35, 70}}}};
+  table.add(spec);
+  const int64_t bytes = fk::WeightLayout(table).bytes;
+  std::vector<std::byte> wanted(static_cast<size_t>(bytes)), got(static_cast<size_t>(bytes));
+  fk::fill_weights(table, nullptr, 3, wanted.data(), 2, {});
+  const fk::DeviceMemory memory(*device, bytes, "a test");
+  device->fill_zero(memory.data(), bytes);
+  fk::fill_weights(table, nullptr, 3, *device, memory.data(), 2, {});
+  device->download(got.data(), memory.data(), bytes);
+  CHECK(got == wanted);
 }
