@@ -6,7 +6,8 @@
  * Every call enqueues on `stream` (null on the CPU) and may be captured; all ranks make the same calls in
  * the same order, with equal shapes and dtypes, captured on all of them or on none. What does not agree,
  * or does not come in time, is FK_FAILED on every rank, and stays so. Reductions give the same bits on all
- * ranks: the ranks' values are added up in the order of the ranks. [forward, ordered on stream] */
+ * ranks: the host's own add the ranks' values up in the order of the ranks, a library's in one of its own
+ * (comm_library.h). [forward, ordered on stream] */
 #ifndef FK_COMM_H
 #define FK_COMM_H
 #include "tensor.h"
