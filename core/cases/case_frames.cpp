@@ -194,17 +194,21 @@ void CaseFrames::refill(const CaseFrames& from, Poison poison, bool numbers_only
     Storage& s = storages_[i];
     if (s.weight) continue;
     FK_CHECK(next < from.storages_.size(), "the same case without weights");
-    const GuardedBuffer& other = *from.storages_[next++].memory;
+    const Storage& other = from.storages_[next++];
     const bool read = std::any_of(placed_.begin(), placed_.end(), [&](const Placed& p) {
       return p.storage == i && p.field->slot->role != Role::out;
     });
-    if (!read || (numbers_only && is_float(s.dtype)))
+    s.print.reset();
+    if (!read || (numbers_only && is_float(s.dtype))) {
       s.memory->poison(poison);
-    else
-      s.memory->copy_from(other);
-    if (!s.written) s.print.reset();
+      continue;
+    }
+    s.memory->copy_from(*other.memory);
+    if (s.written || numbers_only || !layout_.snapshot) continue;
+    if (!other.print) other.print = other.memory->print();
+    s.print = other.print;
   }
-  remember();
+  if (!numbers_only) remember();
 }
 
 std::vector<std::span<const std::byte>> CaseFrames::memory() const {

@@ -54,10 +54,15 @@ class CaseFrames {
 
   // Other contents of what is read but not a weight, and of what is written, from the same case
   // without weights on the same device; outputs are poisoned, and with `numbers_only` floats as
-  // well.
+  // well: then no question is answered until they are there.
   void refill(const CaseFrames& from, Poison poison, bool numbers_only = false);
   // Where the tensors lie.
   std::vector<std::span<const std::byte>> memory() const;
+  std::vector<const GuardedBuffer*> buffers() const {  // that they lie in
+    std::vector<const GuardedBuffer*> out;
+    for (const auto& s : storages_) out.push_back(s.memory.get());
+    return out;
+  }
   // Tells outputs apart where they lie; nothing where not every byte of their memory is an output.
   std::optional<uint64_t> written_print() const;
   // The host copies that plan() sees, from the fields as they are now.
@@ -84,7 +89,7 @@ class CaseFrames {
   struct Storage {
     std::unique_ptr<GuardedBuffer> memory;
     std::vector<std::byte> before;
-    std::optional<uint64_t> print;  // instead of `before` for what is never written
+    mutable std::optional<uint64_t> print;  // instead of `before` for what is never written
     bool written = false, weight = false;
     bool whole = false;  // the contract has all of it written
     std::string field;   // for messages: "k_cache and v_cache"

@@ -152,6 +152,7 @@ GuardedBuffer::~GuardedBuffer() {
 void GuardedBuffer::poison(Poison kind) {
   if (!bytes_) return;
   if (device_.host_memory()) return fill_poison(data_, bytes_, kind);
+  if (device_.fill_bits(data_, bytes_, kind == Poison::random)) return;
   std::vector<std::byte> pattern(static_cast<size_t>(std::min(bytes_, kPattern)));
   fill_poison(pattern.data(), static_cast<int64_t>(pattern.size()), kind);
   device_.upload(data_, pattern.data(), static_cast<int64_t>(pattern.size()));
@@ -181,14 +182,41 @@ std::span<const std::byte> GuardedBuffer::host(std::vector<std::byte>& keep) con
 uint64_t GuardedBuffer::print() const {
   std::vector<std::byte> keep;
   if (!bytes_ || device_.host_memory()) return fingerprint(host(keep));
-  const int64_t words = bytes_ / 8 * 8;
-  keep.resize(static_cast<size_t>(bytes_ - words));
-  if (!keep.empty()) read(keep.data(), words, bytes_ - words);
-  return (words ? device_.checksum(data_, words) : 0) ^ fingerprint(keep);
+  if (seen_) return seen_->print;
+  const std::span<const std::byte> all[] = {{data_, static_cast<size_t>(bytes_)}};
+  return device_.checksums(all)[0];
+}
+
+GuardedBuffer::Glance::Glance(Device& device, std::vector<const GuardedBuffer*> buffers)
+    : buffers_(std::move(buffers)) {
+  if (device.host_memory()) buffers_.clear();
+  std::erase_if(buffers_, [](const GuardedBuffer* b) { return b->bytes_ == 0; });
+  std::vector<std::span<const std::byte>> parts;
+  for (const GuardedBuffer* b : buffers_) {
+    parts.emplace_back(b->begin_, b->data_);
+    parts.emplace_back(b->data_ + b->bytes_, b->end_);
+    parts.emplace_back(b->data_, static_cast<size_t>(b->bytes_));
+  }
+  if (parts.empty()) return;
+  const auto sums = device.checksums(parts);
+  for (size_t i = 0; i < buffers_.size(); ++i) {
+    const auto wanted = [&](size_t part) {
+      const std::byte* const from = parts[part].data();
+      return checksum_of(canaries(from, from + parts[part].size()));
+    };
+    auto& good = buffers_[i]->canaries_;
+    if (!good) good.emplace(wanted(3 * i), wanted(3 * i + 1));
+    const bool whole = sums[3 * i] == good->first && sums[3 * i + 1] == good->second;
+    buffers_[i]->seen_ = {whole, sums[3 * i + 2]};
+  }
+}
+
+GuardedBuffer::Glance::~Glance() {
+  for (const GuardedBuffer* b : buffers_) b->seen_.reset();
 }
 
 std::string GuardedBuffer::damage() const {
-  if (!bytes_) return "";
+  if (!bytes_ || (seen_ && seen_->whole)) return "";
   // How many bytes of [from, to) differ from their canary, the first and the last of them.
   struct Damage {
     int64_t count = 0, first = 0, last = 0;

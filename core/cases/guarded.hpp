@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -67,6 +68,17 @@ class GuardedBuffer {
   void copy_from(const GuardedBuffer& other);
   // Empty while both canaries are whole, else "24 bytes written 8 bytes past its end".
   std::string damage() const;
+  // On a device, asks for all that print() and damage() of these buffers tell in one go; until it
+  // ends they answer from what was seen then. Nobody writes them meanwhile.
+  class Glance {
+   public:
+    Glance(Device& device, std::vector<const GuardedBuffer*> buffers);
+    ~Glance();
+    Glance(const Glance&) = delete;
+
+   private:
+    std::vector<const GuardedBuffer*> buffers_;
+  };
 
  private:
   void map(size_t before, size_t used);
@@ -80,6 +92,12 @@ class GuardedBuffer {
   std::byte* data_ = nullptr;
   const std::byte* forbidden_ = nullptr;
   int64_t bytes_ = 0;
+  struct Seen {
+    bool whole = false;  // both canaries
+    uint64_t print = 0;
+  };
+  mutable std::optional<Seen> seen_;                               // during a glance
+  mutable std::optional<std::pair<uint64_t, uint64_t>> canaries_;  // sums of those in front, behind
 };
 
 // A device with guarded memory, for the instance under test.

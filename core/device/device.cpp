@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 
 #include "core/base/error.hpp"
@@ -28,6 +29,23 @@ SharedMapping::~SharedMapping() {
 }
 
 uint64_t Device::checksum(const void*, int64_t) { fail("device", name() + " has no checksum"); }
+
+std::vector<uint64_t> Device::checksums(std::span<const std::span<const std::byte>> /*parts*/) {
+  fail("device", name() + " has no checksum");
+}
+
+uint64_t checksum_of(std::span<const std::byte> memory) {
+  uint64_t sum = 0;
+  for (size_t at = 0, i = 1; at < memory.size(); at += 8, ++i) {
+    uint64_t z = 0;
+    std::memcpy(&z, memory.data() + at, std::min<size_t>(8, memory.size() - at));
+    z += 0x9E3779B97F4A7C15u * i;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    sum += z ^ (z >> 31);
+  }
+  return sum;
+}
 
 DeviceRegistration::DeviceRegistration(const char* kind, DeviceKind functions) {
   kinds()[kind] = functions;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,8 @@ class Device {
   virtual void fill_zero(void* device, int64_t bytes) = 0;
   virtual void copy(void* to, const void* from, int64_t bytes) = 0;  // on the device, stream order
   virtual void synchronize() = 0;
+  // The same of all that this process has enqueued anywhere, whoever did it.
+  virtual void synchronize_all() { synchronize(); }
   virtual void* stream() = 0;  // cudaStream_t, null on the CPU
   virtual int32_t cpu_threads() const = 0;
   // So many processes compute at the same time: each gets its share of the cores.
@@ -82,8 +85,17 @@ class Device {
   }
   // Of the bytes (a multiple of 8) and their places; for memory that must not change.
   virtual uint64_t checksum(const void* data, int64_t bytes);
+  // The same of several parts of any size in one go: what costs is asking. checksum_of() has the
+  // same value for memory of the host.
+  virtual std::vector<uint64_t> checksums(std::span<const std::span<const std::byte>> parts);
+  // All bits set, or random ones, on the stream. False where the device cannot; then nothing is
+  // written.
+  virtual bool fill_bits(void* /*target*/, int64_t /*bytes*/, bool /*random*/) { return false; }
   bool host_memory() const { return type() == FK_CPU; }
 };
+
+// What Device::checksums() says of the same bytes.
+uint64_t checksum_of(std::span<const std::byte> memory);
 
 // A kind of device, registered by its translation unit: FK_DEVICE_KIND(cuda, {names, open}).
 struct DeviceKind {

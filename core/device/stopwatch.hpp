@@ -17,6 +17,9 @@ class Stopwatch {
   // Fills the last cache with clean lines of other memory by reading at least twice its size. By
   // reading: lines that a fill leaves dirty would be written back at the expense of what is timed.
   virtual void flush() = 0;
+  // From now on a flush reads so often, and late() does not make it longer: two processes that are
+  // compared by another clock wait equally long.
+  virtual void fix_passes(int /*passes*/) {}
   // Takes these bytes out of all caches of all cores, which costs less than flush() where they are
   // few. False where the device cannot do that.
   virtual bool evict(const void* /*memory*/, int64_t /*bytes*/) { return false; }

@@ -85,3 +85,24 @@ TEST_CASE("device_cuts_weights_as_the_host_does") {
   device->download(got.data(), memory.data(), bytes);
   CHECK(got == wanted);
 }
+
+TEST_CASE("device_has_the_checksums_of_the_cpu") {
+  const auto device = fk::open_device("cuda:0");
+  const int64_t bytes = (int64_t{1} << 20) + 24;
+  const fk::DeviceMemory memory(*device, bytes, "a test");
+  REQUIRE(device->fill_bits(memory.data(), bytes, true));
+  std::vector<std::byte> here(static_cast<size_t>(bytes));
+  device->download(here.data(), memory.data(), bytes);
+  std::vector<std::span<const std::byte>> there, copies;
+  const std::pair<size_t, size_t> parts[] = {{0, 1}, {3, 5}, {8, 64}, {1, 4097}, {0, 0}, {256, size_t{1} << 20}, {7, size_t{1} << 19}};
+  for (const auto& [at, size] : parts) {
+    there.emplace_back(memory.data() + at, size);
+    copies.emplace_back(here.data() + at, size);
+  }
+  const auto sums = device->checksums(there);
+  for (size_t i = 0; i < sums.size(); ++i) CHECK(sums[i] == fk::checksum_of(copies[i]));
+  CHECK(device->checksum(memory.data(), bytes) == fk::checksum_of(here));
+  REQUIRE(device->fill_bits(memory.data(), bytes, false));
+  device->download(here.data(), memory.data(), bytes);
+  CHECK(std::all_of(here.begin(), here.end(), [](std::byte b) { return b == std::byte{0xff}; }));
+}

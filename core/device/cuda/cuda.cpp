@@ -7,6 +7,7 @@
 #include <cuda_runtime_api.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <map>
 
 #include "core/base/error.hpp"
@@ -109,6 +110,7 @@ class Cuda final : public Device {
   void synchronize() override {
     check(cudaStreamSynchronize(stream_), "an op failed on the device");
   }
+  void synchronize_all() override { check(cudaDeviceSynchronize(), "an op failed on the device"); }
   void* stream() override { return stream_; }
   int32_t cpu_threads() const override { return 1; }
   bool can_capture() const override { return true; }
@@ -200,6 +202,50 @@ class Cuda final : public Device {
     release(device);
     return sum;
   }
+  // Parts that are large get a kernel of their own, which fills the device; the many small ones
+  // have one in common. Everything is enqueued before anything is waited for.
+  std::vector<uint64_t> checksums(std::span<const std::span<const std::byte>> parts) override {
+    constexpr size_t kLarge = size_t{1} << 18;
+    std::vector<uint64_t> sums(parts.size());
+    if (parts.empty()) return sums;
+    const size_t lists = parts.size() * sizeof(cuda::Part);
+    const auto room = static_cast<int64_t>(lists + parts.size() * sizeof(uint64_t));
+    if (checked_bytes_ < room) {
+      if (checked_) (void)cudaFree(checked_);
+      checked_ = nullptr;
+      check(cudaMalloc(&checked_, static_cast<size_t>(room)), "memory for checksums");
+      checked_bytes_ = room;
+    }
+    auto* const list = static_cast<cuda::Part*>(checked_);
+    auto* const sum = reinterpret_cast<unsigned long long*>(list + parts.size());
+    std::vector<cuda::Part> small;
+    for (const auto& p : parts) {
+      const bool large =
+          p.size() >= kLarge && reinterpret_cast<uintptr_t>(p.data()) % 8 == 0 && p.size() % 8 == 0;
+      small.push_back({p.data(), large ? 0 : static_cast<int64_t>(p.size())});
+    }
+    upload(list, small.data(), static_cast<int64_t>(lists));
+    fill_zero(sum, static_cast<int64_t>(parts.size() * sizeof *sum));
+    constexpr size_t kOfGrid = 65535;
+    for (size_t at = 0; at < parts.size(); at += kOfGrid)
+      check(cuda::add_checksums(list + at, static_cast<int>(std::min(kOfGrid, parts.size() - at)),
+                                sum + at, stream_),
+            "checksums");
+    for (size_t i = 0; i < parts.size(); ++i)
+      if (!small[i].bytes && !parts[i].empty())
+        check(cuda::add_checksum(parts[i].data(), static_cast<int64_t>(parts[i].size() / 8),
+                                 sum + i, stream_),
+              "checksum");
+    download(sums.data(), sum, static_cast<int64_t>(sums.size() * sizeof(uint64_t)));
+    return sums;
+  }
+  bool fill_bits(void* target, int64_t bytes, bool random) override {
+    if (!bytes) return true;
+    check(random ? cuda::fill_random_bits(target, bytes, stream_)
+                 : cudaMemsetAsync(target, 0xff, static_cast<size_t>(bytes), stream_),
+          "fill with bits");
+    return true;
+  }
 
  private:
   // The graph runs while the host waits for the event before it.
@@ -256,6 +302,8 @@ class Cuda final : public Device {
   cuda::GraphReader reader_;
   cudaEvent_t uploaded_ = nullptr, before_launch_ = nullptr, after_launch_ = nullptr;
   std::vector<double>* gaps_ = nullptr;
+  void* checked_ = nullptr;  // what checksums() works with
+  int64_t checked_bytes_ = 0;
   cudaStream_t stream_ = nullptr;  // lives until the process ends, as captured work may refer to it
 };
 

@@ -10,7 +10,7 @@ namespace fk::cuda {
 
 namespace {
 
-constexpr int kThreads = 256, kBlocks = 132 * 16;
+constexpr int kThreads = 256, kBlocks = 132 * 16, kPartBlocks = 4;
 
 __device__ void put(float* to, float v) { *to = v; }
 __device__ void put(__nv_bfloat16* to, float v) { *to = __float2bfloat16_rn(v); }
@@ -33,16 +33,51 @@ template <class T> __global__ void normal(T* target, int64_t count, uint64_t see
   }
 }
 
-__global__ void hash_words(const unsigned long long* words, int64_t count, unsigned long long* sum) {
-  unsigned long long own = 0;
-  for (int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x; i < count; i += int64_t{kThreads} * kBlocks) {
-    unsigned long long z = words[i] + 0x9E3779B97F4A7C15ull * static_cast<unsigned long long>(i + 1);
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
-    own += z ^ (z >> 31);
-  }
+__device__ unsigned long long mix(unsigned long long z) {
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
+  return z ^ (z >> 31);
+}
+__device__ unsigned long long hash(unsigned long long word, int64_t i) { return mix(word + 0x9E3779B97F4A7C15ull * static_cast<unsigned long long>(i + 1)); }
+
+__device__ void add(unsigned long long own, unsigned long long* sum) {
   for (int k = 16; k > 0; k >>= 1) own += __shfl_xor_sync(0xffffffffu, own, k);
   if (threadIdx.x % 32 == 0) atomicAdd(sum, own);
+}
+
+__global__ void hash_words(const unsigned long long* words, int64_t count, unsigned long long* sum) {
+  unsigned long long own = 0;
+  for (int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x; i < count; i += int64_t{kThreads} * kBlocks) own += hash(words[i], i);
+  add(own, sum);
+}
+
+// Eight bytes of memory that may begin and end anywhere; what lies beyond the end is zero.
+__device__ unsigned long long word_at(const unsigned char* data, int64_t bytes, int64_t i) {
+  const int64_t at = i * 8;
+  if (reinterpret_cast<uintptr_t>(data) % 8 == 0 && at + 8 <= bytes) return *reinterpret_cast<const unsigned long long*>(data + at);
+  unsigned long long word = 0;
+  for (int64_t k = 0; k < 8 && at + k < bytes; ++k) word |= static_cast<unsigned long long>(data[at + k]) << (8 * k);
+  return word;
+}
+
+// Parts lie behind one another along y; few blocks each, because most are a few KiB.
+__global__ void hash_parts(const Part* parts, unsigned long long* sums) {
+  const Part part = parts[blockIdx.y];
+  const int64_t words = (part.bytes + 7) / 8;
+  unsigned long long own = 0;
+  for (int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x; i < words; i += int64_t{kThreads} * gridDim.x)
+    own += hash(word_at(static_cast<const unsigned char*>(part.data), part.bytes, i), i);
+  add(own, sums + blockIdx.y);
+}
+
+__global__ void random_bits(unsigned char* target, int64_t bytes) {
+  const int64_t words = (bytes + 7) / 8;
+  for (int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x; i < words; i += int64_t{kThreads} * kBlocks) {
+    const unsigned long long word = hash(0x1234567, i);
+    if (i * 8 + 8 <= bytes) reinterpret_cast<unsigned long long*>(target)[i] = word;
+    else
+      for (int64_t k = i * 8; k < bytes; ++k) target[k] = static_cast<unsigned char>(word >> (8 * (k - i * 8)));
+  }
 }
 
 }  // namespace
@@ -56,6 +91,16 @@ cudaError_t fill_normal(void* target, int bits, int64_t count, uint64_t seed, fl
 
 cudaError_t add_checksum(const void* data, int64_t words, unsigned long long* sum, cudaStream_t stream) {
   hash_words<<<kBlocks, kThreads, 0, stream>>>(static_cast<const unsigned long long*>(data), words, sum);
+  return cudaGetLastError();
+}
+
+cudaError_t add_checksums(const Part* parts, int count, unsigned long long* sums, cudaStream_t stream) {
+  if (count) hash_parts<<<dim3(kPartBlocks, static_cast<unsigned>(count)), kThreads, 0, stream>>>(parts, sums);
+  return cudaGetLastError();
+}
+
+cudaError_t fill_random_bits(void* target, int64_t bytes, cudaStream_t stream) {
+  random_bits<<<kBlocks, kThreads, 0, stream>>>(static_cast<unsigned char*>(target), bytes);
   return cudaGetLastError();
 }
 

@@ -12,4 +12,13 @@ cudaError_t fill_normal(void* target, int bits, int64_t count, uint64_t seed, fl
 // Adds a hash of every word and its place to *sum, which is on the device.
 cudaError_t add_checksum(const void* data, int64_t words, unsigned long long* sum, cudaStream_t stream);
 
+// The same of parts of any size, each into its own sum; `parts` and `sums` are on the device.
+struct Part {
+  const void* data;
+  int64_t bytes;
+};
+cudaError_t add_checksums(const Part* parts, int count, unsigned long long* sums, cudaStream_t stream);
+// Bits that look random, the same every time.
+cudaError_t fill_random_bits(void* target, int64_t bytes, cudaStream_t stream);
+
 }  // namespace fk::cuda
