@@ -6,12 +6,15 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <thread>
 #include <utility>
 
 #include "core/base/error.hpp"
 #include "core/referee/check.hpp"
 #include "core/referee/judge/examinee.hpp"
 #include "core/referee/rank_oracle.hpp"
+#include "core/referee/timer.hpp"
+#include "core/worker/channel.hpp"
 #include "core/worker/process_state.hpp"
 #include "core/worker/task.hpp"
 
@@ -65,6 +68,10 @@ Json exam_open(const Json& a, const TaskServices& services) {
   options.device = &shared_device(a);
   options.plugins = &services.plugins;
   options.threads = a.at("threads").get<int>();
+  // What the CPU does for a GPU's cases is not on any clock.
+  if (!options.device->host_memory())
+    options.threads =
+        std::max(options.threads, static_cast<int>(std::thread::hardware_concurrency()));
   options.seconds = a.at("seconds").get<double>();
   options.families = a.at("families").get<std::vector<std::string>>();
   options.call_s = a.at("call_s").get<double>();
@@ -133,6 +140,21 @@ Json exam_look(const Json& a, const TaskServices&) {
 }
 FK_TASK(exam_look, exam_look);
 
+// How long the device takes for next to nothing, in seconds, as its other processes let it.
+Json exam_idle(const Json& a, const TaskServices&) {
+  Device& device = shared_device(a);
+  const DeviceMemory little(device, 256, "a look at the device");
+  std::vector<double> all;
+  for (int i = 0; i < 20; ++i) {
+    const double start = now_seconds();
+    device.fill_zero(little.data(), 256);
+    device.synchronize();
+    all.push_back(now_seconds() - start);
+  }
+  return {{"seconds", quantile(std::move(all), 0.5)}};
+}
+FK_TASK(exam_idle, exam_idle);
+
 Json exam_close(const Json& a, const TaskServices&) {
   examiners().cases.erase(a.at("exam").get<int>());
   examinees().cases.erase(a.at("exam").get<int>());
@@ -143,7 +165,7 @@ FK_TASK(exam_close, exam_close);
 // Any side, before there is anything to do.
 Json exam_enter(const Json& a, const TaskServices& services) {
   shared_comm(a, services);
-  return Json::object();
+  return {{"device", shared_device(a).name()}};
 }
 FK_TASK(exam_enter, exam_enter);
 

@@ -214,6 +214,11 @@ class Trial {
     return contents(frames);
   }
 
+  CaseValues once(Execution& execution, CaseFrames& frames) {
+    CaseValues ignored;
+    return results(execution, frames, Poison::random, Poison::random, ignored);
+  }
+
   static CaseValues contents(const CaseFrames& frames) {
     CaseValues out;
     for (const CaseField* field : frames.resolved().written())
@@ -310,22 +315,16 @@ class Trial {
   void check_other_contents(const CaseFrames& max, CaseFrames& frames, CaseFrames& others,
                             const fk_need& need) {
     step("other contents");
-    const auto call = [&](Execution& execution, CaseFrames& on) {
-      CaseValues ignored;
-      return results(execution, on, Poison::random, Poison::random, ignored);
-    };
-    const std::string found =
-        stale({provider_, source_, max, frames, others, need, device_, children_.get(), options_},
-              oracles_, variant_, values(), call);
+    const auto call = [this](Execution& e, CaseFrames& on) { return once(e, on); };
+    const ConductCase c{provider_, source_,         max,     frames, others, need,
+                        device_,   children_.get(), options_};
+    const std::string found = stale(c, oracles_, variant_, values(), call);
     if (!found.empty()) throw Broken{"stale", found};
   }
 
   void check_conduct(const CaseFrames& max, CaseFrames& frames, CaseFrames& others,
                      const fk_need& need, const CaseValues& answer) {
-    const auto call = [&](Execution& execution, CaseFrames& on) {
-      CaseValues ignored;
-      return results(execution, on, Poison::random, Poison::random, ignored);
-    };
+    const auto call = [this](Execution& e, CaseFrames& on) { return once(e, on); };
     const auto differ = [&](const CaseValues& a, const CaseValues& b) {
       try {
         if (provider_.op->claims->deterministic) need_equal(a, b, "", "");
@@ -358,8 +357,7 @@ class Trial {
     return true;
   }
 
-  // A captured call, replayed at once and again after other work of the same instance, gives what
-  // the eager call gave. What may not be done in a capture (allocating, waiting) shows here.
+  // A captured call, replayed at once and after a call on other buffers, gives what those give.
   void check_captured(const CaseFrames& max, CaseFrames& frames, CaseFrames& other,
                       const fk_need& need) {
     step("captured");
@@ -377,7 +375,9 @@ class Trial {
                    "of a captured call " + when + " is not that of the eager one");
     };
     replay(Poison::random, "that is replayed");
-    results(execution, other, Poison::random, Poison::ones, ignored);
+    const CaseValues moved = results(execution, other, Poison::random, Poison::ones, ignored);
+    if (provider_.op->claims->deterministic)
+      need_equal(eager, moved, "stale", "of a call on other buffers is not that of the first one");
     replay(Poison::ones, "that is replayed after other work");
   }
 

@@ -65,6 +65,10 @@ class RankGroup {
   void close_requests();
   std::optional<RunnerEvent> wait(double timeout_s);
   void condemn(const std::string& kind, const std::string& text);
+  // As of a Runner.
+  void dismiss() {
+    for (auto& rank : ranks_) rank->dismiss();
+  }
 
   std::string log();
   // Of the first rank, which has those of all.

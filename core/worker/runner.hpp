@@ -132,6 +132,11 @@ class Runner {
 
   bool failed() const { return failure_.has_value(); }
   const RunnerFailure& failure() const { return *failure_; }
+  // Ends its process without waiting for that, which the destructor does. Nothing is asked of it
+  // any more.
+  void dismiss() {
+    if (child_) child_->kill();
+  }
   // Ends it with a failure that the broker found (a nonsensical result, a deadline).
   void condemn(const std::string& kind, const std::string& text);
   std::string log();

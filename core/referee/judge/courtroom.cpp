@@ -50,9 +50,24 @@ int64_t OpenExam::bytes() const {
 }
 
 Courtroom::Courtroom(const Roster& roster, Options options)
-    : roster_(roster), options_(std::move(options)) {}
+    : roster_(roster), device_name_(options.device), options_(std::move(options)) {}
 
-Courtroom::~Courtroom() = default;
+Courtroom::~Courtroom() { see_off(); }
+
+void Courtroom::take_turn() {
+  see_off();
+  turn_ = std::make_unique<DeviceTurn>(device());
+}
+
+void Courtroom::leave(std::unique_ptr<RankGroup> candidate) {
+  candidate->dismiss();
+  leaving_.push_back(std::move(candidate));
+}
+
+void Courtroom::see_off() {
+  leaving_.clear();
+  turn_.reset();
+}
 
 Runner::Options Courtroom::options_of(Seat seat, double patience_s) const {
   Runner::Options options;
@@ -81,7 +96,9 @@ void Courtroom::start_missing(std::unique_ptr<RankGroup>& ready,
     ahead_.clear();
     oracle_ = std::make_unique<Runner>(options_of(Seat::oracle, kPatienceSeconds));
     works.emplace_back([&] {
-      if (oracle_->task("exam_enter", enter, {})) oracle_->load(roster_.oracle_files());
+      const auto entered = oracle_->task("exam_enter", enter, {});
+      if (entered) device_name_ = entered->at("device").get<std::string>();
+      if (entered) oracle_->load(roster_.oracle_files());
     });
   }
   const auto load = [&](RankGroup& group, std::vector<PluginFile> files) {
@@ -182,6 +199,10 @@ void Courtroom::drop_stale() {
 }
 
 bool Courtroom::prepare() {
+  if (!leaving_.empty() || turn_) {
+    see_off();
+    return true;
+  }
   const auto baseline = baselines_.find(1);
   if (!oracle_ || oracle_->failed() || baseline == baselines_.end() || baseline->second->failed() ||
       !spare_ || spare_->failed()) {

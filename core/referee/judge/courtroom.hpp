@@ -14,6 +14,7 @@
 
 #include "core/base/json.hpp"
 #include "core/referee/judge/asked_case.hpp"
+#include "core/referee/judge/device_turn.hpp"
 #include "core/referee/roster.hpp"
 #include "core/referee/verdict/secret.hpp"
 #include "core/worker/rank_group.hpp"
@@ -56,6 +57,8 @@ class Courtroom {
   Courtroom(const Roster& roster, Options options);
   ~Courtroom();
   const std::string& device() const { return options_.device; }
+  // As the oracle's process knows it, "cuda:0 NVIDIA H200"; the same as device() before enter().
+  const std::string& device_name() const { return device_name_; }
   bool sandbox() const { return options_.sandbox; }
 
   // Starts what is missing, all at once; `without` is a baseline that a candidate replaces. The
@@ -68,6 +71,12 @@ class Courtroom {
 
   // To the oracle; Error when its process fails.
   Json ask(const char* task, const Json& arguments);
+  // The turn of one judgement on the device, after what the one before has left.
+  void take_turn();
+  // A candidate's processes end, and after them the turn. Whoever comes next waits for both, but
+  // not who asked for the verdict: a GPU's driver takes its time.
+  void leave(std::unique_ptr<RankGroup> candidate);
+
   // From what was opened ahead under this secret, or opened now.
   std::unique_ptr<OpenExam> open(const ExamRequest& request, const Secret& secret);
   void close(const OpenExam& exam);  // of the oracle and the baseline; never throws
@@ -95,11 +104,15 @@ class Courtroom {
   void drop_stale();
 
   const Roster& roster_;
+  std::string device_name_;
   Options options_;
+  void see_off();
+  std::unique_ptr<DeviceTurn> turn_;  // until all of `leaving_` have ended
   std::unique_ptr<Runner> oracle_;
   std::map<int, std::unique_ptr<RankGroup>> baselines_;  // by how many ranks there are
   std::unique_ptr<RankGroup> spare_;                     // of one
-  std::deque<Docket> dockets_;                           // the last one asked for first
+  std::vector<std::unique_ptr<RankGroup>> leaving_;
+  std::deque<Docket> dockets_;  // the last one asked for first
   std::map<std::string, std::unique_ptr<OpenExam>> ahead_;
   int next_id_ = 0;
 };

@@ -36,6 +36,7 @@ class Exam {
     double worst = 0;
   };
   std::vector<int> ring(int first, int count) const;
+  int some_first();  // on a device one of few, because there is a graph for each
   // `late`: some time passes between the contents and the call.
   std::optional<Sitter::Call> take(Sitter& sitter, int first, const std::vector<int>& contents,
                                    std::vector<Look>& looks, bool late = false);

@@ -110,6 +110,10 @@ void ExamDesk::deal(int set, int content, Poison poison, bool numbers_only) {
       ->refill(*contents_.at(static_cast<size_t>(content)).master, poison, numbers_only);
 }
 
+void ExamDesk::buffers(int set, std::vector<const GuardedBuffer*>& out) const {
+  for (const GuardedBuffer* b : sets_.at(static_cast<size_t>(set))->buffers()) out.push_back(b);
+}
+
 void ExamDesk::memory(int set, std::vector<std::span<const std::byte>>& out) const {
   for (const auto& part : sets_.at(static_cast<size_t>(set))->memory()) out.push_back(part);
 }

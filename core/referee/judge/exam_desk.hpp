@@ -60,6 +60,7 @@ class ExamDesk {
   // Of what ranks hold in common, the first field with other bits than `first` has; empty: none.
   std::string differs_from(const ExamDesk& first, int set) const;
   void memory(int set, std::vector<std::span<const std::byte>>& out) const;
+  void buffers(int set, std::vector<const GuardedBuffer*>& out) const;
 
  private:
   struct Content {

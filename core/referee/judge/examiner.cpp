@@ -22,6 +22,9 @@ namespace {
 
 // What a core and a memory channel do at least: only the number of sets follows from it.
 constexpr int64_t kEvictBytes = int64_t{16} << 20;  // line by line; of more, others are read
+constexpr double kLaunchSeconds = 2e-6, kDeviceSample = 100e-6;
+constexpr int64_t kDeviceMemory = int64_t{2} << 30;
+constexpr int kDeviceSets = 48, kDeviceContents = 24;
 constexpr double kFlopsPerSecond = 4e9, kBytesPerSecond = 8e9, kCallSeconds = 0.5e-6;
 constexpr double kExchangeSeconds = 5e-6;  // ranks wait for each other at least once
 
@@ -175,7 +178,8 @@ void Examiner::make_contents(uint64_t seed) {
               others[static_cast<size_t>(random.integer(0, static_cast<int64_t>(i)))]);
   families.insert(families.end(), others.begin(), others.end());
   const double start = now_seconds();
-  const int most = options_.contents_max * (ranks() > 1 ? 2 : 1);
+  int most = options_.contents_max * (ranks() > 1 ? 2 : 1);
+  if (!options_.device->host_memory()) most = std::min(most, kDeviceContents);
   for (int i = 0; i < most && unjudged_.empty(); ++i) {
     if (contents() >= 2 && now_seconds() - start > options_.seconds) break;
     // Later rounds are ordinary every other time.
@@ -213,18 +217,29 @@ bool Examiner::make_content(uint64_t seed, Family family) {
   return true;
 }
 
+// As many as make a sample long enough, by an optimistic guess. A device's clock lies within the
+// device, so that its samples may be shorter.
+int Examiner::sets_of(int64_t each) const {
+  const bool host = options_.device->host_memory();
+  const double least = roofline_s();
+  double call = std::max({ranks() > 1 ? kExchangeSeconds : kCallSeconds, flops() / kFlopsPerSecond,
+                          bytes_ / kBytesPerSecond});
+  if (!host && least > 0) call = std::max(kLaunchSeconds, least);
+  const double sample = host ? options_.call_s : std::min(options_.call_s, kDeviceSample);
+  const int64_t memory = host ? options_.memory : std::max(options_.memory, kDeviceMemory);
+  const int most = host ? options_.sets_max : std::min(options_.sets_max, kDeviceSets);
+  const auto wanted = static_cast<int64_t>(std::ceil(sample / call));
+  const int64_t room = std::max<int64_t>(2, memory / std::max<int64_t>(each * ranks(), 1));
+  return static_cast<int>(std::clamp<int64_t>(wanted, 2, std::min<int64_t>(room, most)));
+}
+
 void Examiner::place() {
   SharedPlaces one;
   CaseFrames::measure(*options_.device, resolved(), exam_layout(posed_.variant, 0), one);
   const int64_t each = one.read.taken() + one.written.taken();
   bytes_ = static_cast<double>(each);
   if (contract_.bytes) bytes_ = static_cast<double>(contract_.bytes->eval(resolved().axes));
-  const double call = std::max({ranks() > 1 ? kExchangeSeconds : kCallSeconds,
-                                flops() / kFlopsPerSecond, bytes_ / kBytesPerSecond});
-  const auto wanted = static_cast<int64_t>(std::ceil(options_.call_s / call));
-  const int64_t room = std::max<int64_t>(2, options_.memory / std::max<int64_t>(each * ranks(), 1));
-  shape_.sets =
-      static_cast<int>(std::clamp<int64_t>(wanted, 2, std::min<int64_t>(room, options_.sets_max)));
+  shape_.sets = sets_of(each);
   SharedPlaces all;
   for (int i = 0; i < shape_.sets; ++i)
     CaseFrames::measure(*options_.device, resolved(), exam_layout(posed_.variant, i), all);
@@ -269,6 +284,10 @@ void Examiner::flush(const std::vector<int>& sets) {
 
 std::vector<SetFinding> Examiner::look(const std::vector<int>& sets, int side) {
   std::vector<SetFinding> out;
+  std::vector<const GuardedBuffer*> all;
+  for (const int set : sets)
+    for (const auto& desk : desks_) desk->buffers(set, all);
+  const GuardedBuffer::Glance glance(*options_.device, std::move(all));
   for (const int set : sets) out.push_back(look_at(set, side));
   return out;
 }

@@ -81,6 +81,7 @@ class Examiner {
   void try_nulls();
   CheckOptions oracle_options() const;
   void place();
+  int sets_of(int64_t bytes_of_one) const;
   SetFinding look_at(int set, int side);
   const char* family_name_of(size_t content) const;
   const ResolvedCase& resolved() const { return desks_[0]->resolved(); }

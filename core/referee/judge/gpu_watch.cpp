@@ -49,6 +49,7 @@ class Nvml final : public GpuWatch {
     int (*by_uuid)(const char*, void**) = nullptr;
     if (!find(init, "nvmlInit_v2") || !find(by_index, "nvmlDeviceGetHandleByIndex_v2") ||
         !find(by_uuid, "nvmlDeviceGetHandleByUUID") || !find(clock_, "nvmlDeviceGetClockInfo") ||
+        !find(memory_, "nvmlDeviceGetMemoryInfo") ||
         (!find(reasons_, "nvmlDeviceGetCurrentClocksEventReasons") &&
          !find(reasons_, "nvmlDeviceGetCurrentClocksThrottleReasons")) ||
         init() != 0)
@@ -83,9 +84,17 @@ class Nvml final : public GpuWatch {
   std::optional<ClockWatch> seen() const override {
     return watch_.looks ? std::optional(watch_) : std::nullopt;
   }
+  std::optional<int64_t> used_bytes() const override {
+    struct {
+      unsigned long long total, free, used;
+    } memory{};
+    if (memory_(handle_, &memory) != 0) return std::nullopt;
+    return static_cast<int64_t>(memory.used);
+  }
 
  private:
   int (*clock_)(void*, int, unsigned*) = nullptr;
+  int (*memory_)(void*, void*) = nullptr;
   int (*reasons_)(void*, unsigned long long*) = nullptr;
   void* handle_ = nullptr;
   double next_s_ = 0;

@@ -31,6 +31,8 @@ class GpuWatch {
   static std::unique_ptr<GpuWatch> of(const std::string& device);
   virtual void look() = 0;  // no more often than every few milliseconds; in between it does nothing
   virtual std::optional<ClockWatch> seen() const = 0;
+  // Of the device's memory, whoever has it.
+  virtual std::optional<int64_t> used_bytes() const = 0;
 };
 
 }  // namespace fk

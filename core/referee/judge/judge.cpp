@@ -17,6 +17,7 @@
 #include "core/referee/judge/clocks.hpp"
 #include "core/referee/judge/docket.hpp"
 #include "core/referee/judge/exam.hpp"
+#include "core/referee/judge/gpu_watch.hpp"
 #include "core/runtime/ranking.hpp"
 #include "core/worker/crash.hpp"
 #include "core/worker/mapped_code.hpp"
@@ -55,6 +56,8 @@ class Judge {
 
   Verdict run() {
     const double start = now_seconds();
+    room_.take_turn();
+    gpu_ = GpuWatch::of(room_.device());
     // One copy is read, hashed, run and named in the verdict, whoever writes the file meanwhile.
     file_ = loadable_copy(candidate_.path);
     out_.candidate = facts_of(candidate_, file_);
@@ -76,9 +79,11 @@ class Judge {
       out_.status = Status::environment;
       out_.why = error.what();
     }
-    for (const auto& [ranks, stand] : stands_) {
+    for (auto& [ranks, stand] : stands_) {
+      if (!stand.runners) continue;  // the oracle could not be had
       const std::string log = stand.runners->log();
       if (!log.empty()) out_.log += (out_.log.empty() ? "" : "\n") + log;
+      room_.leave(std::move(stand.runners));
     }
     conclude(out_);
     out_.secret = secret_.hex();
@@ -183,6 +188,7 @@ class Judge {
       failed |= is_failure(row.status);
     }
     for (const auto& op : ops_) conduct(op);
+    look_at_device();
     settle(out_.cases);
   }
 
@@ -209,11 +215,42 @@ class Judge {
                              (row.variant.empty() ? "" : ", " + row.variant) +
                              (row.routing.empty() ? "" : ", " + row.routing + " routing");
     step(what + ": values");
-    if (!exam.open() || !exam.values()) return;
-    row.status = Status::correct;
-    if (!timed) return;
-    step(what + ": timing");
-    if (Sitter* baseline = baseline_of(exam, row)) exam.race(*baseline);
+    try {
+      if (!exam.open()) return;
+      held_ = used();
+      if (!exam.values() || took_memory(row)) return;
+      row.status = Status::correct;
+      if (!timed) return;
+      step(what + ": timing");
+      Sitter* const baseline = baseline_of(exam, row);
+      held_ = used();  // with what the baseline has
+      if (!baseline) return;
+      exam.race(*baseline);
+      if (is_right(row.status)) took_memory(row);
+    } catch (const Error&) {
+      // Who finds no memory is not to blame for it.
+      if (!took_memory(row)) throw;
+    }
+  }
+
+  int64_t used() const { return gpu_ ? gpu_->used_bytes().value_or(0) : 0; }
+
+  // Whether calls have taken the device's memory, of which nobody keeps accounts but the driver:
+  // who has it shows when the candidate's process has ended.
+  bool took_memory(CaseVerdict& row) {
+    constexpr int64_t kMost = int64_t{1} << 30;
+    constexpr double kLongest = 5;
+    const int64_t now = used(), more = now - held_;
+    if (!gpu_ || held_ == 0 || now == 0 || more < kMost) return false;
+    candidate_runner_->condemn("memory", "took " + human_bytes(more) + " of the device's memory");
+    for (const double end = now_seconds() + kLongest; now_seconds() < end; ::usleep(2000)) {
+      if (now - used() < more / 2) continue;
+      row.status = Status::memory;
+      row.why = "its calls took " + human_bytes(more) +
+                " of the device's memory, which came back when its process had ended";
+      return true;
+    }
+    fail("the device", "somebody else took " + human_bytes(more) + " of its memory meanwhile");
   }
 
   // After the values and times, which it must not disturb. What is found is the fault of the first
@@ -272,10 +309,36 @@ class Judge {
     }
   }
 
+  // A device goes on while a process is stopped. What works there then makes others wait for their
+  // turn on it; whose it is shows when the candidate's process has ended.
+  void look_at_device() {
+    constexpr double kIdle = 150e-6, kTimes = 4;
+    const auto right = [](const CaseVerdict& row) { return is_right(row.status); };
+    if (room_.device() == "cpu" || candidate_runner_->failed() ||
+        std::none_of(out_.cases.begin(), out_.cases.end(), right))
+      return;
+    const auto wait_s = [&] {
+      return room_.ask("exam_idle", {{"device", room_.device()}}).at("seconds").get<double>();
+    };
+    candidate_runner_->freeze();
+    const double with = wait_s();
+    if (with < kIdle) return;
+    candidate_runner_->condemn("busy", "its work goes on while its process is stopped");
+    const double without = wait_s();
+    if (with < kTimes * without) return;
+    for (CaseVerdict& row : out_.cases) {
+      if (!right(row)) continue;
+      row.status = Status::cheating;
+      row.why = "the device works for it while its process is stopped";
+      row.evidence = "a process beside it waits " + human_duration(with) +
+                     " for next to nothing, and " + human_duration(without) + " when it has ended";
+    }
+  }
+
   // The best baseline that takes the case and is right in it; null when there is none.
   Sitter* baseline_of(Exam& exam, CaseVerdict& row) {
     std::vector<std::string> names;
-    const Ranking ranking = ranking_of(room_.device());
+    const Ranking ranking = ranking_of(room_.device_name());
     if (const auto* best = ranked(ranking, row.op, "")) names = *best;
     for (const auto& name : roster_.ranked())
       if (!std::count(names.begin(), names.end(), name)) names.push_back(name);
@@ -328,6 +391,8 @@ class Judge {
   RankGroup* candidate_runner_ = nullptr;  // those that are asked
   std::filesystem::path file_;             // the candidate's copy
   std::unique_ptr<Sitter> baseline_;
+  std::unique_ptr<GpuWatch> gpu_;  // null on the CPU
+  int64_t held_ = 0;               // of the device's memory before the candidate's calls
 };
 
 }  // namespace

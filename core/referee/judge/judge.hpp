@@ -18,6 +18,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -62,6 +63,8 @@ class Sitter {
   // False with words(), which begin with "refused: " where the plugin refused.
   bool sit(const Json& exam, const std::vector<int>& fds);
   bool arm(int exam, bool plan, const std::vector<int>& sets, int first, int count);
+  // Whether that was done for these sets before.
+  bool armed(int first, int count) const { return armed_.count({first, count}) > 0; }
   // The claim, in seconds of one call, the slowest rank's, and the broker's seconds of the whole
   // request.
   struct Call {
@@ -92,6 +95,7 @@ class Sitter {
   std::string rank_text(size_t rank) const;
   RankGroup& runners_;
   std::string plugin_, words_, who_;
+  std::set<std::pair<int, int>> armed_;
 };
 
 // Files that break the lint and ops that no contract matches are told without running anything.

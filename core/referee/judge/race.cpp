@@ -42,7 +42,7 @@ class Exam::Turn final : public Contender {
 
   Sitter::Call one(const std::vector<int>& contents, bool comes_late = false) {
     ++exam_.poison_;
-    const int first = static_cast<int>(exam_.random_.integer(0, exam_.sets_));
+    const int first = exam_.some_first();
     std::vector<Look> looks;
     const auto call = exam_.take(sitter_, first, contents, looks, comes_late);
     const bool mine = &sitter_ == &exam_.candidate_;
@@ -209,8 +209,17 @@ void Exam::conclude_race(const Turn& mine, const Turn& theirs, const RaceResult&
   row.candidate.clock_s = mine.wall_s(beside);
   row.baseline.clock_s = theirs.wall_s(beside);
   row.ratio = result.ratio(1, 0);
-  const std::string doubt = take_doubt_off(row.ratio, mine.doubts(), theirs.doubts(),
+  Ratio doubted = row.ratio;
+  const std::string doubt = take_doubt_off(doubted, mine.doubts(), theirs.doubts(),
                                            result.timing(1).median_s * mine.calls());
+  if (request_.device == "cpu") {
+    row.ratio = doubted;
+  } else if (!doubt.empty()) {
+    // Calls on a GPU are short beside what waking up a process differs by. So what speaks against
+    // it counts, but says nothing about how fast it is.
+    row.ratio.low = doubted.low;
+    row.ratio.speed = speed_of(row.ratio.low, row.ratio.high, RaceOptions().band);
+  }
   row.calls_per_sample = mine.calls();
   row.settled = result.settled();
   row.floor_s = floor_s_;

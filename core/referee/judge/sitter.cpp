@@ -108,6 +108,7 @@ bool Sitter::arm(int exam, bool plan, const std::vector<int>& sets, int first, i
   plan_s = 0;
   for (const Json& answer : *answers)
     plan_s = std::max(plan_s, number(answer, "plan_s").value_or(0));
+  armed_.emplace(first, count);
   return true;
 }
 
