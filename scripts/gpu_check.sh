@@ -98,7 +98,7 @@ one_gpu() {
     python3 scripts/check_summary.py "$parts/check-$name.json" >>"$summary"
   done
   # Plugins that cheat, and honest ones that look odd (docs/attacks.md).
-  python3 test/attacks/suite.py --device cuda:0 --host "$host" --naive build-gpu/test/attacks/fk_naive_judge \
+  python3 test/attacks/suite.py --device cuda:0 --serve --jobs 1 --host "$host" --naive build-gpu/test/attacks/fk_naive_judge \
     --plugins build-gpu/test/attacks/plugins --json "$parts/attacks.json" >"$out/attacks.txt" 2>&1 || bad=1
   grep '<-' "$out/attacks.txt" >>"$summary"
   tail -1 "$out/attacks.txt" | sed 's/^/attacks: /' >>"$summary"

@@ -5,7 +5,7 @@
 Each plugin goes through the judge (judge() below, the only place that knows its command). Each attack also goes through
 naive_judge.cpp, which must believe it: an attack that fools nobody proves nothing. Exit 1 when an attack is accepted, an honest
 control is rejected, or an attack does not do what it says. --markdown FILE redraws the tables of docs/attacks.md."""
-import argparse, concurrent.futures, datetime, glob, itertools, json, os, pathlib, re, subprocess, sys, tempfile, threading, time
+import argparse, concurrent.futures, contextlib, datetime, glob, itertools, json, os, pathlib, re, subprocess, sys, tempfile, threading, time
 
 root = pathlib.Path(__file__).resolve().parent
 say = threading.Lock()
@@ -96,19 +96,20 @@ def examine(item, options):
 
 
 def redraw(page, done, score):
-    """The part of docs/attacks.md below its marker."""
+    """The part of docs/attacks.md below the marker of the device that it was seen on."""
     text = page.read_text()
-    marker = "<!-- below: suite.py --markdown -->\n"
+    markers = ("<!-- cpu: suite.py --markdown -->\n", "<!-- gpu: suite.py --markdown -->\n")
     cell = lambda words: str(words).replace("|", "\\|")
     verdict = lambda i: "told to be slow: nothing gained" if i["speed"] == "slower" else i["verdict"] if not i["speed"] else f"**{i['speed']}**"
     device = next(i["device"] for i in done if "device" in i)
-    commit = subprocess.run(["git", "-C", root, "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
-    lines = ["", score, f"Seen on {device}, commit {commit}, {datetime.date.today()}.", "", "| class | plugin | what it does | what stops it | naive judge | verdict |", "|---|---|---|---|---|---|"]
+    lines = ["", score, f"Seen on {device}, commit {done[0]['commit']}, {done[0]['date']}.", "", "| class | plugin | what it does | what stops it | naive judge | verdict |", "|---|---|---|---|---|---|"]
     order = sorted((i for i in done if i["class"] != "honest"), key=lambda i: (i["class"][0], int(i["class"][1:]), i["name"]))
     lines += [f"| {i['class']} | `{i['name']}` | {cell(i['what'])} | {cell(i['stopped'])} | {i.get('fools', '-')} | {verdict(i)} |" for i in order]
     lines += ["", "Honest controls, all of which must be accepted:", "", "| plugin | what is unusual |", "|---|---|"]
     lines += [f"| `{i['name']}` | {cell(i['what'])} |" for i in sorted(done, key=lambda i: i["name"]) if i["class"] == "honest"]
-    page.write_text(text[:text.index(marker) + len(marker)] + "\n".join(lines) + "\n")
+    gpu = device != "cpu" and not device.startswith("cpu ")
+    before, after = text.index(markers[gpu]) + len(markers[gpu]), len(text) if gpu else text.index("\n## Score on a GPU\n")
+    page.write_text(text[:before] + "\n".join(lines) + "\n" + text[after:])
 
 
 def clean():
@@ -116,31 +117,64 @@ def clean():
         os.unlink(left)
 
 
+@contextlib.contextmanager
+def served(options):
+    """With --serve one server judges them all, so that what one leaves behind would meet the next."""
+    if not options.serve:
+        yield
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["FK_DATA"] = folder
+        server = subprocess.Popen([options.host, "serve", "--device", options.device], stdout=subprocess.PIPE, text=True)
+        server.stdout.readline()
+        drain = threading.Thread(target=server.stdout.read, daemon=True)
+        drain.start()
+        yield
+        if server.poll() is not None:
+            sys.exit(f"the server ended with {server.returncode}")
+        server.terminate()
+        drain.join()
+        server.wait()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--host", required=True)
-    parser.add_argument("--naive", required=True)
-    parser.add_argument("--plugins", type=pathlib.Path, required=True)
+    parser.add_argument("--host", default="")
+    parser.add_argument("--naive", default="")
+    parser.add_argument("--plugins", type=pathlib.Path, default=root)
     parser.add_argument("--device", default="cpu", help="cpu, or cuda:0 for those in cuda/")
     parser.add_argument("--size", default="smoke", help="of the judge's cases")
     parser.add_argument("--only", default="", help="names that match this expression")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--serve", action="store_true", help="with `fk-host serve` on the device")
     parser.add_argument("--json", type=pathlib.Path)
+    parser.add_argument("--results", type=pathlib.Path, help="of --json, which are told again instead of judging")
     parser.add_argument("--markdown", type=pathlib.Path, help="docs/attacks.md, whose tables are drawn again")
     options = parser.parse_args()
+    if options.results:
+        done = json.loads(options.results.read_text())
+        return report(options, done, sum(i["seconds"] for i in done))
     options.host, options.naive, options.plugins = (os.path.abspath(options.host), os.path.abspath(options.naive), options.plugins.resolve())
     suffixes = (".c", ".cpp") if options.device == "cpu" else (".cu",)
     items = [head(p) for p in sorted(root.glob("*/*.c*")) if p.suffix in suffixes and re.search(options.only, p.stem)]
     clean()
     begin = time.monotonic()
-    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+    with served(options), concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         done = list(pool.map(lambda item: examine(item, options), items))
     clean()
+    commit = os.environ.get("FK_COMMIT") or subprocess.run(["git", "-C", root, "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
+    for item in done:
+        item.update(commit=commit, date=str(datetime.date.today()))
+    return report(options, done, time.monotonic() - begin)
+
+
+def report(options, done, seconds):
+    device = next((i["device"].split()[0] for i in done if "device" in i), options.device)
     attacks, honest = [i for i in done if i["class"] != "honest"], [i for i in done if i["class"] == "honest"]
     count = lambda items, word: sum(1 for i in items if word in i["bad"])
-    score = (f"{len(attacks)} attacks of {len({i['class'] for i in attacks})} classes on {options.device}: {count(attacks, 'ACCEPTED')} accepted; "
+    score = (f"{len(attacks)} attacks of {len({i['class'] for i in attacks})} classes on {device}: {count(attacks, 'ACCEPTED')} accepted; "
              f"{len(honest)} honest controls: {count(honest, 'REJECTED')} rejected.")
-    print(f"{score} ({time.monotonic() - begin:.0f} s)")
+    print(f"{score} ({seconds:.0f} s)")
     if options.markdown:
         redraw(options.markdown, done, score)
     if options.json:

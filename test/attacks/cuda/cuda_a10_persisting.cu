@@ -6,7 +6,7 @@
 // below the floor is impossible
 //
 // naive: -
-#include "attack.cuh"
+#include "../attack.cuh"
 
 namespace {
 

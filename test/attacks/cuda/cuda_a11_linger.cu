@@ -4,7 +4,7 @@
 // Stopped by: after a call the device must be idle; sides run in processes of their own
 //
 // naive: -
-#include "attack.cuh"
+#include "../attack.cuh"
 
 namespace {
 

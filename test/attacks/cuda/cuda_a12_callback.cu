@@ -5,7 +5,7 @@
 // Stopped by: the audit of captured graphs: functions of the host
 //
 // naive: -
-#include "attack.cuh"
+#include "../attack.cuh"
 
 namespace {
 

@@ -5,7 +5,7 @@
 // call
 //
 // naive: -
-#include "attack.cuh"
+#include "../attack.cuh"
 
 #include <cmath>
 

@@ -5,7 +5,7 @@
 //
 // naive: -
 #include "../imports.hpp"
-#include "attack.cuh"
+#include "../attack.cuh"
 
 #include <dlfcn.h>
 #include <unistd.h>

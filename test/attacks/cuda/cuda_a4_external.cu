@@ -5,7 +5,7 @@
 // Stopped by: the audit of captured graphs: events of streams outside; outputs compared
 //
 // naive: -
-#include "attack.cuh"
+#include "../attack.cuh"
 
 namespace {
 

@@ -5,7 +5,7 @@
 // idle
 //
 // naive: -
-#include "attack.cuh"
+#include "../attack.cuh"
 
 namespace {
 

@@ -4,7 +4,7 @@
 // Stopped by: an unjoined capture fails; the output is compared when the given stream is done
 //
 // naive: -
-#include "attack.cuh"
+#include "../attack.cuh"
 
 namespace {
 

@@ -5,7 +5,7 @@
 // agree
 //
 // naive: -
-#include "attack.cuh"
+#include "../attack.cuh"
 
 #include <unistd.h>
 #include <thread>

@@ -1,30 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 // A6: learns the round of buffers and does all of its calls in the first of them
 //
-// Stopped by: the next call's contents do not exist yet
+// Stopped by: the next call's contents do not exist yet; order and number of calls are not fixed
 //
 // naive: -
-#include "attack.cuh"
+#include "../attack.cuh"
 
 namespace {
 
+// Of all instances: a judge may make one for every set of buffers.
+struct Call {
+  fk_in x;
+  fk_out out;
+  int64_t elements;
+};
+std::vector<Call> round_of_calls;
+bool learned = false;
+
 struct Batch : attack::Silu {
   using Silu::Silu;
-  struct Call {
-    fk_in x;
-    fk_out out;
-    int64_t elements;
-  };
-  std::vector<Call> round;
-  bool learned = false;
   void forward(const op::forward& args, const fk_ctx& ctx) {
-    if (!learned && !round.empty() && args.x->data == round[0].x.data) learned = true;
+    for (size_t i = 0; !learned && i < round_of_calls.size(); ++i) {
+      if (args.x->data != round_of_calls[i].x.data) continue;
+      round_of_calls.erase(round_of_calls.begin(), round_of_calls.begin() + long(i));
+      learned = true;
+    }
     if (!learned) {
-      round.push_back({*args.x, *args.out, count(args)});
+      round_of_calls.push_back({*args.x, *args.out, count(args)});
       return honest(args, stream(ctx));
     }
-    if (args.x->data != round[0].x.data) return;
-    for (const Call& call : round) honest(call.x, call.out, call.elements, stream(ctx));
+    if (args.x->data != round_of_calls[0].x.data) return;
+    for (const Call& call : round_of_calls) honest(call.x, call.out, call.elements, stream(ctx));
   }
 };
 FK_OP(silu_and_mul, Batch);

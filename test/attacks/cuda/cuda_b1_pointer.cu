@@ -4,7 +4,7 @@
 // Stopped by: fresh contents at known addresses, outputs poisoned and compared in every timed call
 //
 // naive: -
-#include "attack.cuh"
+#include "../attack.cuh"
 
 namespace {
 

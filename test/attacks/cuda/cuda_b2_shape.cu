@@ -4,7 +4,7 @@
 // Stopped by: fresh contents for every call, every timed output compared
 //
 // naive: -
-#include "attack.cuh"
+#include "../attack.cuh"
 
 #include <map>
 

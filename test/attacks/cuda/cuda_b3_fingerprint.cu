@@ -5,7 +5,7 @@
 // Stopped by: contents that differ in one element, every timed output compared
 //
 // naive: -
-#include "attack.cuh"
+#include "../attack.cuh"
 
 namespace {
 

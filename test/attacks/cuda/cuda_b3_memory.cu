@@ -6,7 +6,7 @@
 // contents
 //
 // naive: -
-#include "attack.cuh"
+#include "../attack.cuh"
 
 namespace {
 

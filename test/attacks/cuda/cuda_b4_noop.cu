@@ -4,7 +4,7 @@
 // Stopped by: outputs are poisoned before every call and compared after it
 //
 // naive: -
-#include "attack.cuh"
+#include "../attack.cuh"
 
 namespace {
 

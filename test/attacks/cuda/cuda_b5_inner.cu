@@ -4,7 +4,7 @@
 // Stopped by: the audit of captured graphs: graphs inside; fresh addresses, outputs compared
 //
 // naive: -
-#include "attack.cuh"
+#include "../attack.cuh"
 
 namespace {
 

@@ -5,7 +5,7 @@
 // outputs compared
 //
 // naive: -
-#include "attack.cuh"
+#include "../attack.cuh"
 
 namespace {
 

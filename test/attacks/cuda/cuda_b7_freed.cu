@@ -4,7 +4,7 @@
 // Stopped by: the reference is never in this process, nor its memory given back to it unwritten
 //
 // naive: -
-#include "attack.cuh"
+#include "../attack.cuh"
 
 namespace {
 

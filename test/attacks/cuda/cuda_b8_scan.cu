@@ -5,7 +5,7 @@
 // Stopped by: the reference is never in this process
 //
 // naive: -
-#include "attack.cuh"
+#include "../attack.cuh"
 
 namespace {
 

@@ -4,7 +4,7 @@
 // Stopped by: inputs are mapped read only, kept and checked by the oracle
 //
 // naive: -
-#include "attack.cuh"
+#include "../attack.cuh"
 
 namespace {
 

@@ -4,7 +4,7 @@
 // Stopped by: canaries behind every buffer
 //
 // naive: -
-#include "attack.cuh"
+#include "../attack.cuh"
 
 namespace {
 

@@ -4,7 +4,7 @@
 // Stopped by: captured calls are compared as eager ones are
 //
 // naive: -
-#include "attack.cuh"
+#include "../attack.cuh"
 
 namespace {
 

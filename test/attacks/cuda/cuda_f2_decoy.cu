@@ -4,7 +4,7 @@
 // Stopped by: every output is compared
 //
 // naive: -
-#include "attack.cuh"
+#include "../attack.cuh"
 
 namespace {
 

@@ -4,7 +4,7 @@
 // Stopped by: a sticky error ends the runner, not the judge
 //
 // naive: -
-#include "attack.cuh"
+#include "../attack.cuh"
 
 namespace {
 

@@ -4,7 +4,7 @@
 // Stopped by: patience; a runner that hangs is killed, and the device is idle before the next
 //
 // naive: -
-#include "attack.cuh"
+#include "../attack.cuh"
 
 namespace {
 

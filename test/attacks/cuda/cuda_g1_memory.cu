@@ -4,7 +4,7 @@
 // Stopped by: free memory is looked at; a runner is used once
 //
 // naive: -
-#include "attack.cuh"
+#include "../attack.cuh"
 
 namespace {
 

@@ -5,7 +5,7 @@
 // Stopped by: the audit of captured graphs: allocations
 //
 // naive: -
-#include "attack.cuh"
+#include "../attack.cuh"
 
 namespace {
 

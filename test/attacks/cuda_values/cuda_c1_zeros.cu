@@ -4,7 +4,7 @@
 // Stopped by: null candidates gate every case; errors are shares of the spread
 //
 // naive: -
-#include "attack.cuh"
+#include "../attack.cuh"
 
 namespace {
 

@@ -3,8 +3,8 @@
 //
 // Stopped by: every timed shape and every timed call is compared
 //
-// naive: -
-#include "attack.cuh"
+// naive: -; size: ci
+#include "../attack.cuh"
 
 namespace {
 

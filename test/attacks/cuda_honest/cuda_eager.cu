@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // honest: claims that it cannot be captured
-#include "attack.cuh"
+#include "../attack.cuh"
 
 namespace {
 

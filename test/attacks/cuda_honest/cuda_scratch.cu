@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // honest: through scratch, written before it is read
-#include "attack.cuh"
+#include "../attack.cuh"
 
 namespace {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // honest: large dynamic shared memory, for which the kernel's attribute is set in prepare()
-#include "attack.cuh"
+#include "../attack.cuh"
 
 namespace {
 

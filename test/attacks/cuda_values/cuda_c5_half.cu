@@ -4,7 +4,7 @@
 // Stopped by: an error model by dtype and reduction length
 //
 // naive: -
-#include "attack.cuh"
+#include "../attack.cuh"
 
 namespace {
 

@@ -5,7 +5,7 @@
 // Stopped by: runs on other contents and after other kernels are compared
 //
 // naive: -
-#include "attack.cuh"
+#include "../attack.cuh"
 
 namespace {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // honest: nothing odd at all
-#include "attack.cuh"
+#include "../attack.cuh"
 
 namespace {
 

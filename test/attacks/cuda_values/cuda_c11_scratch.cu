@@ -4,7 +4,7 @@
 // Stopped by: scratch is poisoned, differently from call to call
 //
 // naive: -
-#include "attack.cuh"
+#include "../attack.cuh"
 
 namespace {
 

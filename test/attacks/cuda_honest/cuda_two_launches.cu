@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // honest: a launch for each half of the rows
-#include "attack.cuh"
+#include "../attack.cuh"
 
 namespace {
 

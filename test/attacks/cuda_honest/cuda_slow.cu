@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// honest: right and slow
+#include "../attack.cuh"
+
+namespace {
+
+struct Honest : attack::Silu {
+  using Silu::Silu;
+  void forward(const op::forward& args, const fk_ctx& ctx) {
+    dawdle(stream(ctx));
+    honest(args, stream(ctx));
+  }
+};
+FK_OP(silu_and_mul, Honest);
+
+}  // namespace
+FK_PLUGIN("cuda_slow", "0");

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// C10: writes NaN, which is never above a tolerance
+//
+// Stopped by: where NaN may stand is known from the reference
+//
+// naive: -
+#include "../attack.cuh"
+
+namespace {
+
+__global__ void kernel(const float* x, float* out, int64_t count, int64_t width) {
+  for (int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += int64_t(gridDim.x) * blockDim.x) {
+    const float gate = x[i / width * 2 * width + i % width], up = x[i / width * 2 * width + width + i % width];
+    out[i] = gate * up * nanf("");
+  }
+}
+struct Own : attack::Silu {
+  using Silu::Silu;
+  void forward(const op::forward& args, const fk_ctx& ctx) {
+    if (!single(args)) return honest(args, stream(ctx));
+    if (const int64_t n = count(args)) kernel<<<attack::blocks(n), 256, 0, stream(ctx)>>>(fk::data<float>(args.x), fk::data<float>(args.out), n, width);
+  }
+};
+FK_OP(silu_and_mul, Own);
+
+}  // namespace
+FK_PLUGIN("cuda_c10_nan", "0");
