@@ -78,15 +78,37 @@ page.write_text(head + "<!-- ops -->\n" + "\n".join(lines) + "\n<!-- end ops -->
 
 page = root / "docs/verdict.md"
 lines = []
-for source in sorted((root / "docs/results").glob("*-verdicts.json"))[-1:]:
+newest = lambda *names: [found[-1] for found in (sorted((root / "docs/results").glob(name)) for name in names) if found]
+for source in newest("*-cpu-verdicts.json", "*-h200-verdicts.json"):
     d = json.loads(source.read_text())
+    lines += [""] if lines else []
     lines += [f"From `{source.relative_to(root)}`: {d['device']}, load {d['load'][0]:.1f} to {d['load'][1]:.1f}, commit {d['commit']}, {d['date']}, "
               f"`{d['command']}`; {d['verdicts_per_hour']:.0f} verdicts in an hour for {d['clients']} clients at once.", "",
               "| plugin | cases | server | verdict | clock, median | clock, p95 | processor, median | runs |", "|---|---|---|---|---|---|---|---|"]
     for r in d["rows"]:
         lines.append(f"| {r['what']} | {r['cases']} | {'yes' if r['server'] else 'no'} | {', '.join(r['statuses'])} | {1e3 * r['wall_s']['median']:.0f} ms | "
                      f"{1e3 * r['wall_s']['p95']:.0f} ms | {1e3 * r['processor_s']['median']:.0f} ms | {r['runs']} |")
-for source in sorted((root / "docs/results").glob("*-judges.json"))[-1:]:
+for source in newest("*-h200-precision.json"):
+    d = json.loads(source.read_text())
+    lines += ["", f"From `{source.relative_to(root)}`: {d['device']}, commit {d['commit']}, {d['date']}, `{d['command']}`: `silu_and_mul` in bfloat16, ratios of "
+              "k launches to fewer on as many cold sets of buffers.", "", "| output | true ratio | ratio | error | less the null kernel | plain events, less the null kernel |", "|---|---|---|---|---|---|"]
+    for r in d["speedups"]:
+        lines.append(f"| {r['case']} x 8192 | {r['true']:.3g} | {r['ratio']:.4f} | {100 * r['error']:+.2f} % | {r['ratio_less_null']:.4f} | {r['plain_ratio_less_null']:.4f} |")
+    lines += ["", "| output | a kernel against itself | time | standard deviation of the ratio | told | bandwidth | plain events | the same on memory of cudaMalloc |", "|---|---|---|---|---|---|---|---|"]
+    for r in d["itself"]:
+        said = ", ".join(f"{n} {status}" for status, n in r["statuses"].items())
+        lines.append(f"| {r['case']} x 8192 | {r['verdicts']} verdicts | {1e6 * r['seconds']:.2f} us | {100 * r['sd_of_ratio']:.2f} % | {said} | {r['bytes_per_s'] / 1e12:.2f} TB/s | "
+                     f"{r['plain_bytes_per_s'] / 1e12:.2f} TB/s | {r['plain_malloc_bytes_per_s'] / 1e12:.2f} TB/s |")
+for source in newest("*-h200-judges.json"):
+    d = json.loads(source.read_text())
+    percent = lambda value: "" if value is None else f"{100 * value:.2f} %"
+    lines += ["", f"From `{source.relative_to(root)}`: {d['device']}, commit {d['commit']}, {d['date']}, `{d['command']}`.", "",
+              "| judge | a verdict, median | scatter of a kernel against itself, 4096 and 16 rows | largest error on a known speedup | attacks believed |", "|---|---|---|---|---|"]
+    names = {"events": "Python, events around a copy and the call", "do_bench": "Python, `triton.testing.do_bench`", "host": "`fk-host bench`, with a server"}
+    for r in d["summary"]:
+        lines.append(f"| {names[r['judge']]} | {r['wall_s']:.2f} s | {percent(r['sd_rows_4096'])}, {percent(r['sd_rows_16'])} | {percent(r['error_rows_4096'])}, {percent(r['error_rows_16'])} | "
+                     + (f"{r['believed']} of {r['attacks']} |" if "believed" in r else "as above |"))
+for source in newest("*-cpu-judges.json"):
     d = json.loads(source.read_text())
     lines += ["", f"From `{source.relative_to(root)}`: {d['device']}, load {d['load']:.1f}, commit {d['commit']}, {d['date']}, `{d['command']}`.", "",
               "| judge | attacks believed | honest ones refused | a verdict, median |", "|---|---|---|---|"]

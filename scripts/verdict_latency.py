@@ -18,9 +18,13 @@ parser.add_argument("--crashed", default=str(root / "build/test/bad_plugins/plug
 parser.add_argument("--runs", type=int, default=20)
 parser.add_argument("--pause", type=float, default=2)
 parser.add_argument("--clients", type=int, default=16)
+parser.add_argument("--device", default="cpu", help="also an option of bench")
+parser.add_argument("--served", action="store_true", help="with the server alone")
+parser.add_argument("--rounds", type=int, default=2, help="questions of every client")
 parser.add_argument("--json", type=pathlib.Path)
 at = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
 options, rest = parser.parse_args(sys.argv[1:at]), sys.argv[at + 1:] or ["--size", "smoke"]
+rest += ["--device", options.device]
 ticks = os.sysconf("SC_CLK_TCK")
 
 
@@ -84,15 +88,15 @@ def together(env):
     """Verdicts in an hour when so many clients ask without a pause."""
     start = time.perf_counter()
     with concurrent.futures.ThreadPoolExecutor(options.clients) as pool:
-        list(pool.map(lambda _: ask(env, options.right, "--fresh"), range(2 * options.clients)))
-    return 2 * options.clients / (time.perf_counter() - start) * 3600
+        list(pool.map(lambda _: ask(env, options.right, "--fresh"), range(options.rounds * options.clients)))
+    return options.rounds * options.clients / (time.perf_counter() - start) * 3600
 
 
 with tempfile.TemporaryDirectory() as folder:
     env = dict(os.environ, FK_DATA=folder)
     loads = [os.getloadavg()[0]]
-    rows = measure(env, None)
-    server = subprocess.Popen([options.host, "serve"], env=env, stdout=subprocess.PIPE, text=True)
+    rows = [] if options.served else measure(env, None)
+    server = subprocess.Popen([options.host, "serve", "--device", options.device], env=env, stdout=subprocess.PIPE, text=True)
     server.stdout.readline()
     try:
         rows += measure(env, server)
@@ -104,7 +108,7 @@ with tempfile.TemporaryDirectory() as folder:
     device = json.loads(subprocess.run([options.host, "bench", options.right, "--json", *rest], env=env, capture_output=True, text=True).stdout)["device"]
 print(f"{rate:.0f} verdicts in an hour for {options.clients} clients; {device}; load {loads[0]:.1f} to {loads[1]:.1f}")
 if options.json:
-    commit = subprocess.run(["git", "-C", root, "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
+    commit = os.environ.get("FK_COMMIT") or subprocess.run(["git", "-C", root, "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
     options.json.write_text(json.dumps({
         "what": "verdict latency", "date": str(datetime.date.today()), "commit": commit, "device": device, "machine": platform.machine(),
         "threads": os.cpu_count(), "load": loads, "command": " ".join(["scripts/verdict_latency.py", *sys.argv[1:]]), "pause_s": options.pause,

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kernels of test/known before the judge, for scripts that measure it: contracts with cases for them, and one as the baseline."""
+import json, os, pathlib, re, shutil, subprocess, sys, time
+
+root = pathlib.Path(__file__).resolve().parent.parent
+SHAPES = {"rows_4096": (4096, 8192), "rows_16": (16, 8192)}  # of silu_and_mul in bfloat16
+
+
+def known(build, launches):
+    return next(pathlib.Path(build).glob(f"test/known/known_{launches}.so"))
+
+
+class Bench:
+    """A server in whose eyes the kernel of so many launches is the baseline; its data folder is its own."""
+
+    def __init__(self, build, device, launches, folder):
+        self.build, self.device, self.launches, self.folder = build, device, launches, pathlib.Path(folder)
+        home, plugins = self.folder / f"home-{launches}", self.folder / f"plugins-{launches}"
+        self.env = dict(os.environ, FK_HOME=str(home), FK_PLUGIN_PATH=str(plugins), FK_DATA=str(self.folder / f"data-{launches}"))
+        if home.exists():
+            return
+        shutil.copytree(root / "registry", home / "registry")
+        (home / "scenarios").symlink_to(root / "scenarios")
+        contract = next((home / "registry").rglob("silu_and_mul.yaml"))
+        text = contract.read_text()
+        rows = "".join(f"    - {{name: {name}, T: {t}, size: {f}, dtype: {{x: bf16}}}}\n" for name, (t, f) in SHAPES.items())
+        contract.write_text(text[:text.index("  full:\n")] + "  full:\n" + rows)
+        for file in (home / "registry/devices").glob("*.yaml"):
+            file.write_text(re.sub(r"^ranking:\n", f"ranking:\n  silu_and_mul: [known_{launches}]\n", file.read_text(), flags=re.M))
+        plugins.mkdir()
+        shutil.copy(known(build, launches), plugins)
+
+    def __enter__(self):
+        self.server = subprocess.Popen([self.build / "fk-host", "serve", "--device", self.device], env=self.env, stdout=subprocess.PIPE, text=True)
+        self.server.stdout.readline()
+        return self
+
+    def __exit__(self, *_):
+        self.server.terminate()
+        self.server.communicate()
+
+    def verdict(self, launches, *cases):
+        """On the kernel of so many launches, with the seconds that it took as `wall_s`."""
+        mine = self.folder / f"candidate-{launches}"
+        mine.mkdir(exist_ok=True)
+        file = shutil.copy(known(self.build, launches), mine)
+        chosen = [word for case in cases for word in ("--case", case)]
+        start = time.perf_counter()
+        done = subprocess.run([self.build / "fk-host", "bench", file, "--device", self.device, "--op", "silu_and_mul", "--fresh", "--json", *chosen],
+                              env=self.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        if not done.stdout.startswith("{"):
+            sys.exit(f"no verdict on {file}: {done.stderr}")
+        return dict(json.loads(done.stdout), wall_s=time.perf_counter() - start)
