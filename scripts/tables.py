@@ -52,8 +52,8 @@ text = head + "<!-- gpu -->\n" + "\n".join(lines) + "\n<!-- end gpu -->" + tail
 lines = []
 for source in sorted((root / "docs/results").glob("*-ops.json"))[-1:]:
     d = json.loads(source.read_text())
-    lines += [f"From `{source.relative_to(root)}`: {d['device']}, driver {d['driver']}, commit {d['commit']}, {d['date']}, `{d['command']}`. Medians; of "
-              "those that move bytes with quartiles.", "", "| op | case | time | GB/s | of a copy |", "|---|---|---|---|---|"]
+    lines += [f"From `{source.relative_to(root)}`: {d['device']}, driver {d['driver']}, commit {d['commit']}, {d['date']}, `{d['command']}`. Medians, of "
+              f"those that move bytes with quartiles{'; ' + d['note'] if 'note' in d else ''}.", "", "| op | case | time | GB/s | of a copy |", "|---|---|---|---|---|"]
     timed = [r for r in d["ops"] if r.get("cold_s")]
     for r in timed:
         if r["op"] != "linear" or r["provider"] == "cuda":

@@ -91,7 +91,7 @@ def count_experts(ids, rows, experts, used, count, E: tl.constexpr, M: tl.conste
 
 def configs(per_expert):
     """Block sizes (M, N, K, group), warps and stages worth trying, of both products."""
-    if per_expert <= 16:
+    if per_expert < 16:
         tall = [16]
     elif per_expert <= 64:
         tall = [16, 32, 64]
