@@ -52,7 +52,7 @@ class Exam {
   void conclude_race(const Turn& mine, const Turn& theirs, const RaceResult& result,
                      const std::string& evidence);
   // Whether the row's times say nothing of the candidate, which it then says itself.
-  bool ranks_take_turns();
+  bool ranks_take_turns() const;
   void fill_nulls(const Json& tried);
   void fill_families();
   void count(const Look& look);

@@ -22,6 +22,8 @@ constexpr int kWakeSamples = 9;
 // The candidate's answer was wrong, or its process ended: the row says so.
 struct Ended {};
 
+int cores() { return static_cast<int>(std::thread::hardware_concurrency()); }
+
 }  // namespace
 
 // One side in the race.
@@ -146,7 +148,8 @@ void Exam::race(Sitter& baseline) {
       fresh_rounds(mine, theirs, half);
       // Who is slower by its own clock has gained nothing, whatever that clock leaves out: a
       // process of a hundred threads takes long to wake up.
-      const bool gains = result.ratio(1, 0).speed != Speed::slower;
+      // Nor has anybody where times are not compared.
+      const bool gains = result.ratio(1, 0).speed != Speed::slower && !ranks_take_turns();
       if (gains) late_rounds(mine, theirs);
       evidence = gains ? clock_disagreement(mine.clocks(), theirs.clocks(), wake) : "";
       if (gains && evidence.empty()) evidence = remembered_answers(mine.fresh, theirs.fresh);
@@ -243,17 +246,15 @@ void Exam::conclude_race(const Turn& mine, const Turn& theirs, const RaceResult&
                human_duration(floor_s_) + " for its bytes and operations";
   } else if (ranks_take_turns()) {
     row_.status = Status::correct;
+    row_.why = "its time is not compared: " + std::to_string(request_.ranks) +
+               " ranks take turns on " + std::to_string(cores()) + " cores";
+    row_.next = "Judge it where every rank has a core of its own.";
   }
 }
 
 // Of ranks that have to wait for a core, the time is the scheduler's.
-bool Exam::ranks_take_turns() {
-  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
-  if (request_.device != "cpu" || request_.ranks == 1 || request_.ranks <= cores) return false;
-  row_.why = "its time is not compared: " + std::to_string(request_.ranks) +
-             " ranks take turns on " + std::to_string(cores) + " cores";
-  row_.next = "Judge it where every rank has a core of its own.";
-  return true;
+bool Exam::ranks_take_turns() const {
+  return request_.device == "cpu" && request_.ranks > 1 && request_.ranks > cores();
 }
 
 }  // namespace fk
