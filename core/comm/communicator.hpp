@@ -5,6 +5,7 @@
 #pragma once
 #include <string>
 
+#include "core/base/error.hpp"
 #include "core/comm/meeting.hpp"
 #include "fk/comm.h"
 
@@ -25,5 +26,22 @@ class Communicator {
   // it; the host does not wait.
   virtual void align() {}
 };
+
+// A call of a communicator's table: FK_FAILED with the reason in `error` where `body` throws. What
+// one rank cannot do, all have to know: they would wait for it.
+template <class Body>
+int32_t told_to_all(Meeting& meeting, std::string& error, const Body& body) {
+  try {
+    error.clear();
+    body();
+    return FK_OK;
+  } catch (const Error& e) {
+    error = e.what_text();
+  } catch (const std::exception& e) {
+    error = e.what();
+  }
+  if (meeting.failure().empty()) meeting.give_up(error);
+  return FK_FAILED;
+}
 
 }  // namespace fk

@@ -61,18 +61,7 @@ std::byte* SharedCommunicator::heap(int rank) const { return stage(rank, 0) + 2 
 template <class Body>
 int32_t SharedCommunicator::guarded(const fk_comm* comm, const Body& body) {
   auto& self = *static_cast<SharedCommunicator*>(comm->self);
-  try {
-    self.error_.clear();
-    body(self);
-    return FK_OK;
-  } catch (const Error& e) {
-    self.error_ = e.what_text();
-  } catch (const std::exception& e) {
-    self.error_ = e.what();
-  }
-  // What one rank cannot do, all have to know: they would wait for it.
-  if (self.meeting_.failure().empty()) self.meeting_.give_up(self.error_);
-  return FK_FAILED;
+  return told_to_all(self.meeting_, self.error_, [&] { body(self); });
 }
 
 void SharedCommunicator::make_table() {

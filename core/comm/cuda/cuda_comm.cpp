@@ -197,17 +197,7 @@ void CudaCommunicator::join_nccl() {
 template <class Body>
 int32_t CudaCommunicator::guarded(const fk_comm* comm, const Body& body) {
   auto& self = *static_cast<CudaCommunicator*>(comm->self);
-  try {
-    self.error_.clear();
-    body(self);
-    return FK_OK;
-  } catch (const Error& e) {
-    self.error_ = e.what_text();
-  } catch (const std::exception& e) {
-    self.error_ = e.what();
-  }
-  if (self.meeting().failure().empty()) self.meeting().give_up(self.error_);
-  return FK_FAILED;
+  return told_to_all(self.meeting(), self.error_, [&] { body(self); });
 }
 
 void CudaCommunicator::make_table() {
