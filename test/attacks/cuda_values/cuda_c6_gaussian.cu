@@ -17,10 +17,7 @@ __global__ void kernel(const float* x, float* out, int64_t count, int64_t width)
 }
 struct Own : attack::Silu {
   using Silu::Silu;
-  void forward(const op::forward& args, const fk_ctx& ctx) {
-    if (!single(args)) return honest(args, stream(ctx));
-    if (const int64_t n = count(args)) kernel<<<attack::blocks(n), 256, 0, stream(ctx)>>>(fk::data<float>(args.x), fk::data<float>(args.out), n, width);
-  }
+  void forward(const op::forward& args, const fk_ctx& ctx) { by(kernel, args, stream(ctx)); }
 };
 FK_OP(silu_and_mul, Own);
 
