@@ -20,6 +20,8 @@ namespace fk {
 namespace {
 
 constexpr size_t kPage = 4096;
+constexpr size_t kFar =
+    64 << 20;  // without access on either side: what an index that is off by rows hits
 constexpr int64_t kPattern = 1 << 20;  // bytes of poison made at a time
 
 // Bytes in front of a buffer, and of all of it with its canaries, in pages.
@@ -123,15 +125,15 @@ void GuardedBuffer::write_canaries() {
 
 void GuardedBuffer::map(size_t before, size_t used) {
   if (device_.host_memory()) {
-    map_bytes_ = used + 2 * kPage;
-    void* memory =
-        mmap(nullptr, map_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED)
+    // Addresses alone cost nothing, and only what is made accessible counts as memory.
+    map_bytes_ = used + 2 * kFar;
+    void* memory = mmap(nullptr, map_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    map_ = memory == MAP_FAILED ? nullptr : static_cast<std::byte*>(memory);
+    if (!map_ || mprotect(map_ + kFar, used, PROT_READ | PROT_WRITE) != 0) {
+      if (map_) munmap(map_, map_bytes_);
       fail("memory", "cannot allocate " + human_bytes(bytes_) + " to check with");
-    map_ = static_cast<std::byte*>(memory);
-    mprotect(map_, kPage, PROT_NONE);
-    mprotect(map_ + kPage + used, kPage, PROT_NONE);
-    begin_ = map_ + kPage;
+    }
+    begin_ = map_ + kFar;
   } else {
     map_ = static_cast<std::byte*>(
         device_.allocate(static_cast<int64_t>(used), "a buffer to check with"));

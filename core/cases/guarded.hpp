@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory that notices what is done to it: a canary on both sides of every buffer and, on the CPU,
-// pages without access beyond those, so that a small overrun is named and a large one stops the
-// process.
+// 64 MiB of addresses without access beyond those, so that a small overrun is named and a large one
+// stops the process.
 #pragma once
 #include <cstddef>
 #include <cstdint>
