@@ -5,11 +5,13 @@
 Kernels of known speed (test/known: `ninja fk_known`) are judged on a GPU, at [4096, 8192] and [16, 8192] of silu_and_mul in bfloat16:
 a kernel against itself --runs times, then k launches on k cold sets of buffers against one of fewer, --speedups times each. Beside
 the ratios stand the same graphs under a plain pair of events behind a read flush (fk_plain_clock): the ratio that they give, with and
-without the time of as many empty kernels, and the bandwidth of one launch. The contracts are copied with these cases in them and with
-the slower plugin ranked first, so that it is the baseline; the data folder is the script's own."""
+without the time of as many empty kernels, the bandwidth of one launch, and what its time depends on: the kind of memory, the values
+in it, a division in the kernel that is slow for zeros. The contracts are copied with these cases in them and with the slower plugin
+ranked first, so that it is the baseline; the data folder is the script's own. With --device cpu the same is done with smaller cases
+on the CPU, where a launch is a loop and the figures say nothing of a GPU."""
 import argparse, datetime, json, math, os, pathlib, statistics, subprocess, sys, tempfile, time
 
-from known_kernels import SHAPES, Bench
+from known_kernels import CPU_SHAPES, SHAPES, Bench, kind_of
 
 root = pathlib.Path(__file__).resolve().parent.parent
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -21,6 +23,10 @@ parser.add_argument("--budget", type=float, default=1e9, help="seconds, after wh
 parser.add_argument("--json", type=pathlib.Path)
 options = parser.parse_args()
 build, begin = options.build.resolve(), time.monotonic()
+on_cpu = kind_of(options.device) == "cpu"
+SHAPES = CPU_SHAPES if on_cpu else SHAPES
+# Of one launch: what of the tensors or the kernel is otherwise than in the judge.
+DEPENDS = [[], ["malloc"], ["zeros"]] if on_cpu else [[], ["malloc"], ["zeros"], ["divides"], ["zeros", "divides"], ["malloc", "zeros", "divides"]]
 KNOWN = [(20, 21), (20, 22), (20, 30), (1, 2), (1, 3), (1, 10)]  # launches of the candidate and of the baseline
 
 
@@ -40,17 +46,20 @@ def race(candidate, baseline, count, folder):
     return verdicts
 
 
-def plain(case, launches, virtual=1):
+def plain(case, launches, *words):
     rows, width = SHAPES[case]
-    return json.loads(subprocess.run([build / "test/known/fk_plain_clock", str(rows), str(width), str(launches), str(virtual)], capture_output=True, text=True, check=True).stdout)
+    clock = build / "test/known" / ("fk_plain_clock_cpu" if on_cpu else "fk_plain_clock")
+    return json.loads(subprocess.run([clock, str(rows), str(width), str(launches), *words], capture_output=True, text=True, check=True).stdout)
 
 
-itself, speedups, clocks, plainly = [], [], {}, {}
+itself, speedups, clocks, depends = [], [], {}, []
 with tempfile.TemporaryDirectory(dir="/tmp") as folder:
     for case in SHAPES:
         for launches in sorted({k for pair in KNOWN for k in pair}):
             clocks[case, launches] = plain(case, launches)
-        plainly[case] = plain(case, 1, virtual=0)
+        for words in DEPENDS:
+            depends.append(dict(plain(case, 1, *words), case=case, words=words))
+            print(f"{case:10} one launch, plain events, {' and '.join(words) or 'as the judge has it'}: {1e6 * depends[-1]['seconds']:.2f} us", flush=True)
     for candidate, baseline in KNOWN:
         verdicts = race(candidate, baseline, options.speedups, folder)
         for case in SHAPES:
@@ -59,14 +68,16 @@ with tempfile.TemporaryDirectory(dir="/tmp") as folder:
                 continue
             true, ratios = baseline / candidate, [t["ratio"]["value"] for _, t in found]
             a, b = clocks[case, candidate], clocks[case, baseline]
-            row = {"case": case, "launches": [candidate, baseline], "true": true, "ratios": ratios, "ratio": statistics.median(ratios),
-                   "error": statistics.median(ratios) / true - 1, "statuses": sorted({s for s, _ in found}),
+            held = sum(t["ratio"]["low"] <= true <= t["ratio"]["high"] for _, t in found)
+            row = {"case": case, "launches": [candidate, baseline], "true": true, "ratios": ratios, "ratio": statistics.median(ratios), "intervals_hold": held,
+                   "error": statistics.median(ratios) / true - 1, "candidate_s": statistics.median(t["candidate"]["cold"]["median_s"] for _, t in found),
+                   "baseline_s": statistics.median(t["baseline"]["cold"]["median_s"] for _, t in found), "calls_per_sample": found[0][1]["calls_per_sample"], "statuses": sorted({s for s, _ in found}),
                    "plain_ratio": b["seconds"] / a["seconds"],
                    "plain_ratio_less_null": (b["seconds"] - b["null_seconds"]) / (a["seconds"] - a["null_seconds"])}
             null = lambda clock, launches: statistics.median(t[clock]["cold"]["median_s"] for _, t in found) - launches * (clocks[case, 21]["null_seconds"] - clocks[case, 1]["null_seconds"]) / 20
             row["ratio_less_null"] = null("baseline", baseline) / null("candidate", candidate)
             speedups.append(row)
-            print(f"{case:10} {candidate:2} of {baseline:2} launches: true {true:6.3f}  ratio {row['ratio']:7.4f} ({100 * row['error']:+5.2f} %)  less null {row['ratio_less_null']:7.4f}  "
+            print(f"{case:10} {candidate:2} of {baseline:2} launches: true {true:6.3f}  ratio {row['ratio']:7.4f} ({100 * row['error']:+5.2f} %, in {held} of {len(found)} intervals)  less null {row['ratio_less_null']:7.4f}  "
                   f"plain events {row['plain_ratio']:7.4f}, less null {row['plain_ratio_less_null']:7.4f}  {'/'.join(row['statuses'])}", flush=True)
     verdicts = race(1, 1, options.runs, folder)
     for case, (rows, width) in SHAPES.items():
@@ -76,15 +87,16 @@ with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         logs = [math.log(t["ratio"]["value"]) for _, t in found]
         seconds = [t["candidate"]["cold"]["median_s"] for _, t in found]
         plain_s = clocks[case, 1]["seconds"]
+        malloc_s = next(d["seconds"] for d in depends if d["case"] == case and d["words"] == ["malloc"])
         moved = 3 * 2 * rows * width
         row = {"case": case, "verdicts": len(found), "seconds": statistics.median(seconds), "sd_of_ratio": statistics.stdev(logs), "sd_of_seconds": statistics.stdev(map(math.log, seconds)),
                "mean_of_ratio": math.exp(statistics.fmean(logs)), "statuses": {s: sum(1 for t, _ in found if t == s) for s in sorted({s for s, _ in found})},
-               "bytes_per_s": moved / statistics.median(seconds), "plain_bytes_per_s": moved / plain_s, "plain_malloc_bytes_per_s": moved / plainly[case]["seconds"], "wall_s": statistics.median(v["wall_s"] for v in verdicts)}
+               "bytes_per_s": moved / statistics.median(seconds), "plain_bytes_per_s": moved / plain_s, "plain_malloc_bytes_per_s": moved / malloc_s, "wall_s": statistics.median(v["wall_s"] for v in verdicts)}
         itself.append(row)
         print(f"{case:10} against itself, {row['verdicts']} verdicts: {1e6 * row['seconds']:.2f} us, ratio {row['mean_of_ratio']:.4f}, standard deviation {100 * row['sd_of_ratio']:.3f} %, "
               f"{row['statuses']}; {row['bytes_per_s'] / 1e12:.3f} TB/s, plain events {row['plain_bytes_per_s'] / 1e12:.3f}, on memory of cudaMalloc {row['plain_malloc_bytes_per_s'] / 1e12:.3f}; {row['wall_s']:.2f} s a verdict", flush=True)
 if options.json:
     commit = os.environ.get("FK_COMMIT") or subprocess.run(["git", "-C", root, "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
     options.json.write_text(json.dumps({"what": "precision of the judge", "date": str(datetime.date.today()), "commit": commit, "device": verdicts[0]["device"],
-                                        "command": " ".join(["scripts/judge_precision.py", *sys.argv[1:]]), "itself": itself, "speedups": speedups,
+                                        "command": " ".join(["scripts/judge_precision.py", *sys.argv[1:]]), "itself": itself, "speedups": speedups, "depends": depends,
                                         "plain": [dict(row, case=case) for (case, _), row in clocks.items()]}, indent=1) + "\n")

@@ -4,10 +4,18 @@ import json, os, pathlib, re, shutil, subprocess, sys, time
 
 root = pathlib.Path(__file__).resolve().parent.parent
 SHAPES = {"rows_4096": (4096, 8192), "rows_16": (16, 8192)}  # of silu_and_mul in bfloat16
+CPU_SHAPES = {"rows_16": (16, 8192), "rows_1": (1, 8192)}  # where the way to the figures is tried without a GPU
 
 
-def known(build, launches):
-    return next(pathlib.Path(build).glob(f"test/known/known_{launches}.so"))
+def kind_of(device):
+    return device.split(":")[0]
+
+
+def known(build, launches, device="cuda"):
+    file = pathlib.Path(build) / f"test/known/{kind_of(device)}/known_{launches}.so"
+    if not file.exists():
+        sys.exit(f"{file} is not there: ninja -C {build} fk_known")
+    return file
 
 
 class Bench:
@@ -23,12 +31,15 @@ class Bench:
         (home / "scenarios").symlink_to(root / "scenarios")
         contract = next((home / "registry").rglob("silu_and_mul.yaml"))
         text = contract.read_text()
-        rows = "".join(f"    - {{name: {name}, T: {t}, size: {f}, dtype: {{x: bf16}}}}\n" for name, (t, f) in SHAPES.items())
+        shapes = CPU_SHAPES if kind_of(device) == "cpu" else SHAPES
+        rows = "".join(f"    - {{name: {name}, T: {t}, size: {f}, dtype: {{x: bf16}}}}\n" for name, (t, f) in shapes.items())
         contract.write_text(text[:text.index("  full:\n")] + "  full:\n" + rows)
         for file in (home / "registry/devices").glob("*.yaml"):
-            file.write_text(re.sub(r"^ranking:\n", f"ranking:\n  silu_and_mul: [known_{launches}]\n", file.read_text(), flags=re.M))
+            text = file.read_text()
+            text += "" if re.search(r"^ranking:\n", text, flags=re.M) else "ranking:\n"
+            file.write_text(re.sub(r"^ranking:\n", f"ranking:\n  silu_and_mul: [known_{launches}]\n", text, flags=re.M))
         plugins.mkdir()
-        shutil.copy(known(build, launches), plugins)
+        shutil.copy(known(build, launches, device), plugins)
 
     def __enter__(self):
         self.server = subprocess.Popen([self.build / "fk-host", "serve", "--device", self.device], env=self.env, stdout=subprocess.PIPE, text=True)
@@ -43,7 +54,7 @@ class Bench:
         """On the kernel of so many launches, with the seconds that it took as `wall_s`."""
         mine = self.folder / f"candidate-{launches}"
         mine.mkdir(exist_ok=True)
-        file = shutil.copy(known(self.build, launches), mine)
+        file = shutil.copy(known(self.build, launches, self.device), mine)
         chosen = [word for case in cases for word in ("--case", case)]
         start = time.perf_counter()
         done = subprocess.run([self.build / "fk-host", "bench", file, "--device", self.device, "--op", "silu_and_mul", "--fresh", "--json", *chosen],

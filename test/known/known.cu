@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // silu_and_mul that launches its kernel KNOWN_LAUNCHES times: once on the call's tensors and otherwise on as large ones of its own,
-// which nobody else touches, so that all of them are cold. One with twice the launches takes twice the time where all memory is
-// alike, and it is not: on an H200 the kernel takes 48 us on the judge's tensors, which are virtual memory (cuMemCreate), and 70 us on
-// what cudaMalloc gives. So the own tensors are virtual memory, too, where they are few beside the call's; a baseline may do that.
+// which nobody else touches, so that all of them are cold. One with twice the launches takes twice the time where all tensors are
+// alike: the own ones hold values like the call's, in the kind of memory that the call's are in (cuMemCreate) where they are few
+// beside it, as a baseline may take it; a candidate's are the host's.
 #include "known.cuh"
 
 #include <cuda.h>
@@ -52,7 +52,6 @@ struct Virtual {
     DRIVER(cuMemRelease, handle);
     const CUmemAccessDesc who{{CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     DRIVER(cuMemSetAccess, at, size, &who, size_t(1));
-    cudaMemset(reinterpret_cast<void*>(at), 0, size);
   }
   ~Virtual() {
     if (!at) return;
@@ -75,8 +74,12 @@ struct Known {
   Known(const fk_host&, const op::init& init, const op::weights&) : width(init.size) {}
   Virtual memory_;
   void prepare(const op::forward& max, const fk_memory& memory) {
-    if (kVirtual) memory_.make(size_t((kLaunches - 1) * (room(max.x->nbytes) + room(max.out->nbytes))));
+    if (kLaunches == 1) return;
+    const int64_t bytes = (kLaunches - 1) * (room(max.x->nbytes) + room(max.out->nbytes));
+    if (kVirtual) memory_.make(size_t(bytes));
     own = kVirtual ? reinterpret_cast<char*>(memory_.at) : static_cast<char*>(memory.persistent);
+    known::values<<<1024, 256>>>(reinterpret_cast<__nv_bfloat16*>(own), bytes / 2);
+    if (const cudaError_t status = cudaDeviceSynchronize(); status != cudaSuccess) throw std::runtime_error(cudaGetErrorString(status));
   }
   void forward(const op::forward& args, const fk_ctx& ctx) {
     const int64_t rows = args.x->shape[0];
@@ -86,7 +89,7 @@ struct Known {
       char* const part = own + (k - 1) * (room(args.x->nbytes) + room(args.out->nbytes));
       const void* from = k ? like(args.x->data, part) : args.x->data;
       void* to = k ? like(args.out->data, part + room(args.x->nbytes)) : args.out->data;
-      known::silu<<<known::grid(rows, width), known::kThreads, 0, on>>>(static_cast<const uint4*>(from), static_cast<uint4*>(to), int(width));
+      known::silu<false><<<known::grid(rows, width), known::kThreads, 0, on>>>(static_cast<const uint4*>(from), static_cast<uint4*>(to), int(width));
     }
     if (const cudaError_t status = cudaPeekAtLastError(); status != cudaSuccess) throw std::runtime_error(cudaGetErrorString(status));
   }

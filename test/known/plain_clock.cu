@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// fk_plain_clock ROWS WIDTH LAUNCHES VIRTUAL: the kernel of known.cuh and an empty one, LAUNCHES times in one graph on as many cold sets of
-// buffers, timed by a pair of events behind a read that flushes the cache; nothing of the host takes part. With VIRTUAL 1 the tensors are
-// virtual memory (cuMemCreate), which the judge shares, with 0 what cudaMalloc gives. Prints one line of JSON
-// with the medians in seconds of one graph.
+// fk_plain_clock ROWS WIDTH LAUNCHES [malloc] [zeros] [divides]: the kernel of known.cuh and an empty one, LAUNCHES times in one graph on as
+// many cold sets of buffers, timed by a pair of events behind a read that flushes the cache; nothing of the host takes part. The tensors
+// are virtual memory (cuMemCreate), which the judge shares, or what cudaMalloc gives, and hold values like the judge's, or zeros; the
+// kernel has no plain division, or has one. Prints one line of JSON with the medians in seconds of one graph.
 #include <cuda.h>
 #include <cuda_runtime.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <vector>
 
 #include "known.cuh"
@@ -38,7 +39,7 @@ void driver(const char* name, Arguments... arguments) {
 }
 #define DRIVER(name, ...) driver<decltype(name)>(#name, __VA_ARGS__)
 
-void* memory(size_t bytes, bool is_virtual) {
+void* memory(size_t bytes, bool is_virtual, bool zeros) {
   void* out = nullptr;
   if (!is_virtual) {
     check(cudaMalloc(&out, bytes));
@@ -57,7 +58,11 @@ void* memory(size_t bytes, bool is_virtual) {
     DRIVER(cuMemSetAccess, at, size, &who, size_t(1));
     out = reinterpret_cast<void*>(at);
   }
-  check(cudaMemset(out, 0, bytes));
+  if (zeros)
+    check(cudaMemset(out, 0, bytes));
+  else
+    known::values<<<1024, 256>>>(static_cast<__nv_bfloat16*>(out), int64_t(bytes) / 2);
+  check(cudaDeviceSynchronize());
   return out;
 }
 
@@ -100,26 +105,32 @@ struct Clock {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 5) {
-    std::fprintf(stderr, "usage: fk_plain_clock ROWS WIDTH LAUNCHES VIRTUAL\n");
+  bool has_malloc = false, zeros = false, divides = false, good = argc >= 4;
+  for (int i = 4; i < argc; ++i) {
+    bool* const word = !std::strcmp(argv[i], "malloc") ? &has_malloc : !std::strcmp(argv[i], "zeros") ? &zeros : !std::strcmp(argv[i], "divides") ? &divides : nullptr;
+    good = good && word;
+    if (word) *word = true;
+  }
+  if (!good) {
+    std::fprintf(stderr, "usage: fk_plain_clock ROWS WIDTH LAUNCHES [malloc] [zeros] [divides]\n");
     return 2;
   }
   const int64_t rows = std::atoll(argv[1]), width = std::atoll(argv[2]);
   const int launches = std::atoi(argv[3]);
-  const bool is_virtual = std::atoi(argv[4]) != 0;
   const Clock clock;
   std::vector<uint4*> from, to;
   for (int i = 0; i < launches; ++i) {
-    from.push_back(static_cast<uint4*>(memory(size_t(rows * width) * 4, is_virtual)));
-    to.push_back(static_cast<uint4*>(memory(size_t(rows * width) * 2, is_virtual)));
+    from.push_back(static_cast<uint4*>(memory(size_t(rows * width) * 4, !has_malloc, zeros)));
+    to.push_back(static_cast<uint4*>(memory(size_t(rows * width) * 2, !has_malloc, zeros)));
   }
+  const auto kernel = divides ? known::silu<true> : known::silu<false>;
   const double seconds = clock.graph([&](cudaStream_t on) {
-    for (int i = 0; i < launches; ++i) known::silu<<<known::grid(rows, width), known::kThreads, 0, on>>>(from[i], to[i], int(width));
+    for (int i = 0; i < launches; ++i) kernel<<<known::grid(rows, width), known::kThreads, 0, on>>>(from[i], to[i], int(width));
   });
   const double null = clock.graph([&](cudaStream_t on) {
     for (int i = 0; i < launches; ++i) known::nothing<<<1, 32, 0, on>>>();
   });
-  std::printf("{\"rows\": %lld, \"width\": %lld, \"launches\": %d, \"seconds\": %.9g, \"null_seconds\": %.9g}\n", (long long)rows, (long long)width,
-              launches, seconds, null);
+  std::printf("{\"rows\": %lld, \"width\": %lld, \"launches\": %d, \"malloc\": %d, \"zeros\": %d, \"divides\": %d, \"seconds\": %.9g, \"null_seconds\": %.9g}\n",
+              (long long)rows, (long long)width, launches, has_malloc, zeros, divides, seconds, null);
   return 0;
 }
