@@ -327,7 +327,7 @@ class ScenarioRun {
         return;
       }
       WorkloadRow& row = report_.baseline.workloads.back();
-      row.why = audit_round(timed.baseline.last);
+      row.why = audit_rounds(timed.baseline.some);
       if (!row.why.empty()) give_up("the baseline in " + workload->name, row.why);
     }
   }
@@ -347,7 +347,7 @@ class ScenarioRun {
       WorkloadRow row = workload_row(timed.candidate, *workload);
       const WorkloadRow own = workload_row(timed.baseline, *workload);
       if (timed.candidate.why.empty()) {
-        row.why = audit_round(timed.candidate.last);
+        row.why = audit_rounds(timed.candidate.some);
         row.speedup = speedup_of(timed.baseline.samples.total_s, timed.candidate.samples.total_s);
         row.same_tokens = same_tokens(timed.baseline.last, timed.candidate.last);
         row.verdict = report_.speed_judged ? speed_verdict(row.speedup) : "not judged";
@@ -375,9 +375,9 @@ class ScenarioRun {
       *it = row;
   }
 
-  // Which requests are looked at is decided after the answers are in.
-  std::string audit_round(const Round& timed) {
-    constexpr size_t kSample = 3;
+  // Which requests of all rounds are looked at is decided after the answers are in.
+  std::string audit_rounds(const Round& timed) {
+    constexpr size_t kSample = 4;
     const auto requests = audit_requests(timed, kSample, std::random_device{}());
     if (requests.empty()) return "none of its requests was answered";
     Round scored;

@@ -2,12 +2,26 @@
 #include "core/referee/workload_result.hpp"
 
 #include <algorithm>
+#include <random>
 
 namespace fk {
 
 namespace {
 
 constexpr int64_t kThroughputPairs = 4, kThroughputPairsFew = 2;
+constexpr size_t kKeptOfRound = 2;
+
+void keep_some(const Round& round, Round& some) {
+  std::vector<const RequestResult*> all;
+  for (const auto& [id, r] : round.requests) all.push_back(&r);
+  std::shuffle(all.begin(), all.end(), std::random_device{});
+  all.resize(std::min(all.size(), kKeptOfRound));
+  for (const RequestResult* r : all) {
+    const uint64_t id = some.requests.size() + 1;
+    RequestResult& kept = some.requests[id] = *r;
+    kept.request.id = id;
+  }
+}
 
 class Timing {
  public:
@@ -66,6 +80,7 @@ class Timing {
     if (measured) {
       const bool together = context_.workload.kind == Workload::Kind::latency;
       timed.samples.add(result, together);
+      keep_some(result, timed.some);
     }
     timed.last = std::move(result);
     return true;

@@ -9,7 +9,10 @@ namespace fk {
 
 struct TimedSide {
   SpeedSamples samples;
-  Round last;       // with its answers
+  Round last;  // with its answers
+  // Some requests of every measured round with their answers, chosen when these were there, under
+  // numbers of their own: which rounds are looked at is not known to who answers.
+  Round some;
   std::string why;  // when it failed
 };
 struct TimedPair {
