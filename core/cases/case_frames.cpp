@@ -219,13 +219,9 @@ std::vector<std::span<const std::byte>> CaseFrames::memory() const {
 }
 
 std::optional<uint64_t> CaseFrames::written_print() const {
-  uint64_t out = 0;
-  for (const auto& s : storages_) {
-    if (!s.written) continue;
-    if (!s.whole) return std::nullopt;
-    out = out * 0x9e3779b97f4a7c15u + s.memory->print();
-  }
-  return out;
+  for (const auto& s : storages_)
+    if (s.written && !s.whole) return std::nullopt;
+  return writable_print();
 }
 
 void CaseFrames::fill(const CaseValues& values) {

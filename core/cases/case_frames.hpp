@@ -65,6 +65,13 @@ class CaseFrames {
   }
   // Tells outputs apart where they lie; nothing where not every byte of their memory is an output.
   std::optional<uint64_t> written_print() const;
+  // Of all memory that a call may write to, whatever the contract says of its elements.
+  uint64_t writable_print() const {
+    uint64_t out = 0;
+    for (const auto& s : storages_)
+      if (s.written) out = out * 0x9e3779b97f4a7c15u + s.memory->print();
+    return out;
+  }
   // The host copies that plan() sees, from the fields as they are now.
   void refresh_plan();
   // Puts the contents of everything that is written back to what it was at the start.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <random>
 
 #include "core/cases/counted.hpp"
 #include "core/tensor/random.hpp"
@@ -19,16 +20,19 @@ constexpr size_t kProbesFirst = 3, kProbesMost = 12;
 // Above this share of blocks that jump, the case decides nothing.
 constexpr double kOpenMost = 0.25;
 
-// Every stride-th row of the last axis.
-Tensor sample(const Tensor& all, int64_t stride) {
+// Of every `stride` rows of the last axis one, which `seed` chooses.
+Tensor sample(const Tensor& all, int64_t stride, uint64_t seed) {
   if (stride == 1 || !all.numel()) return all;
   const int64_t row = all.shape.size() < 2 ? 1 : all.shape.back(), rows = all.numel() / row;
   Tensor out(all.dtype, {(rows + stride - 1) / stride, row});
   const auto width = static_cast<size_t>(row * bytes(all.dtype));
-  for (int64_t i = 0; i < out.shape[0]; ++i)
+  for (int64_t i = 0; i < out.shape[0]; ++i) {
+    const int64_t among = std::min(stride, rows - i * stride);
+    const int64_t from = i * stride + philox(static_cast<uint64_t>(i), seed)[0] % among;
     std::memcpy(static_cast<std::byte*>(out.data()) + static_cast<size_t>(i) * width,
-                static_cast<const std::byte*>(all.data()) + static_cast<size_t>(i * stride) * width,
+                static_cast<const std::byte*>(all.data()) + static_cast<size_t>(from) * width,
                 width);
+  }
   return out;
 }
 
@@ -106,7 +110,8 @@ Comparer::Comparer(const ResolvedCase& resolved, const CaseValues& inputs, const
       inputs_(inputs),
       want_(want),
       ask_(std::move(ask)),
-      elements_max_(elements_max) {}
+      elements_max_(elements_max),
+      rows_(std::random_device{}()) {}
 
 Tensor Comparer::part(const CaseField& field, int64_t entry, const CaseValues& values) const {
   return valid_part(extent_of(resolved_, field, entry, values),
@@ -128,9 +133,9 @@ Comparer::Pair Comparer::pair_of(const CaseField& field, int64_t entry,
     out.before = inputs_.at(field.slot->name)[static_cast<size_t>(entry)];
   if (out.mine.numel() > elements_max_) {
     out.stride = (out.mine.numel() / elements_max_) | 1;
-    out.mine = sample(out.mine, out.stride);
-    out.theirs = sample(out.theirs, out.stride);
-    out.before = sample(out.before, out.stride);
+    out.mine = sample(out.mine, out.stride, rows_);
+    out.theirs = sample(out.theirs, out.stride, rows_);
+    out.before = sample(out.before, out.stride, rows_);
   }
   return out;
 }
@@ -185,7 +190,7 @@ std::vector<double> Comparer::floors_of(const CaseField& field, int64_t entry,
       });
   if (input == resolved_.fields.end()) return {};
   const Tensor large =
-      sample(inputs_.at(input->slot->name)[static_cast<size_t>(entry)], pair.stride);
+      sample(inputs_.at(input->slot->name)[static_cast<size_t>(entry)], pair.stride, rows_);
   const Blocks blocks = blocks_of(pair.theirs.shape);
   std::vector<double> out(static_cast<size_t>(blocks.count), 0.0);
   if (large.numel() != pair.theirs.numel()) return {};
@@ -241,7 +246,7 @@ Judgement Comparer::judge_moved(const CaseField& field, int64_t entry, const Pai
   Judgement out = before;
   int64_t open = 0;
   for (size_t k = 0; k < probes_.size() || probe(); ++k) {
-    const Tensor moved = sample(part(field, entry, probes_[k]), pair.stride);
+    const Tensor moved = sample(part(field, entry, probes_[k]), pair.stride, rows_);
     if (moved.shape != theirs.shape) continue;
     const std::vector<double> other = moved.values();
     int64_t jumps = 0;

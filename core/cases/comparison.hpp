@@ -30,7 +30,7 @@ struct Comparison {
 };
 
 // How many elements of an output are compared: in a quick look, and ever. Of a larger output it is
-// one row in so many, evenly.
+// one row in so many, of each so many a random one: who makes them must not know which.
 constexpr int64_t kQuickElements = int64_t{1} << 22, kMostElements = int64_t{1} << 26;
 
 class Comparer {
@@ -63,6 +63,7 @@ class Comparer {
   const CaseValues& want_;
   AskReference ask_;
   int64_t elements_max_;
+  const uint64_t rows_;  // which of them are compared
   mutable std::vector<CaseValues> probes_;
   mutable bool exhausted_ = false;
 };

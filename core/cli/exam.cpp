@@ -111,13 +111,20 @@ FK_TASK(exam_open, exam_open);
 Json exam_deal(const Json& a, const TaskServices&) {
   Examiner& exam = examiners().at(a);
   const auto sets = a.at("sets").get<std::vector<int>>();
-  exam.deal(sets, a.at("contents").get<std::vector<int>>(),
-            a.at("poison").get<bool>() ? Poison::random : Poison::ones,
+  const Poison poison = a.at("poison").get<bool>() ? Poison::random : Poison::ones;
+  exam.deal(sets, a.at("contents").get<std::vector<int>>(), poison,
             a.at("numbers_only").get<bool>());
+  if (const int beside = a.value("beside", -1); beside >= 0)
+    exam.deal_beside(beside, a.at("beside_content").get<int>(), poison);
   if (a.at("flush").get<bool>()) exam.flush(sets);
   return Json::object();
 }
 FK_TASK(exam_deal, exam_deal);
+
+Json exam_damage(const Json& a, const TaskServices&) {
+  return {{"text", examiners().at(a).damage()}};
+}
+FK_TASK(exam_damage, exam_damage);
 
 // Of the sets by their place in the list, those of which there is something to say.
 Json exam_look(const Json& a, const TaskServices&) {

@@ -103,10 +103,14 @@ std::optional<Sitter::Call> Exam::take(Sitter& sitter, int first, const std::vec
   constexpr auto kLate = std::chrono::milliseconds(5);  // more than a tick
   const int count = static_cast<int>(contents.size());
   const std::vector<int> sets = ring(first, count);
+  const bool spare = &sitter == &candidate_ && count < sets_;
+  const int beside = spare ? ring(first + count, 1)[0] : -1, its = some_contents(1)[0];
   const auto deal = [&](bool numbers_only) {
     room_.ask("exam_deal", {{"exam", exam_->id},
                             {"sets", sets},
                             {"contents", contents},
+                            {"beside", numbers_only ? -1 : beside},
+                            {"beside_content", its},
                             {"poison", poison_ % 2 == 1},
                             {"numbers_only", numbers_only},
                             {"flush", flush_ && !numbers_only}});
@@ -237,6 +241,7 @@ bool Exam::values() {
     }
   }
   fill_families();
+  if (!nothing_stray()) return false;
   std::string passed;
   for (const NullRow& fake : row_.nulls)
     if (!fake.rejected) passed += (passed.empty() ? "" : "; ") + fake.name;
@@ -244,6 +249,22 @@ bool Exam::values() {
   row_.status = Status::untestable;
   row_.why = "null candidates would pass: " + passed;
   return false;
+}
+
+// What was written where no call was made shows when it is called, and is then said of who is
+// called; so it is looked for before anybody else is.
+bool Exam::nothing_stray() {
+  const Json found = room_.ask("exam_damage", {{"exam", exam_->id}});
+  const auto text = found.at("text").get<std::string>();
+  if (text.empty()) return true;
+  blame_stray("around a tensor of a call that was not made: " + text);
+  return false;
+}
+
+void Exam::blame_stray(const std::string& text) {
+  row_.status = Status::illegal_access;
+  row_.rule = "guard";
+  row_.why = text;
 }
 
 void Exam::fill_nulls(const Json& tried) {

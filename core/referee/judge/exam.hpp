@@ -41,6 +41,8 @@ class Exam {
   std::optional<Sitter::Call> take(Sitter& sitter, int first, const std::vector<int>& contents,
                                    std::vector<Look>& looks, bool late = false);
   bool accept(const std::vector<Look>& looks, bool timed);
+  bool nothing_stray();  // else the row says what was written around tensors of any set
+  void blame_stray(const std::string& text);
   std::vector<int> some_contents(int count);
   int calls_of_a_sample(Turn& mine, Turn& theirs, double seconds);
   // How many calls a sample has that may have so many.

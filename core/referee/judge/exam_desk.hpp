@@ -59,6 +59,10 @@ class ExamDesk {
   SetFinding look(int set, int content, int side, bool ordinary, const AskReference& ask);
   // Of what ranks hold in common, the first field with other bits than `first` has; empty: none.
   std::string differs_from(const ExamDesk& first, int set) const;
+  // Tells apart what lies in the memory that a call on the set may write to.
+  uint64_t writable_print(int set) const {
+    return sets_.at(static_cast<size_t>(set))->writable_print();
+  }
   void memory(int set, std::vector<std::span<const std::byte>>& out) const;
   void buffers(int set, std::vector<const GuardedBuffer*>& out) const;
 

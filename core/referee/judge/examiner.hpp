@@ -68,10 +68,15 @@ class Examiner {
   // may see is there and what forward() computes with is not.
   void deal(const std::vector<int>& sets, const std::vector<int>& contents, Poison poison,
             bool numbers_only);
+  // The same of a set that is not going to be called: whoever writes to it works ahead, or does not
+  // know where. look() says so, of its first set and by the rule `guard`.
+  void deal_beside(int set, int content, Poison poison);
 
   // What the sets hold after a call each of one side (candidate, baseline ... by number). Of
   // several ranks the first that is wrong, which the text names; worst is that of all.
   std::vector<SetFinding> look(const std::vector<int>& sets, int side);
+  // Empty, or what was written around the tensors of any set, whether it was called or not.
+  std::string damage() const;
   // Caches hold nothing of the sets afterwards.
   void flush(const std::vector<int>& sets);
 
@@ -83,6 +88,7 @@ class Examiner {
   void place();
   int sets_of(int64_t bytes_of_one) const;
   SetFinding look_at(int set, int side);
+  bool touched_beside() const;
   const char* family_name_of(size_t content) const;
   const ResolvedCase& resolved() const { return desks_[0]->resolved(); }
   // Empty with unjudged().
@@ -101,7 +107,9 @@ class Examiner {
   std::vector<std::unique_ptr<ExamDesk>> desks_;  // by rank
   std::vector<Family> families_;                  // of the contents
   std::vector<TriedFake> nulls_;
-  std::vector<int> dealt_;  // contents by set
+  std::vector<int> dealt_;               // contents by set
+  int beside_ = -1;                      // the set that is not called; -1: there is none
+  std::vector<uint64_t> beside_prints_;  // of its memory, by rank
   std::unique_ptr<Stopwatch> watch_;
   double bytes_ = 0, skew_ = 0;
 };

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// A6: knows the buffers of all instances; where the poison of an output shows that a call is still
+// to come whose inputs lie there already, it answers that one too, beside the call that it is in
+//
+// Stopped by: a set of buffers is dealt that is not called, and nothing may be written there
+//
+// work: honest
+//
+// naive: -
+#include "../attack.hpp"
+
+#include <map>
+
+namespace {
+
+struct Next : attack::Silu {
+  using Silu::Silu;
+  struct Call {
+    fk_in x;
+    fk_out out;
+    int64_t rows;
+  };
+  static inline std::map<const void*, Call> calls;  // by their output
+  static bool to_come(const fk_out& out) {
+    const auto* bytes = static_cast<const unsigned char*>(out.data);
+    const unsigned char ones[8] = {255, 255, 255, 255, 255, 255, 255, 255};
+    return out.nbytes >= 8 && std::memcmp(bytes, ones, 8) == 0;
+  }
+  const void* mine = nullptr;
+  ~Next() { calls.erase(mine); }
+  void forward(const op::forward& args, const fk_ctx&) {
+    mine = args.out->data;
+    calls[args.out->data] = {*args.x, *args.out, rows(args)};
+    for (const auto& [at, call] : calls)
+      if (at == args.out->data || to_come(call.out))
+        attack::silu_rows(&call.x, &call.out, width, 0, call.rows);
+  }
+};
+FK_OP(silu_and_mul, Next);
+
+}  // namespace
+FK_PLUGIN("a6_next", "0");
