@@ -348,9 +348,10 @@ Contract read(const Yaml& root, const std::string& stem, int level, const std::s
   check_names(c, root);
   if (auto mirrors = root.find("mirrors")) read_mirrors(c, *mirrors);
   if (auto cost = root.find("cost")) {
-    cost->only({"flops", "bytes"});
+    cost->only({"flops", "bytes", "wire"});
     if (auto flops = cost->find("flops")) c.flops = Expr::parse(flops->text(), flops->where());
     if (auto bytes = cost->find("bytes")) c.bytes = Expr::parse(bytes->text(), bytes->where());
+    if (auto wire = cost->find("wire")) c.wire = Expr::parse(wire->text(), wire->where());
   }
   if (auto tolerance = root.find("tolerance")) {
     tolerance->only({"numerics", "length", "coarse_if"});

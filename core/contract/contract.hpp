@@ -108,6 +108,8 @@ struct Contract {
   std::array<std::vector<uint64_t>, kSections> prefix;  // chained hashes, slots + 1 each
   Expr flops = 0;
   std::optional<Expr> bytes;  // otherwise every tensor once, inout twice
+  // That a rank gets from the others at least, whatever the algorithm; none: not known.
+  std::optional<Expr> wire;
   std::vector<Case> cases;
   Tolerance tolerance;
   std::string where;

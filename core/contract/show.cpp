@@ -111,8 +111,10 @@ std::string contract_page(const Contract& c) {
       "- Inputs, weights and frames are never written; inout fields only within their footprint.\n";
   out += "- Correct: " + numerics_words(c.tolerance) + ".\n";
   out += fmt::format("- Cost: {} flops", c.flops.text());
-  out += c.bytes ? fmt::format(", {} bytes.\n\n", c.bytes->text())
-                 : ", every tensor read or written once.\n\n";
+  out +=
+      c.bytes ? fmt::format(", {} bytes", c.bytes->text()) : ", every tensor read or written once";
+  if (c.wire) out += fmt::format(", {} bytes from other ranks at least", c.wire->text());
+  out += ".\n\n";
   out += "## Cases\n\n";
   size_t full = 0;
   for (const auto& one : c.cases)

@@ -256,7 +256,11 @@ double roofline_s(const Peaks& peaks, const ResolvedCase& resolved, double bytes
   }
   const auto peak = peaks.flops_per_s.find(smallest.value_or(DType::f32));
   if (peak == peaks.flops_per_s.end()) return 0;
-  return std::max(bytes / peaks.bytes_per_s, flops / peak->second);
+  double least = std::max(bytes / peaks.bytes_per_s, flops / peak->second);
+  if (const auto& wire = resolved.contract->wire; wire && peaks.link_bytes_per_s > 0)
+    least =
+        std::max(least, static_cast<double>(wire->eval(resolved.axes)) / peaks.link_bytes_per_s);
+  return least;
 }
 
 namespace {

@@ -25,6 +25,7 @@ std::vector<Named> find_all() {
       if (!yaml.has("memory_bandwidth")) continue;
       Peaks peaks;
       peaks.bytes_per_s = yaml.at("memory_bandwidth").number();
+      if (yaml.has("link_bandwidth")) peaks.link_bytes_per_s = yaml.at("link_bandwidth").number();
       if (yaml.has("l2_bytes")) peaks.cache_bytes = yaml.at("l2_bytes").integer();
       for (const auto& [type, peak] : yaml.at("flops").entries())
         peaks.flops_per_s[dtype_from_name(type)] = peak.number();

@@ -12,7 +12,8 @@ namespace fk {
 
 struct Peaks {
   double bytes_per_s = 0;
-  int64_t cache_bytes = 0;  // of the last cache
+  int64_t cache_bytes = 0;      // of the last cache
+  double link_bytes_per_s = 0;  // from all other devices together; 0: not known
   std::map<DType, double> flops_per_s;
 };
 
