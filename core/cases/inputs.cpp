@@ -32,6 +32,7 @@ class Maker {
         threads_(threads),
         family_(family) {}
 
+  std::vector<Tensor> field(const std::string& name) { return make(*r_.find(name)); }
   CaseValues run(bool weights) {
     for (const auto& field : r_.fields) {
       const bool weight = field.slot->section == SectionId::weights;
@@ -486,6 +487,11 @@ CaseValues make_inputs(const ResolvedCase& resolved, uint64_t seed, int threads,
 CaseValues make_forward_inputs(const ResolvedCase& resolved, uint64_t seed, int threads,
                                Family family) {
   return Maker(resolved, seed, threads, family).run(false);
+}
+
+std::vector<Tensor> make_field(const ResolvedCase& resolved, const std::string& field,
+                               uint64_t seed, int threads) {
+  return Maker(resolved, seed, threads, Family::ordinary).field(field);
 }
 
 }  // namespace fk

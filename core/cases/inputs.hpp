@@ -88,6 +88,9 @@ CaseValues make_inputs(const ResolvedCase& resolved, uint64_t seed, int threads,
 // The same without the weights: other inputs of an instance.
 CaseValues make_forward_inputs(const ResolvedCase& resolved, uint64_t seed, int threads,
                                Family family);
+// One field of forward, as make_inputs() makes it.
+std::vector<Tensor> make_field(const ResolvedCase& resolved, const std::string& field,
+                               uint64_t seed, int threads);
 
 // The generators' names, for messages and documents.
 std::vector<std::string> generator_names();

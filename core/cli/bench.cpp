@@ -55,8 +55,9 @@ Json row_json(const BenchRow& r) {
               {"captured", r.captured},
               {"host_bound", r.host_bound},
               {"settled", r.settled},
-              {"bytes", r.bytes},
-              {"flops", r.flops},
+              {"bytes", r.cost.bytes},
+              {"flops", r.cost.flops},
+              {"wire", r.cost.wire},
               {"copy_s", r.copy_s},
               {"of_copy", r.of_copy()},
               {"roofline", r.roofline}};

@@ -99,6 +99,7 @@ Json exam_open(const Json& a, const TaskServices& services) {
                  {"generated", exam->generated()},
                  {"bytes", exam->bytes()},
                  {"flops", exam->flops()},
+                 {"wire", exam->wire()},
                  {"roofline_s", exam->roofline_s()},
                  {"floor_s", exam->floor_s()},
                  {"plan", exam->has_plan()}};

@@ -352,6 +352,7 @@ Contract read(const Yaml& root, const std::string& stem, int level, const std::s
     if (auto flops = cost->find("flops")) c.flops = Expr::parse(flops->text(), flops->where());
     if (auto bytes = cost->find("bytes")) c.bytes = Expr::parse(bytes->text(), bytes->where());
     if (auto wire = cost->find("wire")) c.wire = Expr::parse(wire->text(), wire->where());
+    if (c.wire && !c.comm()) cost->fail("wire: there is no communicator, so no rank gets anything");
   }
   if (auto tolerance = root.find("tolerance")) {
     tolerance->only({"numerics", "length", "coarse_if"});

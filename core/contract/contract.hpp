@@ -108,7 +108,8 @@ struct Contract {
   std::array<std::vector<uint64_t>, kSections> prefix;  // chained hashes, slots + 1 each
   Expr flops = 0;
   std::optional<Expr> bytes;  // otherwise every tensor once, inout twice
-  // That a rank gets from the others at least, whatever the algorithm; none: not known.
+  // Bytes that a rank gets from the others at least, whatever the algorithm (wire_bytes() in
+  // core/cases/received.hpp); none: it may do without.
   std::optional<Expr> wire;
   std::vector<Case> cases;
   Tolerance tolerance;

@@ -69,6 +69,13 @@ std::string device_of_rank(const std::string& name, int rank) {
   return names[static_cast<size_t>(first - names.begin() + rank) % names.size()];
 }
 
+bool ranks_share_devices(const std::string& name, int ranks) {
+  const std::string first = name.substr(0, name.find(' '));
+  for (int r = 1; r < ranks; ++r)
+    if (device_of_rank(first, r) == first) return true;
+  return false;
+}
+
 std::unique_ptr<Device> open_device(const std::string& name) {
   const std::string kind = name.substr(0, name.find(':'));
   const auto it = kinds().find(kind);

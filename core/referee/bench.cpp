@@ -6,6 +6,7 @@
 
 #include "core/base/error.hpp"
 #include "core/cases/routing.hpp"
+#include "core/device/rank_device.hpp"
 #include "core/referee/routing_race.hpp"
 #include "core/referee/sampler.hpp"
 
@@ -149,11 +150,14 @@ class CaseBench {
     const double bytes = contract_.bytes
                              ? static_cast<double>(contract_.bytes->eval(resolved_.axes))
                              : static_cast<double>(sets.bytes());
+    const double wire = wire_of_device(
+        device_, resolved_, [this](const ResolvedCase& there, const std::string& field) {
+          return make_field(there, field, options_.seed, options_.threads).at(0);
+        });
     CopySampler copy(device_, *watch, sets.count(), static_cast<int64_t>(bytes), options_.threads,
                      options_.seed);
     for (auto& e : entries_) {
-      e.row.bytes = bytes;
-      e.row.flops = static_cast<double>(contract_.flops.eval(resolved_.axes));
+      e.row.cost = {bytes, static_cast<double>(contract_.flops.eval(resolved_.axes)), wire};
       if (!e.row.why.empty()) continue;
       try {
         step("preparing " + e.row.provider);
@@ -202,7 +206,7 @@ class CaseBench {
       row.plan_s = sampler.plan_s();
       row.settled = result.settled();
       if (peaks && row.cold.median_s > 0)
-        row.roofline = roofline_s(*peaks, resolved_, row.bytes, row.flops) / row.cold.median_s;
+        row.roofline = roofline_s(*peaks, resolved_, row.cost) / row.cold.median_s;
       if (i > 0) {
         row.against = racing[0]->row.provider;
         row.ratio = result.ratio(i, 0);
@@ -247,7 +251,7 @@ class CaseBench {
 
 }  // namespace
 
-double roofline_s(const Peaks& peaks, const ResolvedCase& resolved, double bytes, double flops) {
+double roofline_s(const Peaks& peaks, const ResolvedCase& resolved, const CallCost& cost) {
   std::optional<DType> smallest;
   for (const auto& f : resolved.fields) {
     const bool read = f.slot->section == SectionId::weights || f.slot->role != Role::out;
@@ -256,11 +260,15 @@ double roofline_s(const Peaks& peaks, const ResolvedCase& resolved, double bytes
   }
   const auto peak = peaks.flops_per_s.find(smallest.value_or(DType::f32));
   if (peak == peaks.flops_per_s.end()) return 0;
-  double least = std::max(bytes / peaks.bytes_per_s, flops / peak->second);
-  if (const auto& wire = resolved.contract->wire; wire && peaks.link_bytes_per_s > 0)
-    least =
-        std::max(least, static_cast<double>(wire->eval(resolved.axes)) / peaks.link_bytes_per_s);
-  return least;
+  const double link = peaks.link_bytes_per_s > 0 ? cost.wire / peaks.link_bytes_per_s : 0;
+  return std::max({cost.bytes / peaks.bytes_per_s, cost.flops / peak->second, link});
+}
+
+double wire_of_device(const Device& device, const ResolvedCase& resolved, const Choices& choices) {
+  const Slot* const comm = resolved.contract->comm();
+  if (!comm || ranks_share_devices(device.name(), static_cast<int>(resolved.axes.at(comm->axis))))
+    return 0;
+  return wire_bytes(resolved, choices);
 }
 
 namespace {

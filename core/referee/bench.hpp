@@ -7,12 +7,19 @@
 #include <string>
 #include <vector>
 
+#include "core/cases/received.hpp"
 #include "core/plugin/library.hpp"
 #include "core/referee/check.hpp"
 #include "core/referee/timer.hpp"
 #include "core/runtime/peaks.hpp"
 
 namespace fk {
+
+// What one call of a rank costs.
+struct CallCost {
+  double bytes = 0, flops = 0;
+  double wire = 0;  // bytes over links; 0 where ranks share a device, and with it its memory
+};
 
 struct BenchRow {
   std::string op, case_name, provider;
@@ -23,8 +30,8 @@ struct BenchRow {
   double plan_s = 0;  // plan() on the host, which is not part of the others
   int calls = 1;      // in one sample
   bool captured = false, host_bound = false;
-  double bytes = 0, flops = 0;  // of the contract's cost
-  double copy_s = 0;            // median of a copy that moves as many bytes, under the same flush
+  CallCost cost;        // the contract's
+  double copy_s = 0;    // median of a copy that moves as many bytes, under the same flush
   double roofline = 0;  // the device's least time for them over the cold median; 0: no peaks known
   std::string against;  // the provider that `ratio` is over; empty for that one itself
   Ratio ratio;
@@ -55,10 +62,11 @@ struct BenchOptions {
   std::function<void(const std::string& what)> on_step;  // what comes next
 };
 
-// The least time that a device needs for so many bytes and operations: the larger of both. The peak
-// is that of the smallest dtype among the floats that are read. 0 when the device has no peak for
-// it.
-double roofline_s(const Peaks& peaks, const ResolvedCase& resolved, double bytes, double flops);
+// The least time that a device needs for that: the largest of the three. The peak of operations is
+// that of the smallest dtype among the floats that are read. 0 when the device has no peak for it.
+double roofline_s(const Peaks& peaks, const ResolvedCase& resolved, const CallCost& cost);
+// The bytes over links of the slowest rank (wire_bytes), where every rank has a device of its own.
+double wire_of_device(const Device& device, const ResolvedCase& resolved, const Choices& choices);
 
 // All cases of one op. What is wrong is not timed.
 std::vector<BenchRow> bench_op(const Plugins& plugins, const std::string& op,

@@ -55,6 +55,7 @@ bool Exam::open() {
   plan_ = answer.at("plan").get<bool>();
   bytes_ = answer.at("bytes").get<double>();
   flops_ = answer.at("flops").get<double>();
+  wire_ = answer.at("wire").get<double>();
   roofline_s_ = answer.at("roofline_s").get<double>();
   floor_s_ = answer.at("floor_s").get<double>();
   // A third is kept for calls that are timed without having been seen.

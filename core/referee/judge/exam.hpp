@@ -73,7 +73,7 @@ class Exam {
   int sets_ = 0, seen_ = 0;  // contents [0, seen_) may be called at any time, others once
   bool plan_ = false, flush_ = false;
   int poison_ = 0;
-  double bytes_ = 0, flops_ = 0, roofline_s_ = 0, floor_s_ = 0;
+  double bytes_ = 0, flops_ = 0, roofline_s_ = 0, floor_s_ = 0, wire_ = 0;
   std::unique_ptr<GpuWatch> watch_;  // during a race, where the device has one
 };
 

@@ -39,6 +39,7 @@ class ExamDesk {
   size_t contents() const { return contents_.size(); }
   // `inputs` with the weights where there are none yet.
   void add(CaseValues inputs, CaseValues want);
+  const CaseValues& inputs(size_t content) const { return contents_.at(content).inputs; }
   const CaseValues& want(size_t content) const { return contents_.at(content).want; }
   // An oracle wants weights and inputs together. They are large, so they are lent and taken back.
   CaseValues lend(size_t content);

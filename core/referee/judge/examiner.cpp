@@ -26,6 +26,9 @@ constexpr double kLaunchSeconds = 2e-6, kDeviceSample = 100e-6;
 constexpr int64_t kDeviceMemory = int64_t{2} << 30;
 constexpr int kDeviceSets = 48, kDeviceContents = 24;
 constexpr double kFlopsPerSecond = 4e9, kBytesPerSecond = 8e9, kCallSeconds = 0.5e-6;
+// What goes over a link may be packed without loss: of random bfloat16 the sign and the fraction
+// are noise, eight bits of sixteen.
+constexpr double kPacked = 0.5;
 constexpr double kExchangeSeconds = 5e-6;  // ranks wait for each other at least once
 
 }  // namespace
@@ -51,6 +54,17 @@ Examiner::Examiner(const Contract& contract, AskedCase asked, PosedCase posed, u
   desks_[0]->take_back(0, std::move(first));
   try_nulls();
   place();
+  count_wire();
+}
+
+void Examiner::count_wire() {
+  for (size_t i = 0; i < contents(); ++i) {
+    const double bytes = wire_of_device(
+        *options_.device, resolved(), [&](const ResolvedCase& there, const std::string& field) {
+          return desks_[static_cast<size_t>(there.rank)]->inputs(i).at(field).at(0);
+        });
+    wire_ = i == 0 ? bytes : std::min(wire_, bytes);
+  }
 }
 
 std::vector<std::string> Examiner::generated() const {
@@ -73,7 +87,7 @@ double Examiner::flops() const {
 
 double Examiner::roofline_s() const {
   const auto peaks = peaks_of(options_.device->name());
-  return peaks ? fk::roofline_s(*peaks, resolved(), bytes_, flops()) : 0;
+  return peaks ? fk::roofline_s(*peaks, resolved(), {bytes_, flops(), wire_}) : 0;
 }
 
 double Examiner::floor_s() const {
@@ -86,7 +100,8 @@ double Examiner::floor_s() const {
   const auto exact = peaks->flops_per_s.find(DType::f32);
   if (low != peaks->flops_per_s.end() && exact != peaks->flops_per_s.end())
     exact->second = std::max(exact->second, low->second / 3);
-  return fk::roofline_s(*peaks, resolved(), std::max(0.0, bytes_ - cached), flops());
+  const double bytes = std::max(0.0, bytes_ - cached);
+  return fk::roofline_s(*peaks, resolved(), {bytes, flops(), kPacked * wire_});
 }
 
 bool Examiner::has_plan() const { return !contract_.section(SectionId::plan).empty(); }

@@ -60,6 +60,7 @@ class Examiner {
   // Fields of a recorded case whose contents are not its own but made by the generators.
   std::vector<std::string> generated() const;
   double flops() const;
+  double wire() const { return wire_; }  // bytes over links, of the contents that need fewest
   double roofline_s() const;  // by the data sheet, with all bytes from memory; 0: not known
   double floor_s() const;     // no kernel is faster on this device; 0: not known
   bool has_plan() const;
@@ -83,6 +84,7 @@ class Examiner {
  private:
   void make_contents(uint64_t seed);
   bool make_content(uint64_t seed, Family family);
+  void count_wire();
   void try_nulls();
   CheckOptions oracle_options() const;
   void place();
@@ -111,7 +113,7 @@ class Examiner {
   int beside_ = -1;                      // the set that is not called; -1: there is none
   std::vector<uint64_t> beside_prints_;  // of its memory, by rank
   std::unique_ptr<Stopwatch> watch_;
-  double bytes_ = 0, skew_ = 0;
+  double bytes_ = 0, skew_ = 0, wire_ = 0;
 };
 
 }  // namespace fk

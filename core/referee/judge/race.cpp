@@ -233,6 +233,7 @@ void Exam::conclude_race(const Turn& mine, const Turn& theirs, const RaceResult&
   row.floor_s = floor_s_;
   row.bytes = bytes_;
   row.flops = flops_;
+  row.wire = wire_;
   row.candidate.roofline = roofline_s_ / row.candidate.cold.median_s;
   row.baseline.roofline = roofline_s_ / row.baseline.cold.median_s;
   mine.fill(row.candidate);

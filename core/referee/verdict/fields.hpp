@@ -61,7 +61,8 @@ void fields(Visitor& v, SideTime& s) {
   v("warm_s", s.warm_s, "median on buffers that were just used");
   v("plan_s", s.plan_s, "plan() on the host, which is not part of the others");
   v("clock_s", s.clock_s, "one call by the broker's own clock, which must agree with `cold`");
-  v("roofline", s.roofline, "the device's least time for the bytes and operations over the median");
+  v("roofline", s.roofline,
+    "the device's least time for the bytes, the operations and the link over the median");
   v("of_copy", s.of_copy, "time of a copy of as many bytes over the median");
   v("launches", s.launches,
     "kernels, copies and fills of one captured call; this and the next five are what the "
@@ -98,6 +99,8 @@ void fields(Visitor& v, TimingRow& t) {
   v("floor_s", t.floor_s, "no honest kernel is faster than this; 0: not known");
   v("bytes", t.bytes, "moved by one call, from the contract");
   v("flops", t.flops, "of one call, from the contract");
+  v("wire", t.wire,
+    "bytes that come to a rank from others at least; 0: none, or ranks share a device");
   v("clocks", t.clocks, "of the GPU during the race, by NVML; null: there is none");
 }
 

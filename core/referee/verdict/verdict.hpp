@@ -117,7 +117,7 @@ struct TimingRow {
   bool settled = true;      // false: the time budget ended the race
   bool host_bound = false;  // every sample waited for the host
   double floor_s = 0;       // no honest kernel is below this; 0: not known
-  double bytes = 0, flops = 0;
+  double bytes = 0, flops = 0, wire = 0;
   std::optional<ClockWatch> clocks;
 };
 
