@@ -71,28 +71,17 @@ std::pair<size_t, std::string> parse_footprint(const Slot& slot, const std::stri
 }  // namespace
 
 CaseFrames::CaseFrames(Device& device, const ResolvedCase& resolved, const CaseValues& values,
-                       Layout layout)
-    : device_(device), cpu_(open_device("cpu")), resolved_(resolved), layout_(layout) {
-  place_all();
-  allocate(nullptr, true);
-  fill(values);
-  build();
-}
-
-CaseFrames::CaseFrames(Device& device, const ResolvedCase& resolved, const CaseValues& values,
-                       Layout layout, SharedPlaces& places)
-    : device_(device), cpu_(open_device("cpu")), resolved_(resolved), layout_(layout) {
-  place_all();
-  allocate(&places, true);
+                       Layout layout, SharedPlaces* places)
+    : CaseFrames(device, resolved, layout) {
+  allocate(places, true);
   fill(values);
   build();
 }
 
 CaseFrames::CaseFrames(Device& device, const ResolvedCase& resolved, Layout layout,
                        SharedPlaces& places)
-    : device_(device), cpu_(open_device("cpu")), resolved_(resolved), layout_(layout) {
+    : CaseFrames(device, resolved, layout) {
   layout_.snapshot = false;
-  place_all();
   allocate(&places, false);
   build();
 }
@@ -106,18 +95,23 @@ void CaseFrames::measure(Device& device, const ResolvedCase& resolved, Layout la
   }
 }
 
-CaseFrames::CaseFrames(const CaseFrames& other, Layout layout)
-    : device_(other.device_),
-      cpu_(open_device("cpu")),
-      resolved_(other.resolved_),
-      layout_(layout) {
-  layout_.snapshot = false;
-  place_all();
-  allocate(nullptr, true);
-  FK_CHECK(storages_.size() == other.storages_.size(), "a copy is laid out in the same way");
-  for (size_t i = 0; i < storages_.size(); ++i)
-    storages_[i].memory->copy_from(*other.storages_[i].memory);
+CaseFrames::CaseFrames(const CaseFrames& other, Layout layout, SharedPlaces* places)
+    : CaseFrames(other.device_, other.resolved_, layout) {
+  layout_.snapshot &= places != nullptr;
+  allocate(places, true);
+  copy_from(other);
   build();
+}
+
+void CaseFrames::copy_from(const CaseFrames& other) {
+  FK_CHECK(storages_.size() == other.storages_.size() && placed_.size() == other.placed_.size(),
+           "a copy is laid out in the same way");
+  for (size_t i = 0; i < storages_.size(); ++i) {
+    storages_[i].memory->copy_from(*other.storages_[i].memory);
+    if (layout_.snapshot) storages_[i].print = other.storages_[i].print;  // of the same bytes
+  }
+  for (size_t i = 0; layout_.snapshot && i < placed_.size(); ++i)
+    placed_[i].initial = other.placed_[i].initial;
 }
 
 void CaseFrames::build() {

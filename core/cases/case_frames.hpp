@@ -32,14 +32,12 @@ struct SharedPlaces {
 class CaseFrames {
  public:
   // `values` holds dense contents by field; they are converted to the resolved dtypes. `device`
-  // outlives this object.
-  CaseFrames(Device& device, const ResolvedCase& resolved, const CaseValues& values, Layout layout);
-  // The same contents in other memory, copied on the device, without what restore() needs.
-  CaseFrames(const CaseFrames& other, Layout layout);
-
-  // The same in shared memory, as its owner sees it.
+  // outlives this object. With `places` in shared memory, as its owner sees it.
   CaseFrames(Device& device, const ResolvedCase& resolved, const CaseValues& values, Layout layout,
-             SharedPlaces& places);
+             SharedPlaces* places = nullptr);
+  // The same contents in other memory, copied on the device; without what restore() needs where it
+  // is not shared.
+  CaseFrames(const CaseFrames& other, Layout layout, SharedPlaces* places = nullptr);
   // What the owner put there, as others see it: nothing is written, and no question answered.
   CaseFrames(Device& device, const ResolvedCase& resolved, Layout layout, SharedPlaces& places);
   // Takes from both places what a case needs.
@@ -119,10 +117,11 @@ class CaseFrames {
   void build();
   // Without memory, to measure.
   CaseFrames(Device& device, const ResolvedCase& resolved, Layout layout)
-      : device_(device), resolved_(resolved), layout_(layout) {
+      : device_(device), cpu_(open_device("cpu")), resolved_(resolved), layout_(layout) {
     place_all();
   }
   void fill(const CaseValues& values);
+  void copy_from(const CaseFrames& other);
   void write(const Placed& placed, const Tensor& dense);
   fk_in* view(const Placed& placed, bool real);
   void build_frames();

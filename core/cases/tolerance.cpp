@@ -7,6 +7,7 @@
 #include <cmath>
 #include <unordered_set>
 
+#include "core/base/parts.hpp"
 #include "core/tensor/compare.hpp"
 
 namespace fk {
@@ -99,6 +100,18 @@ class Tally {
     }
   }
 
+  // Of blocks that lie behind this one's.
+  void add(const Tally& later) {
+    elements_ += later.elements_, squares_ += later.squares_, products_ += later.products_;
+    weight_ += later.weight_, moved_ += later.moved_, blocks_ += later.blocks_;
+    largest_ = std::max(largest_, later.largest_);
+    for (const double w : later.distinct_)
+      if (distinct_.size() < kDistinct) distinct_.insert(w);
+    wrong += later.wrong;
+    if (later.worst_at >= 0 && (worst_at < 0 || later.worst > worst))
+      worst = later.worst, worst_at = later.worst_at;
+  }
+
   double rms() const { return elements_ ? std::sqrt(squares_ / elements_) : 0; }
   // Few elements tell a factor badly.
   double factor() const { return weight_ > 0 ? 1 + products_ / weight_ : 1; }
@@ -143,6 +156,41 @@ class Tally {
   double elements_ = 0, squares_ = 0, products_ = 0, weight_ = 0, largest_ = 0, moved_ = 0,
          blocks_ = 0, together_ = 0, floor_ = 0, ordinary_ = 0;
 };
+
+void read(const Tensor& from, int64_t begin, int64_t count, std::vector<double>& to) {
+  to.resize(static_cast<size_t>(count));
+  const auto* at = static_cast<const std::byte*>(from.data()) + begin * bytes(from.dtype);
+  convert(at, from.dtype, to.data(), DType::f64, count);
+}
+
+// Of a large output several threads look at a part each. The parts do not depend on how many there
+// are, so neither does the sum.
+Tally tally_of(const Tensor& got, const Tensor& want, const ErrorModel& m,
+               const std::vector<double>& noise, const Tensor& before,
+               const std::vector<double>& floors) {
+  constexpr int64_t kPart = 8192;  // blocks
+  const Blocks blocks = blocks_of(want.shape);
+  const double least = m.small * size_of_all(want);
+  std::vector<Tally> parts(static_cast<size_t>((blocks.count + kPart - 1) / kPart),
+                           Tally(m, least));
+  const auto look = [&](size_t part) {
+    std::vector<double> g, w, kept;
+    const auto first = static_cast<size_t>(kPart) * part;
+    for (size_t b = first; b < std::min<size_t>(first + kPart, static_cast<size_t>(blocks.count));
+         ++b) {
+      const int64_t begin = blocks.begin[b], count = blocks.begin[b + 1] - begin;
+      read(got, begin, count, g);
+      read(want, begin, count, w);
+      if (before.numel()) read(before, begin, count, kept);
+      parts[part].block(g.data(), w.data(), before.numel() ? kept.data() : nullptr, begin, count,
+                        noise.empty() ? 0 : noise[b], floors.empty() ? 0 : floors[b]);
+    }
+  };
+  in_parts(parts.size(), look);
+  Tally out(m, least);
+  for (const Tally& part : parts) out.add(part);
+  return out;
+}
 
 }  // namespace
 
@@ -257,15 +305,25 @@ Blocks blocks_of(const Shape& shape) {
 }
 
 double size_of_all(const Tensor& want) {
-  double squares = 0;
-  int64_t finite = 0;
-  for (int64_t i = 0; i < want.numel(); ++i) {
-    const double w = want.at(i);
-    if (!std::isfinite(w)) continue;
-    squares += w * w;
-    ++finite;
-  }
-  return finite ? std::sqrt(squares / static_cast<double>(finite)) : 0;
+  constexpr int64_t kPart = int64_t{1} << 20;
+  struct Part {
+    double squares = 0;
+    int64_t finite = 0;
+  };
+  std::vector<Part> parts(static_cast<size_t>((want.numel() + kPart - 1) / kPart));
+  in_parts(parts.size(), [&](size_t p) {
+    const int64_t begin = static_cast<int64_t>(p) * kPart;
+    std::vector<double> values;
+    read(want, begin, std::min(kPart, want.numel() - begin), values);
+    for (const double w : values) {
+      if (!std::isfinite(w)) continue;
+      parts[p].squares += w * w;
+      ++parts[p].finite;
+    }
+  });
+  Part all;
+  for (const Part& part : parts) all.squares += part.squares, all.finite += part.finite;
+  return all.finite ? std::sqrt(all.squares / static_cast<double>(all.finite)) : 0;
 }
 
 Judgement judge(const Tensor& got, const Tensor& want, const ErrorModel& m,
@@ -274,26 +332,7 @@ Judgement judge(const Tensor& got, const Tensor& want, const ErrorModel& m,
   if (m.exact) return judge_exact(got, want);
   Judgement out;
   if (got.numel() == 0) return out;
-  const Blocks blocks = blocks_of(want.shape);
-  Tally tally(m, m.small * size_of_all(want));
-  std::vector<double> g, w, kept;
-  for (int64_t b = 0; b < blocks.count; ++b) {
-    const int64_t begin = blocks.begin[static_cast<size_t>(b)];
-    const int64_t count = blocks.begin[static_cast<size_t>(b) + 1] - begin;
-    g.resize(static_cast<size_t>(count)), w.resize(static_cast<size_t>(count));
-    const auto* from = static_cast<const std::byte*>(got.data()) + begin * bytes(got.dtype);
-    convert(from, got.dtype, g.data(), DType::f64, count);
-    from = static_cast<const std::byte*>(want.data()) + begin * bytes(want.dtype);
-    convert(from, want.dtype, w.data(), DType::f64, count);
-    if (before.numel()) {
-      kept.resize(static_cast<size_t>(count));
-      from = static_cast<const std::byte*>(before.data()) + begin * bytes(before.dtype);
-      convert(from, before.dtype, kept.data(), DType::f64, count);
-    }
-    tally.block(g.data(), w.data(), before.numel() ? kept.data() : nullptr, begin, count,
-                noise.empty() ? 0 : noise[static_cast<size_t>(b)],
-                floors.empty() ? 0 : floors[static_cast<size_t>(b)]);
-  }
+  const Tally tally = tally_of(got, want, m, noise, before, floors);
   out.worst = tally.worst, out.rms = tally.rms(), out.factor = tally.factor();
   const std::string scale = "what rounding explains (" + m.text + ")";
   if (tally.wrong) {

@@ -5,6 +5,7 @@
 #include "core/tensor/tensor.hpp"
 
 #include <fmt/format.h>
+#include <sys/mman.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -84,11 +85,16 @@ Tensor::Tensor(DType type, Shape extents) : dtype(type), shape(std::move(extents
   const int64_t needed = shape_bytes(shape, dtype, "tensor");
   numel_ = fk::numel(shape, "tensor");
   if (needed == 0) return;
-  constexpr int64_t kAlign = kTensorAlignment;
-  if (needed > INT64_MAX - kAlign) fail("tensor", "is too large: " + shape_text(shape));
-  const auto rounded = static_cast<std::size_t>((needed + kAlign - 1) / kAlign * kAlign);
-  data_.reset(static_cast<std::byte*>(std::aligned_alloc(kTensorAlignment, rounded)));
+  // Of contents of a gigabyte, touching small pages first takes longer than making the numbers.
+  constexpr int64_t kPage = int64_t{2} << 20;
+  const bool large = needed >= 4 * kPage;
+  const int64_t align = large ? kPage : static_cast<int64_t>(kTensorAlignment);
+  if (needed > INT64_MAX - align) fail("tensor", "is too large: " + shape_text(shape));
+  const auto rounded = static_cast<std::size_t>((needed + align - 1) / align * align);
+  data_.reset(
+      static_cast<std::byte*>(std::aligned_alloc(static_cast<std::size_t>(align), rounded)));
   if (!data_) fail("tensor", fmt::format("no memory for {}", human_bytes(needed)));
+  if (large) (void)::madvise(data_.get(), rounded, MADV_HUGEPAGE);
   std::memset(data_.get(), 0, rounded);
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -10,6 +11,7 @@
 #include <thread>
 
 #include "core/base/error.hpp"
+#include "core/base/parts.hpp"
 #include "core/base/text.hpp"
 #include "core/cases/tolerance.hpp"
 #include "core/tensor/random.hpp"
@@ -212,6 +214,21 @@ bool outliers(const Legal& legal, Random& random, Tensor& t) {
   return true;
 }
 
+// Whether every number is there and no larger than that.
+bool within(const Tensor& t, double most) {
+  constexpr int64_t kPart = int64_t{1} << 18;
+  std::atomic<bool> all = true;
+  in_parts(static_cast<size_t>((t.numel() + kPart - 1) / kPart), [&](size_t part) {
+    const int64_t begin = static_cast<int64_t>(part) * kPart;
+    std::vector<double> values(static_cast<size_t>(std::min(kPart, t.numel() - begin)));
+    convert(static_cast<const std::byte*>(t.data()) + begin * bytes(t.dtype), t.dtype,
+            values.data(), DType::f64, static_cast<int64_t>(values.size()));
+    for (const double v : values)
+      if (!(std::abs(v) <= most)) all = false;
+  });
+  return all;
+}
+
 // The same number everywhere, as far as the output's dtype can tell.
 bool constant(const Tensor& t, DType dtype) {
   const bool whole = !is_float(dtype);
@@ -325,9 +342,7 @@ std::string family_meaningless(const ResolvedCase& resolved, Family family,
       varies |= !constant(t, field->dtype) && (!chosen || is_float(field->dtype));
       if (!is_float(field->dtype)) continue;
       const double most = largest(field->dtype);
-      for (int64_t i = 0; i < t.numel(); ++i)
-        if (!(std::abs(t.at(i)) <= most))
-          return name + " overflows " + std::string(fk::name(field->dtype));
+      if (!within(t, most)) return name + " overflows " + std::string(fk::name(field->dtype));
     }
   }
   return varies || !any ? "" : "every output is the same number everywhere";

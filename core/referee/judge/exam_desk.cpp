@@ -91,9 +91,11 @@ void ExamDesk::place(int sets, int64_t read_bytes, int64_t written_bytes) {
   SharedPlaces places{{read_.data(), read_bytes}, {written_.data(), written_bytes}};
   CaseValues values = contents_[0].inputs;
   values.merge(weights_);
-  for (int i = 0; i < sets; ++i)
-    sets_.push_back(
-        std::make_unique<CaseFrames>(device_, resolved_, values, exam_layout(variant_, i), places));
+  // Weights of a gigabyte come from the host once.
+  sets_.push_back(
+      std::make_unique<CaseFrames>(device_, resolved_, values, exam_layout(variant_, 0), &places));
+  for (int i = 1; i < sets; ++i)
+    sets_.push_back(std::make_unique<CaseFrames>(*sets_[0], exam_layout(variant_, i), &places));
   // Contents lie ready in the device's memory, without weights, which all have in common.
   ResolvedCase inputs = resolved_;
   for (auto& field : inputs.fields) field.present &= field.slot->section != SectionId::weights;

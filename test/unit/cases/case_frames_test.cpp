@@ -153,3 +153,33 @@ TEST_CASE("frames_of_nothing_have_null_data") {
   CHECK(b.view(4).nbytes == 0);
   CHECK(b.rule().empty());
 }
+
+TEST_CASE("frames_copied_in_shared_memory_hold_the_same_and_answer_questions") {
+  const Bound of;
+  fk::SharedPlaces room;
+  for (int set = 0; set < 2; ++set)
+    fk::CaseFrames::measure(*of.device, of.resolved, fk::Layout{.shift = set}, room);
+  std::vector<std::byte> read(static_cast<size_t>(room.read.taken()) + 4096);
+  std::vector<std::byte> written(static_cast<size_t>(room.written.taken()) + 4096);
+  fk::SharedPlaces places{{read.data(), room.read.taken()}, {written.data(), room.written.taken()}};
+  const fk::CaseFrames first(*of.device, of.resolved, fk::make_inputs(of.resolved, 1, 1), {},
+                             &places);
+  fk::CaseFrames second(first, fk::Layout{.shift = 1}, &places);
+  for (const char* name : {"k", "k_cache", "v_cache", "slots"}) {
+    const fk::Tensor a = first.contents(name), b = second.contents(name);
+    INFO(name);
+    CHECK(std::memcmp(a.data(), b.data(), static_cast<size_t>(a.bytes())) == 0);
+  }
+  const auto at = [&](size_t slot) {
+    return static_cast<float*>(static_cast<const fk_out*>(second.real().forward[slot].p)->data);
+  };
+  CHECK(at(0) != static_cast<const fk_out*>(first.real().forward[0].p)->data);
+  CHECK(second.broken().empty());
+  std::memset(at(1), 0, 4);
+  second.restore(fk::Poison::ones);
+  const fk::Tensor a = first.contents("k_cache"), b = second.contents("k_cache");
+  CHECK(std::memcmp(a.data(), b.data(), static_cast<size_t>(a.bytes())) == 0);
+  at(0)[0] += 1;
+  REQUIRE(second.broken().size() == 1);
+  CHECK(second.broken()[0].rule == "input");
+}

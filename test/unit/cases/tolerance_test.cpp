@@ -320,3 +320,33 @@ TEST_CASE(
     }
   }
 }
+
+TEST_CASE("tolerance_says_the_same_of_an_output_that_is_looked_at_in_parts") {
+  fk::ErrorModel model;
+  model.of_value = 0.001;
+  model.hard = 0.1;
+  model.rms = 2;
+  model.factor = 0.1;
+  // 20,000 blocks, which are three parts.
+  fk::Tensor want(fk::DType::f32, {10000, 256}), got(fk::DType::f32, {10000, 256});
+  fk::fill_normal(want.data(), fk::DType::f32, want.numel(), 3, 0, 0, 1);
+  double squares = 0;
+  for (int64_t i = 0; i < want.numel(); ++i) {
+    got.set(i, want.at(i) * (1 + 0.0005 * (i % 2 ? 1 : -1)));
+    squares += want.at(i) * want.at(i);
+  }
+  const auto honest = fk::judge(got, want, model);
+  CHECK(honest.ok);
+  CHECK(std::abs(honest.rms - 0.5) < 0.01);
+  CHECK(std::abs(honest.factor - 1) < 1e-4);
+  CHECK(std::abs(fk::size_of_all(want) - std::sqrt(squares / 2560000)) < 1e-9);
+  for (const int64_t at : {int64_t{5}, int64_t{1100000}, want.numel() - 1}) {
+    fk::Tensor off = got;
+    off.set(at, want.at(at) + 1);
+    const auto wrong = fk::judge(off, want, model);
+    CHECK_FALSE(wrong.ok);
+    CHECK_THAT(wrong.text, ContainsSubstring("1 of 2560000 elements") &&
+                               ContainsSubstring("[" + std::to_string(at / 256) + ", " +
+                                                 std::to_string(at % 256) + "]"));
+  }
+}

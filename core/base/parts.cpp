@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/base/parts.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+namespace fk {
+
+namespace {
+
+std::size_t cores() {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  if (::sched_getaffinity(0, sizeof mask, &mask) != 0) return 1;
+  return static_cast<std::size_t>(std::max(1, CPU_COUNT(&mask)));
+}
+
+}  // namespace
+
+void in_parts(std::size_t parts, const std::function<void(std::size_t)>& body) {
+  std::atomic<std::size_t> next = 0;
+  std::mutex mutex;
+  std::exception_ptr first;
+  const auto work = [&] {
+    for (std::size_t i = next++; i < parts; i = next++) {
+      try {
+        body(i);
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        if (!first) first = std::current_exception();
+      }
+    }
+  };
+  {
+    std::vector<std::jthread> others;
+    const std::size_t threads = parts > 1 ? std::min(parts, cores()) : 1;
+    try {
+      while (others.size() + 1 < threads) others.emplace_back(work);
+    } catch (const std::system_error&) {
+      // A limit of threads: fewer do it.
+    }
+    work();
+  }
+  if (first) std::rethrow_exception(first);
+}
+
+}  // namespace fk
