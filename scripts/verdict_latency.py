@@ -84,6 +84,17 @@ def measure(env, server):
     return rows
 
 
+def beside():
+    """What is in every question: this program's start, and beside it what the driver takes to name its devices, which it does not ask."""
+    def once(work):
+        start = time.perf_counter()
+        work()
+        return time.perf_counter() - start
+    files = list(pathlib.Path("/proc/driver/nvidia/gpus").glob("*/information"))
+    return {"start_s": quantiles([once(lambda: subprocess.run([options.host, "--version"], capture_output=True)) for _ in range(options.runs)]),
+            "driver_s": quantiles([once(lambda: [file.read_text() for file in files]) for _ in range(options.runs)]) if files else None}
+
+
 def together(env):
     """Verdicts in an hour when so many clients ask without a pause."""
     start = time.perf_counter()
@@ -95,7 +106,8 @@ def together(env):
 with tempfile.TemporaryDirectory() as folder:
     env = dict(os.environ, FK_DATA=folder)
     loads = [os.getloadavg()[0]]
-    rows = [] if options.served else measure(env, None)
+    rows, parts = [] if options.served else measure(env, None), beside()
+    print("start of the program", parts["start_s"], "files of the driver", parts["driver_s"], flush=True)
     server = subprocess.Popen([options.host, "serve", "--device", options.device], env=env, stdout=subprocess.PIPE, text=True)
     server.stdout.readline()
     try:
@@ -112,4 +124,4 @@ if options.json:
     options.json.write_text(json.dumps({
         "what": "verdict latency", "date": str(datetime.date.today()), "commit": commit, "device": device, "machine": platform.machine(),
         "threads": os.cpu_count(), "load": loads, "command": " ".join(["scripts/verdict_latency.py", *sys.argv[1:]]), "pause_s": options.pause,
-        "rows": rows, "clients": options.clients, "verdicts_per_hour": rate}, indent=1) + "\n")
+        "rows": rows, **parts, "clients": options.clients, "verdicts_per_hour": rate}, indent=1) + "\n")

@@ -64,11 +64,18 @@ int find_build_id(dl_phdr_info* info, size_t, void* out) {
   return 1;
 }
 
+// Vendor, device and subsystem of every GPU, as the kernel knows them from the bus: to ask the
+// driver for the models' names may mean to wait for whoever opens or closes a device.
 std::string gpu_models() {
   std::vector<std::string> models;
   std::error_code gone;
   for (const auto& gpu : fs::directory_iterator("/proc/driver/nvidia/gpus", gone)) {
-    models.push_back(value_in(gpu.path() / "information", "Model"));
+    std::string model;
+    for (const char* id : {"vendor", "device", "subsystem_vendor", "subsystem_device"})
+      model += (model.empty() ? "" : ":") +
+               first_line(fs::path("/sys/bus/pci/devices") / gpu.path().filename() / id);
+    const bool known = model.find_first_not_of(':') != std::string::npos;
+    models.push_back(known ? model : value_in(gpu.path() / "information", "Model"));
   }
   std::sort(models.begin(), models.end());
   return join(models, ", ");

@@ -19,6 +19,8 @@
 #include "core/cli/output.hpp"
 #include "core/cli/verb.hpp"
 #include "core/device/rank_device.hpp"
+#include "core/plugin/discover.hpp"
+#include "core/plugin/notes.hpp"
 #include "core/referee/bench.hpp"
 #include "core/referee/roster.hpp"
 #include "core/report/table.hpp"
@@ -320,12 +322,35 @@ BenchRequest request_of(const Arguments& a, bool as_json) {
   return request;
 }
 
-// A file or folder, where it is one: found without a look at the registry or other plugins, because
-// a question that was asked before is answered at once.
-std::optional<int> bench_path(const Arguments& a, bool as_json) {
+// The file of a plugin that has its file's name, where no other file and no op has it: contracts
+// are not parsed and no other plugin is read for that.
+std::optional<std::filesystem::path> plugin_of_name(const std::string& name) {
+  if (name.empty()) return std::nullopt;
+  for (const auto& dir : paths::registry_dirs()) {
+    std::error_code none;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(dir / "ops", none))
+      if (entry.path().filename() == name + ".yaml") return std::nullopt;
+  }
+  auto file = only_plugin_file(name);
+  try {
+    if (file && read_notes(*file).name != name) return std::nullopt;
+  } catch (const Error&) {
+    return std::nullopt;  // who looks at all of them says why
+  }
+  return file;
+}
+
+// What is found without a look at the contracts and at other plugins, because a question that was
+// asked before is answered at once: a file, a folder, or a plugin with its file's name.
+std::optional<int> bench_at_once(const Arguments& a, bool as_json) {
   const bool path = a.what.find('/') != std::string::npos || ends_with(a.what, ".so");
-  if (!path && !a.build) return std::nullopt;
   BenchRequest request = request_of(a, as_json);
+  if (!path && !a.build) {
+    const auto file = plugin_of_name(a.what);
+    if (!file) return std::nullopt;
+    request.question.candidate = *file;
+    return bench_candidate(request);
+  }
   request.question.candidate = a.what;
   if (a.build || std::filesystem::is_directory(a.what)) {
     if (!build_for_bench(candidate_dir(a.what), request)) return kExitFailed;
@@ -337,7 +362,7 @@ std::optional<int> bench_path(const Arguments& a, bool as_json) {
 
 int bench(const Arguments& asked, bool as_json) {
   const Arguments a = complete(asked);
-  if (const auto done = bench_path(a, as_json)) return *done;
+  if (const auto done = bench_at_once(a, as_json)) return *done;
   const Catalog catalog(paths::registry_dirs());
   const Roster roster = Roster::find(catalog);
   if (!a.what.empty() && !catalog.find(a.what)) {

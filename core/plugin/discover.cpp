@@ -55,6 +55,15 @@ std::vector<fs::path> baseline_files() {
   return out;
 }
 
+std::optional<fs::path> only_plugin_file(const std::string& stem) {
+  Files files;
+  for (const auto& dir : paths::plugin_dirs()) scan(dir, Trust::baseline, files);
+  scan(paths::candidates_dir(), Trust::candidate, files);
+  std::erase_if(files, [&](const auto& file) { return file.second.first.stem() != stem; });
+  if (files.size() != 1) return std::nullopt;
+  return files.begin()->second.first;
+}
+
 std::vector<FoundPlugin> discover(bool candidates) {
   Files files;
   for (const auto& dir : paths::plugin_dirs()) scan(dir, Trust::baseline, files);

@@ -8,7 +8,6 @@
 #include <optional>
 
 #include "core/base/error.hpp"
-#include "core/base/io.hpp"
 #include "core/base/text.hpp"
 #include "core/plugin/elf.hpp"
 #include "fk/plugin.h"
@@ -140,7 +139,6 @@ PluginNote read_notes(const std::filesystem::path& file) {
   for (const auto& note : raw)
     if (note.type == FK_NOTE_OP) out.ops.push_back(read_op(elf, note));
   if (out.ops.empty()) elf.fail("has garbled notes: the plugin has no ops");
-  out.hash = hash_file(file);
   return out;
 }
 

@@ -21,7 +21,7 @@ struct OpNote {
 
 struct PluginNote {
   std::filesystem::path path;
-  std::string hash;  // of the file's content
+  std::string hash;  // of the file's content where the reader fills it in: it takes long
   std::string name, version, compiler, sm, build;
   uint32_t abi_major = 0, abi_minor = 0;
   std::vector<OpNote> ops;

@@ -77,7 +77,6 @@ TEST_CASE("notes_say_what_a_plugin_is_and_lint_finds_nothing") {
   CHECK(note.abi_major == FK_ABI_MAJOR);
   REQUIRE(note.ops.size() == 1);
   CHECK(note.ops[0].op == "silu_and_mul");
-  CHECK(note.hash == fk::hash_file(kFrozen));
   for (const auto& finding : fk::lint(kFrozen, fk::Trust::candidate)) {
     INFO(finding.text);
     CHECK_FALSE(finding.fatal);

@@ -66,6 +66,14 @@ verdict, _ = bench(right, "--profile", "--no-store", PATH=f"{work / 'bin'}{os.pa
 assert "kernels of: --target-processes all" in verdict["profile"] and str(right) in verdict["profile"], verdict["profile"]
 assert bench(right, "--no-store")[0]["profile"] == ""
 
+# A plugin with its file's name is found without a look at others, and by another name among them.
+named, own = work / "candidates", first["candidate"]["name"]
+named.mkdir()
+for stem in (own, "elsewhere"):
+    file = shutil.copy(good, named / f"{stem}.so")
+    assert bench(stem)[0]["candidate"]["name"] == own, stem
+    file.unlink()
+
 # A file that is written while it is judged: whatever was judged has the hash that the verdict names.
 honest, other = right.read_bytes(), (bad / "bad_value.so").read_bytes()
 moving = work / "moving.so"
