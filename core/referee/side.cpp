@@ -64,7 +64,8 @@ bool Side::open() {
 
 bool Side::drive(const std::vector<Request>& requests, const RoundOptions& options, Round& round) {
   if (!is_open()) return false;
-  if (!drive_round(*runner_, requests, options, round))
+  runner_->thaw();
+  if (!drive_round(*runner_, requests, options, round) || !runner_->stand_still())
     return fail_with("failed", runner_->failure().sentence());
   gap_s_ = std::max(gap_s_, round.gap_s);
   return true;

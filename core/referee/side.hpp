@@ -29,6 +29,8 @@ class Side {
   // starts a new process, without the check.
   bool open();
   bool is_open() const { return runner_ && !runner_->failed() && info_; }
+  // It stands still afterwards until the next time: who works while others are timed slows them
+  // down, and who knows what comes next could begin with it.
   bool drive(const std::vector<Request>& requests, const RoundOptions& options, Round& round);
   void set_patience(double seconds);
 

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whatever a candidate does, the run ends with a row that says why, within the time, with nothing
 // of the others lost and no process left behind.
+#include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -39,6 +44,18 @@ void failed_with(const std::string& mode, const std::string& verdict, const std:
   CHECK_THAT(row.at("why").get<std::string>(), ContainsSubstring(why));
 }
 
+size_t stopped_children(pid_t of) {
+  size_t count = 0;
+  std::error_code code;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", code)) {
+    std::ifstream file(entry.path() / "stat");
+    std::string id, name, state;
+    pid_t parent = 0;
+    if (file >> id >> name >> state >> parent) count += parent == of && state == "T";
+  }
+  return count;
+}
+
 }  // namespace
 
 TEST_CASE("isolation_right_candidate_is_correct") {
@@ -58,6 +75,28 @@ TEST_CASE("isolation_wrong_values_are_found") {
 TEST_CASE("isolation_answers_of_timed_runs_are_audited") {
   failed_with("zero_later", "wrong", "do not follow from the model");
   failed_with("zero_first", "wrong", "do not follow from the model");  // and right in the last one
+}
+
+// Until the candidate's patience is over, nobody but the candidate has anything to do.
+TEST_CASE("isolation_who_is_not_asked_stands_still") {
+  const pid_t run = ::fork();
+  if (run == 0) {
+    ::setenv("FK_CANDIDATES", FK_ISOLATION "/hang_in_create", 1);
+    if (!std::freopen("/dev/null", "w", stdout) || !std::freopen("/dev/null", "w", stderr))
+      ::_exit(1);
+    ::execl(FK_HOST, "fk-host", "run", "smoke", "--profile", "tiny", "--device", "cpu",
+            "--patience", "4", nullptr);
+    ::_exit(1);
+  }
+  size_t most = 0;
+  int status = 0;
+  for (int turn = 0; most < 2 && turn < 1000 && ::waitpid(run, &status, WNOHANG) == 0; ++turn) {
+    ::usleep(50'000);
+    most = std::max(most, stopped_children(run));
+  }
+  CHECK(most == 2);  // the oracle and the baseline
+  ::kill(run, SIGKILL);
+  ::waitpid(run, &status, 0);
 }
 
 TEST_CASE("isolation_crash_names_signal_and_place") {
