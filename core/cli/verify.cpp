@@ -48,10 +48,19 @@ Json to_json(const VerifyReport& r) {
   Json ops = Json::array();
   for (const auto& o : r.ops)
     ops.push_back({{"phase", o.phase}, {"op", o.op}, {"provider", o.provider}});
-  return {{"name", r.name},      {"ops", std::move(ops)},    {"folder", r.folder},
-          {"arch", r.arch},      {"device", r.device},       {"passed", r.passed()},
-          {"error", r.error},    {"providers", r.providers}, {"rows", std::move(rows)},
-          {"seconds", r.seconds}};
+  Json broken = Json::array();
+  for (const auto& [path, why] : r.unusable) broken.push_back({{"path", path}, {"why", why}});
+  return {{"name", r.name},
+          {"ops", std::move(ops)},
+          {"folder", r.folder},
+          {"arch", r.arch},
+          {"device", r.device},
+          {"passed", r.passed()},
+          {"error", r.error},
+          {"providers", r.providers},
+          {"rows", std::move(rows)},
+          {"seconds", r.seconds},
+          {"broken_plugins", std::move(broken)}};
 }
 
 void print(const VerifyReport& r, const Arguments& a) {
@@ -75,6 +84,8 @@ void print(const VerifyReport& r, const Arguments& a) {
     table.row({row.what, values ? share(row.rms) : "", values ? share(row.worst) : "",
                values ? share(row.limit) : "", verdict, row.text});
   }
+  for (const auto& [path, why] : r.unusable)
+    std::printf("  %s\n", styled("not usable: " + path + ": " + why, Style::bad, colour).c_str());
   if (!table.empty()) std::printf("%s", table.text(colour).c_str());
   if (!r.error.empty()) std::printf("  %s\n", styled(r.error, Style::bad, colour).c_str());
   std::printf("  %s in %s\n",

@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.hpp"
+#include "core/base/log.hpp"
 #include "core/base/text.hpp"
 #include "core/cases/captured.hpp"
 #include "core/device/device.hpp"
@@ -129,8 +130,8 @@ class CaptureRun {
     need(!runner.failed());
     const auto loaded = runner.load(roster_.baseline_files());
     need(loaded.has_value());
-    for (const auto& wrong : loaded->errors)
-      if (!wrong.empty()) fail("the baseline", wrong);
+    for (const auto& [path, why] : unusable_of(roster_.baseline_files(), loaded->errors))
+      log_warn("not usable: " + path + ": " + why);
     const auto info = runner.open(spec(), handles_of(blocks));
     need(info.has_value());
     device_ = info->device;

@@ -115,4 +115,21 @@ FoundPlugin Roster::plugin(const std::string& word) const {
   return found;
 }
 
+Unusable unusable_of(const std::vector<PluginFile>& files, const std::vector<std::string>& errors) {
+  Unusable out;
+  size_t left = 0;
+  for (size_t i = 0; i < files.size(); ++i) {
+    const bool candidate = files[i].trust == Trust::candidate;
+    left += !candidate && errors.at(i).empty();
+    if (errors.at(i).empty()) continue;
+    const std::string path = files[i].path.string();
+    const bool named = starts_with(errors[i], path + ": ");
+    const std::string why = named ? errors[i].substr(path.size() + 2) : errors[i];
+    if (candidate) throw Error(path, why);
+    out.emplace_back(path, why);
+  }
+  if (left == 0 && !out.empty()) throw Error(out[0].first, out[0].second);
+  return out;
+}
+
 }  // namespace fk

@@ -2,6 +2,7 @@
 // Which plugins there are, as the broker sees them: by their notes alone.
 #pragma once
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/plugin/notes.hpp"
@@ -35,5 +36,11 @@ struct Roster {
 bool is_oracle(const std::string& plugin);
 // The name to show for a found plugin: its own, else the file's.
 std::string plugin_name(const FoundPlugin& plugin);
+
+// Of files that were loaded those that could not be, with why (`errors` as Runner::load has them):
+// a library that one of them needs may be missing. Error with the first reason when a candidate is
+// among them, or no baseline is left to do the work.
+using Unusable = std::vector<std::pair<std::string, std::string>>;
+Unusable unusable_of(const std::vector<PluginFile>& files, const std::vector<std::string>& errors);
 
 }  // namespace fk

@@ -197,6 +197,7 @@ class ScenarioRun {
       r.log = baseline_->log();
       return give_up("the baseline", r.why);
     }
+    for (const auto& missing : baseline_->unusable()) report_.broken_plugins.push_back(missing);
     baseline_check_s_ = round.end_s - round.start_s;
     r.ops = baseline_->ops();
     r.private_bytes = own_bytes(baseline_->info());

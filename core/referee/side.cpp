@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
+#include "core/base/error.hpp"
 #include "core/worker/symbols.hpp"
 #include "core/worker/task.hpp"
 
@@ -27,8 +28,11 @@ bool Side::load() {
   protections_ = runner_->protections();
   // A plugin that crashes or hangs in its first call ends the process while it is loaded.
   if (!loaded) return fail_with("failed", runner_->failure().sentence());
-  for (size_t i = 0; i < setup_.files.size(); ++i)
-    if (!loaded->errors[i].empty()) return fail_with("refused", loaded->errors[i]);
+  try {
+    unusable_ = unusable_of(setup_.files, loaded->errors);
+  } catch (const Error& e) {
+    return fail_with("refused", e.what());
+  }
   refused_ops_.clear();
   for (const auto& r : loaded->refused)
     if (r.plugin == setup_.name) refused_ops_.push_back(r.op + ": " + r.why);

@@ -48,6 +48,8 @@ class Side {
   int64_t nodes_of(const std::string& provider) const;
   // Ops whose contract does not match this host's: "op: why".
   const std::vector<std::string>& refused_ops() const { return refused_ops_; }
+  // Baselines that could not be loaded, in the last process; others do their work.
+  const Unusable& unusable() const { return unusable_; }
   // What protected the host from its candidate, in the last process that it had.
   const std::vector<Protection>& protections() const { return protections_; }
 
@@ -62,6 +64,7 @@ class Side {
   std::string why_, verdict_, log_;
   std::vector<std::string> refused_ops_;
   std::vector<Protection> protections_;
+  Unusable unusable_;
   double gap_s_ = 0, open_s_ = 0;
 };
 

@@ -155,8 +155,16 @@ class Verifier {
         spec.policy.baselines.push_back(name);
     const auto loaded = runner.load(files);
     if (!loaded) throw CaseFailed{runner.failure().sentence()};
-    for (size_t i = 0; i < files.size(); ++i)
-      if (!loaded->errors[i].empty()) throw CaseFailed{loaded->errors[i]};
+    try {
+      report_.unusable = unusable_of(files, loaded->errors);
+    } catch (const Error& e) {
+      throw CaseFailed{e.what()};
+    }
+    // Who was asked for by name is not replaced by an oracle.
+    for (const auto& [path, why] : report_.unusable)
+      for (const auto& b : roster_.baselines)
+        if (b.path == path && plugin_name(b) == options_.provider)
+          throw CaseFailed{path + ": " + why};
     if (weights_.empty() ||
         weights_[0].bytes != WeightLayout(*weight_table(*model_, catalog_, limits)).bytes)
       weights_ = make_weight_blocks(*model_, catalog_, limits, &golden_.checkpoint, 0, {});

@@ -47,6 +47,7 @@ struct VerifyReport {
   bool bad_input = false;              // the error is the folder's
   std::vector<std::string> providers;  // that ran nodes
   std::set<VerifyOp> ops;
+  Unusable unusable;  // baselines that could not be loaded
   std::vector<VerifyRow> rows;
   double seconds = 0;
   bool passed() const;

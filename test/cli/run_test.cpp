@@ -101,3 +101,21 @@ TEST_CASE("run_baselines_that_are_broken_are_named") {
   CHECK_THAT(out.text, ContainsSubstring("not usable"));
   CHECK_THAT(out.text, ContainsSubstring("text.so"));
 }
+
+TEST_CASE("run_goes_on_without_a_baseline_that_cannot_be_loaded") {
+  const std::string with = "FK_PLUGIN_PATH=" FK_NEEDY " ";
+  const Shell out = shell(with + run + "smoke --device cpu");
+  CAPTURE(out.text);
+  CHECK(out.code == 0);
+  CHECK_THAT(out.text, ContainsSubstring("not usable: " FK_NEEDY "/needy.so: cannot be loaded"));
+  CHECK_THAT(out.text, ContainsSubstring("libfk_absent.so"));
+  const std::string verify = FK_HOST " verify " FK_SOURCE "/test/golden/llama --device cpu";
+  const Shell checked = shell(with + verify);
+  CAPTURE(checked.text);
+  CHECK(checked.code == 0);
+  CHECK_THAT(checked.text, ContainsSubstring("needy.so: cannot be loaded"));
+  // Who is asked for by name is not replaced.
+  const Shell named = shell(with + verify + " --provider needy");
+  CHECK(named.code != 0);
+  CHECK_THAT(named.text, ContainsSubstring("libfk_absent.so"));
+}
