@@ -113,6 +113,13 @@ TEST_CASE("capture_of_a_mixture_shows_what_routing_costs") {
     CHECK(row.at("skew") >= 1);
     CHECK(row.at("cold_s") > 0);
     CHECK(row.contains("of_uniform") == (routings.back() != "uniform"));
+    if (!row.contains("of_uniform")) continue;
+    // The interval holds the ratio, and both are of calls that did happen.
+    const double low = row.at("of_uniform_low"), ratio = row.at("of_uniform"),
+                 high = row.at("of_uniform_high");
+    CHECK(low > 0);
+    CHECK(low <= ratio);
+    CHECK(ratio <= high);
   }
   // Random weights say nothing about experts, so a published skew stands beside what was captured.
   CHECK(routings == std::vector<std::string>{"uniform", "skewed", "captured"});

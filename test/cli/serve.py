@@ -197,7 +197,12 @@ contract = next((home / "registry").rglob("silu_and_mul.yaml"))
 text = contract.read_text()
 contract.write_text(text.replace("  smoke:\n", "  smoke:\n    - {name: one_more, T: 7, size: 40}\n"))
 assert bench(right, "--case", "one_more")["cases"][0]["status"] == "correct"
+# One that cannot be read is the asker's business, with the file's name, and not the server's end.
+contract.write_text("op: [")
+said = run("bench", right, *quick)
+assert "silu_and_mul" in said.stdout + said.stderr and '"correct"' not in said.stdout, (said.returncode, said.stdout, said.stderr)
 contract.write_text(text)
+assert bench(right)["status"] == "correct"
 
 # Told to end while it judges: at once, with nothing left behind; who asked answers himself.
 asking = subprocess.Popen([host, "bench", str(bad / "bad_hang.so"), *quick, "--patience", "2"], env=env, stdout=subprocess.PIPE, text=True)

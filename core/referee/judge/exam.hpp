@@ -79,5 +79,8 @@ class Exam {
 
 // Fills status, why and rule from a sitter that did not do what it was asked.
 void blame(CaseVerdict& row, Sitter& sitter);
+// The same from how its process ended, and from what it said instead of an answer.
+void blame_failure(CaseVerdict& row, const RunnerFailure& failure);
+void blame_words(CaseVerdict& row, const std::string& words);
 
 }  // namespace fk

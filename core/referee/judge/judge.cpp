@@ -397,15 +397,14 @@ class Judge {
 
 }  // namespace
 
-void blame(CaseVerdict& row, Sitter& sitter) {
-  if (sitter.runners().failed()) {
-    row.status = status_of_failure(sitter.runners().failure());
-    row.why = sitter.runners().failure().sentence();
-    row.evidence = sitter.runners().failure().log.substr(0, 2000);
-    if (sitter.runners().failure().kind == "forbidden") row.rule = "sandbox";
-    return;
-  }
-  const std::string& words = sitter.words();
+void blame_failure(CaseVerdict& row, const RunnerFailure& failure) {
+  row.status = status_of_failure(failure);
+  row.why = failure.sentence();
+  row.evidence = failure.log.substr(0, 2000);
+  if (failure.kind == "forbidden") row.rule = "sandbox";
+}
+
+void blame_words(CaseVerdict& row, const std::string& words) {
   const auto says = [&](const char* what) { return words.find(what) != std::string::npos; };
   row.why = words;
   if (starts_with(words, "refused: ")) {
@@ -425,6 +424,11 @@ void blame(CaseVerdict& row, Sitter& sitter) {
                : starts_with(words, "plan:")    ? "plan"
                                                 : "create";
   }
+}
+
+void blame(CaseVerdict& row, Sitter& sitter) {
+  if (sitter.runners().failed()) return blame_failure(row, sitter.runners().failure());
+  blame_words(row, sitter.words());
   row.why = sitter.who() + row.why;
 }
 

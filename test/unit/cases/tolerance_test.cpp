@@ -350,3 +350,34 @@ TEST_CASE("tolerance_says_the_same_of_an_output_that_is_looked_at_in_parts") {
                                                  std::to_string(at % 256) + "]"));
   }
 }
+
+TEST_CASE("tolerance_of_a_logarithm_has_a_floor_that_grows_with_the_sum") {
+  const auto c_of = [](const std::string& kind) {
+    return fk::Contract::parse(
+        "op: sums\nrevision: 1\nsummary: sums\naxes: {T: rows, C: terms}\n"
+        "init:\n  - {name: size, type: int, axis: C}\n"
+        "forward:\n  - {name: x, role: in, shape: [T, C], dtype: float}\n"
+        "  - {name: out, role: out, shape: [T], dtype: x}\n"
+        "tolerance: {numerics: " +
+            kind + ", length: C}\ncases:\n  smoke:\n    - {T: 16, size: 64}\n",
+        "sums.yaml", 1, "test");
+  };
+  // log(1 + 1e-11) is 0 where 1 + 1e-11 is 1, in float32.
+  fk::Tensor want(fk::DType::f32, {16});
+  for (int64_t i = 0; i < 16; ++i) want.set(i, 1e-11 * static_cast<double>(i + 1));
+  const auto off_by = [&](double by) {
+    fk::Tensor got(fk::DType::f32, {16});
+    for (int64_t i = 0; i < 16; ++i) got.set(i, want.at(i) + (i % 2 ? by : -by));
+    return got;
+  };
+  const double floor = (2 + 8) * 0x1p-23;  // of sums of 64 terms
+  const auto logarithm = c_of("logarithm"), softmax = c_of("softmax");
+  const auto judged = [&](const fk::Contract& c, const fk::Tensor& got) {
+    const auto resolved = fk::resolve(c, c.cases[0], {});
+    return fk::judge(got, want, fk::error_model(resolved, *resolved.find("out"))).ok;
+  };
+  CHECK(judged(logarithm, fk::Tensor(fk::DType::f32, {16})));
+  CHECK(judged(logarithm, off_by(0.5 * floor)));
+  CHECK_FALSE(judged(logarithm, off_by(1.1 * floor)));
+  CHECK_FALSE(judged(softmax, fk::Tensor(fk::DType::f32, {16})));
+}

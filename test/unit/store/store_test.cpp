@@ -219,6 +219,32 @@ TEST_CASE("what was put is found, the newest first, and nothing else", "[store]"
   CHECK(again.notes().empty());
 }
 
+#if defined(FK_SQLITE)
+TEST_CASE("the newest 20,000 verdicts are kept, and older ones are forgotten", "[store]") {
+  const Folder folder;
+  Store store(folder.path);
+  REQUIRE(store.usable());
+  for (const char* name : {"first", "second", "third"}) REQUIRE(put(store, name));
+  {
+    Database db(folder.path / "verdicts.sqlite", 1000);
+    db.run("UPDATE verdicts SET number = 20001 WHERE candidate = 'third'");
+  }
+  REQUIRE(put(store, "fourth"));  // number 20002: the first two are beyond
+  CHECK_FALSE(store.find(key_of("first")));
+  CHECK_FALSE(store.find(key_of("second")));
+  CHECK(store.find(key_of("third")));
+  CHECK(store.find(key_of("fourth")));
+  CHECK(store.newest(10).size() == 2);
+  {
+    Database db(folder.path / "verdicts.sqlite", 1000);
+    db.run("UPDATE verdicts SET number = 3 WHERE candidate = 'third'");
+  }
+  REQUIRE(put(store, "fifth"));  // number 20003: the third is just out
+  CHECK_FALSE(store.find(key_of("third")));
+  CHECK(store.find(key_of("fourth")));
+}
+#endif
+
 TEST_CASE("a stored verdict that this host did not sign is not believed", "[store]") {
   if (!no_store().empty() || !no_signatures().empty()) return;
   const Folder folder, elsewhere;

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a candidate is told when its process ended or said something else than an answer: the status
+// that leads to the fault, with the evidence.
+#include "core/referee/judge/exam.hpp"
+
+#include "test/catch.hpp"
+
+using namespace fk;
+
+namespace {
+
+CaseVerdict ended(const std::string& kind, const std::string& text, const std::string& log = "") {
+  CaseVerdict row;
+  blame_failure(row, {kind, "rms_norm", text, log});
+  return row;
+}
+
+CaseVerdict said(const std::string& words) {
+  CaseVerdict row;
+  blame_words(row, words);
+  return row;
+}
+
+}  // namespace
+
+TEST_CASE("blame_of_a_process_that_ended_has_its_status_and_what_it_printed") {
+  const auto memory = ended("memory", "took 3.1 GiB, 2.0 GiB are allowed", "the last words");
+  CHECK(memory.status == Status::memory);
+  CHECK_THAT(memory.why, ContainsSubstring("3.1 GiB") && ContainsSubstring("rms_norm"));
+  CHECK(memory.evidence == "the last words");
+  // An answer that nobody asked for is no accident.
+  const auto cheating = ended("protocol", "it answered what was not asked", "printed");
+  CHECK(cheating.status == Status::cheating);
+  CHECK_THAT(cheating.why, ContainsSubstring("what was not asked"));
+  CHECK(cheating.evidence == "printed");
+  CHECK(ended("crashed", "crashed: SIGSEGV").status == Status::crashed);
+  CHECK(ended("hang", "gave no sign of life").status == Status::hang);
+  CHECK(ended("environment", "cannot be started").status == Status::environment);
+  const auto forbidden = ended("forbidden", "it called execve");
+  CHECK(forbidden.status == Status::violation);
+  CHECK(forbidden.rule == "sandbox");
+  CHECK(ended("crashed", "", std::string(5000, 'x')).evidence.size() == 2000);
+}
+
+TEST_CASE("blame_of_words_knows_captures_refusals_and_what_a_device_says") {
+  const auto graph = said("capture: silu_and_mul: allocates memory in a graph");
+  CHECK(graph.status == Status::graph_unsafe);
+  CHECK(graph.rule == "graph");
+  CHECK(graph.why == "silu_and_mul: allocates memory in a graph");
+  const auto refused = said("refused: only bf16");
+  CHECK(refused.status == Status::refused);
+  CHECK(refused.why == "only bf16");
+  for (const char* words : {"forward: an illegal memory access was encountered",
+                            "an op failed on the device: misaligned address"})
+    CHECK(said(words).status == Status::illegal_access);
+  for (const char* rule : {"prepare", "forward", "plan", "create"}) {
+    const auto row = said(std::string(rule) + ": cannot");
+    CHECK(row.status == Status::violation);
+    CHECK(row.rule == rule);
+  }
+}
