@@ -14,6 +14,7 @@
 #include "core/referee/golden_case.hpp"
 #include "core/referee/model_verdict.hpp"
 #include "core/referee/weight_block.hpp"
+#include "core/runtime/ranking.hpp"
 #include "core/tensor/compare.hpp"
 
 namespace fk {
@@ -58,6 +59,7 @@ class Verifier {
     if (const std::string why = model_->refusal(options.parallel); !why.empty())
       fail(report.arch, why);
     generates_ = model_->generates();
+    ranking_ = ranking_of(open_device(options.device)->name());
     limit_ = verify_limit(options.dtype, layer_count(golden.config));
     check_tensors();
     for (const auto& row : golden.rows)
@@ -143,6 +145,7 @@ class Verifier {
     SessionSpec spec{report_.arch, golden_.config, limits, {}, options_.device};
     spec.decode_sizes = std::move(decode_sizes);
     spec.policy.whole = options_.whole;
+    spec.policy.ranking = ranking_;
     if (const auto* candidate = roster_.candidate(options_.provider)) {
       files.push_back({candidate->path, Trust::candidate});
       spec.policy.candidate = options_.provider;
@@ -407,6 +410,7 @@ class Verifier {
   std::unique_ptr<Model> model_;
   std::vector<WeightBlock> weights_;  // by rank
   bool generates_ = false;
+  Ranking ranking_;  // as `run` has it
   int64_t new_tokens_ = 0;
   double limit_ = 0;
   std::map<std::string, Tensor> computed_;          // kept only to be saved

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "core/base/json.hpp"
 #include "core/tensor/safetensors.hpp"
@@ -209,4 +210,25 @@ TEST_CASE("verify_unknown_provider_is_refused") {
   const Shell out = c.verify("--provider refrence");
   CHECK(out.code == 2);
   CHECK_THAT(out.text, ContainsSubstring("did you mean `reference`?"));
+}
+
+TEST_CASE("verify_chooses_providers_as_they_are_ranked") {
+  const Case c("llama");
+  const auto by = [&](const std::string& environment) {
+    const Shell out = shell("FK_PLUGIN_PATH=" FK_GOOD " " + environment + " " FK_HOST " verify " +
+                            c.dir().string() + " --json -");
+    REQUIRE(out.code == 0);
+    std::set<std::string> providers;
+    const Json report = parse_json(out.text, "verify");
+    for (const auto& o : report.at("cases").at(0).at("ops"))
+      if (o.at("op") == "silu_and_mul") providers.insert(o.at("provider").get<std::string>());
+    return providers;
+  };
+  // Nobody measured anything on this machine, so the names' order decides.
+  CHECK(by("") == std::set<std::string>{"cpu"});
+  const fs::path devices = c.dir() / "registry/devices";
+  fs::create_directories(devices);
+  std::ofstream(devices / "ranked.yaml")
+      << "device: ranked\nname: cpu\nkind: cpu\nranking:\n  silu_and_mul: [good]\n";
+  CHECK(by("FK_REGISTRY_PATH=" + (c.dir() / "registry").string()) == std::set<std::string>{"good"});
 }
