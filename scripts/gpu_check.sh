@@ -33,14 +33,25 @@ bad=0
   sed 's/^/left out: /' build-gpu/plugins/missing.txt
 } >"$summary"
 
-# Where there are several GPUs: the communicator between processes, divided models, times of collectives.
+# The communicator between processes and collectives that are judged; where there are several GPUs, divided models and times.
 gpus="$(nvidia-smi -L | wc -l)"
 ranks() {
   build-gpu/test/gpu/fk_gpu_rank_tests >"$out/ranks.log" 2>&1 || bad=1
   tail -1 "$out/ranks.log" | sed 's/^/communicator: /' >>"$summary"
-  [[ "$gpus" -ge 2 ]] || return 0
   local op name how plugin
   local collectives="all_reduce all_gather all_gather_columns reduce_scatter all_to_all"
+  # Collectives as candidates: every rank's answers, and their times where each rank has a GPU.
+  for op in $collectives all_reduce_add_rms_norm moe_dispatch moe_combine; do
+    "$host" bench cuda --op "$op" --device cuda --size ci --seconds 0.2 --no-store --json "$parts/judged-$op.json" 2>>"$summary" || bad=1
+    python3 scripts/check_summary.py "$parts/judged-$op.json" >>"$summary"
+  done
+  if [[ -n "$ranks_only" ]]; then  # else with all other attacks
+    python3 test/attacks/suite.py --device cuda:0 --only '^cuda_(g2|ranks)_' --jobs 1 --host "$host" --naive build-gpu/test/attacks/fk_naive_judge \
+      --plugins build-gpu/test/attacks/plugins --json "$parts/attacks-ranks.json" >"$out/attacks-ranks.txt" 2>&1 || bad=1
+    grep '<-' "$out/attacks-ranks.txt" >>"$summary"
+    tail -1 "$out/attacks-ranks.txt" | sed 's/^/attacks: /' >>"$summary"
+  fi
+  [[ "$gpus" -ge 2 ]] || return 0
   if [[ -n "$ranks_only" ]]; then  # else with all other checks
     for plugin in cuda nccl; do
       for op in $collectives $([[ $plugin == nccl ]] || echo all_reduce_add_rms_norm vocab_parallel_embedding moe_dispatch moe_combine); do

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/base/error.hpp"
+#include "core/device/rank_device.hpp"
 #include "core/referee/check.hpp"
 #include "core/referee/judge/examinee.hpp"
 #include "core/referee/rank_oracle.hpp"
@@ -21,16 +22,24 @@
 namespace fk {
 namespace {
 
-Device& shared_device(const Json& arguments) {
-  static auto* device = new std::unique_ptr<Device>;  // ended with the process
-  if (!*device) *device = open_device(arguments.at("device").get<std::string>());
-  return **device;
+// That of a rank, where the first one's is what was asked for: of one of the ranks in a runner, of
+// all of them in the oracle.
+Device& shared_device(const Json& arguments, int rank) {
+  static auto* known = new std::map<std::string, Device*>;  // ended with the process
+  const std::string name = device_of_rank(arguments.at("device").get<std::string>(), rank);
+  Device*& device = (*known)[name];
+  if (device) return *device;
+  auto opened = open_device(name);
+  for (const auto& [other, its] : *known)  // "cuda" is "cuda:0"
+    if (its && its->name() == opened->name()) device = its;
+  if (!device) device = opened.release();
+  return *device;
 }
 
 // Of the ranks, which make it together; null where there is one.
 Communicator* shared_comm(const Json& arguments, const TaskServices& services) {
-  static auto* comm =
-      new std::shared_ptr<Communicator>(services.communicator(shared_device(arguments)));
+  static auto* comm = new std::shared_ptr<Communicator>(
+      services.communicator(shared_device(arguments, services.rank)));
   return comm->get();
 }
 
@@ -65,18 +74,20 @@ Json exam_open(const Json& a, const TaskServices& services) {
   AskedCase asked = asked_case_from(a.at("asked"));
   const Contract& contract = services.catalog.at(asked.op);
   ExamOptions options;
-  options.device = &shared_device(a);
+  PosedCase posed = pose(asked, contract, &services.catalog);
+  const int ranks = ranks_of_case(resolve(contract, posed.source, posed.variant));
+  for (int r = 0; r < ranks; ++r) options.devices.push_back(&shared_device(a, r));
+  const Device& device = *options.devices[0];
   options.plugins = &services.plugins;
   options.threads = a.at("threads").get<int>();
   // What the CPU does for a GPU's cases is not on any clock.
-  if (!options.device->host_memory())
+  if (!device.host_memory())
     options.threads =
         std::max(options.threads, static_cast<int>(std::thread::hardware_concurrency()));
   options.seconds = a.at("seconds").get<double>();
   options.families = a.at("families").get<std::vector<std::string>>();
   options.call_s = a.at("call_s").get<double>();
   services.stage(contract.op + ": contents and answers");
-  PosedCase posed = pose(asked, contract, &services.catalog);
   auto exam = std::make_unique<Examiner>(contract, std::move(asked), std::move(posed),
                                          a.at("seed").get<uint64_t>(), options);
   Json families = Json::array(), left_out = Json::array();
@@ -100,6 +111,7 @@ Json exam_open(const Json& a, const TaskServices& services) {
                  {"bytes", exam->bytes()},
                  {"flops", exam->flops()},
                  {"wire", exam->wire()},
+                 {"own_devices", !ranks_share_devices(device.name(), ranks)},
                  {"roofline_s", exam->roofline_s()},
                  {"floor_s", exam->floor_s()},
                  {"plan", exam->has_plan()}};
@@ -149,8 +161,7 @@ Json exam_look(const Json& a, const TaskServices&) {
 FK_TASK(exam_look, exam_look);
 
 // How long the device takes for next to nothing, in seconds, as its other processes let it.
-Json exam_idle(const Json& a, const TaskServices&) {
-  Device& device = shared_device(a);
+double idle_wait_s(Device& device) {
   const DeviceMemory little(device, 256, "a look at the device");
   std::vector<double> all;
   for (int i = 0; i < 20; ++i) {
@@ -159,7 +170,15 @@ Json exam_idle(const Json& a, const TaskServices&) {
     device.synchronize();
     all.push_back(now_seconds() - start);
   }
-  return {{"seconds", quantile(std::move(all), 0.5)}};
+  return quantile(std::move(all), 0.5);
+}
+
+// Of the ranks' devices that on which it takes longest.
+Json exam_idle(const Json& a, const TaskServices&) {
+  double most = 0;
+  for (int r = 0; r < a.at("ranks").get<int>(); ++r)
+    most = std::max(most, idle_wait_s(shared_device(a, r)));
+  return {{"seconds", most}};
 }
 FK_TASK(exam_idle, exam_idle);
 
@@ -173,7 +192,7 @@ FK_TASK(exam_close, exam_close);
 // Any side, before there is anything to do.
 Json exam_enter(const Json& a, const TaskServices& services) {
   shared_comm(a, services);
-  return {{"device", shared_device(a).name()}};
+  return {{"device", shared_device(a, services.rank).name()}};
 }
 FK_TASK(exam_enter, exam_enter);
 
@@ -206,7 +225,7 @@ Json exam_sit(const Json& a, const TaskServices& services) {
     shape.read_bytes = a.at("read_bytes").get<int64_t>();
     shape.written_bytes = a.at("written_bytes").get<int64_t>();
     const auto plugin = a.at("plugin").get<std::string>();
-    Device& device = shared_device(a);
+    Device& device = shared_device(a, services.rank);
     const Provider* provider = nullptr;
     for (const Provider* p : services.plugins.of(asked.op))
       if (p->plugin == plugin && p->op->claims->device_type == device.type()) provider = p;
@@ -258,7 +277,7 @@ Json exam_conduct(const Json& a, const TaskServices& services) {
   Communicator* const comm = shared_comm(a, services);
   const int ranks = comm ? comm->size() : 1;
   CheckOptions options;
-  options.device = &shared_device(a);
+  options.device = &shared_device(a, services.rank);
   options.threads = a.at("threads").get<int>();
   options.seed = a.at("seed").get<uint64_t>();
   options.plugins = &services.plugins;

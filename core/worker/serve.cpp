@@ -162,8 +162,9 @@ class Server {
   std::shared_ptr<Communicator> communicator(Device& device) {
     if (!comm_) return nullptr;
     if (device.host_memory()) return {std::shared_ptr<void>(), comm_.get()};
-    // A library opens sockets and files, which a sealed process may not.
-    return make_communicator(device, {*comm_, peers_, !sealed_});
+    // A library opens sockets and files, which a sealed process may not, nor one that is going to
+    // be: it does so later, too.
+    return make_communicator(device, {*comm_, peers_, !sealed_ && !user_});
   }
 
   struct File {

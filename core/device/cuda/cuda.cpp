@@ -53,6 +53,7 @@ class Cuda final : public Device {
   int32_t id() const override { return index_; }
   std::string name() const override { return name_; }
   void* allocate(int64_t bytes, const std::string& purpose) override {
+    use();
     void* memory = nullptr;
     const cudaError_t status = cudaMalloc(&memory, static_cast<size_t>(bytes));
     if (status != cudaSuccess) no_memory(bytes, purpose);
@@ -60,17 +61,20 @@ class Cuda final : public Device {
     return memory;
   }
   void release(void* memory) override {
+    use();
     given_.erase(reinterpret_cast<uintptr_t>(memory));
     (void)cudaFree(memory);
   }
   void upload(void* device, const void* host, int64_t bytes) override {
     if (!bytes) return;
+    use();
     // Pageable memory: the call returns when the source may be reused.
     check(
         cudaMemcpyAsync(device, host, static_cast<size_t>(bytes), cudaMemcpyHostToDevice, stream_),
         "upload");
   }
   void download(void* host, const void* device, int64_t bytes) override {
+    use();
     if (bytes)
       check(cudaMemcpyAsync(host, device, static_cast<size_t>(bytes), cudaMemcpyDeviceToHost,
                             stream_),
@@ -78,6 +82,7 @@ class Cuda final : public Device {
     synchronize();
   }
   void* allocate_host(int64_t bytes) override {
+    use();
     void* memory = nullptr;
     check(cudaMallocHost(&memory, static_cast<size_t>(bytes)),
           "cannot allocate " + human_bytes(bytes) + " of pinned memory");
@@ -92,29 +97,39 @@ class Cuda final : public Device {
     upload(device, host, bytes);
   }
   void uploads_enqueued() override {
+    use();
     check(cudaEventRecord(uploaded_, stream_), "record an event");
   }
   void wait_for_uploads() override {
     check(cudaEventSynchronize(uploaded_), "an op failed on the device");
   }
   void fill_zero(void* device, int64_t bytes) override {
+    use();
     if (bytes) check(cudaMemsetAsync(device, 0, static_cast<size_t>(bytes), stream_), "fill");
   }
   void copy(void* to, const void* from, int64_t bytes) override {
+    use();
     if (bytes)
       check(
           cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDeviceToDevice, stream_),
           "copy");
   }
-  std::unique_ptr<Stopwatch> stopwatch() override { return cuda_stopwatch(stream_); }
+  std::unique_ptr<Stopwatch> stopwatch() override {
+    use();
+    return cuda_stopwatch(stream_);
+  }
   void synchronize() override {
     check(cudaStreamSynchronize(stream_), "an op failed on the device");
   }
-  void synchronize_all() override { check(cudaDeviceSynchronize(), "an op failed on the device"); }
+  void synchronize_all() override {
+    use();
+    check(cudaDeviceSynchronize(), "an op failed on the device");
+  }
   void* stream() override { return stream_; }
   int32_t cpu_threads() const override { return 1; }
   bool can_capture() const override { return true; }
   void begin_capture() override {
+    use();
     reader_.begin();
     check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "begin a capture");
   }
@@ -146,6 +161,7 @@ class Cuda final : public Device {
   }
   std::optional<LaunchFacts> captured_facts() const override { return reader_.facts(); }
   void launch(void* captured) override {
+    use();
     if (gaps_ && after_launch_) check(cudaEventRecord(before_launch_, stream_), "record an event");
     check(cudaGraphLaunch(static_cast<cudaGraphExec_t>(captured), stream_), "launch a graph");
     if (gaps_) note_gap();
@@ -153,6 +169,7 @@ class Cuda final : public Device {
   void watch_launches(std::vector<double>* gaps) override { gaps_ = gaps; }
 
   Shared allocate_shared(int64_t bytes, const std::string& purpose, Sharing) override {
+    use();
     const CUmemAllocationProp kind = shared_kind();
     const size_t size = whole(bytes);
     CUmemGenericAllocationHandle handle = 0;
@@ -166,6 +183,7 @@ class Cuda final : public Device {
     return shared;
   }
   void* open_shared(int fd, int64_t bytes, Sharing mine) override {
+    use();
     CUmemGenericAllocationHandle handle = 0;
     FK_DRIVER(cuMemImportFromShareableHandle, &handle,
               reinterpret_cast<void*>(static_cast<intptr_t>(fd)),
@@ -188,6 +206,7 @@ class Cuda final : public Device {
                      : dtype == DType::f16  ? -16
                                             : 0;
     if (bits == 0) return false;
+    use();
     check(cuda::fill_normal(target, bits, count, seed, static_cast<float>(mean),
                             static_cast<float>(stddev), stream_),
           "fill with random numbers");
@@ -208,6 +227,7 @@ class Cuda final : public Device {
     constexpr size_t kLarge = size_t{1} << 18;
     std::vector<uint64_t> sums(parts.size());
     if (parts.empty()) return sums;
+    use();
     const size_t lists = parts.size() * sizeof(cuda::Part);
     const auto room = static_cast<int64_t>(lists + parts.size() * sizeof(uint64_t));
     if (checked_bytes_ < room) {
@@ -241,6 +261,7 @@ class Cuda final : public Device {
   }
   bool fill_bits(void* target, int64_t bytes, bool random) override {
     if (!bytes) return true;
+    use();
     check(random ? cuda::fill_random_bits(target, bytes, stream_)
                  : cudaMemsetAsync(target, 0xff, static_cast<size_t>(bytes), stream_),
           "fill with bits");
@@ -248,6 +269,8 @@ class Cuda final : public Device {
   }
 
  private:
+  // A process may have several devices; one is current, and calls go to that.
+  void use() const { check(cudaSetDevice(index_), "cannot use the device"); }
   // The graph runs while the host waits for the event before it.
   void note_gap() {
     if (after_launch_) {

@@ -32,10 +32,10 @@ __global__ void read_lines(const uint4* memory, size_t count, int passes, unsign
 class Events final : public Stopwatch {
  public:
   explicit Events(cudaStream_t stream) : stream_(stream) {
-    int device = 0, cache = 0;
-    check(cudaGetDevice(&device), "cannot tell the device");
-    check(cudaDeviceGetAttribute(&cache, cudaDevAttrL2CacheSize, device), "cannot read the size of the cache");
-    check(cudaDeviceGetAttribute(&blocks_, cudaDevAttrMultiProcessorCount, device), "cannot count the processors");
+    int cache = 0;
+    check(cudaGetDevice(&device_), "cannot tell the device");
+    check(cudaDeviceGetAttribute(&cache, cudaDevAttrL2CacheSize, device_), "cannot read the size of the cache");
+    check(cudaDeviceGetAttribute(&blocks_, cudaDevAttrMultiProcessorCount, device_), "cannot count the processors");
     blocks_ *= 4;
     count_ = (size_t(cache) * 5 / 2 + (size_t(1) << 20)) / sizeof(uint4);
     check(cudaMalloc(&memory_, count_ * sizeof(uint4) + 256), "cannot allocate the memory that flushes the cache");
@@ -46,11 +46,13 @@ class Events final : public Stopwatch {
     check(cudaStreamSynchronize(stream_), "cannot flush the cache");
   }
   ~Events() override {
+    (void)cudaSetDevice(device_);
     (void)cudaStreamSynchronize(stream_);
     (void)cudaFree(memory_);
     for (cudaEvent_t event : {start_, stop_}) (void)cudaEventDestroy(event);
   }
   void flush() override {
+    use();
     // Lines that somebody wants to persist would outlive the reading.
     size_t persisting = 0;
     if (cudaDeviceGetLimit(&persisting, cudaLimitPersistingL2CacheSize) == cudaSuccess && persisting > 0) {
@@ -65,8 +67,12 @@ class Events final : public Stopwatch {
     passes_ = passes;
     fixed_ = true;
   }
-  void start() override { check(cudaEventRecord(start_, stream_), "record an event"); }
+  void start() override {
+    use();
+    check(cudaEventRecord(start_, stream_), "record an event");
+  }
   void stop() override {
+    use();
     check(cudaEventRecord(stop_, stream_), "record an event");
     // Not ready: the device is still before the start, so everything was enqueued in time.
     late_ = cudaEventQuery(start_) == cudaSuccess;
@@ -83,6 +89,8 @@ class Events final : public Stopwatch {
 
  private:
   static constexpr int kPassesMax = 16;
+  void use() const { check(cudaSetDevice(device_), "cannot use the device"); }
+  int device_ = 0;
   cudaStream_t stream_;
   cudaEvent_t start_ = nullptr, stop_ = nullptr;
   uint4* memory_ = nullptr;

@@ -9,7 +9,8 @@
 
 namespace fk {
 
-// For work on `stream` of the current device. Error when its memory cannot be had.
+// For work on `stream` of the current device, which it is again when it is used. Error when its
+// memory cannot be had.
 std::unique_ptr<Stopwatch> cuda_stopwatch(cudaStream_t stream);
 
 }  // namespace fk

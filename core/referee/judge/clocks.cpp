@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 
 #include "core/base/text.hpp"
 #include "core/referee/timer.hpp"
@@ -81,6 +82,26 @@ std::string early_work(const LateSamples& candidate, const LateSamples& baseline
   return "calls that begin late take " + human_duration(quantile(candidate.late_s, 0.5)) +
          ", others " + human_duration(quantile(candidate.usual_s, 0.5)) +
          "; the baseline takes as long for both: the work begins before the clock does";
+}
+
+double waited_for_core_s(int pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/schedstat");
+  int64_t worked_ns = 0, waited_ns = 0;
+  return file >> worked_ns >> waited_ns ? 1e-9 * static_cast<double>(waited_ns) : 0;
+}
+
+bool cores_are_busy(const ClockSamples& baseline, const std::vector<double>& waited_s) {
+  constexpr size_t kOften = 4;
+  const size_t count = std::min(baseline.claims_s.size(), waited_s.size());
+  size_t long_waits = 0;
+  for (size_t i = 0; i < count; ++i) long_waits += waited_s[i] > baseline.claims_s[i] / 2;
+  return long_waits * kOften > count;
+}
+
+void doubt_of_busy_cores(Ratio& ratio) {
+  if (ratio.speed != Speed::faster) return;
+  ratio.low = std::min(ratio.low, 1.0);
+  ratio.speed = speed_of(ratio.low, ratio.high, RaceOptions().band);
 }
 
 std::string take_doubt_off(Ratio& ratio, const Doubts& candidate, const Doubts& baseline,

@@ -44,6 +44,17 @@ struct LateSamples {
 // two thirds of what is short for the others, and the baseline's do not.
 std::string early_work(const LateSamples& candidate, const LateSamples& baseline);
 
+// How long the first thread of a process has waited for a core since it began, in seconds, as the
+// kernel counts it; 0 where it does not.
+double waited_for_core_s(int pid);
+// Whether ranks of the baseline, which have a core each, had to share them with others: in more
+// than a quarter of its samples one of them waited for longer than half of the calls took.
+// `waited_s`: the longest wait of a rank in each sample of `baseline`.
+bool cores_are_busy(const ClockSamples& baseline, const std::vector<double>& waited_s);
+// Then the times are the scheduler's in part, which no number of samples averages away: `faster`
+// becomes `cannot tell`. `slower` stays, or who makes a machine busy would not be told.
+void doubt_of_busy_cores(Ratio& ratio);
+
 // What a claim leaves out may be little and yet make `faster` out of `same`. So a candidate that is
 // faster by its own clock has to be so with everything added that speaks against it: what the
 // broker's clock sees beyond the claim and beyond the baseline's difference, what its threads work

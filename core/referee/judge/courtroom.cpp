@@ -54,9 +54,9 @@ Courtroom::Courtroom(const Roster& roster, Options options)
 
 Courtroom::~Courtroom() { see_off(); }
 
-void Courtroom::take_turn() {
+void Courtroom::take_turn(bool all) {
   see_off();
-  turn_ = std::make_unique<DeviceTurn>(device());
+  turn_ = std::make_unique<DeviceTurn>(device(), all);
 }
 
 void Courtroom::leave(std::unique_ptr<RankGroup> candidate) {

@@ -72,7 +72,8 @@ class Courtroom {
   // To the oracle; Error when its process fails.
   Json ask(const char* task, const Json& arguments);
   // The turn of one judgement on the device, after what the one before has left.
-  void take_turn();
+  // `all`: on every device of its kind, for ranks.
+  void take_turn(bool all);
   // A candidate's processes end, and after them the turn. Whoever comes next waits for both, but
   // not who asked for the verdict: a GPU's driver takes its time.
   void leave(std::unique_ptr<RankGroup> candidate);

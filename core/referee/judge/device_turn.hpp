@@ -10,12 +10,13 @@ namespace fk {
 // the CPU, which many processes share anyhow, there are no turns.
 class DeviceTurn {
  public:
-  explicit DeviceTurn(const std::string& device);
+  // `all`: the turn of every device of this kind, when nobody has one.
+  explicit DeviceTurn(const std::string& device, bool all = false);
   ~DeviceTurn();
   DeviceTurn(const DeviceTurn&) = delete;
 
  private:
-  int fd_ = -1;
+  int kind_ = -1, fd_ = -1;
 };
 
 }  // namespace fk

@@ -17,6 +17,14 @@ namespace {
 
 constexpr int kCandidate = 0, kBaseline = 1;  // sides
 
+// For a core, of every rank where there are several.
+std::vector<double> waits_of(const RankGroup& runners) {
+  std::vector<double> out;
+  for (int r = 0; runners.size() > 1 && r < runners.size(); ++r)
+    out.push_back(waited_for_core_s(runners.pid(r)));
+  return out;
+}
+
 }  // namespace
 
 Exam::Exam(Courtroom& room, RankGroup& runners, const std::string& plugin, CaseVerdict& row,
@@ -55,6 +63,7 @@ bool Exam::open() {
   plan_ = answer.at("plan").get<bool>();
   bytes_ = answer.at("bytes").get<double>();
   flops_ = answer.at("flops").get<double>();
+  own_devices_ = answer.at("own_devices").get<bool>();
   wire_ = answer.at("wire").get<double>();
   roofline_s_ = answer.at("roofline_s").get<double>();
   floor_s_ = answer.at("floor_s").get<double>();
@@ -88,7 +97,8 @@ std::vector<int> Exam::ring(int first, int count) const {
 
 int Exam::some_first() {
   constexpr int kGraphs = 4;
-  const int places = request_.device == "cpu" ? sets_ : std::min(sets_, kGraphs);
+  const bool any = request_.device == "cpu" || request_.ranks > 1;
+  const int places = any ? sets_ : std::min(sets_, kGraphs);
   return static_cast<int>(random_.integer(0, places)) * (sets_ / places);
 }
 
@@ -121,7 +131,7 @@ std::optional<Sitter::Call> Exam::take(Sitter& sitter, int first, const std::vec
   RankGroup& runners = sitter.runners();
   runners.freeze();
   // A graph is made on numbers that are not the call's.
-  const bool ahead = plan_ || (request_.device != "cpu" && !sitter.armed(first, count));
+  const bool ahead = plan_ || (request_.device != "cpu" && !sitter.armed(sets));
   if (ahead) deal(true);
   if (ahead || (flush_ && sitter.keeps)) {
     runners.thaw();
@@ -132,6 +142,7 @@ std::optional<Sitter::Call> Exam::take(Sitter& sitter, int first, const std::vec
   // What works as soon as it may is on the clock before the message is.
   double since = now_seconds(), early_s = 0;
   const double worked = runners.worked_s();
+  const std::vector<double> waited = waits_of(runners);
   runners.thaw();
   if (late) {
     std::this_thread::sleep_for(kLate);
@@ -144,6 +155,9 @@ std::optional<Sitter::Call> Exam::take(Sitter& sitter, int first, const std::vec
   if (!call) return std::nullopt;
   call->early_s = early_s;
   runners.freeze();
+  const std::vector<double> waits = waits_of(runners);
+  for (size_t r = 0; r < waits.size(); ++r)
+    call->waited_s = std::max(call->waited_s, waits[r] - waited[r]);
   const int side = &sitter == &candidate_ ? kCandidate : kBaseline;
   const Json found = room_.ask("exam_look", {{"exam", exam_->id}, {"sets", sets}, {"side", side}});
   looks.assign(contents.size(), {});

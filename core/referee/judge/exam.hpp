@@ -53,8 +53,8 @@ class Exam {
   void late_rounds(Turn& mine, Turn& theirs);
   void conclude_race(const Turn& mine, const Turn& theirs, const RaceResult& result,
                      const std::string& evidence);
-  // Whether the row's times say nothing of the candidate, which it then says itself.
-  bool ranks_take_turns() const;
+  // Why times say nothing of the candidate, which the row then says; empty: they do.
+  std::string ranks_take_turns() const;
   void fill_nulls(const Json& tried);
   void fill_families();
   void count(const Look& look);
@@ -71,7 +71,7 @@ class Exam {
   std::vector<std::string> families_;
   std::map<std::string, FamilyRow> by_family_;
   int sets_ = 0, seen_ = 0;  // contents [0, seen_) may be called at any time, others once
-  bool plan_ = false, flush_ = false;
+  bool plan_ = false, flush_ = false, own_devices_ = false;
   int poison_ = 0;
   double bytes_ = 0, flops_ = 0, roofline_s_ = 0, floor_s_ = 0, wire_ = 0;
   std::unique_ptr<GpuWatch> watch_;  // during a race, where the device has one

@@ -10,7 +10,8 @@ namespace fk {
 
 namespace {
 
-constexpr int kPasses = 2;  // of the flush before a call, in which a graph is launched
+// Of the flush before a call, in which a graph is launched; ranks launch one for each call.
+constexpr int kPasses = 2, kPassesOfRanks = 8;
 const std::string kCapture = "capture: ";  // how the broker knows such a reason
 
 }  // namespace
@@ -24,7 +25,7 @@ Examinee::Examinee(const Provider& provider, const Plugins& plugins, Device& dev
       watch_(device.stopwatch()),
       guarded_(device, 0, threads),
       children_(plugins, provider) {
-  watch_->fix_passes(kPasses);
+  watch_->fix_passes(comm_ ? kPassesOfRanks : kPasses);
   const Contract& contract = *provider.contract;
   PosedCase posed = pose(shape.asked, contract, nullptr);
   if (comm_) posed.variant.comm = comm_->table();
@@ -98,9 +99,21 @@ std::shared_ptr<void> Examinee::graph(int first, int count) {
   return graph;
 }
 
+// What one launch after the other makes of these calls; empty where they are not captured. Whose
+// kernels knew which call of a graph is the last could talk to the other ranks once for all of
+// them, so ranks have a graph for each call, and nobody is told how many are launched.
+std::vector<void*> Examinee::captured_calls(int first, int count) {
+  std::vector<void*> out;
+  const int sets = static_cast<int>(sets_.size());
+  for (int i = 0; i < (comm_ ? count : 1); ++i)
+    if (const auto one = comm_ ? graph((first + i) % sets, 1) : graph(first, count))
+      out.push_back(one.get());
+  return out;
+}
+
 // Nothing may be under way while contents are dealt, on no stream.
 void Examinee::ready(int first, int count) {
-  (void)graph(first, count);
+  (void)captured_calls(first, count);
   device_.synchronize_all();
   if (!keeps()) return;
   for (const auto& part : guarded_.memory())
@@ -114,20 +127,23 @@ void Examinee::begin_together() {
   for (int i = 0; i < 2; ++i) comm_->meeting().meet(CommCall::of("begin", 0, 0));
 }
 
+void Examinee::enqueue(int first, int count, const std::vector<void*>& captured) {
+  for (void* const one : captured) device_.launch(one);
+  for (int i = 0; captured.empty() && i < count; ++i)
+    call((static_cast<size_t>(first) + static_cast<size_t>(i)) % sets_.size());
+}
+
 double Examinee::run(int first, int count) {
+  const std::vector<void*> captured = count ? captured_calls(first, count) : std::vector<void*>();
   begin_together();
   if (!count) return 0;
-  const std::shared_ptr<void> captured = graph(first, count);
   // While the device reads, the host gets ahead: no launch is waited for between the events.
   if (!device_.host_memory()) watch_->flush();
+  // Behind this the devices begin together as well, whoever's host was late.
+  if (comm_) comm_->align();
   const double begin_s = now_seconds();
   watch_->start();
-  if (captured) {
-    device_.launch(captured.get());
-  } else {
-    for (int i = 0; i < count; ++i)
-      call((static_cast<size_t>(first) + static_cast<size_t>(i)) % sets_.size());
-  }
+  enqueue(first, count, captured);
   watch_->stop();
   if (comm_ && device_.host_memory()) span_ = {begin_s, now_seconds()};
   const double seconds = watch_->seconds() / count;

@@ -40,6 +40,8 @@ class Examinee {
 
  private:
   void begin_together();
+  void enqueue(int first, int count, const std::vector<void*>& captured);
+  std::vector<void*> captured_calls(int first, int count);
   void call(size_t set);
   std::shared_ptr<void> graph(int first, int count);
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
@@ -40,11 +41,15 @@ Examiner::Examiner(const Contract& contract, AskedCase asked, PosedCase posed, u
       options_(std::move(options)),
       oracles_(Oracles::of(*options_.plugins, contract.op)) {
   shape_.asked = std::move(asked);
-  watch_ = options_.device->stopwatch();
   ResolvedCase resolved = resolve(contract, posed_.source, posed_.variant);
-  for (const int ranks = ranks_of_case(resolved); resolved.rank < ranks; ++resolved.rank)
-    desks_.push_back(std::make_unique<ExamDesk>(*options_.device, resolved, posed_.variant));
-  provider_ = oracle_of(oracles_, options_.device->type(), this->resolved(), unjudged_);
+  for (const int ranks = ranks_of_case(resolved); resolved.rank < ranks; ++resolved.rank) {
+    Device* const its = options_.devices.at(static_cast<size_t>(resolved.rank));
+    desks_.push_back(std::make_unique<ExamDesk>(*its, resolved, posed_.variant));
+    if (std::none_of(watches_.begin(), watches_.end(),
+                     [&](const auto& known) { return known.first == its; }))
+      watches_.emplace_back(its, its->stopwatch());
+  }
+  provider_ = oracle_of(oracles_, device().type(), this->resolved(), unjudged_);
   if (!provider_) return;
   oracle_ = provider_->plugin;
   make_contents(seed);
@@ -60,7 +65,7 @@ Examiner::Examiner(const Contract& contract, AskedCase asked, PosedCase posed, u
 void Examiner::count_wire() {
   for (size_t i = 0; i < contents(); ++i) {
     const double bytes = wire_of_device(
-        *options_.device, resolved(), [&](const ResolvedCase& there, const std::string& field) {
+        device(), resolved(), [&](const ResolvedCase& there, const std::string& field) {
           return desks_[static_cast<size_t>(there.rank)]->inputs(i).at(field).at(0);
         });
     wire_ = i == 0 ? bytes : std::min(wire_, bytes);
@@ -86,12 +91,12 @@ double Examiner::flops() const {
 }
 
 double Examiner::roofline_s() const {
-  const auto peaks = peaks_of(options_.device->name());
+  const auto peaks = peaks_of(device().name());
   return peaks ? fk::roofline_s(*peaks, resolved(), {bytes_, flops(), wire_}) : 0;
 }
 
 double Examiner::floor_s() const {
-  auto peaks = peaks_of(options_.device->name());
+  auto peaks = peaks_of(device().name());
   if (!peaks) return 0;
   // What the last cache holds may not have to be read, nor the weights of experts without a token.
   const double cached = has_routing(contract_) ? bytes_ : static_cast<double>(peaks->cache_bytes);
@@ -108,7 +113,7 @@ bool Examiner::has_plan() const { return !contract_.section(SectionId::plan).emp
 
 CheckOptions Examiner::oracle_options() const {
   CheckOptions check;
-  check.device = options_.device;
+  check.device = &device();
   check.threads = options_.threads;
   check.plugins = options_.plugins;
   return check;
@@ -194,7 +199,7 @@ void Examiner::make_contents(uint64_t seed) {
   families.insert(families.end(), others.begin(), others.end());
   const double start = now_seconds();
   int most = options_.contents_max * (ranks() > 1 ? 2 : 1);
-  if (!options_.device->host_memory()) most = std::min(most, kDeviceContents);
+  if (!device().host_memory()) most = std::min(most, kDeviceContents);
   for (int i = 0; i < most && unjudged_.empty(); ++i) {
     if (contents() >= 2 && now_seconds() - start > options_.seconds) break;
     // Later rounds are ordinary every other time.
@@ -235,7 +240,7 @@ bool Examiner::make_content(uint64_t seed, Family family) {
 // As many as make a sample long enough, by an optimistic guess. A device's clock lies within the
 // device, so that its samples may be shorter.
 int Examiner::sets_of(int64_t each) const {
-  const bool host = options_.device->host_memory();
+  const bool host = device().host_memory();
   const double least = roofline_s();
   double call = std::max({ranks() > 1 ? kExchangeSeconds : kCallSeconds, flops() / kFlopsPerSecond,
                           bytes_ / kBytesPerSecond});
@@ -250,20 +255,20 @@ int Examiner::sets_of(int64_t each) const {
 
 void Examiner::place() {
   SharedPlaces one;
-  CaseFrames::measure(*options_.device, resolved(), exam_layout(posed_.variant, 0), one);
+  CaseFrames::measure(device(), resolved(), exam_layout(posed_.variant, 0), one);
   const int64_t each = one.read.taken() + one.written.taken();
   bytes_ = static_cast<double>(each);
   if (contract_.bytes) bytes_ = static_cast<double>(contract_.bytes->eval(resolved().axes));
   shape_.sets = sets_of(each);
   SharedPlaces all;
   for (int i = 0; i < shape_.sets; ++i)
-    CaseFrames::measure(*options_.device, resolved(), exam_layout(posed_.variant, i), all);
+    CaseFrames::measure(device(), resolved(), exam_layout(posed_.variant, i), all);
   // A call without rows has nothing to share, and a mapping has to have something.
   shape_.read_bytes = std::max<int64_t>(4096, all.read.taken());
   shape_.written_bytes = std::max<int64_t>(4096, all.written.taken());
   for (const auto& desk : desks_) desk->place(shape_.sets, shape_.read_bytes, shape_.written_bytes);
   dealt_.assign(static_cast<size_t>(shape_.sets), 0);
-  options_.device->synchronize();
+  synchronize();
 }
 
 std::vector<int> Examiner::fds() const {
@@ -283,7 +288,7 @@ void Examiner::deal(const std::vector<int>& sets, const std::vector<int>& conten
     if (sets[i] == beside_) beside_ = -1;
     for (const auto& desk : desks_) desk->deal(sets[i], contents[i], poison, numbers_only);
   }
-  options_.device->synchronize();
+  synchronize();
 }
 
 void Examiner::deal_beside(int set, int content, Poison poison) {
@@ -300,13 +305,31 @@ bool Examiner::touched_beside() const {
 }
 
 std::string Examiner::damage() const {
+  std::vector<int> sets(static_cast<size_t>(shape_.sets));
+  std::iota(sets.begin(), sets.end(), 0);
+  const Glances seen = glance(sets);
   std::vector<const GuardedBuffer*> all;
-  for (int set = 0; set < shape_.sets; ++set)
+  for (const int set : sets)
     for (const auto& desk : desks_) desk->buffers(set, all);
-  const GuardedBuffer::Glance glance(*options_.device, all);
   for (const GuardedBuffer* buffer : all)
     if (std::string found = buffer->damage(); !found.empty()) return found;
   return "";
+}
+
+void Examiner::synchronize() const {
+  for (const auto& [device, watch] : watches_) device->synchronize();
+}
+
+Examiner::Glances Examiner::glance(const std::vector<int>& sets) const {
+  Glances out;
+  for (const auto& [device, watch] : watches_) {
+    std::vector<const GuardedBuffer*> all;
+    for (size_t r = 0; r < desks_.size(); ++r)
+      for (const int set : sets)
+        if (options_.devices[r] == device) desks_[r]->buffers(set, all);
+    out.push_back(std::make_unique<GuardedBuffer::Glance>(*device, std::move(all)));
+  }
+  return out;
 }
 
 void Examiner::flush(const std::vector<int>& sets) {
@@ -317,16 +340,14 @@ void Examiner::flush(const std::vector<int>& sets) {
   for (const auto& part : all) bytes += static_cast<int64_t>(part.size());
   bool out = bytes < kEvictBytes;
   for (const auto& part : all)
-    out = out && watch_->evict(part.data(), static_cast<int64_t>(part.size()));
-  if (!out) watch_->flush();
+    out = out && watches_[0].second->evict(part.data(), static_cast<int64_t>(part.size()));
+  for (const auto& [device, watch] : watches_)
+    if (!out) watch->flush();
 }
 
 std::vector<SetFinding> Examiner::look(const std::vector<int>& sets, int side) {
   std::vector<SetFinding> out;
-  std::vector<const GuardedBuffer*> all;
-  for (const int set : sets)
-    for (const auto& desk : desks_) desk->buffers(set, all);
-  const GuardedBuffer::Glance glance(*options_.device, std::move(all));
+  const Glances seen = glance(sets);
   for (const int set : sets) out.push_back(look_at(set, side));
   if (out.empty() || !touched_beside()) return out;
   out[0].ok = false;

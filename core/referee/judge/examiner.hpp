@@ -23,7 +23,9 @@ struct ExamShape {
 };
 
 struct ExamOptions {
-  Device* device = nullptr;
+  // By rank, those of its buffers, which may be the same for several; the first is also the
+  // oracle's.
+  std::vector<Device*> devices;
   const Plugins* plugins = nullptr;  // with the oracle's
   int threads = 2;
   double seconds = 0.5;  // for answers, about; two contents are made whatever that takes
@@ -88,6 +90,11 @@ class Examiner {
   void try_nulls();
   CheckOptions oracle_options() const;
   void place();
+  Device& device() const { return *options_.devices.at(0); }
+  void synchronize() const;
+  // Asks every device once for what the desks' buffers in these sets tell.
+  using Glances = std::vector<std::unique_ptr<GuardedBuffer::Glance>>;
+  Glances glance(const std::vector<int>& sets) const;
   int sets_of(int64_t bytes_of_one) const;
   SetFinding look_at(int set, int side);
   bool touched_beside() const;
@@ -112,7 +119,7 @@ class Examiner {
   std::vector<int> dealt_;               // contents by set
   int beside_ = -1;                      // the set that is not called; -1: there is none
   std::vector<uint64_t> beside_prints_;  // of its memory, by rank
-  std::unique_ptr<Stopwatch> watch_;
+  std::vector<std::pair<Device*, std::unique_ptr<Stopwatch>>> watches_;  // one for each device
   double bytes_ = 0, skew_ = 0, wire_ = 0;
 };
 

@@ -12,6 +12,7 @@
 #include "core/base/io.hpp"
 #include "core/base/sha256.hpp"
 #include "core/base/text.hpp"
+#include "core/comm/device_comm.hpp"
 #include "core/plugin/library.hpp"
 #include "core/referee/check.hpp"
 #include "core/referee/judge/clocks.hpp"
@@ -56,7 +57,13 @@ class Judge {
 
   Verdict run() {
     const double start = now_seconds();
-    room_.take_turn();
+    room_.take_turn(
+        std::any_of(candidate_.note.ops.begin(), candidate_.note.ops.end(), [this](const auto& op) {
+          const Contract* const contract = catalog_.find(op.op);
+          const auto& asked = options_.ops;
+          return contract && contract->comm() &&
+                 (asked.empty() || std::count(asked.begin(), asked.end(), op.op));
+        }));
     gpu_ = GpuWatch::of(room_.device());
     // One copy is read, hashed, run and named in the verdict, whoever writes the file meanwhile.
     file_ = loadable_copy(candidate_.path);
@@ -192,16 +199,18 @@ class Judge {
     settle(out_.cases);
   }
 
-  // Ranks whose time or whose contents are not known.
+  // Ranks that cannot talk there, or whose contents are not known.
   bool unjudged(const ExamRequest& request, CaseVerdict& row) const {
     if (!catalog_.at(row.op).comm()) return false;
-    if (room_.device() != "cpu")
-      row.why = "it is called by several ranks at once, which are judged on the CPU only";
-    else if (!request.asked.captured.empty())
+    try {
+      need_communicator(row.ranks, room_.device());
+    } catch (const Error& error) {
+      row.why = "it is called by several ranks at once: " + error.what_text();
+    }
+    if (row.why.empty() && !request.asked.captured.empty())
       row.why =
           "it is called by several ranks at once, and a recorded case has the contents of one";
-    else
-      return false;
+    if (row.why.empty()) return false;
     row.status = Status::unjudged;
     row.next = "`fk-host check` compares the values of every rank; `fk-host bench " + row.op +
                "` races providers that are trusted.";
@@ -318,7 +327,8 @@ class Judge {
         std::none_of(out_.cases.begin(), out_.cases.end(), right))
       return;
     const auto wait_s = [&] {
-      return room_.ask("exam_idle", {{"device", room_.device()}}).at("seconds").get<double>();
+      const Json about = {{"device", room_.device()}, {"ranks", candidate_runner_->size()}};
+      return room_.ask("exam_idle", about).at("seconds").get<double>();
     };
     candidate_runner_->freeze();
     const double with = wait_s();

@@ -63,8 +63,8 @@ class Sitter {
   // False with words(), which begin with "refused: " where the plugin refused.
   bool sit(const Json& exam, const std::vector<int>& fds);
   bool arm(int exam, bool plan, const std::vector<int>& sets, int first, int count);
-  // Whether that was done for these sets before.
-  bool armed(int first, int count) const { return armed_.count({first, count}) > 0; }
+  // Whether that was done for these sets before: ranks are ready for each by itself.
+  bool armed(const std::vector<int>& sets) const;
   // The claim, in seconds of one call, the slowest rank's, and the broker's seconds of the whole
   // request.
   struct Call {
@@ -73,6 +73,7 @@ class Sitter {
     // waits for others, without how late it was woken up.
     double own_s = 0;
     bool captured = false;
+    double waited_s = 0;               // for a core, the rank that waited longest
     double early_s = 0;                // of the processors, between the contents and a late call
     std::optional<LaunchFacts> facts;  // claims, bounded
   };

@@ -36,6 +36,7 @@ class Exam::Turn final : public Contender {
     const auto call = one(exam_.some_contents(calls));
     clocks_.claims_s.push_back(call.claim_s * count_);
     clocks_.walls_s.push_back(call.wall_s + call.claim_s * (count_ - calls));
+    waits_s_.push_back(call.waited_s);
     captured_ = call.captured;
     if (call.facts) facts_ = call.facts;
     if (exam_.watch_) exam_.watch_->look();
@@ -78,6 +79,7 @@ class Exam::Turn final : public Contender {
     row.occupancy = facts_->occupancy;
   }
   const ClockSamples& clocks() const { return clocks_; }
+  bool had_to_wait() const { return cores_are_busy(clocks_, waits_s_); }
   Doubts doubts() const { return {clocks_, fresh, late}; }
   FreshSamples fresh;
   LateSamples late;
@@ -97,6 +99,7 @@ class Exam::Turn final : public Contender {
   Sitter& sitter_;
   int count_;
   ClockSamples clocks_;
+  std::vector<double> waits_s_;  // for a core, by sample
   bool captured_ = false;
   std::optional<LaunchFacts> facts_;
 };
@@ -153,7 +156,7 @@ void Exam::race(Sitter& baseline) {
       // Who is slower by its own clock has gained nothing, whatever that clock leaves out: a
       // process of a hundred threads takes long to wake up.
       // Nor has anybody where times are not compared.
-      const bool gains = result.ratio(1, 0).speed != Speed::slower && !ranks_take_turns();
+      const bool gains = result.ratio(1, 0).speed != Speed::slower && ranks_take_turns().empty();
       if (gains) late_rounds(mine, theirs);
       evidence = gains ? clock_disagreement(mine.clocks(), theirs.clocks(), wake) : "";
       if (gains && evidence.empty()) evidence = remembered_answers(mine.fresh, theirs.fresh);
@@ -228,6 +231,9 @@ void Exam::conclude_race(const Turn& mine, const Turn& theirs, const RaceResult&
     row.ratio.low = doubted.low;
     row.ratio.speed = speed_of(row.ratio.low, row.ratio.high, RaceOptions().band);
   }
+  const bool busy = request_.device == "cpu" && request_.ranks > 1 && theirs.had_to_wait() &&
+                    row.ratio.speed == Speed::faster;
+  if (busy) doubt_of_busy_cores(row.ratio);
   row.calls_per_sample = mine.calls();
   row.settled = result.settled();
   row.floor_s = floor_s_;
@@ -240,7 +246,7 @@ void Exam::conclude_race(const Turn& mine, const Turn& theirs, const RaceResult&
   theirs.fill(row.baseline);
   if (watch_) row.clocks = watch_->seen();
   row_.status = status_of(row.ratio.speed);
-  row_.why = doubt;
+  row_.why = !busy ? doubt : "the baseline's ranks had to wait for cores that others use as well";
   row_.timings.push_back(row);
   if (!evidence.empty()) {
     row_.status = Status::cheating;
@@ -250,17 +256,20 @@ void Exam::conclude_race(const Turn& mine, const Turn& theirs, const RaceResult&
     row_.status = Status::impossible;
     row_.why = human_duration(row.candidate.cold.median_s) + " a call; the device needs " +
                human_duration(floor_s_) + " for its bytes and operations";
-  } else if (ranks_take_turns()) {
+  } else if (const std::string why = ranks_take_turns(); !why.empty()) {
     row_.status = Status::correct;
-    row_.why = "its time is not compared: " + std::to_string(request_.ranks) +
-               " ranks take turns on " + std::to_string(cores()) + " cores";
-    row_.next = "Judge it where every rank has a core of its own.";
+    row_.why = "its time is not compared: " + why;
+    row_.next = std::string("Judge it where every rank has a ") +
+                (request_.device == "cpu" ? "core" : "GPU") + " of its own.";
   }
 }
 
-// Of ranks that have to wait for a core, the time is the scheduler's.
-bool Exam::ranks_take_turns() const {
-  return request_.device == "cpu" && request_.ranks > 1 && request_.ranks > cores();
+// Of ranks that have to wait for a core or a GPU, the time is the scheduler's.
+std::string Exam::ranks_take_turns() const {
+  if (request_.ranks == 1) return "";
+  const std::string ranks = std::to_string(request_.ranks) + " ranks take turns on ";
+  if (request_.device != "cpu") return own_devices_ ? "" : ranks + "fewer GPUs";
+  return request_.ranks > cores() ? ranks + std::to_string(cores()) + " cores" : "";
 }
 
 }  // namespace fk

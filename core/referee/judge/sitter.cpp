@@ -108,8 +108,16 @@ bool Sitter::arm(int exam, bool plan, const std::vector<int>& sets, int first, i
   plan_s = 0;
   for (const Json& answer : *answers)
     plan_s = std::max(plan_s, number(answer, "plan_s").value_or(0));
-  armed_.emplace(first, count);
+  if (runners_.size() == 1) armed_.emplace(first, count);
+  for (const int set : sets)
+    if (runners_.size() > 1) armed_.emplace(set, 1);
   return true;
+}
+
+bool Sitter::armed(const std::vector<int>& sets) const {
+  if (sets.empty()) return true;
+  if (runners_.size() == 1) return armed_.count({sets[0], static_cast<int>(sets.size())}) > 0;
+  return std::all_of(sets.begin(), sets.end(), [&](int s) { return armed_.count({s, 1}) > 0; });
 }
 
 std::optional<Sitter::Conduct> Sitter::conduct(const Json& request) {

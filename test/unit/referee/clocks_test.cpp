@@ -2,6 +2,8 @@
 // Clocks that agree and clocks that do not; calls that remember.
 #include "core/referee/judge/clocks.hpp"
 
+#include <unistd.h>
+
 #include "test/catch.hpp"
 
 namespace {
@@ -19,6 +21,35 @@ fk::ClockSamples samples(double calls_s, double beside_s, double claimed) {
 }
 
 }  // namespace
+
+TEST_CASE("ranks that share their cores with others have no speed to boast of") {
+  using namespace fk;
+  ClockSamples quiet{std::vector<double>(40, 500e-6), std::vector<double>(40, 600e-6)};
+  std::vector<double> waits(40, 60e-6);             // to wake up
+  for (size_t i = 0; i < 10; ++i) waits[i] = 4e-3;  // once in a while something else runs
+  CHECK_FALSE(cores_are_busy(quiet, waits));
+  waits[10] = 4e-3;
+  CHECK(cores_are_busy(quiet, waits));
+  CHECK_FALSE(cores_are_busy({}, {}));
+
+  Ratio ratio;
+  ratio.value = 1.3, ratio.low = 1.25, ratio.high = 1.35, ratio.speed = Speed::faster;
+  doubt_of_busy_cores(ratio);
+  CHECK(ratio.speed == Speed::unknown);
+  CHECK(ratio.low == 1.0);
+  CHECK(ratio.high == 1.35);
+  CHECK(ratio.value == 1.3);
+  Ratio slow = ratio;
+  slow.low = 0.7, slow.high = 0.8, slow.speed = Speed::slower;
+  doubt_of_busy_cores(slow);
+  CHECK(slow.speed == Speed::slower);
+  CHECK(slow.low == 0.7);
+}
+
+TEST_CASE("what a process waits for a core is what the kernel says") {
+  CHECK(fk::waited_for_core_s(static_cast<int>(::getpid())) >= 0);
+  CHECK(fk::waited_for_core_s(-1) == 0);
+}
 
 TEST_CASE("a slow clock is found out", "[judge]") {
   const auto baseline = samples(600e-6, 50e-6, 1);
