@@ -292,6 +292,8 @@ Arguments complete(Arguments a) {
   } else if (size != "smoke" && size != "ci" && size != "full") {
     fail("--size", "`" + size + "` is not a size of cases", "smoke, ci or full");
   }
+  if (!(a.options.seconds >= 0))
+    fail("--seconds", "is less than nothing", "0 judges the values alone");
   a.options.skew = skew_of_routing(a.routing);
   return a;
 }
@@ -360,6 +362,15 @@ std::optional<int> bench_at_once(const Arguments& a, bool as_json) {
   return bench_candidate(request);
 }
 
+[[noreturn]] void no_such_thing(const std::string& word, const Catalog& catalog,
+                                const Roster& roster) {
+  std::vector<std::string> known;
+  for (const auto* list : {&roster.candidates, &roster.baselines})
+    for (const auto& plugin : *list) known.push_back(plugin_name(plugin));
+  for (const auto& op : catalog.ops()) known.push_back(op);
+  fail("bench", "there is no op and no plugin `" + excerpt(word) + "`", did_you_mean(word, known));
+}
+
 int bench(const Arguments& asked, bool as_json) {
   const Arguments a = complete(asked);
   if (const auto done = bench_at_once(a, as_json)) return *done;
@@ -367,7 +378,7 @@ int bench(const Arguments& asked, bool as_json) {
   const Roster roster = Roster::find(catalog);
   if (!a.what.empty() && !catalog.find(a.what)) {
     const bool file = a.what.find('/') != std::string::npos || ends_with(a.what, ".so");
-    if (!file && !names_plugin(a.what, roster)) (void)catalog.at(a.what);  // its error
+    if (!file && !names_plugin(a.what, roster)) no_such_thing(a.what, catalog, roster);
     BenchRequest request = request_of(a, as_json);
     request.question.candidate = roster.plugin(a.what).path;
     return bench_candidate(request);

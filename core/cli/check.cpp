@@ -23,6 +23,7 @@
 #include "core/report/table.hpp"
 #include "core/worker/process_state.hpp"
 #include "core/worker/rank_group.hpp"
+#include "core/worker/symbols.hpp"
 #include "core/worker/task.hpp"
 
 namespace fk {
@@ -202,7 +203,8 @@ class Checker {
                                                                {"memory", "memory"},
                                                                {"forbidden", "sandbox"}};
       const auto rule = rules.find(f.kind);
-      add(op, "violation", rule == rules.end() ? f.kind : rule->second, f.sentence());
+      add(op, "violation", rule == rules.end() ? f.kind : rule->second,
+          with_symbols(f.sentence(), found_.path));
     }
   }
 

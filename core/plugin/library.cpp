@@ -100,8 +100,15 @@ std::filesystem::path loadable_copy(const std::filesystem::path& file) {
   const auto copy =
       dir / (file.stem().string() + "-" + sha256(contents).substr(0, kDigits) + ".so");
   if (!fs::exists(copy)) {
-    fs::create_directories(dir);
-    write_file_atomic(copy, contents);
+    const char* const hint = "FK_CACHE names the folder of copies, which must be writable";
+    std::error_code why;
+    fs::create_directories(dir, why);
+    if (why) fail(dir.string(), "cannot be made: " + why.message(), hint);
+    try {
+      write_file_atomic(copy, contents);
+    } catch (const Error& e) {
+      fail(e.where(), e.what_text(), hint);
+    }
   }
   // A sealed runner is another user. Where this one does not own them, it did not make them.
   constexpr auto kRead = fs::perms::owner_read | fs::perms::group_read | fs::perms::others_read;

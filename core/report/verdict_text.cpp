@@ -145,8 +145,11 @@ class Text {
 
   void errors(const ErrorFigures& e) {
     field("error",
-          e.field + ": " + share_text(e.worst) + " of what is allowed (" + e.limit + "), " +
-              std::to_string(e.wrong) + " of " + std::to_string(e.compared) + " wrong" +
+          (e.field.empty() ? "" : e.field + ": ") + share_text(e.worst) + " of what is allowed" +
+              (e.limit.empty() ? "" : " (" + e.limit + ")") +
+              (e.compared == 0 ? ""
+                               : ", " + std::to_string(e.wrong) + " of " +
+                                     std::to_string(e.compared) + " wrong") +
               (e.first_bad < 0 ? ""
                                : ", the first at " + std::to_string(e.first_bad) + ": got " +
                                      number("%.9g", e.got) + ", want " + number("%.9g", e.want)));

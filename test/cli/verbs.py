@@ -75,6 +75,8 @@ run(["check", "cpuu"], 2, "did you mean `cpu`")
 run(["check", "cpu", "--op", "rms_nrom"], 2, "rms_norm")
 run(["check", work / "nothing.so"], 2, "there is no such file")
 run(["bench", "liner"], 2, "did you mean `linear`")
+run(["bench", "referense"], 2, "did you mean `reference`")
+run(["bench", "linear", "--seconds", "-1"], 2, "less than nothing")
 run(["check", "cpu", "--size", "huge"], 2, "smoke, ci or full")
 for words in (["show"], ["new"], ["new", "rms_norm"], ["build"], ["check"], ["graph"], ["list"], ["list", "ops", "more"],
               ["run", "smoke", "--sed", "1"]):

@@ -2,6 +2,7 @@
 #include "core/referee/judge/docket.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
@@ -88,8 +89,13 @@ class Docket {
       for (const auto& name : *wanted)
         if (name != "all" && !std::count(known_.begin(), known_.end(), name) &&
             (option == std::string("--variant") || !dtype_named(name)))
-          fail(option, "no case has a variant `" + name + "`", did_you_mean(name, known_));
+          fail(option, "no case has a variant `" + name + "`", did_you_mean(name, names(option)));
     }
+  }
+  std::vector<std::string> names(const std::string& option) const {
+    if (option == "--dtype") return {"f32", "bf16", "f16", "all"};
+    std::set<std::string> all(known_.begin(), known_.end());
+    return {all.begin(), all.end()};
   }
   // One that every case has as it is written is no variant of any.
   static bool dtype_named(const std::string& name) {

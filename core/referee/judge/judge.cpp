@@ -23,6 +23,7 @@
 #include "core/worker/crash.hpp"
 #include "core/worker/mapped_code.hpp"
 #include "core/worker/process.hpp"
+#include "core/worker/symbols.hpp"
 
 namespace fk {
 
@@ -92,6 +93,13 @@ class Judge {
       if (!log.empty()) out_.log += (out_.log.empty() ? "" : "\n") + log;
       room_.leave(std::move(stand.runners));
     }
+    for (CaseVerdict& row : out_.cases) {
+      if (!is_failure(row.status)) continue;
+      row.why = with_symbols(row.why, candidate_.path);
+      row.evidence = with_symbols(row.evidence, candidate_.path);
+    }
+    out_.why = with_symbols(out_.why, candidate_.path);
+    out_.log = with_symbols(out_.log, candidate_.path);
     conclude(out_);
     out_.secret = secret_.hex();
     out_.seconds = now_seconds() - start;
@@ -184,6 +192,7 @@ class Judge {
       if (candidate_runner_->failed()) {
         row.status = Status::unused;
         row.why = "its process had ended";
+        row.next = "Mend the case before, which ended it.";
         continue;
       }
       if (!start_runners(row.ranks)) return;  // it fails to load where so many ranks are
