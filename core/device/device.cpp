@@ -51,6 +51,13 @@ DeviceRegistration::DeviceRegistration(const char* kind, DeviceKind functions) {
   kinds()[kind] = functions;
 }
 
+void Device::copy_rows(void* to, int64_t to_step, const void* from, int64_t from_step,
+                       int64_t bytes, int64_t rows) {
+  for (int64_t row = 0; row < rows; ++row)
+    copy(static_cast<std::byte*>(to) + row * to_step,
+         static_cast<const std::byte*>(from) + row * from_step, bytes);
+}
+
 std::vector<std::string> device_names() {
   std::vector<std::string> all;
   for (const auto& [kind, functions] : kinds()) {

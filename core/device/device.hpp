@@ -40,6 +40,9 @@ class Device {
   virtual void wait_for_uploads() {}
   virtual void fill_zero(void* device, int64_t bytes) = 0;
   virtual void copy(void* to, const void* from, int64_t bytes) = 0;  // on the device, stream order
+  // `rows` copies of `bytes`, from and to every so many bytes.
+  virtual void copy_rows(void* to, int64_t to_step, const void* from, int64_t from_step,
+                         int64_t bytes, int64_t rows);
   virtual void synchronize() = 0;
   // The same of all that this process has enqueued anywhere, whoever did it.
   virtual void synchronize_all() { synchronize(); }

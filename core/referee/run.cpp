@@ -9,6 +9,7 @@
 #include "core/base/machine.hpp"
 #include "core/base/text.hpp"
 #include "core/device/device.hpp"
+#include "core/device/rank_device.hpp"
 #include "core/referee/side.hpp"
 #include "core/referee/verify.hpp"
 #include "core/referee/workload_result.hpp"
@@ -92,6 +93,13 @@ class ScenarioRun {
     return spec;
   }
 
+  // Where the whole model and the oracle are. A rank's device may not have room for them as well,
+  // so it is the one behind the ranks' where there are more devices than ranks.
+  std::string whole_device() const {
+    const int64_t ranks = scenario_.limits.parallel.ranks();
+    return device_of_rank(options_.device, ranks > 1 ? static_cast<int>(ranks) : 0);
+  }
+
   Runner::Options runner_options(const std::string& name) const {
     Runner::Options options;
     options.name = name;
@@ -123,6 +131,7 @@ class ScenarioRun {
                                     scenario_.seed, progress);
     } else {
       SessionSpec whole = spec({});
+      whole.device = whole_device();
       whole.limits.parallel = {};
       weights_ = make_weight_block(*model_, catalog_, whole, scenario_.weights.string(),
                                    scenario_.seed, progress);
@@ -137,6 +146,7 @@ class ScenarioRun {
       if (is_oracle(name)) oracles.push_back(name);
     Side::Setup setup{"oracle",  roster_.oracle_files(),   spec(oracles),
                       &weights_, runner_options("oracle"), false};
+    setup.spec.device = setup.runner.device = whole_device();
     setup.spec.policy.pins.clear();
     setup.spec.decode_sizes.clear();
     Limits& limits = setup.spec.limits;
@@ -198,6 +208,7 @@ class ScenarioRun {
       return give_up("the baseline", r.why);
     }
     for (const auto& missing : baseline_->unusable()) report_.broken_plugins.push_back(missing);
+    report_.device = baseline_->info().device;
     baseline_check_s_ = round.end_s - round.start_s;
     r.ops = baseline_->ops();
     r.private_bytes = own_bytes(baseline_->info());

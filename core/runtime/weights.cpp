@@ -186,18 +186,19 @@ std::vector<std::byte> cut_out(const std::vector<std::byte>& whole,
 void cut_out(Device& device, const std::byte* whole, const std::vector<int64_t>& shape,
              const WeightCut& cut, int64_t width, std::byte* to) {
   const auto axis = static_cast<size_t>(cut.axis);
-  int64_t outer = 1, row = width;
+  int64_t outer = 1, row = width, kept = 0;
   for (size_t i = 0; i < axis; ++i) outer *= shape[i];
   for (size_t i = axis + 1; i < shape.size(); ++i) row *= shape[i];
-  for (int64_t o = 0; o < outer; ++o) {
-    const std::byte* from = whole + o * shape[axis] * row;
-    for (const auto& piece : cut.pieces) {
-      FK_CHECK(piece.start >= 0 && piece.end <= shape[axis], "a piece of the whole weight");
-      const int64_t there = std::clamp<int64_t>(piece.end - piece.start, 0, piece.length);
-      device.copy(to, from + piece.start * row, there * row);
-      device.fill_zero(to + there * row, (piece.length - there) * row);
-      to += piece.length * row;
-    }
+  for (const auto& piece : cut.pieces) kept += piece.length;
+  for (const auto& piece : cut.pieces) {
+    FK_CHECK(piece.start >= 0 && piece.end <= shape[axis], "a piece of the whole weight");
+    const int64_t there = std::clamp<int64_t>(piece.end - piece.start, 0, piece.length);
+    // One call for all rows: a mixture has a million of them.
+    device.copy_rows(to, kept * row, whole + piece.start * row, shape[axis] * row, there * row,
+                     outer);
+    for (int64_t o = 0; o < outer && there < piece.length; ++o)
+      device.fill_zero(to + (o * kept + there) * row, (piece.length - there) * row);
+    to += piece.length * row;
   }
 }
 

@@ -114,6 +114,18 @@ class Cuda final : public Device {
           cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDeviceToDevice, stream_),
           "copy");
   }
+  void copy_rows(void* to, int64_t to_step, const void* from, int64_t from_step, int64_t bytes,
+                 int64_t rows) override {
+    // The driver has a limit for steps, just below this.
+    if (rows <= 1 || std::max(to_step, from_step) >= int64_t{1} << 31)
+      return Device::copy_rows(to, to_step, from, from_step, bytes, rows);
+    use();
+    if (bytes)
+      check(cudaMemcpy2DAsync(to, static_cast<size_t>(to_step), from,
+                              static_cast<size_t>(from_step), static_cast<size_t>(bytes),
+                              static_cast<size_t>(rows), cudaMemcpyDeviceToDevice, stream_),
+            "copy");
+  }
   std::unique_ptr<Stopwatch> stopwatch() override {
     use();
     return cuda_stopwatch(stream_);
