@@ -3,8 +3,8 @@
 # gpu_check.sh OUT [--full]: on a machine with a GPU: builds with CUDA, runs the GPU's tests, the reference cases, the conformance
 # check of every CUDA provider, the attacks and a torch model on the device, with several GPUs models that are divided between 2, 3
 # and 4 of them, and writes what it saw to OUT/gpu_check.txt and, with all rows, to OUT/gpu_check.json. With --full also
-# compute-sanitizer over the smoke cases of the provider `cuda`, the times of the main ops at real sizes (of collectives, too), and
-# Llama 3.1 8B whole and divided. Exit 0 when all passed.
+# compute-sanitizer over the smoke cases of the provider `cuda`, the times of the main ops at real sizes, Llama 3.1 8B, and with
+# several GPUs scripts/gpu_ranks.py: what is wanted of them beside its rivals. Exit 0 when all passed.
 # gpu_check.sh OUT --ranks [--full]: only what needs several GPUs.
 # Without a GPU it says so and ends with 0. FK_COMMIT names the commit where there is no .git. Needs no network: flashinfer and
 # cudnn are built where external/ has been copied along (scripts/fetch_external.sh makes it), else left out, and the summary says so.
@@ -36,13 +36,14 @@ bad=0
 # The communicator between processes and collectives that are judged; where there are several GPUs, divided models and times.
 gpus="$(nvidia-smi -L | wc -l)"
 ranks() {
-  build-gpu/test/gpu/fk_gpu_rank_tests >"$out/ranks.log" 2>&1 || bad=1
+  timeout -k 10 300 build-gpu/test/gpu/fk_gpu_rank_tests >"$out/ranks.log" 2>&1 || bad=1
   tail -1 "$out/ranks.log" | sed 's/^/communicator: /' >>"$summary"
   local op name how plugin
   local collectives="all_reduce all_gather all_gather_columns reduce_scatter all_to_all"
+  local products="linear_all_reduce linear_reduce_scatter all_gather_linear"
   # Collectives as candidates: every rank's answers, and their times where each rank has a GPU.
-  for op in $collectives all_reduce_add_rms_norm moe_dispatch moe_combine; do
-    "$host" bench cuda --op "$op" --device cuda --size ci --seconds 0.2 --no-store --json "$parts/judged-$op.json" 2>>"$summary" || bad=1
+  for op in $collectives all_reduce_add_rms_norm moe_dispatch moe_combine $products; do
+    timeout -k 10 300 "$host" bench cuda --op "$op" --device cuda --size ci --seconds 0.2 --no-store --json "$parts/judged-$op.json" 2>>"$summary" || bad=1
     python3 scripts/check_summary.py "$parts/judged-$op.json" >>"$summary"
   done
   if [[ -n "$ranks_only" ]]; then  # else with all other attacks
@@ -54,8 +55,8 @@ ranks() {
   [[ "$gpus" -ge 2 ]] || return 0
   if [[ -n "$ranks_only" ]]; then  # else with all other checks
     for plugin in cuda nccl; do
-      for op in $collectives $([[ $plugin == nccl ]] || echo all_reduce_add_rms_norm vocab_parallel_embedding moe_dispatch moe_combine); do
-        "$host" check "$plugin" --op "$op" --device cuda --size ci --json "$parts/check-$plugin-$op.json" 2>>"$summary" || bad=1
+      for op in $collectives $([[ $plugin == nccl ]] || echo all_reduce_add_rms_norm vocab_parallel_embedding moe_dispatch moe_combine) $products; do
+        timeout -k 10 300 "$host" check "$plugin" --op "$op" --device cuda --size ci --json "$parts/check-$plugin-$op.json" 2>>"$summary" || bad=1
         python3 scripts/check_summary.py "$parts/check-$plugin-$op.json" >>"$summary"
       done
     done
@@ -63,18 +64,12 @@ ranks() {
   for how in "llama --tp 2" "qwen3 --tp 2" "mixtral --tp 2" "mixtral --ep 2" "mixtral --ep 3" "mixtral --tp 2 --ep 2" "llama --tp 4" "mixtral --tp 4"; do
     name="verify-${how//[ -]/}"
     # shellcheck disable=SC2086
-    "$host" verify test/golden/$how --device cuda --json "$parts/$name.json" 2>>"$summary" || bad=1
+    timeout -k 10 300 "$host" verify test/golden/$how --device cuda --json "$parts/$name.json" 2>>"$summary" || bad=1
     python3 scripts/check_summary.py "$parts/$name.json" >>"$summary"
   done
   [[ "$full" == --full ]] || return 0
-  for op in $collectives all_reduce_add_rms_norm; do
-    "$host" bench "$op" --device cuda --seconds 0.2 --json "$parts/bench-$op.json" 2>>"$summary" || bad=1
-  done
-  for name in 2 4; do
-    [[ "$gpus" -ge "$name" ]] || continue
-    "$host" run llama3.1 --profile full --device cuda --tp "$name" --workload single_request --json "$parts/run-llama3.1-tp$name.json" \
-      2>>"$summary" >>"$summary" || bad=1
-  done
+  # Beside its rivals, and divided models; each step with a time of its own.
+  python3 scripts/gpu_ranks.py "$parts/ranks.json" --host "$host" >>"$summary" 2>&1 || bad=1
 }
 one_gpu() {
   said="$(build-gpu/test/gpu/fk_gpu_tests 2>&1)" || bad=1

@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""gpu_ranks_test.py SCRIPT: scripts/gpu_ranks.py with a host and a driver that only pretend: aims are computed from the reports, a step
+that hangs is ended with its children and named, and the steps behind it are done."""
+import json, os, pathlib, subprocess, sys, tempfile
+
+HOST = '''#!/usr/bin/env python3
+import json, subprocess, sys, time
+a = sys.argv
+out = a[a.index("--json") + 1]
+case = a[a.index("--case") + 1] if "--case" in a else ""
+if case == "mib_256_2":
+    child = subprocess.Popen(["sleep", "1000"])
+    print("child", child.pid, flush=True)
+    time.sleep(1000)  # longer than any step may take
+if a[1] == "bench":
+    rows = [{"provider": p, "case": case, "why": "", "cold_s": s} for p, s in (("nccl", 20e-6), ("cuda", 5e-6))]
+    if case == "kib_256_2":
+        rows[1]["why"] = "wrong: [3]"
+    report = {"rows": rows}
+else:
+    tp = int(a[a.index("--tp") + 1])
+    report = {"baseline": {"workloads": [{"done": True, "token_s": {"median": 4e-3 / tp}, "output_tokens": 1024, "round_s": {"median": 0.05}}]}}
+json.dump(report, open(out, "w"))
+'''
+SMI = '#!/bin/sh\ncase "$*" in -L) echo "GPU 0"; echo "GPU 1" ;; *name*) echo "A GPU" ;; *) echo "1.2.3" ;; esac\n'
+
+with tempfile.TemporaryDirectory() as folder:
+    at = pathlib.Path(folder)
+    for name, text in (("host", HOST), ("nvidia-smi", SMI)):
+        (at / name).write_text(text)
+        (at / name).chmod(0o755)
+    def measure(*options):
+        done = subprocess.run([sys.executable, sys.argv[1], str(at / "out.json"), "--host", str(at / "host"), *options],
+                              env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "FK_COMMIT": "abc"}, capture_output=True, text=True)
+        assert done.returncode == 1, done
+        return done.stdout, json.loads((at / "out.json").read_text())
+
+    said, report = measure("--most", "3", "--only", "mib_256", "llama tp 1")
+    hung = report["steps"]["all_reduce mib_256_2"]
+    assert hung["why"] == "not done after 3 s", hung
+    if hung["said"]:  # else it was ended before it had begun
+        child = pathlib.Path("/proc") / hung["said"].split()[1]
+        assert not child.exists() or "Z" in (child / "stat").read_text().split()[2], "a child is left"
+    assert "llama tp 1" in report["steps"], report
+
+    said, report = measure("--only", "kib", "llama", "mixtral", "products linear_all_reduce")
+    steps, aims = report["steps"], {row["what"]: row for row in report["aims"]}
+    assert report["device"] == "2 x A GPU" and report["commit"] == "abc", report
+    assert steps["all_reduce kib_8_2"]["why"] == "" and "llama tp 4" not in steps, list(steps)
+    assert "all_reduce kib_256_2: kib_256_2: wrong: [3]" in said, said
+    small = aims["all_reduce kib_8, 2 ranks, beside NCCL"]
+    assert small["reached"] and small["measured"].startswith("4.00 times"), small
+    assert "all_reduce kib_256, 2 ranks, beside NCCL" not in aims, aims
+    assert aims["Llama 3.1 8B, tp 2"]["reached"] and "0.50 of tp 1" in aims["Llama 3.1 8B, tp 2"]["measured"], aims
+    assert aims["Mixtral 8x7B, tp 2"]["reached"] and aims["Mixtral 8x7B, tp 2"]["measured"] == "20480 tok/s", aims
+    assert aims["linear_all_reduce o_prefill_2, beside both one after the other"]["reached"], aims
+print("passed")
