@@ -116,6 +116,7 @@ Captured Captured::open(const std::filesystem::path& folder, const Catalog& cata
   const Config index = Config::load(path);
   Captured out;
   out.where_ = path.string();
+  out.catalog_ = &catalog;
   if (const std::string schema = index.text("schema"); schema != kCaptureSchema)
     index.fail_at("schema", "is `" + excerpt(schema) + "`, this host reads " + kCaptureSchema);
   out.scenario_ = index.text("scenario");
@@ -218,6 +219,7 @@ std::vector<Case> Captured::cases(const std::string& op) const {
   std::vector<Case> out;
   const auto it = entries_.find(op);
   if (it == entries_.end()) return out;
+  const Contract& contract = catalog_->at(op);
   for (const auto& entry : it->second) {
     auto contents = std::make_shared<std::map<std::string, std::vector<Tensor>>>();
     for (const auto& [field, names] : entry.tensors) {
@@ -227,11 +229,22 @@ std::vector<Case> Captured::cases(const std::string& op) const {
           fail(find(name)->where, "has other contents than its name says");
         (*contents)[field].push_back(std::move(tensor));
       }
+      const auto kept = contents->find(field);
+      if (kept != contents->end() && contract.comm() && !contract.find(field)->replicated &&
+          is_float(kept->second[0].dtype))
+        contents->erase(kept);
     }
     out.push_back(entry.source);
     out.back().contents = std::move(contents);
   }
   return out;
+}
+
+std::string Captured::of_one_rank(const Contract& contract, const Case& source) {
+  if (!contract.comm() || !source.contents) return "";
+  for (const auto& [field, tensors] : *source.contents)
+    if (!contract.find(field)->replicated) return field;
+  return "";
 }
 
 std::string Captured::origin() const {

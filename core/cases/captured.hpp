@@ -18,14 +18,18 @@ inline constexpr const char* kCaptureIndex = "capture.json";
 
 class Captured {
  public:
-  // Error names file, case and field.
+  // Error names file, case and field. `catalog` outlives it.
   static Captured open(const std::filesystem::path& folder, const Catalog& catalog);
 
   std::vector<std::string> ops() const;  // sorted
   std::vector<std::string> case_names(const std::string& op) const;
-  // Its cases with their contents, `size` "captured"; empty where the op was not recorded. Error
-  // when a tensor is not what its name says.
+  // Its cases with their contents, `size` "captured"; empty where the op was not recorded. Of a
+  // call of several ranks a case has one rank's contents: those that the contract has all of them
+  // hold in common are kept, and each makes its own of the others. Error when a tensor is not what
+  // its name says.
   std::vector<Case> cases(const std::string& op) const;
+  // The numbers of a case that only one of its ranks had, which are not made up: a field, or empty.
+  static std::string of_one_rank(const Contract& contract, const Case& source);
 
   const std::string& scenario() const { return scenario_; }
   bool random_weights() const { return random_; }
@@ -45,6 +49,7 @@ class Captured {
   bool random_ = false, routed_ = false;
   std::vector<SafeTensors> files_;
   std::map<std::string, std::vector<Entry>> entries_;
+  const Catalog* catalog_ = nullptr;
 };
 
 }  // namespace fk

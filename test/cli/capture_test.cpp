@@ -197,6 +197,30 @@ TEST_CASE("capture_of_a_divided_model_has_the_ranks_as_one") {
   CHECK_THAT(check.text, ContainsSubstring("all_reduce"));
 }
 
+// With one rank's floats on all of them, who talks to nobody would be right.
+TEST_CASE("capture_of_exchanges_is_judged_with_contents_of_each_rank") {
+  const Folder folder;
+  folder.capture("smoke --tp 2 --requests 2 --values --limit 1");
+  const fs::path file = folder.path / "verdict.json";
+  const Shell judged = folder.use(
+      "bench reference --no-store --seconds 0 --op all_reduce --op vocab_parallel_embedding "
+      "--json " +
+      file.string());
+  CAPTURE(judged.text);
+  const Json verdict = Json::parse(fk::read_file(file));
+  CHECK(verdict.at("status") == "correct");
+  std::map<std::string, std::set<std::string>> generated;
+  for (const auto& row : verdict.at("cases")) {
+    CHECK(row.at("status") == "correct");
+    CHECK(row.at("ranks") == 2);
+    CHECK_THAT(row.at("captured").get<std::string>(), ContainsSubstring("smoke"));
+    row.at("generated").get_to(generated[row.at("op").get<std::string>()]);
+  }
+  CHECK(generated["all_reduce"] == std::set<std::string>{"x"});
+  // The ids are those of the run.
+  CHECK(generated["vocab_parallel_embedding"] == std::set<std::string>{"table"});
+}
+
 TEST_CASE("capture_leaves_out_what_one_rank_cannot_tell") {
   const Folder folder;
   const Json index = folder.capture("mixtral --ep 2 --workload mixed --requests 2");

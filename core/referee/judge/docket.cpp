@@ -73,6 +73,9 @@ class Docket {
       entry.asked.captured = o_.captured;
       entry.asked.recorded = recorded_text(source);
       entry.row.captured = captured_->origin();
+      if (const std::string field = Captured::of_one_rank(contract, source); !field.empty())
+        entry.row.why = "it is called by several ranks at once, and " + field +
+                        " was recorded of one of them alone";
     }
     out_.push_back(entry);
     for (const auto& v : variants_of(contract, source, false)) known_.push_back(v.name);

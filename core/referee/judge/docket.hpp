@@ -12,7 +12,7 @@ namespace fk {
 
 struct DocketEntry {
   AskedCase asked;
-  CaseVerdict row;     // what is known before it is judged
+  CaseVerdict row;     // what is known before it is judged; with a `why` it cannot be
   bool extra = false;  // a variant or dtype beside the case as written
 };
 

@@ -188,7 +188,7 @@ class Judge {
     for (size_t i = 0; i < out_.cases.size(); ++i) {
       CaseVerdict& row = out_.cases[i];
       if (!extra_[i]) timed = false;
-      if (unjudged(requests_[i], row)) continue;
+      if (unjudged(row)) continue;
       if (candidate_runner_->failed()) {
         row.status = Status::unused;
         row.why = "its process had ended";
@@ -208,17 +208,14 @@ class Judge {
     settle(out_.cases);
   }
 
-  // Ranks that cannot talk there, or whose contents are not known.
-  bool unjudged(const ExamRequest& request, CaseVerdict& row) const {
+  // Ranks that cannot talk there, or whose numbers are not known (the docket's why).
+  bool unjudged(CaseVerdict& row) const {
     if (!catalog_.at(row.op).comm()) return false;
     try {
       need_communicator(row.ranks, room_.device());
     } catch (const Error& error) {
       row.why = "it is called by several ranks at once: " + error.what_text();
     }
-    if (row.why.empty() && !request.asked.captured.empty())
-      row.why =
-          "it is called by several ranks at once, and a recorded case has the contents of one";
     if (row.why.empty()) return false;
     row.status = Status::unjudged;
     row.next = "`fk-host check` compares the values of every rank; `fk-host bench " + row.op +

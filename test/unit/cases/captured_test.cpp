@@ -191,3 +191,18 @@ TEST_CASE("captured_folders_of_strangers_never_do_harm") {
   }
   CHECK(survives());
 }
+
+TEST_CASE("captured_numbers_of_one_rank_are_known_as_such") {
+  const auto with = [](const std::string& op, const std::string& field) {
+    fk::Case source;
+    auto contents = std::make_shared<std::map<std::string, std::vector<fk::Tensor>>>();
+    (*contents)[field].emplace_back(fk::DType::i32, fk::Shape{2});
+    source.contents = contents;
+    return fk::Captured::of_one_rank(catalog().at(op), source);
+  };
+  CHECK(with("moe_dispatch", "topk_ids") == "topk_ids");
+  CHECK(with("all_gather", "x") == "x");
+  CHECK(with("vocab_parallel_embedding", "ids").empty());  // all have the same
+  CHECK(with("embedding", "ids").empty());                 // there is one
+  CHECK(fk::Captured::of_one_rank(catalog().at("moe_dispatch"), {}).empty());
+}
