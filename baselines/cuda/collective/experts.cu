@@ -2,6 +2,10 @@
 // moe_dispatch and moe_combine. A token's row is sent once to every rank that has one of its experts, into a place of
 // its own there, and the answers come back in the same way; who receives sorts, or adds up. Numbers say that
 // everything was sent, and that everything was taken, before it may be sent again; they go on from call to call.
+//
+// Of many tokens, dispatch sends the choices alone at first. When they are sorted, one kernel sends rows, a few tokens at a time, and
+// puts those that have come to their places meanwhile, each read once for all of a rank's experts. With few tokens that
+// is a trip more, so rows go with the choices.
 #include "fk/ops/moe_combine.h"
 #include "fk/ops/moe_dispatch.h"
 #include "in_steps.cuh"
@@ -18,8 +22,11 @@ struct State {
   uint32_t blocks[2];                            // that have sent, or taken
   int32_t tokens[kMostRanks];                    // of each rank
 };
-constexpr int64_t kHead = 256;
-static_assert(sizeof(State) <= kHead, "the state fits");
+// Behind it, by rank and group of tokens: the number of the call whose rows have come. At the same place whatever else is in a
+// buffer, as instances share those of the same size.
+constexpr int kGroup = 4, kGroupsMost = 8192, kFew = 512;
+constexpr int64_t kArrivedAt = 256, kHead = kArrivedAt + int64_t{kMostRanks} * kGroupsMost * 4;
+static_assert(sizeof(State) <= kArrivedAt, "the state fits");
 
 __device__ inline State* state_of(const Ranks& ranks, int rank) { return reinterpret_cast<State*>(ranks.at[rank]); }
 
@@ -57,12 +64,27 @@ template <class Word> __device__ void copy_row(Word* to, const Word* from, int w
 
 struct Shape {
   int words, experts, local, top_k, most;  // words of a row; tokens of a rank at most
-  int64_t ids_at, rows_at, row_bytes;      // in a rank's buffer
+  int64_t ids_at, places_at, rows_at, row_bytes;  // in a rank's buffer
+  bool many;                                      // rows do not go with the choices
   __device__ int rank_of(int expert) const { return expert / local; }
 };
 
 __device__ inline int32_t* ids_of(const Ranks& ranks, const Shape& s, int owner, int from) {
   return reinterpret_cast<int32_t*>(ranks.at[owner] + s.ids_at) + int64_t(from) * s.most * s.top_k;
+}
+
+// Where the choices of tokens that came from a rank have their rows.
+__device__ inline int32_t* places_of(const Ranks& ranks, const Shape& s, int from) {
+  return reinterpret_cast<int32_t*>(ranks.at[ranks.rank] + s.places_at) + int64_t(from) * s.most * s.top_k;
+}
+__device__ inline uint32_t* arrived(const Ranks& ranks, int owner, int from, int group) {
+  return reinterpret_cast<uint32_t*>(ranks.at[owner] + kArrivedAt) + from * kGroupsMost + group;
+}
+__device__ inline unsigned ranks_of_token(const Shape& s, const int32_t* choices) {
+  unsigned wanted = 0;
+  for (int k = 0; k < s.top_k; ++k)
+    if (choices[k] >= 0 && choices[k] < s.experts) wanted |= 1u << s.rank_of(choices[k]);
+  return wanted;
 }
 
 template <class Word> __global__ void __launch_bounds__(kThreads) send_tokens(const Word* x, const int32_t* topk_ids, int tokens, Shape s, const __grid_constant__ Ranks ranks) {
@@ -71,11 +93,7 @@ template <class Word> __global__ void __launch_bounds__(kThreads) send_tokens(co
   const uint32_t call = *static_cast<volatile uint32_t*>(&mine->call);
   wait_for_all(ranks, mine->taken, call);
   for (int t = int(blockIdx.x); t < tokens; t += int(gridDim.x)) {
-    unsigned wanted = 0;
-    for (int k = 0; k < s.top_k; ++k) {
-      const int expert = topk_ids[t * s.top_k + k];
-      if (expert >= 0 && expert < s.experts) wanted |= 1u << s.rank_of(expert);
-    }
+    const unsigned wanted = s.many ? 0 : ranks_of_token(s, topk_ids + t * s.top_k);
     for (int j = 0; j < ranks.size; ++j) {
       const int r = ranks.rank + j < ranks.size ? ranks.rank + j : ranks.rank + j - ranks.size;
       for (int k = int(threadIdx.x); k < s.top_k; k += kThreads) ids_of(ranks, s, r, ranks.rank)[t * s.top_k + k] = topk_ids[t * s.top_k + k];
@@ -130,6 +148,7 @@ __global__ void __launch_bounds__(kThreads) sort_tokens(int32_t* source, int32_t
       if (here) {
         source[place] = r * s.most * s.top_k + i;
         row_ids[place] = place;
+        if (s.many) places_of(ranks, s, r)[i] = place;
       }
       at += all;
       __syncthreads();
@@ -148,6 +167,74 @@ template <class Word> __global__ void __launch_bounds__(kThreads) take_tokens(Wo
     copy_row(recv_x + int64_t(row) * s.words, reinterpret_cast<const Word*>(place), s.words);
   }
   if (last_block(&mine->blocks[1])) tell_all(ranks, false, mine->call);
+}
+
+// Words of a row that a thread has at once.
+constexpr int kAtOnce = 4;
+template <class Word> __device__ inline void load_words(Word (&words)[kAtOnce], const Word* from, int first, int count) {
+#pragma unroll
+  for (int k = 0; k < kAtOnce; ++k)
+    if (first + k * kThreads < count) words[k] = __ldcg(from + first + k * kThreads);
+}
+template <class Word> __device__ inline void store_words(Word* to, const Word (&words)[kAtOnce], int first, int count) {
+#pragma unroll
+  for (int k = 0; k < kAtOnce; ++k)
+    if (first + k * kThreads < count) to[first + k * kThreads] = words[k];
+}
+
+// The rows of many tokens. The first `senders` blocks send, and wait for nobody; the others put what has come to its places,
+// group by group as it comes, this rank's own from x.
+template <class Word>
+__global__ void __launch_bounds__(kThreads) pass_tokens(const Word* x, const int32_t* topk_ids, Word* recv_x, int tokens, int senders, Shape s, const __grid_constant__ Ranks ranks) {
+  wait_for_inputs();
+  State* mine = state_of(ranks, ranks.rank);
+  const uint32_t call = *static_cast<volatile uint32_t*>(&mine->call);  // sent by now
+  const int me = ranks.rank;
+  const auto place = [&](int owner, int from, int t) { return reinterpret_cast<Word*>(ranks.at[owner] + s.rows_at + (int64_t(from) * s.most + t) * s.row_bytes); };
+  if (int(blockIdx.x) < senders) {
+    for (int group = int(blockIdx.x); group * kGroup < tokens; group += senders) {
+      for (int t = group * kGroup; t < min(tokens, (group + 1) * kGroup); ++t) {
+        const unsigned wanted = ranks_of_token(s, topk_ids + t * s.top_k);
+        for (int i = int(threadIdx.x); i < s.words; i += kThreads * kAtOnce) {
+          Word words[kAtOnce];
+          load_words(words, x + int64_t(t) * s.words, i, s.words);
+          for (int j = 1; j < ranks.size; ++j) {
+            const int r = me + j < ranks.size ? me + j : me + j - ranks.size;
+            if (wanted >> r & 1) store_words(place(r, me, t), words, i, s.words);
+          }
+        }
+      }
+      __syncthreads();
+      const int r = int(threadIdx.x);
+      if (r < ranks.size && r != me) {
+        __threadfence_system();
+        store_release(arrived(ranks, r, me, group), call);
+      }
+    }
+  } else {
+    const int groups = (s.most + kGroup - 1) / kGroup, takers = int(gridDim.x) - senders;
+    for (int job = int(blockIdx.x) - senders; job < groups * ranks.size; job += takers) {
+      const int group = job / ranks.size, from = (me + job % ranks.size) % ranks.size, first = group * kGroup;
+      const int end = min(__ldcg(&mine->tokens[from]), first + kGroup);
+      if (first >= end) continue;
+      if (from != me && threadIdx.x == 0) wait_until(arrived(ranks, me, from, group), call);
+      __syncthreads();
+      const int32_t *ids = ids_of(ranks, s, me, from), *places = places_of(ranks, s, from);
+      for (int t = first; t < end; ++t) {
+        const Word* row = from == me ? x + int64_t(t) * s.words : place(me, from, t);
+        for (int i = int(threadIdx.x); i < s.words; i += kThreads * kAtOnce) {
+          Word words[kAtOnce];
+          load_words(words, row, i, s.words);
+          for (int k = 0; k < s.top_k; ++k) {
+            const int expert = __ldcg(ids + t * s.top_k + k);
+            if (expert < 0 || expert >= s.experts || s.rank_of(expert) != me) continue;
+            store_words(recv_x + int64_t(__ldcg(places + t * s.top_k + k)) * s.words, words, i, s.words);
+          }
+        }
+      }
+    }
+  }
+  if (last_block(&mine->blocks[1])) tell_all(ranks, false, call);
 }
 
 // The experts' answers go to where the tokens came from.
@@ -203,7 +290,9 @@ template <class Init> Shape shape_of(const Init& init, int64_t element_bytes, in
   s.most = int(init.max_tokens_per_rank);
   s.row_bytes = cdiv(row, 16) * 16;
   s.ids_at = kHead;
-  s.rows_at = kHead + whole(ranks * s.most * s.top_k * 4);
+  s.places_at = s.ids_at + whole(ranks * s.most * s.top_k * 4);
+  s.rows_at = s.places_at + whole(ranks * s.most * s.top_k * 4);
+  s.many = s.most > kFew && s.most <= kGroupsMost * kGroup;
   return s;
 }
 unsigned blocks_for(int64_t rows) { return unsigned(std::clamp<int64_t>(rows, 1, 132 * 4)); }
@@ -239,7 +328,13 @@ struct MoeDispatch : Experts<fk::moe_dispatch> {
       auto* count = fk::data<int32_t>(a.recv_count);
       launch(send_tokens<Word>, blocks_for(a.x->shape[0]), kThreads, 0, ctx, fk::data<Word>(a.x), fk::data<int32_t>(a.topk_ids), int(a.x->shape[0]), s, ranks);
       launch(sort_tokens, unsigned(s.local), kThreads, 0, ctx, source, fk::data<int32_t>(a.row_ids), fk::data<int32_t>(a.expert_offsets), count, s, ranks);
-      launch(take_tokens<Word>, blocks_for(a.recv_x->shape[0]), kThreads, 0, ctx, fk::data<Word>(a.recv_x), source, count, s, ranks);
+      if (!s.many) {
+        launch(take_tokens<Word>, blocks_for(a.recv_x->shape[0]), kThreads, 0, ctx, fk::data<Word>(a.recv_x), source, count, s, ranks);
+        return;
+      }
+      constexpr int kSenders = 132 * 2;
+      launch(pass_tokens<Word>, unsigned(2 * kSenders), kThreads, 0, ctx, fk::data<Word>(a.x), fk::data<int32_t>(a.topk_ids), fk::data<Word>(a.recv_x),
+             int(a.x->shape[0]), kSenders, s, ranks);
     };
     if (wide(a.x, a.recv_x->data, row)) go(uint4{});
     else if (element == 4) go(0u);
