@@ -5,32 +5,39 @@
 The Python judges are scripts/torch_judge.py with events around a copy and the call, and with triton's do_bench. All judge, in turns on
 the same GPU: a kernel of test/known against itself, known speedups at [4096, 8192] and [16, 8192] in bfloat16, and the attacks of
 test/attacks/cuda* against their plain control. Told are the seconds of a verdict, the scatter of a kernel against itself, the error on
-known speedups, and who was believed. The host judges through `fk-host serve`. What has to be built: fk-host, fk_known and fk_attacks."""
+known speedups, and who was believed. The host judges through `fk-host serve`. What has to be built: fk-host, fk_known and fk_attacks.
+With --device cpu all of it is tried on the CPU, with small cases and without do_bench; the figures say nothing of a GPU."""
 import argparse, concurrent.futures, datetime, json, math, os, pathlib, statistics, subprocess, sys, tempfile, time
 
 root = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(root / "test/attacks"), str(root / "scripts")]
 from suite import head  # noqa: E402
-from known_kernels import SHAPES, Bench, known  # noqa: E402
+from known_kernels import CPU_SHAPES, SHAPES, Bench, kind_of, known  # noqa: E402
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--build", type=pathlib.Path, default=root / "build")
 parser.add_argument("--device", default="cuda:0")
 parser.add_argument("--runs", type=int, default=6, help="of a kernel against itself")
 parser.add_argument("--jobs", type=int, default=3, help="attacks that Python judges look at together; nothing is timed then")
-parser.add_argument("--budget", type=float, default=1e9, help="seconds, after which no further attack is looked at")
+parser.add_argument("--budget", type=float, default=1e9, help="seconds, after which nothing more is asked")
 parser.add_argument("--json", type=pathlib.Path)
 options = parser.parse_args()
 build, begin = options.build.resolve(), time.monotonic()
 SPEEDUPS = [(20, 21), (20, 30), (1, 2), (1, 10)]
-PYTHON = ("events", "do_bench")
+on_cpu = kind_of(options.device) == "cpu"
+SHAPES, PYTHON = (CPU_SHAPES, ("events",)) if on_cpu else (SHAPES, ("events", "do_bench"))
+ATTACKS, PLAIN = ("math/*.cpp", "honest/plain.so") if on_cpu else ("cuda*/*.cu", "cuda_honest/cuda_plain.so")
+
+
+def late():
+    return time.monotonic() - begin > options.budget
 
 
 def python(timing, candidate, baseline, rows, width, dtype="bfloat16"):
     start = time.perf_counter()
     try:
         done = subprocess.run([sys.executable, str(root / "scripts/torch_judge.py"), str(candidate), str(baseline), "--timing", timing, "--rows", str(rows), "--width", str(width),
-                               "--dtype", dtype], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=30)
+                               "--dtype", dtype, "--device", kind_of(options.device)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=30)
         lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     except subprocess.TimeoutExpired:
         lines = []
@@ -44,15 +51,18 @@ def judged(folder):
     for candidate, baseline in [(1, 1)] * options.runs + SPEEDUPS:
         for case, (t, width) in SHAPES.items():
             for timing in PYTHON:
-                said = python(timing, known(build, candidate), known(build, baseline), t, width)
+                if late():
+                    return rows
+                said = python(timing, known(build, candidate, options.device), known(build, baseline, options.device), t, width)
                 rows.append({"judge": timing, "case": case, "launches": [candidate, baseline], "ratio": said.get("ratio"), "wall_s": said["wall_s"]})
     for baseline in sorted({1} | {b for _, b in SPEEDUPS}):
         with Bench(build, options.device, baseline, folder) as bench:
             for candidate, other in [(1, 1)] * options.runs + SPEEDUPS:
-                for case in SHAPES if other == baseline else ():
+                for case in SHAPES if other == baseline and not late() else ():
                     verdict = bench.verdict(candidate, case)
                     timings = verdict["cases"][0]["timings"]
                     rows.append({"judge": "host", "case": case, "launches": [candidate, baseline], "ratio": timings[0]["ratio"]["value"] if timings else None, "wall_s": verdict["wall_s"]})
+                    rows[-1]["device"] = f"{verdict['device']}, driver {verdict['driver']}"
     return rows
 
 
@@ -60,11 +70,11 @@ def believed(folder):
     """Who believes which attack: a right answer, and where the work is done, one that is told to be faster than the plain control."""
     plugins, env = build / "test/attacks/plugins", dict(os.environ, FK_DATA=str(pathlib.Path(folder) / "attacks"))
     file = lambda item: plugins / item["folder"] / (item["name"] + ".so")
-    plain, rows = plugins / "cuda_honest/cuda_plain.so", []
-    items = [item for item in map(head, sorted((root / "test/attacks").glob("cuda*/*.cu"))) if item["class"] != "honest" and item["op"] == "silu_and_mul" and file(item).exists()]
+    plain, rows = plugins / PLAIN, []
+    items = [item for item in map(head, sorted((root / "test/attacks").glob(ATTACKS))) if item["class"] != "honest" and item["op"] == "silu_and_mul" and file(item).exists()]
 
     def by_python(item):
-        if time.monotonic() - begin > options.budget:
+        if late():
             return None
         said = python("events", file(item), plain, 64, 1024, "float32")
         return bool(said["correct"] and (not item["works"] or said["ratio"] > 1.05))
@@ -75,7 +85,7 @@ def believed(folder):
     server.stdout.readline()
     try:
         for item, fooled in zip(items, found):
-            if fooled is None or time.monotonic() - begin > options.budget:
+            if fooled is None or late():
                 continue
             done = subprocess.run([build / "fk-host", "bench", file(item), "--op", "silu_and_mul", "--device", options.device, "--size", "smoke",
                                    "--seconds", "0.05", "--patience", "5", "--no-store", "--json"], env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
@@ -94,6 +104,9 @@ with tempfile.TemporaryDirectory(dir="/tmp") as folder:
 summary = []
 for judge in (*PYTHON, "host"):
     of = [r for r in rows if r["judge"] == judge and r["ratio"]]
+    if not of:
+        print(f"{judge}: no ratio")
+        continue
     line = {"judge": judge, "wall_s": statistics.median(r["wall_s"] for r in of)}
     for case in SHAPES:
         itself = [math.log(r["ratio"]) for r in of if r["case"] == case and r["launches"] == [1, 1]]
@@ -105,7 +118,7 @@ for judge in (*PYTHON, "host"):
     summary.append(line)
     print(json.dumps(line))
 if options.json:
+    device = next((r["device"] for r in rows if "device" in r), options.device)
     commit = os.environ.get("FK_COMMIT") or subprocess.run(["git", "-C", root, "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
-    name = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"], capture_output=True, text=True).stdout.split("\n")[0]
-    options.json.write_text(json.dumps({"what": "judges on a GPU", "date": str(datetime.date.today()), "commit": commit, "device": name,
+    options.json.write_text(json.dumps({"what": "judges on a GPU", "date": str(datetime.date.today()), "commit": commit, "device": device,
                                         "command": " ".join(["scripts/compare_gpu_judges.py", *sys.argv[1:]]), "summary": summary, "rows": rows, "attacks": attacks}, indent=1) + "\n")

@@ -6,8 +6,8 @@ One process with torch, which both plugins of silu_and_mul run in: fixed seeds, 
 within a tolerance, then a clock that nobody checks. `events` puts a pair of CUDA events around a copy of the inputs and the call, a
 hundred times, and takes the mean, as FastKernels' bench does; `do_bench` is triton.testing's. Calls go to the plugin through a frame
 that is made once, so that what is timed is not Python. Prints one line of JSON. scripts/compare_gpu_judges.py puts it beside this
-host."""
-import argparse, ctypes, json, pathlib, sys
+host. --device cpu, with a plain clock instead of events, tries all of it without a GPU."""
+import argparse, ctypes, json, pathlib, sys, time
 
 import torch
 
@@ -22,8 +22,21 @@ parser.add_argument("--rows", type=int, default=4096)
 parser.add_argument("--width", type=int, default=8192)
 parser.add_argument("--dtype", default="bfloat16")
 parser.add_argument("--timing", default="events", choices=("events", "do_bench"))
+parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
 options = parser.parse_args()
-device = torch.device("cuda")
+device = torch.device(options.device)
+if options.timing == "do_bench" and device.type == "cpu":
+    parser.error("do_bench times GPUs")
+
+
+class Clock:
+    """A torch.cuda.Event of the CPU."""
+
+    def record(self):
+        self.at = time.perf_counter()
+
+    def elapsed_time(self, stop):
+        return 1e3 * (stop.at - self.at)
 
 
 class Side:
@@ -36,7 +49,8 @@ class Side:
         self.instance = self.op.create({"size": x.shape[1] // 2}, {}, values, allocate=room_on(device), copy=copy_into)
         one = self.instance
         self.frame = fk_plugin.Frame(self.op.forward, values)
-        self.context = fk_plugin.Context(ctypes.sizeof(fk_plugin.Context), 0, torch.cuda.current_stream().cuda_stream, one.memory["scratch"][0],
+        stream = torch.cuda.current_stream().cuda_stream if device.type == "cuda" else None
+        self.context = fk_plugin.Context(ctypes.sizeof(fk_plugin.Context), 0, stream, one.memory["scratch"][0],
                                          one.need.scratch, None, 0, ctypes.pointer(one.error))
 
     def __call__(self):
@@ -65,12 +79,13 @@ def seconds(side):
         side()
     all = []
     for _ in range(100):
-        start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        start, stop = [torch.cuda.Event(enable_timing=True) if device.type == "cuda" else Clock() for _ in range(2)]
         start.record()
         side.x.copy_(fresh)
         side()
         stop.record()
-        torch.cuda.synchronize()
+        if device.type == "cuda":
+            torch.cuda.synchronize()
         all.append(start.elapsed_time(stop) * 1e-3)
     return sum(all) / len(all)
 
