@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // fk-host build NAME|DIR: one folder of sources -> one plugin, with exactly the flags that the lint
 // expects.
-#include <fcntl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <set>
@@ -16,6 +13,7 @@
 #include "core/base/paths.hpp"
 #include "core/base/text.hpp"
 #include "core/cli/candidate.hpp"
+#include "core/cli/compiler.hpp"
 #include "core/cli/verb.hpp"
 #include "core/contract/header.hpp"
 #include "core/plugin/notes.hpp"
@@ -25,50 +23,6 @@ namespace fk {
 namespace {
 
 namespace fs = std::filesystem;
-
-// Everything that comes out of a descriptor, which is closed.
-std::string read_all(int fd) {
-  std::string out;
-  char buffer[4096];
-  for (;;) {
-    const ssize_t got = ::read(fd, buffer, sizeof buffer);
-    if (got > 0)
-      out.append(buffer, static_cast<size_t>(got));
-    else if (got == 0 || errno != EINTR)
-      break;
-  }
-  ::close(fd);
-  return out;
-}
-
-// Runs a program without a shell; its words go to ours, or to the end of `said`. 127 when it cannot
-// be started.
-int run_program(const std::vector<std::string>& words, std::string* said) {
-  std::vector<char*> argv;
-  for (const auto& w : words) argv.push_back(const_cast<char*>(w.c_str()));
-  argv.push_back(nullptr);
-  int ends[2] = {-1, -1};
-  if (said && ::pipe2(ends, O_CLOEXEC) != 0) fail("build", "cannot make a pipe");
-  std::fflush(nullptr);
-  const pid_t child = ::fork();
-  if (child < 0) fail("build", "cannot start a process");
-  if (child == 0) {
-    if (said) {
-      ::dup2(ends[1], STDOUT_FILENO);
-      ::dup2(ends[1], STDERR_FILENO);
-    }
-    ::execvp(argv[0], argv.data());
-    ::_exit(127);
-  }
-  if (said) {
-    ::close(ends[1]);
-    *said += read_all(ends[0]);
-  }
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
-}
 
 void make_dir(const fs::path& dir) {
   std::error_code code;
@@ -203,13 +157,14 @@ std::optional<fs::path> build_candidate(const fs::path& dir, std::string* said) 
       fs::remove_all(dir, ignored);
     }
   } cleanup{work};
+  const Workshop workshop{{dir, includes[0], includes[1]}, work};
   bool cuda = false;
   std::vector<std::string> objects;
   for (size_t i = 0; i < sources.size(); ++i) {
     const fs::path object = work / (std::to_string(i) + ".o");
     cuda |= sources[i].extension() == ".cu";
     const auto line = compile_line(sources[i], object, includes, build_id);
-    const int status = run_program(line, said);
+    const int status = run_compiler(line, workshop, said);
     if (status == 127)
       fail("build", "`" + line[0] + "` cannot be started",
            cuda ? "CUDA sources need nvcc: on the PATH, or named by NVCC"
@@ -226,7 +181,7 @@ std::optional<fs::path> build_candidate(const fs::path& dir, std::string* said) 
   if (cuda)
     link.insert(link.end(),
                 {"-L" + environment("CUDA_HOME", "/usr/local/cuda") + "/lib64", "-lcudart"});
-  if (run_program(link, said) != 0) return std::nullopt;
+  if (run_compiler(link, workshop, said) != 0) return std::nullopt;
   std::error_code code;
   const fs::path fresh = target.string() + ".new";
   fs::copy_file(library, fresh, fs::copy_options::overwrite_existing, code);

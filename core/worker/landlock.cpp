@@ -32,8 +32,8 @@ struct __attribute__((packed)) PathRule {
 };
 
 constexpr uint64_t bits(int count) { return (uint64_t{1} << count) - 1; }
-constexpr uint64_t kWriteFile = 1U << 1, kReadFile = 1U << 2, kReadFolder = 1U << 3,
-                   kTruncate = 1U << 14, kDeviceIoctl = 1U << 15;
+constexpr uint64_t kExecute = 1U << 0, kWriteFile = 1U << 1, kReadFile = 1U << 2,
+                   kReadFolder = 1U << 3, kTruncate = 1U << 14, kDeviceIoctl = 1U << 15;
 
 // Rights came with versions of the interface.
 RulesetAttributes handled(int abi) {
@@ -56,7 +56,9 @@ std::string error_text() { return std::strerror(errno); }
 }  // namespace
 
 Landlock::Landlock(const std::vector<std::filesystem::path>& read,
-                   const std::vector<std::filesystem::path>& devices) {
+                   const std::vector<std::filesystem::path>& devices,
+                   const std::vector<std::filesystem::path>& programs,
+                   const std::vector<std::filesystem::path>& made) {
   const long version = ::syscall(kCreateRuleset, nullptr, size_t{0}, kVersion);
   if (version < 1) {
     why_ = "the kernel has no Landlock: " + error_text();
@@ -70,6 +72,8 @@ Landlock::Landlock(const std::vector<std::filesystem::path>& read,
   const uint64_t use = (look | kWriteFile | kTruncate | kDeviceIoctl) & attributes.files;
   for (const auto& path : read) add(path, look);
   for (const auto& path : devices) add(path, use);
+  for (const auto& path : programs) add(path, look | kExecute);
+  for (const auto& path : made) add(path, attributes.files & ~kExecute);
 }
 
 Landlock::~Landlock() {

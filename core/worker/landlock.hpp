@@ -14,8 +14,12 @@ class Landlock {
   // and ioctl as well; nothing can be executed, made, renamed or removed. From ABI 4 on no TCP,
   // from 6 on no signals to others. Paths that do not exist are left out; they are looked up now,
   // with the rights that the process has now.
+  // For programs that make files (compilers): what is below `programs` can be executed, too, and
+  // everything but that be done below `made`.
   Landlock(const std::vector<std::filesystem::path>& read,
-           const std::vector<std::filesystem::path>& devices);
+           const std::vector<std::filesystem::path>& devices,
+           const std::vector<std::filesystem::path>& programs = {},
+           const std::vector<std::filesystem::path>& made = {});
   Landlock(const Landlock&) = delete;
   ~Landlock();
 

@@ -96,6 +96,15 @@ for words in ((folder,), ("broken", "--build")):
     verdict, _ = bench(*words)
     assert verdict["status"] == "compile_error" and "nonsense" in verdict["why"] and "broken.c:1" in verdict["log"], verdict
 
+# A source may name any file; what is not the system's or its own is closed to the compiler, where the kernel can do that.
+(work / "secret.h").write_text("static const int leaked = 1;\n")
+(folder / "own.h").write_text("static const int leaked = nonsense;\n")
+for included in ("own.h", work / "secret.h"):
+    (folder / "broken.c").write_text(f'#include <math.h>\n#include "{included}"\nint forward(void) {{ return leaked; }}\n')
+    closed = "nonsense" if included == "own.h" else "Permission denied"
+    verdict, _ = bench(folder)
+    held = any(p["name"] == "landlock_files" and p["active"] for p in first["protections"])
+    assert closed in verdict["log"] or (included != "own.h" and not held), verdict
 receipt = work / "receipt.json"
 run("receipts", first["receipt"], "--output", receipt)
 if stored_here:
