@@ -3,8 +3,8 @@
 # gpu_check.sh OUT [--full]: on a machine with a GPU: builds with CUDA, runs the GPU's tests, the reference cases, the conformance
 # check of every CUDA provider, the attacks and a torch model on the device, with several GPUs models that are divided between 2, 3
 # and 4 of them, and writes what it saw to OUT/gpu_check.txt and, with all rows, to OUT/gpu_check.json. With --full also
-# compute-sanitizer over the smoke cases of the provider `cuda`, the times of the main ops at real sizes, Llama 3.1 8B, and with
-# several GPUs scripts/gpu_ranks.py: what is wanted of them beside its rivals. Exit 0 when all passed.
+# compute-sanitizer over the smoke cases of the provider `cuda`, how exact the judge's clock is, the times of the main ops at real
+# sizes, Llama 3.1 8B, and with several GPUs scripts/gpu_ranks.py: what is wanted of them beside its rivals. Exit 0 when all passed.
 # gpu_check.sh OUT --ranks [--full]: only what needs several GPUs.
 # Without a GPU it says so and ends with 0. FK_COMMIT names the commit where there is no .git. Needs no network: flashinfer and
 # cudnn are built where external/ has been copied along (scripts/fetch_external.sh makes it), else left out, and the summary says so.
@@ -23,7 +23,7 @@ fi
 export PATH="$PATH:/usr/local/cuda/bin"
 host=build-gpu/fk-host log="$out/build.log" parts="$(mktemp -d)"
 trap 'rm -rf "$parts"' EXIT
-{ cmake -S . -B build-gpu -G Ninja -DCMAKE_BUILD_TYPE=Release -DFK_CUDA=ON && ninja -C build-gpu fk-host fk_providers fk_attacks fk_gpu_tests fk_gpu_rank_tests; } >"$log" 2>&1 ||
+{ cmake -S . -B build-gpu -G Ninja -DCMAKE_BUILD_TYPE=Release -DFK_CUDA=ON && ninja -C build-gpu fk-host fk_providers fk_attacks fk_known fk_gpu_tests fk_gpu_rank_tests; } >"$log" 2>&1 ||
   { tail -40 "$log"; echo "the build failed" | tee "$summary"; exit 3; }
 bad=0
 {
@@ -114,6 +114,9 @@ one_gpu() {
   echo "$said" | tail -1 | sed 's/^/torch: /' >>"$summary"
   if [[ "$full" == --full ]]; then
     HOST="$host" scripts/gpu_sanitize.sh "$out" >>"$summary" || bad=1
+    # Kernels of known speed before the judge, and what a launch's time depends on.
+    python3 scripts/judge_precision.py --build build-gpu --runs 20 --speedups 1 --budget 120 --json "$parts/precision.json" >"$out/precision.txt" 2>&1 || bad=1
+    sed 's/^/precision: /' "$out/precision.txt" >>"$summary"
     # Values and time of the real sizes.
     for op in linear linear_fp8_block batched_linear paged_attention rms_norm silu_and_mul rotary_embedding fused_moe; do
       "$host" bench "$op" --device cuda:0 --seconds 0.2 --json "$parts/bench-$op.json" 2>>"$summary" || bad=1
