@@ -28,7 +28,7 @@ struct Arguments {
   RunOptions options;
   Parallel parallel;
   uint64_t seed = 0;
-  bool has_seed = false, as_json = false, no_graph = false;
+  bool has_seed = false, has_requests_seed = false, as_json = false, no_graph = false;
 };
 
 bool is_gpu(const std::string& device) { return starts_with(device, "cuda"); }
@@ -92,6 +92,7 @@ int run(Arguments a) {
   a.options.progress = [&](const std::string& text) { progress.say(text); };
   for (const auto& file : files) {
     const Scenario scenario = load(file, a, catalog);
+    if (!a.has_requests_seed) a.options.requests_seed = scenario.seed;
     RunReport report = run_scenario(scenario, a.options, catalog, roster);
     report.note = profile_note(scenario, file, catalog);
     code = worse(code, report.exit_code());
@@ -131,14 +132,17 @@ std::function<int()> add(CLI::App& app) {
   add_parallel_options(app, a->parallel);
   app.add_option("--weights", a->weights, "a checkpoint; default: random weights from the seed");
   auto* seed = app.add_option("--seed", a->seed, "of weights and requests");
+  auto* requests = app.add_option("--requests-seed", a->options.requests_seed,
+                                  "of the requests alone, which a candidate cannot know then");
   app.add_option("--time-limit", a->options.time_limit_s,
                  "seconds per workload and candidate, after which no further round begins");
   app.add_option("--patience", a->options.patience_s,
                  "seconds without a sign of life before a candidate is stopped; default: 20 times "
                  "the baseline's longest, at least 10");
-  return [a, json, seed] {
+  return [a, json, seed, requests] {
     a->as_json = json->count() > 0;
     a->has_seed = seed->count() > 0;
+    a->has_requests_seed = requests->count() > 0;
     return run(*a);
   };
 }

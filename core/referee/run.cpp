@@ -46,6 +46,7 @@ class ScenarioRun {
     report_.dtype = name(scenario.limits.dtype);
     report_.host = processor_name();
     report_.seed = scenario.seed;
+    report_.requests_seed = options.requests_seed;
     report_.layers = layer_count(scenario.config);
     report_.speed_judged = scenario.profile != "tiny";
     for (const auto& broken : roster.broken)
@@ -154,7 +155,7 @@ class ScenarioRun {
     limits.weight_dtype = limits.weights();
     limits.dtype = limits.cache_dtype = DType::f32;
     limits.max_batch = std::min(limits.max_batch, kOracleBatch);
-    correctness_ = correctness_requests(scenario_, generates_, scenario_.seed);
+    correctness_ = correctness_requests(scenario_, generates_, options_.requests_seed);
     // Room for the longest: others wait for it, so that caches in float32 stay small. The context
     // stays, because tables of positions are weights.
     limits.pages = (longest_request() + limits.page_size - 1) / limits.page_size;
@@ -322,7 +323,9 @@ class ScenarioRun {
   }
 
   TimedContext context(const Workload& workload, const std::string& who) {
-    TimedContext c{workload, scenario_, report_.speed_judged, options_.time_limit_s, {}};
+    TimedContext c{
+        workload, scenario_, options_.requests_seed, report_.speed_judged, options_.time_limit_s,
+        {}};
     c.progress = [this, who, &workload](const std::string& text) {
       say(who + ", " + workload.name + ", " + text);
     };

@@ -13,6 +13,7 @@
 namespace fk {
 
 struct RunOptions {
+  uint64_t requests_seed = 0;  // what is asked: who is judged must not know it beforehand
   std::string device = "cpu";
   std::vector<std::string> candidates;  // empty: all that there are
   std::vector<std::string> workloads;   // empty: those of the scenario

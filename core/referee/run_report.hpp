@@ -52,7 +52,8 @@ struct RunReport {
   std::string scenario, summary, arch, profile, dtype, device, host;
   std::string note;  // about the profile
   Parallel parallel;
-  uint64_t seed = 0;
+  uint64_t seed = 0;           // of the weights
+  uint64_t requests_seed = 0;  // of what was asked
   int64_t weights_bytes = 0, layers = 0;
   bool speed_judged = false;
   SideReport baseline;

@@ -42,7 +42,7 @@ class Timing {
         break;
       label_ = "round " + std::to_string(i + 1) + " of " + std::to_string(warmup + pairs);
       const auto requests = make_requests(w, context_.scenario.vocab_size,
-                                          context_.scenario.tensors, context_.scenario.seed, i);
+                                          context_.scenario.tensors, context_.seed, i);
       if (!pair(requests, measured, (i - warmup) % 2 != 0)) return baseline_.is_open();
     }
     return true;

@@ -21,6 +21,7 @@ struct TimedPair {
 struct TimedContext {
   const Workload& workload;
   const Scenario& scenario;
+  uint64_t seed = 0;        // of the requests
   bool many = false;        // enough pairs for a verdict about speed
   double time_limit_s = 0;  // after which no further pair begins
   std::function<void(const std::string&)> progress;

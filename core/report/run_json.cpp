@@ -100,6 +100,7 @@ Json run_json(const RunReport& r) {
           {"device", r.device},
           {"host", r.host},
           {"seed", r.seed},
+          {"requests_seed", r.requests_seed},
           {"weights_bytes", r.weights_bytes},
           {"speed_judged", r.speed_judged},
           {"exit_code", r.exit_code()},

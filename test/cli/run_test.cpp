@@ -50,6 +50,9 @@ TEST_CASE("run_same_seed_same_model") {
   };
   CHECK(rms("- --seed 5") == rms("- --seed 5"));
   CHECK(rms("- --seed 5") != rms("- --seed 6"));
+  // The same model is asked something else.
+  CHECK(rms("- --seed 5 --requests-seed 5") == rms("- --seed 5"));
+  CHECK(rms("- --seed 5 --requests-seed 7") != rms("- --seed 5"));
 }
 
 TEST_CASE("run_pinned_provider_runs_the_op") {
