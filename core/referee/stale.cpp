@@ -37,8 +37,11 @@ CaseValues nearly(const ConductCase& c, const CaseValues& values, std::mt19937_6
       continue;
     for (Tensor& tensor : it->second) {
       if (!tensor.numel()) continue;
-      const auto at = static_cast<int64_t>(random() % static_cast<uint64_t>(tensor.numel()));
-      tensor.set(at, tensor.at(at) + 1);
+      const int64_t count = tensor.numel();
+      const auto at = static_cast<int64_t>(random() % static_cast<uint64_t>(count));
+      // What is drawn from a range (a probability, a scale) stays in it: it becomes its neighbour.
+      const bool range = !field.values.empty() && field.values.find("normal") != 0;
+      tensor.set(at, range ? tensor.at((at + 1) % count) : tensor.at(at) + 1);
     }
   }
   return out;
