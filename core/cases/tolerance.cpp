@@ -256,7 +256,7 @@ ErrorModel error_model(const ResolvedCase& resolved, const CaseField& output) {
   // Steps that are rare are far above their root mean square: in float16 one in 128 values takes
   // one.
   m.coarse = coarse_steps(resolved, working);
-  const double coarse = (inside_eps < epsilon(DType::bf16) ? 12 : 6) * m.coarse;
+  const double coarse = (inside_eps < epsilon(DType::bf16) ? 16 : 6) * m.coarse;
   m.of_spread += coarse;
   m.hard = std::max(m.hard, 2 * coarse);
   m.floor = negligible(output.dtype);
