@@ -11,7 +11,7 @@ struct PagedAttention : Base<fk::paged_attention> {
   using Base::Base;
   // How far a context is split depends on the batch. With several tokens per request the grid is what
   // plan() listed, so only decode can be captured.
-  static constexpr fk_claims claims{FK_END(fk_claims, sm), FK_CUDA, FK_GRAPH_UNIFORM_DECODE, 1, 0, FK_ACCUMULATE_F32, 0, 1, kSm};
+  static constexpr fk_claims claims = claims_of(FK_GRAPH_UNIFORM_DECODE, 0);
   static void supports(const op::init& init, const op::weights&, const op::forward& max, fk_need& wanted) {
     need_16bit(max.q);
     need(FK_DTYPE(max.k_cache) == FK_DTYPE(max.q), "k_cache: the dtype of q only");

@@ -33,32 +33,9 @@ struct FreshToken {
 };
 inline AttentionCache cache_of(const fk_in* c) { return {c->data, c->strides[0], c->strides[1], c->strides[2]}; }
 
-__device__ inline float exp2_of(float v) {
-  float r;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(v));
-  return r;
-}
-__device__ inline void copy_async(uint32_t to, const void* from, bool there) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(there ? 16 : 0));
-}
-__device__ inline void load_transposed(uint32_t (&r)[4], uint32_t from) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(from));
-}
-// An 8 x 8 matrix whose row lane / 4 has two elements here, transposed.
-__device__ inline uint32_t transposed(uint32_t v) {
-  uint32_t r;
-  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(r) : "r"(v));
-  return r;
-}
 template <class T> __device__ uint32_t pair(float a, float b) {
   const T two[2] = {from_float<T>(a), from_float<T>(b)};
   return *reinterpret_cast<const uint32_t*>(two);
-}
-
-__device__ inline float read_in_block(uint32_t there) {
-  float v;
-  asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(v) : "r"(there) : "memory");
-  return v;
 }
 
 // Two neighbouring elements of both halves of a head, rotated in place.

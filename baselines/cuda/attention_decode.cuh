@@ -22,7 +22,7 @@ template <class T, int D, int kN, bool kFresh> struct Few {
   static __device__ uint32_t at(uint32_t base, int row, int chunk) { return base + (row * kChunks + (chunk ^ (row & 7))) * 16; }
 
   static __device__ void run(const AttentionParams& p, const FreshToken& fresh) {
-    extern __shared__ __align__(128) char shared[];
+    char* const shared = dynamic_shared();
     const uint32_t base = shared_address(shared);
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int request = blockIdx.x, kv_head = blockIdx.y, split = blockIdx.z;
@@ -76,7 +76,7 @@ template <class T, int D, int kN, bool kFresh> struct Few {
           }
         }
       }
-      asm volatile("cp.async.commit_group;");
+      commit_copies();
     };
 
     // The warp whose tile has the new token puts it into the cache first.
@@ -147,7 +147,7 @@ template <class T, int D, int kN, bool kFresh> struct Few {
 
     int stage = 0;
     for (int tile = begin + warp; tile < end; tile += kFewWarps) {
-      asm volatile("cp.async.wait_group %0;" ::"n"(kFewStages - 2));
+      await_copies<kFewStages - 2>();
       __syncwarp();
       fetch(next, stage == 0 ? kFewStages - 1 : stage - 1);  // into the stage that the last round has used
       next += kFewWarps;
@@ -210,7 +210,7 @@ template <class T, int D, int kN, bool kFresh> struct Few {
         for (int t = 0; t < kN; ++t) multiply<T>(acc[t][d], a, weights[t][0], weights[t][1]);
       }
     }
-    asm volatile("cp.async.wait_group 0;");
+    await_copies<0>();
 
     // The warps' sums [warp][column][D], then maxima and sums [warp][column][2]; merged into this block's own.
     __syncthreads();

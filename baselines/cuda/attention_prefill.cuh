@@ -26,7 +26,7 @@ template <class T, int D> struct Tile {
 };
 
 template <class T, int D> __global__ void __launch_bounds__(kThreads) attend_many(const AttentionParams p) {
-  extern __shared__ __align__(128) char shared[];
+  char* const shared = dynamic_shared();
   wait_for_inputs();
   constexpr int kTileBytes = kKeys * D * 2, kOwn = kKeys / 8;  // tiles of S that a warp computes
   using Tiles = Tile<T, D>;
@@ -65,16 +65,16 @@ template <class T, int D> __global__ void __launch_bounds__(kThreads) attend_man
   const auto fetch = [&](int tile, int stage) {
     Tiles::fetch(base + stage * 2 * kTileBytes, p.k, table, p.page_size, kv_head, tile * kKeys, end);
     Tiles::fetch(base + stage * 2 * kTileBytes + kTileBytes, p.v, table, p.page_size, kv_head, tile * kKeys, end);
-    asm volatile("cp.async.commit_group;");
+    commit_copies();
   };
   if (tile_begin < tile_end) fetch(tile_begin, 0);
   for (int tile = tile_begin; tile < tile_end; ++tile) {
     const int stage = (tile - tile_begin) & 1;
     if (tile + 1 < tile_end) {
       fetch(tile + 1, stage ^ 1);
-      asm volatile("cp.async.wait_group 1;");
+      await_copies<1>();
     } else {
-      asm volatile("cp.async.wait_group 0;");
+      await_copies<0>();
     }
     __syncthreads();
     const uint32_t keys = base + stage * 2 * kTileBytes, values = keys + kTileBytes;

@@ -2,27 +2,21 @@
 // What the ops of this provider share: 16-bit elements in vectors of eight, dispatch over their two types,
 // and the part of an op's class that is always the same. float32 is left to cuda_reference.
 #pragma once
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-#include <cuda_runtime.h>
-
 #include <algorithm>
 #include <set>
 #include <stdexcept>
 #include <string>
 
 #include "fk/cpp/plugin.hpp"
+#include "ptx.cuh"
 
 namespace fkc {
 
-inline constexpr int32_t kSm[] = {90};
-inline constexpr fk_claims kClaims{FK_END(fk_claims, sm), FK_CUDA, FK_GRAPH_ALWAYS, 1, 1, FK_ACCUMULATE_F32, 0, 1, kSm};
-
-__device__ inline float to_float(__nv_bfloat16 v) { return __bfloat162float(v); }
-__device__ inline float to_float(__half v) { return __half2float(v); }
-template <class T> __device__ T from_float(float v);
-template <> __device__ inline __nv_bfloat16 from_float(float v) { return __float2bfloat16(v); }
-template <> __device__ inline __half from_float(float v) { return __float2half(v); }
+// How K or a row is divided depends on the number of rows (`batch_invariant` 0), or not.
+constexpr fk_claims claims_of(int32_t graph, int32_t batch_invariant) {
+  return {FK_END(fk_claims, sm), kDevice, graph, 1, batch_invariant, FK_ACCUMULATE_F32, 0, kSmCount, kSm};
+}
+inline constexpr fk_claims kClaims = claims_of(FK_GRAPH_ALWAYS, 1);
 
 __device__ inline float value_of(float v) { return v; }
 template <class T> __device__ float value_of(T v) { return to_float(v); }
@@ -34,14 +28,14 @@ template <class O> __device__ O as(float v) {
 // Every kernel here is launched so that it may start while the one before it ends (programmatic dependent
 // launch): it must not touch what others write before it has called this. The next one is let in at once.
 __device__ inline void wait_for_inputs() {
-  asm volatile("griddepcontrol.launch_dependents;");
-  asm volatile("griddepcontrol.wait;" ::: "memory");
+  let_next_start();
+  wait_for_previous();
 }
 
 // The same where the next kernel reads at once what kernels before this one have written.
 __device__ inline void inputs_then_next() {
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-  asm volatile("griddepcontrol.launch_dependents;");
+  wait_for_previous();
+  let_next_start();
 }
 
 // Eight elements, loaded and stored as 16 bytes.
@@ -76,30 +70,6 @@ __device__ inline float block_sum(float v) {
   for (int k = 16; k > 0; k >>= 1) v += __shfl_xor_sync(0xffffffffu, v, k);
   return v;
 }
-
-// c += a * b on tensor cores: mma.m16n8k16, with the fragments of PTX.
-template <class T> __device__ void multiply(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1);
-template <> __device__ inline void multiply<__nv_bfloat16>(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-template <> __device__ inline void multiply<__half>(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
-// Shared memory: an address for PTX, the same place in another block of the cluster, four 8 x 8 matrices of
-// 16-bit elements, and a barrier of all threads of the cluster.
-__device__ inline uint32_t shared_address(const void* p) { return static_cast<uint32_t>(__cvta_generic_to_shared(p)); }
-__device__ inline uint32_t in_block(uint32_t at, int rank) {
-  uint32_t there;
-  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(at), "r"(rank));
-  return there;
-}
-__device__ inline void load_matrices(uint32_t (&r)[4], uint32_t from) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(from));
-}
-__device__ inline void cluster_sync() { asm volatile("barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 
 inline cudaStream_t stream(const fk_ctx& ctx) { return static_cast<cudaStream_t>(ctx.stream); }
 // All kernels ask for the same division of the first cache, the largest shared memory: one that asks for another

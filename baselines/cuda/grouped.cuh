@@ -8,7 +8,6 @@
 //   warps 0-7   two warpgroups, 64 rows of weights each: wgmma.m64nNk16, both operands in shared memory
 //   warp 8      fills a ring of stages of 64 elements of K with the tensor copy engine
 #pragma once
-#include "async_copy.cuh"
 #include "attention_common.cuh"
 #include "wgmma.cuh"
 
@@ -46,16 +45,6 @@ template <int kMost> struct Tiles {
   }
 };
 
-__device__ inline void copy_x(uint32_t to, const CUtensorMap& map, int k, int row, uint32_t barrier) {
-  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
-               ::"r"(to), "l"(&map), "r"(k), "r"(row), "r"(barrier) : "memory");
-}
-// Eight rows of gate and eight of up in turn, from an eighth of a row of gate.
-__device__ inline void copy_gated(uint32_t to, const CUtensorMap& map, int k, int eighth, uint32_t barrier) {
-  asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %3, %4}], [%5];"
-               ::"r"(to), "l"(&map), "r"(k), "r"(0), "r"(eighth), "r"(barrier) : "memory");
-}
-
 template <int kMost> struct Ring {
   static constexpr int kStages = stages_of(kMost), kStage = stage_bytes(kMost), kStep = step_of(kMost);
   uint32_t base;
@@ -87,11 +76,11 @@ template <class T, bool kGated, int kMost> struct Filler {
   __device__ void fetch_weight() {
     const int first = tile.expert * (kGated ? 2 * a.n : a.n) + tile.column * kOut;
     barrier_expect(ring.full(), kBytesWeight + boxes() * kBox);
-    if constexpr (kGated) copy_gated(ring.at(), weight, k, first / 8, ring.full());
-    else copy_x(ring.at(), weight, k, first, ring.full());
+    if constexpr (kGated) copy_box_4d(ring.at(), weight, k, 0, 0, first / 8, ring.full());
+    else copy_box_2d(ring.at(), weight, k, first, ring.full());
   }
   __device__ void fetch_x() {
-    for (int b = 0; b < boxes(); ++b) copy_x(ring.at() + kBytesWeight + b * kBox, x, k, tile.row + b * kStep, ring.full());
+    for (int b = 0; b < boxes(); ++b) copy_box_2d(ring.at() + kBytesWeight + b * kBox, x, k, tile.row + b * kStep, ring.full());
   }
   __device__ void first_weights() {
     for (Filler f = *this; f.more && f.ring.turn == 0; f.next()) f.fetch_weight();
@@ -160,17 +149,17 @@ template <class T, bool kGated, int kN, int kMost> __device__ void multiply_tile
 // `offsets` are read at once: they have to be there when the kernel before this one lets this one in.
 template <class T, bool kGated, int kMost>
 __global__ void __launch_bounds__(kThreads, 1) sorted_rows(const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap weight, const Arguments<T> a) {
-  extern __shared__ char shared[];
+  char* const shared = dynamic_shared();
   constexpr int kOut = kGated ? kRows / 2 : kRows;
   Ring<kMost> ring{(shared_address(shared) + 1023) & ~1023U};
   Tiles<kMost> tile{a.offsets, a.experts, (a.n + kOut - 1) / kOut};
   if (threadIdx.x == 0) {
     for (int i = 0; i < Ring<kMost>::kStages; ++i) barrier_init(ring.base + i * 8, 1), barrier_init(ring.empty(i), 8);
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    fence_barriers();
   }
   __syncthreads();
   if (threadIdx.x >= 256) {
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+    fewer_registers<40>();
     if (threadIdx.x == 256) {
       Filler<T, kGated, kMost> filler{x, weight, a, ring, tile};
       filler.first_weights();
@@ -178,7 +167,7 @@ __global__ void __launch_bounds__(kThreads, 1) sorted_rows(const __grid_constant
       filler.rest();
     }
   } else {
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+    more_registers<232>();
     for (int at = blockIdx.x; tile.find(at); at += gridDim.x) multiply_tile<T, kGated, Ring<kMost>::kStep>(ring, a, tile);
   }
 }

@@ -1,38 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
-// linear for up to 64 rows of x: few streamed past x in shared memory, more with swapped operands.
+// linear for up to 256 rows of x: few streamed past x in shared memory, some with swapped operands, more in tiles.
 #include "fk/ops/linear.h"
 #include "streamed.cuh"
 #include "swapped.cuh"
+#include "tiled.cuh"
 
 namespace {
 using namespace fkc;
 using streamed::Mode;
 
-// How K is shared depends on the number of rows.
-constexpr fk_claims kVaries{FK_END(fk_claims, sm), FK_CUDA, FK_GRAPH_ALWAYS, 1, 0, FK_ACCUMULATE_F32, 0, 1, kSm};
-
-const char* no_swap(const fk::linear::init& init, int64_t rows) { return SwappedWeight::refusal(rows, init.out_features, init.in_features); }
-// Which of both, as measured: few rows are streamed; more of wide matrices, and fewer where K has to be split.
-bool streams(const fk::linear::init& init, int64_t rows) {
-  const int few = init.out_features > 16384 ? 8 : init.in_features > 8192 ? 2 : 4;
-  return !StreamedWeight::refusal(rows, rows, init.in_features) && (rows <= few || no_swap(init, rows));
+// Which kernel, as measured: few rows are streamed; more of wide matrices, and fewer where K has to be split.
+enum class Way { streamed, swapped, tiled };
+struct Choice {
+  Way way;
+  const char* refusal;  // of the last that was asked; null if it is taken
+};
+Choice choose(const fk::linear::init& init, int64_t rows) {
+  const int64_t n = init.out_features, k = init.in_features;
+  const int few = n > 16384 ? 8 : k > 8192 ? 2 : 4;
+  const char* const no_stream = StreamedWeight::refusal(rows, rows, k);
+  if (!no_stream && rows <= few) return {Way::streamed, nullptr};
+  if (!SwappedWeight::refusal(rows, n, k)) return {Way::swapped, nullptr};
+  if (!no_stream) return {Way::streamed, nullptr};
+  return {Way::tiled, TiledWeight::refusal(rows, n, k)};
 }
 
 struct Linear : Base<fk::linear> {
   using Base::Base;
-  static constexpr fk_claims claims = kVaries;
+  static constexpr fk_claims claims = claims_of(FK_GRAPH_ALWAYS, 0);
   static void supports(const op::init& init, const op::weights& weights, const op::forward& max, fk_need&) {
     need_16bit(max.x);
     need(FK_DTYPE(weights.weight) == FK_DTYPE(max.x), "weight: the dtype of x only");
     need(FK_DTYPE(max.out) == FK_DTYPE(max.x) || FK_DTYPE(max.out) == FK_F32, "out: the dtype of x, or float32");
     need(!weights.bias.or_null || FK_DTYPE(weights.bias.or_null) == FK_DTYPE(max.out), "bias: the dtype of out only");
     need_aligned(max.x);
-    const int64_t rows = max.x->shape[0];
-    if (const char* why = no_swap(init, rows); why && !streams(init, rows)) throw fk::unsupported{why};
+    if (const char* why = choose(init, max.x->shape[0]).refusal) throw fk::unsupported{why};
   }
   void prepare(const op::forward& max, const fk_memory&) {
-    if (streams(init, 1)) few_.prepare(weights.weight, init.out_features, init.in_features, Mode::plain);
-    if (!streams(init, max.x->shape[0])) some_.prepare(weights.weight, init.out_features, init.in_features);
+    const int64_t n = init.out_features, k = init.in_features;
+    few_.prepare(weights.weight, n, k, Mode::plain);
+    if (max.x->shape[0] > 2) some_.prepare(weights.weight, n, k);
+    if (choose(init, max.x->shape[0]).way == Way::tiled) many_.prepare(weights.weight, n, k);
   }
   void forward(const op::forward& a, const fk_ctx& ctx) {
     const int rows = int(a.x->shape[0]), n = int(init.out_features), k = int(init.in_features);
@@ -44,8 +52,11 @@ struct Linear : Base<fk::linear> {
         const T* x = fk::data<T>(a.x);
         const O* bias = fk::data<O>(weights.bias);
         O* out = fk::data<O>(a.out);
-        if (streams(init, rows)) few_.multiply<Mode::plain, false>(streamed::Arguments<T, O>{x, a.x->strides[0], bias, out, rows, rows, n, k, nullptr, nullptr, 1}, ctx);
-        else some_.multiply(x, a.x->strides[0], swapped::Arguments<O>{bias, out, rows, n, k}, ctx);
+        switch (choose(init, rows).way) {
+          case Way::streamed: return few_.multiply<Mode::plain, false>(streamed::Arguments<T, O>{x, a.x->strides[0], bias, out, rows, rows, n, k, nullptr, nullptr, 1}, ctx);
+          case Way::swapped: return some_.multiply(x, a.x->strides[0], swapped::Arguments<O>{bias, out, rows, n, k}, ctx);
+          case Way::tiled: return many_.multiply(x, a.x->strides[0], tiled::Arguments{bias, out, rows, n, k, sizeof(O) == 4}, ctx);
+        }
       };
       if (FK_DTYPE(a.out) == FK_F32) run(float{});
       else run(T{});
@@ -55,6 +66,7 @@ struct Linear : Base<fk::linear> {
  private:
   StreamedWeight few_;
   SwappedWeight some_;
+  TiledWeight many_;
 };
 
 FK_OP(linear, Linear);

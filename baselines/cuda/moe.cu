@@ -72,7 +72,7 @@ struct TopkSoftmax : Base<fk::topk_softmax> {
 
 struct FusedMoe : Base<fk::fused_moe> {
   using Base::Base;
-  static constexpr fk_claims claims{FK_END(fk_claims, sm), FK_CUDA, FK_GRAPH_ALWAYS, 1, 0, FK_ACCUMULATE_F32, 0, 1, kSm};
+  static constexpr fk_claims claims = claims_of(FK_GRAPH_ALWAYS, 0);
   static void supports(const op::init& init, const op::weights& weights, const op::forward& max, fk_need& wanted) {
     need_16bit(max.x);
     need(FK_DTYPE(weights.w13) == FK_DTYPE(max.x), "w13: the dtype of x only");

@@ -96,7 +96,7 @@ constexpr int kSide = kTile * kDepth * 2, kShared = kStages * 2 * kSide;  // byt
 template <class T>
 __global__ void __launch_bounds__(kThreads) grouped(const T* __restrict__ x, const T* __restrict__ weight, const int32_t* __restrict__ row_ids,
                                                     const int32_t* __restrict__ offsets, T* __restrict__ out, int experts, int top_k, int n, int k) {
-  extern __shared__ __align__(128) char shared[];
+  char* const shared = dynamic_shared();
   __shared__ int source[kTile], target[kTile];  // -1: none
   wait_for_inputs();
   int tile = blockIdx.y, expert = 0, begin = 0, end = 0;
@@ -143,14 +143,14 @@ __global__ void __launch_bounds__(kThreads) grouped(const T* __restrict__ x, con
         copy_async(at(b_side, row, chunk), b_from[i] + (inside ? skip : -chunk * 8), inside && b_there[i]);
       }
     }
-    asm volatile("cp.async.commit_group;");
+    commit_copies();
   };
 #pragma unroll
   for (int s = 0; s < kStages - 1; ++s) fetch(s);
 
   float acc[4][4][4] = {};
   for (int step = 0; step < steps; ++step) {
-    asm volatile("cp.async.wait_group %0;" ::"n"(kStages - 2));
+    await_copies<kStages - 2>();
     __syncthreads();
     fetch(step + kStages - 1);
     const uint32_t a_side = base + step % kStages * 2 * kSide, b_side = a_side + kSide;

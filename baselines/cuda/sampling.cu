@@ -9,7 +9,7 @@
 
 namespace {
 using namespace fkc;
-constexpr int kThreads = 1024, kDigits = 256, kBlocks = 8;  // of a row
+constexpr int kThreads = kManyThreads, kDigits = 256, kBlocks = 8;  // of a row
 constexpr double kUnit = 1099511627776.0;  // 2^40 for the most probable token
 using u64 = unsigned long long;
 
@@ -78,8 +78,8 @@ __device__ u64 reach(const Row& row, u64 target, u64 least, u64* bins, u64* foun
 __global__ void __launch_bounds__(kThreads)
 sample(const float* logits, const float* temperature, const int32_t* top_k, const float* top_p, const float* uniform, int64_t* tokens,
        int width) {
-  __shared__ u64 bins[kDigits], found[2];
-  __shared__ u64 best;
+  auto* const bins = reinterpret_cast<u64*>(dynamic_shared()), *const found = bins + kDigits;
+  u64& best = found[2];
   const int b = blockIdx.x / kBlocks, part = blockIdx.x % kBlocks;
   wait_for_inputs();
   logits += int64_t(b) * width;
@@ -98,9 +98,7 @@ sample(const float* logits, const float* temperature, const int32_t* top_k, cons
   if (threadIdx.x % 32 == 0) atomicMax(&best, mine);
   cluster_sync();
   if (part == 0 && threadIdx.x < kBlocks) {
-    u64 other;
-    asm volatile("ld.shared::cluster.u64 %0, [%1];" : "=l"(other) : "r"(in_block(shared_address(&best), threadIdx.x)) : "memory");
-    atomicMax(&best, other);
+    atomicMax(&best, read_in_block_u64(in_block(shared_address(&best), threadIdx.x)));
   }
   cluster_sync();  // shared memory must last while the first block reads it
   if (part) return;
@@ -131,7 +129,7 @@ struct SampleTokens : Base<fk::sample_tokens> {
   }
   void forward(const op::forward& a, const fk_ctx& ctx) {
     if (!a.logits->shape[0]) return;
-    launch_clusters(sample, dim3(kBlocks), unsigned(a.logits->shape[0] * kBlocks), kThreads, 0, ctx, fk::data<float>(a.logits), fk::data<float>(a.temperature), fk::data<int32_t>(a.top_k), fk::data<float>(a.top_p),
+    launch_clusters(sample, dim3(kBlocks), unsigned(a.logits->shape[0] * kBlocks), kThreads, (kDigits + 3) * sizeof(u64), ctx, fk::data<float>(a.logits), fk::data<float>(a.temperature), fk::data<int32_t>(a.top_k), fk::data<float>(a.top_p),
         fk::data<float>(a.uniform), fk::data<int64_t>(a.tokens), int(init.vocab_size));
   }
 };

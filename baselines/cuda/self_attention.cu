@@ -10,7 +10,7 @@ namespace {
 using namespace fkc;
 
 struct SelfAttention : Base<fk::self_attention> {
-  static constexpr fk_claims claims{FK_END(fk_claims, sm), FK_CUDA, FK_GRAPH_UNIFORM_DECODE, 1, 0, FK_ACCUMULATE_F32, 0, 1, kSm};
+  static constexpr fk_claims claims = claims_of(FK_GRAPH_UNIFORM_DECODE, 0);
   static int64_t rows(const op::init& init) { return (init.num_heads + 2 * init.num_kv_heads) * init.head_dim; }
   static void supports(const op::init& init, const op::weights& weights, const op::forward& max, fk_need& wanted) {
     need_16bit(max.x);

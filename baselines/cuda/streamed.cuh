@@ -1,39 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The host side of streamed_kernel.cuh: a weight whose rows are streamed past few rows of x.
 #pragma once
-#include <map>
-#include <mutex>
-#include <utility>
-
+#include "clusters.cuh"
 #include "streamed_kernel.cuh"
 #include "tensor_map.cuh"
 
 namespace fkc {
-
-namespace streamed {
-
-// Clusters that the device holds at once; asked once per kernel and size of a cluster.
-template <class... P> int clusters(void (*kernel)(P...), int split, int threads) {
-  static std::mutex mutex;
-  static std::map<std::pair<void*, int>, int> known;
-  const std::lock_guard<std::mutex> lock(mutex);
-  int& count = known[{reinterpret_cast<void*>(kernel), split}];
-  if (count) return count;
-  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedMax), "shared memory");
-  cudaLaunchAttribute attribute{};
-  attribute.id = cudaLaunchAttributeClusterDimension;
-  attribute.val.clusterDim = {unsigned(split), 1, 1};
-  cudaLaunchConfig_t config{};
-  config.gridDim = unsigned(split) * 256;
-  config.blockDim = unsigned(threads);
-  config.dynamicSmemBytes = kSharedMax;
-  config.attrs = &attribute;
-  config.numAttrs = 1;
-  check(cudaOccupancyMaxActiveClusters(&count, kernel, &config), "occupancy");
-  return count = std::max(count, 1);
-}
-
-}  // namespace streamed
 
 // A weight of these products: rows of k elements, dense.
 class StreamedWeight {
@@ -62,7 +34,7 @@ class StreamedWeight {
     const Plan plan = plan_of(a.tokens, a.x_rows, a.k);
     const int threads = 32 * (kWarps + 1 + 2 * kTiles), out = kMode == Mode::gated ? kRows / 2 : kRows;
     const int64_t items = cdiv(a.n, out) * (kExperts && kMode == Mode::gated ? a.tokens * a.top_k : 1);
-    const unsigned grid = unsigned(std::min<int64_t>(clusters(kernel, plan.split, threads), items) * plan.split);
+    const unsigned grid = unsigned(std::min<int64_t>(clusters(kernel, plan.split, threads, kSharedMax), items) * plan.split);
     launch_clusters(kernel, dim3(unsigned(plan.split)), grid, unsigned(threads), size_t(plan.bytes), ctx, map_, a, plan);
   }
 

@@ -9,7 +9,6 @@
 //   warp 8      fills the ring
 //   the others  two for every eight rows of x: one adds up the warps, one the blocks of the cluster, and writes out
 #pragma once
-#include "async_copy.cuh"
 
 namespace fkc {
 
@@ -95,7 +94,7 @@ __device__ inline void fill(Table& table, const int32_t* ids, const float* scale
 template <class T, class O, Mode kMode, bool kExperts, int kTiles>
 __global__ void __launch_bounds__(32 * (kWarps + 1 + 2 * kTiles), 1)
 few_rows(const __grid_constant__ CUtensorMap weight, const Arguments<T, O> a, const Plan plan) {
-  extern __shared__ __align__(1024) char shared[];
+  char* const shared = dynamic_shared();
   const uint32_t base = shared_address(shared);
   const auto barrier = [&](int which) { return base + which * 8; };
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -104,18 +103,18 @@ few_rows(const __grid_constant__ CUtensorMap weight, const Arguments<T, O> a, co
   constexpr int kOut = kMode == Mode::gated ? kRows / 2 : kRows;  // columns of out of a tile
   constexpr int kSums = kTiles * 8 * kColumnPitch;
   Table& table = *reinterpret_cast<Table*>(shared + kTable);
-  asm volatile("griddepcontrol.launch_dependents;");
+  let_next_start();
   if (threadIdx.x == 0) {
     for (int i = 0; i < plan.stages; ++i) barrier_init(barrier(kFull + i), 1), barrier_init(barrier(kEmpty + i), kWarps);
-    for (int i = 0; i < 2; ++i) barrier_init(barrier(kPart + i), kWarps), barrier_init(barrier(kPartFree + i), kTiles);
+    for (int i = 0; i < 2; ++i) barrier_init(barrier(kPart + i), 32 * kWarps), barrier_init(barrier(kPartFree + i), 32 * kTiles);
     for (int i = 0; i < kXMax; ++i) barrier_init(barrier(kX + i), 1);
     for (int i = 0; i < kTiles; ++i) barrier_init(barrier(kGather + i), 1);
     for (int r = 0; r < plan.split; ++r) barrier_init(barrier(kGatherFree + r), kTiles);
     *reinterpret_cast<uint4*>(shared + kZeros) = make_uint4(0, 0, 0, 0);
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    fence_barriers();
   }
   if constexpr (kExperts) {
-    asm volatile("griddepcontrol.wait;" ::: "memory");
+    wait_for_previous();
     if (warp == 0) fill(table, a.ids, a.scales, a.tokens, a.top_k);
   }
   __syncthreads();
@@ -131,7 +130,7 @@ few_rows(const __grid_constant__ CUtensorMap weight, const Arguments<T, O> a, co
     int stage = 0, turn = 0;
     bool fetched = false;
     const auto fetch_x = [&] {
-      if constexpr (!kExperts) asm volatile("griddepcontrol.wait;" ::: "memory");
+      if constexpr (!kExperts) wait_for_previous();
       const int step = plan.x_chunks * kChunk;
       for (int from = 0, i = 0; from < k_count; from += step, ++i) {
         const int bytes = min(step, k_count - from) * 2;
@@ -236,8 +235,7 @@ few_rows(const __grid_constant__ CUtensorMap weight, const Arguments<T, O> a, co
 #pragma unroll
         for (int j = 0; j < 4; ++j)
           sums[(t * 8 + lane % 4 * 2 + j % 2) * kColumnPitch + lane / 4 + j / 2 * 8] = kMode == Mode::combined ? total[t][j] : acc[t][j];
-      __syncwarp();
-      if (lane == 0) barrier_arrive(barrier(kPart + set));
+      barrier_arrive(barrier(kPart + set));  // every lane for its own sums
     }
   } else {  // adds up: four columns of one token per lane
     const int part = (warp - kWarps - 1) % kTiles, token = part * 8 + lane / 4, mine = token * kColumnPitch + lane % 4 * 4;
@@ -271,8 +269,7 @@ few_rows(const __grid_constant__ CUtensorMap weight, const Arguments<T, O> a, co
         const float* sums = reinterpret_cast<const float*>(shared + plan.part) + set * kWarps * kSums + mine;
 #pragma unroll
         for (int w = 0; w < kWarps; ++w) add(total, *reinterpret_cast<const float4*>(sums + w * kSums));
-        __syncwarp();
-        if (lane == 0) barrier_arrive(barrier(kPartFree + set));
+        barrier_arrive(barrier(kPartFree + set));
         if (plan.split == 1) {
           write(item, total);
         } else {

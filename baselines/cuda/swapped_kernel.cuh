@@ -6,7 +6,6 @@
 //   warps 8-11   add their sums up and write, while the others are at the next tile
 //   warp 12      fills the ring; the first weights before the kernel before this one has ended
 #pragma once
-#include "async_copy.cuh"
 #include "wgmma.cuh"
 
 namespace fkc {
@@ -28,13 +27,9 @@ template <class O> struct Arguments {
   int rows, n, k;
 };
 
-__device__ inline void copy_box(uint32_t to, const CUtensorMap& map, int row, int k64, uint32_t barrier) {
-  asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];"
-               ::"r"(to), "l"(&map), "r"(0), "r"(row), "r"(k64), "r"(barrier) : "memory");
-}
 // Between those who multiply and those who write: sums are there (1), or were read (2).
-template <int kWhich> __device__ void await() { asm volatile("bar.sync %0, %1;" ::"n"(kWhich), "n"(32 * (kWarps + kWriters)) : "memory"); }
-template <int kWhich> __device__ void tell() { asm volatile("bar.arrive %0, %1;" ::"n"(kWhich), "n"(32 * (kWarps + kWriters)) : "memory"); }
+template <int kWhich> __device__ void await() { named_sync(kWhich, 32 * (kWarps + kWriters)); }
+template <int kWhich> __device__ void tell() { named_arrive(kWhich, 32 * (kWarps + kWriters)); }
 
 template <int kN> struct Ring {
   static constexpr int kStages = stages_of(kN), kStage = kBytesWeight + bytes_x(kN), kSums = kBarriers + kStages * kStage;
@@ -63,7 +58,7 @@ template <int kN> struct Filler {
   }
   __device__ void fetch_weight() {
     barrier_expect(ring.full(), Ring<kN>::kStage);
-    fkc::copy_box(ring.at(), weight, tile * kRows, chunk * (kDeep / 64), ring.full(), policy);
+    copy_box(ring.at(), weight, tile * kRows, chunk * (kDeep / 64), ring.full(), policy);
   }
   __device__ void fetch_x() { copy_box(ring.at() + kBytesWeight, x, 0, chunk * (kDeep / 64), ring.full()); }
   __device__ void first_weights() {
@@ -129,18 +124,17 @@ template <int kN, class O> __device__ void write_tiles(const float* sums, const 
 template <class T, class O, int kN>
 __global__ void __launch_bounds__(kThreads, 1)
 some_rows(const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap weight, const Arguments<O> a) {
-  extern __shared__ char unaligned[];
+  char* const unaligned = dynamic_shared();
   char* const shared = unaligned + (-shared_address(unaligned) & 1023U);
   const Ring<kN> ring{shared_address(shared)};
   float* const sums = reinterpret_cast<float*>(shared + Ring<kN>::kSums);
   const int tiles = (a.n + kRows - 1) / kRows, chunks = (a.k + kDeep - 1) / kDeep;
   Filler<kN> filler{x, weight, ring, tiles, chunks};
   const bool fills = threadIdx.x == 32 * (kWarps + kWriters);
-  asm volatile("griddepcontrol.launch_dependents;");
+  let_next_start();
   if (fills) {
     for (int i = 0; i < Ring<kN>::kStages; ++i) barrier_init(ring.base + i * 8, 1), barrier_init(ring.empty(i), kWarps);
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    fence_barriers();
     filler.first_weights();
   }
   __syncthreads();
@@ -149,7 +143,7 @@ some_rows(const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtenso
   } else if (int(threadIdx.x) < 32 * (kWarps + kWriters)) {
     write_tiles<kN>(sums, a, tiles);
   } else if (fills) {
-    asm volatile("griddepcontrol.wait;" ::: "memory");
+    wait_for_previous();
     filler.rest();
   }
 }

@@ -4,7 +4,7 @@
 #pragma once
 #include <type_traits>
 
-#include "common.cuh"
+#include "ptx.cuh"
 
 namespace fkc {
 
@@ -12,6 +12,13 @@ namespace fkc {
 __device__ inline uint64_t wgmma_operand(uint32_t at) {
   return uint64_t((at & 0x3ffff) >> 4) | uint64_t(1) << 16 | uint64_t(1024 >> 4) << 32 | uint64_t(1) << 62;
 }
+
+}  // namespace fkc
+
+#ifdef __CUDACC__
+
+namespace fkc {
+
 __device__ inline void wgmma_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ inline void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 // Until at most that many groups are under way.
@@ -112,3 +119,5 @@ template <class T, int kN, int kSums> __device__ void wgmma(float (&d)[kSums], u
 #undef FK_SUMS_15
 
 }  // namespace fkc
+
+#endif

@@ -31,7 +31,7 @@ __device__ inline void multiply(double (&c)[4], double a0, double a1, double b) 
 inline constexpr fk_claims kClaims{FK_END(fk_claims, sm), FK_CPU, FK_GRAPH_ALWAYS, 1, 1, FK_ACCUMULATE_F64, 0, 0, nullptr};
 inline constexpr int kThreads = 64, kManyThreads = 64;  // which it takes in turn
 inline constexpr int64_t kMaxBlocks = 5;                // so that more than one turn is ordinary
-using fk_emulation::dynamic_shared;
+inline double* dynamic_shared() { return reinterpret_cast<double*>(fk_emulation::dynamic_shared()); }
 using fk_emulation::multiply;
 #endif
 

@@ -12,3 +12,4 @@ inline __nv_bfloat16 __double2bfloat16(double v) {
   fk::reference::put(to, v);
   return to;
 }
+inline __nv_bfloat16 __float2bfloat16(float v) { return __double2bfloat16(static_cast<double>(v)); }

@@ -10,3 +10,4 @@ inline __half __double2half(double v) {
   fk::reference::put(to, v);
   return to;
 }
+inline __half __float2half(float v) { return __double2half(static_cast<double>(v)); }

@@ -1,199 +1,168 @@
 // SPDX-License-Identifier: Apache-2.0
-// As much of CUDA as baselines/cuda_reference uses, for a CPU and a C++ compiler: every thread of a
-// block is a fiber, and they take turns at barriers. A warp runs ahead as far as it can, and at
-// every second launch the last block, warp and lane are the first, so that results that depend on
-// an order differ from run to run. Shared memory is static: one launch at a time. A barrier that
-// not all threads reach ends the process.
+// As much of CUDA as this project's kernels use, for a CPU and a C++ compiler (machine.hpp runs
+// them).
 #pragma once
-#include <setjmp.h>
-#include <ucontext.h>
-
-#include <algorithm>
-#include <cmath>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <functional>
-#include <memory>
-#include <mutex>
-#include <vector>
+#include "machine.hpp"
 
 #define __global__
 #define __device__
 #define __host__
-#define __shared__ static
-#define __launch_bounds__(threads)
+#define __shared__ static  // of a launch without clusters, whose blocks run one after another
+#define __launch_bounds__(...)
+#define __grid_constant__
 
-struct dim3 {
-  unsigned x, y, z;
-  dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
+struct alignas(8) float2 {
+  float x, y;
 };
-inline dim3 threadIdx, blockIdx, blockDim, gridDim;
+struct alignas(16) float4 {
+  float x, y, z, w;
+};
+struct alignas(8) int2 {
+  int x, y;
+};
+struct alignas(16) int4 {
+  int x, y, z, w;
+};
+struct alignas(8) uint2 {
+  unsigned x, y;
+};
+struct alignas(16) uint4 {
+  unsigned x, y, z, w;
+};
+inline float2 make_float2(float x, float y) { return {x, y}; }
+inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
+inline int2 make_int2(int x, int y) { return {x, y}; }
+inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
 
 namespace fk_emulation {
 
-// Threads that wait for each other: a block, or one of its warps.
-struct Group {
-  int alive = 0, arrived = 0, passed = 0;
-};
-// Begun by setcontext once and kept for later blocks; from then on _longjmp, which asks nothing of
-// the kernel.
-struct Fiber {
-  jmp_buf at;
-  std::unique_ptr<char[]> stack;
-  bool done;
-};
-struct Machine {
-  static constexpr size_t kStack = size_t{64} << 10;
-  std::mutex one_launch;
-  std::vector<Fiber> fibers;
-  std::vector<Group> warps;
-  std::vector<double> dynamic;
-  std::function<void()> kernel;
-  jmp_buf scheduler;
-  Group block;
-  unsigned current = 0, launches = 0;
-  bool moved = false;  // since it was last set to false
-};
-inline Machine machine;
-
-inline double* dynamic_shared() { return machine.dynamic.data(); }
-inline Fiber& fiber() { return machine.fibers[machine.current]; }
-[[gnu::noinline]] inline void leave() {
-  if (!_setjmp(fiber().at)) _longjmp(machine.scheduler, 1);
-}
-inline void wait(Group& group) {
-  const int turn = group.passed;
-  ++group.arrived;
-  machine.moved = true;
-  while (group.passed == turn) {
-    if (group.arrived == group.alive) {
-      group.arrived = 0;
-      ++group.passed;
-      machine.moved = true;
-    } else {
-      leave();
-    }
-  }
-}
-inline Group& warp() { return machine.warps[machine.current / 32]; }
-
-[[noreturn]] inline void run_fiber() {
-  for (;;) {
-    machine.kernel();
-    fiber().done = machine.moved = true;
-    --machine.block.alive;
-    --warp().alive;
-    leave();
-  }
-}
-[[gnu::noinline]] inline void resume() {
-  if (_setjmp(machine.scheduler)) return;
-  if (fiber().stack) _longjmp(fiber().at, 1);
-  fiber().stack = std::make_unique<char[]>(Machine::kStack);
-  static ucontext_t first;
-  getcontext(&first);
-  first.uc_stack.ss_sp = fiber().stack.get();
-  first.uc_stack.ss_size = Machine::kStack;
-  makecontext(&first, run_fiber, 0);
-  setcontext(&first);
-}
-// One turn for each thread from the `first` on, counted from the end when `backwards`; whether any
-// came further.
-inline bool run_warp(unsigned first, unsigned threads, bool backwards) {
-  machine.moved = false;
-  for (unsigned i = first; i < first + 32 && i < threads; ++i) {
-    machine.current = backwards ? threads - 1 - i : i;
-    if (fiber().done) continue;
-    threadIdx.x = machine.current;
-    resume();
-  }
-  return machine.moved;
-}
-inline void run_block(unsigned threads, bool backwards) {
-  machine.block = {static_cast<int>(threads), 0, 0};
-  machine.warps.assign((threads + 31) / 32, {});
-  std::fill(machine.dynamic.begin(), machine.dynamic.end(), NAN);
-  for (unsigned i = 0; i < threads; ++i) {
-    machine.fibers[i].done = false;
-    ++machine.warps[i / 32].alive;
-  }
-  while (machine.block.alive > 0) {
-    bool moved = false;
-    for (unsigned first = 0; first < threads; first += 32) {
-      while (run_warp(first, threads, backwards)) moved = true;
-    }
-    if (moved) continue;
-    std::fputs("cuda_emulation: threads of a block wait at different barriers\n", stderr);
-    std::abort();
-  }
-}
-inline void run_grid(dim3 grid, dim3 block, size_t shared, std::function<void()> kernel) {
-  const std::lock_guard lock(machine.one_launch);
-  gridDim = grid;
-  blockDim = block;
-  machine.kernel = std::move(kernel);
-  machine.dynamic.resize(shared / 8);
-  if (machine.fibers.size() < block.x) machine.fibers.resize(block.x);
-  const bool backwards = machine.launches++ % 2;
-  const uint64_t blocks = uint64_t{grid.x} * grid.y * grid.z;
-  for (uint64_t n = 0; n < blocks; ++n) {
-    const uint64_t i = backwards ? blocks - 1 - n : n;
-    blockIdx = {static_cast<unsigned>(i % grid.x), static_cast<unsigned>(i / grid.x % grid.y),
-                static_cast<unsigned>(i / grid.x / grid.y)};
-    run_block(block.x, backwards);
-  }
-}
-
-// What each lane of a warp brings, for the exchanges below.
-template <class T>
-T exchange(T v, unsigned partner) {
-  static T values[1024];
-  values[threadIdx.x] = v;
-  wait(warp());
-  const T got = values[threadIdx.x / 32 * 32 + partner];
-  wait(warp());
-  return got;
-}
-// mma.sync.m16n8k4 in double, as baselines/cuda_reference/device.cuh describes it.
-inline void multiply(double (&c)[4], double a0, double a1, double b) {
-  static double left[32][16][4], right[32][4][8];
-  const unsigned w = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-  left[w][g][t] = a0;
-  left[w][g + 8][t] = a1;
-  right[w][t][g] = b;
-  wait(warp());
-  for (unsigned i = 0; i < 4; ++i)
-    for (unsigned k = 0; k < 4; ++k) c[i] += left[w][g + i / 2 * 8][k] * right[w][k][2 * t + i % 2];
-  wait(warp());
-}
+// Few, so that a persistent block has more than one turn in a small case.
+inline constexpr int kProcessors = 8;
 
 }  // namespace fk_emulation
 
 using cudaStream_t = void*;
 enum cudaError_t { cudaSuccess = 0, cudaErrorInvalidConfiguration = 9 };
+enum cudaLaunchAttributeID {
+  cudaLaunchAttributeProgrammaticStreamSerialization,
+  cudaLaunchAttributeClusterDimension
+};
+enum cudaFuncAttribute {
+  cudaFuncAttributeMaxDynamicSharedMemorySize,
+  cudaFuncAttributePreferredSharedMemoryCarveout
+};
+enum cudaDeviceAttr { cudaDevAttrMultiProcessorCount };
+inline constexpr int cudaSharedmemCarveoutMaxShared = 100;
 inline const char* cudaGetErrorString(cudaError_t) { return "invalid configuration argument"; }
+struct cudaLaunchAttribute {
+  cudaLaunchAttributeID id;
+  struct {
+    int programmaticStreamSerializationAllowed;
+    struct {
+      unsigned x, y, z;
+    } clusterDim;
+  } val;
+};
 struct cudaLaunchConfig_t {
   dim3 gridDim, blockDim;
-  size_t dynamicSmemBytes;
-  cudaStream_t stream;
+  size_t dynamicSmemBytes = 0;
+  cudaStream_t stream = nullptr;
+  cudaLaunchAttribute* attrs = nullptr;
+  unsigned numAttrs = 0;
 };
+inline dim3 fk_cluster_of(const cudaLaunchConfig_t& config) {
+  for (unsigned i = 0; i < config.numAttrs; ++i)
+    if (const auto& a = config.attrs[i]; a.id == cudaLaunchAttributeClusterDimension)
+      return {a.val.clusterDim.x, a.val.clusterDim.y, a.val.clusterDim.z};
+  return {};
+}
 template <class... Parameters, class... Args>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
                                const Args&... args) {
-  const dim3 grid = config->gridDim, block = config->blockDim;
+  const dim3 grid = config->gridDim, block = config->blockDim, cluster = fk_cluster_of(*config);
+  const unsigned together = cluster.x * cluster.y * cluster.z;
   if (!grid.x || !grid.y || !grid.z || grid.y > 65535 || grid.z > 65535 || !block.x ||
-      block.x > 1024 || block.y * block.z != 1 || config->dynamicSmemBytes > 48 << 10)
+      block.x > 1024 || block.y * block.z != 1 || config->dynamicSmemBytes > 227 << 10 ||
+      !together || together > 8 || grid.x % cluster.x || grid.y % cluster.y || grid.z % cluster.z ||
+      (together > 1 && block.x % 32))
     return cudaErrorInvalidConfiguration;
-  fk_emulation::run_grid(grid, block, config->dynamicSmemBytes, [&] { kernel(args...); });
+  fk_emulation::run_grid(grid, cluster, block.x, config->dynamicSmemBytes,
+                         [&] { kernel(args...); });
   return cudaSuccess;
 }
+template <class Kernel>
+cudaError_t cudaFuncSetAttribute(Kernel, cudaFuncAttribute, int) {
+  return cudaSuccess;
+}
+template <class Kernel>
+cudaError_t cudaOccupancyMaxActiveClusters(int* count, Kernel, const cudaLaunchConfig_t* config) {
+  const dim3 cluster = fk_cluster_of(*config);
+  *count = fk_emulation::kProcessors / static_cast<int>(cluster.x * cluster.y * cluster.z);
+  return cudaSuccess;
+}
+inline cudaError_t cudaGetDevice(int* device) { return *device = 0, cudaSuccess; }
+inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) {
+  return *value = fk_emulation::kProcessors, cudaSuccess;
+}
 
-inline void __syncthreads() { fk_emulation::wait(fk_emulation::machine.block); }
+inline void __syncthreads() { fk_emulation::wait(fk_emulation::block().threads); }
+inline void __syncwarp(unsigned = 0xffffffffu) { fk_emulation::wait(fk_emulation::warp()); }
+inline void __threadfence_block() {}
+inline unsigned fk_lane() { return fk_emulation::machine.current % 32; }
+template <class T>
+T __shfl_sync(unsigned, T v, int from) {
+  return fk_emulation::exchange(v, static_cast<unsigned>(from) % 32);
+}
 template <class T>
 T __shfl_xor_sync(unsigned, T v, int mask) {
-  return fk_emulation::exchange(v, threadIdx.x % 32 ^ static_cast<unsigned>(mask));
+  return fk_emulation::exchange(v, fk_lane() ^ static_cast<unsigned>(mask));
+}
+// What all 32 lanes bring, to each of them.
+template <class T>
+std::array<T, 32> fk_all_lanes(T v) {
+  static std::vector<std::array<T, 32>> values;
+  const unsigned warp = fk_emulation::machine.current / 32;
+  if (values.size() <= warp) values.resize(warp + 1);
+  values[warp][fk_lane()] = v;
+  fk_emulation::wait(fk_emulation::warp());
+  const std::array<T, 32> got = values[warp];
+  fk_emulation::wait(fk_emulation::warp());
+  return got;
+}
+inline unsigned __ballot_sync(unsigned, bool v) {
+  const auto all = fk_all_lanes(v);
+  unsigned bits = 0;
+  for (unsigned i = 0; i < 32; ++i) bits |= unsigned{all[i]} << i;
+  return bits;
+}
+template <class T>
+unsigned __match_any_sync(unsigned, T v) {
+  const auto all = fk_all_lanes(v);
+  unsigned bits = 0;
+  for (unsigned i = 0; i < 32; ++i) bits |= unsigned{all[i] == v} << i;
+  return bits;
+}
+template <class T>
+T __reduce_add_sync(unsigned, T v) {
+  T sum = 0;
+  for (const T each : fk_all_lanes(v)) sum += each;
+  return sum;
+}
+template <class T>
+T __ldcg(const T* at) {
+  return *at;
+}
+template <class T, class V>
+T atomicAdd(T* at, V v) {
+  const T old = *at;
+  *at = static_cast<T>(old + static_cast<T>(v));
+  return old;
+}
+template <class T, class V>
+T atomicMax(T* at, V v) {
+  const T old = *at;
+  *at = std::max(old, static_cast<T>(v));
+  return old;
 }
 inline uint32_t atomicOr(uint32_t* at, uint32_t v) {
   const uint32_t old = *at;
@@ -201,7 +170,19 @@ inline uint32_t atomicOr(uint32_t* at, uint32_t v) {
   return old;
 }
 inline int __popc(uint32_t v) { return __builtin_popcount(v); }
-inline int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }
+inline int __ffs(int v) { return __builtin_ffs(v); }
+template <class A, class B>
+auto min(A a, B b) {
+  using C = std::common_type_t<A, B>;
+  return static_cast<C>(a) < static_cast<C>(b) ? static_cast<C>(a) : static_cast<C>(b);
+}
+template <class A, class B>
+auto max(A a, B b) {
+  using C = std::common_type_t<A, B>;
+  return static_cast<C>(a) < static_cast<C>(b) ? static_cast<C>(b) : static_cast<C>(a);
+}
+inline float __expf(float v) { return std::exp(v); }
+inline float rsqrtf(float v) { return 1 / std::sqrt(v); }
 inline uint32_t __float_as_uint(float v) {
   uint32_t bits;
   std::memcpy(&bits, &v, 4);

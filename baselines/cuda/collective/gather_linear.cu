@@ -101,15 +101,15 @@ __global__ void __launch_bounds__(kThreads, 1)
   cluster_sync();
   if (warp < 8) {
     more_registers<kRegistersMultiply>();
-    inputs_are_there();  // out may still be read
+    wait_for_previous();  // out may still be read
     multiply_tiles<T>(ring, a, ranks.rank);
   } else {
-    less_registers<kRegistersElse>();
+    fewer_registers<kRegistersElse>();
     if (warp == 8) {
       GatheredRows rows{x, boxes, a.plan, a.room, ranks};
       Filler<kStages, true, GatheredRows>{weight, rows, a.k, ring, Pairs<true>(a.plan, ranks.rank)}.run();
     } else if (warp >= 10) {
-      inputs_are_there();
+      wait_for_previous();
       send_rows(a, ranks);
     }
   }

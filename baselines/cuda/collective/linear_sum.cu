@@ -60,7 +60,7 @@ template <class T> __device__ void multiply_tiles(Ring<kStages> ring, const Outg
 // By one thread.
 template <class T> __device__ void send_tiles(const Outgoing& outgoing, const Arguments<T>& a, const Ranks& ranks) {
   const int me = ranks.rank;
-  inputs_are_there();
+  wait_for_previous();
   const uint32_t call = calls_done(ranks);
   for (int r = 0; r < ranks.size; ++r)
     if (r != me) wait_until(&state_of(ranks, me)->taken[r], call);
@@ -181,14 +181,14 @@ __global__ void __launch_bounds__(kThreads, 1)
     more_registers<kRegistersMultiply>();
     multiply_tiles<T>(ring, outgoing, a, ranks.rank);
   } else {
-    less_registers<kRegistersElse>();
+    fewer_registers<kRegistersElse>();
     if (warp == 8) {
       OwnRows rows{x, a.plan};
       Filler<kStages, false, OwnRows>{weight, rows, a.k, ring, Pairs<false>(a.plan, ranks.rank)}.run();
     } else if (warp == 9) {
       if (threadIdx.x % 32 == 0) send_tiles(outgoing, a, ranks);
     } else {
-      inputs_are_there();
+      wait_for_previous();
       Talkers<T, kAll, kMost>{a, ranks, calls_done(ranks) + 1}.run();
     }
   }

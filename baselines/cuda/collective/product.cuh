@@ -6,7 +6,7 @@
 //   warp 8       fills a ring of stages of 64 elements of K with the tensor copy engine
 //   warps 9-11   the kernel's own
 #pragma once
-#include "../async_copy.cuh"
+#include "../ptx.cuh"
 #include "../attention_common.cuh"
 #include "../tensor_map.cuh"
 #include "../wgmma.cuh"
@@ -20,10 +20,6 @@ constexpr int kBytesX = kHigh * kDeep * 2, kBytesWeight = kWide * kDeep * 2, kSt
 constexpr int kRegistersMultiply = 200, kRegistersElse = 112;  // of a thread of the two warpgroups that multiply, and of the third
 constexpr int shared_bytes(int stages, bool tile) { return 1024 + kBarriers + stages * kStage + (tile ? kTileBytes : 0); }  // 1024: alignment
 
-template <int kRegisters> __device__ void more_registers() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters)); }
-template <int kRegisters> __device__ void less_registers() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters)); }
-__device__ inline void inputs_are_there() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
-__device__ inline void next_kernel_may_start() { asm volatile("griddepcontrol.launch_dependents;"); }
 // Of those who talk.
 __device__ inline void talkers_sync() {
   __syncwarp();
@@ -147,8 +143,8 @@ template <int kStages, bool kGathered, class Rows> struct Filler {
   }
   __device__ void run() {
     for (Filler f = *this; f.more && f.ring.turn == 0; f.next()) f.fetch_weight();
-    inputs_are_there();
-    next_kernel_may_start();
+    wait_for_previous();
+    let_next_start();
     rows.begin();
     for (; more && ring.turn == 0; next()) fetch_x();
     for (; more; next()) {

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+// The instructions of baselines/cuda/ptx.cuh and wgmma.cuh for the emulation: what is asynchronous
+// on a GPU has happened when the call returns. Their rules for alignment are checked.
+#pragma once
+#include <cmath>
+
+#include "cuda.h"
+#include "cuda_bf16.h"
+#include "cuda_fp16.h"
+#include "fk/abi.h"
+
+namespace fkc {
+
+inline constexpr int32_t kDevice = FK_CPU, kSmCount = 0;
+inline constexpr const int32_t* kSm = nullptr;
+inline constexpr int kManyThreads = 128;  // which it takes in turn
+
+using fk_emulation::dynamic_shared;
+using fk_emulation::machine;
+using fk_emulation::refuse;
+
+inline void let_next_start() {}
+inline void wait_for_previous() {}
+template <int kCount>
+void fewer_registers() {}
+template <int kCount>
+void more_registers() {}
+
+// Addresses: a window for each block of the cluster, from kBegin on, so that 0 is none.
+inline constexpr uint32_t kBegin = 1 << 20;
+inline uint32_t shared_address(const void* p) {
+  const auto at = static_cast<const char*>(p) - fk_emulation::arena();
+  if (at < 0 || at >= static_cast<int64_t>(machine.blocks.size() * machine.kWindow))
+    refuse("an address of what is not dynamic shared memory");
+  return kBegin + static_cast<uint32_t>(at);
+}
+template <class T = char>
+T* at_shared(uint32_t address, size_t alignment = alignof(T)) {
+  if (address < kBegin || address - kBegin >= machine.blocks.size() * machine.kWindow)
+    refuse("an address outside the cluster's shared memory");
+  if (address % alignment) refuse("an address that is not aligned");
+  return reinterpret_cast<T*>(fk_emulation::arena() + (address - kBegin));
+}
+inline uint32_t in_block(uint32_t at, int rank) {
+  if (rank < 0 || static_cast<size_t>(rank) >= machine.blocks.size())
+    refuse("a rank outside the cluster");
+  return kBegin + (at - kBegin) % static_cast<uint32_t>(machine.kWindow) +
+         static_cast<uint32_t>(rank) * static_cast<uint32_t>(machine.kWindow);
+}
+inline float read_in_block(uint32_t there) { return *at_shared<float>(there); }
+inline unsigned long long read_in_block_u64(uint32_t there) {
+  return *at_shared<unsigned long long>(there);
+}
+inline void cluster_sync() { fk_emulation::wait(machine.cluster); }
+
+// Rows of eight 16-bit elements; two of the row lane / 4 of each matrix, or of its column.
+inline void load_rows(uint32_t (&r)[4], uint32_t from, bool transposed) {
+  const auto rows = fk_all_lanes(from);
+  const unsigned lane = fk_lane();
+  for (unsigned m = 0; m < 4; ++m)
+    for (unsigned i = 0; i < 2; ++i) {
+      const unsigned row = transposed ? lane % 4 * 2 + i : lane / 4;
+      const unsigned column = transposed ? lane / 4 : lane % 4 * 2 + i;
+      const uint16_t v = at_shared<uint16_t>(rows[m * 8 + row], 16)[column];
+      r[m] = i ? r[m] | uint32_t{v} << 16 : v;
+    }
+}
+inline void load_matrices(uint32_t (&r)[4], uint32_t from) { load_rows(r, from, false); }
+inline void load_transposed(uint32_t (&r)[4], uint32_t from) { load_rows(r, from, true); }
+inline uint32_t transposed(uint32_t v) {
+  const auto all = fk_all_lanes(v);
+  const unsigned lane = fk_lane();
+  const auto element = [&](unsigned row, unsigned column) {
+    return all[row * 4 + column / 2] >> column % 2 * 16 & 0xffff;
+  };
+  return element(lane % 4 * 2, lane / 4) | element(lane % 4 * 2 + 1, lane / 4) << 16;
+}
+template <class T>
+float half_of(uint32_t two, unsigned which) {
+  return to_float(T{static_cast<uint16_t>(two >> which * 16)});
+}
+template <class T>
+void multiply(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  struct Fragment {
+    uint32_t a[4], b[2];
+  };
+  const auto all = fk_all_lanes(Fragment{{a[0], a[1], a[2], a[3]}, {b0, b1}});
+  const unsigned lane = fk_lane();
+  for (unsigned i = 0; i < 4; ++i) {
+    const unsigned row = lane / 4, column = lane % 4 * 2 + i % 2;
+    double sum = 0;
+    for (unsigned k = 0; k < 16; ++k) {
+      const uint32_t left = all[row * 4 + k % 8 / 2].a[k / 8 * 2 + i / 2];
+      const uint32_t right = all[column * 4 + k % 8 / 2].b[k / 8];
+      sum += double{half_of<T>(left, k % 2)} * double{half_of<T>(right, k % 2)};
+    }
+    c[i] = static_cast<float>(c[i] + sum);
+  }
+}
+inline float exp2_of(float v) { return std::exp2(v); }
+
+inline void copy_async(uint32_t to, const void* from, bool there) {
+  if (there && reinterpret_cast<uintptr_t>(from) % 16) refuse("a copy that is not aligned");
+  char* const at = at_shared<char>(to, 16);
+  there ? std::memcpy(at, from, 16) : std::memset(at, 0, 16);
+}
+inline void commit_copies() {}
+template <int kGroups>
+void await_copies() {}
+
+inline fk_emulation::Named& arrive_at(int barrier, int threads) {
+  auto& named = fk_emulation::block().named.at(static_cast<size_t>(barrier));
+  machine.moved = true;
+  if (++named.arrived == threads) named.arrived = 0, ++named.passed;
+  return named;
+}
+inline void named_sync(int barrier, int threads) {
+  const int turn = fk_emulation::block().named.at(static_cast<size_t>(barrier)).passed;
+  const auto& named = arrive_at(barrier, threads);
+  fk_emulation::wait_until([&] { return named.passed != turn; });
+}
+inline void named_arrive(int barrier, int threads) { arrive_at(barrier, threads); }
+
+struct Barrier {
+  int32_t bytes;  // expected, less those that came
+  uint16_t pending;
+  uint16_t count : 15, phase : 1;
+};
+static_assert(sizeof(Barrier) == 8);
+inline Barrier& barrier_at(uint32_t at) { return *at_shared<Barrier>(at, 8); }
+inline void note(Barrier& barrier) {
+  machine.moved = true;
+  if (barrier.pending || barrier.bytes) return;
+  barrier.phase ^= 1;
+  barrier.pending = barrier.count;
+}
+inline void arrive_once(Barrier& barrier) {
+  if (!barrier.pending) refuse("more arrivals at a barrier than it counts");
+  --barrier.pending;
+  note(barrier);
+}
+inline void arrived(uint32_t barrier, int bytes) {
+  barrier_at(barrier).bytes -= bytes;
+  note(barrier_at(barrier));
+}
+inline void fence_barriers() {}
+inline void barrier_init(uint32_t at, int count) {
+  barrier_at(at) = {0, static_cast<uint16_t>(count), static_cast<uint16_t>(count & 0x7fff), 0};
+}
+inline void barrier_arrive(uint32_t at) { arrive_once(barrier_at(at)); }
+inline void barrier_arrive_in(uint32_t there) { arrive_once(barrier_at(there)); }
+inline void barrier_expect(uint32_t at, int bytes) {
+  barrier_at(at).bytes += bytes;
+  arrive_once(barrier_at(at));
+}
+inline void barrier_wait(uint32_t at, uint32_t parity) {
+  fk_emulation::wait_until([&] { return barrier_at(at).phase != parity; });
+}
+inline void store_in(uint32_t there, float4 v, uint32_t barrier_there) {
+  *at_shared<float4>(there) = v;
+  arrived(barrier_there, 16);
+}
+inline uint64_t read_once() { return 0; }
+inline void copy_bulk(uint32_t to, const void* from, int bytes, uint32_t barrier) {
+  if (bytes % 16 || reinterpret_cast<uintptr_t>(from) % 16) refuse("a copy that is not aligned");
+  std::memcpy(at_shared<char>(to, 16), from, static_cast<size_t>(bytes));
+  arrived(barrier, bytes);
+}
+
+// The 128-byte swizzle: 16 bytes of a row go where bits of the row's number say.
+inline uint32_t swizzled(uint32_t at) { return at ^ (at >> 7 & 7) << 4; }
+inline void copy_map(uint32_t to, const CUtensorMap& map, const int64_t (&from)[5],
+                     uint32_t barrier) {
+  if (to % 128) refuse("a box that is not aligned");
+  int64_t count = 1;
+  for (uint32_t d = 0; d < map.rank; ++d) count *= map.box[d];
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t rest = i;
+    const char* element = map.data;
+    bool there = true;
+    for (uint32_t d = 0; d < map.rank; ++d) {
+      const int64_t at = from[d] + rest % map.box[d];
+      rest /= map.box[d];
+      there &= at >= 0 && at < static_cast<int64_t>(map.sizes[d]);
+      if (there) element += at * static_cast<int64_t>(map.strides[d]);
+    }
+    uint16_t& place = *at_shared<uint16_t>(swizzled(to + static_cast<uint32_t>(i) * 2));
+    if (there)
+      std::memcpy(&place, element, 2);
+    else
+      place = 0;
+  }
+  arrived(barrier, static_cast<int>(count) * 2);
+}
+inline void copy_box_2d(uint32_t to, const CUtensorMap& map, int k, int row, uint32_t barrier) {
+  copy_map(to, map, {k, row}, barrier);
+}
+inline void copy_box_4d(uint32_t to, const CUtensorMap& map, int a, int b, int c, int d,
+                        uint32_t barrier) {
+  copy_map(to, map, {a, b, c, d}, barrier);
+}
+inline void copy_box(uint32_t to, const CUtensorMap& map, int row, int k64, uint32_t barrier) {
+  copy_map(to, map, {0, row, k64}, barrier);
+}
+inline void copy_box(uint32_t to, const CUtensorMap& map, int row, int k64, uint32_t barrier,
+                     uint64_t) {
+  copy_map(to, map, {0, row, k64}, barrier);
+}
+inline void copy_box_to(uint32_t to, const CUtensorMap& map, int row, int k64, uint32_t barrier,
+                        uint16_t mask) {
+  for (int rank = 0; mask >> rank; ++rank)
+    if (mask >> rank & 1) copy_map(in_block(to, rank), map, {0, row, k64}, in_block(barrier, rank));
+}
+
+inline void wgmma_begin() {}
+inline void wgmma_commit() {}
+template <int kGroups>
+void wgmma_wait() {}
+// Each thread has the sums of its rows and columns, so that it needs no other.
+template <class T, int kN, int kSums>
+void wgmma(float (&d)[kSums], uint64_t a, uint64_t b, bool add) {
+  const auto element = [](uint64_t operand, unsigned row, unsigned k) {
+    const uint32_t from = in_block(kBegin + (static_cast<uint32_t>(operand & 0x3fff) << 4),
+                                   static_cast<int>(fk_emulation::rank()));
+    return to_float(*at_shared<T>(swizzled(from + row / 8 * 1024 + row % 8 * 128 + k * 2)));
+  };
+  const unsigned lane = fk_lane(), warp = threadIdx.x / 32 % 4;
+  for (unsigned half = 0; half < 2; ++half) {
+    float left[16];
+    for (unsigned k = 0; k < 16; ++k) left[k] = element(a, warp * 16 + lane / 4 + half * 8, k);
+    for (unsigned j = 0; j < kN / 8; ++j)
+      for (unsigned i = 0; i < 2; ++i) {
+        float& sum = d[j * 4 + half * 2 + i];
+        double total = add ? double{sum} : 0;
+        for (unsigned k = 0; k < 16; ++k)
+          total += double{left[k]} * double{element(b, j * 8 + lane % 4 * 2 + i, k)};
+        sum = static_cast<float>(total);
+      }
+  }
+}
+
+}  // namespace fkc
