@@ -12,7 +12,7 @@ namespace fk {
 
 namespace {
 
-constexpr size_t kFullCasesMax = 4;  // so that the page stays short
+constexpr size_t kFullCasesMax = 3;  // so that the page stays short
 
 std::string numerics_words(const Tolerance& t) {
   if (t.numerics == "exact") return "outputs must be equal bit for bit";
