@@ -39,7 +39,7 @@ struct GatheredRows {
     asm volatile("fence.proxy.async;" ::: "memory");  // others wrote it, the copy engine reads it
   }
   __device__ void copy(uint32_t to, int k, const Pair& pair, uint32_t barrier) const {
-    if (pair.part == ranks.rank) return copy_rows(to, own, k, first(pair), barrier);
+    if (pair.part == ranks.rank) return copy_box_2d(to, own, k, first(pair), barrier);
     asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];"
                  ::"r"(to), "l"(&boxes), "r"(k), "r"(plan.begin(pair.part) + first(pair)), "r"(int(call % 2)), "r"(barrier) : "memory");
   }

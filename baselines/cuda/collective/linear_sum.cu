@@ -37,7 +37,7 @@ struct OwnRows {
   __device__ void begin() const {}
   __device__ void wait(const Pair&) const {}
   __device__ void copy(uint32_t to, int k, const Pair& pair, uint32_t barrier) const {
-    copy_rows(to, map, k, plan.begin(pair.part) + pair.high * kPair + block_in_cluster() * kHigh, barrier);
+    copy_box_2d(to, map, k, plan.begin(pair.part) + pair.high * kPair + block_in_cluster() * kHigh, barrier);
   }
 };
 

@@ -62,10 +62,6 @@ __device__ inline void leave(const Ranks& ranks) {
   cluster_sync();
 }
 
-__device__ inline void copy_rows(uint32_t to, const CUtensorMap& map, int k, int row, uint32_t barrier) {
-  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
-               ::"r"(to), "l"(&map), "r"(k), "r"(row), "r"(barrier) : "memory");
-}
 // To the same place in both blocks of the cluster, counted by the barriers of both.
 __device__ inline void copy_rows_to_both(uint32_t to, const CUtensorMap& map, int k, int row, uint32_t barrier) {
   asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;"
