@@ -35,8 +35,10 @@ TEST_CASE("a write beside a guarded buffer is named") {
 TEST_CASE("an access far from a guarded buffer is stopped wherever other memory lies") {
   const auto cpu = fk::open_device("cpu");
   for (const bool at_end : {false, true}) {
-    // Others beside it, as the tensors of a call are.
-    fk::GuardedBuffer before(*cpu, 4096, 0), buffer(*cpu, 4096, 1, at_end), after(*cpu, 4096, 2);
+    // Large ones beside it, which such an access would reach.
+    constexpr int64_t kLarge = 64 << 20;
+    fk::GuardedBuffer before(*cpu, kLarge, 0), buffer(*cpu, 4096, 1, at_end),
+        after(*cpu, kLarge, 2);
     CHECK(accessible(buffer.data()));
     CHECK(accessible(buffer.data() + 4095));
     for (std::ptrdiff_t far = 64 << 10; far <= 63 << 20; far *= 2) {
