@@ -113,6 +113,8 @@ __device__ inline void barrier_arrive(uint32_t at) { asm volatile("mbarrier.arri
 __device__ inline void barrier_arrive_in(uint32_t there) {
   asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(there) : "memory");
 }
+// Of one who has read through wgmma alone: nothing has to be released across the cluster, which would cost a fence.
+__device__ inline void barrier_arrive_unordered(uint32_t there) { asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(there) : "memory"); }
 // Waits for the phase of that parity to end.
 __device__ inline void barrier_wait(uint32_t at, uint32_t parity) {
   uint32_t done;
@@ -139,6 +141,14 @@ __device__ inline void copy_box_2d(uint32_t to, const CUtensorMap& map, int k, i
   asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
                ::"r"(to), "l"(&map), "r"(k), "r"(row), "r"(barrier) : "memory");
 }
+__device__ inline void copy_box_2d_to(uint32_t to, const CUtensorMap& map, int k, int row, uint32_t barrier, uint16_t mask) {
+  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;"
+               ::"r"(to), "l"(&map), "r"(k), "r"(row), "r"(barrier), "h"(mask) : "memory");
+}
+__device__ inline void copy_box_3d(uint32_t to, const CUtensorMap& map, int a, int b, int c, uint32_t barrier) {
+  asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];"
+               ::"r"(to), "l"(&map), "r"(a), "r"(b), "r"(c), "r"(barrier) : "memory");
+}
 __device__ inline void copy_box_4d(uint32_t to, const CUtensorMap& map, int a, int b, int c, int d, uint32_t barrier) {
   asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], [%6];"
                ::"r"(to), "l"(&map), "r"(a), "r"(b), "r"(c), "r"(d), "r"(barrier) : "memory");
@@ -154,6 +164,43 @@ __device__ inline void copy_box_to(uint32_t to, const CUtensorMap& map, int row,
 __device__ inline void copy_box(uint32_t to, const CUtensorMap& map, int row, int k64, uint32_t barrier, uint64_t policy) {
   asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, {%2, %3, %4}], [%5], %6;"
                ::"r"(to), "l"(&map), "r"(0), "r"(row), "r"(k64), "r"(barrier), "l"(policy) : "memory");
+}
+
+// Out of shared memory by the copy engine: groups of such copies, until what they read may be overwritten, and until it is there.
+__device__ inline void store_shared(uint32_t to, uint4 v) {
+  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
+}
+__device__ inline void store_bulk(void* to, uint32_t from, int bytes) {
+  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(from), "r"(bytes) : "memory");
+}
+__device__ inline void commit_stores() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+__device__ inline void await_stores_read() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
+__device__ inline void await_stores() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
+// Between what threads write or read and what the copy engine does: in this block's shared memory, anywhere.
+__device__ inline void fence_async_shared() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+__device__ inline void fence_async() { asm volatile("fence.proxy.async;" ::: "memory"); }
+
+// Words that other devices write or read.
+__device__ inline void store_release(uint32_t* at, uint32_t value) { asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(at), "r"(value) : "memory"); }
+__device__ inline uint32_t load_acquire(const uint32_t* at) {
+  uint32_t value;
+  asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(at) : "memory");
+  return value;
+}
+__device__ inline uint4 load_relaxed(const uint4* at) {
+  uint4 v;
+  asm volatile("ld.relaxed.sys.global.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(at) : "memory");
+  return v;
+}
+__device__ inline void store_relaxed(uint4* at, uint4 v) {
+  asm volatile("st.relaxed.sys.global.v4.u32 [%0], {%1,%2,%3,%4};" ::"l"(at), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
+}
+// Between two looks at such a word: here they run anyway.
+__device__ inline void let_others_run() {}
+__device__ inline unsigned long long time_ns() {
+  unsigned long long now;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+  return now;
 }
 
 }  // namespace fkc

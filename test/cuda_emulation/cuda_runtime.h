@@ -2,12 +2,12 @@
 // As much of CUDA as this project's kernels use, for a CPU and a C++ compiler (machine.hpp runs
 // them).
 #pragma once
-#include "machine.hpp"
+#include "lanes.hpp"
 
 #define __global__
 #define __device__
 #define __host__
-#define __shared__ static  // of a launch without clusters, whose blocks run one after another
+#define __shared__ static thread_local  // of a launch without clusters; declared_shared.hpp
 #define __launch_bounds__(...)
 #define __grid_constant__
 
@@ -108,6 +108,9 @@ inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) {
 inline void __syncthreads() { fk_emulation::wait(fk_emulation::block().threads); }
 inline void __syncwarp(unsigned = 0xffffffffu) { fk_emulation::wait(fk_emulation::warp()); }
 inline void __threadfence_block() {}
+inline void __threadfence() {}
+inline void __threadfence_system() {}
+[[noreturn]] inline void __trap() { fk_emulation::refuse("a kernel gave up"); }
 inline unsigned fk_lane() { return fk_emulation::machine.current % 32; }
 template <class T>
 T __shfl_sync(unsigned, T v, int from) {
@@ -120,9 +123,8 @@ T __shfl_xor_sync(unsigned, T v, int mask) {
 // What all 32 lanes bring, to each of them.
 template <class T>
 std::array<T, 32> fk_all_lanes(T v) {
-  static std::vector<std::array<T, 32>> values;
+  auto& values = fk_emulation::brought<std::array<T, 32>>(fk_emulation::cluster().warps.size());
   const unsigned warp = fk_emulation::machine.current / 32;
-  if (values.size() <= warp) values.resize(warp + 1);
   values[warp][fk_lane()] = v;
   fk_emulation::wait(fk_emulation::warp());
   const std::array<T, 32> got = values[warp];

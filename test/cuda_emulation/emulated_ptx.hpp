@@ -2,6 +2,7 @@
 // The instructions of baselines/cuda/ptx.cuh and wgmma.cuh for the emulation: what is asynchronous
 // on a GPU has happened when the call returns. Their rules for alignment are checked.
 #pragma once
+#include <chrono>
 #include <cmath>
 
 #include "cuda.h"
@@ -15,7 +16,9 @@ inline constexpr int32_t kDevice = FK_CPU, kSmCount = 0;
 inline constexpr const int32_t* kSm = nullptr;
 inline constexpr int kManyThreads = 128;  // which it takes in turn
 
+using fk_emulation::cluster;
 using fk_emulation::dynamic_shared;
+using fk_emulation::Machine;
 using fk_emulation::machine;
 using fk_emulation::refuse;
 
@@ -30,28 +33,28 @@ void more_registers() {}
 inline constexpr uint32_t kBegin = 1 << 20;
 inline uint32_t shared_address(const void* p) {
   const auto at = static_cast<const char*>(p) - fk_emulation::arena();
-  if (at < 0 || at >= static_cast<int64_t>(machine.blocks.size() * machine.kWindow))
+  if (at < 0 || at >= static_cast<int64_t>(cluster().blocks.size() * Machine::kWindow))
     refuse("an address of what is not dynamic shared memory");
   return kBegin + static_cast<uint32_t>(at);
 }
 template <class T = char>
 T* at_shared(uint32_t address, size_t alignment = alignof(T)) {
-  if (address < kBegin || address - kBegin >= machine.blocks.size() * machine.kWindow)
+  if (address < kBegin || address - kBegin >= cluster().blocks.size() * Machine::kWindow)
     refuse("an address outside the cluster's shared memory");
   if (address % alignment) refuse("an address that is not aligned");
   return reinterpret_cast<T*>(fk_emulation::arena() + (address - kBegin));
 }
 inline uint32_t in_block(uint32_t at, int rank) {
-  if (rank < 0 || static_cast<size_t>(rank) >= machine.blocks.size())
+  if (rank < 0 || static_cast<size_t>(rank) >= cluster().blocks.size())
     refuse("a rank outside the cluster");
-  return kBegin + (at - kBegin) % static_cast<uint32_t>(machine.kWindow) +
-         static_cast<uint32_t>(rank) * static_cast<uint32_t>(machine.kWindow);
+  return kBegin + (at - kBegin) % static_cast<uint32_t>(Machine::kWindow) +
+         static_cast<uint32_t>(rank) * static_cast<uint32_t>(Machine::kWindow);
 }
 inline float read_in_block(uint32_t there) { return *at_shared<float>(there); }
 inline unsigned long long read_in_block_u64(uint32_t there) {
   return *at_shared<unsigned long long>(there);
 }
-inline void cluster_sync() { fk_emulation::wait(machine.cluster); }
+inline void cluster_sync() { fk_emulation::wait(cluster().threads); }
 
 // Rows of eight 16-bit elements; two of the row lane / 4 of each matrix, or of its column.
 inline void load_rows(uint32_t (&r)[4], uint32_t from, bool transposed) {
@@ -149,6 +152,7 @@ inline void barrier_init(uint32_t at, int count) {
 }
 inline void barrier_arrive(uint32_t at) { arrive_once(barrier_at(at)); }
 inline void barrier_arrive_in(uint32_t there) { arrive_once(barrier_at(there)); }
+inline void barrier_arrive_unordered(uint32_t there) { arrive_once(barrier_at(there)); }
 inline void barrier_expect(uint32_t at, int bytes) {
   barrier_at(at).bytes += bytes;
   arrive_once(barrier_at(at));
@@ -160,6 +164,37 @@ inline void store_in(uint32_t there, float4 v, uint32_t barrier_there) {
   *at_shared<float4>(there) = v;
   arrived(barrier_there, 16);
 }
+inline void store_shared(uint32_t to, uint4 v) { *at_shared<uint4>(to, 16) = v; }
+inline void store_bulk(void* to, uint32_t from, int bytes) {
+  if (bytes % 16 || reinterpret_cast<uintptr_t>(to) % 16) refuse("a copy that is not aligned");
+  std::memcpy(to, at_shared<char>(from, 16), static_cast<size_t>(bytes));
+}
+inline void commit_stores() {}
+inline void await_stores_read() {}
+inline void await_stores() {}
+inline void fence_async_shared() {}
+inline void fence_async() {}
+
+// Between ranks, which are processes.
+inline void store_release(uint32_t* at, uint32_t value) {
+  __atomic_store_n(at, value, __ATOMIC_RELEASE);
+}
+inline uint32_t load_acquire(const uint32_t* at) { return __atomic_load_n(at, __ATOMIC_ACQUIRE); }
+inline uint4 load_relaxed(const uint4* at) {
+  const auto word = [](const unsigned* of) { return __atomic_load_n(of, __ATOMIC_ACQUIRE); };
+  return {word(&at->x), word(&at->y), word(&at->z), word(&at->w)};
+}
+inline void store_relaxed(uint4* at, uint4 v) {
+  const auto word = [](unsigned* of, unsigned to) { __atomic_store_n(of, to, __ATOMIC_RELEASE); };
+  word(&at->x, v.x), word(&at->y, v.y), word(&at->z, v.z), word(&at->w, v.w);
+}
+inline void let_others_run() { fk_emulation::spin(); }
+// Slower than it is, as everything else.
+inline unsigned long long time_ns() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<unsigned long long>(std::chrono::nanoseconds(now).count()) / 8;
+}
+
 inline uint64_t read_once() { return 0; }
 inline void copy_bulk(uint32_t to, const void* from, int bytes, uint32_t barrier) {
   if (bytes % 16 || reinterpret_cast<uintptr_t>(from) % 16) refuse("a copy that is not aligned");
@@ -194,6 +229,15 @@ inline void copy_map(uint32_t to, const CUtensorMap& map, const int64_t (&from)[
 }
 inline void copy_box_2d(uint32_t to, const CUtensorMap& map, int k, int row, uint32_t barrier) {
   copy_map(to, map, {k, row}, barrier);
+}
+inline void copy_box_2d_to(uint32_t to, const CUtensorMap& map, int k, int row, uint32_t barrier,
+                           uint16_t mask) {
+  for (int rank = 0; mask >> rank; ++rank)
+    if (mask >> rank & 1) copy_box_2d(in_block(to, rank), map, k, row, in_block(barrier, rank));
+}
+inline void copy_box_3d(uint32_t to, const CUtensorMap& map, int a, int b, int c,
+                        uint32_t barrier) {
+  copy_map(to, map, {a, b, c}, barrier);
 }
 inline void copy_box_4d(uint32_t to, const CUtensorMap& map, int a, int b, int c, int d,
                         uint32_t barrier) {

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The machine under the emulation of CUDA: every thread of a block, or of all blocks of a cluster,
-// is a fiber, and they take turns at barriers. A warp runs ahead as far as it can, and at every
-// second launch the last block, warp and lane are the first, so that results that depend on an
-// order differ from run to run. One launch at a time. Threads that wait for what never comes end
-// the process.
+// The machine under the emulation of CUDA: every thread of a block is a fiber, and they take turns
+// at barriers. A warp runs ahead as far as it can, and at every second launch the last block, warp
+// and lane are the first, so that results that depend on an order differ from run to run. One
+// launch at a time.
+//
+// Clusters run one after the other. When all threads of those that have begun wait for words of
+// memory (spin), another one begins beside them, as on a device that has room; when there is none
+// left, other processes are waited for: ranks, whose memory is shared. Threads that wait for what
+// never comes end the process.
 #pragma once
+#include <sched.h>
 #include <setjmp.h>
 #include <ucontext.h>
 
@@ -19,6 +24,8 @@
 #include <memory>
 #include <mutex>
 #include <vector>
+
+#include "declared_shared.hpp"
 
 struct dim3 {
   unsigned x, y, z;
@@ -53,20 +60,27 @@ struct Fiber {
     return awaits && awaits->passed == turn && awaits->arrived != awaits->alive;
   }
 };
-struct Machine {
-  static constexpr size_t kStack = size_t{96} << 10;
-  static constexpr size_t kWindow = size_t{256} << 10;  // of shared memory's addresses, for a block
-  std::mutex one_launch;
+// A cluster that has begun and not ended.
+struct Cluster {
   std::vector<Fiber> fibers;  // block by block
   std::vector<Group> warps;
   std::vector<Block> blocks;
+  Group threads;
   std::unique_ptr<char[]> memory;  // dynamic shared memory, a window for each block
   size_t windows = 0;
+  std::vector<char> statics;  // the other shared memory, while another cluster runs
+};
+struct Machine {
+  static constexpr size_t kStack = size_t{96} << 10;
+  static constexpr size_t kWindow = size_t{256} << 10;  // of shared memory's addresses, for a block
+  static constexpr unsigned kThreadsMost = 132 * 2048;  // that a device has room for
+  std::mutex one_launch;
+  std::vector<std::unique_ptr<Cluster>> begun, idle;
+  Cluster* running = nullptr;
   std::function<void()> kernel;
   jmp_buf scheduler;
-  Group cluster;
-  unsigned current = 0, threads = 0, launches = 0;
-  bool moved = false;  // since it was last set to false
+  unsigned current = 0, threads = 0, launches = 0;  // current: fiber of the running cluster
+  bool moved = false, spins = false;                // since they were last set to false
 };
 inline Machine machine;
 
@@ -74,21 +88,27 @@ inline Machine machine;
   std::fprintf(stderr, "cuda_emulation: %s\n", what);
   std::abort();
 }
+inline Cluster& cluster() { return *machine.running; }
 inline unsigned rank() { return machine.current / machine.threads; }
-inline Block& block() { return machine.blocks[rank()]; }
-inline Group& warp() { return machine.warps[machine.current / 32]; }
-inline Fiber& fiber() { return machine.fibers[machine.current]; }
+inline Block& block() { return cluster().blocks[rank()]; }
+inline Group& warp() { return cluster().warps[machine.current / 32]; }
+inline Fiber& fiber() { return cluster().fibers[machine.current]; }
 inline char* arena() {
-  return machine.memory.get() + (-reinterpret_cast<uintptr_t>(machine.memory.get()) & 1023U);
+  char* const memory = cluster().memory.get();
+  return memory + (-reinterpret_cast<uintptr_t>(memory) & 1023U);
 }
 inline char* dynamic_shared() { return arena() + rank() * Machine::kWindow; }
-
 [[gnu::noinline]] inline void leave() {
   if (!_setjmp(fiber().at)) _longjmp(machine.scheduler, 1);
 }
 template <class Reached>
 void wait_until(Reached reached) {
   while (!reached()) leave();
+}
+// Between two looks at a word that another block or rank will change.
+inline void spin() {
+  machine.spins = true;
+  leave();
 }
 inline void wait(Group& group) {
   const int turn = group.passed;
@@ -112,7 +132,7 @@ inline void wait(Group& group) {
   for (;;) {
     machine.kernel();
     fiber().done = machine.moved = true;
-    --machine.cluster.alive;
+    --cluster().threads.alive;
     --block().threads.alive;
     --warp().alive;
     leave();
@@ -121,7 +141,7 @@ inline void wait(Group& group) {
 [[gnu::noinline]] inline void resume() {
   if (_setjmp(machine.scheduler)) return;
   if (fiber().stack) _longjmp(fiber().at, 1);
-  fiber().stack = std::make_unique<char[]>(Machine::kStack);
+  fiber().stack = std::make_unique_for_overwrite<char[]>(Machine::kStack);
   static ucontext_t first;
   getcontext(&first);
   first.uc_stack.ss_sp = fiber().stack.get();
@@ -142,23 +162,57 @@ inline bool run_warp(unsigned first, unsigned threads, bool backwards) {
   }
   return machine.moved;
 }
-// The blocks of a cluster, which machine.blocks names.
-inline void run_cluster(bool backwards) {
-  const auto threads = static_cast<unsigned>(machine.blocks.size()) * machine.threads;
-  machine.cluster = {static_cast<int>(threads), 0, 0};
-  for (Block& b : machine.blocks) b.threads = {static_cast<int>(machine.threads), 0, 0};
-  machine.warps.assign((threads + 31) / 32, {});
+
+// A place for a cluster, with its blocks; all bits of its shared memory are set: NaN, and no
+// address of anything.
+inline std::unique_ptr<Cluster> begin(const std::vector<dim3>& blocks, size_t shared) {
+  std::unique_ptr<Cluster> made;
+  if (machine.idle.empty()) {
+    made = std::make_unique<Cluster>();
+  } else {
+    made = std::move(machine.idle.back());
+    machine.idle.pop_back();
+  }
+  Cluster& c = *made;
+  const auto threads = static_cast<unsigned>(blocks.size()) * machine.threads;
+  if (c.windows < blocks.size()) {
+    c.windows = blocks.size();
+    c.memory = std::make_unique_for_overwrite<char[]>(c.windows * Machine::kWindow + 1024);
+  }
+  if (c.fibers.size() < threads) c.fibers.resize(threads);
+  c.threads = {static_cast<int>(threads), 0, 0};
+  c.warps.assign((threads + 31) / 32, {});
+  c.blocks.assign(blocks.size(), {});
+  c.statics.clear();
   for (unsigned i = 0; i < threads; ++i) {
-    machine.fibers[i].done = false;
-    machine.fibers[i].awaits = nullptr;
-    ++machine.warps[i / 32].alive;
+    c.fibers[i].done = false;
+    c.fibers[i].awaits = nullptr;
+    ++c.warps[i / 32].alive;
   }
-  while (machine.cluster.alive > 0) {
-    bool moved = false;
+  machine.running = &c;
+  for (size_t r = 0; r < blocks.size(); ++r) {
+    c.blocks[r].index = blocks[r];
+    c.blocks[r].threads = {static_cast<int>(machine.threads), 0, 0};
+    std::memset(arena() + r * Machine::kWindow, 0xff, shared);
+  }
+  return made;
+}
+// As far as the cluster comes; whether it came further.
+inline bool run_cluster(Cluster& c, const Bytes& statics, bool backwards) {
+  machine.running = &c;
+  if (!c.statics.empty()) std::memcpy(statics.at, c.statics.data(), statics.count);
+  const auto threads = static_cast<unsigned>(c.blocks.size()) * machine.threads;
+  bool moved = false, again = true;
+  while (again) {
+    again = machine.spins = false;
     for (unsigned first = 0; first < threads; first += 32)
-      while (run_warp(first, threads, backwards)) moved = true;
-    if (!moved) refuse("threads wait at different barriers, or for what never comes");
+      while (run_warp(first, threads, backwards)) again = moved = true;
   }
+  if (c.threads.alive > 0 && !machine.spins)
+    refuse("threads wait at different barriers, or for what never comes");
+  if (c.threads.alive > 0 && statics.count)
+    c.statics.assign(statics.at, statics.at + statics.count);
+  return moved;
 }
 inline void run_grid(dim3 grid, dim3 cluster, unsigned threads, size_t shared,
                      std::function<void()> kernel) {
@@ -167,53 +221,38 @@ inline void run_grid(dim3 grid, dim3 cluster, unsigned threads, size_t shared,
   blockDim = dim3(threads);
   machine.threads = threads;
   machine.kernel = std::move(kernel);
-  const unsigned together = cluster.x * cluster.y * cluster.z;
-  if (machine.windows < together) {
-    machine.windows = together;
-    machine.memory = std::make_unique<char[]>(together * Machine::kWindow + 1024);
-  }
-  if (machine.fibers.size() < together * threads) machine.fibers.resize(together * threads);
   const bool backwards = machine.launches++ % 2;
   const dim3 clusters(grid.x / cluster.x, grid.y / cluster.y, grid.z / cluster.z);
+  const unsigned together = cluster.x * cluster.y * cluster.z;
   const uint64_t all = uint64_t{clusters.x} * clusters.y * clusters.z;
-  for (uint64_t n = 0; n < all; ++n) {
-    const uint64_t i = backwards ? all - 1 - n : n;
-    machine.blocks.assign(together, {});
-    for (unsigned r = 0; r < together; ++r) {
-      machine.blocks[r].index = {static_cast<unsigned>(i % clusters.x) * cluster.x + r % cluster.x,
-                                 static_cast<unsigned>(i / clusters.x % clusters.y) * cluster.y +
-                                     r / cluster.x % cluster.y,
-                                 static_cast<unsigned>(i / clusters.x / clusters.y) * cluster.z +
-                                     r / cluster.x / cluster.y};
-      // All bits set: NaN, and no address of anything.
-      std::memset(arena() + r * Machine::kWindow, 0xff, shared);
+  const auto blocks_of = [&](uint64_t i) {
+    std::vector<dim3> blocks;
+    for (unsigned r = 0; r < together; ++r)
+      blocks.emplace_back(static_cast<unsigned>(i % clusters.x) * cluster.x + r % cluster.x,
+                          static_cast<unsigned>(i / clusters.x % clusters.y) * cluster.y +
+                              r / cluster.x % cluster.y,
+                          static_cast<unsigned>(i / clusters.x / clusters.y) * cluster.z +
+                              r / cluster.x / cluster.y);
+    return blocks;
+  };
+  const Bytes here = declared_shared(&machine);
+  auto& begun = machine.begun;
+  for (uint64_t n = 0; n < all || !begun.empty();) {
+    bool moved = false;
+    for (auto& c : begun) moved |= run_cluster(*c, here, backwards);
+    for (auto& c : begun)
+      if (c->threads.alive == 0) machine.idle.push_back(std::move(c));
+    std::erase(begun, nullptr);
+    if (moved) continue;
+    if (n < all && (begun.size() + 1) * together * threads <= Machine::kThreadsMost) {
+      begun.push_back(begin(blocks_of(backwards ? all - 1 - n : n), shared));
+      ++n;
+    } else if (!begun.empty()) {
+      sched_yield();
+    } else if (n < all) {
+      refuse("a cluster that no device has room for");
     }
-    run_cluster(backwards);
   }
-}
-
-// What each lane of a warp brings, for the exchanges below.
-template <class T>
-T exchange(T v, unsigned partner) {
-  static std::vector<T> values;
-  if (values.size() < machine.fibers.size()) values.resize(machine.fibers.size());
-  values[machine.current] = v;
-  wait(warp());
-  const T got = values[machine.current / 32 * 32 + partner];
-  wait(warp());
-  return got;
-}
-// mma.sync.m16n8k4 in double, as baselines/cuda_reference/device.cuh describes it.
-inline void multiply(double (&c)[4], double a0, double a1, double b) {
-  static double left[32][16][4], right[32][4][8];
-  const unsigned w = machine.current / 32, lane = machine.current % 32, g = lane / 4, t = lane % 4;
-  left[w][g][t] = a0;
-  left[w][g + 8][t] = a1;
-  right[w][t][g] = b;
-  wait(warp());
-  for (unsigned i = 0; i < 4; ++i)
-    for (unsigned k = 0; k < 4; ++k) c[i] += left[w][g + i / 2 * 8][k] * right[w][k][2 * t + i % 2];
-  wait(warp());
 }
 
 }  // namespace fk_emulation

@@ -8,6 +8,7 @@
 // is a trip more, so rows go with the choices.
 #include "fk/ops/moe_combine.h"
 #include "fk/ops/moe_dispatch.h"
+#include "../tensor_map.cuh"
 #include "in_steps.cuh"
 
 namespace {
@@ -102,7 +103,7 @@ template <class Word> __global__ void __launch_bounds__(kThreads) send_tokens(co
       copy_row(reinterpret_cast<Word*>(place), x + int64_t(t) * s.words, s.words);
     }
   }
-  if (blockIdx.x == 0 && threadIdx.x < ranks.size) state_of(ranks, int(threadIdx.x))->tokens[ranks.rank] = tokens;
+  if (blockIdx.x == 0 && int(threadIdx.x) < ranks.size) state_of(ranks, int(threadIdx.x))->tokens[ranks.rank] = tokens;
   if (!last_block(&mine->blocks[0])) return;
   tell_all(ranks, true, call + 1);
   if (threadIdx.x == 0) mine->call = call + 1;
@@ -279,7 +280,6 @@ __global__ void __launch_bounds__(kThreads) add_answers(const int32_t* topk_ids,
 
 int64_t whole(int64_t bytes) { return cdiv(bytes, 256) * 256; }
 
-
 template <class Init> Shape shape_of(const Init& init, int64_t element_bytes, int word) {
   const int64_t ranks = init.comm->size, row = init.hidden_size * element_bytes;
   Shape s{};
@@ -317,7 +317,10 @@ template <class Op> struct Experts : Base<Op> {
 
 struct MoeDispatch : Experts<fk::moe_dispatch> {
   using Experts::Experts;
-  void prepare(const op::forward& max, const fk_memory&) { share(max.x->dtype.bits / 8, init.comm->size * init.max_tokens_per_rank); }
+  void prepare(const op::forward& max, const fk_memory&) {
+    share(max.x->dtype.bits / 8, init.comm->size * init.max_tokens_per_rank);
+    processors = multiprocessors();
+  }
   void forward(const op::forward& a, const fk_ctx& ctx) {
     const int64_t element = a.x->dtype.bits / 8, row = init.hidden_size * element;
     const auto go = [&](auto type) {
@@ -332,14 +335,15 @@ struct MoeDispatch : Experts<fk::moe_dispatch> {
         launch(take_tokens<Word>, blocks_for(a.recv_x->shape[0]), kThreads, 0, ctx, fk::data<Word>(a.recv_x), source, count, s, ranks);
         return;
       }
-      constexpr int kSenders = 132 * 2;
-      launch(pass_tokens<Word>, unsigned(2 * kSenders), kThreads, 0, ctx, fk::data<Word>(a.x), fk::data<int32_t>(a.topk_ids), fk::data<Word>(a.recv_x),
-             int(a.x->shape[0]), kSenders, s, ranks);
+      const int senders = processors * 2;
+      launch(pass_tokens<Word>, unsigned(2 * senders), kThreads, 0, ctx, fk::data<Word>(a.x), fk::data<int32_t>(a.topk_ids), fk::data<Word>(a.recv_x),
+             int(a.x->shape[0]), senders, s, ranks);
     };
     if (wide(a.x, a.recv_x->data, row)) go(uint4{});
     else if (element == 4) go(0u);
     else go(static_cast<unsigned short>(0));
   }
+  int processors = 0;
 };
 FK_OP(moe_dispatch, MoeDispatch);
 

@@ -36,12 +36,11 @@ struct GatheredRows {
     static_assert(kUnits == 32, "a lane each");
     if (unit < plan.units()) wait_until(number_at(ranks, ranks.rank, room.number(pair.part, unit)), call + 1);
     __syncwarp();
-    asm volatile("fence.proxy.async;" ::: "memory");  // others wrote it, the copy engine reads it
+    fence_async();  // others wrote it, the copy engine reads it
   }
   __device__ void copy(uint32_t to, int k, const Pair& pair, uint32_t barrier) const {
     if (pair.part == ranks.rank) return copy_box_2d(to, own, k, first(pair), barrier);
-    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];"
-                 ::"r"(to), "l"(&boxes), "r"(k), "r"(plan.begin(pair.part) + first(pair)), "r"(int(call % 2)), "r"(barrier) : "memory");
+    copy_box_3d(to, boxes, k, plan.begin(pair.part) + first(pair), int(call % 2), barrier);
   }
 };
 
@@ -91,12 +90,12 @@ template <class T>
 __global__ void __launch_bounds__(kThreads, 1)
     gather_linear(const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap boxes, const __grid_constant__ CUtensorMap weight,
                   const __grid_constant__ Arguments<T> a, const __grid_constant__ Ranks ranks) {
-  extern __shared__ char shared[];
+  char* const shared = dynamic_shared();
   const Ring<kStages> ring{(shared_address(shared) + 1023) & ~1023U};
   const int warp = int(threadIdx.x) / 32;
   if (threadIdx.x == 0) {
     ring.init();
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    fence_barriers();
   }
   cluster_sync();
   if (warp < 8) {

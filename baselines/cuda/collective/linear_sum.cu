@@ -49,9 +49,9 @@ template <class T> __device__ void multiply_tiles(Ring<kStages> ring, const Outg
     multiply_tile<T>(acc, ring, a.k);
     if (count > 0) barrier_wait(outgoing.free, (count - 1) & 1);
     each_eighth<T>(acc, [&](int row, int eighth, uint4 word) {
-      asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(outgoing.tile + word_of(row, eighth) * 16), "r"(word.x), "r"(word.y), "r"(word.z), "r"(word.w) : "memory");
+      store_shared(outgoing.tile + word_of(row, eighth) * 16, word);
     });
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    fence_async_shared();
     __syncwarp();
     if (threadIdx.x % 32 == 0) barrier_arrive(outgoing.full);
   }
@@ -69,14 +69,12 @@ template <class T> __device__ void send_tiles(const Outgoing& outgoing, const Ar
   for (bool more = pairs.find(); more; more = pairs.next(), ++count) {
     const int slot = pairs.slot(), owner = pairs.pair.part, rows = a.plan.tile_rows(owner, slot);
     barrier_wait(outgoing.full, count & 1);
-    if (rows > 0)
-      asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;"
-                   ::"l"(ranks.at[owner] + a.room.shared(me, slot)), "r"(outgoing.tile), "r"(rows * kRowBytes) : "memory");
-    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-    asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+    if (rows > 0) store_bulk(ranks.at[owner] + a.room.shared(me, slot), outgoing.tile, rows * kRowBytes);
+    commit_stores();
+    await_stores_read();
     barrier_arrive(outgoing.free);
-    asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
-    asm volatile("fence.proxy.async;" ::: "memory");
+    await_stores();
+    fence_async();
     __threadfence_system();
     store_release(number_at(ranks, owner, a.room.shared_number(me, slot)), call + 1);
   }
@@ -166,7 +164,7 @@ template <class T, bool kAll, int kMost> struct Talkers {
 template <class T, bool kAll, int kMost>
 __global__ void __launch_bounds__(kThreads, 1)
     linear_sum(const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap weight, const __grid_constant__ Arguments<T> a, const __grid_constant__ Ranks ranks) {
-  extern __shared__ char shared[];
+  char* const shared = dynamic_shared();
   const Ring<kStages> ring{(shared_address(shared) + 1023) & ~1023U};
   const Outgoing outgoing{ring.base + 128, ring.base + 136, ring.base + kBarriers + kStages * kStage};
   const int warp = int(threadIdx.x) / 32;
@@ -174,7 +172,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     ring.init();
     barrier_init(outgoing.full, kConsumers / 32);
     barrier_init(outgoing.free, 1);
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    fence_barriers();
   }
   cluster_sync();
   if (warp < 8) {

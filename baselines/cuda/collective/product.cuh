@@ -23,7 +23,7 @@ constexpr int shared_bytes(int stages, bool tile) { return 1024 + kBarriers + st
 // Of those who talk.
 __device__ inline void talkers_sync() {
   __syncwarp();
-  asm volatile("bar.sync 1, %0;" ::"n"(kTalkers) : "memory");
+  named_sync(1, kTalkers);
 }
 __device__ inline int block_in_cluster() { return int(blockIdx.x & 1); }
 
@@ -61,15 +61,6 @@ __device__ inline void leave(const Ranks& ranks) {
   __syncwarp();
   cluster_sync();
 }
-
-// To the same place in both blocks of the cluster, counted by the barriers of both.
-__device__ inline void copy_rows_to_both(uint32_t to, const CUtensorMap& map, int k, int row, uint32_t barrier) {
-  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;"
-               ::"r"(to), "l"(&map), "r"(k), "r"(row), "r"(barrier), "h"(uint16_t{3}) : "memory");
-}
-
-// The operands were read by wgmma, so nothing has to be released across the cluster, which would cost a fence.
-__device__ inline void barrier_arrive_unordered(uint32_t there) { asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(there) : "memory"); }
 
 // A stage is full when both halves of its weights and the rows of x are there, and empty when both blocks have read it: the
 // other block's half arrives in this one's.
@@ -130,7 +121,8 @@ template <int kStages, bool kGathered, class Rows> struct Filler {
     if (threadIdx.x % 32) return;
     const int half = block_in_cluster();
     barrier_expect(ring.full(), kStage);
-    copy_rows_to_both(ring.at() + kBytesX + half * (kBytesWeight / 2), weight, k, pairs.pair.wide * kWide + half * (kWide / 2), ring.full());
+    // To the same place in both blocks, counted by the barriers of both.
+    copy_box_2d_to(ring.at() + kBytesX + half * (kBytesWeight / 2), weight, k, pairs.pair.wide * kWide + half * (kWide / 2), ring.full(), 3);
   }
   __device__ void fetch_x() const {
     if (k == 0) rows.wait(pairs.pair);
@@ -226,7 +218,7 @@ template <class Kernel> int clusters_at_once(Kernel kernel, int shared) {
   cluster.val.clusterDim = {2, 1, 1};
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(unsigned(multiprocessors() / 2 * 2));
-  config.blockDim = kThreads;
+  config.blockDim = dim3(kThreads);
   config.dynamicSmemBytes = size_t(shared);
   config.attrs = &cluster;
   config.numAttrs = 1;

@@ -21,33 +21,12 @@ struct Ranks {
   int rank, size;
 };
 
-__device__ inline void store_release(uint32_t* at, uint32_t value) {
-  asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(at), "r"(value) : "memory");
-}
-__device__ inline uint32_t load_acquire(const uint32_t* at) {
-  uint32_t value;
-  asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(at) : "memory");
-  return value;
-}
-__device__ inline uint4 load_relaxed(const uint4* at) {
-  uint4 v;
-  asm volatile("ld.relaxed.sys.global.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(at) : "memory");
-  return v;
-}
-__device__ inline void store_relaxed(uint4* at, uint4 v) {
-  asm volatile("st.relaxed.sys.global.v4.u32 [%0], {%1,%2,%3,%4};" ::"l"(at), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
-}
-__device__ inline unsigned long long time_ns() {
-  unsigned long long now;
-  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
-  return now;
-}
-
 // Ends the context when what is waited for does not come.
 struct Waiting {
   unsigned turns = 0;
   unsigned long long since = 0;
   __device__ void turn() {
+    let_others_run();
     if (++turns % 1024) return;
     if (since == 0) since = time_ns();
     else if (time_ns() - since > kPatienceNs) __trap();
