@@ -80,15 +80,17 @@ Runner::Options Courtroom::options_of(Seat seat, double patience_s) const {
   options.early_user = seat == Seat::candidate;
   options.sends_fds = seat == Seat::oracle;
   options.given_up = [this, seat] {
+    const bool asked_for = seat == Seat::candidate || seat == Seat::trusted_candidate;
     return (options_.closing && options_.closing()) ||
-           (seat == Seat::candidate && options_.given_up && options_.given_up());
+           (asked_for && options_.given_up && options_.given_up());
   };
   if (device() == "cpu" && seat != Seat::oracle) options.private_bytes_max = int64_t{8} << 30;
   return options;
 }
 
 void Courtroom::start_missing(std::unique_ptr<RankGroup>& ready,
-                              const std::vector<PluginFile>& others, double patience_s, int ranks) {
+                              const std::vector<PluginFile>& others, double patience_s, int ranks,
+                              Seat seat) {
   // With the device open, which takes longest where it is a GPU.
   const Json enter = {{"device", device()}};
   std::vector<std::function<void()>> works;
@@ -112,7 +114,7 @@ void Courtroom::start_missing(std::unique_ptr<RankGroup>& ready,
     load(*baseline, roster_.baseline_files());
   }
   const bool fresh = !ready || ready->failed();
-  if (fresh) ready = std::make_unique<RankGroup>(options_of(Seat::candidate, patience_s), ranks);
+  if (fresh) ready = std::make_unique<RankGroup>(options_of(seat, patience_s), ranks);
   if (fresh || !others.empty()) load(*ready, others);
   std::vector<std::thread> starts;
   for (auto& work : works) starts.emplace_back(std::move(work));
@@ -121,15 +123,16 @@ void Courtroom::start_missing(std::unique_ptr<RankGroup>& ready,
   if (baseline->failed()) fail("the baseline", baseline->failure().sentence());
 }
 
-std::unique_ptr<RankGroup> Courtroom::enter(const std::string& without, bool children,
+std::unique_ptr<RankGroup> Courtroom::enter(const FoundPlugin& found, bool children,
                                             double patience_s, int ranks) {
   // What is not there cannot be called in the candidate's place.
   std::vector<PluginFile> others;
   for (const auto& b : roster_.baselines)
-    if (children && plugin_name(b) != without) others.push_back({b.path, b.trust});
+    if (children && plugin_name(b) != plugin_name(found)) others.push_back({b.path, b.trust});
   std::unique_ptr<RankGroup> candidate;
   if (ranks == 1) candidate = std::move(spare_);
-  start_missing(candidate, others, patience_s, ranks);
+  start_missing(candidate, others, patience_s, ranks,
+                found.trust == Trust::baseline ? Seat::trusted_candidate : Seat::candidate);
   oracle_->set_patience(patience_s);
   for (RankGroup* group : {baselines_[ranks].get(), candidate.get()})
     group->set_patience(patience_s);
@@ -206,7 +209,7 @@ bool Courtroom::prepare() {
   const auto baseline = baselines_.find(1);
   if (!oracle_ || oracle_->failed() || baseline == baselines_.end() || baseline->second->failed() ||
       !spare_ || spare_->failed()) {
-    start_missing(spare_, {}, kPatienceSeconds, 1);
+    start_missing(spare_, {}, kPatienceSeconds, 1, Seat::candidate);
     return true;
   }
   drop_stale();

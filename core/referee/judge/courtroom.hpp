@@ -61,11 +61,11 @@ class Courtroom {
   const std::string& device_name() const { return device_name_; }
   bool sandbox() const { return options_.sandbox; }
 
-  // Starts what is missing, all at once; `without` is a baseline that a candidate replaces. The
-  // baselines are in the candidate's process only where they may be its children. Who gives no sign
+  // Starts what is missing, all at once. The baselines are in the candidate's process, without the
+  // one that it replaces, only where they may be its children. Who gives no sign
   // of life for the patience is stopped. Error when the oracle or the baseline cannot be had; the
   // candidate's process may have failed. There are as many of both as there are ranks.
-  std::unique_ptr<RankGroup> enter(const std::string& without, bool children, double patience_s,
+  std::unique_ptr<RankGroup> enter(const FoundPlugin& candidate, bool children, double patience_s,
                                    int ranks);
   RankGroup& baseline(int ranks) { return *baselines_.at(ranks); }  // after enter()
 
@@ -96,11 +96,13 @@ class Courtroom {
     std::vector<ExamRequest> cases;
     Secret secret;
   };
-  enum class Seat { oracle, baseline, candidate };
+  // A candidate that is trusted is the host's own: its processes are not sealed, so ranks may have
+  // vendors' libraries.
+  enum class Seat { oracle, baseline, candidate, trusted_candidate };
   Runner::Options options_of(Seat seat, double patience_s) const;
-  // Of the candidate where none is `ready`, which then loads the others.
+  // Of the candidate, on its seat, where none is `ready`, which then loads the others.
   void start_missing(std::unique_ptr<RankGroup>& ready, const std::vector<PluginFile>& others,
-                     double patience_s, int ranks);
+                     double patience_s, int ranks, Seat seat);
   std::unique_ptr<OpenExam> open_now(const ExamRequest& request, const Secret& secret);
   void drop_stale();
 

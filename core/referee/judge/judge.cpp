@@ -152,7 +152,7 @@ class Judge {
     const bool children = std::any_of(
         ops_.begin(), ops_.end(), [&](const std::string& op) { return catalog_.at(op).level > 1; });
     Stand& stand = stands_[ranks];
-    stand.runners = room_.enter(plugin_name(candidate_), children, options_.patience_s, ranks);
+    stand.runners = room_.enter(candidate_, children, options_.patience_s, ranks);
     candidate_runner_ = stand.runners.get();
     for (int r = 0; r < ranks; ++r) {
       stand.code.push_back(mapped_code(candidate_runner_->pid(r)));
