@@ -26,7 +26,7 @@ PRODUCTS = {"linear_all_reduce": {2: ["o_prefill_2", "down_prefill_2"], 4: ["o_p
             "linear_reduce_scatter": {2: ["down_prefill_2"], 4: ["o_prefill_4", "down_prefill_4"]},
             "all_gather_linear": {2: ["qkv_prefill_2"], 4: ["qkv_prefill_4", "gate_up_prefill_4"]}}
 COLLECTIVES = ["all_reduce", "reduce_scatter", "all_gather", "all_gather_columns", "all_to_all", "all_reduce_add_rms_norm",
-               "vocab_parallel_embedding", "moe_dispatch", "moe_combine"]
+               "vocab_parallel_embedding", "moe_dispatch", "moe_combine", "fused_moe_ep"]
 
 
 def steps(host, gpus, seconds):

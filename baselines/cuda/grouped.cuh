@@ -4,11 +4,12 @@
 // `offsets`. The operands of wgmma are swapped: a tile is 128 rows of weights (gated: 64 of gate and 64 of up, eight and
 // eight in turn, so that a thread has both) by up to kMost rows of x, and its width follows the rows that there are, so
 // that little is multiplied for nothing. The rows of an expert are shared evenly by its tiles; tiles of the same weights
-// follow each other, so that these are read from memory once.
+// follow each other, so that these are read from memory once. An expert may have its rows in several segments.
 //   warps 0-7   two warpgroups, 64 rows of weights each: wgmma.m64nNk16, both operands in shared memory
 //   warp 8      fills a ring of stages of 64 elements of K with the tensor copy engine
 #pragma once
 #include "attention_common.cuh"
+#include "tensor_map.cuh"
 #include "wgmma.cuh"
 
 namespace fkc {
@@ -24,23 +25,26 @@ constexpr int shared_bytes(int most) { return 1024 + kBarriers + stages_of(most)
 
 template <class T> struct Arguments {
   T* out;                  // [rows, n]
-  const int32_t* offsets;  // [experts + 1]
-  int experts, n, k;
+  const int32_t* offsets;  // [segments + 1]
+  int segments, experts;   // segment s is of expert s % experts; at most twice as many as these
+  int first;               // the segment to begin with
+  int n, k;
 };
 
 // Goes through the tiles of a block. Past the first cache, which may know what `offsets` were before.
 template <int kMost> struct Tiles {
   const int32_t* offsets;
-  int experts, columns;  // tiles of n
-  int expert = -1, begin = 0, end = 0, high = 0, before = 0, row = 0, rows = 0, column = 0;
+  int segments, first, columns;  // tiles of n
+  int turn = -1, segment = 0, begin = 0, end = 0, high = 0, before = 0, row = 0, rows = 0, column = 0;
   __device__ bool find(int tile) {
     while (tile >= before + high * columns) {
       before += high * columns;
-      if (++expert == experts) return false;
-      begin = expert ? end : __ldcg(offsets), end = __ldcg(offsets + expert + 1), high = (end - begin + kMost - 1) / kMost;
+      if (++turn == segments) return false;
+      segment = first + turn < segments ? first + turn : first + turn - segments;
+      begin = __ldcg(offsets + segment), end = __ldcg(offsets + segment + 1), high = (end - begin + kMost - 1) / kMost;
     }
-    const int at = tile - before, each = (end - begin + high - 1) / high, first = at % high * each;
-    row = begin + first, rows = min(each, end - row), column = at / high;
+    const int at = tile - before, each = (end - begin + high - 1) / high, upper = at % high * each;
+    row = begin + upper, rows = min(each, end - row), column = at / high;
     return true;
   }
 };
@@ -54,6 +58,10 @@ template <int kMost> struct Ring {
   __device__ uint32_t at() const { return base + kBarriers + stage * kStage; }
   __device__ void next() {
     if (++stage == kStages) stage = 0, ++turn;
+  }
+  // By one thread.
+  __device__ void init() const {
+    for (int i = 0; i < kStages; ++i) barrier_init(base + i * 8, 1), barrier_init(empty(i), 8);
   }
 };
 
@@ -74,7 +82,8 @@ template <class T, bool kGated, int kMost> struct Filler {
   }
   __device__ int boxes() const { return (tile.rows + kStep - 1) / kStep; }
   __device__ void fetch_weight() {
-    const int first = tile.expert * (kGated ? 2 * a.n : a.n) + tile.column * kOut;
+    const int expert = tile.segment < a.experts ? tile.segment : tile.segment - a.experts;
+    const int first = expert * (kGated ? 2 * a.n : a.n) + tile.column * kOut;
     barrier_expect(ring.full(), kBytesWeight + boxes() * kBox);
     if constexpr (kGated) copy_box_4d(ring.at(), weight, k, 0, 0, first / 8, ring.full());
     else copy_box_2d(ring.at(), weight, k, first, ring.full());
@@ -85,12 +94,17 @@ template <class T, bool kGated, int kMost> struct Filler {
   __device__ void first_weights() {
     for (Filler f = *this; f.more && f.ring.turn == 0; f.next()) f.fetch_weight();
   }
-  __device__ void rest() {
-    for (; more && ring.turn == 0; next()) fetch_x();
+  // wait(tile) until the rows of a tile of which nothing has been fetched are there.
+  template <class Wait> __device__ void rest(Wait wait) {
+    const auto fetch = [&] {
+      if (k == 0) wait(tile);
+      fetch_x();
+    };
+    for (; more && ring.turn == 0; next()) fetch();
     for (; more; next()) {
       barrier_wait(ring.empty(ring.stage), (ring.turn - 1) & 1);
       fetch_weight();
-      fetch_x();
+      fetch();
     }
   }
 };
@@ -152,9 +166,9 @@ __global__ void __launch_bounds__(kThreads, 1) sorted_rows(const __grid_constant
   char* const shared = dynamic_shared();
   constexpr int kOut = kGated ? kRows / 2 : kRows;
   Ring<kMost> ring{(shared_address(shared) + 1023) & ~1023U};
-  Tiles<kMost> tile{a.offsets, a.experts, (a.n + kOut - 1) / kOut};
+  Tiles<kMost> tile{a.offsets, a.segments, a.first, (a.n + kOut - 1) / kOut};
   if (threadIdx.x == 0) {
-    for (int i = 0; i < Ring<kMost>::kStages; ++i) barrier_init(ring.base + i * 8, 1), barrier_init(ring.empty(i), 8);
+    ring.init();
     fence_barriers();
   }
   __syncthreads();
@@ -164,12 +178,22 @@ __global__ void __launch_bounds__(kThreads, 1) sorted_rows(const __grid_constant
       Filler<T, kGated, kMost> filler{x, weight, a, ring, tile};
       filler.first_weights();
       inputs_then_next();
-      filler.rest();
+      filler.rest([](const auto&) {});
     }
   } else {
     more_registers<232>();
     for (int at = blockIdx.x; tile.find(at); at += gridDim.x) multiply_tile<T, kGated, Ring<kMost>::kStep>(ring, a, tile);
   }
+}
+
+// Rows of k elements, dense; a box is `high` of them.
+inline CUtensorMap map_of(const void* data, int64_t rows, int64_t k, bool bf16, int high) {
+  return tensor_map<2>(data, bf16, {uint64_t(k), uint64_t(rows)}, {uint64_t(k) * 2}, {kDeep, uint32_t(high)});
+}
+// Matrices [2 * hidden, k] of gate rows, then up rows, as [rows / 8, gate or up, 8, k]; hidden is a multiple of 8.
+inline CUtensorMap map_of_gated(const void* data, int64_t experts, int64_t hidden, int64_t k, bool bf16) {
+  const uint64_t row = uint64_t(k) * 2;
+  return tensor_map<4>(data, bf16, {uint64_t(k), 8, 2, uint64_t((2 * experts - 1) * hidden / 8)}, {row, row * uint64_t(hidden), row * 8}, {kDeep, 8, 2, kRows / 16});
 }
 
 }  // namespace grouped

@@ -3,7 +3,6 @@
 // products, and the weighted sum of the results of a token in the order of its choices.
 #pragma once
 #include "grouped.cuh"
-#include "tensor_map.cuh"
 
 namespace fkc {
 
@@ -68,16 +67,6 @@ template <class T> __global__ void combine(const T* results, const int32_t* plac
   }
 }
 
-// Rows of k elements, dense; a box is `high` of them.
-inline CUtensorMap map_of(const void* data, int64_t rows, int64_t k, bool bf16, int high) {
-  return tensor_map<2>(data, bf16, {uint64_t(k), uint64_t(rows)}, {uint64_t(k) * 2}, {kDeep, uint32_t(high)});
-}
-// Matrices [2 * hidden, k] of gate rows, then up rows, as [rows / 8, gate or up, 8, k]; hidden is a multiple of 8.
-inline CUtensorMap map_of_gated(const void* data, int64_t experts, int64_t hidden, int64_t k, bool bf16) {
-  const uint64_t row = uint64_t(k) * 2;
-  return tensor_map<4>(data, bf16, {uint64_t(k), 8, 2, uint64_t((2 * experts - 1) * hidden / 8)}, {row, row * uint64_t(hidden), row * 8}, {kDeep, 8, 2, kRows / 16});
-}
-
 }  // namespace grouped
 
 // From a mixture to launches; weights are dense and of the dtype of x.
@@ -111,8 +100,8 @@ class ManyTokens {
     const int64_t typical = cdiv(rows * 3, experts_ * 2);
     const auto both = [&](auto most) {
       constexpr int kMost = decltype(most)::value;
-      product<true, kMost>(sorted, w13_, Arguments<T>{activated, offsets, experts, hidden, channels}, rows, ctx);
-      product<false, kMost>(activated, w2_, Arguments<T>{sorted, offsets, experts, channels, hidden}, rows, ctx);
+      product<true, kMost>(sorted, w13_, Arguments<T>{activated, offsets, experts, experts, 0, hidden, channels}, rows, ctx);
+      product<false, kMost>(activated, w2_, Arguments<T>{sorted, offsets, experts, experts, 0, channels, hidden}, rows, ctx);
     };
     if (typical <= 64) both(std::integral_constant<int, 64>{});
     else if (typical <= 128) both(std::integral_constant<int, 128>{});
@@ -128,7 +117,7 @@ class ManyTokens {
     if (!known) check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes(kMost)), "shared memory");
     known = true;
     // At most: every expert may have a tile that is not full.
-    const int64_t high = std::min<int64_t>(rows / kMost + a.experts, rows), wide = cdiv(a.n, kGated ? kRows / 2 : kRows);
+    const int64_t high = std::min<int64_t>(rows / kMost + a.segments, rows), wide = cdiv(a.n, kGated ? kRows / 2 : kRows);
     launch(kernel, unsigned(std::min<int64_t>(processors_, high * wide)), kThreads, size_t(shared_bytes(kMost)), ctx,
            map_of(x, rows, a.k, std::is_same_v<T, __nv_bfloat16>, step_of(kMost)), weight, a);
   }

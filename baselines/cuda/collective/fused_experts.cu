@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+// fused_moe_ep: experts begin on rows that have come while others travel, and answers go back as tiles end. Choices are sent and
+// sorted first (experts.cuh); then there are two products of sorted rows (grouped.cuh), whose blocks have three warps that talk:
+//   rows_in      warps 9-11 send rows of x to the ranks of their experts, and put those that have come to their places; the warp that
+//                fills the ring waits for the rows of its tile alone
+//   answers_out  warps 9-11 send every tile of answers, when it is written, to the rank that asked
+// Of many tokens this rank's own rows are segments of their own: multiplied first on the way in, while the others travel, and last on
+// the way out, while the others' answers travel. At the end everybody adds up the answers to its own tokens.
+//
+// Nobody waits in a circle: sending rows waits for nothing, placing them for what other ranks send, tiles for what is placed, and
+// answers for tiles. A rank writes to another one's memory only when that has said with its choices that it is done with the call
+// before.
+#include "fk/ops/fused_moe_ep.h"
+#include "../grouped.cuh"
+#include "experts.cuh"
+
+namespace {
+using namespace fkc;
+using namespace fkc::experts;
+using grouped::Filler;
+using grouped::Ring;
+using grouped::Tiles;
+
+constexpr int kBlock = grouped::kThreads, kMultiply = 256, kTalkingWarps = 3;  // threads of a block, of those that multiply
+constexpr int kRegistersMultiply = 208, kRegistersElse = 88;
+constexpr int kBucket = 64;   // sorted rows whose places are counted together
+constexpr int kInFlight = 4;  // words of 16 bytes of a thread
+
+struct Rows {
+  const uint4* x;
+  const int32_t* topk_ids;
+  uint4* sorted;
+  Sorted places;
+  int tokens, together;  // of this rank; that are sent at once
+};
+
+// One of the warps that talk: number `warp` of `warps` on this rank.
+struct Talker {
+  int warp = int(blockIdx.x) * kTalkingWarps + int(threadIdx.x) / 32 - (kMultiply / 32 + 1), warps = int(gridDim.x) * kTalkingWarps, lane = int(threadIdx.x) % 32;
+};
+
+__device__ inline uint4* box_of(const Ranks& ranks, const Shape& s, int owner, int from, int token) {
+  return reinterpret_cast<uint4*>(ranks.at[owner] + s.rows_at + (int64_t(from) * s.most + token) * s.row_bytes);
+}
+
+// Words of a row, several in flight: put(i, word).
+template <class Put> __device__ void each_word(const uint4* from, int words, int lane, Put put) {
+  for (int i = lane; i < words; i += 32 * kInFlight) {
+    uint4 few[kInFlight];
+#pragma unroll
+    for (int k = 0; k < kInFlight; ++k)
+      if (i + k * 32 < words) few[k] = __ldcg(from + i + k * 32);
+#pragma unroll
+    for (int k = 0; k < kInFlight; ++k)
+      if (i + k * 32 < words) put(i + k * 32, few[k]);
+  }
+}
+
+__device__ void send_rows(const Rows& rows, const Shape& s, const Ranks& ranks, uint32_t call) {
+  const Talker talker;
+  const int me = ranks.rank;
+  for (int group = talker.warp; group * rows.together < rows.tokens; group += talker.warps) {
+    for (int t = group * rows.together; t < min(rows.tokens, (group + 1) * rows.together); ++t) {
+      const unsigned wanted = ranks_of_token(s, rows.topk_ids + t * s.top_k) & ~(1u << me);
+      if (wanted == 0) continue;
+      each_word(rows.x + int64_t(t) * s.words, s.words, talker.lane, [&](int i, uint4 word) {
+        for (int j = 1; j < ranks.size; ++j) {
+          const int r = me + j < ranks.size ? me + j : me + j - ranks.size;
+          if (wanted >> r & 1) box_of(ranks, s, r, me, t)[i] = word;
+        }
+      });
+    }
+    __syncwarp();
+    if (talker.lane >= ranks.size || talker.lane == me) continue;
+    __threadfence_system();
+    store_release(arrived(ranks, talker.lane, me, group), call);
+  }
+}
+
+// This rank's own rows first, then the others' group by group as they come.
+__device__ void place_rows(const Rows& rows, const Shape& s, const Ranks& ranks, uint32_t call) {
+  const Talker talker;
+  const int me = ranks.rank, groups = (s.most + rows.together - 1) / rows.together;
+  const State* mine = state_of(ranks, me);
+  for (int job = talker.warp; job < groups * ranks.size; job += talker.warps) {
+    const int later = job - groups, group = later < 0 ? job : later / (ranks.size - 1);
+    const int from = later < 0 ? me : (me + 1 + later % (ranks.size - 1)) % ranks.size;
+    const int first = group * rows.together, end = min(__ldcg(&mine->tokens[from]), first + rows.together);
+    if (first >= end) continue;
+    if (from != me && talker.lane == 0) wait_until(arrived(ranks, me, from, group), call);
+    __syncwarp();
+    const int32_t *ids = ids_of(ranks, s, me, from), *places = places_of(ranks, s, from);
+    for (int t = first; t < end; ++t) {
+      const auto place_of = [&](int k) {
+        const int expert = __ldcg(ids + t * s.top_k + k);
+        return expert >= 0 && expert < s.experts && s.rank_of(expert) == me ? __ldcg(places + t * s.top_k + k) : -1;
+      };
+      each_word(from == me ? rows.x + int64_t(t) * s.words : box_of(ranks, s, me, from, t), s.words, talker.lane, [&](int i, uint4 word) {
+        for (int k = 0; k < s.top_k; ++k)
+          if (const int place = place_of(k); place >= 0) rows.sorted[int64_t(place) * s.words + i] = word;
+      });
+      __syncwarp();
+      __threadfence();
+      for (int k = talker.lane; k < s.top_k; k += 32)
+        if (const int place = place_of(k); place >= 0) atomicAdd(rows.places.placed + place / kBucket, 1u);
+    }
+  }
+}
+
+// By one thread, until the rows of a tile are in their places.
+__device__ inline void wait_for_rows(const Rows& rows, int all, int first, int count) {
+  for (int b = first / kBucket; b * kBucket < first + count; ++b) wait_until(rows.places.placed + b, uint32_t(min(kBucket, all - b * kBucket)));
+  fence_async();  // threads wrote them, the copy engine reads them
+}
+
+// silu(x @ gate^T) * (x @ up^T) of sorted rows that are on their way.
+template <class T, int kMost>
+__global__ void __launch_bounds__(kBlock, 1)
+    rows_in(const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap weight, const grouped::Arguments<T> a, const __grid_constant__ Rows rows,
+            const __grid_constant__ Shape s, const __grid_constant__ Ranks ranks) {
+  char* const shared = dynamic_shared();
+  Ring<kMost> ring{(shared_address(shared) + 1023) & ~1023U};
+  Tiles<kMost> tile{a.offsets, a.segments, a.first, (a.n + grouped::kRows / 2 - 1) / (grouped::kRows / 2)};
+  if (threadIdx.x == 0) {
+    ring.init();
+    fence_barriers();
+  }
+  inputs_then_next();
+  __syncthreads();
+  if (threadIdx.x < kMultiply) {
+    more_registers<kRegistersMultiply>();
+    for (int at = blockIdx.x; tile.find(at); at += gridDim.x) grouped::multiply_tile<T, true, Ring<kMost>::kStep>(ring, a, tile);
+    return;
+  }
+  fewer_registers<kRegistersElse>();
+  if (threadIdx.x == kMultiply) {
+    const int all = __ldcg(a.offsets + a.segments);
+    Filler<T, true, kMost> filler{x, weight, a, ring, tile};
+    filler.first_weights();
+    filler.rest([&](const auto& t) { wait_for_rows(rows, all, t.row, t.rows); });
+  } else if (threadIdx.x >= kMultiply + 32) {
+    const uint32_t call = *static_cast<volatile uint32_t*>(&state_of(ranks, ranks.rank)->call);
+    send_rows(rows, s, ranks, call);
+    place_rows(rows, s, ranks, call);
+  }
+}
+
+// A tile of answers, by the warps that talk: every row to the rank that asked.
+template <class T, int kMost>
+__device__ void send_tile(const grouped::Arguments<T>& a, const Tiles<kMost>& tile, const int32_t* source, const Shape& s, const Ranks& ranks) {
+  constexpr int kWords = grouped::kRows * int(sizeof(T)) / 16;  // of a row of a tile
+  const int first = tile.column * kWords, words = min(kWords, s.words - first), per_rank = s.most * s.top_k;
+  const int thread = int(threadIdx.x) - kMultiply - 32, threads = kTalkingWarps * 32;
+  const uint4* answers = reinterpret_cast<const uint4*>(a.out);
+  for (int i = thread; i < tile.rows * kWords; i += threads * kInFlight) {
+    uint4 few[kInFlight];
+    const auto each = [&](auto f) {
+#pragma unroll
+      for (int k = 0; k < kInFlight; ++k) {
+        const int row = (i + k * threads) / kWords, word = (i + k * threads) % kWords;
+        if (row < tile.rows && word < words) f(few[k], tile.row + row, first + word);
+      }
+    };
+    each([&](uint4& v, int row, int word) { v = __ldcg(answers + int64_t(row) * s.words + word); });
+    each([&](const uint4& v, int row, int word) {
+      const int asked = __ldcg(source + row), to = asked / per_rank;
+      reinterpret_cast<uint4*>(ranks.at[to] + s.answers_at + (asked % per_rank) * s.row_bytes)[word] = v;
+    });
+  }
+}
+
+// x @ weight^T of sorted rows; answers go to who asked.
+template <class T, int kMost>
+__global__ void __launch_bounds__(kBlock, 1)
+    answers_out(const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap weight, const grouped::Arguments<T> a, const int32_t* source,
+                const __grid_constant__ Shape s, const __grid_constant__ Ranks ranks) {
+  char* const shared = dynamic_shared();
+  Ring<kMost> ring{(shared_address(shared) + 1023) & ~1023U};
+  const uint32_t written = ring.base + 128, sent = ring.base + 136;  // a tile's numbers: by those who multiply, by those who talk
+  Tiles<kMost> tile{a.offsets, a.segments, a.first, (a.n + grouped::kRows - 1) / grouped::kRows};
+  if (threadIdx.x == 0) {
+    ring.init();
+    barrier_init(written, kMultiply / 32);
+    barrier_init(sent, kTalkingWarps);
+    fence_barriers();
+  }
+  __syncthreads();
+  int round = 0;
+  if (threadIdx.x < kMultiply) {
+    more_registers<kRegistersMultiply>();
+    for (int at = blockIdx.x; tile.find(at); at += gridDim.x, ++round) {
+      grouped::multiply_tile<T, false, Ring<kMost>::kStep>(ring, a, tile);
+      if (round > 0) barrier_wait(sent, (round - 1) & 1);  // or a turn of `written` would be missed
+      __syncwarp();
+      if (threadIdx.x % 32 == 0) barrier_arrive(written);
+    }
+  } else {
+    fewer_registers<kRegistersElse>();
+    if (threadIdx.x == kMultiply) {
+      Filler<T, false, kMost> filler{x, weight, a, ring, tile};
+      filler.first_weights();
+      inputs_then_next();
+      filler.rest([](const auto&) {});
+    } else if (threadIdx.x >= kMultiply + 32) {
+      wait_for_previous();
+      for (int at = blockIdx.x; tile.find(at); at += gridDim.x, ++round) {
+        barrier_wait(written, round & 1);
+        send_tile<T, kMost>(a, tile, source, s, ranks);
+        __syncwarp();
+        if (threadIdx.x % 32 == 0) barrier_arrive(sent);
+      }
+    }
+  }
+  __syncwarp();
+  State* mine = state_of(ranks, ranks.rank);
+  if (last_block(&mine->blocks[0])) tell_all(ranks, &State::answered, mine->call);
+}
+
+struct FusedMoeEp : Base<fk::fused_moe_ep> {
+  using Base::Base;
+  // What a call needs besides: rows in the order of experts, which become answers; hidden rows; tables.
+  struct Scratch {
+    int64_t rows, sorted, hidden, source, offsets, placed, bytes;
+    int parts, buckets;
+  };
+  static Shape shape(const op::init& init) {
+    Shape s = shape_of(init, 2, 16);
+    s.answers_at += init.comm->size * s.most * s.row_bytes;
+    s.many = true;
+    return s;
+  }
+  static int64_t shared_bytes(const op::init& init) {
+    const Shape s = shape(init);
+    return s.answers_at + int64_t(s.most) * s.top_k * s.row_bytes;
+  }
+  static Scratch scratch_of(const op::init& init) {
+    const Shape s = shape(init);
+    Scratch b{};
+    // Own rows apart where they fill tiles.
+    b.parts = int64_t(s.most) * s.top_k >= init.num_experts * kBucket * 2 ? 2 : 1;
+    b.rows = init.comm->size * init.max_tokens_per_rank * std::min<int64_t>(init.top_k, s.local);
+    b.buckets = int(cdiv(b.rows, kBucket));
+    b.hidden = b.sorted + whole(b.rows * init.hidden_size * 2);
+    b.source = b.hidden + whole(b.rows * init.intermediate_size * 2);
+    b.offsets = b.source + whole(b.rows * 4);
+    b.placed = b.offsets + whole((b.parts * s.local + 1) * 4);
+    b.bytes = b.placed + whole(b.buckets * 4);
+    return b;
+  }
+  static void supports(const op::init& init, const op::weights& weights, const op::forward& max, fk_need& wants) {
+    need_ranks(init.comm);
+    need_16bit(max.x);
+    need(FK_DTYPE(weights.w13) == FK_DTYPE(max.x) && FK_DTYPE(weights.w2) == FK_DTYPE(max.x), "w13, w2: the dtype of x only");
+    need(init.hidden_size % 8 == 0 && init.intermediate_size % 8 == 0, "hidden_size, intermediate_size: multiples of 8 only");
+    need(init.hidden_size < 1 << 20 && init.intermediate_size < 1 << 20, "hidden_size, intermediate_size: below 2^20 only");
+    need(init.max_tokens_per_rank <= kGroupsMost * kGroup, "max_tokens_per_rank: up to 32768");
+    need(init.max_tokens_per_rank * init.comm->size * init.top_k < (int64_t{1} << 31), "fewer choices than 2^31 only");
+    need(shared_bytes(init) <= int64_t{1} << 30, "at most 1 GiB between ranks");
+    wants.scratch = scratch_of(init).bytes;
+  }
+  void prepare(const op::forward& max, const fk_memory&) {
+    const bool bf16 = FK_DTYPE(max.x) == FK_BF16;
+    const int64_t local = cdiv(init.num_experts, init.comm->size);
+    shared.emplace(init.comm, shared_bytes(init));
+    w13 = grouped::map_of_gated(weights.w13->data, local, init.intermediate_size, init.hidden_size, bf16);
+    w2 = grouped::map_of(weights.w2->data, local * init.hidden_size, init.intermediate_size, bf16, grouped::kRows);
+    processors = multiprocessors();
+  }
+  void forward(const op::forward& a, const fk_ctx& ctx) {
+    dispatch(a.x, [&](auto type) {
+      using T = decltype(type);
+      // Half as many rows of an expert again as on average, so that few need more than one tile of the smaller kinds.
+      const int64_t typical = cdiv(a.x->shape[0] * init.comm->size * init.top_k * 3, init.num_experts * 2);
+      if (typical <= 64) go<T, 64>(a, ctx);
+      else if (typical <= 128) go<T, 128>(a, ctx);
+      else go<T, 256>(a, ctx);
+    });
+  }
+
+ private:
+  template <class T, int kMost> void go(const op::forward& a, const fk_ctx& ctx) const {
+    const Shape s = shape(init);
+    const Scratch b = scratch_of(init);
+    const Ranks& ranks = shared->ranks();
+    char* const at = static_cast<char*>(ctx.scratch);
+    const auto table = [&](int64_t offset) { return reinterpret_cast<int32_t*>(at + offset); };
+    const int tokens = int(a.x->shape[0]), segments = b.parts * s.local, channels = int(init.hidden_size), hidden = int(init.intermediate_size);
+    const auto *ids = fk::data<int32_t>(a.topk_ids);
+    const auto* x = fk::data<uint4>(a.x);
+    T *sorted = reinterpret_cast<T*>(at + b.sorted), *activated = reinterpret_cast<T*>(at + b.hidden);
+    const Sorted places{table(b.source), table(b.offsets), nullptr, nullptr, reinterpret_cast<uint32_t*>(at + b.placed), b.parts, b.buckets};
+    launch(send_tokens<uint4>, blocks_for(tokens), experts::kThreads, 0, ctx, x, ids, tokens, s, ranks);
+    launch(sort_tokens, unsigned(segments), experts::kThreads, 0, ctx, places, s, ranks);
+    product(rows_in<T, kMost>, kMost, ctx, grouped::map_of(sorted, b.rows, channels, std::is_same_v<T, __nv_bfloat16>, grouped::step_of(kMost)), w13,
+            grouped::Arguments<T>{activated, places.offsets, segments, s.local, 0, hidden, channels},
+            Rows{x, ids, reinterpret_cast<uint4*>(sorted), places, tokens, s.most > kFew ? kGroup : 1}, s, ranks);
+    // Those of other ranks, the second part, first.
+    product(answers_out<T, kMost>, kMost, ctx, grouped::map_of(activated, b.rows, hidden, std::is_same_v<T, __nv_bfloat16>, grouped::step_of(kMost)), w2,
+            grouped::Arguments<T>{sorted, places.offsets, segments, s.local, segments - s.local, channels, hidden}, places.source, s, ranks);
+    launch(add_answers<T, uint4>, blocks_for(tokens), experts::kThreads, 0, ctx, ids, fk::data<float>(a.topk_weights), fk::data<uint4>(a.out), tokens, s, ranks);
+  }
+  // All blocks run at once.
+  template <class... P, class... A> void product(void (*kernel)(P...), int most, const fk_ctx& ctx, A... arguments) const {
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, grouped::shared_bytes(most)), "shared memory");
+    launch(kernel, unsigned(processors), kBlock, size_t(grouped::shared_bytes(most)), ctx, arguments...);
+  }
+  std::optional<Shared<op>> shared;
+  CUtensorMap w13{}, w2{};
+  int processors = 0;
+};
+FK_OP(fused_moe_ep, FusedMoeEp);
+
+}  // namespace
