@@ -121,7 +121,6 @@ void on_signal(int number, siginfo_t* info, void*) {
                   tensor ? kPastEnd : "", tensor ? tensor : "");
   report(what);
   // It is the default already (SA_RESETHAND), and the filter lets nobody touch it.
-  if (number != SIGSYS) ::signal(number, SIG_DFL);
   ::raise(number);
 }
 

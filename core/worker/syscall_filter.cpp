@@ -342,6 +342,17 @@ class Program {
     none_of({SIGCONT});
   }
 
+  void no_handler(uint32_t signal, uint32_t ruling) {
+    argument(0);
+    const size_t start = code_.size();
+    code_.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, signal, 0, 0));
+    argument(1);
+    unless(BPF_JEQ, 0, ruling);
+    argument(1, true);
+    only({0}, ruling);
+    code_[start].jf = static_cast<uint8_t>(code_.size() - start - 1);
+  }
+
   void argued(int number) {
     if (number == SYS_openat || number == SYS_open) {
       constexpr uint32_t kWrites = O_WRONLY | O_RDWR | O_CREAT | O_TRUNC;
@@ -389,13 +400,11 @@ class Program {
                      PR_SET_NO_NEW_PRIVS, PR_SET_THP_DISABLE, PR_GET_THP_DISABLE, PR_SVE_SET_VL,
                      PR_SVE_GET_VL, PR_SET_VMA},
                     kDeny);
-      case SYS_rt_sigaction:  // of SIGSYS, but to ask
-        argument(0);
-        unless(BPF_JEQ, SIGSYS, kAllow);
-        argument(1);
-        unless(BPF_JEQ, 0, kKill);
-        argument(1, true);
-        return only({0}, kKill);
+      case SYS_rt_sigaction:  // of what tells of a crash, but to ask; who asks for a trace may fail
+        no_handler(SIGSYS, kKill);
+        for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT})
+          no_handler(static_cast<uint32_t>(signal), kDeny);
+        return give(kAllow);
       case SYS_fcntl:  // who gets a signal and which; what others may do with shared memory
         argument(1);
         return none_of({F_SETOWN, F_SETOWN_EX, F_SETSIG, F_SETLEASE, F_NOTIFY, F_ADD_SEALS});

@@ -23,7 +23,7 @@ def head(path):
         sys.exit(f"{path}: its first comment has no class")
     op = re.search(r"^FK_OP\((\w+),|^FK_(\w+)_OP\(", path.read_text(), re.M)
     return {"name": path.stem, "folder": path.parent.name, "class": about[1], "what": about[2], "stopped": stopped[1] if stopped else "",
-            "size": size[1] if size else "", "works": bool(re.search(r"^work: honest$", text, re.M)),
+            "size": size[1] if size else "", "works": bool(re.search(r"^work: honest$", text, re.M)), "broken": bool(re.search(r"^work: broken$", text, re.M)),
             "naive": naive[2].split() if naive and naive[1] != "-" else None, "op": (op[1] or op[2]).lower() if op else ""}
 
 
@@ -83,7 +83,8 @@ def examine(item, options):
             item["bad"] = "" if verdict == "correct" else "REJECTED"
         else:
             # Who does the work and was told no more than that it is as fast as it is has gained nothing; to be compared with nobody is a gain.
-            gained = ("faster", "correct") if item["works"] else ("faster", "same", "cannot_tell", "correct")
+            # Who breaks a rule that its values do not show has gained by being called right, however slow.
+            gained = RIGHT if item["broken"] else ("faster", "correct") if item["works"] else ("faster", "same", "cannot_tell", "correct")
             item["bad"] = "ACCEPTED" if verdict == "correct" and speed in gained else "NO ANSWER" if verdict == "none" else ""
         if item["class"] != "honest" and item["naive"]:
             item["fools"], complaint = fooled(options.naive, file, item, folder)

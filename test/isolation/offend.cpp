@@ -105,6 +105,12 @@ void sandbox(const std::string& what) {
     need(::setrlimit(RLIMIT_NOFILE, &limit) == 0, "setrlimit");
   }
   if (what == "handler") need(::signal(SIGSYS, SIG_IGN) != SIG_ERR, "signal");
+  for (const int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) {
+    struct sigaction now {};
+    if (what == "crash" + std::to_string(number))
+      need(::signal(number, SIG_IGN) != SIG_ERR, "signal");
+    if (what == "handlers_read") need(::sigaction(number, nullptr, &now) == 0, "sigaction");
+  }
   if (what == "outlive") need(::prctl(PR_SET_PDEATHSIG, 0) == 0, "prctl");
   if (what == "dump") need(::prctl(PR_SET_DUMPABLE, 1) == 0, "prctl");
   if (what == "root") need(::setuid(0) == 0, "setuid");

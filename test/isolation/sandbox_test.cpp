@@ -73,7 +73,8 @@ void fails_in(const std::string& offence, const std::string& target = "/etc/pass
 }  // namespace
 
 TEST_CASE("sandbox_honest_candidates_pass") {
-  for (const char* what : {"", "own_file", "maps", "limits_read", "threads", "openmp"}) {
+  for (const char* what :
+       {"", "own_file", "maps", "limits_read", "handlers_read", "threads", "openmp"}) {
     const Checked got = check(what);
     CAPTURE(what, got.text);
     CHECK(got.passed);
@@ -140,6 +141,8 @@ TEST_CASE("sandbox_cannot_be_loosened") {
   ends_it("handler", "rt_sigaction for SIGSYS");
   ends_it("limits", "prlimit64 for new limits");
   for (const char* what : {"outlive", "dump", "shared", "memfd"}) fails_in(what);
+  for (const int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT})
+    fails_in("crash" + std::to_string(number));
   if (::geteuid() == 0) fails_in("root");
 }
 
