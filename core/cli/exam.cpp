@@ -104,6 +104,8 @@ Json exam_open(const Json& a, const TaskServices& services) {
                  {"read_bytes", shape.read_bytes},
                  {"written_bytes", shape.written_bytes},
                  {"families", families},
+                 {"versions", exam->versions()},
+                 {"calls_most", exam->calls_most()},
                  {"left_out", left_out},
                  {"nulls", nulls},
                  {"skew", exam->skew()},

@@ -68,8 +68,10 @@ bool Exam::open() {
   roofline_s_ = answer.at("roofline_s").get<double>();
   floor_s_ = answer.at("floor_s").get<double>();
   // A third is kept for calls that are timed without having been seen.
-  const int contents = static_cast<int>(families_.size());
-  seen_ = std::max(1, contents - contents / 3);
+  versions_ = answer.at("versions").get<int>();
+  calls_most_ = answer.at("calls_most").get<int>();
+  const int each = static_cast<int>(families_.size()) / versions_;
+  seen_ = versions_ * std::max(1, each - each / 3);
   for (const auto& left : answer.at("left_out")) {
     FamilyRow row;
     row.family = left.at("family").get<std::string>();
@@ -102,9 +104,11 @@ int Exam::some_first() {
   return static_cast<int>(random_.integer(0, places)) * (sets_ / places);
 }
 
-std::vector<int> Exam::some_contents(int count) {
-  std::vector<int> out(static_cast<size_t>(count));
-  for (int& c : out) c = static_cast<int>(random_.integer(0, seen_));
+// Of those that may be called in the sets from `first` on.
+std::vector<int> Exam::some_contents(int first, int count) {
+  std::vector<int> out = ring(first, count);
+  for (int& c : out)
+    c = c % versions_ + versions_ * static_cast<int>(random_.integer(0, seen_ / versions_));
   return out;
 }
 
@@ -115,7 +119,8 @@ std::optional<Sitter::Call> Exam::take(Sitter& sitter, int first, const std::vec
   const int count = static_cast<int>(contents.size());
   const std::vector<int> sets = ring(first, count);
   const bool spare = &sitter == &candidate_ && count < sets_;
-  const int beside = spare ? ring(first + count, 1)[0] : -1, its = some_contents(1)[0];
+  const int beside = spare ? ring(first + count, 1)[0] : -1,
+            its = some_contents(first + count, 1)[0];
   const auto deal = [&](bool numbers_only) {
     room_.ask("exam_deal", {{"exam", exam_->id},
                             {"sets", sets},
@@ -240,9 +245,15 @@ bool Exam::values() {
       for (int i = done; i < std::min(done + most, seen_); ++i) contents.push_back(i);
       if (contents.empty()) break;
       const auto chunk = static_cast<size_t>(done / most);
-      if (round < 2) firsts.push_back(some_first());
-      const int first = round < 2 ? firsts.back() : firsts[firsts.size() / 2 + chunk];
-      if (round == 2) std::rotate(contents.begin(), contents.begin() + 1, contents.end());
+      // Every set has another neighbour at its end than the one half of all sets away
+      // (exam_layout).
+      if (round == 0 || together) firsts.push_back(some_first());
+      const int first = round == 0   ? firsts.back()
+                        : !together  ? (firsts[chunk] + (sets_ / 2 | 1)) % sets_
+                        : round == 1 ? firsts.back()
+                                     : firsts[firsts.size() / 2 + chunk];
+      const int turn = round == 2 ? 1 : first % versions_;
+      std::rotate(contents.begin(), contents.begin() + turn, contents.end());
       std::vector<Look> looks;
       if (!take(candidate_, first, contents, looks)) {
         blame(row_, candidate_);

@@ -43,7 +43,7 @@ class Exam {
   bool accept(const std::vector<Look>& looks, bool timed);
   bool nothing_stray();  // else the row says what was written around tensors of any set
   void blame_stray(const std::string& text);
-  std::vector<int> some_contents(int count);
+  std::vector<int> some_contents(int first, int count);
   int calls_of_a_sample(Turn& mine, Turn& theirs, double seconds);
   // How many calls a sample has that may have so many.
   int calls_of_ranks(int most);
@@ -71,6 +71,8 @@ class Exam {
   std::vector<std::string> families_;
   std::map<std::string, FamilyRow> by_family_;
   int sets_ = 0, seen_ = 0;  // contents [0, seen_) may be called at any time, others once
+  int versions_ = 1;         // of the weights: set i and content i have i % versions_
+  int calls_most_ = 1;       // in a sample
   bool plan_ = false, flush_ = false, own_devices_ = false;
   int poison_ = 0;
   double bytes_ = 0, flops_ = 0, roofline_s_ = 0, floor_s_ = 0, wire_ = 0;

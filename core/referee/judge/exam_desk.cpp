@@ -61,24 +61,24 @@ Layout exam_layout(const Variant& variant, int set) {
 ExamDesk::ExamDesk(Device& device, ResolvedCase resolved, const Variant& variant)
     : device_(device), resolved_(std::move(resolved)), variant_(variant) {}
 
-void ExamDesk::take_weights(CaseValues& values) {
+void ExamDesk::take_weights(CaseValues& values, size_t version) {
+  weights_.resize(std::max(weights_.size(), version + 1));
   for (const auto& slot : resolved_.contract->section(SectionId::weights))
-    if (auto node = values.extract(slot.name)) weights_.insert(std::move(node));
+    if (auto node = values.extract(slot.name)) weights_[version].insert(std::move(node));
 }
 
 void ExamDesk::add(CaseValues inputs, CaseValues want) {
-  take_weights(inputs);
   contents_.push_back({std::move(inputs), std::move(want), nullptr, {}, {}});
 }
 
 CaseValues ExamDesk::lend(size_t content) {
   CaseValues out = std::move(contents_.at(content).inputs);
-  out.merge(weights_);
+  lend_weights(out, version_of(content));
   return out;
 }
 
 void ExamDesk::take_back(size_t content, CaseValues values) {
-  take_weights(values);
+  take_weights(values, version_of(content));
   contents_.at(content).inputs = std::move(values);
 }
 
@@ -89,13 +89,20 @@ void ExamDesk::place(int sets, int64_t read_bytes, int64_t written_bytes) {
   read_ = share(read_bytes, "inputs", Device::Sharing::read);
   written_ = share(written_bytes, "outputs", Device::Sharing::write);
   SharedPlaces places{{read_.data(), read_bytes}, {written_.data(), written_bytes}};
-  CaseValues values = contents_[0].inputs;
-  values.merge(weights_);
   // Weights of a gigabyte come from the host once.
-  sets_.push_back(
-      std::make_unique<CaseFrames>(device_, resolved_, values, exam_layout(variant_, 0), &places));
-  for (int i = 1; i < sets; ++i)
-    sets_.push_back(std::make_unique<CaseFrames>(*sets_[0], exam_layout(variant_, i), &places));
+  for (int i = 0; i < sets; ++i) {
+    const auto version = version_of(static_cast<size_t>(i));
+    const Layout layout = exam_layout(variant_, i);
+    if (version < sets_.size()) {
+      sets_.push_back(std::make_unique<CaseFrames>(*sets_[version], layout, &places));
+      continue;
+    }
+    CaseValues values = contents_[version].inputs;
+    lend_weights(values, version);
+    sets_.push_back(std::make_unique<CaseFrames>(device_, resolved_, values, layout, &places));
+    // Where the weights are needed again, for choices that are as right, they come from here.
+    take_weights(values, version);
+  }
   // Contents lie ready in the device's memory, without weights, which all have in common.
   ResolvedCase inputs = resolved_;
   for (auto& field : inputs.fields) field.present &= field.slot->section != SectionId::weights;
@@ -103,8 +110,6 @@ void ExamDesk::place(int sets, int64_t read_bytes, int64_t written_bytes) {
   layout.snapshot = false;
   for (auto& content : contents_)
     content.master = std::make_unique<CaseFrames>(device_, inputs, content.inputs, layout);
-  // Where the weights are needed again, for choices that are as right, they come from here.
-  take_weights(values);
 }
 
 void ExamDesk::deal(int set, int content, Poison poison, bool numbers_only) {
@@ -162,10 +167,11 @@ SetFinding ExamDesk::look(int set, int index, int side, bool ordinary, const Ask
     return found;
   }
   // Lent as for an oracle: a choice that is as right is asked of it.
-  content.inputs.merge(weights_);
+  const size_t version = version_of(static_cast<size_t>(index));
+  lend_weights(content.inputs, version);
   Comparison compared =
       compare_outputs(resolved_, content.inputs, got, content.want, kMostElements, ask);
-  take_weights(content.inputs);
+  take_weights(content.inputs, version);
   found.ok = compared.ok;
   found.worst = compared.worst;
   found.text = std::move(compared.text);

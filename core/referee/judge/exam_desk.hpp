@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the oracle keeps of one rank of a case that is open: its weights, the contents and their
 // answers, the sets of buffers that its runner shares, and what was found right in them. A case
-// without a communicator has one rank. Which contents lie in which set is the examiner's business.
+// without a communicator has one rank. There may be several versions of the weights: contents and
+// sets have them in turns, and a content is at home in the sets that have its own. Which contents
+// lie in which set is the examiner's business.
 #pragma once
 #include <map>
 #include <memory>
@@ -37,16 +39,17 @@ class ExamDesk {
 
   const ResolvedCase& resolved() const { return resolved_; }
   size_t contents() const { return contents_.size(); }
-  // `inputs` with the weights where there are none yet.
+  // Inputs with weights, which are those of a version that has none yet; the oracle wants both.
+  void take_weights(CaseValues& values, size_t version);
+  void lend_weights(CaseValues& values, size_t version) { values.merge(weights_.at(version)); }
+  // Content i has version i of as many as are kept; those that come after them are forgotten.
+  void keep_versions(size_t count) { weights_.resize(count); }
   void add(CaseValues inputs, CaseValues want);
   const CaseValues& inputs(size_t content) const { return contents_.at(content).inputs; }
   const CaseValues& want(size_t content) const { return contents_.at(content).want; }
   // An oracle wants weights and inputs together. They are large, so they are lent and taken back.
   CaseValues lend(size_t content);
   void take_back(size_t content, CaseValues values);
-  // Weights alone, for contents that are not added yet.
-  void lend_weights(CaseValues& values) { values.merge(weights_); }
-  void take_weights(CaseValues& values);
 
   // Shares this many bytes and lays the sets and all contents out; nothing is added afterwards.
   void place(int sets, int64_t read_bytes, int64_t written_bytes);
@@ -79,7 +82,9 @@ class ExamDesk {
   Device& device_;
   ResolvedCase resolved_;
   Variant variant_;
-  CaseValues weights_;
+  size_t version_of(size_t content) const { return content % weights_.size(); }
+
+  std::vector<CaseValues> weights_{1};  // by version
   std::vector<Content> contents_;
   SharedMapping read_, written_;
   std::vector<std::unique_ptr<CaseFrames>> sets_;

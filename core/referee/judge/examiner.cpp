@@ -31,6 +31,10 @@ constexpr double kFlopsPerSecond = 4e9, kBytesPerSecond = 8e9, kCallSeconds = 0.
 // are noise, eight bits of sixteen.
 constexpr double kPacked = 0.5;
 constexpr double kExchangeSeconds = 5e-6;  // ranks wait for each other at least once
+// Of all bytes of a call: whoever reads as much once instead of often is faster by no more.
+constexpr double kWeightsMatter = 0.01;
+constexpr int kVersionsMost = 31;
+constexpr size_t kOfVersion = 3;  // contents: two that may be seen, and one that is kept
 
 }  // namespace
 
@@ -52,6 +56,7 @@ Examiner::Examiner(const Contract& contract, AskedCase asked, PosedCase posed, u
   provider_ = oracle_of(oracles_, device().type(), this->resolved(), unjudged_);
   if (!provider_) return;
   oracle_ = provider_->plugin;
+  measure();
   make_contents(seed);
   if (!unjudged_.empty()) return;
   CaseValues first = desks_[0]->lend(0);
@@ -178,7 +183,8 @@ void Examiner::try_nulls() {
 }
 
 // Ordinary contents twice, then one of every family that fits in an order that the seed chooses,
-// then more of all of them while time is left.
+// then more of all of them while time is left. Where there are versions of the weights, first one
+// version after the other gets what it needs at least.
 void Examiner::make_contents(uint64_t seed) {
   std::vector<Family> families{Family::ordinary, Family::ordinary};
   std::vector<Family> others;
@@ -198,68 +204,135 @@ void Examiner::make_contents(uint64_t seed) {
               others[static_cast<size_t>(random.integer(0, static_cast<int64_t>(i)))]);
   families.insert(families.end(), others.begin(), others.end());
   const double start = now_seconds();
+  const auto wanted = static_cast<size_t>(versions_wanted());
   int most = options_.contents_max * (ranks() > 1 ? 2 : 1);
   if (!device().host_memory()) most = std::min(most, kDeviceContents);
+  most = std::max(most, static_cast<int>(kOfVersion * wanted));
+  Pools made(1);
+  double first_s = 0;  // for what the first version needs
   for (int i = 0; i < most && unjudged_.empty(); ++i) {
-    if (contents() >= 2 && now_seconds() - start > options_.seconds) break;
+    const double passed = now_seconds() - start;
+    if (made[0].size() >= 2 && passed > options_.seconds) break;
+    auto pool = std::find_if(made.begin(), made.end(),
+                             [](const auto& one) { return one.size() < kOfVersion; });
+    if (pool == made.end() && made.size() < wanted) {
+      if (first_s == 0) first_s = passed;
+      if (passed + first_s > options_.seconds) break;
+      pool = made.insert(made.end(), std::vector<Content>());
+    } else if (pool == made.end()) {
+      pool = std::min_element(made.begin(), made.end(),
+                              [](const auto& a, const auto& b) { return a.size() < b.size(); });
+    }
     // Later rounds are ordinary every other time.
     const auto turn = static_cast<size_t>(i);
-    const Family family = turn < families.size() ? families[turn]
-                          : turn % 2             ? Family::ordinary
-                                                 : families[static_cast<size_t>(random.integer(
-                                                       0, static_cast<int64_t>(families.size())))];
-    if (!make_content(seed_of("contents " + std::to_string(i), seed), family))
+    const Family family = pool->empty()            ? Family::ordinary
+                          : turn < families.size() ? families[turn]
+                          : turn % 2               ? Family::ordinary
+                                                   : families[static_cast<size_t>(random.integer(
+                                                         0, static_cast<int64_t>(families.size())))];
+    if (!make_content(seed_of("contents " + std::to_string(i), seed), family,
+                      static_cast<size_t>(pool - made.begin()), *pool))
       std::erase(families, family);
+  }
+  keep(std::move(made));
+}
+
+// With a version's first content its weights are made.
+bool Examiner::make_content(uint64_t seed, Family family, size_t version,
+                            std::vector<Content>& pool) {
+  const bool first = pool.empty();
+  Content content{family, {}, {}};
+  for (const auto& desk : desks_) {
+    if (first) {
+      content.inputs.push_back(make_inputs(desk->resolved(), seed, options_.threads));
+    } else {
+      content.inputs.push_back(
+          make_forward_inputs(desk->resolved(), seed, options_.threads, family));
+      desk->lend_weights(content.inputs.back(), version);
+    }
+  }
+  content.want = answers_to(content.inputs);
+  std::string meaningless;
+  for (size_t r = 0; r < desks_.size() && unjudged_.empty() && meaningless.empty(); ++r)
+    meaningless = family_meaningless(desks_[r]->resolved(), family, content.want[r]);
+  const bool good = unjudged_.empty() && meaningless.empty();
+  for (size_t r = 0; r < desks_.size() && (good || !first); ++r)
+    desks_[r]->take_weights(content.inputs[r], version);
+  if (good) pool.push_back(std::move(content));
+  if (!good && unjudged_.empty()) left_out_.emplace_back(family_name(family), meaningless);
+  return good;
+}
+
+// As many versions as have what they need, all with as many contents, in turns.
+void Examiner::keep(Pools made) {
+  while (made.size() > 1 && (made.back().size() < kOfVersion || made.size() % 2 == 0))
+    made.pop_back();
+  size_t each = made[0].size();
+  for (const auto& pool : made) each = std::min(each, pool.size());
+  versions_ = static_cast<int>(made.size());
+  for (const auto& desk : desks_) desk->keep_versions(made.size());
+  for (size_t i = 0; i < each; ++i) {
+    for (auto& pool : made) {
+      families_.push_back(pool[i].family);
+      for (size_t r = 0; r < desks_.size(); ++r)
+        desks_[r]->add(std::move(pool[i].inputs[r]), std::move(pool[i].want[r]));
+    }
   }
 }
 
-bool Examiner::make_content(uint64_t seed, Family family) {
-  std::vector<CaseValues> all;
-  for (const auto& desk : desks_) {
-    if (families_.empty()) {
-      all.push_back(make_inputs(desk->resolved(), seed, options_.threads));
-    } else {
-      all.push_back(make_forward_inputs(desk->resolved(), seed, options_.threads, family));
-      desk->lend_weights(all.back());
+void Examiner::measure() {
+  SharedPlaces one;
+  CaseFrames::measure(device(), resolved(), exam_layout(posed_.variant, 0), one);
+  set_bytes_ = one.read.taken() + one.written.taken();
+  bytes_ = static_cast<double>(set_bytes_);
+  if (contract_.bytes) bytes_ = static_cast<double>(contract_.bytes->eval(resolved().axes));
+  double weights = 0, all = 0;
+  for (const auto& f : resolved().fields) {
+    for (int64_t i = 0; f.present && i < f.entries; ++i) {
+      const auto size = static_cast<double>(numel(f.shape_of(i)) * fk::bytes(f.dtype));
+      all += size;
+      if (f.slot->section == SectionId::weights) weights += size;
     }
   }
-  auto want = answers_to(all);
-  std::string meaningless;
-  for (size_t r = 0; r < desks_.size() && unjudged_.empty() && meaningless.empty(); ++r)
-    meaningless = family_meaningless(desks_[r]->resolved(), family, want[r]);
-  if (!unjudged_.empty() || !meaningless.empty()) {
-    for (size_t r = 0; r < desks_.size(); ++r) desks_[r]->take_weights(all[r]);
-    if (unjudged_.empty()) left_out_.emplace_back(family_name(family), std::move(meaningless));
-    return false;
-  }
-  for (size_t r = 0; r < desks_.size(); ++r) desks_[r]->add(std::move(all[r]), std::move(want[r]));
-  families_.push_back(family);
-  return true;
+  if (contract_.bytes) all = std::min(all, bytes_);
+  // Ranks talk to each other, which takes longer than what their small samples read.
+  weights_matter_ = ranks() == 1 && weights >= kWeightsMatter * all;
 }
 
 // As many as make a sample long enough, by an optimistic guess. A device's clock lies within the
 // device, so that its samples may be shorter.
-int Examiner::sets_of(int64_t each) const {
+int Examiner::calls_wanted() const {
   const bool host = device().host_memory();
   const double least = roofline_s();
   double call = std::max({ranks() > 1 ? kExchangeSeconds : kCallSeconds, flops() / kFlopsPerSecond,
                           bytes_ / kBytesPerSecond});
   if (!host && least > 0) call = std::max(kLaunchSeconds, least);
   const double sample = host ? options_.call_s : std::min(options_.call_s, kDeviceSample);
-  const int64_t memory = host ? options_.memory : std::max(options_.memory, kDeviceMemory);
   const int most = host ? options_.sets_max : std::min(options_.sets_max, kDeviceSets);
-  const auto wanted = static_cast<int64_t>(std::ceil(sample / call));
-  const int64_t room = std::max<int64_t>(2, memory / std::max<int64_t>(each * ranks(), 1));
-  return static_cast<int>(std::clamp<int64_t>(wanted, 2, std::min<int64_t>(room, most)));
+  return static_cast<int>(std::min<double>(std::ceil(sample / call), most));
+}
+
+int Examiner::sets_room() const {
+  const int64_t memory =
+      device().host_memory() ? options_.memory : std::max(options_.memory, kDeviceMemory);
+  return static_cast<int>(
+      std::clamp<int64_t>(memory / std::max<int64_t>(set_bytes_ * ranks(), 1), 2, 1 << 20));
+}
+
+// An odd number, so that two sets of one version end at a page without access once.
+int Examiner::versions_wanted() const {
+  if (!weights_matter_) return 1;
+  for (const auto& f : resolved().fields)  // what was recorded is there once
+    if (f.slot->section == SectionId::weights && posed_.source.contents &&
+        posed_.source.contents->count(f.slot->name))
+      return 1;
+  const int most = std::min({calls_wanted(), sets_room() / 2, kVersionsMost});
+  return std::max(1, most - (most % 2 == 0));
 }
 
 void Examiner::place() {
-  SharedPlaces one;
-  CaseFrames::measure(device(), resolved(), exam_layout(posed_.variant, 0), one);
-  const int64_t each = one.read.taken() + one.written.taken();
-  bytes_ = static_cast<double>(each);
-  if (contract_.bytes) bytes_ = static_cast<double>(contract_.bytes->eval(resolved().axes));
-  shape_.sets = sets_of(each);
+  shape_.sets =
+      weights_matter_ ? 2 * versions_ : std::clamp(calls_wanted(), 2, std::max(2, sets_room()));
   SharedPlaces all;
   for (int i = 0; i < shape_.sets; ++i)
     CaseFrames::measure(device(), resolved(), exam_layout(posed_.variant, i), all);
@@ -284,6 +357,7 @@ void Examiner::deal(const std::vector<int>& sets, const std::vector<int>& conten
                     bool numbers_only) {
   FK_CHECK(sets.size() == contents.size(), "a content for each set");
   for (size_t i = 0; i < sets.size(); ++i) {
+    FK_CHECK(sets[i] % versions_ == contents[i] % versions_, "a content with other weights");
     dealt_.at(static_cast<size_t>(sets[i])) = contents[i];
     if (sets[i] == beside_) beside_ = -1;
     for (const auto& desk : desks_) desk->deal(sets[i], contents[i], poison, numbers_only);
@@ -334,8 +408,9 @@ Examiner::Glances Examiner::glance(const std::vector<int>& sets) const {
 
 void Examiner::flush(const std::vector<int>& sets) {
   std::vector<std::span<const std::byte>> all;
-  for (const int set : sets)
-    for (const auto& desk : desks_) desk->memory(set, all);
+  for (int set = 0; set < shape_.sets; ++set)
+    if (weights_matter_ || std::count(sets.begin(), sets.end(), set))
+      for (const auto& desk : desks_) desk->memory(set, all);
   int64_t bytes = 0;
   for (const auto& part : all) bytes += static_cast<int64_t>(part.size());
   bool out = bytes < kEvictBytes;

@@ -51,6 +51,12 @@ class Examiner {
   std::vector<int> fds() const;
   size_t contents() const { return families_.size(); }
   const char* family(size_t content) const { return family_name_of(content); }
+  // How many versions of the weights there are. Content i and set i have number i modulo this, and
+  // a content is dealt to sets of its version. One read of weights that several calls of a sample
+  // have in common would be shared by them, so where weights matter a sample has no more calls than
+  // there are versions.
+  int versions() const { return versions_; }
+  int calls_most() const { return weights_matter_ ? versions_ : std::max(1, shape_.sets - 1); }
   // Families that say nothing here, with the reason.
   const std::vector<std::pair<std::string, std::string>>& left_out() const { return left_out_; }
   // Wrong answers that were tried on the comparison of this case; one that it takes makes the case
@@ -80,12 +86,21 @@ class Examiner {
   std::vector<SetFinding> look(const std::vector<int>& sets, int side);
   // Empty, or what was written around the tensors of any set, whether it was called or not.
   std::string damage() const;
-  // Caches hold nothing of the sets afterwards.
+  // Caches hold nothing of the sets afterwards, nor of weights that are the same.
   void flush(const std::vector<int>& sets);
 
  private:
+  struct Content {
+    Family family;
+    std::vector<CaseValues> inputs, want;  // by rank; without weights
+  };
+  using Pools = std::vector<std::vector<Content>>;  // by version
   void make_contents(uint64_t seed);
-  bool make_content(uint64_t seed, Family family);
+  bool make_content(uint64_t seed, Family family, size_t version, std::vector<Content>& pool);
+  void keep(Pools made);
+  void measure();
+  int calls_wanted() const;
+  int versions_wanted() const;
   void count_wire();
   void try_nulls();
   CheckOptions oracle_options() const;
@@ -95,7 +110,7 @@ class Examiner {
   // Asks every device once for what the desks' buffers in these sets tell.
   using Glances = std::vector<std::unique_ptr<GuardedBuffer::Glance>>;
   Glances glance(const std::vector<int>& sets) const;
-  int sets_of(int64_t bytes_of_one) const;
+  int sets_room() const;
   SetFinding look_at(int set, int side);
   bool touched_beside() const;
   const char* family_name_of(size_t content) const;
@@ -121,6 +136,9 @@ class Examiner {
   std::vector<uint64_t> beside_prints_;  // of its memory, by rank
   std::vector<std::pair<Device*, std::unique_ptr<Stopwatch>>> watches_;  // one for each device
   double bytes_ = 0, skew_ = 0, wire_ = 0;
+  int64_t set_bytes_ = 0;        // of one rank
+  bool weights_matter_ = false;  // to the time of a call
+  int versions_ = 1;
 };
 
 }  // namespace fk

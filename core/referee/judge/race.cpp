@@ -33,7 +33,7 @@ class Exam::Turn final : public Contender {
 
   std::optional<double> sample() override {
     const int calls = exam_.calls_of_ranks(count_);
-    const auto call = one(exam_.some_contents(calls));
+    const auto call = one(calls);
     clocks_.claims_s.push_back(call.claim_s * count_);
     clocks_.walls_s.push_back(call.wall_s + call.claim_s * (count_ - calls));
     waits_s_.push_back(call.waited_s);
@@ -43,9 +43,13 @@ class Exam::Turn final : public Contender {
     return call.claim_s;
   }
 
-  Sitter::Call one(const std::vector<int>& contents, bool comes_late = false) {
-    ++exam_.poison_;
+  // On contents that may be called at any time.
+  Sitter::Call one(int count, bool comes_late = false) {
     const int first = exam_.some_first();
+    return one(first, exam_.some_contents(first, count), comes_late);
+  }
+  Sitter::Call one(int first, const std::vector<int>& contents, bool comes_late = false) {
+    ++exam_.poison_;
     std::vector<Look> looks;
     const auto call = exam_.take(sitter_, first, contents, looks, comes_late);
     const bool mine = &sitter_ == &exam_.candidate_;
@@ -116,8 +120,9 @@ void Exam::fresh_rounds(Turn& mine, Turn& theirs, int half) {
     std::vector<int> contents;
     for (int i = 0; i < count; ++i) contents.push_back(seen_ + half * kept + round * count + i);
     for (Turn* turn : {&mine, &theirs}) {
-      turn->fresh.fresh_s.push_back(turn->one(contents).own_s * count);
-      turn->fresh.seen_s.push_back(turn->one(some_contents(count)).own_s * count);
+      const int first = versions_ == 1 ? some_first() : contents[0] % sets_;
+      turn->fresh.fresh_s.push_back(turn->one(first, contents).own_s * count);
+      turn->fresh.seen_s.push_back(turn->one(count).own_s * count);
     }
   }
 }
@@ -127,7 +132,7 @@ void Exam::fresh_rounds(Turn& mine, Turn& theirs, int half) {
 void Exam::late_rounds(Turn& mine, Turn& theirs) {
   for (int round = 0; round < kLateRounds; ++round)
     for (Turn* turn : {&mine, &theirs}) {
-      const auto call = turn->one(some_contents(turn->calls()), true);
+      const auto call = turn->one(turn->calls(), true);
       turn->late.late_s.push_back(call.claim_s * turn->calls());
       turn->late.early_s.push_back(call.early_s);
     }
@@ -201,9 +206,9 @@ int Exam::calls_of_a_sample(Turn& mine, Turn& theirs, double seconds) {
   double quickest = seconds;
   for (int i = 0; i < 2; ++i)
     for (Turn* turn : {&mine, &theirs})
-      quickest = std::min(quickest, std::max(turn->one(some_contents(1)).claim_s, 1e-8));
+      quickest = std::min(quickest, std::max(turn->one(1).claim_s, 1e-8));
   // One is left that is not called, to see whether somebody works ahead.
-  return std::clamp(static_cast<int>(std::ceil(seconds / quickest)), 1, std::max(1, sets_ - 1));
+  return std::clamp(static_cast<int>(std::ceil(seconds / quickest)), 1, calls_most_);
 }
 
 void Exam::conclude_race(const Turn& mine, const Turn& theirs, const RaceResult& result,

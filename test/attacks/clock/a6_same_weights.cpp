@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// A6: knows in create() weights that another instance has as well, and reads that one's in all
+// calls: after the first call of a sample they lie in the caches, where the others' do not
+//
+// Stopped by: no two calls of a sample have the same weights
+//
+// work: honest
+//
+// naive: -
+#include "../same_weights.hpp"
+
+namespace {
+
+struct First : attack::SameWeights {
+  using SameWeights::SameWeights;
+  void forward(const op::forward& args, const fk_ctx&) {
+    const int64_t rows = args.x->shape[0];
+    room(rows);
+    for (int64_t m = 0; m < rows; ++m)
+      fk::load(args.x, m * args.x->strides[0], init.in_features, &x[static_cast<size_t>(m * wide)]);
+    multiply(rows);
+    store(args.out, 0, rows, rows);
+  }
+};
+FK_OP(linear, First);
+
+}  // namespace
+FK_PLUGIN("a6_same_weights", "0");
