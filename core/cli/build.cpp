@@ -81,6 +81,13 @@ Sources sources_of(const fs::path& dir) {
   return out;
 }
 
+// How to name the folder to `fk-host build`.
+std::string build_name(const fs::path& dir) {
+  std::error_code none;
+  const bool known = fs::equivalent(dir.parent_path(), paths::candidates_dir(), none);
+  return known ? dir.filename().string() : dir.string();
+}
+
 // nvcc by the environment, on the PATH, or where the toolkit is installed by default.
 std::string nvcc() {
   const std::string named = environment("NVCC", "");
@@ -188,6 +195,23 @@ std::optional<fs::path> build_candidate(const fs::path& dir, std::string* said) 
   if (!code) fs::rename(fresh, target, code);
   if (code) fail(target.string(), "cannot be written: " + code.message());
   return target;
+}
+
+std::string stale_build(const fs::path& plugin) {
+  std::error_code code;
+  const fs::path file = fs::canonical(plugin, code), dir = file.parent_path();
+  if (code || file.stem() != dir.filename()) return "";
+  try {
+    const std::string built_from = read_notes(file).build;
+    const Sources now = sources_of(dir);
+    if (built_from.empty() || now.compiled.empty() || built_from == now.build_id) return "";
+    return file.string() + " was built from other sources (" + built_from +
+           ") than lie beside it now (" + now.build_id +
+           "): what is said here is said of the old ones. `fk-host build " + build_name(dir) +
+           "` compiles these, or says why it cannot";
+  } catch (const std::exception&) {
+    return "";  // who runs it says what is wrong with it
+  }
 }
 
 namespace {

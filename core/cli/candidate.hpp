@@ -14,5 +14,8 @@ std::filesystem::path candidate_dir(const std::string& name);
 // Error when there is nothing to build.
 std::optional<std::filesystem::path> build_candidate(const std::filesystem::path& dir,
                                                      std::string* said = nullptr);
+// Why a plugin is not what the sources in its folder make, as after a build that failed; empty: it
+// is, or it was not built here.
+std::string stale_build(const std::filesystem::path& plugin);
 
 }  // namespace fk

@@ -13,6 +13,7 @@
 #include "core/base/paths.hpp"
 #include "core/base/text.hpp"
 #include "core/cases/captured.hpp"
+#include "core/cli/candidate.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/verb.hpp"
 #include "core/device/rank_device.hpp"
@@ -339,10 +340,13 @@ int run(Arguments a, bool as_json) {
                         : !judged ? "UNJUDGED: every rule was kept, but there is no reference"
                                   : "PASS";
   good &= any;
+  const std::string stale = stale_build(found.path);
+  if (!stale.empty()) std::fprintf(stderr, "fk-host: %s\n", stale.c_str());
   if (as_json) {
     print_json({{"schema", "fk-host.check/1"},
                 {"plugin", plugin_name(found)},
                 {"file", found.path.string()},
+                {"stale", stale},
                 {"seed", a.options.seed},
                 {"size", a.options.size},
                 {"captured", origin},

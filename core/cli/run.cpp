@@ -9,6 +9,7 @@
 #include "core/base/error.hpp"
 #include "core/base/paths.hpp"
 #include "core/base/text.hpp"
+#include "core/cli/candidate.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/parallel.hpp"
 #include "core/cli/verb.hpp"
@@ -88,6 +89,11 @@ int run(Arguments a) {
   const Roster roster = Roster::find(catalog);
   Json reports = Json::array();
   int code = kExitOk;
+  for (const auto& c : roster.candidates)
+    if (a.options.candidates.empty() ||
+        std::count(a.options.candidates.begin(), a.options.candidates.end(), plugin_name(c)))
+      if (const std::string stale = stale_build(c.path); !stale.empty())
+        std::fprintf(stderr, "fk-host: %s\n", stale.c_str());
   ProgressLine progress;
   a.options.progress = [&](const std::string& text) { progress.say(text); };
   for (const auto& file : files) {

@@ -211,6 +211,7 @@ class Text {
          info_of(v_.status).meaning);
     if (a.ratio.value > 0)
       field("speed", ratio_text(a.ratio) + " times the baseline, geometric mean");
+    block("stale", v_.stale);
     block("why", v_.why);
     if (v_.cases.empty()) block("evidence", v_.evidence);
     field("next", v_.next);

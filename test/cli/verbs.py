@@ -140,9 +140,23 @@ assert report["schema"].startswith("fk-host.run/"), report["schema"]
 run(["new", "topk_softmax", "--name", "later"], 0)
 run(["build", "later"], 0)
 run(["check", "later"], 1, "forward is not written yet")
+# Who goes on with the plugin of an older build is told so, by whatever name it is asked for.
 broken = work / "candidates/mine/rms_norm.cpp"
-broken.write_text(broken.read_text().replace("const float scale", "const flaot scale"))
+sound, old = broken.read_text(), "was built from other sources"
+quick = ["--size", "smoke", "--seconds", "0", "--no-store"]
+asked = [["check", "mine"], ["bench", "mine", *quick], ["bench", work / "candidates/mine/mine.so", *quick]]
+tiny = ["run", source / "scenarios/llama3.1.yaml", "--workload", "single_request"]
+for words in (*asked, tiny):
+    run(words, 0, absent=[old])
+broken.write_text(sound.replace("const float scale", "const flaot scale"))
 run(["build", "mine"], 1, "flaot")
+for words in (*asked, tiny):
+    run(words, 0, old, "`fk-host build mine`")
+for words in asked:
+    assert old in json.loads(run([*words, "--json"], 0))["stale"], words
+broken.write_text(sound)
+run(["check", "mine"], 0, absent=[old])
+broken.write_text(sound.replace("const float scale", "const flaot scale"))
 (work / "candidates/garbage.so").write_bytes(b"no ELF file at all")
 run(["list", "plugins"], 0, "garbage", "ELF")
 

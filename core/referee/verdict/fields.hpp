@@ -203,6 +203,8 @@ void fields(Visitor& v, Verdict& r) {
   v("seconds", r.seconds, "it took");
   v("stored", r.stored, "true: answered from the store, nothing was run");
   v("receipt", r.receipt, "path of the signed receipt; empty: none");
+  v("stale", r.stale,
+    "why the file is not what the sources beside it make; empty: it is, or nobody can tell");
   v("profile", r.profile, "what Nsight Compute said, or why there is none; empty: not asked for");
 }
 

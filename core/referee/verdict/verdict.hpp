@@ -183,6 +183,7 @@ struct Verdict {
   double seconds = 0;
   bool stored = false;  // answered from the store
   std::string receipt;  // path; empty: none
+  std::string stale;    // why the file is not what the sources beside it make, as they are now
   std::string profile;  // of Nsight Compute, or why there is none; empty: not asked for
   int exit_code() const { return info_of(status).exit_code; }
 };
