@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <system_error>
 #include <thread>
 
 #include "core/base/io.hpp"
+#include "core/comm/one_device_comm.hpp"
 #include "core/comm/shared_comm.hpp"
 #include "core/tensor/random.hpp"
 
@@ -71,20 +73,28 @@ std::vector<CaseValues> references_of_ranks(const Provider& reference, const Res
       std::make_shared<SharedMemory>(SharedMemory::anonymous(shared_comm_bytes(size, kHeap)));
   std::vector<CaseValues> answers(contents.size());
   std::vector<std::string> whys(contents.size());
+  // An oracle of a device computes all ranks there, whichever devices they have themselves.
+  const bool on_device = reference.op->claims->device_type != FK_CPU;
+  std::optional<OneDevice> common;
+  if (on_device) common.emplace(*options.device);
   // Together they may use what one would.
   CheckOptions share = options;
   share.threads = std::max(1, options.threads / size);
   const auto one = [&](int rank) {
     const auto at = static_cast<size_t>(rank);
     SharedCommunicator comm(block, rank, size, kPatienceS);
+    std::optional<OneDeviceCommunicator> there;
+    if (common) there.emplace(*common, comm);
     Variant own = variant;
-    own.comm = comm.table();
+    own.comm = there ? there->table() : comm.table();
+    if (there) there->enter();
     try {
       answers[at] =
           reference_outputs(reference, resolved, source, own, contents.at(at), share, whys[at]);
     } catch (const std::exception& e) {
       whys[at] = e.what();
     }
+    if (there) there->leave();
     if (!whys[at].empty()) comm.meeting().give_up(whys[at]);
   };
   {

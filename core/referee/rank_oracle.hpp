@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The reference's answer to one rank of a collective. Every rank computes what all of them do, with
 // threads of its own process and a communicator that only those have: the answer does not depend on
-// what a candidate does to the real one, and a rank may ask when no other one does.
+// what a candidate does to the real one, and a rank may ask when no other one does. On a GPU one
+// device computes what all ranks do.
 #pragma once
 #include <string>
 #include <vector>

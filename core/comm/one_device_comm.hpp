@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// The communicator of ranks that are threads of one process and share a device and its stream: of
+// an oracle, which computes all ranks' answers by itself. One thread at a time has its turn, from
+// enter() until it waits for the others, so neither the device nor those who use it need to know of
+// threads; and what was enqueued before a barrier is done before what is enqueued behind it. It has
+// symmetric buffers and barriers alone, which is what oracles use: its collectives fail and say so.
+#pragma once
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "core/comm/communicator.hpp"
+#include "core/comm/shared_comm.hpp"
+#include "core/device/device.hpp"
+
+namespace fk {
+
+// What the ranks have in common. Outlives their communicators; its memory goes back with it.
+class OneDevice {
+ public:
+  explicit OneDevice(Device& device) : device_(device) {}
+  OneDevice(const OneDevice&) = delete;
+
+ private:
+  friend class OneDeviceCommunicator;
+  Device& device_;
+  std::mutex turn_;
+  std::deque<std::vector<DeviceMemory>> buffers_;  // by the number of the call, then by rank
+};
+
+class OneDeviceCommunicator final : public Communicator {
+ public:
+  // `host`: of the same rank, for the meeting.
+  OneDeviceCommunicator(OneDevice& common, SharedCommunicator& host);
+  OneDeviceCommunicator(const OneDeviceCommunicator&) = delete;
+
+  const fk_comm* table() const override { return &table_; }
+  Meeting& meeting() override { return host_.meeting(); }
+  // Buffers live as long as OneDevice: they are not given back before.
+  void settle() override {
+    waiting([&] { meeting().settle(); });
+  }
+  // This thread's turn: whoever uses the device has it.
+  void enter() { turn_.lock(); }
+  void leave() { turn_.unlock(); }
+
+ private:
+  struct Symmetric {
+    std::vector<void*> buffers;
+    std::vector<uint32_t*> signals;
+    fk_symmetric view{};
+  };
+  // The others have their turn meanwhile.
+  template <class Body>
+  void waiting(const Body& body) {
+    struct Turn {
+      std::unique_lock<std::mutex>& lock;
+      explicit Turn(std::unique_lock<std::mutex>& l) : lock(l) { lock.unlock(); }
+      ~Turn() { lock.lock(); }
+    } const away(turn_);
+    body();
+  }
+  template <class Body>
+  static int32_t guarded(const fk_comm* comm, const Body& body);
+  const fk_symmetric* symmetric(int64_t bytes);
+
+  OneDevice& common_;
+  SharedCommunicator& host_;
+  std::unique_lock<std::mutex> turn_;
+  fk_comm table_{};
+  std::string error_;
+  std::deque<Symmetric> symmetric_;
+};
+
+}  // namespace fk
