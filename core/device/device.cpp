@@ -58,6 +58,15 @@ void Device::copy_rows(void* to, int64_t to_step, const void* from, int64_t from
          static_cast<const std::byte*>(from) + row * from_step, bytes);
 }
 
+void Device::copy_tokens(int64_t* to, const int64_t* from, int64_t count, int64_t vocab_size) {
+  std::vector<int64_t> tokens(static_cast<size_t>(count));
+  const int64_t bytes = count * static_cast<int64_t>(sizeof(int64_t));
+  download(tokens.data(), from, bytes);
+  for (int64_t& token : tokens)
+    if (token < 0 || token >= vocab_size) token = 0;
+  upload(to, tokens.data(), bytes);
+}
+
 std::vector<std::string> device_names() {
   std::vector<std::string> all;
   for (const auto& [kind, functions] : kinds()) {

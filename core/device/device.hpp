@@ -38,11 +38,19 @@ class Device {
   virtual void upload_later(void* device, const void* host, int64_t bytes) = 0;
   virtual void uploads_enqueued() {}
   virtual void wait_for_uploads() {}
+  // A copy to memory of allocate_host(), ordered on the stream: it is there when the stream has come
+  // that far.
+  virtual void download_later(void* host, const void* device, int64_t bytes) {
+    download(host, device, bytes);
+  }
   virtual void fill_zero(void* device, int64_t bytes) = 0;
   virtual void copy(void* to, const void* from, int64_t bytes) = 0;  // on the device, stream order
   // `rows` copies of `bytes`, from and to every so many bytes.
   virtual void copy_rows(void* to, int64_t to_step, const void* from, int64_t from_step,
                          int64_t bytes, int64_t rows);
+  // The same of `count` tokens, where 0 stands for one that is not in [0, vocab_size): a kernel may
+  // use it as an index before the host has seen it.
+  virtual void copy_tokens(int64_t* to, const int64_t* from, int64_t count, int64_t vocab_size);
   virtual void synchronize() = 0;
   // The same of all that this process has enqueued anywhere, whoever did it.
   virtual void synchronize_all() { synchronize(); }

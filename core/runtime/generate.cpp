@@ -18,8 +18,8 @@ float sampling_uniform(uint64_t seed, int64_t index) {
   return static_cast<float>(philox(static_cast<uint64_t>(index), seed)[0] >> 8) * 0x1p-24F;
 }
 
-bool append_token(Sequence& s, int64_t sampled, const GenerateSetup& setup, Exchange& exchange) {
-  const int64_t index = s.generated();
+bool take_token(Sequence& s, int64_t index, int64_t sampled, const GenerateSetup& setup,
+                Exchange& exchange) {
   const auto& forced = s.request.forced;
   const bool is_forced = index < static_cast<int64_t>(forced.size());
   const int64_t token = is_forced ? forced[static_cast<size_t>(index)] : sampled;
@@ -30,12 +30,18 @@ bool append_token(Sequence& s, int64_t sampled, const GenerateSetup& setup, Exch
                                       std::to_string(token) + ", outside the vocabulary");
     return true;
   }
-  s.tokens.push_back(token);
+  const auto at = static_cast<size_t>(s.prompt + index);
+  if (at == s.tokens.size()) s.tokens.push_back(token);
+  s.tokens[at] = token;
   const bool ended = !s.request.ignore_eos &&
                      std::find(setup.eos.begin(), setup.eos.end(), token) != setup.eos.end();
   const bool last = ended || index + 1 == s.request.new_tokens;
   exchange.token(s.request.id, index, token, last);
   return last;
+}
+
+bool append_token(Sequence& s, int64_t sampled, const GenerateSetup& setup, Exchange& exchange) {
+  return take_token(s, s.generated(), sampled, setup, exchange);
 }
 
 int64_t decode_batch(int64_t count) {
@@ -217,6 +223,11 @@ class EncoderPhase {
   int64_t* positions_ = nullptr;
 };
 
+// Serves requests step by step. Where the decode phase runs ahead, a step that only continues the
+// last one is enqueued before that one's tokens are known: they go from output to input on the
+// device, and the host deals with them while the device computes. Until then a sequence has 0 in
+// the place of such a token. A request that ended with a token nobody knew of has then been
+// computed once more, which nobody reads.
 class Generator {
  public:
   Generator(Program& prefill, Program& decode, Exchange& exchange, const GenerateSetup& setup)
@@ -235,11 +246,23 @@ class Generator {
       // Waits only while there is nothing to do; false then means that no request will come.
       while (exchange_.next(request_, scheduler_.idle())) take_request();
       if (scheduler_.idle()) return;
+      if (!unread_.empty() && !follows()) {
+        last_.of.clear();
+        std::swap(unread_, last_);
+        settle();
+        continue;
+      }
       const Scheduler::Step step = scheduler_.next();
       FK_CHECK(step != Scheduler::Step::none, "requests are waiting but none can be computed");
       if (encoder_) encoder_->run(scheduler_.work());
+      if (step == Scheduler::Step::decode && decode_.program().runs_ahead() && plain()) {
+        run_ahead();
+        continue;
+      }
       run_step(step == Scheduler::Step::prefill ? prefill_ : decode_);
-      exchange_.progress(describe(step));
+      exchange_.progress(step == Scheduler::Step::prefill
+                             ? "prefill " + std::to_string(step_tokens_) + " tokens"
+                             : decoded(scheduler_.work().size()));
     }
   }
 
@@ -256,10 +279,66 @@ class Generator {
     request_ = {};
   }
 
-  std::string describe(Scheduler::Step step) const {
-    if (step == Scheduler::Step::decode)
-      return "decode " + std::to_string(scheduler_.work().size()) + " requests";
-    return "prefill " + std::to_string(step_tokens_) + " tokens";
+  static std::string decoded(size_t requests) {
+    return "decode " + std::to_string(requests) + " requests";
+  }
+
+  // A step whose results are not all there: what was computed for whom, null where nobody wants it
+  // any more, and where the tokens will be.
+  struct Unread {
+    std::vector<Sequence*> of;
+    int64_t fetch = 0;
+    bool empty() const { return of.empty(); }
+  };
+
+  // Whether a step has nothing but tokens for the host.
+  bool plain() const {
+    const auto& work = scheduler_.work();
+    return std::none_of(work.begin(), work.end(),
+                        [](const Work& w) { return w.sequence->request.logits; });
+  }
+
+  // Whether the next step is one more of every request in the step that has not been read.
+  bool follows() const {
+    const auto goes_on = [](const Sequence* s) {
+      if (!s) return false;
+      const int64_t taken = s->generated();  // with the one that is not known
+      return taken < s->request.new_tokens &&
+             taken > static_cast<int64_t>(s->request.forced.size());
+    };
+    return std::all_of(unread_.of.begin(), unread_.of.end(), goes_on) && scheduler_.steady();
+  }
+
+  void run_ahead() {
+    const std::vector<Work>& work = scheduler_.work();
+    Program& program = decode_.program();
+    const int64_t rows = decode_.write(work);
+    if (!unread_.empty()) program.feed_tokens("ids", "tokens", rows, setup_.vocab_size);
+    program.run();
+    std::swap(unread_, last_);
+    unread_.of.clear();
+    unread_.fetch = program.fetch("tokens", rows * static_cast<int64_t>(sizeof(int64_t)));
+    for (const Work& w : work) {
+      scheduler_.computed(w);
+      w.sequence->tokens.push_back(0);
+      unread_.of.push_back(w.sequence);
+    }
+    settle();
+  }
+
+  // Takes the tokens of the last step. Who ends is not wanted in the one after it.
+  void settle() {
+    if (last_.empty()) return;
+    const auto* tokens = static_cast<const int64_t*>(decode_.program().fetched(last_.fetch));
+    for (size_t i = 0; i < last_.of.size(); ++i) {
+      Sequence* const s = last_.of[i];
+      if (!s) continue;
+      const int64_t behind = unread_.empty() ? 1 : 2;
+      if (!take_token(*s, s->generated() - behind, tokens[i], setup_, exchange_)) continue;
+      std::replace(unread_.of.begin(), unread_.of.end(), s, static_cast<Sequence*>(nullptr));
+      scheduler_.finish(s);
+    }
+    exchange_.progress(decoded(last_.of.size()));
   }
 
   void run_step(PhaseInputs& phase) {
@@ -286,10 +365,12 @@ class Generator {
       scheduler_.computed(w);
       if (w.rows > 0) report_logits(w, row);
       row += w.rows;
-      if (w.samples) take_token(*w.sequence, tokens_[static_cast<size_t>(row - 1)]);
+      Sequence& s = *w.sequence;
       // A request that only wants its prompt scored ends with the prompt.
-      else if (w.sequence->request.new_tokens == 0 && w.sequence->cached == w.sequence->prompt)
-        scheduler_.finish(w.sequence);
+      const bool ended =
+          w.samples ? append_token(s, tokens_[static_cast<size_t>(row - 1)], setup_, exchange_)
+                    : s.request.new_tokens == 0 && s.cached == s.prompt;
+      if (ended) scheduler_.finish(&s);
     }
   }
 
@@ -304,10 +385,6 @@ class Generator {
     }
   }
 
-  void take_token(Sequence& s, int64_t sampled) {
-    if (append_token(s, sampled, setup_, exchange_)) scheduler_.finish(&s);
-  }
-
   GenerateSetup setup_;
   Exchange& exchange_;
   Scheduler scheduler_;
@@ -317,6 +394,7 @@ class Generator {
   std::vector<int64_t> tokens_;
   std::vector<float> logits_;
   int64_t step_tokens_ = 0;
+  Unread unread_, last_;  // that was enqueued last, and the one before it
 };
 
 }  // namespace

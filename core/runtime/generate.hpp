@@ -24,8 +24,11 @@ void generate(Program& prefill, Program& decode, Exchange& exchange, const Gener
 GenerateSetup generate_setup(Session& session, const std::vector<int64_t>& eos);
 
 struct Sequence;  // core/runtime/scheduler.hpp
-// Appends what was chosen for a sequence, or what is forced, and reports it. True when the request
-// has ended or has failed.
+// Takes what was chosen as token `index` of a sequence, or what is forced, and reports it. True
+// when the request has ended or has failed.
+bool take_token(Sequence& sequence, int64_t index, int64_t sampled, const GenerateSetup& setup,
+                Exchange& exchange);
+// The same of the next one.
 bool append_token(Sequence& sequence, int64_t sampled, const GenerateSetup& setup,
                   Exchange& exchange);
 

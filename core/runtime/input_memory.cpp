@@ -63,14 +63,15 @@ std::byte* InputMemory::device(int part) const {
 void InputMemory::upload(const std::vector<int64_t>& bytes) {
   int64_t begin = 0, end = 0;  // of the small parts, from the first to the last that changed
   for (size_t i = 0; i < places_.size(); ++i) {
-    const Place& place = places_[i];
+    Place& place = places_[i];
     Block& block = blocks_[place.block];
     const std::byte* data = block.host.data() + place.offset;
     const auto size = static_cast<size_t>(bytes[i]);
     if (size == 0) continue;
     if (!block.sent.empty()) {
       std::byte* sent = block.sent.data() + place.offset;
-      if (std::memcmp(sent, data, size) == 0) continue;
+      if (place.known && std::memcmp(sent, data, size) == 0) continue;
+      place.known = true;
       if (place.block > 0) std::memcpy(sent, data, size);
     }
     if (place.block > 0) {

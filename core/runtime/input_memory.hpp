@@ -30,6 +30,8 @@ class InputMemory {
   // Enqueues uploads of what the device does not have yet of the first `bytes[i]` bytes of every
   // part i. What the host wrote must stay until they are done (Device::wait_for_uploads).
   void upload(const std::vector<int64_t>& bytes);
+  // The device's part has been written to by something else since its upload.
+  void overwritten(int part) { places_[static_cast<size_t>(part)].known = false; }
 
  private:
   struct Block {
@@ -41,6 +43,7 @@ class InputMemory {
     std::string name;
     size_t block;
     int64_t offset;
+    bool known = true;  // the device has what `sent` says
   };
   void add_block(int64_t bytes, const std::string& purpose);
 

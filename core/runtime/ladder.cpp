@@ -2,6 +2,7 @@
 #include "core/runtime/ladder.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace fk {
 
@@ -25,7 +26,25 @@ void LadderProgram::run() {
   active_ = *std::find_if(rungs_.begin(), rungs_.end(), fits);
   for (size_t i = 0; i < axes.size(); ++i)
     if (values_[i] >= 0) active_->bind(static_cast<int>(i), values_[i]);
+  if (const auto feed = std::exchange(feed_, nullptr)) feed();
   active_->run();
+}
+
+int64_t LadderProgram::fetch(const std::string& output, int64_t bytes) {
+  fetched_[++fetches_ % 2] = {active_, active_->fetch(output, bytes)};
+  return fetches_;
+}
+
+const void* LadderProgram::fetched(int64_t which) {
+  const Fetched& kept = fetched_[which % 2];
+  return kept.rung->fetched(kept.which);
+}
+
+void LadderProgram::feed_tokens(const std::string& input, const std::string& output, int64_t count,
+                                int64_t vocab_size) {
+  feed_ = [=, this, from = active_->output_data(output)] {
+    active_->feed_tokens(input, from, count, vocab_size);
+  };
 }
 
 void LadderProgram::set_marker(volatile int32_t* node) {

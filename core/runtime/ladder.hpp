@@ -3,6 +3,7 @@
 // providers that are best there. A step runs in the smallest that holds it. All of them have the
 // same inputs in the same memory.
 #pragma once
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,6 +27,11 @@ class LadderProgram final : public Program {
   void read(const std::string& output, void* host, int64_t bytes) override {
     active_->read(output, host, bytes);
   }
+  bool runs_ahead() const override { return rungs_.back()->runs_ahead(); }
+  int64_t fetch(const std::string& output, int64_t bytes) override;
+  const void* fetched(int64_t which) override;
+  void feed_tokens(const std::string& input, const std::string& output, int64_t count,
+                   int64_t vocab_size) override;
   void set_marker(volatile int32_t* node) override;
   void set_taps(TapSink sink) override;
   void set_watch(NodeWatch* watch) override;
@@ -36,6 +42,13 @@ class LadderProgram final : public Program {
   std::vector<PhaseProgram*> rungs_;
   std::vector<int64_t> values_;  // by axis; -1: not bound
   PhaseProgram* active_;
+  struct Fetched {
+    PhaseProgram* rung = nullptr;
+    int64_t which = 0;
+  };
+  Fetched fetched_[2];  // by turns
+  int64_t fetches_ = 0;
+  std::function<void()> feed_;  // the rung that runs next
 };
 
 }  // namespace fk

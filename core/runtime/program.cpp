@@ -18,6 +18,16 @@ namespace {
 constexpr int64_t kStaged = int64_t{1} << 16;
 }  // namespace
 
+int64_t Program::fetch(const std::string&, int64_t) {
+  FK_CHECK(false, "fetch() of a program that does not run ahead");
+}
+const void* Program::fetched(int64_t) {
+  FK_CHECK(false, "fetched() of a program that does not run ahead");
+}
+void Program::feed_tokens(const std::string&, const std::string&, int64_t, int64_t) {
+  FK_CHECK(false, "feed_tokens() of a program that does not run ahead");
+}
+
 RunError::RunError(std::string path_, std::string op_, std::string provider_, std::string text)
     : Error(path_, op_ + "@" + provider_ + ": " + text),
       path(std::move(path_)),
@@ -376,9 +386,42 @@ void PhaseProgram::run() {
     input_memory_->upload(input_bytes_);
     device_.uploads_enqueued();
   }
+  if (const Feed feed = std::exchange(feed_, {}); feed.part >= 0) {
+    auto* const to = reinterpret_cast<int64_t*>(input_memory_->device(feed.part));
+    device_.copy_tokens(to, feed.from, feed.count, feed.vocab_size);
+    input_memory_->overwritten(feed.part);
+  }
   run_plans();
   captures() ? run_captured() : enqueue();
   device_.wait_for_uploads();
+  ran_since_fetch_ = true;
+}
+
+int64_t PhaseProgram::fetch(const std::string& output, int64_t bytes) {
+  const size_t at = static_cast<size_t>(++fetches_ % 2);
+  if (fetched_bytes_[at] < bytes) {
+    fetched_bytes_[at] = std::max<int64_t>(2 * bytes, 4096);  // making it may wait for the device
+    fetched_[at] = HostMemory(device_, fetched_bytes_[at]);
+  }
+  device_.download_later(fetched_[at].data(), output_data(output), bytes);
+  ran_since_fetch_ = false;
+  return fetches_;
+}
+
+const void* PhaseProgram::fetched(int64_t which) {
+  FK_CHECK(which > fetches_ - 2 && which <= fetches_, "fetched() of what is not kept");
+  // What run() waits for is behind the copies before it.
+  if (which == fetches_ && !ran_since_fetch_) device_.synchronize();
+  return fetched_[which % 2].data();
+}
+
+void PhaseProgram::feed_tokens(const std::string& input, const void* from, int64_t count,
+                               int64_t vocab_size) {
+  feed_ = {input_memory_->find(input), static_cast<const int64_t*>(from), count, vocab_size};
+}
+
+const void* PhaseProgram::output_data(const std::string& name) const {
+  return lowered_->views[static_cast<size_t>(find_output(name).id)].view.data;
 }
 
 Value PhaseProgram::find_output(const std::string& name) const {

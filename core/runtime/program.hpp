@@ -50,6 +50,15 @@ class PhaseProgram final : public Program {
   bool replays() const override { return captures(); }
   Output output(const std::string& name) const override;
   void read(const std::string& output, void* host, int64_t bytes) override;
+  bool runs_ahead() const override { return !device_.host_memory() && captures(); }
+  int64_t fetch(const std::string& output, int64_t bytes) override;
+  const void* fetched(int64_t which) override;
+  void feed_tokens(const std::string& input, const std::string& output, int64_t count,
+                   int64_t vocab_size) override {
+    feed_tokens(input, output_data(output), count, vocab_size);
+  }
+  void feed_tokens(const std::string& input, const void* from, int64_t count, int64_t vocab_size);
+  const void* output_data(const std::string& name) const;
   void set_taps(TapSink sink) override { taps_ = std::move(sink); }
   void set_watch(NodeWatch* watch) override { watch_ = watch; }
   void set_marker(volatile int32_t* node) override { marker_ = node; }
@@ -82,6 +91,11 @@ class PhaseProgram final : public Program {
   struct Captured {
     bool seen = false;
     std::shared_ptr<void> work;
+  };
+  struct Feed {
+    int part = -1;  // of input_memory_; -1: none
+    const int64_t* from = nullptr;
+    int64_t count = 0, vocab_size = 0;
   };
   struct Zeroed {
     std::byte* data;
@@ -117,6 +131,10 @@ class PhaseProgram final : public Program {
   std::shared_ptr<InputMemory> input_memory_;  // one for all sizes of the phase
   HostMemory staging_;                // for what is read of outputs: pinned, where that is faster
   std::vector<int64_t> input_bytes_;  // by part
+  Feed feed_;                         // of the next run
+  HostMemory fetched_[2];             // by turns
+  int64_t fetched_bytes_[2] = {0, 0}, fetches_ = 0;
+  bool ran_since_fetch_ = true;
   std::vector<Zeroed> zeroed_;
   std::vector<std::unique_ptr<Instance>> instances_;
   std::vector<std::vector<fk_slot>> frames_;  // fitted forward frames

@@ -73,12 +73,15 @@ void Scheduler::add(Request request) {
   waiting_.push_back(std::move(s));
 }
 
+bool Scheduler::admits_next() const {
+  return !waiting_.empty() && running() < options_.max_batch &&
+         pool_.free() >= pages_of(waiting_.front()->length()) + running();
+}
+
 void Scheduler::admit() {
-  while (!waiting_.empty() && running() < options_.max_batch) {
+  while (admits_next()) {
     Sequence& s = *waiting_.front();
-    const int64_t need = pages_of(s.length());
-    if (pool_.free() < need + running()) return;
-    pool_.acquire(need, s.pages);
+    pool_.acquire(pages_of(s.length()), s.pages);
     s.slot = free_slots_.back();
     free_slots_.pop_back();
     running_.push_back(std::move(waiting_.front()));
@@ -145,6 +148,17 @@ void Scheduler::plan_decode() {
     Sequence& s = *running_[i];
     work_.push_back({&s, s.cached, 1, 1, true});
   }
+}
+
+bool Scheduler::steady() const {
+  if (running_.empty() || admits_next()) return false;
+  int64_t missing = 0;
+  for (const auto& s : running_) {
+    if (needs_prefill(*s)) return false;
+    missing += std::max<int64_t>(
+        pages_of(s->cached + options_.step_slots) - static_cast<int64_t>(s->pages.size()), 0);
+  }
+  return missing <= pool_.free();
 }
 
 Scheduler::Step Scheduler::next() {

@@ -62,6 +62,8 @@ class Scheduler {
   void add(Request request);
   bool idle() const { return waiting_.empty() && running_.empty(); }
 
+  // Whether next() would give a decode step of the requests that run now, without one more or less.
+  bool steady() const;
   enum class Step { none, prefill, decode };
   // The next step; work() holds it until the next call.
   Step next();
@@ -77,6 +79,7 @@ class Scheduler {
 
  private:
   int64_t pages_of(int64_t tokens) const;
+  bool admits_next() const;
   void admit();
   bool needs_prefill(const Sequence& s) const;
   void plan_prefill();

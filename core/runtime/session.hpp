@@ -18,8 +18,8 @@
 
 namespace fk {
 
-// Every weight of a model under these limits, of the rank that they name, in the order in which a session records them: the
-// layout that whoever fills a shared block and whoever maps it agree on.
+// Every weight of a model under these limits, of the rank that they name, in the order in which a
+// session records them: the layout that whoever fills a shared block and whoever maps it agree on.
 std::shared_ptr<WeightTable> weight_table(const Model& model, const Catalog& catalog,
                                           const Limits& limits);
 
@@ -60,6 +60,19 @@ class Program {
   virtual Output output(const std::string& name) const = 0;
   // Copies an output (dense, bound axes) to host memory, waiting for it.
   virtual void read(const std::string& output, void* host, int64_t bytes) = 0;
+  // Whether run() may be called before the last one's results are read, so that the device has its
+  // next step when it ends this one. With what follows, in this order: fetch() of what will be
+  // read, input() and bind() for the next step, feed_tokens(), run(), fetched().
+  virtual bool runs_ahead() const { return false; }
+  // Begins to copy an output to the host; what is returned is for fetched(). The last two are kept.
+  virtual int64_t fetch(const std::string& output, int64_t bytes);
+  // What was fetched, there until the next fetch() but one. Waits for the device only where run()
+  // has not been called since.
+  virtual const void* fetched(int64_t which);
+  // The next run() takes the first `count` elements of an input from this output of the last one,
+  // on the device, 0 for what is no token of the vocabulary. What the host wrote there is not used.
+  virtual void feed_tokens(const std::string& input, const std::string& output, int64_t count,
+                           int64_t vocab_size);
   // The index of the node that is about to run is written here, so that whoever shares the memory
   // knows where a crash or a hang happened. Null: off.
   virtual void set_marker(volatile int32_t* node) = 0;

@@ -81,6 +81,16 @@ class Cuda final : public Device {
             "download");
     synchronize();
   }
+  void download_later(void* host, const void* device, int64_t bytes) override {
+    use();
+    check(
+        cudaMemcpyAsync(host, device, static_cast<size_t>(bytes), cudaMemcpyDeviceToHost, stream_),
+        "download");
+  }
+  void copy_tokens(int64_t* to, const int64_t* from, int64_t count, int64_t vocab_size) override {
+    use();
+    check(cuda::copy_tokens(to, from, count, vocab_size, stream_), "copy tokens");
+  }
   void* allocate_host(int64_t bytes) override {
     use();
     void* memory = nullptr;

@@ -70,6 +70,13 @@ __global__ void hash_parts(const Part* parts, unsigned long long* sums) {
   add(own, sums + blockIdx.y);
 }
 
+__global__ void valid_tokens(int64_t* to, const int64_t* from, int64_t count, int64_t vocab_size) {
+  const int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x;
+  if (i >= count) return;
+  const int64_t token = from[i];
+  to[i] = token >= 0 && token < vocab_size ? token : 0;
+}
+
 __global__ void random_bits(unsigned char* target, int64_t bytes) {
   const int64_t words = (bytes + 7) / 8;
   for (int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x; i < words; i += int64_t{kThreads} * kBlocks) {
@@ -96,6 +103,11 @@ cudaError_t add_checksum(const void* data, int64_t words, unsigned long long* su
 
 cudaError_t add_checksums(const Part* parts, int count, unsigned long long* sums, cudaStream_t stream) {
   if (count) hash_parts<<<dim3(kPartBlocks, static_cast<unsigned>(count)), kThreads, 0, stream>>>(parts, sums);
+  return cudaGetLastError();
+}
+
+cudaError_t copy_tokens(int64_t* to, const int64_t* from, int64_t count, int64_t vocab_size, cudaStream_t stream) {
+  if (count) valid_tokens<<<static_cast<unsigned>((count + kThreads - 1) / kThreads), kThreads, 0, stream>>>(to, from, count, vocab_size);
   return cudaGetLastError();
 }
 

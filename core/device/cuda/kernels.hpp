@@ -18,6 +18,8 @@ struct Part {
   int64_t bytes;
 };
 cudaError_t add_checksums(const Part* parts, int count, unsigned long long* sums, cudaStream_t stream);
+// What is not in [0, vocab_size) becomes 0.
+cudaError_t copy_tokens(int64_t* to, const int64_t* from, int64_t count, int64_t vocab_size, cudaStream_t stream);
 // Bits that look random, the same every time.
 cudaError_t fill_random_bits(void* target, int64_t bytes, cudaStream_t stream);
 

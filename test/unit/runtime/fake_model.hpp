@@ -83,6 +83,10 @@ class Program : public fk::Program {
 
   void run() override {
     ++runs;
+    for (size_t i = 0; i < fed_.size(); ++i)
+      std::memcpy(inputs_["ids"].data() + i * 8, &fed_[i], 8);
+    ahead += !fed_.empty();
+    fed_.clear();
     const int64_t count = value(tokens_axis()), rows = value(rows_axis());
     batches.insert(value("B"));
     for (int64_t t = 0; t < count; ++t) {
@@ -117,8 +121,25 @@ class Program : public fk::Program {
   int64_t arena_bytes() const override { return 0; }
 
   bool replays() const override { return replay; }
+  bool runs_ahead() const override { return replay; }
+  int64_t fetch(const std::string& output, int64_t bytes) override {
+    auto& kept = fetched_[++fetches_ % 2];
+    kept.resize(static_cast<size_t>(bytes) / 8);
+    read(output, kept.data(), bytes);
+    return fetches_;
+  }
+  const void* fetched(int64_t which) override {
+    if (which <= fetches_ - 2 || which > fetches_) fk::fail("fake", "no longer kept");
+    return fetched_[which % 2].data();
+  }
+  void feed_tokens(const std::string& input, const std::string& output, int64_t count,
+                   int64_t vocab_size) override {
+    if (input != "ids" || output != "tokens" || vocab_size != kVocab) fk::fail("fake", "a feed");
+    fed_.assign(tokens_.begin(), tokens_.begin() + count);
+  }
 
   int64_t runs = 0;
+  int64_t ahead = 0;  // runs before the tokens of the one before were known
   bool replay = false;
   std::set<int64_t> batches;
 
@@ -154,7 +175,8 @@ class Program : public fk::Program {
   std::vector<std::string> axes_;
   std::vector<int64_t> bound_;
   std::map<std::string, std::vector<char>> inputs_;
-  std::vector<int64_t> tokens_;
+  std::vector<int64_t> tokens_, fed_, fetched_[2];
+  int64_t fetches_ = 0;
   std::vector<float> logits_;
   std::vector<NodeInfo> nodes_;
 };

@@ -15,7 +15,7 @@ struct Setting {
 
 struct Outcome {
   fake::Exchange exchange;
-  int64_t prefills = 0, decodes = 0;
+  int64_t prefills = 0, decodes = 0, ahead = 0;
   std::set<int64_t> batches;  // of decode
 };
 
@@ -35,6 +35,7 @@ Outcome serve(const Setting& s, const std::vector<fk::Request>& requests, size_t
   fk::generate(prefill, decode, out.exchange, setup);
   out.prefills = prefill.runs;
   out.decodes = decode.runs;
+  out.ahead = decode.ahead;
   out.batches = decode.batches;
   return out;
 }
@@ -80,8 +81,9 @@ void check_scores(const fk::Request& r, const Outcome& out) {
   CHECK((it == out.exchange.scored.end() ? decltype(want){} : it->second) == want);
 }
 
-void check_all(const Setting& s, const std::vector<fk::Request>& requests, size_t per_poll) {
-  const Outcome out = serve(s, requests, per_poll);
+Outcome check_all(const Setting& s, const std::vector<fk::Request>& requests, size_t per_poll,
+                  bool replay = false) {
+  const Outcome out = serve(s, requests, per_poll, {}, replay);
   CHECK(out.exchange.failures.empty());
   for (const auto& r : requests) {
     INFO("request " << r.id);
@@ -91,6 +93,7 @@ void check_all(const Setting& s, const std::vector<fk::Request>& requests, size_
     CHECK(out.exchange.done.at(r.id));
     check_scores(r, out);
   }
+  return out;
 }
 
 }  // namespace
@@ -196,6 +199,42 @@ TEST_CASE("generate_runs_captured_decode_at_few_batches") {
   for (const int64_t batch : padded.batches) CHECK(batch == fk::decode_batch(batch));
   CHECK(exact.batches != padded.batches);  // the case has batches that are padded
   CHECK(*padded.batches.rbegin() <= setting.max_batch);
+}
+
+TEST_CASE("generate_runs_ahead_and_the_result_is_the_same") {
+  auto requests = mixed(40, 50, 30, 3);
+  for (const Setting& s : {Setting{8, 96, 512, 64, 16, 48}, Setting{8, 96, 7, 8, 4, 200},
+                           Setting{1, 96, 16, 1, 16, 6}, Setting{5, 80, 13, 5, 3, 40}})
+    for (const size_t per_poll : {1000UL, 3UL, 1UL})
+      CHECK(check_all(s, requests, per_poll, true).ahead > 10);
+  // Pages run out, and who leaves comes back.
+  check_all({8, 64, 32, 16, 4, 20}, mixed(24, 10, 40, 5), 1000, true);
+  // Only the first decode step after a prefill waits, and the one in which requests end.
+  fk::Random random(8);
+  requests.clear();
+  for (uint64_t id = 1; id <= 8; ++id) requests.push_back(request(id, 16, 11, random));
+  const Outcome out = serve({8, 64, 512, 64, 16, 64}, requests, 1000, {}, true);
+  CHECK(out.decodes == 10);
+  CHECK(out.ahead == 9);
+}
+
+TEST_CASE("generate_that_runs_ahead_ends_with_the_end_token") {
+  fk::Random random(6);
+  std::vector<fk::Request> requests;
+  std::vector<int64_t> ends;
+  for (uint64_t id = 1; id <= 12; ++id) {
+    requests.push_back(request(id, 6, 30, random));
+    requests.back().ignore_eos = id % 4 == 0;
+    if (id % 5 == 1) ends.push_back(fake::expected(requests.back())[id]);
+  }
+  const Setting s{4, 64, 16, 4, 4, 40};
+  const Outcome plain = serve(s, requests, 2, ends), ahead = serve(s, requests, 2, ends, true);
+  CHECK(ahead.ahead > 10);
+  CHECK(ahead.exchange.tokens == plain.exchange.tokens);
+  CHECK(ahead.exchange.done == plain.exchange.done);
+  size_t ended = 0;
+  for (const auto& [id, tokens] : ahead.exchange.tokens) ended += tokens.size() < 30;
+  CHECK(ended >= 3);
 }
 
 TEST_CASE("decode_batch_is_close_above") {

@@ -98,4 +98,10 @@ TEST_CASE("input_memory_uploads_small_inputs_together_and_nothing_twice") {
   *memory.host(3) = std::byte{1};
   CHECK(copies() == 1);
   CHECK(copies() == 0);
+  // What others have written there is not what the host knows.
+  *memory.device(1) = std::byte{9};
+  memory.overwritten(1);
+  CHECK(copies() == 1);
+  CHECK(*memory.device(1) == std::byte{1});
+  CHECK(copies() == 0);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows that are copied between steps of different sizes, as pieces of weights are.
+// Copies with a rule: rows between steps of different sizes, as pieces of weights are, and tokens.
 #include <vector>
 
 #include "core/device/device.hpp"
@@ -21,4 +21,12 @@ TEST_CASE("rows of a piece are copied to their places and nothing else is writte
   }
   cpu->copy_rows(to.data(), 16, from.data(), 28, 8, 0);
   CHECK(to[0] == -1);
+}
+
+TEST_CASE("a copied token is one of the vocabulary") {
+  const auto cpu = open_device("cpu");
+  const std::vector<int64_t> from = {0, 96, 97, -1, 5};
+  std::vector<int64_t> to(5, 7);
+  cpu->copy_tokens(to.data(), from.data(), 4, 97);
+  CHECK(to == std::vector<int64_t>{0, 96, 0, 0, 7});
 }
