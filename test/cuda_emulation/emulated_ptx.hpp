@@ -25,9 +25,13 @@ using fk_emulation::refuse;
 inline void let_next_start() {}
 inline void wait_for_previous() {}
 template <int kCount>
-void fewer_registers() {}
+void fewer_registers() {
+  fk_emulation::give_registers(kCount);
+}
 template <int kCount>
-void more_registers() {}
+void more_registers() {
+  fk_emulation::take_registers(kCount);
+}
 
 // Addresses: a window for each block of the cluster, from kBegin on, so that 0 is none.
 inline constexpr uint32_t kBegin = 1 << 20;

@@ -47,6 +47,7 @@ struct Block {
   dim3 index;
   Group threads;
   std::array<Named, 16> named;
+  int registers = 0;  // that its threads have given back
 };
 // Begun by setcontext once and kept for later blocks; from then on _longjmp, which asks nothing of
 // the kernel.
@@ -104,6 +105,19 @@ inline char* dynamic_shared() { return arena() + rank() * Machine::kWindow; }
 template <class Reached>
 void wait_until(Reached reached) {
   while (!reached()) leave();
+}
+// A thread gives registers back, or waits for such as others have given: a block has no more than it
+// was launched with.
+inline int launched_registers() { return 65536 / static_cast<int>(blockDim.x) / 8 * 8; }
+inline void give_registers(int left) {
+  block().registers += launched_registers() - left;
+  machine.moved = true;
+}
+inline void take_registers(int wanted) {
+  const int more = wanted - launched_registers();
+  wait_until([&] { return block().registers >= more; });
+  block().registers -= more;
+  machine.moved = true;
 }
 // Between two looks at a word that another block or rank will change.
 inline void spin() {
