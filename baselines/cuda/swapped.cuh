@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The host side of swapped_kernel.cuh: a weight that is read once past some rows of x.
 #pragma once
+#include "clusters.cuh"
 #include "swapped_kernel.cuh"
-#include "tensor_map.cuh"
 
 namespace fkc {
 
@@ -23,22 +23,33 @@ class SwappedWeight {
     return nullptr;
   }
   template <class T, class O> void multiply(const T* x, int64_t x_step, const swapped::Arguments<O>& a, const fk_ctx& ctx) const {
-    if (a.rows <= 16) go<16>(x, x_step, a, ctx);
-    else if (a.rows <= 32) go<32>(x, x_step, a, ctx);
-    else go<64>(x, x_step, a, ctx);
+    if (a.rows <= 16) split<16>(x, x_step, a, ctx);
+    else if (a.rows <= 32) split<32>(x, x_step, a, ctx);
+    else split<64>(x, x_step, a, ctx);
   }
 
  private:
-  template <int kN, class T, class O> void go(const T* x, int64_t x_step, swapped::Arguments<O> a, const fk_ctx& ctx) const {
+  // The share of the multiprocessors that are busy when all clusters have equally many tiles.
+  double busy(int64_t tiles, int parts) const {
+    const int64_t clusters = processors_ / parts, rounds = cdiv(tiles, clusters);
+    return double(tiles * parts) / double(rounds * processors_);
+  }
+  // As few parts of K as keep nearly all multiprocessors busy, and no more than there are chunks of K.
+  template <int kN, class T, class O> void split(const T* x, int64_t x_step, const swapped::Arguments<O>& a, const fk_ctx& ctx) const {
+    constexpr double kNearlyAll = 0.93;
+    const int64_t tiles = cdiv(a.n, swapped::kRows), chunks = cdiv(a.k, swapped::kDeep);
+    const double one = busy(tiles, 1), two = chunks < 2 ? 0 : busy(tiles, 2), four = chunks < 4 ? 0 : busy(tiles, 4);
+    if (one >= kNearlyAll || (one >= two && one >= four)) go<kN, 1>(x, x_step, a, ctx);
+    else if (two >= kNearlyAll || two >= four) go<kN, 2>(x, x_step, a, ctx);
+    else go<kN, 4>(x, x_step, a, ctx);
+  }
+  template <int kN, int kSplit, class T, class O> void go(const T* x, int64_t x_step, const swapped::Arguments<O>& a, const fk_ctx& ctx) const {
     using namespace swapped;
-    const auto kernel = some_rows<T, O, kN>;
-    thread_local bool known = false;
-    if (!known) check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes(kN)), "shared memory");
-    known = true;
-    // As many blocks as have equally many tiles: with fewer than all processors the last tiles are read as fast as the others.
-    const int64_t tiles = cdiv(a.n, kRows), blocks = cdiv(tiles, cdiv(tiles, processors_));
-    launch(kernel, unsigned(blocks), kThreads, size_t(shared_bytes(kN)), ctx,
-           map_of_64s(x, std::is_same_v<T, __nv_bfloat16>, a.rows, x_step, a.k, kN, kDeep), map_, a);
+    const auto kernel = some_rows<T, O, kN, kSplit>;
+    // As many clusters as have equally many tiles: with fewer than all processors the last tiles are read as fast as the others.
+    const int64_t tiles = cdiv(a.n, kRows), rounds = cdiv(tiles, clusters(kernel, kSplit, kThreads, shared_bytes(kN)));
+    launch_clusters(kernel, dim3(kSplit), unsigned(cdiv(tiles, rounds) * kSplit), kThreads, size_t(shared_bytes(kN)), ctx,
+                    map_of_64s(x, std::is_same_v<T, __nv_bfloat16>, a.rows, x_step, a.k, kN, kDeep), map_, a);
   }
 
   CUtensorMap map_{};

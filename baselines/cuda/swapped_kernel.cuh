@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // out = x @ weight^T (+ bias) for some rows of x: still bound by reading the weights, but with too many rows to keep x in
 // shared memory. The operands of wgmma are swapped: weights are the side of 64 rows, x is the narrow one, so few rows
-// waste nothing. Blocks are persistent; a tile is 64 rows of weights by all rows of x, kN at most.
+// waste nothing. Blocks are persistent; a tile is 64 rows of weights by all rows of x, kN at most. Where tiles are too few for
+// all multiprocessors, a cluster of kSplit blocks shares a tile: each has a part of K, and adds up and writes its part of the rows of weights.
 //   warps 0-7    two warpgroups, each half of every stage: wgmma.m64nNk16
 //   warps 8-11   add their sums up and write, while the others are at the next tile
 //   warp 12      fills the ring; the first weights before the kernel before this one has ended
@@ -13,11 +14,11 @@ namespace fkc {
 namespace swapped {
 
 constexpr int kRows = 64, kDeep = 128, kWarps = 8, kWriters = 4, kThreads = 32 * (kWarps + kWriters + 1), kRowsMax = 64;
-constexpr int kNarrow = 4096, kWide = 32768;  // least rows of weights that are worth it: up to 32 rows of x, and more
+constexpr int kNarrow = 2048, kWide = 32768;  // least rows of weights that are worth it: up to 32 rows of x, and more
 constexpr int kBytesWeight = kRows * kDeep * 2, kPitch = kRows + 4;  // kPitch: floats of a row of x in sums
 constexpr int kBarriers = 1024, kSharedMax = 224 << 10, kStagesMax = 8;
 constexpr int bytes_x(int n) { return n * kDeep * 2; }
-constexpr int sum_bytes(int n) { return 2 * n * kPitch * 4; }
+constexpr int sum_bytes(int n) { return 2 * n * kPitch * 4 + n * kRows * 4; }  // of both warpgroups, and what other blocks have sent
 constexpr int stages_of(int n) { return std::min(kStagesMax, (kSharedMax - 1024 - kBarriers - sum_bytes(n)) / (kBytesWeight + bytes_x(n))); }
 constexpr int shared_bytes(int n) { return 1024 + kBarriers + stages_of(n) * (kBytesWeight + bytes_x(n)) + sum_bytes(n); }  // 1024: alignment
 
@@ -33,34 +34,48 @@ template <int kWhich> __device__ void tell() { named_arrive(kWhich, 32 * (kWarps
 
 template <int kN> struct Ring {
   static constexpr int kStages = stages_of(kN), kStage = kBytesWeight + bytes_x(kN), kSums = kBarriers + kStages * kStage;
+  static constexpr int kSent = kSums + 2 * kN * kPitch * 4;
   uint32_t base;
   int stage = 0, turn = 0;
   __device__ uint32_t full() const { return base + stage * 8; }
   __device__ uint32_t empty(int of) const { return base + 64 + of * 8; }
+  __device__ uint32_t sent() const { return base + 128; }
+  __device__ uint32_t sent_free() const { return base + 136; }  // at those who send
   __device__ uint32_t at() const { return base + kBarriers + stage * kStage; }
   __device__ void next() {
     if (++stage == kStages) stage = 0, ++turn;
   }
 };
 
+// What a block has of a tile, and the tiles of its cluster.
+template <int kSplit> struct Place {
+  int part, first, chunks, tiles, tile, step;
+  template <class O> __device__ explicit Place(const Arguments<O>& a) {
+    const int all = (a.k + kDeep - 1) / kDeep;
+    part = int(blockIdx.x) % kSplit, tile = int(blockIdx.x) / kSplit, step = int(gridDim.x) / kSplit, tiles = (a.n + kRows - 1) / kRows;
+    first = all * part / kSplit, chunks = all * (part + 1) / kSplit - first;
+  }
+};
+
 // By one thread. The first turn of the ring is special: its weights come before x exists.
-template <int kN> struct Filler {
+template <int kN, int kSplit> struct Filler {
   const CUtensorMap &x, &weight;
   Ring<kN> ring;
-  const int tiles, chunks;
+  Place<kSplit> place;
   const uint64_t policy = read_once();
-  int tile = blockIdx.x, chunk = 0;
+  int chunk = 0;
 
-  __device__ bool more() const { return tile < tiles; }
+  __device__ bool more() const { return place.tile < place.tiles; }
   __device__ void next() {
     ring.next();
-    if (++chunk == chunks) chunk = 0, tile += gridDim.x;
+    if (++chunk == place.chunks) chunk = 0, place.tile += place.step;
   }
+  __device__ int k64() const { return (place.first + chunk) * (kDeep / 64); }
   __device__ void fetch_weight() {
     barrier_expect(ring.full(), Ring<kN>::kStage);
-    copy_box(ring.at(), weight, tile * kRows, chunk * (kDeep / 64), ring.full(), policy);
+    copy_box(ring.at(), weight, place.tile * kRows, k64(), ring.full(), policy);
   }
-  __device__ void fetch_x() { copy_box(ring.at() + kBytesWeight, x, 0, chunk * (kDeep / 64), ring.full()); }
+  __device__ void fetch_x() { copy_box(ring.at() + kBytesWeight, x, 0, k64(), ring.full()); }
   __device__ void first_weights() {
     for (Filler f = *this; f.more() && f.ring.turn == 0; f.next()) f.fetch_weight();
   }
@@ -75,13 +90,13 @@ template <int kN> struct Filler {
 };
 
 // By the two warpgroups.
-template <class T, int kN> __device__ void multiply_tiles(Ring<kN> ring, float* sums, int tiles, int chunks) {
+template <class T, int kN, int kSplit> __device__ void multiply_tiles(Ring<kN> ring, float* sums, const Place<kSplit>& place) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, group = warp / 4;
   float* const own = sums + group * kN * kPitch + warp % 4 * 16 + lane / 4;
-  for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+  for (int tile = place.tile; tile < place.tiles; tile += place.step) {
     float acc[kN / 2] = {};
     int last = -1;
-    for (int c = 0; c < chunks; ++c) {
+    for (int c = 0; c < place.chunks; ++c) {
       barrier_wait(ring.full(), ring.turn & 1);
       const uint64_t left = wgmma_operand(ring.at() + group * (kBytesWeight / 2)), right = wgmma_operand(ring.at() + kBytesWeight + group * (Ring<kN>::kStage - kBytesWeight) / 2);
       wgmma_begin();
@@ -96,7 +111,7 @@ template <class T, int kN> __device__ void multiply_tiles(Ring<kN> ring, float* 
     wgmma_wait<0>();
     if (lane == 0) barrier_arrive(ring.empty(last));
 
-    if (tile != int(blockIdx.x)) await<2>();
+    if (tile != place.tile) await<2>();
 #pragma unroll
     for (int j = 0; j < kN / 8; ++j)
 #pragma unroll
@@ -105,43 +120,73 @@ template <class T, int kN> __device__ void multiply_tiles(Ring<kN> ring, float* 
   }
 }
 
-// By the warps that write.
-template <int kN, class O> __device__ void write_tiles(const float* sums, const Arguments<O>& a, int tiles) {
-  for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+// By the warps that write. Of a tile's 64 columns of out, `kOwn` are this block's; what it has of the others goes to their blocks.
+template <int kN, int kSplit, class O> __device__ void write_tiles(const Ring<kN>& ring, const float* sums, const float* sent, const Arguments<O>& a, const Place<kSplit>& place) {
+  constexpr int kOwn = kRows / kSplit, kFours = kOwn / 4;
+  const int thread = int(threadIdx.x) - 32 * kWarps, lane = thread % 32, count = a.rows * kFours;
+  const auto sum = [&](int row, int at) {
+    const float4 one = *reinterpret_cast<const float4*>(sums + row * kPitch + at), two = *reinterpret_cast<const float4*>(sums + (kN + row) * kPitch + at);
+    return make_float4(one.x + two.x, one.y + two.y, one.z + two.z, one.w + two.w);
+  };
+  int round = 0;
+  for (int tile = place.tile; tile < place.tiles; tile += place.step, ++round) {
+    const bool more = tile + place.step < place.tiles;
     await<1>();
-    for (int i = int(threadIdx.x) - 32 * kWarps; i < a.rows * (kRows / 4); i += 32 * kWriters) {
-      const int row = i / (kRows / 4), at = i % (kRows / 4) * 4, column = tile * kRows + at;
-      const float4 one = *reinterpret_cast<const float4*>(sums + row * kPitch + at), two = *reinterpret_cast<const float4*>(sums + (kN + row) * kPitch + at);
-      const float v[4] = {one.x + two.x, one.y + two.y, one.z + two.z, one.w + two.w};
+    if constexpr (kSplit > 1) {
+      if (round > 0) barrier_wait(ring.sent_free(), (round - 1) & 1);
+      for (int other = 1; other < kSplit; ++other) {
+        const int to = (place.part + other) % kSplit;
+        const uint32_t there = in_block(ring.base + Ring<kN>::kSent + place.part * kN * kOwn * 4, to), barrier = in_block(ring.sent(), to);
+        for (int i = thread; i < count; i += 32 * kWriters) store_in(there + i * 16, sum(i / kFours, to * kOwn + i % kFours * 4), barrier);
+      }
+      if (thread == 0) barrier_expect(ring.sent(), (kSplit - 1) * count * 16);
+      barrier_wait(ring.sent(), round & 1);
+    }
+    for (int i = thread; i < count; i += 32 * kWriters) {
+      const int row = i / kFours, at = i % kFours * 4, column = tile * kRows + place.part * kOwn + at;
+      float v[4] = {};
+#pragma unroll
+      for (int part = 0; part < kSplit; ++part) {
+        const float4 w = part == place.part ? sum(row, place.part * kOwn + at) : *reinterpret_cast<const float4*>(sent + (part * kN * kOwn + i * 4));
+        v[0] += w.x, v[1] += w.y, v[2] += w.z, v[3] += w.w;
+      }
 #pragma unroll
       for (int j = 0; j < 4; ++j)
         if (column + j < a.n) a.out[int64_t(row) * a.n + column + j] = as<O>(v[j] + (a.bias ? value_of(a.bias[column + j]) : 0.F));
     }
-    if (tile + int(gridDim.x) < tiles) tell<2>();
+    if (!more) break;
+    tell<2>();
+    if constexpr (kSplit > 1) {
+      __syncwarp();
+      if (lane < kSplit && lane != place.part) barrier_arrive_in(in_block(ring.sent_free(), lane));
+    }
   }
 }
 
-template <class T, class O, int kN>
+template <class T, class O, int kN, int kSplit>
 __global__ void __launch_bounds__(kThreads, 1)
 some_rows(const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap weight, const Arguments<O> a) {
   char* const unaligned = dynamic_shared();
   char* const shared = unaligned + (-shared_address(unaligned) & 1023U);
   const Ring<kN> ring{shared_address(shared)};
   float* const sums = reinterpret_cast<float*>(shared + Ring<kN>::kSums);
-  const int tiles = (a.n + kRows - 1) / kRows, chunks = (a.k + kDeep - 1) / kDeep;
-  Filler<kN> filler{x, weight, ring, tiles, chunks};
+  const Place<kSplit> place(a);
+  Filler<kN, kSplit> filler{x, weight, ring, place};
   const bool fills = threadIdx.x == 32 * (kWarps + kWriters);
   let_next_start();
   if (fills) {
     for (int i = 0; i < Ring<kN>::kStages; ++i) barrier_init(ring.base + i * 8, 1), barrier_init(ring.empty(i), kWarps);
+    barrier_init(ring.sent(), 1), barrier_init(ring.sent_free(), std::max(kSplit - 1, 1) * kWriters);
     fence_barriers();
     filler.first_weights();
   }
-  __syncthreads();
+  __syncwarp();
+  if (kSplit > 1) cluster_sync();
+  else __syncthreads();
   if (int(threadIdx.x) < 32 * kWarps) {
-    multiply_tiles<T, kN>(ring, sums, tiles, chunks);
+    multiply_tiles<T, kN>(ring, sums, place);
   } else if (int(threadIdx.x) < 32 * (kWarps + kWriters)) {
-    write_tiles<kN>(sums, a, tiles);
+    write_tiles<kN>(ring, sums, reinterpret_cast<const float*>(shared + Ring<kN>::kSent), a, place);
   } else if (fills) {
     wait_for_previous();
     filler.rest();

@@ -173,7 +173,7 @@ template <int kN> __device__ bool add_up(float (&acc)[kN / 2], const Ring<kN, 2>
 template <class T, int kN, int kSplit> __device__ void multiply_tiles(Ring<kN, kSplit> ring, float* sums, Place<kSplit> place, const Arguments& a) {
   const int group = int(threadIdx.x) / 128, lane = threadIdx.x % 32;
   const auto done_with = [&](int stage) {  // for both blocks that fill it
-    if (lane < 2) barrier_arrive_in(in_block(ring.empty(stage), place.rank_of(lane, place.part)));
+    if (lane < 2) barrier_arrive_unordered(in_block(ring.empty(stage), place.rank_of(lane, place.part)));
   };
   for (int round = 0; place.item < place.items; place.item += place.step, ++round) {
     float acc[kN / 2] = {};
