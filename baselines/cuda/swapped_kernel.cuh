@@ -176,7 +176,7 @@ some_rows(const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtenso
   let_next_start();
   if (fills) {
     for (int i = 0; i < Ring<kN>::kStages; ++i) barrier_init(ring.base + i * 8, 1), barrier_init(ring.empty(i), kWarps);
-    barrier_init(ring.sent(), 1), barrier_init(ring.sent_free(), std::max(kSplit - 1, 1) * kWriters);
+    barrier_init(ring.sent(), 1), barrier_init(ring.sent_free(), kSplit > 1 ? (kSplit - 1) * kWriters : 1);
     fence_barriers();
     filler.first_weights();
   }

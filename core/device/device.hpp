@@ -38,8 +38,8 @@ class Device {
   virtual void upload_later(void* device, const void* host, int64_t bytes) = 0;
   virtual void uploads_enqueued() {}
   virtual void wait_for_uploads() {}
-  // A copy to memory of allocate_host(), ordered on the stream: it is there when the stream has come
-  // that far.
+  // A copy to memory of allocate_host(), ordered on the stream: it is there when the stream has
+  // come that far.
   virtual void download_later(void* host, const void* device, int64_t bytes) {
     download(host, device, bytes);
   }
@@ -69,6 +69,10 @@ class Device {
   // with its name where it holds what a graph must not (graph_audit.hpp). With `own_memory_only` it
   // may touch no other memory of the device than what the host has allocated or opened here.
   virtual void mark_capture(const std::string& /*op*/, bool /*own_memory_only*/) {}
+  // In a capture: what is enqueued from now on begins when all before it has ended, also where a
+  // kernel asks to be started earlier (programmatic dependent launch). Calls that are timed
+  // together must not overlap: in a model other ops stand between them.
+  virtual void separate_calls() {}
   // Of the last capture that ended well; nothing where the device does not know.
   virtual std::optional<LaunchFacts> captured_facts() const { return std::nullopt; }
   virtual void launch(void* /*captured*/) {}

@@ -53,7 +53,10 @@ void Sampler::set_calls(int calls) {
     device_.begin_capture();
     std::string why;
     try {
-      for (int i = 0; i < calls_; ++i) call((first + static_cast<size_t>(i)) % sets_);
+      for (int i = 0; i < calls_; ++i) {
+        if (i > 0) device_.separate_calls();
+        call((first + static_cast<size_t>(i)) % sets_);
+      }
     } catch (const Error& error) {
       why = error.what();  // the capture has to be ended
     }
@@ -168,7 +171,14 @@ CopySampler::CopySampler(Device& device, Stopwatch& watch, size_t sets, int64_t 
 void CopySampler::call(size_t set) {
   std::byte* to = to_[set].data();
   const std::byte* from = from_[set].data();
-  if (!device_.host_memory() || half_ < kThreadBytes) return device_.copy(to, from, half_);
+  if (!device_.host_memory()) {
+    // In a graph the driver copies more than half a GiB at two thirds of the speed.
+    constexpr int64_t kPiece = int64_t{1} << 28;
+    for (int64_t at = 0; at < half_; at += kPiece)
+      device_.copy(to + at, from + at, std::min(half_ - at, kPiece));
+    return;
+  }
+  if (half_ < kThreadBytes) return device_.copy(to, from, half_);
   const auto part = static_cast<size_t>(half_) / static_cast<size_t>(threads_);
   std::vector<std::thread> others;
   for (int t = 1; t < threads_; ++t) {

@@ -181,6 +181,10 @@ class Cuda final : public Device {
   void mark_capture(const std::string& op, bool own_memory_only) override {
     reader_.mark(stream_, op, own_memory_only);
   }
+  void separate_calls() override {
+    use();
+    check_driver(cuda::separate(stream_), "an empty node in a capture");
+  }
   std::optional<LaunchFacts> captured_facts() const override { return reader_.facts(); }
   void launch(void* captured) override {
     use();

@@ -152,6 +152,25 @@ double occupancy(CUfunction function, int threads, size_t shared) {
 
 }  // namespace
 
+CUresult separate(CUstream stream) {
+  static auto* const info = driver<CaptureInfo>("cuStreamGetCaptureInfo", 11030);
+  static auto* const update = driver<CUresult(CUstream, CUgraphNode*, size_t, unsigned)>(
+      "cuStreamUpdateCaptureDependencies", 11030);
+  FK_FROM(12000, cuGraphAddEmptyNode);
+  if (!info || !update || !cuGraphAddEmptyNode_) return CUDA_ERROR_NOT_FOUND;
+  CUstreamCaptureStatus status{};
+  CUgraph graph = nullptr;
+  const CUgraphNode* last = nullptr;
+  size_t count = 0;
+  CUresult result = info(stream, &status, nullptr, &graph, &last, &count);
+  if (result != CUDA_SUCCESS || status != CU_STREAM_CAPTURE_STATUS_ACTIVE || count == 0)
+    return result;
+  CUgraphNode node = nullptr;
+  result = cuGraphAddEmptyNode_(&node, graph, last, count);
+  if (result != CUDA_SUCCESS) return result;
+  return update(stream, &node, 1, CU_STREAM_SET_CAPTURE_DEPENDENCIES);
+}
+
 void GraphReader::begin() {
   nodes_.clear();
   marks_.clear();

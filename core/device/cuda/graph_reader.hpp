@@ -34,4 +34,8 @@ class GraphReader {
   uint64_t threads_ = 0;  // of the kernel in facts_
 };
 
+// What the stream captures from now on depends on all that it has captured so far, by an empty node,
+// from which no kernel can be started early.
+CUresult separate(CUstream stream);
+
 }  // namespace fk::cuda

@@ -82,8 +82,10 @@ std::shared_ptr<void> Examinee::graph(int first, int count) {
   device_.mark_capture(provider_.contract->op, provider_.trust == Trust::candidate);
   std::string why;
   try {
-    for (int i = 0; i < count; ++i)
+    for (int i = 0; i < count; ++i) {
+      if (i > 0) device_.separate_calls();
       call((static_cast<size_t>(first) + static_cast<size_t>(i)) % sets_.size());
+    }
   } catch (const Error& error) {
     why = error.what();  // the capture has to be ended
   }
