@@ -29,6 +29,7 @@ struct Arguments {
   RunOptions options;
   Parallel parallel;
   uint64_t seed = 0;
+  int64_t max_batch = 0, pages = -1;  // as the scenario says
   bool has_seed = false, has_requests_seed = false, as_json = false, no_graph = false;
 };
 
@@ -62,6 +63,8 @@ Scenario load(const std::filesystem::path& file, const Arguments& a, const Catal
   if (a.has_seed) scenario.seed = a.seed;
   if (!a.weights.empty()) scenario.weights = a.weights;
   scenario.limits.parallel = a.parallel;
+  if (a.max_batch > 0) scenario.limits.max_batch = a.max_batch;
+  if (a.pages >= 0) scenario.limits.pages = a.pages;
   for (const auto& text : a.pins) pin(scenario, text, catalog);
   return scenario;
 }
@@ -136,6 +139,12 @@ std::function<int()> add(CLI::App& app) {
   app.add_flag("!--no-sandbox", a->options.sandbox,
                "candidates run with all that this user may do");
   add_parallel_options(app, a->parallel);
+  app.add_option("--max-batch", a->max_batch, "requests at the same time; default: the scenario's")
+      ->check(CLI::Range(1, 65536));
+  app.add_option("--pages", a->pages,
+                 "of the cache on each rank, 0: enough for --max-batch requests of any length; "
+                 "default: the scenario's")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 31));
   app.add_option("--weights", a->weights, "a checkpoint; default: random weights from the seed");
   auto* seed = app.add_option("--seed", a->seed, "of weights and requests");
   auto* requests = app.add_option("--requests-seed", a->options.requests_seed,

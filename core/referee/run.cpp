@@ -43,6 +43,8 @@ class ScenarioRun {
     report_.arch = scenario.arch;
     report_.profile = scenario.profile;
     report_.parallel = scenario.limits.parallel;
+    report_.max_batch = scenario.limits.max_batch;
+    report_.pages = scenario.limits.pages;
     report_.dtype = name(scenario.limits.dtype);
     report_.host = processor_name();
     report_.seed = scenario.seed;

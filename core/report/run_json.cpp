@@ -101,6 +101,8 @@ Json run_json(const RunReport& r) {
           {"host", r.host},
           {"seed", r.seed},
           {"requests_seed", r.requests_seed},
+          {"max_batch", r.max_batch},
+          {"pages", r.pages},
           {"weights_bytes", r.weights_bytes},
           {"speed_judged", r.speed_judged},
           {"exit_code", r.exit_code()},
