@@ -9,7 +9,7 @@ namespace {
 using namespace fkc;
 using streamed::Mode;
 
-// Which kernel, as measured: few rows are streamed; more of wide matrices, and fewer where K has to be split.
+// Which kernel, as measured: few rows are streamed, and fewer where K has to be split.
 enum class Way { streamed, swapped, tiled };
 struct Choice {
   Way way;
@@ -17,7 +17,7 @@ struct Choice {
 };
 Choice choose(const fk::linear::init& init, int64_t rows) {
   const int64_t n = init.out_features, k = init.in_features;
-  const int few = n > 16384 ? 8 : k > 8192 ? 2 : 4;
+  const int few = k > 8192 ? 2 : 4;
   const char* const no_stream = StreamedWeight::refusal(rows, rows, k);
   if (!no_stream && rows <= few) return {Way::streamed, nullptr};
   if (!SwappedWeight::refusal(rows, n, k)) return {Way::swapped, nullptr};

@@ -29,25 +29,25 @@ class SwappedWeight {
   }
 
  private:
-  // The share of the multiprocessors that are busy when all clusters have equally many tiles.
-  double busy(int64_t tiles, int parts) const {
-    const int64_t clusters = processors_ / parts, rounds = cdiv(tiles, clusters);
-    return double(tiles * parts) / double(rounds * processors_);
+  template <int kN, int kSplit, class T, class O> static int at_once() {
+    return clusters(swapped::some_rows<T, O, kN, kSplit>, kSplit, swapped::kThreads, swapped::shared_bytes(kN));
   }
-  // As few parts of K as keep nearly all multiprocessors busy, and no more than there are chunks of K.
+  // As few parts of K as keep nearly as many multiprocessors busy as more would, and no more than there are chunks of K.
   template <int kN, class T, class O> void split(const T* x, int64_t x_step, const swapped::Arguments<O>& a, const fk_ctx& ctx) const {
-    constexpr double kNearlyAll = 0.93;
+    constexpr double kMore = 1.05;
     const int64_t tiles = cdiv(a.n, swapped::kRows), chunks = cdiv(a.k, swapped::kDeep);
-    const double one = busy(tiles, 1), two = chunks < 2 ? 0 : busy(tiles, 2), four = chunks < 4 ? 0 : busy(tiles, 4);
-    if (one >= kNearlyAll || (one >= two && one >= four)) go<kN, 1>(x, x_step, a, ctx);
-    else if (two >= kNearlyAll || two >= four) go<kN, 2>(x, x_step, a, ctx);
+    // The share of the multiprocessors that are busy when all clusters have equally many tiles.
+    const auto busy = [&](int parts, int clusters) { return chunks < parts ? 0 : double(tiles * parts) / double(cdiv(tiles, clusters) * processors_); };
+    const double one = busy(1, at_once<kN, 1, T, O>()), two = busy(2, at_once<kN, 2, T, O>()), four = busy(4, at_once<kN, 4, T, O>());
+    if (one * kMore >= two && one * kMore >= four) go<kN, 1>(x, x_step, a, ctx);
+    else if (two * kMore >= four) go<kN, 2>(x, x_step, a, ctx);
     else go<kN, 4>(x, x_step, a, ctx);
   }
   template <int kN, int kSplit, class T, class O> void go(const T* x, int64_t x_step, const swapped::Arguments<O>& a, const fk_ctx& ctx) const {
     using namespace swapped;
     const auto kernel = some_rows<T, O, kN, kSplit>;
     // As many clusters as have equally many tiles: with fewer than all processors the last tiles are read as fast as the others.
-    const int64_t tiles = cdiv(a.n, kRows), rounds = cdiv(tiles, clusters(kernel, kSplit, kThreads, shared_bytes(kN)));
+    const int64_t tiles = cdiv(a.n, kRows), rounds = cdiv(tiles, at_once<kN, kSplit, T, O>());
     launch_clusters(kernel, dim3(kSplit), unsigned(cdiv(tiles, rounds) * kSplit), kThreads, size_t(shared_bytes(kN)), ctx,
                     map_of_64s(x, std::is_same_v<T, __nv_bfloat16>, a.rows, x_step, a.k, kN, kDeep), map_, a);
   }

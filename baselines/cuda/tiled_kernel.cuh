@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// out = x @ weight^T (+ bias) for up to 256 rows of x: bound by both the weights and the tensor cores. Tiles are 128 rows of x by kN
-// of weights, of a width that fills the multiprocessors evenly where the powers of two of libraries leave a part of them idle; what
-// is too narrow for that shares K as well. A cluster is two tiles by kSplit parts of K. The two have either the same rows of weights
-// (more than 128 rows of x) or the same rows of x: each block fetches half of those for both. Blocks are persistent.
+// out = x @ weight^T (+ bias) for 129 to 256 rows of x: bound by both the weights and the tensor cores. Tiles are 128 rows of x by kN
+// of weights, a width that fills the multiprocessors evenly where the powers of two of libraries leave a part of them idle. A cluster
+// of two has the tiles above and below each other, and each block fetches half of their rows of weights for both. Blocks are persistent.
 //   warps 0-7   two warpgroups, 64 rows of x each: wgmma.m64nNk16, both operands in shared memory
 //   warp 8      fills a ring of stages of 64 elements of K; the first weights before the kernel before this one has ended
-// Where K is shared, the block of part 0 of K writes the upper rows of the tile and the other one the lower: a warpgroup hands its
-// sums to the one that has the same rows there.
 #pragma once
 #include "attention_common.cuh"
 #include "wgmma.cuh"
@@ -15,12 +12,10 @@ namespace fkc {
 
 namespace tiled {
 
-constexpr int kRows = 128, kBox = 64, kDeep = 64, kRowsMax = 2 * kRows, kThreads = 384, kBarriers = 1024, kSharedMax = 224 << 10, kStagesMax = 8;
+constexpr int kN = 224, kRows = 128, kBox = 64, kDeep = 64, kRowsMax = 2 * kRows, kThreads = 384, kBarriers = 1024, kSharedMax = 224 << 10;
 constexpr int kBytesX = kRows * kDeep * 2, kBytesBox = kBytesX / 2;
-constexpr int sum_bytes(int n, int split) { return split > 1 ? kBox * n * 4 : 0; }
-constexpr int stage_bytes(int n) { return kBytesX + n * kDeep * 2; }
-constexpr int stages_of(int n, int split) { return std::min(kStagesMax, (kSharedMax - 1024 - kBarriers - sum_bytes(n, split)) / stage_bytes(n)); }
-constexpr int shared_bytes(int n, int split) { return 1024 + kBarriers + stages_of(n, split) * stage_bytes(n) + sum_bytes(n, split); }  // 1024: alignment
+constexpr int kStage = kBytesX + kN * kDeep * 2, kStages = (kSharedMax - 1024 - kBarriers) / kStage, kShared = 1024 + kBarriers + kStages * kStage;  // 1024: alignment
+static_assert(kStages >= 3 && kStages <= 8 && kN % 32 == 0);
 
 struct Arguments {
   const void* bias;  // null, or of the dtype of out
@@ -29,29 +24,19 @@ struct Arguments {
   bool wide;         // out is float32
 };
 
-// A block's place: which of two tiles, which part of K; what it has of both.
-template <int kSplit> struct Place {
-  bool high;  // the two tiles are the two halves of the rows of x
-  int which, part, first, chunks, items, item, step;
-  __device__ explicit Place(const Arguments& a, int tile_n) : high(a.rows > kRows) {
-    const int rank = int(blockIdx.x) % (2 * kSplit), all = a.k / kDeep, tiles = (a.n + tile_n - 1) / tile_n;
-    which = rank % 2, part = rank / 2;
-    first = all * part / kSplit, chunks = all * (part + 1) / kSplit - first;
-    items = high ? tiles : (tiles + 1) / 2, item = int(blockIdx.x) / (2 * kSplit), step = int(gridDim.x) / (2 * kSplit);
+// A block's place: which of two tiles, and the pairs of its cluster.
+struct Place {
+  int which, chunks, items, item, step;
+  __device__ explicit Place(const Arguments& a) {
+    which = int(blockIdx.x) % 2, chunks = a.k / kDeep, items = (a.n + kN - 1) / kN, item = int(blockIdx.x) / 2, step = int(gridDim.x) / 2;
   }
-  __device__ int row() const { return high ? which * kRows : 0; }
-  __device__ int tile(int of) const { return high ? of : of * 2 + which; }
-  __device__ int rank_of(int other_which, int other_part) const { return other_part * 2 + other_which; }
 };
 
-template <int kN, int kSplit> struct Ring {
-  static constexpr int kStages = stages_of(kN, kSplit), kStage = stage_bytes(kN), kSums = kBarriers + kStages * kStage, kSumBytes = sum_bytes(kN, kSplit);
+struct Ring {
   uint32_t base;
   int stage = 0, turn = 0;
   __device__ uint32_t full() const { return base + stage * 8; }
   __device__ uint32_t empty(int of) const { return base + 64 + of * 8; }
-  __device__ uint32_t sums_full() const { return base + 128; }
-  __device__ uint32_t sums_free() const { return base + 136; }  // at those who hand over
   __device__ uint32_t at() const { return base + kBarriers + stage * kStage; }
   __device__ void next() {
     if (++stage == kStages) stage = 0, ++turn;
@@ -59,11 +44,10 @@ template <int kN, int kSplit> struct Ring {
 };
 
 // By one thread. The first turn of the ring is special: its weights come before x exists.
-template <int kN, int kSplit> struct Filler {
-  using R = Ring<kN, kSplit>;
+struct Filler {
   const CUtensorMap &x, &weight;
-  R ring;
-  Place<kSplit> place;
+  Ring ring;
+  Place place;
   int chunk = 0;
 
   __device__ bool more() const { return place.item < place.items; }
@@ -71,18 +55,17 @@ template <int kN, int kSplit> struct Filler {
     ring.next();
     if (++chunk == place.chunks) chunk = 0, place.item += place.step;
   }
-  // Two boxes; if they are shared, this block's one for both.
-  __device__ void fetch(uint32_t to, const CUtensorMap& map, int row, int box_rows, bool shared) {
-    const int bytes = box_rows * kDeep * 2, k64 = place.first + chunk;
-    if (shared) return copy_box_to(to + place.which * bytes, map, row + place.which * box_rows, k64, ring.full(), uint16_t(3 << place.part * 2));
-    copy_box(to, map, row, k64, ring.full());
-    copy_box(to + bytes, map, row + box_rows, k64, ring.full());
-  }
+  // This block's half for both.
   __device__ void fetch_weight() {
-    barrier_expect(ring.full(), R::kStage);
-    fetch(ring.at() + kBytesX, weight, place.tile(place.item) * kN, kN / 2, place.high);
+    constexpr int kHalf = kN / 2;
+    barrier_expect(ring.full(), kStage);
+    copy_box_to(ring.at() + kBytesX + place.which * kHalf * kDeep * 2, weight, place.item * kN + place.which * kHalf, chunk, ring.full(), 3);
   }
-  __device__ void fetch_x() { fetch(ring.at(), x, place.row(), kBox, !place.high); }
+  __device__ void fetch_x() {
+    const int row = place.which * kRows;
+    copy_box(ring.at(), x, row, chunk, ring.full());
+    copy_box(ring.at() + kBytesBox, x, row + kBox, chunk, ring.full());
+  }
   __device__ void first_weights() {
     for (Filler f = *this; f.more() && f.ring.turn == 0; f.next()) f.fetch_weight();
   }
@@ -112,7 +95,7 @@ __device__ inline void turn_four(uint32_t (&w)[4]) {
 }
 
 // The sums of a warpgroup, 64 rows from `row` by kN columns: of every eight columns a lane has two, of two rows.
-template <class T, int kN> __device__ void write(const float (&acc)[kN / 2], const Arguments& a, int row, int column) {
+template <class T> __device__ void write(const float (&acc)[kN / 2], const Arguments& a, int row, int column) {
   const int lane = threadIdx.x % 32;
   row += int(threadIdx.x) / 32 % 4 * 16 + lane / 4;
 #pragma unroll
@@ -147,35 +130,13 @@ template <class T, int kN> __device__ void write(const float (&acc)[kN / 2], con
   }
 }
 
-// Between the two blocks that share K: a warpgroup hands its sums to the other block (and is told that it need not write), or adds
-// what it gets from there.
-template <int kN> __device__ bool add_up(float (&acc)[kN / 2], const Ring<kN, 2>& ring, float* sums, const Place<2>& place, int round) {
-  const int group = int(threadIdx.x) / 128, thread = int(threadIdx.x) % 128, there = place.rank_of(place.which, 1 - place.part);
-  if (group != place.part) {
-    if (round > 0) barrier_wait(ring.sums_free(), (round - 1) & 1);
-    const uint32_t barrier = in_block(ring.sums_full(), there), to = in_block(shared_address(sums) + thread * 16, there);
-#pragma unroll
-    for (int i = 0; i < kN / 8; ++i) store_in(to + i * 128 * 16, make_float4(acc[i * 4], acc[i * 4 + 1], acc[i * 4 + 2], acc[i * 4 + 3]), barrier);
-    return false;
-  }
-  if (thread == 0) barrier_expect(ring.sums_full(), ring.kSumBytes);
-  barrier_wait(ring.sums_full(), round & 1);
-#pragma unroll
-  for (int i = 0; i < kN / 8; ++i) {
-    const float4 v = reinterpret_cast<const float4*>(sums)[i * 128 + thread];
-    acc[i * 4] += v.x, acc[i * 4 + 1] += v.y, acc[i * 4 + 2] += v.z, acc[i * 4 + 3] += v.w;
-  }
-  barrier_arrive_in(in_block(ring.sums_free(), there));
-  return true;
-}
-
 // By the two warpgroups.
-template <class T, int kN, int kSplit> __device__ void multiply_tiles(Ring<kN, kSplit> ring, float* sums, Place<kSplit> place, const Arguments& a) {
+template <class T> __device__ void multiply_tiles(Ring ring, Place place, const Arguments& a) {
   const int group = int(threadIdx.x) / 128, lane = threadIdx.x % 32;
   const auto done_with = [&](int stage) {  // for both blocks that fill it
-    if (lane < 2) barrier_arrive_unordered(in_block(ring.empty(stage), place.rank_of(lane, place.part)));
+    if (lane < 2) barrier_arrive_unordered(in_block(ring.empty(stage), lane));
   };
-  for (int round = 0; place.item < place.items; place.item += place.step, ++round) {
+  for (; place.item < place.items; place.item += place.step) {
     float acc[kN / 2] = {};
     int last = -1;
     for (int c = 0; c < place.chunks; ++c) {
@@ -192,25 +153,18 @@ template <class T, int kN, int kSplit> __device__ void multiply_tiles(Ring<kN, k
     }
     wgmma_wait<0>();
     done_with(last);
-    if constexpr (kSplit > 1) {
-      if (!add_up<kN>(acc, ring, sums, place, round)) continue;
-    }
-    write<T, kN>(acc, a, place.row() + group * kBox, place.tile(place.item) * kN);
+    write<T>(acc, a, place.which * kRows + group * kBox, place.item * kN);
   }
 }
 
-template <class T, int kN, int kSplit>
+template <class T>
 __global__ void __launch_bounds__(kThreads, 1) many_rows(const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap weight, const Arguments a) {
   char* const unaligned = dynamic_shared();
-  using R = Ring<kN, kSplit>;
-  static_assert(R::kStages >= 3 && kN % 32 == 0 && kSplit <= 2);
-  char* const shared = unaligned + (-shared_address(unaligned) & 1023U);
-  const R ring{shared_address(shared)};
-  const Place<kSplit> place(a, kN);
+  const Ring ring{shared_address(unaligned + (-shared_address(unaligned) & 1023U))};
+  const Place place(a);
   let_next_start();
   if (threadIdx.x == 0) {
-    for (int i = 0; i < R::kStages; ++i) barrier_init(ring.base + i * 8, 1), barrier_init(ring.empty(i), 2 * 8);
-    barrier_init(ring.sums_full(), 1), barrier_init(ring.sums_free(), 128);
+    for (int i = 0; i < kStages; ++i) barrier_init(ring.base + i * 8, 1), barrier_init(ring.empty(i), 2 * 8);
     fence_barriers();
   }
   __syncthreads();
@@ -218,17 +172,17 @@ __global__ void __launch_bounds__(kThreads, 1) many_rows(const __grid_constant__
   if (threadIdx.x >= 256) {
     fewer_registers<40>();
     if (threadIdx.x == 256) {
-      Filler<kN, kSplit> filler{x, weight, ring, place};
+      Filler filler{x, weight, ring, place};
       filler.first_weights();
       wait_for_previous();
       filler.rest();
     }
   } else {
     more_registers<232>();
-    multiply_tiles<T, kN, kSplit>(ring, reinterpret_cast<float*>(shared + R::kSums), place, a);
+    multiply_tiles<T>(ring, place, a);
   }
   __syncwarp();
-  cluster_sync();  // shared memory and barriers must last while the others write to them
+  cluster_sync();  // shared memory and barriers must last while the other block writes to them
 }
 
 }  // namespace tiled

@@ -21,7 +21,7 @@ const std::vector<std::string>* ranked(const Ranking& ranking, const std::string
                                        const std::string& phase);
 
 // Batches for which decode on a GPU is made in a size of its own (Session::Options::decode_sizes):
-// up to so many rows a matrix product is bound by its weights, and other kernels are best.
-inline const std::vector<int64_t> kDecodeSizes = {16};
+// other kernels are best for products of so many rows.
+inline const std::vector<int64_t> kDecodeSizes = {16, 32, 128, 256};
 
 }  // namespace fk
