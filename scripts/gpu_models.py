@@ -13,7 +13,7 @@ MIXTRAL = ["--config", "mixtral-8x7b-v0.1"]
 RUNS = {
     "llama": ["--batch", "1", "--batch", "8", "--batch", "32"],
     "wide": ["--batch", "256", "--context", "1024", "--output", "33"],
-    "requests": ["--batch", "1000", "--output", "1024", "--max-batch", "256"],
+    "requests": ["--batch", "1000", "--output", "1024", "--max-batch", "500"],
     "mixtral": [*MIXTRAL, "--batch", "1", "--batch", "32"],
     # Layers are alike: eight of them say where the time goes.
     "profile": ["--layers", "8", "--batch", "1", "--batch", "32", "--batch", "256", "--context", "1024", "--output", "33", "--profile"],

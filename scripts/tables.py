@@ -160,14 +160,18 @@ for source in sorted((root / "docs/results").glob("*-models.json"))[-1:]:
             top = sorted(sums.items(), key=lambda item: -item[1])[:10]
             lines.append(f"| {p['with_decode']['batch']} | " + ", ".join(f"`{key}` {ms:.3f}" for key, ms in top) + " |")
 ranks = []
-for source in sorted((root / "docs/results").glob("*-ranks.json"))[-1:]:
+for source in sorted((root / "docs/results").glob("*-ranks.json")):
     d = json.loads(source.read_text())
+    if ranks:
+        ranks.append("")
+    # Of scripts/gpu_ranks.py, or rows alone.
+    found = d.get("rows") or [r for step in d["steps"].values() for r in (step["report"] or {}).get("rows", [])]
     ranks += [f"From `{source.relative_to(root)}`: {d['device']}, driver {d['driver']}, {d['date']}, `{d['command']}`. Cold medians, quartiles in brackets, "
               "captured; bus bandwidth is 2 (n - 1) / n times the bytes over the time.", "",
               "| op | case | ranks | commit | `nccl` | `cuda` | times as fast | bus bandwidth of `cuda` |", "|---|---|---|---|---|---|---|---|"]
     times = {}
-    for r in d["rows"]:
-        if r.get("cold_s"):
+    for r in found:
+        if r.get("cold_s") and r.get("ranks"):
             times.setdefault((r["op"], r["case"], r["ranks"], r.get("commit", d["commit"])), {})[r["provider"]] = r
     for (op, case, count, commit), by in sorted(times.items(), key=lambda item: (item[0][0], item[0][2], max(r["bytes"] for r in item[1].values()))):
         def took(r):
@@ -176,6 +180,9 @@ for source in sorted((root / "docs/results").glob("*-ranks.json"))[-1:]:
         ratio = f"{own['speedup']:.2f} ({own['speedup_low']:.2f}-{own['speedup_high']:.2f})" if own and "speedup" in own else ""
         bus = f"{(count - 1) / count * own['bytes'] / own['cold_s'] / 1e9:.0f} GB/s" if own and op == "all_reduce" else ""
         ranks.append(f"| {op} | {case} | {count} | {commit} | {took(by.get('nccl'))} | {took(own)} | {ratio} | {bus} |")
+    if d.get("aims"):
+        ranks += ["", "| what | measured | aim | |", "|---|---|---|---|"]
+        ranks += [f"| {a['what']} | {a['measured']} | {a['aim']} | {'reached' if a['reached'] else 'missed'} |" for a in d["aims"]]
 text = page.read_text()
 head, tail = text.split("<!-- ranks -->")[0], text.split("<!-- end ranks -->")[1]
 page.write_text(head + "<!-- ranks -->\n" + "\n".join(ranks) + "\n<!-- end ranks -->" + tail)
