@@ -164,21 +164,39 @@ ErrorNumbers compare_rounds(const Round& got, const Round& want, bool routed) {
   errors.rms = d.rms_of_spread;
   errors.worst1 = d.worst1_of_spread;
   errors.spread = d.spread;
+  auto rows = row_errors(a, b);
+  for (double& row : rows)
+    if (std::isnan(row)) row = HUGE_VAL;
+  const auto at = static_cast<int64_t>(rows.size() / 20);
+  std::nth_element(rows.begin(), rows.begin() + at, rows.end());
+  errors.best5 = rows[static_cast<size_t>(at)] / d.spread;
   errors.values = d.numel;
   errors.pattern = d.pattern;
   if (d.nan_count > 0) errors.wrong = std::to_string(d.nan_count) + " results are NaN";
   return errors;
 }
 
-ErrorLimits error_limits(const ErrorNumbers& baseline, DType dtype, int64_t layers) {
+ErrorLimits baseline_limits(const ErrorNumbers& baseline, double limit, double coarse,
+                            DType dtype) {
+  const double most = std::max(limit, coarse);
+  return {most, 4 * most, baseline.rows / 4, dtype == DType::f32 && coarse > 0 ? limit : 0};
+}
+
+ErrorLimits error_limits(const ErrorNumbers& baseline, DType dtype, int64_t layers, double coarse) {
   const double floor =
       std::max(1e-5, epsilon(dtype) / 4 * std::sqrt(static_cast<double>(layers + 1)));
   // The number of rerouted tokens is a matter of luck: three standard deviations more than the
   // baseline's, and one in a hundred.
   const auto rerouted = static_cast<double>(baseline.rerouted);
-  return {std::max(kFactor * baseline.rms, floor), std::max(kFactor * baseline.worst1, 3 * floor),
-          static_cast<int64_t>(std::ceil(rerouted + 3 * std::sqrt(rerouted) +
-                                         static_cast<double>(baseline.rows) / 100))};
+  ErrorLimits out{std::max(kFactor * baseline.rms, floor),
+                  std::max(kFactor * baseline.worst1, 3 * floor),
+                  static_cast<int64_t>(std::ceil(rerouted + 3 * std::sqrt(rerouted) +
+                                                 static_cast<double>(baseline.rows) / 100))};
+  if (dtype != DType::f32 || coarse <= 0) return out;
+  out.rms = std::max(out.rms, coarse);
+  out.worst1 = std::max(out.worst1, 4 * coarse);
+  out.best5 = std::max(kFactor * baseline.best5, floor);
+  return out;
 }
 
 std::string judge_errors(const ErrorNumbers& e, const ErrorLimits& limits) {
@@ -187,6 +205,9 @@ std::string judge_errors(const ErrorNumbers& e, const ErrorLimits& limits) {
   if (!(e.rms <= limits.rms))
     return "the rms error is " + percent(e.rms) + " of the spread, allowed is " +
            percent(limits.rms) + "; " + e.pattern;
+  if (limits.best5 > 0 && !(e.best5 <= limits.best5))
+    return "even of the best rows a twentieth is off by " + percent(e.best5) +
+           " of the spread or less, allowed is " + percent(limits.best5) + "; " + e.pattern;
   if (!(e.worst1 <= limits.worst1))
     return "the worst 1 % of the values are off by " + percent(e.worst1) +
            " of the spread, allowed is " + percent(limits.worst1) + "; " + e.pattern;
@@ -266,8 +287,8 @@ bool is_routed(const Config& config, DType dtype) {
          (has("num_local_experts") || has("num_experts") || has("n_routed_experts"));
 }
 
-double coarse_limit(const Config& config, DType dtype, int64_t layers) {
-  if (dtype == DType::f32 || !config.has("quantization_config")) return 0;
+double coarse_limit(const Config& config, int64_t layers) {
+  if (!config.has("quantization_config")) return 0;
   const Config quantization = config.child("quantization_config");
   if (quantization.text("activation_scheme", "none") != "dynamic") return 0;
   return 0.2 * std::sqrt(static_cast<double>(layers));

@@ -218,19 +218,19 @@ class ScenarioRun {
     r.correctness.done = true;
     r.correctness.errors = compare_rounds(round, wanted_, routed_);
     // The baseline has no baseline: it must be as right as `verify` wants a model to be.
-    const double limit =
-        std::max(verify_limit(scenario_.limits.dtype, report_.layers),
-                 coarse_limit(scenario_.config, scenario_.limits.dtype, report_.layers));
-    r.correctness.limits = {limit, 4 * limit, r.correctness.errors.rows / 4};
+    const DType dtype = scenario_.limits.dtype;
+    const double coarse = coarse_limit(scenario_.config, report_.layers);
+    r.correctness.limits =
+        baseline_limits(r.correctness.errors, verify_limit(dtype, report_.layers), coarse, dtype);
     r.correctness.why = judge_errors(r.correctness.errors, r.correctness.limits);
     r.correctness.ok = r.correctness.why.empty();
     r.verdict = r.correctness.ok ? "correct" : "wrong";
-    limits_ = error_limits(r.correctness.errors, scenario_.limits.dtype, report_.layers);
+    limits_ = error_limits(r.correctness.errors, dtype, report_.layers, coarse);
     // Batches of a timed run are others than the oracle's: where activations are rounded to f8e4m3,
     // some land on the neighbour in any dtype, and a few tokens go to other experts.
-    const double coarse = coarse_limit(scenario_.config, DType::bf16, report_.layers);
     coarse_ = coarse > 0;
-    tolerance_ = std::max(10 * limits_.rms, coarse) * r.correctness.errors.spread;
+    const bool few = coarse_ && dtype == DType::f32;
+    tolerance_ = (few ? coarse : std::max(10 * limits_.rms, coarse)) * r.correctness.errors.spread;
     return r.correctness.ok || give_up("the baseline", r.correctness.why);
   }
 

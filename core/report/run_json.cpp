@@ -27,6 +27,8 @@ Json to_json(const CorrectnessRow& c) {
           {"rms_limit", number(c.limits.rms)},
           {"worst1_of_spread", number(c.errors.worst1)},
           {"worst1_limit", number(c.limits.worst1)},
+          {"best5_of_spread", number(c.errors.best5)},
+          {"best5_limit", number(c.limits.best5)},
           {"rerouted_positions", c.errors.rerouted},
           {"positions", c.errors.rows},
           {"values", c.errors.values},

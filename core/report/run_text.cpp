@@ -121,18 +121,24 @@ class Text {
   void correctness() {
     if (!r_.baseline.correctness.done) return;
     title("Correctness (teacher-forced, against the reference in float32; shares of the spread)");
-    Table table({{"side"},
-                 {"rms", Align::right},
-                 {"allowed", Align::right},
-                 {"worst 1 %", Align::right},
-                 {"allowed", Align::right},
-                 {"values", Align::right},
-                 {"verdict"}});
+    const bool best = r_.baseline.correctness.limits.best5 > 0;
+    std::vector<Table::Column> columns{{"side"}};
+    const auto column = [&](const char* what) { columns.push_back({what, Align::right}); };
+    for (const char* what : {"rms", "allowed", "worst 1 %", "allowed"}) column(what);
+    for (const char* what : {"best 5 % of rows", "allowed"})
+      if (best) column(what);
+    column("values");
+    columns.push_back({"verdict"});
+    Table table(std::move(columns));
     const auto row = [&](const std::string& name, const CorrectnessRow& c) {
       if (!c.done) return;
-      table.row({name, share(c.errors.rms), share(c.limits.rms), share(c.errors.worst1),
-                 share(c.limits.worst1), human_count(c.errors.values),
-                 c.ok ? Cell("correct", Style::good) : Cell("wrong", Style::bad)});
+      std::vector<Cell> cells{name, share(c.errors.rms), share(c.limits.rms),
+                              share(c.errors.worst1), share(c.limits.worst1)};
+      for (const double value : {c.errors.best5, c.limits.best5})
+        if (best) cells.push_back(share(value));
+      cells.push_back(human_count(c.errors.values));
+      cells.push_back(c.ok ? Cell("correct", Style::good) : Cell("wrong", Style::bad));
+      table.row(std::move(cells));
     };
     row("baseline", r_.baseline.correctness);
     for (const auto& candidate : r_.candidates) row(candidate.name, candidate.correctness);

@@ -55,6 +55,17 @@ TEST_CASE("run_same_seed_same_model") {
   CHECK(rms("- --seed 5 --requests-seed 7") != rms("- --seed 5"));
 }
 
+// With these requests an input lands on another number of eight bits than the oracle's.
+TEST_CASE("run_rounded_activations_are_right_whatever_is_asked") {
+  const Shell out = shell(run +
+                          "deepseek_v3 --device cpu --workload single_request --requests-seed 2 "
+                          "--json");
+  REQUIRE(out.code == 0);
+  const Json c = fk::parse_json(out.text, "report").at("baseline").at("correctness");
+  CHECK(c.at("rms_of_spread") > 1e-3);
+  CHECK(c.at("best5_of_spread") < 1e-6);
+}
+
 TEST_CASE("run_pinned_provider_runs_the_op") {
   const Shell out = shell(run + "smoke --device cpu --provider rms_norm=reference --json");
   REQUIRE(out.code == 0);
