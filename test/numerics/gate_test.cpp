@@ -4,7 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "core/base/error.hpp"
 #include "core/base/text.hpp"
+#include "core/cases/comparison.hpp"
 #include "core/cases/numerics/null_candidates.hpp"
 #include "core/referee/check.hpp"
 #include "test/catch.hpp"
@@ -58,4 +60,58 @@ TEST_CASE("gate_no_fake_passes_on_any_case") {
                          << fk::join(untestable, "\n"));
   CHECK(untestable.empty());
   CHECK(cases > 300);
+}
+
+// An op that leaves a number of init out, or has one of its own in place of it, must not pass all
+// of its smoke cases: an epsilon is nothing beside values of ordinary size.
+TEST_CASE("gate_every_number_of_init_matters_in_a_case") {
+  const fk::Catalog catalog({REGISTRY});
+  fk::Plugins plugins(catalog);
+  plugins.load(std::string(PLUGINS) + "/reference.so", fk::Trust::baseline);
+  fk::CheckOptions options;
+  options.plugins = &plugins;
+  int numbers = 0;
+  std::vector<std::string> without;
+  for (const auto& op : catalog.ops()) {
+    const fk::Contract& contract = catalog.at(op);
+    const fk::Oracles oracles = fk::Oracles::of(plugins, op);
+    if (!oracles.cpu || contract.comm()) continue;
+    for (const fk::Slot& slot : contract.section(fk::SectionId::init)) {
+      if (slot.kind != fk::SlotKind::number) continue;
+      bool tried = false, told = false;
+      for (const fk::Case& source : contract.cases) {
+        if (source.size != "smoke" || told) continue;
+        const auto resolved = fk::resolve(contract, source, {});
+        const auto inputs = fk::make_inputs(resolved, 1, 2);
+        std::string why;
+        const auto ask = [&](const fk::Case& of, const fk::CaseValues& values) {
+          return fk::reference_outputs(*oracles.cpu, fk::resolve(contract, of, {}), of, {}, values,
+                                       options, why);
+        };
+        const auto want = ask(source, inputs);
+        fk::Case other = source;
+        other.init[slot.name] = "0";
+        if (resolved.init[static_cast<size_t>(slot.index)].f == 0) other.init[slot.name] = "1";
+        fk::CaseValues answer;
+        try {
+          answer = ask(other, inputs);
+        } catch (const fk::Error&) {
+          continue;  // not every number may be 0
+        }
+        if (!why.empty()) continue;
+        tried = true;
+        for (const auto* field : resolved.written())
+          for (auto& t : answer.at(field->slot->name)) t = t.to(field->dtype);
+        const fk::Comparer comparer(resolved, inputs, want, [&](const fk::CaseValues& values) {
+          return ask(source, values);
+        });
+        told = !comparer.compare(answer, "").ok;
+      }
+      numbers += tried;
+      if (tried && !told) without.push_back(op + ": " + slot.name);
+    }
+  }
+  INFO("of " << numbers << " these could be left out:\n" << fk::join(without, "\n"));
+  CHECK(without.empty());
+  CHECK(numbers > 40);
 }
