@@ -43,17 +43,16 @@ __device__ inline uint4* box_of(const Ranks& ranks, const Shape& s, int owner, i
   return reinterpret_cast<uint4*>(ranks.at[owner] + s.rows_at + (int64_t(from) * s.most + token) * s.row_bytes);
 }
 
-// Words of a row, several in flight: put(i, word).
-template <class Put> __device__ void each_word(const uint4* from, int words, int lane, Put put) {
-  for (int i = lane; i < words; i += 32 * kInFlight) {
-    uint4 few[kInFlight];
+// Words of a row, several of a lane's in flight.
+__device__ inline void load_few(uint4 (&few)[kInFlight], const uint4* row, int first, int words) {
 #pragma unroll
-    for (int k = 0; k < kInFlight; ++k)
-      if (i + k * 32 < words) few[k] = __ldcg(from + i + k * 32);
+  for (int k = 0; k < kInFlight; ++k)
+    if (first + k * 32 < words) few[k] = __ldcg(row + first + k * 32);
+}
+__device__ inline void store_few(uint4* row, const uint4 (&few)[kInFlight], int first, int words) {
 #pragma unroll
-    for (int k = 0; k < kInFlight; ++k)
-      if (i + k * 32 < words) put(i + k * 32, few[k]);
-  }
+  for (int k = 0; k < kInFlight; ++k)
+    if (first + k * 32 < words) row[first + k * 32] = few[k];
 }
 
 __device__ void send_rows(const Rows& rows, const Shape& s, const Ranks& ranks, uint32_t call) {
@@ -63,12 +62,14 @@ __device__ void send_rows(const Rows& rows, const Shape& s, const Ranks& ranks, 
     for (int t = group * rows.together; t < min(rows.tokens, (group + 1) * rows.together); ++t) {
       const unsigned wanted = ranks_of_token(s, rows.topk_ids + t * s.top_k) & ~(1u << me);
       if (wanted == 0) continue;
-      each_word(rows.x + int64_t(t) * s.words, s.words, talker.lane, [&](int i, uint4 word) {
+      for (int i = talker.lane; i < s.words; i += 32 * kInFlight) {
+        uint4 few[kInFlight];
+        load_few(few, rows.x + int64_t(t) * s.words, i, s.words);
         for (int j = 1; j < ranks.size; ++j) {
           const int r = me + j < ranks.size ? me + j : me + j - ranks.size;
-          if (wanted >> r & 1) box_of(ranks, s, r, me, t)[i] = word;
+          if (wanted >> r & 1) store_few(box_of(ranks, s, r, me, t), few, i, s.words);
         }
-      });
+      }
     }
     __syncwarp();
     if (talker.lane >= ranks.size || talker.lane == me) continue;
@@ -91,18 +92,21 @@ __device__ void place_rows(const Rows& rows, const Shape& s, const Ranks& ranks,
     __syncwarp();
     const int32_t *ids = ids_of(ranks, s, me, from), *places = places_of(ranks, s, from);
     for (int t = first; t < end; ++t) {
-      const auto place_of = [&](int k) {
-        const int expert = __ldcg(ids + t * s.top_k + k);
-        return expert >= 0 && expert < s.experts && s.rank_of(expert) == me ? __ldcg(places + t * s.top_k + k) : -1;
-      };
-      each_word(from == me ? rows.x + int64_t(t) * s.words : box_of(ranks, s, me, from, t), s.words, talker.lane, [&](int i, uint4 word) {
-        for (int k = 0; k < s.top_k; ++k)
-          if (const int place = place_of(k); place >= 0) rows.sorted[int64_t(place) * s.words + i] = word;
-      });
+      // A lane has the place of a choice.
+      const int choice = t * s.top_k + talker.lane, expert = talker.lane < s.top_k ? __ldcg(ids + choice) : -1;
+      const int place = expert >= 0 && expert < s.experts && s.rank_of(expert) == me ? __ldcg(places + choice) : -1;
+      const unsigned here = __ballot_sync(0xffffffffu, place >= 0);
+      if (here == 0) continue;
+      const uint4* row = from == me ? rows.x + int64_t(t) * s.words : box_of(ranks, s, me, from, t);
+      for (int base = 0; base < s.words; base += 32 * kInFlight) {
+        uint4 few[kInFlight];
+        load_few(few, row, base + talker.lane, s.words);
+        for (unsigned left = here; left; left &= left - 1)
+          store_few(rows.sorted + int64_t(__shfl_sync(0xffffffffu, place, __ffs(int(left)) - 1)) * s.words, few, base + talker.lane, s.words);
+      }
       __syncwarp();
       __threadfence();
-      for (int k = talker.lane; k < s.top_k; k += 32)
-        if (const int place = place_of(k); place >= 0) atomicAdd(rows.places.placed + place / kBucket, 1u);
+      if (place >= 0) atomicAdd(rows.places.placed + place / kBucket, 1u);
     }
   }
 }
@@ -253,6 +257,7 @@ struct FusedMoeEp : Base<fk::fused_moe_ep> {
     need(FK_DTYPE(weights.w13) == FK_DTYPE(max.x) && FK_DTYPE(weights.w2) == FK_DTYPE(max.x), "w13, w2: the dtype of x only");
     need(init.hidden_size % 8 == 0 && init.intermediate_size % 8 == 0, "hidden_size, intermediate_size: multiples of 8 only");
     need(init.hidden_size < 1 << 20 && init.intermediate_size < 1 << 20, "hidden_size, intermediate_size: below 2^20 only");
+    need(init.top_k <= 32, "top_k: up to 32");
     need(init.max_tokens_per_rank <= kGroupsMost * kGroup, "max_tokens_per_rank: up to 32768");
     need(init.max_tokens_per_rank * init.comm->size * init.top_k < (int64_t{1} << 31), "fewer choices than 2^31 only");
     need(shared_bytes(init) <= int64_t{1} << 30, "at most 1 GiB between ranks");
