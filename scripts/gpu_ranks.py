@@ -4,7 +4,8 @@
 wanted of several GPUs, measured in one go beside its rival in the same run, on as many of 2 and 4 GPUs as there are:
   values        smoke and ci cases of the collectives and of the products that talk, by `check`, and a product of many tiles
   all_reduce    8 KiB, 256 KiB and 256 MiB beside NCCL, captured
-  experts       moe_dispatch and moe_combine: bandwidth at 4096 tokens beside NCCL's all_to_all, time at 128 tokens
+  oracle        the same cases by cuda_reference, which judges what the CPU is too slow for
+  experts       moe_dispatch and moe_combine: bandwidth at 4096 tokens beside NCCL's all_to_all, time at 128 tokens; fused_moe_ep
   products      linear_all_reduce, linear_reduce_scatter and all_gather_linear beside linear and NCCL one after the other
   llama         Llama 3.1 8B with --tp 1, 2, 4, one request: milliseconds per token
   mixtral       Mixtral 8x7B with --tp 2 and 4: 1000 requests of 512 tokens and 1024 new ones, output tokens per second
@@ -36,6 +37,7 @@ def steps(host, gpus, seconds):
             [word for case in cases for word in ("--case", case)], most
     for op in COLLECTIVES + list(PRODUCTS):
         yield f"values {op}", [host, "check", "cuda", "--op", op, "--device", "cuda", "--size", "ci", "--patience", "60"], 240
+        yield f"oracle {op}", [host, "check", "cuda_reference", "--op", op, "--device", "cuda", "--size", "ci", "--patience", "60"], 240
     for op in PRODUCTS:
         yield f"values many tiles {op}", *bench(op, ["tiles_2"], 180)
     for n in (2, 4):
@@ -47,6 +49,7 @@ def steps(host, gpus, seconds):
             yield f"experts all_to_all {rows}_{n}", *bench("all_to_all", [f"rows_{rows}_{n}"], 120)
             for op in ("moe_dispatch", "moe_combine"):
                 yield f"experts {op} {rows}_{n}", *bench(op, [f"tokens_{rows}_{n}"], 180)
+        yield f"experts fused_moe_ep {n}", *bench("fused_moe_ep", [f"decode_{n}", f"prefill_{n}"], 240)
         for op, cases in PRODUCTS.items():
             for case in cases[n]:
                 yield f"products {op} {case}", *bench(op, [case], 180)
