@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -162,13 +163,17 @@ Json exam_look(const Json& a, const TaskServices&) {
 }
 FK_TASK(exam_look, exam_look);
 
-// How long the device takes for next to nothing, in seconds, as its other processes let it.
+// How long the device takes for next to nothing, in seconds, as its other processes let it. Who has
+// the device keeps it for a while: between two looks there is time for another process to get it.
 double idle_wait_s(Device& device) {
-  const DeviceMemory little(device, 256, "a look at the device");
+  constexpr int64_t kLittle = int64_t{1} << 16;
+  constexpr auto kMeanwhile = std::chrono::milliseconds(1);
+  const DeviceMemory little(device, kLittle, "a look at the device");
   std::vector<double> all;
-  for (int i = 0; i < 20; ++i) {
+  for (int i = 0; i < 10; ++i) {
+    std::this_thread::sleep_for(kMeanwhile);
     const double start = now_seconds();
-    device.fill_zero(little.data(), 256);
+    device.fill_bits(little.data(), kLittle, true);  // by a kernel, which has to have its turn
     device.synchronize();
     all.push_back(now_seconds() - start);
   }
