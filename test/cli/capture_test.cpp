@@ -29,8 +29,9 @@ struct Folder {
     REQUIRE(out.code == 0);
     return fk::parse_json(out.text, "index");
   }
-  Shell use(const std::string& verb) const {
-    return shell(host + verb + " --captured " + path.string() + " 2>&1");
+  Shell use(const std::string& verb, const std::string& candidates = "/nowhere") const {
+    return shell("FK_CANDIDATES=" + candidates + " " FK_HOST " " + verb + " --captured " +
+                 path.string() + " 2>&1");
   }
 };
 
@@ -121,6 +122,23 @@ TEST_CASE("capture_of_a_mixture_shows_what_routing_costs") {
     CHECK(low <= ratio);
     CHECK(ratio <= high);
   }
+  // Who takes longer the more the busiest expert has is told so, of the routing that is not
+  // uniform.
+  const Shell busy = folder.use(
+      "bench moe_align --case prefill.0 --provider busy_expert --seconds 0.02 --json -", FK_BUSY);
+  REQUIRE(busy.code == 0);
+  double uniform = 0;
+  const Json of_busy = fk::parse_json(busy.text, "bench");
+  for (const auto& row : of_busy.at("rows")) {
+    const double skew = row.at("skew");
+    if (row.at("routing") == "uniform") uniform = skew;
+    if (row.at("routing") != "skewed") continue;
+    REQUIRE(skew > 1.2 * uniform);
+    const double wanted = skew * skew / uniform / uniform, ratio = row.at("of_uniform");
+    CHECK(ratio > wanted / 1.2);
+    CHECK(ratio < wanted * 1.2);
+  }
+  CHECK(uniform >= 1);
   // Random weights say nothing about experts, so a published skew stands beside what was captured.
   CHECK(routings == std::vector<std::string>{"uniform", "skewed", "captured"});
 }

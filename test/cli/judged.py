@@ -96,6 +96,14 @@ assert {tuple(c["generated"]) for c in verdict["cases"] if c["op"] == "silu_and_
 verdict, _ = bench(*command, "--case", aligned[0]["case"], "--routing", "skewed:3", seconds="0.01")
 timed = {c["routing"]: c for c in verdict["cases"]}
 assert timed["skewed"]["timings"] and timed["skewed"]["of_uniform"] > 0 and timed["uniform"]["of_uniform"] is None, timed
+# What a skew costs is told of the skewed row, as its time over that of uniform routing: here the square of the busiest expert's load.
+verdict, _ = bench(good.parent / "busy/busy_expert.so", "--captured", captured, "--case", "prefill.0", "--routing", "skewed:3", seconds="0.02")
+timed = {c["routing"]: c for c in verdict["cases"]}
+seconds = {name: c["timings"][0]["candidate"]["cold"]["median_s"] for name, c in timed.items()}
+for name in ("skewed", "captured"):
+    assert abs(timed[name]["of_uniform"] / (seconds[name] / seconds["uniform"]) - 1) < 1e-6, (name, timed[name]["of_uniform"], seconds)
+wanted = (timed["skewed"]["skew"] / timed["uniform"]["skew"]) ** 2
+assert wanted > 2 and timed["skewed"]["of_uniform"] > 1.5, (wanted, timed["skewed"]["of_uniform"])
 refused("has no cases of gelu", "cpu", "--captured", captured, "--op", "gelu")
 refused("not told which experts", "cpu", "--routing", "skewed", "--op", "gelu")
 
