@@ -187,6 +187,16 @@ assert receive(nonsense[0]) is None and "error" in receive(nonsense[2]) and "err
 clients = [subprocess.Popen([host, "bench", str(right), *quick], env=env, stdout=subprocess.PIPE, text=True) for _ in range(6)]
 assert all(json.loads(client.communicate()[0])["status"] == "correct" for client in clients)
 server.judged(count + 10)
+# Who says nothing, or half of something, is not waited for; and what lies at a path now is not what was asked about.
+for client in (silent, torn):
+    client.settimeout(60)
+    assert receive(client) is None
+message = json.loads(json.dumps(questions["right"]))
+message["question"]["candidate"]["path"] = str(bad / "bad_value.so")
+assert "declined" in receive(send(connect(), message))
+server.judged(count + 10)
+# Between questions the process of the next candidate is there, beside the oracle's and the baseline's.
+wait(lambda: sum(map(alive, server.runners())) == 3, server.runners)
 
 # A baseline that was written again: all processes are new. A contract: its new case is there.
 before = server.runners()
