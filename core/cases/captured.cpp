@@ -93,7 +93,7 @@ void read_fields(const Config& node, const Contract& c, Case& out) {
   }
   for (const auto& name : node.texts("strided")) {
     field_of(node, c, name);
-    out.strided.push_back(name);
+    out.strided[name] = 0;
   }
   const Config dtypes = node.child("dtypes");
   for (const auto& key : dtypes.keys()) {

@@ -162,6 +162,7 @@ void CaseFrames::place_all() {
         continue;
       }
       Shape strides = field.strided ? padded_strides(shape) : contiguous_strides(shape);
+      if (field.step > 0 && shape.size() > 1) strides[0] = field.step;
       const size_t at = add(reach(shape, strides), field.dtype);
       place(field, entry, at, std::move(strides), 0);
     }

@@ -33,6 +33,7 @@ struct CaseField {
   const Slot* slot = nullptr;
   bool present = true;
   bool strided = false;  // to be laid out with gaps
+  int64_t step = 0;      // elements from one row to the next; 0: with some gap
   DType dtype = DType::f32;
   Shape shape;                      // of the first entry
   int64_t entries = 1;              // tensors in a list; 1 otherwise

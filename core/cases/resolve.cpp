@@ -193,9 +193,10 @@ class Resolver {
     f.values = slot.values;
     if (const auto it = source_.values.find(slot.name); it != source_.values.end())
       f.values = it->second;
-    const auto& s = source_.strided;
-    f.strided = slot.strided && (variant_.layout != Variant::Layout::written ||
-                                 std::find(s.begin(), s.end(), slot.name) != s.end());
+    const auto gaps = source_.strided.find(slot.name);
+    const bool written = variant_.layout == Variant::Layout::written;
+    f.strided = slot.strided && (!written || gaps != source_.strided.end());
+    if (f.strided && written) f.step = gaps->second;
     if (!f.present) return f;
     bool differ = false;
     if (!slot.list.empty()) {
@@ -209,6 +210,12 @@ class Resolver {
       for (const auto& dim : slot.shape) shape.push_back(dim.eval(axes));
       for (const int64_t d : shape)
         if (d < 0) wrong("`" + slot.name + "` has the shape " + shape_text(shape));
+      int64_t row = 1;
+      for (size_t d = 1; d < shape.size(); ++d) row *= shape[d];
+      if (f.step > 0 && f.step < row)
+        wrong("`" + slot.name + "` has rows of " + std::to_string(row) +
+              " elements, which is more than the " + std::to_string(f.step) +
+              " from one to the next that `strided` says");
       if (entry == 0) f.shape = shape;
       if (differ) f.entry_shapes.push_back(std::move(shape));
     }

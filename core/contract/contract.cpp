@@ -194,6 +194,20 @@ std::string flat_text(const Yaml& node) {
   return join(texts(node), ",");
 }
 
+// [q, k], or {q: 6144} where the gaps are those of a certain tensor that rows are cut from.
+std::map<std::string, int64_t> read_strided(const Yaml& value) {
+  std::map<std::string, int64_t> out;
+  if (!value.is_map()) {
+    for (const auto& field : texts(value)) out[field] = 0;
+    return out;
+  }
+  for (const auto& [field, step] : value.entries())
+    if ((out[field] = step.integer()) < 1)
+      step.fail("elements from one row of " + field +
+                " to the next: at least as many as a row has");
+  return out;
+}
+
 Case read_case(const Contract& c, const Yaml& node, const std::string& size, size_t number) {
   Case out;
   out.size = size;
@@ -209,7 +223,7 @@ Case read_case(const Contract& c, const Yaml& node, const std::string& size, siz
     else if (key == "with")
       out.with = texts(value);
     else if (key == "strided")
-      out.strided = texts(value);
+      out.strided = read_strided(value);
     else if (key == "values")
       for (const auto& [field, gen] : value.entries()) out.values[c.at(field).name] = gen.text();
     else if (key == "dtype")

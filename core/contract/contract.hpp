@@ -73,9 +73,11 @@ struct Case {
   std::map<std::string, std::vector<int64_t>> listed;  // those that differ by entry of a list
   std::map<std::string, std::string> init;             // as written
   std::map<std::string, int64_t> scalars;              // of forward, in place of their `expr`
-  std::vector<std::string> with;              // optional fields and groups that are present
-  std::map<std::string, DType> dtypes;        // by field; others take the first allowed
-  std::vector<std::string> strided;           // fields to be given padded strides
+  std::vector<std::string> with;        // optional fields and groups that are present
+  std::map<std::string, DType> dtypes;  // by field; others take the first allowed
+  // Fields with gaps between their rows: elements from one row to the next, 0: some more than it
+  // has.
+  std::map<std::string, int64_t> strided;
   std::map<std::string, std::string> values;  // generators that replace the contract's
   // Recorded contents by field, one tensor per entry of a list, in place of generators. They hold
   // for the sizes of the case.

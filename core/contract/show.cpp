@@ -30,7 +30,10 @@ std::string case_line(const Case& c) {
   for (const auto& [name, value] : c.init) parts.push_back(name + "=" + value);
   if (!c.with.empty()) parts.push_back("with " + join(c.with, "+"));
   for (const auto& [field, type] : c.dtypes) parts.push_back(field + ":" + std::string(name(type)));
-  if (!c.strided.empty()) parts.push_back("strided " + join(c.strided, "+"));
+  std::vector<std::string> strided;
+  for (const auto& [field, step] : c.strided)
+    strided.push_back(field + (step ? ":" + std::to_string(step) : ""));
+  if (!strided.empty()) parts.push_back("strided " + join(strided, "+"));
   if (!c.from.empty()) parts.push_back("(" + c.from + ")");
   return "  " + c.size + " " + c.name + ": " + join(parts, " ") + "\n";
 }
