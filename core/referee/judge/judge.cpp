@@ -203,7 +203,6 @@ class Judge {
       failed |= is_failure(row.status);
     }
     for (const auto& op : ops_) conduct(op);
-    look_at_device();
     settle(out_.cases);
   }
 
@@ -240,7 +239,7 @@ class Judge {
       held_ = used();  // with what the baseline has
       if (!baseline) return;
       exam.race(*baseline);
-      if (is_right(row.status)) took_memory(row);
+      if (is_right(row.status) && !took_memory(row)) look_at_device();
     } catch (const Error&) {
       // Who finds no memory is not to blame for it.
       if (!took_memory(row)) throw;
@@ -324,7 +323,8 @@ class Judge {
   }
 
   // A device goes on while a process is stopped. What works there then makes others wait for their
-  // turn on it; whose it is shows when the candidate's process has ended.
+  // turn on it; whose it is shows when the candidate's process has ended. While the buffers are
+  // there: a kernel that reaches for them ends when they are gone.
   void look_at_device() {
     constexpr double kIdle = 150e-6, kTimes = 4;
     const auto right = [](const CaseVerdict& row) { return is_right(row.status); };
