@@ -197,14 +197,13 @@ std::string flat_text(const Yaml& node) {
 // [q, k], or {q: 6144} where the gaps are those of a certain tensor that rows are cut from.
 std::map<std::string, int64_t> read_strided(const Yaml& value) {
   std::map<std::string, int64_t> out;
-  if (!value.is_map()) {
+  if (!value.is_map())
     for (const auto& field : texts(value)) out[field] = 0;
-    return out;
-  }
-  for (const auto& [field, step] : value.entries())
-    if ((out[field] = step.integer()) < 1)
-      step.fail("elements from one row of " + field +
-                " to the next: at least as many as a row has");
+  else
+    for (const auto& [field, step] : value.entries())
+      if ((out[field] = step.integer()) < 1)
+        step.fail("elements from one row of " + field +
+                  " to the next: at least as many as a row has");
   return out;
 }
 
