@@ -165,7 +165,7 @@ for source in sorted((root / "docs/results").glob("*-ranks.json")):
     if ranks:
         ranks.append("")
     # Of scripts/gpu_ranks.py, or rows alone.
-    found = d.get("rows") or [r for step in d["steps"].values() for r in (step["report"] or {}).get("rows", [])]
+    found = d.get("rows") or [dict(r, commit=step.get("commit", d["commit"])) for step in d["steps"].values() for r in (step["report"] or {}).get("rows", [])]
     ranks += [f"From `{source.relative_to(root)}`: {d['device']}, driver {d['driver']}, {d['date']}, `{d['command']}`. Cold medians, quartiles in brackets, "
               "captured; bus bandwidth is 2 (n - 1) / n times the bytes over the time.", "",
               "| op | case | ranks | commit | `nccl` | `cuda` | times as fast | bus bandwidth of `cuda` |", "|---|---|---|---|---|---|---|---|"]
