@@ -31,7 +31,8 @@ namespace fk {
 namespace {
 
 struct Arguments {
-  std::string plugin, op, json, captured, device = "cpu";
+  std::string plugin, json, captured, device = "cpu";
+  std::vector<std::string> ops;  // empty: all
   CheckOptions options;
   double patience_s = 20;
   bool verbose = false, sandbox = true;
@@ -110,6 +111,10 @@ FK_TASK(smoke_check, smoke_check);
 
 // ---- in the broker ----
 
+bool is_wanted(const Arguments& a, const std::string& op) {
+  return a.ops.empty() || std::find(a.ops.begin(), a.ops.end(), op) != a.ops.end();
+}
+
 class Checker {
  public:
   // `captured`: the cases that alone are checked; null: the contracts'.
@@ -122,10 +127,9 @@ class Checker {
       if (finding.fatal) add("", "violation", "lint", finding.rule + ": " + finding.text);
     }
     if (!rows_.empty()) return rows_;  // a file that breaks the lint is not loaded
-    bool any = false;
+    for (const auto& wanted : a_.ops) need_op(wanted);
     for (const auto& op : found_.note.ops) {
-      if (!a_.op.empty() && op.op != a_.op) continue;
-      any = true;
+      if (!is_wanted(a_, op.op)) continue;
       if (captured_ && captured_->case_names(op.op).empty()) continue;
       const std::string why = note_mismatch(op, catalog);
       if (!why.empty())
@@ -133,17 +137,19 @@ class Checker {
       else
         check(op.op, catalog);
     }
-    if (!any) {
-      std::vector<std::string> ops;
-      for (const auto& op : found_.note.ops) ops.push_back(op.op);
-      fail("--op", plugin_name(found_) + " has no op `" + a_.op + "`", did_you_mean(a_.op, ops));
-    }
     return rows_;
   }
 
   const std::vector<Protection>& protections() const { return protections_; }
 
  private:
+  void need_op(const std::string& wanted) const {
+    std::vector<std::string> ops;
+    for (const auto& op : found_.note.ops) ops.push_back(op.op);
+    if (std::find(ops.begin(), ops.end(), wanted) == ops.end())
+      fail("--op", plugin_name(found_) + " has no op `" + wanted + "`", did_you_mean(wanted, ops));
+  }
+
   void add(const std::string& op, const std::string& status, const std::string& rule,
            const std::string& text) {
     rows_.push_back({{"op", op},
@@ -299,10 +305,9 @@ void print(const std::vector<Json>& rows, bool verbose) {
 void need_common(const FoundPlugin& found, const std::vector<std::string>& captured,
                  const Arguments& a) {
   for (const auto& op : found.note.ops)
-    if ((a.op.empty() || a.op == op.op) &&
-        std::find(captured.begin(), captured.end(), op.op) != captured.end())
+    if (is_wanted(a, op.op) && std::find(captured.begin(), captured.end(), op.op) != captured.end())
       return;
-  fail(a.captured, "it has no cases of " + (a.op.empty() ? plugin_name(found) : a.op),
+  fail(a.captured, "it has no cases of " + (a.ops.empty() ? plugin_name(found) : join(a.ops, ", ")),
        "it has " + join(captured, ", "));
 }
 
@@ -370,7 +375,7 @@ int run(Arguments a, bool as_json) {
 std::function<int()> add(CLI::App& app) {
   auto a = std::make_shared<Arguments>();
   app.add_option("PLUGIN", a->plugin, "a .so, or the name of a plugin")->required();
-  app.add_option("--op", a->op, "only this op");
+  app.add_option("--op", a->ops, "only this op (may be repeated)")->allow_extra_args(false);
   app.add_option("--size", a->options.size,
                  "smoke (the default), ci or full; each with the smaller ones");
   app.add_option("--captured", a->captured, "instead: the cases of this folder (fk-host capture)");
