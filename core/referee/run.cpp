@@ -72,11 +72,26 @@ class ScenarioRun {
       }
       if (report_.candidates.empty() && report_.error.empty()) time_baseline();
     }
+    enter("");
     report_.seconds = now_seconds() - start;
     return std::move(report_);
   }
 
  private:
+  // What follows, up to the next one, is counted under this name; empty: nothing.
+  void enter(const std::string& what) {
+    const double now = now_seconds();
+    if (!phase_.empty()) {
+      auto it = std::find_if(report_.spent.begin(), report_.spent.end(),
+                             [&](const auto& s) { return s.first == phase_; });
+      if (it == report_.spent.end()) it = report_.spent.insert(it, {phase_, 0.0});
+      it->second += now - phase_began_s_;
+    }
+    phase_ = what;
+    phase_began_s_ = now;
+    if (!what.empty()) say(what);
+  }
+
   void say(const std::string& text) {
     if (options_.progress) options_.progress(scenario_.name + ": " + text);
   }
@@ -117,7 +132,7 @@ class ScenarioRun {
 
   // Weights, the oracle and what it says about the correctness set.
   bool prepare() {
-    say("making the weights");
+    enter("making the weights");
     const auto progress = [&](int64_t done, int64_t total) {
       say("making the weights, " + human_bytes(done) + " of " + human_bytes(total));
     };
@@ -162,9 +177,10 @@ class ScenarioRun {
     // stays, because tables of positions are weights.
     limits.pages = (longest_request() + limits.page_size - 1) / limits.page_size;
     oracle_ = std::make_unique<Side>(std::move(setup));
-    say("the oracle computes");
+    enter("the oracle is opened");
     if (!oracle_->open()) return give_up("the oracle", oracle_->why());
     report_.device = oracle_->info().device;
+    enter("the oracle computes");
     if (!oracle_->drive(correctness_, round_options("the oracle computes"), wanted_))
       return give_up("the oracle", oracle_->why());
     return true;
@@ -201,9 +217,11 @@ class ScenarioRun {
     baseline_ = std::make_unique<Side>(Side::Setup{"baseline", roster_.baseline_files(),
                                                    spec(roster_.ranked()), parts(),
                                                    runner_options("baseline"), false});
-    say("the baseline is opened");
+    enter("the baseline is opened");
     Round round;
-    if (!baseline_->open() ||
+    const bool opened = baseline_->open();
+    enter("the baseline is checked");
+    if (!opened ||
         !baseline_->drive(correctness_, round_options("the baseline is checked"), round)) {
       r.verdict = "failed";
       r.why = baseline_->why();
@@ -266,7 +284,7 @@ class ScenarioRun {
     r.verdict = "refused";
     r.why = found.error;
     if (!found.error.empty()) return r;
-    say(r.name + " is opened");
+    enter(r.name + " is opened");
     Side side(candidate_setup(found));
     Round round;
     const auto failed = [&] {
@@ -285,6 +303,7 @@ class ScenarioRun {
       r.why = unused_reason(r, side);
       return r;
     }
+    enter(r.name + " is checked");
     RoundOptions options = round_options(r.name + " is checked");
     options.time_limit_s = candidate_limit(baseline_check_s_);
     if (!side.drive(correctness_, options, round)) return failed();
@@ -341,6 +360,7 @@ class ScenarioRun {
   void time_baseline() {
     for (const Workload* workload : workloads()) {
       TimedPair timed;
+      enter("baseline, " + workload->name);
       const bool ok = time_alone(*baseline_, context(*workload, "baseline"), timed);
       report_.baseline.workloads.push_back(workload_row(timed.baseline, *workload));
       if (!ok) {
@@ -357,6 +377,7 @@ class ScenarioRun {
     for (const Workload* workload : workloads()) {
       side.set_patience(patience());
       TimedPair timed;
+      enter(r.name + ", " + workload->name);
       if (!side.is_open() && !side.open())
         timed.candidate.why = "it could not be started again: " + side.why();
       else
@@ -402,6 +423,7 @@ class ScenarioRun {
     const auto requests = audit_requests(timed, kSample, std::random_device{}());
     if (requests.empty()) return "none of its requests was answered";
     Round scored;
+    enter("the oracle audits");
     if (!oracle_->drive(requests, round_options("the oracle audits"), scored)) {
       give_up("the oracle", oracle_->why());
       return "it could not be audited";
@@ -415,6 +437,8 @@ class ScenarioRun {
   const Roster& roster_;
   std::unique_ptr<Model> model_;
   RunReport report_;
+  std::string phase_;
+  double phase_began_s_ = 0;
   bool generates_ = false, routed_ = false, coarse_ = false;
   Ranking ranking_;
   WeightBlock weights_;

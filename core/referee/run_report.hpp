@@ -60,6 +60,7 @@ struct RunReport {
   SideReport baseline;
   std::vector<SideReport> candidates;
   std::vector<std::pair<std::string, std::string>> broken_plugins;  // path, why
+  std::vector<std::pair<std::string, double>> spent;  // what the host did, seconds, in that order
   std::string error;  // why the run as a whole ended early: baseline or oracle
   double seconds = 0;
 

@@ -89,6 +89,8 @@ Json run_json(const RunReport& r) {
   Json candidates = Json::array(), broken = Json::array();
   for (const auto& c : r.candidates) candidates.push_back(to_json(c, true));
   for (const auto& [path, why] : r.broken_plugins) broken.push_back({{"path", path}, {"why", why}});
+  Json spent = Json::object();
+  for (const auto& [what, seconds] : r.spent) spent[what] = seconds;
   return {{"schema", "fk-host.run/1"},
           {"scenario", r.scenario},
           {"summary", r.summary},
@@ -110,6 +112,7 @@ Json run_json(const RunReport& r) {
           {"exit_code", r.exit_code()},
           {"error", r.error},
           {"seconds", r.seconds},
+          {"spent", std::move(spent)},
           {"broken_plugins", std::move(broken)},
           {"baseline", to_json(r.baseline, false)},
           {"candidates", std::move(candidates)}};

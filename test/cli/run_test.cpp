@@ -32,6 +32,10 @@ TEST_CASE("run_json_has_the_documented_schema") {
   CHECK(j.at("schema") == "fk-host.run/1");
   CHECK(j.at("profile") == "tiny");
   CHECK(j.at("speed_judged") == false);
+  // What the time went to is all of it.
+  double spent = 0;
+  for (const auto& [what, seconds] : j.at("spent").items()) spent += seconds.get<double>();
+  CHECK(spent == Approx(j.at("seconds").get<double>()).epsilon(0.05));
   CHECK(j.at("candidates").empty());
   const Json& baseline = j.at("baseline");
   CHECK(baseline.at("verdict") == "correct");
