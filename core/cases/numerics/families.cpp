@@ -8,11 +8,13 @@
 #include <cstring>
 #include <functional>
 #include <numeric>
+#include <optional>
 #include <thread>
 
 #include "core/base/error.hpp"
 #include "core/base/parts.hpp"
 #include "core/base/text.hpp"
+#include "core/cases/counted.hpp"
 #include "core/cases/tolerance.hpp"
 #include "core/tensor/random.hpp"
 
@@ -336,7 +338,13 @@ std::string family_meaningless(const ResolvedCase& resolved, Family family,
   for (const auto& [name, tensors] : want) {
     const CaseField* field = resolved.find(name);
     if (!field) continue;
-    for (const Tensor& t : tensors) {
+    for (size_t entry = 0; entry < tensors.size(); ++entry) {
+      // What lies beyond the rows that there are is nobody's answer.
+      std::optional<Tensor> valid;
+      if (!field->slot->count.empty())
+        valid = valid_part(extent_of(resolved, *field, static_cast<int64_t>(entry), want),
+                           tensors[entry], false);
+      const Tensor& t = valid ? *valid : tensors[entry];
       if (t.numel() == 0) continue;
       any = true;
       varies |= !constant(t, field->dtype) && (!chosen || is_float(field->dtype));

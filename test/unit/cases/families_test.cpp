@@ -205,3 +205,20 @@ TEST_CASE("families_whose_answer_judges_nothing_say_why") {
   CHECK_THAT(with({2, 2, 2}, Family::equal), ContainsSubstring("the same number"));
   CHECK(with({2, 2, 2}, Family::ordinary).empty());
 }
+
+TEST_CASE("families_are_judged_by_the_rows_that_there_are") {
+  const auto c = fk::Contract::parse(
+      "op: thing\nrevision: 1\nsummary: a thing\naxes: {T: tokens}\n"
+      "forward:\n  - {name: p, role: in, shape: [T], dtype: float}\n"
+      "  - {name: out, role: out, shape: [T], dtype: p, count: n}\n"
+      "  - {name: n, role: out, shape: [1], dtype: [i32]}\n"
+      "tolerance: {numerics: elementwise}\ncases:\n  smoke:\n    - {T: 4}\n",
+      "thing.yaml", 1, "test");
+  const auto r = fk::resolve(c, c.cases[0], {});
+  fk::CaseValues want;
+  want["out"].assign(1, fk::Tensor::of(fk::DType::f32, {4}, {1, 2, std::nan(""), 5}));
+  want["n"].assign(1, fk::Tensor::of(fk::DType::i32, {1}, {2}));
+  CHECK(fk::family_meaningless(r, Family::large, want).empty());
+  want["n"].assign(1, fk::Tensor::of(fk::DType::i32, {1}, {3}));
+  CHECK_THAT(fk::family_meaningless(r, Family::large, want), ContainsSubstring("overflows"));
+}
