@@ -22,19 +22,26 @@ std::vector<fk::Variant> dtype_variants(const fk::Contract& contract, const fk::
   return out;
 }
 
+// All contracts, and the reference's ops.
+struct Reference {
+  Reference() {
+    plugins.load(std::string(PLUGINS) + "/reference.so", fk::Trust::baseline);
+    options.plugins = &plugins;
+  }
+  fk::Catalog catalog{{REGISTRY}};
+  fk::Plugins plugins{catalog};
+  fk::CheckOptions options;
+};
+
 }  // namespace
 
 TEST_CASE("gate_no_fake_passes_on_any_case") {
-  const fk::Catalog catalog({REGISTRY});
-  fk::Plugins plugins(catalog);
-  plugins.load(std::string(PLUGINS) + "/reference.so", fk::Trust::baseline);
-  fk::CheckOptions options;
-  options.plugins = &plugins;
+  const Reference here;
   int cases = 0;
   std::vector<std::string> untestable;
-  for (const auto& op : catalog.ops()) {
-    const fk::Contract& contract = catalog.at(op);
-    const fk::Oracles oracles = fk::Oracles::of(plugins, op);
+  for (const auto& op : here.catalog.ops()) {
+    const fk::Contract& contract = here.catalog.at(op);
+    const fk::Oracles oracles = fk::Oracles::of(here.plugins, op);
     if (!oracles.cpu) continue;
     for (const fk::Case& source : contract.cases) {
       if (source.size == "full") continue;
@@ -43,8 +50,8 @@ TEST_CASE("gate_no_fake_passes_on_any_case") {
         const auto inputs = fk::make_inputs(resolved, 1, 2);
         std::string why;
         const auto ask = [&](const fk::CaseValues& values) {
-          return fk::reference_outputs(*oracles.cpu, resolved, source, variant, values, options,
-                                       why);
+          return fk::reference_outputs(*oracles.cpu, resolved, source, variant, values,
+                                       here.options, why);
         };
         const auto want = ask(inputs);
         if (!why.empty()) continue;  // the reference refuses a dtype
@@ -65,16 +72,12 @@ TEST_CASE("gate_no_fake_passes_on_any_case") {
 // An op that leaves a number of init out, or has one of its own in place of it, must not pass all
 // of its smoke cases: an epsilon is nothing beside values of ordinary size.
 TEST_CASE("gate_every_number_of_init_matters_in_a_case") {
-  const fk::Catalog catalog({REGISTRY});
-  fk::Plugins plugins(catalog);
-  plugins.load(std::string(PLUGINS) + "/reference.so", fk::Trust::baseline);
-  fk::CheckOptions options;
-  options.plugins = &plugins;
+  const Reference here;
   int numbers = 0;
   std::vector<std::string> without;
-  for (const auto& op : catalog.ops()) {
-    const fk::Contract& contract = catalog.at(op);
-    const fk::Oracles oracles = fk::Oracles::of(plugins, op);
+  for (const auto& op : here.catalog.ops()) {
+    const fk::Contract& contract = here.catalog.at(op);
+    const fk::Oracles oracles = fk::Oracles::of(here.plugins, op);
     if (!oracles.cpu || contract.comm()) continue;
     for (const fk::Slot& slot : contract.section(fk::SectionId::init)) {
       if (slot.kind != fk::SlotKind::number) continue;
@@ -86,7 +89,7 @@ TEST_CASE("gate_every_number_of_init_matters_in_a_case") {
         std::string why;
         const auto ask = [&](const fk::Case& of, const fk::CaseValues& values) {
           return fk::reference_outputs(*oracles.cpu, fk::resolve(contract, of, {}), of, {}, values,
-                                       options, why);
+                                       here.options, why);
         };
         const auto want = ask(source, inputs);
         fk::Case other = source;
