@@ -35,7 +35,7 @@ TEST_CASE("run_json_has_the_documented_schema") {
   // What the time went to is all of it.
   double spent = 0;
   for (const auto& [what, seconds] : j.at("spent").items()) spent += seconds.get<double>();
-  CHECK(spent == Approx(j.at("seconds").get<double>()).epsilon(0.05));
+  CHECK(spent == Approx(j.at("seconds").get<double>()).epsilon(0.002));
   CHECK(j.at("candidates").empty());
   const Json& baseline = j.at("baseline");
   CHECK(baseline.at("verdict") == "correct");

@@ -183,3 +183,24 @@ TEST_CASE("frames_copied_in_shared_memory_hold_the_same_and_answer_questions") {
   REQUIRE(second.broken().size() == 1);
   CHECK(second.broken()[0].rule == "input");
 }
+
+TEST_CASE("frames_have_the_rows_as_far_apart_as_a_case_says") {
+  const auto with = [](const std::string& strided) {
+    std::string text = kAppend;
+    const std::string end = "width: 4}";
+    text.replace(text.rfind(end), end.size(), "width: 4, strided: " + strided + "}");
+    return fk::Contract::parse(text, "append.yaml", 1, "test");
+  };
+  const auto device = fk::open_device("cpu");
+  const auto step = [&](const std::string& strided) {
+    const auto c = with(strided);
+    const auto r = fk::resolve(c, c.cases[0], {});
+    const fk::CaseFrames frames(*device, r, fk::make_inputs(r, 1, 1), {});
+    return static_cast<const fk_out*>(frames.real().forward[0].p)->strides[0];
+  };
+  CHECK(step("{k: 20}") == 20);
+  CHECK(step("[k]") > 8);  // a row has 8
+  CHECK(step("[k]") != 20);
+  CHECK_THROWS_WITH(step("{k: 7}"), ContainsSubstring("rows of 8 elements"));
+  CHECK_THROWS_WITH(with("{k: 0}"), ContainsSubstring("at least as many as a row has"));
+}
