@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// linear for up to 256 rows of x: few streamed past x in shared memory, some with swapped operands, more in tiles.
+// linear for up to 256 rows of x: weights streamed past one row in shared memory, some rows with swapped operands, more in tiles.
 #include "fk/ops/linear.h"
 #include "streamed.cuh"
 #include "swapped.cuh"
@@ -9,7 +9,7 @@ namespace {
 using namespace fkc;
 using streamed::Mode;
 
-// Which kernel, as measured: few rows are streamed, and fewer where K has to be split.
+// Which kernel, as measured: past one row weights are streamed, past more where the others do not take them.
 enum class Way { streamed, swapped, tiled };
 struct Choice {
   Way way;
@@ -17,9 +17,8 @@ struct Choice {
 };
 Choice choose(const fk::linear::init& init, int64_t rows) {
   const int64_t n = init.out_features, k = init.in_features;
-  const int few = k > 8192 ? 2 : 4;
   const char* const no_stream = StreamedWeight::refusal(rows, rows, k);
-  if (!no_stream && rows <= few) return {Way::streamed, nullptr};
+  if (!no_stream && rows == 1) return {Way::streamed, nullptr};
   if (!SwappedWeight::refusal(rows, n, k)) return {Way::swapped, nullptr};
   if (!no_stream) return {Way::streamed, nullptr};
   return {Way::tiled, TiledWeight::refusal(rows, n, k)};
@@ -39,7 +38,7 @@ struct Linear : Base<fk::linear> {
   void prepare(const op::forward& max, const fk_memory&) {
     const int64_t n = init.out_features, k = init.in_features;
     few_.prepare(weights.weight, n, k, Mode::plain);
-    if (max.x->shape[0] > 2) some_.prepare(weights.weight, n, k);
+    if (max.x->shape[0] > 1) some_.prepare(weights.weight, n, k);
     if (choose(init, max.x->shape[0]).way == Way::tiled) many_.prepare(weights.weight, n, k);
   }
   void forward(const op::forward& a, const fk_ctx& ctx) {
