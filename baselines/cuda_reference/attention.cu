@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// paged_attention, attention_varlen, tree_attention, mla_attention: one block per query token and head. Keys are taken
-// in chunks of one per thread; scores, the running maximum and the sums are double. ms_deform_attn: one thread per
-// element.
+// paged_attention, attention_varlen, tree_attention, mla_attention: a block per tile of queries, which takes keys in chunks;
+// scores, the running maximum and the sums are double. ms_deform_attn: one thread per element.
 #include "common.cuh"
 #include "fk/ops/attention_varlen.h"
 #include "fk/ops/mla_attention.h"
@@ -12,7 +11,6 @@
 
 namespace {
 using namespace fkr;
-constexpr int kChunk = kThreads / 2;
 
 // A query: `width` channels of q, then `width_pe` of q_pe.
 struct Queries {
@@ -57,63 +55,178 @@ struct Rule {
   }
 };
 
-__device__ void attend(const Queries& queries, const Keys& keys, const Ref& sinks, const Ref& out, const Requests& requests,
-                       const Rule& rule, int64_t kv, int64_t width, int64_t t, int64_t head) {
-  const int64_t depth = queries.width + queries.width_pe, b = requests.of(t);
-  double *query = dynamic_shared(), *sums = query + depth, *scores = sums + width;  // [depth], [width], [kChunk]
-  if (t >= requests.starts[requests.count]) return;
-  const int64_t count = requests.starts[b + 1] - requests.starts[b];
-  const int64_t length = keys.table ? requests.lengths[b] : keys.starts[b + 1] - keys.starts[b];
-  const int64_t position = length - count + (t - requests.starts[b]);
-  int64_t first = 0, last = rule.causal ? position : length - 1;
-  if (rule.window > 0) {
-    first = position - rule.window + 1 > 0 ? position - rule.window + 1 : 0;
-    if (!rule.causal && position + rule.window - 1 < last) last = position + rule.window - 1;
-  }
-  for (int64_t d = threadIdx.x; d < depth; d += blockDim.x) query[d] = queries.at(t, head, d);
-  for (int64_t d = threadIdx.x; d < width; d += blockDim.x) sums[d] = 0;
-  double most = load_or(sinks, head, -INFINITY), total = sinks.data ? 1 : 0;
-  __syncthreads();
-  for (int64_t start = first; start <= last; start += kChunk) {
-    const int64_t here = start + threadIdx.x;
-    double score = -INFINITY;
-    if (here <= last && !rule.hides(b, t, length, here)) {
-      const int64_t at = keys.at(keys.k, b, here, kv);
-      score = 0;
-      for (int64_t d = 0; d < depth; ++d) score += query[d] * load(keys.k, at + d);
-      score *= rule.scale;
-      if (rule.softcap > 0) score = rule.softcap * tanh(score / rule.softcap);
-    }
-    const double next = fmax(most, block_max(score));
-    const double shrink = most == -INFINITY ? 0 : exp(most - next), weight = score == -INFINITY ? 0 : exp(score - next);
-    total = total * shrink + block_sum(weight);
-    most = next;
-    scores[threadIdx.x] = weight;
+// How rows are shared out: a row is a query of one head. A tile has `tile_heads` of the heads that share their keys, of
+// `tile_tokens` tokens.
+struct Split {
+  int64_t tokens, heads, group, tile_tokens, tile_heads, width;
+};
+constexpr int kTileThreads = 256, kWarps = kTileThreads / 32;
+// Doubles from row to row in shared memory; the remainder spreads the rows of a fragment over banks.
+__host__ __device__ inline int step_of(int64_t columns) { return int((columns + 11) / 16 * 16 + 4); }
+__host__ __device__ inline int up(int64_t n, int step) { return int((n + step - 1) / step * step); }
+
+// kRows rows in shared memory against kKeys keys at a time, on the double-precision tensor cores. Keys begin at multiples
+// of kKeys, so what a row gets does not depend on the rows beside it. A warp has kAcross fragments of the sums.
+template <int kRows, int kKeys, int kAcross>
+__global__ void __launch_bounds__(kTileThreads, kRows / 16) attend(Queries queries, Keys keys, Ref sinks, Ref out, Requests requests, Rule rule, Split split) {
+  constexpr int kPart = kTileThreads / kRows, kScores = kKeys + 4, kHigh = kRows / 16;  // kPart: threads of a row
+  static_assert(kKeys % kPart == 0 && kPart <= 32);
+  __shared__ double shrinks[kRows], totals[kRows];
+  __shared__ int odd;  // some value is not finite
+  const int depth = int(queries.width + queries.width_pe), deep = up(depth, 4), width = int(split.width), wide = up(width, 8);
+  const int q_step = step_of(deep), step = step_of(max(deep, wide));
+  double *q = dynamic_shared(), *kv = q + kRows * q_step, *scores = kv + kKeys * step;
+  const int lane = int(threadIdx.x % 32), warp = int(threadIdx.x / 32), g = lane / 4, t4 = lane % 4;
+  const int64_t chunks = (split.group + split.tile_heads - 1) / split.tile_heads, kv_head = blockIdx.y / chunks;
+  const int64_t first_token = int64_t(gridDim.x - 1 - blockIdx.x) * split.tile_tokens;  // those that see most begin
+  const auto token_of = [&](int row) { return first_token + row / split.tile_heads; };
+  const auto head_of = [&](int row) {
+    const int64_t inside = blockIdx.y % chunks * split.tile_heads + row % split.tile_heads;
+    return inside < split.group ? kv_head * split.group + inside : -1;
+  };
+  const int row = int(threadIdx.x) / kPart, part = int(threadIdx.x) % kPart;  // of the softmax
+  const int64_t end_token = min(min(first_token + split.tile_tokens, split.tokens), int64_t(requests.starts[requests.count]));
+  // A tile may have tokens of several requests.
+  for (int64_t from = first_token; from < end_token;) {
+    const int64_t b = requests.of(from), to = min(end_token, int64_t(requests.starts[b + 1]));
+    const int64_t count = requests.starts[b + 1] - requests.starts[b];
+    const int64_t length = keys.table ? requests.lengths[b] : keys.starts[b + 1] - keys.starts[b];
+    const auto position_of = [&](int64_t t) { return length - count + (t - requests.starts[b]); };
+    const auto first_seen = [&](int64_t t) { return rule.window > 0 ? max(position_of(t) - rule.window + 1, int64_t(0)) : 0; };
+    const auto last_seen = [&](int64_t t) {
+      if (rule.causal) return position_of(t);
+      return rule.window > 0 ? min(position_of(t) + rule.window - 1, length - 1) : length - 1;
+    };
+    const auto here = [&](int r) {
+      return r < split.tile_tokens * split.tile_heads && token_of(r) >= from && token_of(r) < to && head_of(r) >= 0;
+    };
+    const int64_t first = first_seen(from), last = last_seen(to - 1);
     __syncthreads();
-    const int64_t used = last - start + 1 < kChunk ? last - start + 1 : kChunk;
-    for (int64_t d = threadIdx.x; d < width; d += blockDim.x) {
-      double sum = sums[d] * shrink;
-      for (int64_t i = 0; i < used; ++i) {
-        if (scores[i] != 0) sum += scores[i] * load(keys.v, keys.at(keys.v, b, start + i, kv) + d);
+    for (int r = warp; r < kRows; r += kWarps)
+      for (int d = lane; d < deep; d += 32) q[r * q_step + d] = here(r) && d < depth ? queries.at(token_of(r), head_of(r), d) : 0;
+    double most = here(row) ? load_or(sinks, head_of(row), -INFINITY) : -INFINITY, total = here(row) && sinks.data ? 1 : 0;
+    double sum[kAcross][4] = {};
+    for (int64_t start = first / kKeys * kKeys; start <= last; start += kKeys) {
+      const auto fetch = [&](const Ref& from_cache, int columns, int padded) {
+        bool finite = true;
+#pragma unroll 1
+        for (int i = warp; i < kKeys; i += kWarps) {
+          const bool seen = start + i >= first && start + i <= last;
+          const int64_t at = seen ? keys.at(from_cache, b, start + i, kv_head) : 0;
+          for (int d = lane; d < padded; d += 32) {
+            const double v = seen && d < columns ? load(from_cache, at + d) : 0;
+            finite = finite && fabs(v) < INFINITY;
+            kv[i * step + d] = v;
+          }
+        }
+        return finite;
+      };
+      __syncthreads();
+      fetch(keys.k, depth, deep);
+      if (threadIdx.x == 0) odd = 0;
+      __syncthreads();
+#pragma unroll 1
+      for (int f = warp; f < kHigh * (kKeys / 8); f += kWarps) {
+        const int high = f % kHigh * 16, across = f / kHigh * 8;
+        double c[4] = {};
+        for (int k = 0; k < deep; k += 4)
+          multiply(c, q[(high + g) * q_step + k + t4], q[(high + g + 8) * q_step + k + t4], kv[(across + g) * step + k + t4]);
+        for (int e = 0; e < 4; ++e) scores[(high + g + e / 2 * 8) * kScores + across + 2 * t4 + e % 2] = c[e];
       }
-      sums[d] = sum;
+      __syncthreads();
+      if (!fetch(keys.v, width, wide)) atomicMax(&odd, 1);
+      double weight[kKeys / kPart], next = most;
+      const int64_t t = token_of(row);
+      for (int m = 0; m < kKeys / kPart; ++m) {
+        const int64_t position = start + part + m * kPart;
+        double& score = weight[m];
+        score = -INFINITY;
+        if (here(row) && position >= first_seen(t) && position <= last_seen(t) && !rule.hides(b, t, length, position)) {
+          score = scores[row * kScores + part + m * kPart] * rule.scale;
+          if (rule.softcap > 0) score = rule.softcap * tanh(score / rule.softcap);
+        }
+        next = fmax(next, score);
+      }
+      for (int k = kPart / 2; k > 0; k >>= 1) next = fmax(next, __shfl_xor_sync(0xffffffffu, next, k));
+      const double shrink = most == -INFINITY ? 0 : exp(most - next);
+      double all = 0;
+      for (int m = 0; m < kKeys / kPart; ++m) {
+        const double w = weight[m] == -INFINITY ? 0 : exp(weight[m] - next);
+        scores[row * kScores + part + m * kPart] = w;
+        all += w;
+      }
+      for (int k = kPart / 2; k > 0; k >>= 1) all += __shfl_xor_sync(0xffffffffu, all, k);
+      total = total * shrink + all;
+      most = next;
+      if (part == 0) shrinks[row] = shrink;
+      __syncthreads();
+#pragma unroll
+      for (int i = 0; i < kAcross; ++i) {
+        const int f = warp + i * kWarps, high = f % kHigh * 16, across = f / kHigh * 8;
+        if (across >= wide) break;
+        for (int e = 0; e < 4; ++e) sum[i][e] *= shrinks[high + g + e / 2 * 8];
+        if (!odd) {
+          for (int k = 0; k < kKeys; k += 4)
+            multiply(sum[i], scores[(high + g) * kScores + k + t4], scores[(high + g + 8) * kScores + k + t4], kv[(k + t4) * step + across + g]);
+          continue;
+        }
+        // What a row does not see must not reach it: no weight times infinity is a number.
+#pragma unroll 1
+        for (int k = 0; k < kKeys; ++k)
+          for (int e = 0; e < 4; ++e) {
+            const double w = scores[(high + g + e / 2 * 8) * kScores + k];
+            if (w != 0) sum[i][e] += w * kv[k * step + across + 2 * t4 + e % 2];
+          }
+      }
     }
+    if (part == 0) totals[row] = total;
     __syncthreads();
+#pragma unroll
+    for (int i = 0; i < kAcross; ++i) {
+      const int f = warp + i * kWarps, high = f % kHigh * 16, across = f / kHigh * 8;
+      for (int e = 0; e < 4; ++e) {
+        const int r = high + g + e / 2 * 8, column = across + 2 * t4 + e % 2;
+        if (column >= width || !here(r)) continue;
+        // A query that sees nothing gives 0.
+        store(out, out.at(token_of(r), head_of(r)) + column, totals[r] == 0 ? 0 : sum[i][e] / totals[r]);
+      }
+    }
+    from = to;
   }
-  // A query that sees nothing gives 0.
-  for (int64_t d = threadIdx.x; d < width; d += blockDim.x) store(out, out.at(t, head) + d, total == 0 ? 0 : sums[d] / total);
 }
 
+template <int kRows, int kKeys>
+int64_t shared_bytes(int64_t depth, int64_t width) {
+  return (int64_t{kRows} * step_of(up(depth, 4)) + int64_t{kKeys} * step_of(std::max(up(depth, 4), up(width, 8))) + kRows * (kKeys + 4)) * 8;
+}
+constexpr int64_t kWidth = 128, kWidthMost = 512, kSharedMost = 224 << 10;
+bool narrow(int64_t depth, int64_t width) { return depth <= kWidth && width <= kWidth; }
+void need_room(int64_t depth, int64_t width) {
+  if (width > kWidthMost || (!narrow(depth, width) && shared_bytes<16, 16>(depth, width) > kSharedMost))
+    throw fk::unsupported{"heads of more channels than shared memory holds"};
+}
+
+template <int kRows, int kKeys, int kAcross>
+void attend_tiles(const Queries& queries, const Keys& keys, const Ref& sinks, const Ref& out, const Requests& requests, const Rule& rule,
+                  Split split, const fk_ctx& ctx) {
+  split.tile_heads = std::min<int64_t>(split.group, kRows);
+  // Requests of one token each have a tile each.
+  split.tile_tokens = std::clamp<int64_t>(split.tokens / std::max<int64_t>(requests.count, 1), 1, kRows / split.tile_heads);
+  const size_t shared = size_t(shared_bytes<kRows, kKeys>(queries.width + queries.width_pe, split.width));
+  const auto kernel = attend<kRows, kKeys, kAcross>;
+  if (const auto status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(kSharedMost)); status != cudaSuccess)
+    throw std::runtime_error(std::string("shared memory: ") + cudaGetErrorString(status));
+  const auto chunks = (split.group + split.tile_heads - 1) / split.tile_heads;
+  launch(ctx, kernel, dim3(blocks(split.tokens, int(split.tile_tokens)), unsigned(split.heads / split.group * chunks)), kTileThreads, shared, queries, keys,
+         sinks, out, requests, rule, split);
+}
 // `heads` of a query, `group` of them to a head of keys; values have `width` channels.
 void attend_all(const Queries& queries, const Keys& keys, const Ref& sinks, const Ref& out, const Requests& requests, const Rule& rule,
                 int64_t tokens, int64_t heads, int64_t group, int64_t width, const fk_ctx& ctx) {
-  const size_t shared = size_t(queries.width + queries.width_pe + width + kChunk) * 8;
-  for_rows(tokens * heads, kChunk, shared, ctx, [=] __device__(int64_t row) {
-    attend(queries, keys, sinks, out, requests, rule, row % heads / group, width, row / heads, row % heads);
-  });
-}
-void need_shared(int64_t depth, int64_t width) {
-  if ((depth + width + kChunk) * 8 > kSharedLimit) throw fk::unsupported{"wider heads than shared memory holds"};
+  if (!tokens) return;
+  const Split split{tokens, heads, group, 0, 0, width};
+  if (narrow(queries.width + queries.width_pe, width)) attend_tiles<32, 32, 4>(queries, keys, sinks, out, requests, rule, split, ctx);
+  else attend_tiles<16, 16, 8>(queries, keys, sinks, out, requests, rule, split, ctx);
 }
 void need_groups(int64_t heads, int64_t kv_heads) {
   if (heads % kv_heads) throw fk::unsupported{"num_heads is not a multiple of num_kv_heads"};
@@ -123,7 +236,7 @@ struct PagedAttention : Plain<fk::paged_attention> {
   using Plain::Plain;
   static void supports(const op::init& init, const op::weights&, const op::forward&, fk_need&) {
     need_groups(init.num_heads, init.num_kv_heads);
-    need_shared(init.head_dim, init.head_dim);
+    need_room(init.head_dim, init.head_dim);
   }
   void forward(const op::forward& a, const fk_ctx& ctx) {
     const Keys keys{ref(a.k_cache), ref(a.v_cache), fk::data<int32_t>(a.block_tables), nullptr, a.block_tables->shape[1], init.page_size};
@@ -137,7 +250,7 @@ struct AttentionVarlen : Plain<fk::attention_varlen> {
   using Plain::Plain;
   static void supports(const op::init& init, const op::weights&, const op::forward&, fk_need&) {
     need_groups(init.num_heads, init.num_kv_heads);
-    need_shared(init.head_dim, init.head_dim);
+    need_room(init.head_dim, init.head_dim);
   }
   void forward(const op::forward& a, const fk_ctx& ctx) {
     const Keys keys{ref(a.k), ref(a.v), nullptr, fk::data<int32_t>(a.cu_seqlens_k), 0, 0};
@@ -151,7 +264,7 @@ struct TreeAttention : Plain<fk::tree_attention> {
   using Plain::Plain;
   static void supports(const op::init& init, const op::weights&, const op::forward&, fk_need&) {
     need_groups(init.num_heads, init.num_kv_heads);
-    need_shared(init.head_dim, init.head_dim);
+    need_room(init.head_dim, init.head_dim);
   }
   void forward(const op::forward& a, const fk_ctx& ctx) {
     const Keys keys{ref(a.k_cache), ref(a.v_cache), fk::data<int32_t>(a.block_tables), nullptr, a.block_tables->shape[1], init.page_size};
@@ -165,7 +278,7 @@ struct TreeAttention : Plain<fk::tree_attention> {
 struct MlaAttention : Plain<fk::mla_attention> {
   using Plain::Plain;
   static void supports(const op::init& init, const op::weights&, const op::forward&, fk_need&) {
-    need_shared(init.kv_lora_rank + init.qk_rope_head_dim, init.kv_lora_rank);
+    need_room(init.kv_lora_rank + init.qk_rope_head_dim, init.kv_lora_rank);
   }
   void forward(const op::forward& a, const fk_ctx& ctx) {
     Ref cache = ref(a.kv_cache);
