@@ -150,7 +150,7 @@ class Product {
     s.chosen = result;
     s.chosen.algo = next->second;
   }
-  // Seconds of one call each, the least of a few, with cold caches; empty where there is no memory for it.
+  // Seconds of one call each in a graph, the median of a few, with cold caches; empty where there is no memory for it.
   std::vector<double> measure(const Step& s, const Problem& p, const void* weight) const;
 
   cublasLtMatmulDesc_t description_ = nullptr;
