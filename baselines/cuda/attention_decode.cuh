@@ -90,7 +90,7 @@ template <class T, int D, int kN, bool kFresh> struct Few {
         };
         if (lane < D / 16) {
           Pack<T> a = load8(token + fresh.k + lane * 8), b = load8(token + fresh.k + D / 2 + lane * 8);
-          rotate_pairs(a, b, fresh.table + position * D + lane * 8, D / 2);
+          rotate_pairs(a, b, Angles(fresh.table + position * D + lane * 8, D / 2));
           store8(place(p.k) + lane * 8, a);
           store8(place(p.k) + D / 2 + lane * 8, b);
         } else if (lane >= 16 && lane < 16 + D / 8) {

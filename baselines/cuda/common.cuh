@@ -50,13 +50,25 @@ template <class T> __device__ Pack<T> load8(const T* from) {
 }
 template <class T> __device__ void store8(T* to, const Pack<T>& p) { *reinterpret_cast<uint4*>(to) = p.raw; }
 
-// Eight pairs, turned by the angles whose cosines are at `cosine` and whose sines are `sines` further.
-template <class T> __device__ void rotate_pairs(Pack<T>& a, Pack<T>& b, const float* cosine, int sines) {
+// The angles of eight pairs, from a table where the sines are `sines` behind the cosines.
+struct Angles {
+  float cosine[8], sine[8];
+  __device__ Angles(const float* table, int sines) {
+#pragma unroll
+    for (int j = 0; j < 8; j += 4) {
+      *reinterpret_cast<float4*>(cosine + j) = *reinterpret_cast<const float4*>(table + j);
+      *reinterpret_cast<float4*>(sine + j) = *reinterpret_cast<const float4*>(table + sines + j);
+    }
+  }
+};
+// Eight pairs, one in each vector; interleaved, neighbours are pairs.
+template <class T> __device__ void rotate_pairs(Pack<T>& a, Pack<T>& b, const Angles& by, bool interleaved = false) {
 #pragma unroll
   for (int j = 0; j < 8; ++j) {
-    const float u = to_float(a.at[j]), w = to_float(b.at[j]);
-    a.at[j] = from_float<T>(u * cosine[j] - w * cosine[sines + j]);
-    b.at[j] = from_float<T>(w * cosine[j] + u * cosine[sines + j]);
+    T &first = interleaved ? (j < 4 ? a : b).at[j % 4 * 2] : a.at[j], &second = interleaved ? (j < 4 ? a : b).at[j % 4 * 2 + 1] : b.at[j];
+    const float u = to_float(first), w = to_float(second);
+    first = from_float<T>(u * by.cosine[j] - w * by.sine[j]);
+    second = from_float<T>(w * by.cosine[j] + u * by.sine[j]);
   }
 }
 

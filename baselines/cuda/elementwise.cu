@@ -69,35 +69,34 @@ __global__ void append(Side k, Side v, const int64_t* slots, int64_t tokens, int
   copy(v);
 }
 
-// A thread turns eight pairs: two vectors of the halves, or two neighbouring vectors when interleaved.
+// A thread turns eight pairs of a token in up to kTurned heads, `step` apart: two vectors of the halves, or two neighbouring vectors
+// when interleaved. All are read before the first is written, so that enough of memory is on its way.
+constexpr int kTurned = 2;
 template <class T>
-__global__ void rotate(T* q, T* k, const float* table, const int64_t* positions, int64_t tokens, int heads, int kv_heads, int rotary,
+__global__ void rotate(T* q, T* k, const float* table, const int64_t* positions, int tokens, int heads, int kv_heads, int rotary,
                        int64_t q_token, int64_t q_head, int64_t k_token, int64_t k_head, bool interleaved) {
   wait_for_inputs();
-  const int parts = rotary / 16;
-  const int64_t i = item(), t = i / ((heads + kv_heads) * parts);
+  const int parts = rotary / 16, all = heads + kv_heads, step = (all + kTurned - 1) / kTurned;
+  const int item = int(blockIdx.x) * int(blockDim.x) + int(threadIdx.x), part = item % parts, head = item / parts % step, t = item / parts / step;
   if (t >= tokens) return;
-  const int head = int(i / parts % (heads + kv_heads)), part = int(i % parts);
-  T* x = head < heads ? q + t * q_token + head * q_head : k + t * k_token + (head - heads) * k_head;
-  const float* cosine = table + positions[t] * rotary + part * 8;
-  const float* sine = cosine + rotary / 2;
-  T* first = interleaved ? x + part * 16 : x + part * 8;
-  T* second = interleaved ? first + 8 : first + rotary / 2;
-  Pack<T> a = load8(first), b = load8(second);
-  if (interleaved) {
+  T *first[kTurned], *second[kTurned];
+  Pack<T> a[kTurned], b[kTurned];
 #pragma unroll
-    for (int j = 0; j < 8; ++j) {
-      Pack<T>& p = j < 4 ? a : b;
-      const int at = j % 4 * 2;
-      const float u = to_float(p.at[at]), w = to_float(p.at[at + 1]);
-      p.at[at] = from_float<T>(u * cosine[j] - w * sine[j]);
-      p.at[at + 1] = from_float<T>(w * cosine[j] + u * sine[j]);
-    }
-  } else {
-    rotate_pairs(a, b, cosine, rotary / 2);
+  for (int i = 0; i < kTurned; ++i) {
+    const int h = head + i * step;
+    T* x = h < heads ? q + t * q_token + h * q_head : k + t * k_token + (h - heads) * k_head;
+    first[i] = interleaved ? x + part * 16 : x + part * 8;
+    second[i] = interleaved ? first[i] + 8 : first[i] + rotary / 2;
+    if (h < all) a[i] = load8(first[i]), b[i] = load8(second[i]);
   }
-  store8(first, a);
-  store8(second, b);
+  const Angles angles(table + positions[t] * rotary + part * 8, rotary / 2);
+#pragma unroll
+  for (int i = 0; i < kTurned; ++i) {
+    if (head + i * step >= all) break;
+    rotate_pairs(a[i], b[i], angles, interleaved);
+    store8(first[i], a[i]);
+    store8(second[i], b[i]);
+  }
 }
 
 struct SiluAndMul : Base<fk::silu_and_mul> {
@@ -185,14 +184,16 @@ struct RotaryEmbedding : Base<fk::rotary_embedding> {
     need(init.rotary_dim % 16 == 0, "rotary_dim: a multiple of 16 only");
     need_aligned(fk_as_in(max.q));
     need_aligned(fk_as_in(max.k));
+    need(max.q->shape[0] * (init.num_heads + init.num_kv_heads) * (init.rotary_dim / 16) < int64_t{1} << 31, "tokens: fewer for so many heads");
   }
   void forward(const op::forward& a, const fk_ctx& ctx) {
     const int64_t tokens = a.q->shape[0];
     if (!tokens) return;
+    const int64_t items = tokens * cdiv(init.num_heads + init.num_kv_heads, kTurned) * (init.rotary_dim / 16);
     dispatch(fk_as_in(a.q), [&](auto type) {
       using T = decltype(type);
-      launch(rotate<T>, grid(tokens * (init.num_heads + init.num_kv_heads) * (init.rotary_dim / 16)), kThreads, 0, ctx, 
-          fk::data<T>(a.q), fk::data<T>(a.k), fk::data<float>(weights.cos_sin_cache), fk::data<int64_t>(a.positions), tokens,
+      launch(rotate<T>, grid(items), kThreads, 0, ctx,
+          fk::data<T>(a.q), fk::data<T>(a.k), fk::data<float>(weights.cos_sin_cache), fk::data<int64_t>(a.positions), int(tokens),
           int(init.num_heads), int(init.num_kv_heads), int(init.rotary_dim), a.q->strides[0], a.q->strides[1], a.k->strides[0],
           a.k->strides[1], init.interleaved != 0);
     });
