@@ -107,19 +107,21 @@ __global__ void __launch_bounds__(kTileThreads, kRows / 16) attend(Queries queri
     double most = here(row) ? load_or(sinks, head_of(row), -INFINITY) : -INFINITY, total = here(row) && sinks.data ? 1 : 0;
     double sum[kAcross][4] = {};
     for (int64_t start = first / kKeys * kKeys; start <= last; start += kKeys) {
-      const auto fetch = [&](const Ref& from_cache, int columns, int padded) {
-        bool finite = true;
-#pragma unroll 1
-        for (int i = warp; i < kKeys; i += kWarps) {
-          const bool seen = start + i >= first && start + i <= last;
-          const int64_t at = seen ? keys.at(from_cache, b, start + i, kv_head) : 0;
-          for (int d = lane; d < padded; d += 32) {
-            const double v = seen && d < columns ? load(from_cache, at + d) : 0;
-            finite = finite && fabs(v) < INFINITY;
-            kv[i * step + d] = v;
+      const auto fetch = [&](const Ref& cache, int columns, int padded) {
+        return with_elements(cache, [&](const auto* elements) {
+          bool finite = true;
+          for (int i = warp; i < kKeys; i += kWarps) {
+            const bool seen = start + i >= first && start + i <= last;
+            const auto* key = elements + keys.at(cache, b, seen ? start + i : last, kv_head);
+#pragma unroll 4
+            for (int d = lane; d < padded; d += 32) {
+              const double read = as_double(key[min(d, columns - 1)]), v = seen && d < columns ? read : 0;
+              finite = finite && fabs(v) < INFINITY;
+              kv[i * step + d] = v;
+            }
           }
-        }
-        return finite;
+          return finite;
+        });
       };
       __syncthreads();
       fetch(keys.k, depth, deep);

@@ -49,25 +49,35 @@ __device__ inline double f8e4m3(uint8_t bits) {
   const double magnitude = exponent ? (8 + mantissa) * double(1 << exponent) / 1024 : mantissa / 512.0;
   return bits & 128 ? -magnitude : magnitude;
 }
-__device__ inline double load(const Ref& r, int64_t at) {
+__device__ inline double as_double(float v) { return v; }
+__device__ inline double as_double(double v) { return v; }
+__device__ inline double as_double(__nv_bfloat16 v) { return static_cast<double>(__bfloat162float(v)); }
+__device__ inline double as_double(__half v) { return static_cast<double>(__half2float(v)); }
+__device__ inline double as_double(uint8_t v) { return f8e4m3(v); }
+// Calls body(elements), a pointer to their type. Where many are read the type is asked for once, outside of the loop.
+template <class Body>
+__device__ inline auto with_elements(const Ref& r, Body body) {
   switch (r.dtype) {
-    case FK_F32: return reinterpret_cast<const float*>(r.data)[at];
-    case FK_BF16: return static_cast<double>(__bfloat162float(reinterpret_cast<const __nv_bfloat16*>(r.data)[at]));
-    case FK_F16: return static_cast<double>(__half2float(reinterpret_cast<const __half*>(r.data)[at]));
-    case FK_F8E4M3: return f8e4m3(reinterpret_cast<const uint8_t*>(r.data)[at]);
-    default: return reinterpret_cast<const double*>(r.data)[at];
+    case FK_F32: return body(reinterpret_cast<float*>(r.data));
+    case FK_BF16: return body(reinterpret_cast<__nv_bfloat16*>(r.data));
+    case FK_F16: return body(reinterpret_cast<__half*>(r.data));
+    case FK_F8E4M3: return body(reinterpret_cast<uint8_t*>(r.data));
+    default: return body(reinterpret_cast<double*>(r.data));
   }
+}
+__device__ inline double load(const Ref& r, int64_t at) {
+  return with_elements(r, [=](const auto* elements) { return as_double(elements[at]); });
 }
 // Of a weight that may be absent.
 __device__ inline double load_or(const Ref& r, int64_t at, double otherwise) { return r.data ? load(r, at) : otherwise; }
 // Rounds once, from double to the type itself.
+__device__ inline void put(float* to, double v) { *to = static_cast<float>(v); }
+__device__ inline void put(double* to, double v) { *to = v; }
+__device__ inline void put(__nv_bfloat16* to, double v) { *to = __double2bfloat16(v); }
+__device__ inline void put(__half* to, double v) { *to = __double2half(v); }
+__device__ inline void put(uint8_t*, double) {}  // no op writes f8e4m3
 __device__ inline void store(const Ref& r, int64_t at, double v) {
-  switch (r.dtype) {
-    case FK_F32: reinterpret_cast<float*>(r.data)[at] = static_cast<float>(v); break;
-    case FK_BF16: reinterpret_cast<__nv_bfloat16*>(r.data)[at] = __double2bfloat16(v); break;
-    case FK_F16: reinterpret_cast<__half*>(r.data)[at] = __double2half(v); break;
-    default: reinterpret_cast<double*>(r.data)[at] = v; break;
-  }
+  with_elements(r, [=](auto* elements) { put(elements + at, v); });
 }
 
 // merge over the values of a block's threads (whole warps, up to 1024), the same value in every thread.

@@ -8,8 +8,7 @@
 
 namespace fkr {
 
-inline constexpr int kProductThreads = 128, kDepth = 32, kStride = kDepth + 4;  // of k; the padding spreads rows over banks
-inline constexpr int kColumns = 64;
+inline constexpr int kProductThreads = 128;
 
 // Where the rows of a product with matrix z come from and go to: row r is at source(z, r) of x and target(z, r) of out.
 struct Rows {
@@ -22,11 +21,14 @@ struct Rows {
   __device__ int64_t target(int64_t z, int64_t r) const { return (ids ? ids[r] : r) * out_row + z * out_matrix; }
 };
 
-// Weight formats: element (row, column) of matrix z, of n rows and k columns.
+// Weight formats, of n rows and k columns: calls body with what reads element (row, column) of matrix z.
 struct Dense {
   Ref weight;
   int64_t n, k;
-  __device__ double at(int64_t z, int64_t row, int64_t column) const { return load(weight, (z * n + row) * k + column); }
+  template <class Body>
+  __device__ void with(int64_t z, Body body) const {
+    with_elements(weight, [&](const auto* all) { body([all, first = z * n, step = k](int64_t row, int64_t column) { return all[(first + row) * step + column]; }); });
+  }
 };
 struct Fp8Blocks {
   Ref weight;
@@ -34,7 +36,11 @@ struct Fp8Blocks {
   int64_t n, k, block_n, block_k;
   __device__ double at(int64_t z, int64_t row, int64_t column) const {
     const int64_t down = (n + block_n - 1) / block_n, across = (k + block_k - 1) / block_k;
-    return load(weight, (z * n + row) * k + column) * double(scales[(z * down + row / block_n) * across + column / block_k]);
+    return f8e4m3(reinterpret_cast<const uint8_t*>(weight.data)[(z * n + row) * k + column]) * double(scales[(z * down + row / block_n) * across + column / block_k]);
+  }
+  template <class Body>
+  __device__ void with(int64_t z, Body body) const {
+    body([this, z](int64_t row, int64_t column) { return at(z, row, column); });
   }
 };
 // Two e2m1 values a byte, the even column low; a power of two for 32 of them, of which 255 is NaN.
@@ -48,14 +54,18 @@ struct Mxfp4 {
     const int power = powers[i / 32];
     return power == 255 ? NAN : ldexp(code & 8 ? -magnitude : magnitude, power - 127);
   }
+  template <class Body>
+  __device__ void with(int64_t z, Body body) const {
+    body([this, z](int64_t row, int64_t column) { return at(z, row, column); });
+  }
 };
 
 // A block's tile has kWarpRows x (4 / kWarpRows) warps of kFragments 16 x 8 fragments over and kAcross beside
-// each other. blockIdx: x column tile, y row tile, z matrix.
-template <int kWarpRows, int kFragments, int kAcross, class Weight>
-__global__ void __launch_bounds__(kProductThreads) product(Ref x, Weight weight, Ref bias, Ref out, Rows rows) {
-  constexpr int kRows = kWarpRows * kFragments * 16;
-  static_assert(4 / kWarpRows * kAcross * 8 == kColumns, "four warps cover the columns of a tile");
+// each other, and takes kDepth of k at a time. blockIdx: x column tile, y row tile, z matrix.
+template <int kWarpRows, int kFragments, int kAcross, int kDepth, class Weight>
+__global__ void __launch_bounds__(kProductThreads, 3) product(Ref x, Weight weight, Ref bias, Ref out, Rows rows) {
+  constexpr int kRows = kWarpRows * kFragments * 16, kColumns = 4 / kWarpRows * kAcross * 8, kStride = kDepth + 4;  // the padding spreads rows over banks
+  constexpr int kLanes = kDepth / 32, kWarps = kProductThreads / 32;
   __shared__ double a[kRows][kStride], b[kColumns][kStride];
   __shared__ int64_t source[kRows];
   const int64_t matrix = blockIdx.z, first = int64_t(blockIdx.x) * kColumns, n = weight.n, k = weight.k, end = rows.end(matrix);
@@ -65,12 +75,31 @@ __global__ void __launch_bounds__(kProductThreads) product(Ref x, Weight weight,
     double sum[kFragments][kAcross][4] = {};
     for (int r = int(threadIdx.x); r < kRows; r += kProductThreads) source[r] = tile + r < end ? rows.source(matrix, tile + r) : -1;
     __syncthreads();
+#pragma unroll 1
     for (int64_t k0 = 0; k0 < k; k0 += kDepth) {
-      const bool inside = k0 + lane < k;
-#pragma unroll 4
-      for (int r = warp; r < kRows; r += 4) a[r][lane] = inside && source[r] >= 0 ? load(x, source[r] + k0 + lane) : 0;
-#pragma unroll 4
-      for (int r = warp; r < kColumns; r += 4) b[r][lane] = inside && first + r < n ? weight.at(matrix, first + r, k0 + lane) : 0;
+      // Whatever is outside is read from where something is, and thrown away: loads behind no branch are on their way together.
+      with_elements(x, [&](const auto* elements) {
+        constexpr int kLoads = kRows / kWarps * kLanes;
+        std::decay_t<decltype(*elements)> read[kLoads];
+#pragma unroll
+        for (int i = 0; i < kLoads; ++i) read[i] = elements[max(source[warp + i / kLanes * kWarps], int64_t{0}) + min(k0 + lane + i % kLanes * 32, k - 1)];
+#pragma unroll
+        for (int i = 0; i < kLoads; ++i) {
+          const int r = warp + i / kLanes * kWarps, column = lane + i % kLanes * 32;
+          a[r][column] = k0 + column < k && source[r] >= 0 ? as_double(read[i]) : 0;
+        }
+      });
+      weight.with(matrix, [&](const auto& element) {
+        constexpr int kLoads = kColumns / kWarps * kLanes;
+        std::decay_t<decltype(element(0, 0))> read[kLoads];
+#pragma unroll
+        for (int i = 0; i < kLoads; ++i) read[i] = element(min(first + warp + i / kLanes * kWarps, n - 1), min(k0 + lane + i % kLanes * 32, k - 1));
+#pragma unroll
+        for (int i = 0; i < kLoads; ++i) {
+          const int r = warp + i / kLanes * kWarps, column = lane + i % kLanes * 32;
+          b[r][column] = k0 + column < k && first + r < n ? as_double(read[i]) : 0;
+        }
+      });
       __syncthreads();
 #pragma unroll
       for (int i = 0; i < kDepth; i += 4) {
@@ -86,18 +115,26 @@ __global__ void __launch_bounds__(kProductThreads) product(Ref x, Weight weight,
       }
       __syncthreads();
     }
+    double shift[2 * kAcross];
 #pragma unroll
-    for (int f = 0; f < kFragments; ++f) {
+    for (int c = 0; c < 2 * kAcross; ++c) {
+      const int64_t column = first + wc + c / 2 * 8 + 2 * t + c % 2;
+      shift[c] = column < n ? load_or(bias, matrix * n + column, 0) : 0;
+    }
+    with_elements(out, [&](auto* elements) {
 #pragma unroll
-      for (int c = 0; c < kAcross; ++c) {
+      for (int f = 0; f < kFragments; ++f) {
 #pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          const int64_t row = tile + wr + f * 16 + g + e / 2 * 8, column = first + wc + c * 8 + 2 * t + e % 2;
-          if (row >= end || column >= n) continue;
-          store(out, rows.target(matrix, row) + column, sum[f][c][e] + load_or(bias, matrix * n + column, 0));
+        for (int half = 0; half < 2; ++half) {
+          const int64_t row = tile + wr + f * 16 + g + half * 8, to = row < end ? rows.target(matrix, row) : 0;
+#pragma unroll
+          for (int c = 0; c < 2 * kAcross; ++c) {
+            const int64_t column = first + wc + c / 2 * 8 + 2 * t + c % 2;
+            if (row < end && column < n) put(elements + to + column, sum[f][c / 2][half * 2 + c % 2] + shift[c]);
+          }
         }
       }
-    }
+    });
   }
 }
 
@@ -106,13 +143,13 @@ template <class Weight>
 void multiply_rows(Ref x, const Weight& weight, Ref bias, Ref out, const Rows& rows, int64_t expected, int64_t matrices, int64_t tiles_max,
                    const fk_ctx& ctx) {
   if (!rows.count) return;
-  const auto grid = [&](int tile) {
-    return dim3(blocks(weight.n, kColumns), unsigned(std::min<int64_t>(blocks(rows.count, tile), tiles_max)), unsigned(matrices));
+  const auto grid = [&](int columns, int tile) {
+    return dim3(blocks(weight.n, columns), unsigned(std::min<int64_t>(blocks(rows.count, tile), tiles_max)), unsigned(matrices));
   };
   if (expected <= 16)
-    launch(ctx, product<1, 1, 2, Weight>, grid(16), kProductThreads, 0, x, weight, bias, out, rows);
+    launch(ctx, product<1, 1, 1, 64, Weight>, grid(32, 16), kProductThreads, 0, x, weight, bias, out, rows);
   else
-    launch(ctx, product<2, 2, 4, Weight>, grid(64), kProductThreads, 0, x, weight, bias, out, rows);
+    launch(ctx, product<2, 2, 4, 32, Weight>, grid(64, 64), kProductThreads, 0, x, weight, bias, out, rows);
 }
 
 }  // namespace fkr
