@@ -23,18 +23,30 @@
 namespace fk {
 namespace {
 
+// Those that are open, by name.
+std::map<std::string, Device*>& known_devices() {
+  static auto* known = new std::map<std::string, Device*>;  // ended with the process
+  return *known;
+}
+
 // That of a rank, where the first one's is what was asked for: of one of the ranks in a runner, of
 // all of them in the oracle.
 Device& shared_device(const Json& arguments, int rank) {
-  static auto* known = new std::map<std::string, Device*>;  // ended with the process
+  auto& known = known_devices();
   const std::string name = device_of_rank(arguments.at("device").get<std::string>(), rank);
-  Device*& device = (*known)[name];
+  Device*& device = known[name];
   if (device) return *device;
   auto opened = open_device(name);
-  for (const auto& [other, its] : *known)  // "cuda" is "cuda:0"
+  for (const auto& [other, its] : known)  // "cuda" is "cuda:0"
     if (its && its->name() == opened->name()) device = its;
   if (!device) device = opened.release();
   return *device;
+}
+
+bool any_device_lost() {
+  const auto& known = known_devices();
+  return std::any_of(known.begin(), known.end(),
+                     [](const auto& one) { return one.second && one.second->lost(); });
 }
 
 // Of the ranks, which make it together; null where there is one.
@@ -206,16 +218,18 @@ FK_TASK(exam_enter, exam_enter);
 // ---- who is examined ----
 
 // What the plugin says becomes an answer: the process lives on. Other ranks need not wait for one
-// that has failed; who failed because another one had says so.
+// that has failed; who failed because another one had says so. Of a device that is lost to this
+// process the broker hears, because nothing that it asks from now on has an answer.
 template <class Body>
-Json answered(Communicator* comm, const Body& body) {
+Json answered(const Json& arguments, const TaskServices& services, const Body& body) {
+  Communicator* const comm = shared_comm(arguments, services);
   try {
     return body();
   } catch (const Error& error) {
     const std::string why = error.what_text().empty() ? error.what() : error.what_text();
     const bool echo = comm && !comm->meeting().failure().empty();
     if (comm) comm->meeting().give_up(why);
-    return {{"failed", why}, {"echo", echo}};
+    return {{"failed", why}, {"echo", echo}, {"lost", any_device_lost()}};
   }
 }
 
@@ -223,7 +237,7 @@ Json exam_sit(const Json& a, const TaskServices& services) {
   std::vector<int> fds = services.fds;
   Communicator* const comm = shared_comm(a, services);
   if (comm) begin_anew(*comm);
-  const Json answer = answered(comm, [&]() -> Json {
+  const Json answer = answered(a, services, [&]() -> Json {
     if (fds.size() != 2) fail("exam", "two descriptors are needed");
     ExamShape shape;
     shape.asked = asked_case_from(a.at("asked"));
@@ -252,7 +266,7 @@ Json exam_sit(const Json& a, const TaskServices& services) {
 FK_TASK(exam_sit, exam_sit);
 
 Json exam_arm(const Json& a, const TaskServices& services) {
-  return answered(shared_comm(a, services), [&]() -> Json {
+  return answered(a, services, [&]() -> Json {
     Examinee& exam = examinees().at(a);
     const double plan_s =
         a.at("plan").get<bool>() ? exam.plan(a.at("sets").get<std::vector<int>>()) : 0;
@@ -263,7 +277,7 @@ Json exam_arm(const Json& a, const TaskServices& services) {
 FK_TASK(exam_arm, exam_arm);
 
 Json exam_run(const Json& a, const TaskServices& services) {
-  return answered(shared_comm(a, services), [&]() -> Json {
+  return answered(a, services, [&]() -> Json {
     Examinee& exam = examinees().at(a);
     const double seconds = exam.run(a.at("first").get<int>(), a.at("count").get<int>());
     Json answer = {{"call_s", seconds}, {"captured", exam.captured()}};

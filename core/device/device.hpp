@@ -54,6 +54,8 @@ class Device {
   virtual void synchronize() = 0;
   // The same of all that this process has enqueued anywhere, whoever did it.
   virtual void synchronize_all() { synchronize(); }
+  // Whether nothing will work on it in this process any more, as after a fault of a kernel.
+  virtual bool lost() const { return false; }
   virtual void* stream() = 0;  // cudaStream_t, null on the CPU
   virtual int32_t cpu_threads() const = 0;
   // So many processes compute at the same time: each gets its share of the cores.

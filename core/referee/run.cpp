@@ -7,6 +7,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/machine.hpp"
+#include "core/base/spent.hpp"
 #include "core/base/text.hpp"
 #include "core/device/device.hpp"
 #include "core/device/rank_device.hpp"
@@ -73,22 +74,14 @@ class ScenarioRun {
       if (report_.candidates.empty() && report_.error.empty()) time_baseline();
     }
     enter("");
+    report_.spent = spent_.all();
     report_.seconds = now_seconds() - start;
     return std::move(report_);
   }
 
  private:
-  // What follows, up to the next one, is counted under this name; empty: nothing.
   void enter(const std::string& what) {
-    const double now = now_seconds();
-    if (!phase_.empty()) {
-      auto it = std::find_if(report_.spent.begin(), report_.spent.end(),
-                             [&](const auto& s) { return s.first == phase_; });
-      if (it == report_.spent.end()) it = report_.spent.insert(it, {phase_, 0.0});
-      it->second += now - phase_began_s_;
-    }
-    phase_ = what;
-    phase_began_s_ = now;
+    spent_.enter(what);
     if (!what.empty()) say(what);
   }
 
@@ -437,8 +430,7 @@ class ScenarioRun {
   const Roster& roster_;
   std::unique_ptr<Model> model_;
   RunReport report_;
-  std::string phase_;
-  double phase_began_s_ = 0;
+  Spent spent_;
   bool generates_ = false, routed_ = false, coarse_ = false;
   Ranking ranking_;
   WeightBlock weights_;

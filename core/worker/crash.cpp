@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -76,7 +77,7 @@ bool of_plugin(void* address, const char* program) {
          std::strncmp(name, "linux-vdso", 10) != 0;
 }
 
-// Prints the stack and notes the innermost frame of a plugin after `what` on the board.
+// Prints the stack, notes the innermost frame of a plugin after `what` on the board and hangs up.
 void report(const char* what) {
   std::array<void*, kFramesMax> frames{};
   const int count = backtrace(frames.data(), kFramesMax);
@@ -100,6 +101,9 @@ void report(const char* what) {
   if (!board_of_process) return;
   std::snprintf(board_of_process->crash, sizeof board_of_process->crash, "%.90s%s%.150s", what,
                 place[0] ? " in " : "", place);
+  // The broker need not wait until the kernel has taken the process apart, which with memory of a
+  // device takes long.
+  ::shutdown(kControlFd, SHUT_RDWR);
 }
 
 void on_signal(int number, siginfo_t* info, void*) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // In a runner: says where it was when plugin code crashes or ends the process. A hint for people;
-// the verdict rests on what the kernel tells the broker.
+// the verdict rests on what the kernel tells the broker, or on this where the kernel takes long.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -10,8 +10,8 @@
 namespace fk {
 
 // Handlers for fatal signals (on their own stack) and for exit(): they write the place and a
-// backtrace to the board and to stderr, then let the process end as it would have. `board` must
-// stay mapped.
+// backtrace to the board and to stderr, hang up on the broker, and let the process end as it would
+// have. `board` must stay mapped.
 void install_crash_handlers(Board& board);
 // To be called again after code was loaded, so that this exit handler runs before those of plugins.
 void watch_exit();

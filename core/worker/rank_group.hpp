@@ -71,6 +71,11 @@ class RankGroup {
   void dismiss() {
     for (auto& rank : ranks_) rank->dismiss();
   }
+  bool wait_for_end(double seconds) {
+    bool ended = true;
+    for (auto& rank : ranks_) ended &= rank->wait_for_end(seconds);
+    return ended;
+  }
 
   std::string log();
   // Of the first rank, which has those of all.

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <sstream>
 
@@ -46,6 +47,16 @@ std::string bounded(const char* text, size_t size) {
   for (auto& c : out)
     if (static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) >= 0x7F) c = '?';
   return out;
+}
+
+// What the kernel is going to say of a process that has noted its end on the board.
+std::optional<int> status_told(const std::string& note) {
+  if (starts_with(note, kItCalled)) return W_EXITCODE(0, SIGSYS);
+  for (int number = 1; number < SIGRTMIN; ++number)
+    if (starts_with(note + " ", signal_name(number) + " ")) return W_EXITCODE(0, number);
+  int code = 0;
+  if (std::sscanf(note.c_str(), "exit(%d)", &code) == 1) return W_EXITCODE(code & 0xff, 0);
+  return std::nullopt;
 }
 
 std::string text_of(const Json& object, const char* key) {
@@ -337,8 +348,12 @@ void Runner::sleep(double seconds) {
 
 bool Runner::check_alive(double patience_s) {
   if (channel_->closed()) {
-    // All descriptors of the process are closed, so it is dead or dying.
-    const auto status = child_->wait(2);
+    // It is dead or dying. Until its memory on a device is given back that takes long, and nobody
+    // has to wait who knows already why it dies.
+    constexpr double kSoon = 0.02, kLate = 2;
+    auto status = child_->wait(kSoon);
+    if (!status) status = status_told(bounded(board_->crash, sizeof board_->crash));
+    if (!status) status = child_->wait(kLate);
     if (status)
       ended(*status);
     else
@@ -392,6 +407,8 @@ void Runner::condemn(const std::string& kind, const std::string& text) {
   if (!failed()) bury(kind, text);
 }
 
+bool Runner::wait_for_end(double seconds) { return !child_ || child_->wait(seconds).has_value(); }
+
 void Runner::bury(const std::string& kind, const std::string& text) {
   if (failed()) return;
   RunnerFailure failure{kind, "", text, ""};
@@ -404,7 +421,6 @@ void Runner::bury(const std::string& kind, const std::string& text) {
   }
   if (child_) {
     child_->kill();
-    child_->wait(2);
     child_->read_log();
     failure.log = child_->log();
   }
@@ -420,7 +436,6 @@ std::string Runner::log() {
 
 // What was printed before the handler's own report: why a library or the host's code aborted.
 std::string Runner::last_words() {
-  child_->wait(2);
   child_->read_log();
   const std::string log = child_->log();
   const size_t end = log.rfind(kCrashReport);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A runner as the broker holds it: a process that loads plugins and runs a session or a task.
 // Nothing that plugin code does throws here or blocks longer than the patience: it becomes a
-// RunnerFailure, after which the process is gone.
+// RunnerFailure, after which the process is gone or going: it runs no more, but what it had on a
+// device may take a moment.
 #pragma once
 #include <array>
 #include <deque>
@@ -139,6 +140,9 @@ class Runner {
   }
   // Ends it with a failure that the broker found (a nonsensical result, a deadline).
   void condemn(const std::string& kind, const std::string& text);
+  // Of one that has failed or was dismissed, until it has given back what it had. False when the
+  // time is over.
+  bool wait_for_end(double seconds);
   std::string log();
   const std::string& name() const { return options_.name; }
   void set_patience(double seconds) { options_.patience_s = seconds; }

@@ -29,6 +29,8 @@ def bench(plugin, *words, **more):
              "cannot_tell": 0, "unused": 0}
     assert done.returncode == table.get(verdict["status"], 1), (done.returncode, verdict["status"], verdict["why"], done.stderr)
     assert verdict["next"], verdict["status"]
+    spent = sum(phase["seconds"] for phase in verdict["spent"])
+    assert not verdict["secret"] or not verdict["cases"] or 0.9 * verdict["seconds"] <= spent <= verdict["seconds"], (spent, verdict["seconds"], verdict["spent"])
     return verdict, done
 
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A runner that has been taken over: it answers the first messages as it should, then lies through
 // every channel there is. Its mode is the value of FK_HOSTILE.
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -71,6 +73,12 @@ void lie(Channel& channel, Board& board, RingWriter& ring) {
   if (is("error_types")) channel.send({{"error", 5}}, {}, 1);
   if (is("early_done")) channel.send({{"driven", 1}}, {}, 1);
   if (is("leaves")) ::_exit(0);
+  if (is("lingers") || is("lingers_exit")) {
+    std::snprintf(board.crash, sizeof board.crash, "%s",
+                  is("lingers") ? "SIGSEGV at address 0x10 in a.so" : "exit(3) was called in a.so");
+    ::shutdown(kControlFd, SHUT_RDWR);
+    ::pause();
+  }
   while (is("endless_progress")) send(ring, RecordKind::progress, 0, 0, 64, junk), ::usleep(100);
   while (is("endless_output")) [[maybe_unused]] const ssize_t n = ::write(1, junk.data(), 64);
 }
@@ -97,6 +105,9 @@ int main() {
     if (what == "open" && is("session_nodes")) channel.send(session({1, 2}), {}, 1);
     if (what == "open") channel.send(session(Json::array()), {}, 1);
     if (what == "load") channel.send({{"loaded", {{{"error", 7}}}}, {"refused", {1}}}, {}, 1);
+    if (what == "task")
+      channel.send({{"result", {{"failed", "forward: the end"}, {"lost", is("loses_device")}}}}, {},
+                   1);
     if (what != "drive") continue;
     auto& board = *static_cast<Board*>(shared.data());
     RingWriter ring(board.results, result_data(shared.data()), kResultRingBytes, events);

@@ -2,8 +2,11 @@
 // A runner that was taken over can neither crash the broker, nor make it wait beyond its patience,
 // nor pass nonsense on.
 #include <cstdlib>
+#include <tuple>
 
 #include "core/referee/drive_round.hpp"
+#include "core/referee/judge/exam.hpp"
+#include "core/referee/judge/judge.hpp"
 #include "core/worker/runner.hpp"
 #include "test/catch.hpp"
 
@@ -65,6 +68,34 @@ TEST_CASE("hostile_silence_and_noise_end_in_time") {
     CHECK(failure.log.size() < (70 << 10));
   }
   CHECK(drive("leaves").kind == "exited");
+}
+
+// As where a driver takes long to give back what a process had.
+TEST_CASE("hostile_end_that_takes_long_is_not_waited_for") {
+  for (const auto& [mode, kind, text] :
+       {std::tuple("lingers", "crashed", "crashed: SIGSEGV at address 0x10 in a.so"),
+        std::tuple("lingers_exit", "exited", "called exit(3) in a.so")}) {
+    const double start = now_seconds();
+    const RunnerFailure failure = drive(mode);
+    CAPTURE(mode, failure.text);
+    CHECK(failure.kind == kind);
+    CHECK(failure.text == text);
+    CHECK(now_seconds() - start < 0.4);  // of a patience of half a second
+  }
+}
+
+TEST_CASE("hostile_loss_of_the_device_is_a_crash_and_ends_what_is_asked") {
+  for (const bool lost : {false, true}) {
+    RankGroup runners(hostile(lost ? "loses_device" : "keeps_device"), 1);
+    Sitter sitter(runners, "a");
+    CHECK_FALSE(sitter.run(0, 0, 1, now_seconds()));
+    CHECK(sitter.lost() == lost);
+    CaseVerdict row;
+    blame(row, sitter);
+    CHECK(row.status == (lost ? Status::crashed : Status::violation));
+    CHECK(row.rule == (lost ? "" : "forward"));
+    CHECK(row.why == "forward: the end");
+  }
 }
 
 TEST_CASE("hostile_ring_position_of_requests_is_refused") {

@@ -47,7 +47,8 @@ class Cuda final : public Device {
     check(cudaGetDeviceProperties(&properties, index), "cannot read the device's properties");
     name_ = "cuda:" + std::to_string(index) + " " + properties.name;
     check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cannot make a stream");
-    check(cudaEventCreateWithFlags(&uploaded_, cudaEventDisableTiming), "cannot make an event");
+    for (cudaEvent_t* event : {&uploaded_, &idle_})
+      check(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "cannot make an event");
   }
   int32_t type() const override { return FK_CUDA; }
   int32_t id() const override { return index_; }
@@ -146,6 +147,12 @@ class Cuda final : public Device {
   void synchronize_all() override {
     use();
     check(cudaDeviceSynchronize(), "an op failed on the device");
+  }
+  // An event that was never recorded is complete, also while something is captured.
+  bool lost() const override {
+    const cudaError_t status = cudaEventQuery(idle_);
+    if (status != cudaSuccess) (void)cudaGetLastError();
+    return status != cudaSuccess && status != cudaErrorNotReady;
   }
   void* stream() override { return stream_; }
   int32_t cpu_threads() const override { return 1; }
@@ -349,7 +356,8 @@ class Cuda final : public Device {
   std::string name_;
   std::map<uint64_t, uint64_t> given_;  // memory that the host has given, address and bytes
   cuda::GraphReader reader_;
-  cudaEvent_t uploaded_ = nullptr, before_launch_ = nullptr, after_launch_ = nullptr;
+  cudaEvent_t uploaded_ = nullptr, idle_ = nullptr, before_launch_ = nullptr,
+              after_launch_ = nullptr;
   std::vector<double>* gaps_ = nullptr;
   void* checked_ = nullptr;  // what checksums() works with
   int64_t checked_bytes_ = 0;

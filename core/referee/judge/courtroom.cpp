@@ -52,9 +52,17 @@ int64_t OpenExam::bytes() const {
 Courtroom::Courtroom(const Roster& roster, Options options)
     : roster_(roster), device_name_(options.device), options_(std::move(options)) {}
 
-Courtroom::~Courtroom() { see_off(); }
+// All end at the same time: to give back what it has of a device takes a process a while.
+Courtroom::~Courtroom() {
+  if (oracle_) oracle_->dismiss();
+  for (const auto& [ranks, group] : baselines_)
+    if (group) group->dismiss();
+  if (spare_) spare_->dismiss();
+  see_off();
+}
 
 void Courtroom::take_turn(bool all) {
+  close_waiting();
   see_off();
   turn_ = std::make_unique<DeviceTurn>(device(), all);
 }
@@ -96,6 +104,7 @@ void Courtroom::start_missing(std::unique_ptr<RankGroup>& ready,
   std::vector<std::function<void()>> works;
   if (!oracle_ || oracle_->failed()) {
     ahead_.clear();
+    closing_.clear();
     oracle_ = std::make_unique<Runner>(options_of(Seat::oracle, kPatienceSeconds));
     works.emplace_back([&] {
       const auto entered = oracle_->task("exam_enter", enter, {});
@@ -163,11 +172,19 @@ std::unique_ptr<OpenExam> Courtroom::open_now(const ExamRequest& request, const 
 }
 
 std::unique_ptr<OpenExam> Courtroom::open(const ExamRequest& request, const Secret& secret) {
+  close_waiting();
   auto ready = ahead_.extract(name_of(request, secret));
   return ready ? std::move(ready.mapped()) : open_now(request, secret);
 }
 
-void Courtroom::close(const OpenExam& exam) {
+void Courtroom::close(std::unique_ptr<OpenExam> exam) { closing_.push_back(std::move(exam)); }
+
+void Courtroom::close_waiting() {
+  for (const auto& exam : closing_) close_now(*exam);
+  closing_.clear();
+}
+
+void Courtroom::close_now(const OpenExam& exam) {
   const Json about = {{"exam", exam.id}};
   if (oracle_ && !oracle_->failed()) (void)oracle_->task("exam_close", about, {});
   const auto baseline = baselines_.find(exam.ranks);
@@ -196,13 +213,14 @@ void Courtroom::drop_stale() {
       ++it;
       continue;
     }
-    close(*it->second);
+    close_now(*it->second);
     it = ahead_.erase(it);
   }
 }
 
 bool Courtroom::prepare() {
-  if (!leaving_.empty() || turn_) {
+  if (!leaving_.empty() || !closing_.empty() || turn_) {
+    close_waiting();
     see_off();
     return true;
   }
@@ -227,7 +245,7 @@ bool Courtroom::prepare() {
       if (it == ahead_.end()) continue;
       bytes += it->second->bytes();
       if (room) continue;
-      close(*it->second);  // in favour of what was asked for last
+      close_now(*it->second);  // in favour of what was asked for last
       ahead_.erase(it);
     }
   }

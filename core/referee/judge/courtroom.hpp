@@ -80,7 +80,9 @@ class Courtroom {
 
   // From what was opened ahead under this secret, or opened now.
   std::unique_ptr<OpenExam> open(const ExamRequest& request, const Secret& secret);
-  void close(const OpenExam& exam);  // of the oracle and the baseline; never throws
+  // Of the oracle and the baseline, when there is time: before the next case is opened or the next
+  // judgement. Never throws.
+  void close(std::unique_ptr<OpenExam> exam);
 
   // The secret of a judgement of these cases, which may be open under it already. Each is given
   // away once.
@@ -104,6 +106,8 @@ class Courtroom {
   void start_missing(std::unique_ptr<RankGroup>& ready, const std::vector<PluginFile>& others,
                      double patience_s, int ranks, Seat seat);
   std::unique_ptr<OpenExam> open_now(const ExamRequest& request, const Secret& secret);
+  void close_now(const OpenExam& exam);
+  void close_waiting();
   void drop_stale();
 
   const Roster& roster_;
@@ -115,6 +119,7 @@ class Courtroom {
   std::map<int, std::unique_ptr<RankGroup>> baselines_;  // by how many ranks there are
   std::unique_ptr<RankGroup> spare_;                     // of one
   std::vector<std::unique_ptr<RankGroup>> leaving_;
+  std::vector<std::unique_ptr<OpenExam>> closing_;
   std::deque<Docket> dockets_;  // the last one asked for first
   std::map<std::string, std::unique_ptr<OpenExam>> ahead_;
   int next_id_ = 0;

@@ -39,11 +39,13 @@ Exam::Exam(Courtroom& room, RankGroup& runners, const std::string& plugin, CaseV
 
 Exam::~Exam() {
   if (!exam_) return;
-  room_.close(*exam_);
+  const int id = exam_->id;
+  room_.close(std::move(exam_));
   RankGroup& runners = candidate_.runners();
+  if (candidate_.lost()) runners.condemn("crashed", "the device was lost");
   if (runners.failed()) return;
   runners.thaw();
-  (void)runners.ask_all("exam_close", {{"exam", exam_->id}});
+  (void)runners.ask_all("exam_close", {{"exam", id}});
 }
 
 bool Exam::open() {
@@ -85,6 +87,10 @@ bool Exam::open() {
             {"sets", sets_},
             {"read_bytes", answer.at("read_bytes")},
             {"written_bytes", answer.at("written_bytes")}};
+  return true;
+}
+
+bool Exam::sit() {
   candidate_.runners().thaw();
   if (candidate_.sit(shape_, exam_->fds)) return true;
   blame(row_, candidate_);

@@ -20,6 +20,7 @@ class Exam {
   Exam(const Exam&) = delete;
 
   bool open();  // false with the row's status and why
+  bool sit();   // the same, of the candidate
   // The same. Where all are right but a null candidate passes as well, the row is untestable.
   bool values();
   bool baseline_is_right(Sitter& baseline);

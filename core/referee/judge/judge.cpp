@@ -11,6 +11,7 @@
 #include "core/base/error.hpp"
 #include "core/base/io.hpp"
 #include "core/base/sha256.hpp"
+#include "core/base/spent.hpp"
 #include "core/base/text.hpp"
 #include "core/comm/device_comm.hpp"
 #include "core/plugin/library.hpp"
@@ -28,6 +29,8 @@
 namespace fk {
 
 namespace {
+
+constexpr const char* kClosing = "closing cases";
 
 Status status_of_failure(const RunnerFailure& failure) {
   if (failure.kind == "crashed" && failure.text.find(kPastEnd) != std::string::npos)
@@ -58,6 +61,7 @@ class Judge {
 
   Verdict run() {
     const double start = now_seconds();
+    spent_.enter("waiting for the device");
     room_.take_turn(
         std::any_of(candidate_.note.ops.begin(), candidate_.note.ops.end(), [this](const auto& op) {
           const Contract* const contract = catalog_.find(op.op);
@@ -65,6 +69,7 @@ class Judge {
           return contract && contract->comm() &&
                  (asked.empty() || std::count(asked.begin(), asked.end(), op.op));
         }));
+    spent_.enter("reading the file");
     gpu_ = GpuWatch::of(room_.device());
     // One copy is read, hashed, run and named in the verdict, whoever writes the file meanwhile.
     file_ = loadable_copy(candidate_.path);
@@ -87,12 +92,14 @@ class Judge {
       out_.status = Status::environment;
       out_.why = error.what();
     }
+    spent_.enter("ending its processes");
     for (auto& [ranks, stand] : stands_) {
       if (!stand.runners) continue;  // the oracle could not be had
       const std::string log = stand.runners->log();
       if (!log.empty()) out_.log += (out_.log.empty() ? "" : "\n") + log;
       room_.leave(std::move(stand.runners));
     }
+    spent_.enter("naming functions");
     for (CaseVerdict& row : out_.cases) {
       if (!is_failure(row.status)) continue;
       row.why = with_symbols(row.why, candidate_.path);
@@ -102,6 +109,8 @@ class Judge {
     out_.log = with_symbols(out_.log, candidate_.path);
     conclude(out_);
     out_.secret = secret_.hex();
+    spent_.enter("");
+    for (const auto& [what, seconds] : spent_.all()) out_.spent.push_back({what, seconds});
     out_.seconds = now_seconds() - start;
     return std::move(out_);
   }
@@ -149,6 +158,7 @@ class Judge {
       return true;
     }
     step("starting processes");
+    spent_.enter("starting processes");
     const bool children = std::any_of(
         ops_.begin(), ops_.end(), [&](const std::string& op) { return catalog_.at(op).level > 1; });
     Stand& stand = stands_[ranks];
@@ -228,22 +238,31 @@ class Judge {
                              (row.variant.empty() ? "" : ", " + row.variant) +
                              (row.routing.empty() ? "" : ", " + row.routing + " routing");
     step(what + ": values");
+    const auto phase = [this](const char* name) { spent_.enter(name); };
     try {
-      if (!exam.open()) return;
+      phase("contents and answers");
+      if (!exam.open()) return phase(kClosing);
+      phase("create and prepare");
+      if (!exam.sit()) return phase(kClosing);
+      phase("values");
       held_ = used();
-      if (!exam.values() || took_memory(row)) return;
+      if (!exam.values() || took_memory(row)) return phase(kClosing);
       row.status = Status::correct;
-      if (!timed) return;
+      if (!timed) return phase(kClosing);
       step(what + ": timing");
+      phase("the baseline's values");
       Sitter* const baseline = baseline_of(exam, row);
       held_ = used();  // with what the baseline has
-      if (!baseline) return;
+      if (!baseline) return phase(kClosing);
+      phase("timing");
       exam.race(*baseline);
+      phase("a look at the device");
       if (is_right(row.status) && !took_memory(row)) look_at_device();
     } catch (const Error&) {
       // Who finds no memory is not to blame for it.
       if (!took_memory(row)) throw;
     }
+    phase(kClosing);
   }
 
   int64_t used() const { return gpu_ ? gpu_->used_bytes().value_or(0) : 0; }
@@ -276,6 +295,7 @@ class Judge {
     const auto small = ranks_of(catalog_.at(op), catalog_.at(op).cases, "smoke");
     if (small.empty() || !start_runners(small[0]) || candidate_runner_->failed()) return;
     step(op + ": conduct");
+    spent_.enter("conduct");
     Sitter sitter(*candidate_runner_, plugin_name(candidate_));
     candidate_runner_->thaw();
     const auto found = sitter.conduct({{"op", op},
@@ -326,7 +346,7 @@ class Judge {
   // turn on it; whose it is shows when the candidate's process has ended. While the buffers are
   // there: a kernel that reaches for them ends when they are gone.
   void look_at_device() {
-    constexpr double kIdle = 150e-6, kTimes = 4;
+    constexpr double kIdle = 150e-6, kTimes = 4, kGone = 5;
     const auto right = [](const CaseVerdict& row) { return is_right(row.status); };
     if (room_.device() == "cpu" || candidate_runner_->failed() ||
         std::none_of(out_.cases.begin(), out_.cases.end(), right))
@@ -339,6 +359,7 @@ class Judge {
     const double with = wait_s();
     if (with < kIdle) return;
     candidate_runner_->condemn("busy", "its work goes on while its process is stopped");
+    candidate_runner_->wait_for_end(kGone);
     const double without = wait_s();
     if (with < kTimes * without) return;
     for (CaseVerdict& row : out_.cases) {
@@ -368,6 +389,7 @@ class Judge {
       RankGroup& runners = room_.baseline(row.ranks);
       auto sitter = std::make_unique<Sitter>(runners, name);
       if (!exam.baseline_is_right(*sitter)) {
+        if (sitter->lost()) runners.condemn("crashed", "lost its device: " + sitter->words());
         if (runners.failed()) throw Error("the baseline", runners.failure().sentence());
         continue;
       }
@@ -408,6 +430,7 @@ class Judge {
   std::unique_ptr<Sitter> baseline_;
   std::unique_ptr<GpuWatch> gpu_;  // null on the CPU
   int64_t held_ = 0;               // of the device's memory before the candidate's calls
+  Spent spent_;
 };
 
 }  // namespace
@@ -445,6 +468,9 @@ void blame(CaseVerdict& row, Sitter& sitter) {
   if (sitter.runners().failed()) return blame_failure(row, sitter.runners().failure());
   blame_words(row, sitter.words());
   row.why = sitter.who() + row.why;
+  if (!sitter.lost() || row.status != Status::violation) return;
+  row.status = Status::crashed;
+  row.rule.clear();
 }
 
 Verdict judge(const FoundPlugin& candidate, const Roster& roster, const Catalog& catalog,

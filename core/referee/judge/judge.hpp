@@ -60,6 +60,8 @@ class Sitter {
   const std::string& words() const { return words_; }
   // Of several ranks the one that said so: "rank 1: ", else empty.
   const std::string& who() const { return who_; }
+  // Whether what failed has taken the device from its process.
+  bool lost() const { return lost_; }
   // False with words(), which begin with "refused: " where the plugin refused.
   bool sit(const Json& exam, const std::vector<int>& fds);
   bool arm(int exam, bool plan, const std::vector<int>& sets, int first, int count);
@@ -96,6 +98,7 @@ class Sitter {
   std::string rank_text(size_t rank) const;
   RankGroup& runners_;
   std::string plugin_, words_, who_;
+  bool lost_ = false;
   std::set<std::pair<int, int>> armed_;
 };
 

@@ -76,6 +76,7 @@ std::optional<std::vector<Json>> Sitter::ask(const char* task, const Json& argum
       return std::nullopt;
     }
     const auto it = answer.find("failed");
+    lost_ |= it != answer.end() && flag(answer, "lost");
     // Who failed because another rank had is not the one to be named.
     if (it == answer.end() || (failed && (!echo || flag(answer, "echo")))) continue;
     failed = true;

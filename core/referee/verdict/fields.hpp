@@ -180,6 +180,12 @@ void fields(Visitor& v, PluginFacts& p) {
 }
 
 template <class Visitor>
+void fields(Visitor& v, PhaseTime& p) {
+  v("what", p.what, "what the judge did, of all cases together");
+  v("seconds", p.seconds, "it took");
+}
+
+template <class Visitor>
 void fields(Visitor& v, Verdict& r) {
   v("candidate", r.candidate, "what was judged");
   v("baselines", r.baselines, "what it raced");
@@ -201,6 +207,7 @@ void fields(Visitor& v, Verdict& r) {
   v("log", r.log, "what the candidate's process or the compiler printed");
   v("time", r.time, "when it began, UTC");
   v("seconds", r.seconds, "it took");
+  v("spent", r.spent, "what these seconds went to, in the order in which it was begun");
   v("stored", r.stored, "true: answered from the store, nothing was run");
   v("receipt", r.receipt, "path of the signed receipt; empty: none");
   v("stale", r.stale,

@@ -167,6 +167,11 @@ struct PluginFacts {
   std::string name, version, path, sha256;
 };
 
+struct PhaseTime {
+  std::string what;
+  double seconds = 0;
+};
+
 struct Verdict {
   PluginFacts candidate;
   std::vector<PluginFacts> baselines;
@@ -181,8 +186,9 @@ struct Verdict {
   std::string log;   // what the runner and the compiler printed
   std::string time;  // when it began, "2026-01-31T12:00:00Z"
   double seconds = 0;
-  bool stored = false;  // answered from the store
-  std::string receipt;  // path; empty: none
+  std::vector<PhaseTime> spent;  // what the judge did, in that order
+  bool stored = false;           // answered from the store
+  std::string receipt;           // path; empty: none
   std::string stale;    // why the file is not what the sources beside it make, as they are now
   std::string profile;  // of Nsight Compute, or why there is none; empty: not asked for
   int exit_code() const { return info_of(status).exit_code; }
