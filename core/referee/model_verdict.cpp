@@ -217,7 +217,8 @@ std::string judge_errors(const ErrorNumbers& e, const ErrorLimits& limits) {
   return {};
 }
 
-std::vector<Request> audit_requests(const Round& timed, size_t count, uint64_t seed) {
+std::vector<Request> audit_requests(const Round& timed, size_t count, uint64_t seed,
+                                    bool predicts_next) {
   std::vector<const RequestResult*> all;
   for (const auto& [id, r] : timed.requests)
     if (r.failed.empty()) all.push_back(&r);
@@ -228,9 +229,16 @@ std::vector<Request> audit_requests(const Round& timed, size_t count, uint64_t s
     const RequestResult& r = *all[static_cast<size_t>(at)];
     all.erase(all.begin() + at);
     Request request = r.request;
-    request.forced = r.tokens;
-    request.order = r.order;
-    request.logits = request.new_tokens > 0;
+    if (request.new_tokens > 0 && predicts_next) {
+      request.prompt_logits = true;
+      request.first_logits = static_cast<int64_t>(request.tokens.size()) - 1;
+      request.tokens.insert(request.tokens.end(), r.tokens.begin(), r.tokens.end() - 1);
+      request.new_tokens = 0;
+    } else {
+      request.forced = r.tokens;
+      request.order = r.order;
+      request.logits = request.new_tokens > 0;
+    }
     list.push_back(std::move(request));
   }
   return list;
@@ -243,7 +251,7 @@ std::string audit(const Round& timed, const Round& oracle, double tolerance,
   Round tensors_got, tensors_want;
   for (const auto& [id, want] : oracle.requests) {
     const RequestResult& got = timed.requests.at(id);
-    const auto prompt = static_cast<int64_t>(want.request.tokens.size());
+    const auto prompt = static_cast<int64_t>(got.request.tokens.size());
     for (size_t i = 0; i < got.tokens.size(); ++i) {
       const auto it = want.logits.find(prompt + static_cast<int64_t>(i) - (predicts_next ? 1 : 0));
       if (it == want.logits.end()) return "the oracle has no logits for it";

@@ -52,9 +52,12 @@ ErrorLimits error_limits(const ErrorNumbers& baseline, DType dtype, int64_t laye
 // Empty, or why the numbers are too bad.
 std::string judge_errors(const ErrorNumbers& errors, const ErrorLimits& limits);
 
-// Requests that make the oracle score what a timed round answered: teacher-forced to the emitted
-// tokens, in the order in which they came. At most `count` of the round, chosen by `seed`.
-std::vector<Request> audit_requests(const Round& timed, size_t count, uint64_t seed);
+// Requests that make the oracle score what a timed round answered, at most `count` of the round,
+// chosen by `seed`. Where a model predicts the next token, prompt and answer are one prompt, so that
+// all tokens of an answer are scored at once; else it is teacher-forced to them, in the order in
+// which they came.
+std::vector<Request> audit_requests(const Round& timed, size_t count, uint64_t seed,
+                                    bool predicts_next);
 // Each emitted greedy token must have an oracle's logit within `tolerance` (absolute) of the
 // largest; a sampled one must be among the top_k with that tolerance. For encoders the tensors are
 // compared. Empty, or what does not follow from the model. `predicts_next` is the model's.

@@ -413,7 +413,8 @@ class ScenarioRun {
   // Which requests of all rounds are looked at is decided after the answers are in.
   std::string audit_rounds(const Round& timed) {
     constexpr size_t kSample = 4;
-    const auto requests = audit_requests(timed, kSample, std::random_device{}());
+    const auto requests =
+        audit_requests(timed, kSample, std::random_device{}(), model_->predicts_next());
     if (requests.empty()) return "none of its requests was answered";
     Round scored;
     enter("the oracle audits");

@@ -133,6 +133,7 @@ class Denoiser {
   void take(Request request) {
     Canvas& c = canvases_.emplace_back();
     c.prompt = static_cast<int64_t>(request.tokens.size());
+    c.scored = std::clamp<int64_t>(request.first_logits, 0, c.prompt - 1);
     c.tokens = request.tokens;
     c.tokens.resize(request.tokens.size() + static_cast<size_t>(request.new_tokens),
                     setup_.options.mask_token);

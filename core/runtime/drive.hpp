@@ -43,7 +43,8 @@ struct Request {
   // they are to be taken. Empty: from the first to the last.
   std::vector<int64_t> order;
   bool logits = false;         // report the logits of every position that is sampled from
-  bool prompt_logits = false;  // and those of every prompt position
+  bool prompt_logits = false;  // and those of every prompt position, from this one on:
+  int64_t first_logits = 0;
   bool ignore_eos = true;
 };
 

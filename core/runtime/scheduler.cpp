@@ -67,6 +67,8 @@ void Scheduler::add(Request request) {
   s->prompt = static_cast<int64_t>(request.tokens.size());
   s->tokens.reserve(static_cast<size_t>(s->prompt + request.new_tokens));
   s->tokens = request.tokens;
+  // A request that ends with its prompt ends with a row.
+  s->reported = std::clamp<int64_t>(request.first_logits, 0, s->prompt - 1);
   s->pages.reserve(
       static_cast<size_t>(pages_of(s->prompt + request.new_tokens + options_.step_slots)));
   s->request = std::move(request);

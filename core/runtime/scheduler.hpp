@@ -33,7 +33,7 @@ struct Sequence {
   bool encoded = false;         // its encoder has run since it got its slot
   int64_t prompt = 0;
   int64_t cached = 0;    // leading tokens whose keys and values are in the cache
-  int64_t reported = 0;  // leading positions that have had their logits row
+  int64_t reported = 0;  // leading positions that have had their logits row, or need none
 
   int64_t length() const { return static_cast<int64_t>(tokens.size()); }
   int64_t generated() const { return length() - prompt; }

@@ -64,7 +64,7 @@ NamedTensor take_tensor(Cursor& cursor) {
 }
 
 struct RequestHead {
-  int64_t new_tokens;
+  int64_t new_tokens, first_logits;
   float temperature, top_p;
   int32_t top_k;
   uint32_t flags;  // 1 logits, 2 prompt_logits, 4 ignore_eos
@@ -104,6 +104,7 @@ bool RecordReader::next(Record& record) {
 std::vector<std::byte> encode_request(const Request& r) {
   RequestHead head{};
   head.new_tokens = r.new_tokens;
+  head.first_logits = r.first_logits;
   head.temperature = r.sampling.temperature;
   head.top_p = r.sampling.top_p;
   head.top_k = r.sampling.top_k;
@@ -132,6 +133,7 @@ Request decode_request(const Record& record) {
   Request r;
   r.id = record.header.id;
   r.new_tokens = head.new_tokens;
+  r.first_logits = head.first_logits;
   r.sampling = {head.temperature, head.top_k, head.top_p, head.seed};
   r.logits = (head.flags & 1U) != 0;
   r.prompt_logits = (head.flags & 2U) != 0;

@@ -119,6 +119,29 @@ TEST_CASE("model_verdict_audit_finds_tokens_that_do_not_follow") {
              ContainsSubstring("token 2 of request 1"));
 }
 
+TEST_CASE("an audit scores an answer as part of its prompt where a model predicts the next token") {
+  Round timed;
+  RequestResult& got = timed.requests[1];
+  got.request.id = 1;
+  got.request.tokens = {5, 6, 7};
+  got.request.new_tokens = 3;
+  got.tokens = {1, 2, 3};
+  got.order = {0, 1, 2};
+  const auto scored = fk::audit_requests(timed, 4, 1, true);
+  REQUIRE(scored.size() == 1);
+  CHECK(scored[0].tokens == std::vector<int64_t>{5, 6, 7, 1, 2});
+  CHECK(scored[0].new_tokens == 0);
+  CHECK(scored[0].prompt_logits);
+  CHECK(scored[0].first_logits == 2);
+  const auto forced = fk::audit_requests(timed, 4, 1, false);
+  REQUIRE(forced.size() == 1);
+  CHECK(forced[0].tokens == got.request.tokens);
+  CHECK(forced[0].forced == got.tokens);
+  CHECK(forced[0].order == got.order);
+  CHECK(forced[0].logits);
+  CHECK(forced[0].new_tokens == 3);
+}
+
 TEST_CASE("models whose activations are rounded to eight bits have coarse logits") {
   const auto config = [](const char* text) {
     return fk::Config(fk::Json::parse(text), "config.json");

@@ -136,7 +136,8 @@ Got expected(const fk::Request& r) {
   Got got;
   const auto prompt = static_cast<int64_t>(r.tokens.size());
   if (r.prompt_logits)
-    for (int64_t p = 0; p < prompt; ++p) got.logits[p] = answer(r.tokens, p).token;
+    for (int64_t p = std::min(r.first_logits, prompt - 1); p < prompt; ++p)
+      got.logits[p] = answer(r.tokens, p).token;
   std::vector<int64_t> text = r.tokens;
   text.resize(static_cast<size_t>(prompt + r.new_tokens), kMask);
   for (int64_t start = 0; start < r.new_tokens; start += kBlock) {
@@ -177,6 +178,7 @@ std::vector<fk::Request> mixed(int count) {
     for (int64_t n = random.integer(1, 20); n > 0; --n) r.tokens.push_back(random.integer(0, 61));
     r.new_tokens = random.integer(i % 6 == 0 ? 0 : 1, 14);
     r.prompt_logits = i % 3 == 0;
+    if (i % 2 == 0) r.first_logits = i % 7;
     r.logits = i % 4 == 0;
     if (i % 5 != 2 && i % 5 != 3) continue;
     for (int64_t n = 0; n < r.new_tokens; ++n) r.forced.push_back(random.integer(0, 61));

@@ -58,6 +58,7 @@ std::vector<fk::Request> mixed(int count, int64_t prompt_max, int64_t new_max, u
     if (i % 4 == 2) requests.back().forced = {1, 2, 3};
     requests.back().logits = i % 5 == 0;
     requests.back().prompt_logits = i % 5 <= 1;
+    if (i % 2 == 1) requests.back().first_logits = random.integer(0, prompt_max);
   }
   return requests;
 }
@@ -70,7 +71,8 @@ void check_scores(const fk::Request& r, const Outcome& out) {
   context.insert(context.end(), generated.begin(), generated.end());
   std::vector<std::pair<int64_t, int64_t>> want;
   for (int64_t p = 0; p < prompt + r.new_tokens - 1; ++p) {
-    if (!((r.prompt_logits && p < prompt) || (r.logits && p >= prompt - 1))) continue;
+    const bool scored = r.prompt_logits && p < prompt && p >= std::min(r.first_logits, prompt - 1);
+    if (!scored && !(r.logits && p >= prompt - 1)) continue;
     const bool samples = p >= prompt - 1;
     const float uniform = samples ? fk::sampling_uniform(r.sampling.seed, p - prompt + 1) : 0;
     want.emplace_back(

@@ -236,6 +236,7 @@ std::vector<fk::Request> mixed(int count, int64_t prompt_max, int64_t new_max) {
       r.tokens.push_back(random.integer(0, fake::kVocab));
     r.new_tokens = random.integer(i % 9 == 0 ? 0 : 1, new_max + 1);
     r.prompt_logits = i % 3 == 0;
+    if (i % 2 == 0) r.first_logits = i % 7;
     r.logits = i % 4 == 0;
     if (i % 5 == 2) r.sampling = {1.F, 0, 1.F, random.next()};
     if (i % 5 == 3) r.forced = {1, 2, 3, 4};
@@ -266,7 +267,9 @@ TEST_CASE("speculate_gives_every_request_what_the_target_alone_would") {
       const auto prompt = static_cast<int64_t>(r.tokens.size());
       std::vector<int64_t> wanted, got;
       for (int64_t p = 0; p < prompt + std::max<int64_t>(r.new_tokens - 1, 0); ++p)
-        if ((r.prompt_logits && p < prompt) || (r.logits && p >= prompt - 1)) wanted.push_back(p);
+        if ((r.prompt_logits && p < prompt && p >= std::min(r.first_logits, prompt - 1)) ||
+            (r.logits && p >= prompt - 1))
+          wanted.push_back(p);
       if (r.new_tokens == 0 && !r.prompt_logits) wanted.clear();
       for (const auto& [position, argmax] : exchange.scored[r.id]) got.push_back(position);
       CHECK(got == wanted);

@@ -33,6 +33,7 @@ TEST_CASE("record_request_round_trip") {
   request.new_tokens = 4;
   request.sampling = {0.5F, 3, 0.9F, 11};
   request.prompt_logits = true;
+  request.first_logits = 2;
   request.ignore_eos = false;
   Record record;
   record.header.id = 7;
@@ -51,6 +52,7 @@ TEST_CASE("record_request_round_trip") {
   CHECK(back.sampling.top_k == 3);
   CHECK(back.sampling.seed == 11);
   CHECK(back.prompt_logits);
+  CHECK(back.first_logits == 2);
   CHECK_FALSE(back.logits);
   CHECK_FALSE(back.ignore_eos);
 }
