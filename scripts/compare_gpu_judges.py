@@ -19,7 +19,7 @@ parser.add_argument("--build", type=pathlib.Path, default=root / "build")
 parser.add_argument("--device", default="cuda:0")
 parser.add_argument("--runs", type=int, default=6, help="of a kernel against itself")
 parser.add_argument("--jobs", type=int, default=3, help="attacks that Python judges look at together; nothing is timed then")
-parser.add_argument("--budget", type=float, default=1e9, help="seconds, after which nothing more is asked")
+parser.add_argument("--budget", type=float, default=1e9, help="seconds, after which nothing more is asked; what was asked may take half a minute")
 parser.add_argument("--json", type=pathlib.Path)
 options = parser.parse_args()
 build, begin = options.build.resolve(), time.monotonic()
@@ -47,22 +47,22 @@ def python(timing, candidate, baseline, rows, width, dtype="bfloat16"):
 
 def judged(folder):
     """Verdicts of all three by pair of kernels and shape."""
-    rows = []
-    for candidate, baseline in [(1, 1)] * options.runs + SPEEDUPS:
+    rows, pairs = [], SPEEDUPS + [(1, 1)] * options.runs
+    for baseline in sorted({b for _, b in pairs}):
+        with Bench(build, options.device, baseline, folder) as bench:
+            for candidate, other in pairs:
+                for case in SHAPES if other == baseline and not late() else ():
+                    verdict = bench.verdict(candidate, case)
+                    timings = verdict["cases"][0]["timings"]
+                    rows.append({"judge": "host", "case": case, "launches": [candidate, baseline], "ratio": timings[0]["ratio"]["value"] if timings else None, "wall_s": verdict["wall_s"]})
+                    rows[-1]["device"] = f"{verdict['device']}, driver {verdict['driver']}"
+    for candidate, baseline in pairs:
         for case, (t, width) in SHAPES.items():
             for timing in PYTHON:
                 if late():
                     return rows
                 said = python(timing, known(build, candidate, options.device), known(build, baseline, options.device), t, width)
                 rows.append({"judge": timing, "case": case, "launches": [candidate, baseline], "ratio": said.get("ratio"), "wall_s": said["wall_s"]})
-    for baseline in sorted({1} | {b for _, b in SPEEDUPS}):
-        with Bench(build, options.device, baseline, folder) as bench:
-            for candidate, other in [(1, 1)] * options.runs + SPEEDUPS:
-                for case in SHAPES if other == baseline and not late() else ():
-                    verdict = bench.verdict(candidate, case)
-                    timings = verdict["cases"][0]["timings"]
-                    rows.append({"judge": "host", "case": case, "launches": [candidate, baseline], "ratio": timings[0]["ratio"]["value"] if timings else None, "wall_s": verdict["wall_s"]})
-                    rows[-1]["device"] = f"{verdict['device']}, driver {verdict['driver']}"
     return rows
 
 
@@ -98,27 +98,35 @@ def believed(folder):
     return rows
 
 
+def told(rows, attacks):
+    """A line per judge; --json gets all that is known by now."""
+    summary = []
+    for judge in (*PYTHON, "host"):
+        of = [r for r in rows if r["judge"] == judge and r["ratio"]]
+        if not of:
+            continue
+        line = {"judge": judge, "wall_s": statistics.median(r["wall_s"] for r in of)}
+        for case in SHAPES:
+            itself = [math.log(r["ratio"]) for r in of if r["case"] == case and r["launches"] == [1, 1]]
+            line[f"sd_{case}"] = statistics.stdev(itself) if len(itself) > 1 else None
+            errors = [r["ratio"] * r["launches"][0] / r["launches"][1] - 1 for r in of if r["case"] == case and r["launches"] != [1, 1]]
+            line[f"error_{case}"] = max(errors, key=abs, default=None)
+        if judge != "do_bench" and attacks:
+            line["attacks"], line["believed"] = len(attacks), sum(a["python" if judge == "events" else "host_believes"] for a in attacks)
+        summary.append(line)
+    if options.json:
+        device = next((r["device"] for r in rows if "device" in r), options.device)
+        commit = os.environ.get("FK_COMMIT") or subprocess.run(["git", "-C", root, "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
+        options.json.write_text(json.dumps({"what": "judges on a GPU", "date": str(datetime.date.today()), "commit": commit, "device": device,
+                                            "command": " ".join(["scripts/compare_gpu_judges.py", *sys.argv[1:]]), "summary": summary, "rows": rows, "attacks": attacks}, indent=1) + "\n")
+    return summary
+
+
 with tempfile.TemporaryDirectory(dir="/tmp") as folder:
     rows = judged(folder)
-    attacks = believed(folder)
-summary = []
-for judge in (*PYTHON, "host"):
-    of = [r for r in rows if r["judge"] == judge and r["ratio"]]
-    if not of:
-        print(f"{judge}: no ratio")
-        continue
-    line = {"judge": judge, "wall_s": statistics.median(r["wall_s"] for r in of)}
-    for case in SHAPES:
-        itself = [math.log(r["ratio"]) for r in of if r["case"] == case and r["launches"] == [1, 1]]
-        line[f"sd_{case}"] = statistics.stdev(itself) if len(itself) > 1 else None
-        errors = [r["ratio"] * r["launches"][0] / r["launches"][1] - 1 for r in of if r["case"] == case and r["launches"] != [1, 1]]
-        line[f"error_{case}"] = max(errors, key=abs, default=None)
-    if judge != "do_bench":
-        line["attacks"], line["believed"] = len(attacks), sum(a["python" if judge == "events" else "host_believes"] for a in attacks)
-    summary.append(line)
+    told(rows, [])
+    summary = told(rows, believed(folder))
+for line in summary:
     print(json.dumps(line))
-if options.json:
-    device = next((r["device"] for r in rows if "device" in r), options.device)
-    commit = os.environ.get("FK_COMMIT") or subprocess.run(["git", "-C", root, "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
-    options.json.write_text(json.dumps({"what": "judges on a GPU", "date": str(datetime.date.today()), "commit": commit, "device": device,
-                                        "command": " ".join(["scripts/compare_gpu_judges.py", *sys.argv[1:]]), "summary": summary, "rows": rows, "attacks": attacks}, indent=1) + "\n")
+for judge in {*PYTHON, "host"} - {line["judge"] for line in summary}:
+    print(f"{judge}: no ratio")
