@@ -3,7 +3,6 @@
 // and the part of an op's class that is always the same. float32 is left to cuda_reference.
 #pragma once
 #include <algorithm>
-#include <set>
 #include <stdexcept>
 #include <string>
 
@@ -84,30 +83,31 @@ __device__ inline float block_sum(float v) {
 }
 
 inline cudaStream_t stream(const fk_ctx& ctx) { return static_cast<cudaStream_t>(ctx.stream); }
-// All kernels ask for the same division of the first cache, the largest shared memory: one that asks for another
-// cannot start beside those that run.
-inline void prefer_shared(const void* kernel) {
-  thread_local std::set<const void*> known;
-  if (!known.insert(kernel).second) return;
-  const cudaError_t status = cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared);
-  if (status != cudaSuccess) throw std::runtime_error(std::string("shared memory: ") + cudaGetErrorString(status));
-}
+// Kernels ask for the same division of the first cache, the largest shared memory: one that asks for another cannot start beside
+// those that run. Grids of so many blocks have time to wait for it, and need the cache for what is on its way to them.
+constexpr int64_t kBlocksOfMany = 4096;
 
 template <class... P, class... A>
 void launch_clusters(void (*kernel)(P...), dim3 cluster, dim3 grid, dim3 block, size_t shared, const fk_ctx& ctx, A... arguments) {
-  prefer_shared(reinterpret_cast<const void*>(kernel));
-  cudaLaunchAttribute attributes[2]{};
-  attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attributes[0].val.programmaticStreamSerializationAllowed = 1;
-  attributes[1].id = cudaLaunchAttributeClusterDimension;
-  attributes[1].val.clusterDim = {cluster.x, cluster.y, cluster.z};
+  cudaLaunchAttribute attributes[3]{};
+  unsigned count = 0;
+  attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attributes[count++].val.programmaticStreamSerializationAllowed = 1;
+  if (int64_t(grid.x) * grid.y * grid.z < kBlocksOfMany) {
+    attributes[count].id = cudaLaunchAttributePreferredSharedMemoryCarveout;
+    attributes[count++].val.sharedMemCarveout = cudaSharedmemCarveoutMaxShared;
+  }
+  if (cluster.x * cluster.y * cluster.z > 1) {
+    attributes[count].id = cudaLaunchAttributeClusterDimension;
+    attributes[count++].val.clusterDim = {cluster.x, cluster.y, cluster.z};
+  }
   cudaLaunchConfig_t config{};
   config.gridDim = grid;
   config.blockDim = block;
   config.dynamicSmemBytes = shared;
   config.stream = stream(ctx);
   config.attrs = attributes;
-  config.numAttrs = cluster.x * cluster.y * cluster.z > 1 ? 2 : 1;
+  config.numAttrs = count;
   const cudaError_t status = cudaLaunchKernelEx(&config, kernel, static_cast<P>(arguments)...);
   if (status != cudaSuccess) throw std::runtime_error(std::string("launch: ") + cudaGetErrorString(status));
 }

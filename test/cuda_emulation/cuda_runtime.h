@@ -45,11 +45,11 @@ using cudaStream_t = void*;
 enum cudaError_t { cudaSuccess = 0, cudaErrorInvalidConfiguration = 9 };
 enum cudaLaunchAttributeID {
   cudaLaunchAttributeProgrammaticStreamSerialization,
+  cudaLaunchAttributePreferredSharedMemoryCarveout,
   cudaLaunchAttributeClusterDimension
 };
 enum cudaFuncAttribute {
-  cudaFuncAttributeMaxDynamicSharedMemorySize,
-  cudaFuncAttributePreferredSharedMemoryCarveout
+  cudaFuncAttributeMaxDynamicSharedMemorySize
 };
 enum cudaDeviceAttr { cudaDevAttrMultiProcessorCount };
 inline constexpr int cudaSharedmemCarveoutMaxShared = 100;
@@ -58,6 +58,7 @@ struct cudaLaunchAttribute {
   cudaLaunchAttributeID id;
   struct {
     int programmaticStreamSerializationAllowed;
+    unsigned sharedMemCarveout;
     struct {
       unsigned x, y, z;
     } clusterDim;
