@@ -106,13 +106,7 @@ class CaptureRun {
     const auto progress = [&](int64_t done, int64_t total) {
       say("making the weights, " + human_bytes(done) + " of " + human_bytes(total));
     };
-    if (options_.device != "cpu")
-      return make_weight_blocks(*model_, catalog_, spec(), scenario_.weights.string(),
-                                scenario_.seed, progress);
-    std::unique_ptr<Checkpoint> checkpoint;
-    if (!scenario_.weights.empty())
-      checkpoint = std::make_unique<Checkpoint>(Checkpoint::open(scenario_.weights));
-    return make_weight_blocks(*model_, catalog_, scenario_.limits, checkpoint.get(), scenario_.seed,
+    return make_weight_blocks(*model_, catalog_, spec(), scenario_.weights.string(), scenario_.seed,
                               progress);
   }
 

@@ -11,7 +11,7 @@
 #include "core/base/text.hpp"
 #include "core/device/device.hpp"
 #include "core/device/rank_device.hpp"
-#include "core/referee/side.hpp"
+#include "core/referee/model_oracle.hpp"
 #include "core/referee/verify.hpp"
 #include "core/referee/workload_result.hpp"
 #include "core/runtime/ranking.hpp"
@@ -23,7 +23,6 @@ namespace {
 constexpr double kPatienceBaseline = 300, kPatienceLeast = 10;  // seconds
 constexpr double kPaceFactor = 20;  // a candidate that is this much slower than the baseline hangs
 constexpr int64_t kPrivateSlack = int64_t{2} << 30;
-constexpr int64_t kOracleBatch = 4;
 
 int64_t own_bytes(const SessionInfo& info) {
   return info.packed_bytes + info.persistent_bytes + info.states_bytes + info.arena_bytes +
@@ -72,6 +71,7 @@ class ScenarioRun {
         if (!report_.error.empty()) break;
       }
       if (report_.candidates.empty() && report_.error.empty()) time_baseline();
+      audit_all();
     }
     enter("");
     report_.spent = spent_.all();
@@ -123,69 +123,56 @@ class ScenarioRun {
     return options;
   }
 
+  // Whether the oracle's device is a rank's as well: both may not fit, so there is one at a time.
+  bool in_turns() const {
+    const int ranks = static_cast<int>(scenario_.limits.parallel.ranks());
+    for (int rank = 0; ranks > 1 && rank < ranks; ++rank)
+      if (device_of_rank(options_.device, rank) == whole_device()) return true;
+    return false;
+  }
+
+  // The oracle with its weights, of the whole model.
+  bool open_oracle() {
+    enter("making the weights");
+    oracle_->make_weights();
+    enter("the oracle is opened");
+    return oracle_->open() || give_up("the oracle", oracle_->why());
+  }
+
   // Weights, the oracle and what it says about the correctness set.
   bool prepare() {
-    enter("making the weights");
-    const auto progress = [&](int64_t done, int64_t total) {
+    correctness_ = correctness_requests(scenario_, generates_, options_.requests_seed);
+    const auto progress = [this](int64_t done, int64_t total) {
       say("making the weights, " + human_bytes(done) + " of " + human_bytes(total));
     };
-    if (options_.device == "cpu") {
-      std::unique_ptr<Checkpoint> checkpoint;
-      if (!scenario_.weights.empty())
-        checkpoint = std::make_unique<Checkpoint>(Checkpoint::open(scenario_.weights));
-      Limits whole = scenario_.limits;
-      whole.parallel = {};
-      weights_ =
-          make_weight_block(*model_, catalog_, whole, checkpoint.get(), scenario_.seed, progress);
-      if (scenario_.limits.parallel.ranks() > 1)
-        parts_ = make_weight_blocks(*model_, catalog_, scenario_.limits, checkpoint.get(),
-                                    scenario_.seed, progress);
-    } else {
-      SessionSpec whole = spec({});
-      whole.device = whole_device();
-      whole.limits.parallel = {};
-      weights_ = make_weight_block(*model_, catalog_, whole, scenario_.weights.string(),
-                                   scenario_.seed, progress);
-      if (scenario_.limits.parallel.ranks() > 1)
-        parts_ = make_weight_blocks(*model_, catalog_, spec({}), scenario_.weights.string(),
-                                    scenario_.seed, progress);
-      checksum_ = checksum();
-    }
-    report_.weights_bytes = weights_.bytes;
-    std::vector<std::string> oracles;
-    for (const auto& name : roster_.ranked())
-      if (is_oracle(name)) oracles.push_back(name);
-    Side::Setup setup{"oracle",  roster_.oracle_files(),   spec(oracles),
-                      &weights_, runner_options("oracle"), false};
-    setup.spec.device = setup.runner.device = whole_device();
-    setup.spec.policy.pins.clear();
-    setup.spec.decode_sizes.clear();
-    Limits& limits = setup.spec.limits;
-    limits.parallel = {};  // what is right does not depend on how it is divided
-    limits.weight_dtype = limits.weights();
-    limits.dtype = limits.cache_dtype = DType::f32;
-    limits.max_batch = std::min(limits.max_batch, kOracleBatch);
-    correctness_ = correctness_requests(scenario_, generates_, options_.requests_seed);
-    // Room for the longest: others wait for it, so that caches in float32 stay small. The context
-    // stays, because tables of positions are weights.
-    limits.pages = (longest_request() + limits.page_size - 1) / limits.page_size;
-    oracle_ = std::make_unique<Side>(std::move(setup));
-    enter("the oracle is opened");
-    if (!oracle_->open()) return give_up("the oracle", oracle_->why());
+    SessionSpec whole = spec({});
+    whole.device = whole_device();
+    oracle_ = std::make_unique<ModelOracle>(
+        ModelOracle::Setup{*model_, catalog_, scenario_, roster_, std::move(whole),
+                           runner_options("oracle"), longest_request(), progress});
+    if (!open_oracle()) return false;
+    report_.weights_bytes = oracle_->weights().bytes;
     report_.device = oracle_->info().device;
     enter("the oracle computes");
     if (!oracle_->drive(correctness_, round_options("the oracle computes"), wanted_))
       return give_up("the oracle", oracle_->why());
+    if (in_turns()) oracle_->close();
+    if (scenario_.limits.parallel.ranks() > 1) {
+      enter("making the weights");
+      parts_ = make_weight_blocks(*model_, catalog_, spec({}), scenario_.weights.string(),
+                                  scenario_.seed, progress);
+    }
+    checksum_ = checksum();
     return true;
   }
 
   // Of the weights on all devices.
   uint64_t checksum() const {
-    uint64_t sum = weights_.checksum();
+    uint64_t sum = oracle_->weights().checksum();
     for (const auto& part : parts_) sum = sum * 31 + part.checksum();
     return sum;
   }
-  const WeightBlock* parts() const { return parts_.empty() ? &weights_ : parts_.data(); }
+  const WeightBlock* parts() const { return parts_.empty() ? &oracle_->weights() : parts_.data(); }
 
   // Tokens of the longest request that the oracle may have to answer.
   int64_t longest_request() const {
@@ -293,7 +280,7 @@ class ScenarioRun {
     r.private_bytes = own_bytes(side.info());
     if (side.nodes_of(r.name) == 0) {
       r.verdict = "unused";
-      r.why = unused_reason(r, side);
+      r.why = side.why_unused();
       return r;
     }
     enter(r.name + " is checked");
@@ -317,17 +304,6 @@ class ScenarioRun {
     r.verdict = "violation";
     r.why = "it wrote to the weights, which are read only";
     give_up(r.name, r.why);
-  }
-
-  static std::string unused_reason(const SideReport& r, const Side& side) {
-    if (!side.refused_ops().empty()) return side.refused_ops().front();
-    for (const auto& phase : side.info().phases)
-      for (const auto& node : phase.nodes)
-        for (const auto& refusal : node.refusals)
-          if (starts_with(refusal, r.name + ": "))
-            return "it refused " + node.op + " (" + node.path +
-                   "): " + refusal.substr(r.name.size() + 2);
-    return "none of its ops is a node of this model";
   }
 
   std::vector<const Workload*> workloads() const {
@@ -360,9 +336,7 @@ class ScenarioRun {
         give_up("the baseline in " + workload->name, baseline_->why());
         return;
       }
-      WorkloadRow& row = report_.baseline.workloads.back();
-      row.why = audit_rounds(timed.baseline.some);
-      if (!row.why.empty()) give_up("the baseline in " + workload->name, row.why);
+      to_audit_.push_back({nobody, workload->name, std::move(timed.baseline.some)});
     }
   }
 
@@ -382,20 +356,25 @@ class ScenarioRun {
       WorkloadRow row = workload_row(timed.candidate, *workload);
       const WorkloadRow own = workload_row(timed.baseline, *workload);
       if (timed.candidate.why.empty()) {
-        row.why = audit_rounds(timed.candidate.some);
+        to_audit_.push_back({report_.candidates.size(), workload->name, timed.candidate.some});
         row.speedup = speedup_of(timed.baseline.samples.total_s, timed.candidate.samples.total_s);
         row.same_tokens = same_tokens(timed.baseline.last, timed.candidate.last);
         row.verdict = report_.speed_judged ? speed_verdict(row.speedup) : "not judged";
       }
       keep_baseline(own);
       if (!row.why.empty()) {
-        row.verdict = row.done ? "wrong" : "failed";
-        if (r.verdict == "correct" || !row.done) r.verdict = row.verdict;
-        if (r.why.empty()) r.why = workload->name + ": " + row.why;
-        if (!row.done && r.log.empty()) r.log = side.log();
+        reject(r, row);
+        if (r.log.empty()) r.log = side.log();
       }
       r.workloads.push_back(std::move(row));
     }
+  }
+
+  // A workload that failed, or whose answers were wrong.
+  static void reject(SideReport& r, WorkloadRow& row) {
+    row.verdict = row.done ? "wrong" : "failed";
+    if (r.verdict == "correct" || !row.done) r.verdict = row.verdict;
+    if (r.why.empty()) r.why = row.workload + ": " + row.why;
   }
 
   // The baseline's figures of a workload are those beside the first candidate that finished it.
@@ -408,6 +387,29 @@ class ScenarioRun {
       rows.push_back(row);
     else if (!it->done || it->rounds < row.rounds)
       *it = row;
+  }
+
+  // After all that is timed: then there is room for the oracle.
+  void audit_all() {
+    if (to_audit_.empty() || !report_.error.empty()) return;
+    if (!oracle_->is_open()) {
+      baseline_.reset();
+      parts_.clear();
+      if (!open_oracle()) return;
+    }
+    for (const auto& audited : to_audit_) {
+      SideReport& r =
+          audited.candidate == nobody ? report_.baseline : report_.candidates[audited.candidate];
+      const std::string why = audit_rounds(audited.some);
+      if (!report_.error.empty()) return;
+      if (why.empty()) continue;
+      for (auto& row : r.workloads)
+        if (row.workload == audited.workload) row.why = why, reject(r, row);
+      if (audited.candidate == nobody) {
+        give_up("the baseline in " + audited.workload, why);
+        return;
+      }
+    }
   }
 
   // Which requests of all rounds are looked at is decided after the answers are in.
@@ -425,6 +427,14 @@ class ScenarioRun {
     return audit(timed, scored, tolerance_, limits_, routed_ || coarse_, model_->predicts_next());
   }
 
+  // Answers of a workload's timed rounds, by the candidate with that number.
+  static constexpr size_t nobody = SIZE_MAX;
+  struct Answers {
+    size_t candidate;
+    std::string workload;
+    Round some;
+  };
+
   const Scenario& scenario_;
   const RunOptions& options_;
   const Catalog& catalog_;
@@ -434,12 +444,13 @@ class ScenarioRun {
   Spent spent_;
   bool generates_ = false, routed_ = false, coarse_ = false;
   Ranking ranking_;
-  WeightBlock weights_;
   std::vector<WeightBlock> parts_;  // by rank, where there are several
   uint64_t checksum_ = 0;
-  std::unique_ptr<Side> oracle_, baseline_;
+  std::unique_ptr<ModelOracle> oracle_;
+  std::unique_ptr<Side> baseline_;
   std::vector<Request> correctness_;
   Round wanted_;
+  std::vector<Answers> to_audit_;
   ErrorLimits limits_;
   double tolerance_ = 0, baseline_check_s_ = 0;
 };

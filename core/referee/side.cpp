@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "core/base/error.hpp"
+#include "core/base/text.hpp"
 #include "core/worker/symbols.hpp"
 #include "core/worker/task.hpp"
 
@@ -105,6 +106,17 @@ int64_t Side::nodes_of(const std::string& provider) const {
     count += std::count_if(phase.nodes.begin(), phase.nodes.end(),
                            [&](const NodeRow& node) { return node.provider == provider; });
   return count;
+}
+
+std::string Side::why_unused() const {
+  if (!refused_ops_.empty()) return refused_ops_.front();
+  for (const auto& phase : info_->phases)
+    for (const auto& node : phase.nodes)
+      for (const auto& refusal : node.refusals)
+        if (starts_with(refusal, setup_.name + ": "))
+          return "it refused " + node.op + " (" + node.path +
+                 "): " + refusal.substr(setup_.name.size() + 2);
+  return "none of its ops is a node of this model";
 }
 
 }  // namespace fk

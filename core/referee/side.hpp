@@ -46,8 +46,8 @@ class Side {
   int64_t held_bytes() const;
   std::vector<OpRow> ops() const;
   int64_t nodes_of(const std::string& provider) const;
-  // Ops whose contract does not match this host's: "op: why".
-  const std::vector<std::string>& refused_ops() const { return refused_ops_; }
+  // Why no node of the model is the candidate's, when it is open.
+  std::string why_unused() const;
   // Baselines that could not be loaded, in the last process; others do their work.
   const Unusable& unusable() const { return unusable_; }
   // What protected the host from its candidate, in the last process that it had.

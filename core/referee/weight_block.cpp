@@ -20,6 +20,11 @@ WeightBlock empty_block(const Model& model, const Catalog& catalog, const Limits
   return block;
 }
 
+// Null where there is none.
+std::unique_ptr<Checkpoint> opened(const std::string& folder) {
+  return folder.empty() ? nullptr : std::make_unique<Checkpoint>(Checkpoint::open(folder));
+}
+
 }  // namespace
 
 WeightBlock make_weight_block(const Model& model, const Catalog& catalog, const Limits& limits,
@@ -37,6 +42,10 @@ WeightBlock make_weight_block(const Model& model, const Catalog& catalog, const 
 WeightBlock make_weight_block(const Model& model, const Catalog& catalog, const SessionSpec& spec,
                               const std::string& checkpoint, uint64_t seed,
                               const Progress& progress) {
+  if (spec.device == "cpu") {
+    const auto from = opened(checkpoint);
+    return make_weight_block(model, catalog, spec.limits, from.get(), seed, progress);
+  }
   WeightBlock block;
   block.table = weight_table(model, catalog, spec.limits);
   block.bytes = WeightLayout(*block.table).bytes;

@@ -27,7 +27,7 @@ struct WeightBlock {
 WeightBlock make_weight_block(const Model& model, const Catalog& catalog, const Limits& limits,
                               const Checkpoint* checkpoint, uint64_t seed,
                               const Progress& progress);
-// On the device of `spec`, from the checkpoint in a folder, or from the seed when that is empty.
+// Where `spec` says, from the checkpoint in a folder, or from the seed when that is empty.
 WeightBlock make_weight_block(const Model& model, const Catalog& catalog, const SessionSpec& spec,
                               const std::string& checkpoint, uint64_t seed,
                               const Progress& progress);
@@ -37,7 +37,7 @@ WeightBlock make_weight_block(const Model& model, const Catalog& catalog, const 
 std::vector<WeightBlock> make_weight_blocks(const Model& model, const Catalog& catalog,
                                             const Limits& limits, const Checkpoint* checkpoint,
                                             uint64_t seed, const Progress& progress);
-// The same, each on the device of its rank.
+// The same where `spec` says, each on the device of its rank.
 std::vector<WeightBlock> make_weight_blocks(const Model& model, const Catalog& catalog,
                                             const SessionSpec& spec, const std::string& checkpoint,
                                             uint64_t seed, const Progress& progress);

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/referee/model_oracle.hpp"
+
+#include <algorithm>
+
+namespace fk {
+
+namespace {
+
+constexpr int64_t kBatch = 4;
+
+}  // namespace
+
+ModelOracle::ModelOracle(Setup setup) : setup_(std::move(setup)) {
+  // What is right does not depend on how the work is divided.
+  setup_.spec.limits.parallel = {};
+}
+
+void ModelOracle::make_weights() {
+  weights_ =
+      make_weight_block(setup_.model, setup_.catalog, setup_.spec, setup_.scenario.weights.string(),
+                        setup_.scenario.seed, setup_.progress);
+}
+
+bool ModelOracle::open() {
+  Side::Setup setup{"oracle", setup_.roster.oracle_files(), setup_.spec, &weights_, setup_.runner,
+                    false};
+  setup.runner.device = setup.spec.device;
+  setup.spec.policy.pins.clear();
+  setup.spec.policy.baselines.clear();
+  for (const auto& name : setup_.roster.ranked())
+    if (is_oracle(name)) setup.spec.policy.baselines.push_back(name);
+  setup.spec.decode_sizes.clear();
+  Limits& limits = setup.spec.limits;
+  limits.weight_dtype = limits.weights();
+  limits.dtype = limits.cache_dtype = DType::f32;
+  limits.max_batch = std::min(limits.max_batch, kBatch);
+  // Room for the longest: others wait for it, so that caches in float32 stay small. The context
+  // stays, because tables of positions are weights.
+  limits.pages = (setup_.longest + limits.page_size - 1) / limits.page_size;
+  side_ = std::make_unique<Side>(std::move(setup));
+  return side_->open();
+}
+
+void ModelOracle::close() {
+  side_.reset();
+  weights_ = {};
+}
+
+bool ModelOracle::drive(const std::vector<Request>& requests, const RoundOptions& options,
+                        Round& round) {
+  return side_->drive(requests, options, round);
+}
+
+}  // namespace fk

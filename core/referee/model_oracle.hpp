@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a model has to answer: the whole of it in float32, by providers that are trusted, with the
+// very weights that others compute with.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "core/referee/side.hpp"
+#include "core/runtime/scenario.hpp"
+
+namespace fk {
+
+class ModelOracle {
+ public:
+  struct Setup {
+    const Model& model;
+    const Catalog& catalog;
+    const Scenario& scenario;
+    const Roster& roster;
+    SessionSpec spec;  // the baselines'; its device is where the whole model has room
+    Runner::Options runner;
+    int64_t longest;  // tokens of the longest request that it will have to answer
+    Progress progress;
+  };
+  explicit ModelOracle(Setup setup);
+
+  // Errors are thrown.
+  void make_weights();
+  // After make_weights(); false with why().
+  bool open();
+  bool is_open() const { return side_ && side_->is_open(); }
+  // Gives back its memory and the weights. They can be made again, and are the same.
+  void close();
+  bool drive(const std::vector<Request>& requests, const RoundOptions& options, Round& round);
+  const std::string& why() const { return side_->why(); }
+  const SessionInfo& info() const { return side_->info(); }
+  // Of the whole model; others may compute with them until close().
+  const WeightBlock& weights() const { return weights_; }
+
+ private:
+  Setup setup_;
+  WeightBlock weights_;
+  std::unique_ptr<Side> side_;
+};
+
+}  // namespace fk
