@@ -61,7 +61,7 @@ def steps(host, gpus, seconds):
             # Each rank has an n-th of the cache's heads, and so room for more pages than one GPU.
             batch = {2: 500, 4: 1000}[n]
             yield f"mixtral tp {n}", [host, "run", "mixtral", "--profile", "full", "--device", "cuda", "--tp", str(n), "--workload", "in512_out1024",
-                                      "--max-batch", str(batch), "--pages", str(batch * 96)], 900
+                                      "--max-batch", str(batch), "--pages", str(batch * 96), "--time-limit", "60"], 900
 
 
 def run(command, most):
