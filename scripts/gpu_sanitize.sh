@@ -4,7 +4,8 @@
 # compute-sanitizer, side by side on one GPU. OUT/sanitize-<tool>.txt has what a tool said, OUT/sanitize.txt a line for each. Without
 # `--op` all ops but those of several ranks: ranks that share a GPU wait for each other's turns, which a tool makes too long.
 # Exit 1 when one found something, 0 with a line that says so where compute-sanitizer cannot run. HOST names fk-host
-# (default: build-gpu/fk-host); PATIENCE the seconds for each tool (default: 300).
+# (default: build-gpu/fk-host); PATIENCE the seconds for each tool (default: 300); SIZE the cases (default: smoke; attention and most of
+# linear of `cuda` begin at ci).
 set -uo pipefail
 out="${1:?usage: gpu_sanitize.sh OUT [PLUGIN [OPTIONS...]]}" plugin="${2:-cuda}"
 shift $(($# < 2 ? $# : 2))
@@ -29,7 +30,7 @@ for tool in "${tools[@]}"; do
   # The runner is a process of the host's; sealed in, it could not be attached to.
   # Errors of the API are no findings: what is not a pointer in a captured graph is found out by asking the driver.
   timeout -k 10 "${PATIENCE:-300}" "$sanitizer" --tool "$tool" --report-api-errors no --target-processes all --error-exitcode 9 --print-limit 20 \
-    "$host" check "$plugin" --device cuda:0 --size smoke --no-sandbox --patience 280 "${options[@]}" >"$out/sanitize-$tool.txt" 2>&1 &
+    "$host" check "$plugin" --device cuda:0 --size "${SIZE:-smoke}" --no-sandbox --patience 280 "${options[@]}" >"$out/sanitize-$tool.txt" 2>&1 &
   pids+=($!)
 done
 bad=0
@@ -40,7 +41,7 @@ for i in "${!tools[@]}"; do
   found="$(grep -c '^========= \(Error\|Warning\|Invalid\|Uninitialized\|Race\|Barrier\|Hazard\)' "$log")"
   case $status in
     124 | 137) echo "compute-sanitizer ${tools[$i]}: not done after ${PATIENCE:-300} s, $found findings until then" && bad=1 ;;
-    0) echo "compute-sanitizer ${tools[$i]}: clean, $(grep -c '^PASS' "$log") of $(grep -c '^\(PASS\|FAIL\)' "$log") checks pass" ;;
+    0) echo "compute-sanitizer ${tools[$i]}: clean, $(awk '$2 ~ /^[0-9]+$/ && NF == 7 {ops++; ok += $2} END {print ok + 0 " rows of " ops + 0 " ops"}' "$log")" ;;
     *)
       if grep -q 'Device not supported\|failed to initialize' "$log"; then
         echo "compute-sanitizer ${tools[$i]}: cannot run here: $(grep -m1 'not supported\|failed to initialize' "$log")"
