@@ -55,7 +55,6 @@ def judged(folder):
                     verdict = bench.verdict(candidate, case)
                     timings = verdict["cases"][0]["timings"]
                     rows.append({"judge": "host", "case": case, "launches": [candidate, baseline], "ratio": timings[0]["ratio"]["value"] if timings else None, "wall_s": verdict["wall_s"]})
-                    rows[-1]["device"] = f"{verdict['device']}, driver {verdict['driver']}"
     for candidate, baseline in pairs:
         for case, (t, width) in SHAPES.items():
             for timing in PYTHON:
@@ -115,7 +114,8 @@ def told(rows, attacks):
             line["attacks"], line["believed"] = len(attacks), sum(a["python" if judge == "events" else "host_believes"] for a in attacks)
         summary.append(line)
     if options.json:
-        device = next((r["device"] for r in rows if "device" in r), options.device)
+        named = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"], capture_output=True, text=True).stdout if not on_cpu else ""
+        device = ", driver ".join(named.splitlines()[0].split(", ")) if named else options.device
         commit = os.environ.get("FK_COMMIT") or subprocess.run(["git", "-C", root, "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
         options.json.write_text(json.dumps({"what": "judges on a GPU", "date": str(datetime.date.today()), "commit": commit, "device": device,
                                             "command": " ".join(["scripts/compare_gpu_judges.py", *sys.argv[1:]]), "summary": summary, "rows": rows, "attacks": attacks}, indent=1) + "\n")
