@@ -191,6 +191,11 @@ inline uint32_t __float_as_uint(float v) {
   std::memcpy(&bits, &v, 4);
   return bits;
 }
+inline float __uint_as_float(uint32_t bits) {
+  float v;
+  std::memcpy(&v, &bits, 4);
+  return v;
+}
 inline int64_t __double_as_longlong(double v) {
   int64_t bits;
   std::memcpy(&bits, &v, 8);

@@ -1,33 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0
-// What kernels share that pass tokens to the ranks of their experts, and answers back: what lies where in a rank's memory, the
-// exchange of choices, their sort and the sum of the answers. Numbers say that everything was sent, and that everything was
-// taken, before it may be sent again; they go on from call to call.
+// What kernels share that pass tokens to the ranks of their experts, and answers back: what lies
+// where in a rank's memory, and who tells whom. Numbers go on from call to call: those that come
+// with what is sent say that it is there, others that what was sent has been taken and may be sent
+// again.
 #pragma once
 #include "ranks.cuh"
 
 namespace fkc::experts {
 
-constexpr int kThreads = 256;  // of the kernels that only pass on
+constexpr int kThreads = 256, kWarps = kThreads / 32;  // of the kernels that only pass on
+constexpr unsigned kAll = 0xffffffffu;                 // lanes
 
 // At the head of a rank's own buffer.
 struct State {
-  uint32_t sent[kMostRanks], answered[kMostRanks], taken[kMostRanks];  // by the other ranks: the number of a call
-  uint32_t call;                                                       // that has been sent here
-  uint32_t blocks[2];                                                  // that have sent, or taken
-  int32_t tokens[kMostRanks];                                          // of each rank
+  uint32_t sent[kMostRanks], answered[kMostRanks],
+      taken[kMostRanks];    // by rank: the number of a call
+  uint32_t call;            // that has been sent here
+  uint32_t blocks[2];       // that have sent, or taken
+  uint32_t pushed, sorted;  // blocks of all calls
 };
-// Behind it, by rank and group of tokens: the number of the call whose rows have come. At the same place whatever else is in a
-// buffer, as instances share those of the same size.
-constexpr int kGroup = 4, kGroupsMost = 8192, kFew = 512;
-constexpr int64_t kArrivedAt = 256, kHead = kArrivedAt + int64_t{kMostRanks} * kGroupsMost * 4;
-static_assert(sizeof(State) <= kArrivedAt, "the state fits");
+// Behind it, by block: the number of its last call. Then, by rank and group of tokens: the number
+// of the call whose rows have come. At the same place whatever else is in a buffer, as instances
+// share those of the same size.
+constexpr int kBlocksMost = 2048, kGroup = 4, kGroupsMost = 8192, kFew = 512, kChosenMost = 32;
+constexpr int64_t kNumbersAt = 256, kArrivedAt = kNumbersAt + kBlocksMost * 4,
+                  kHead = kArrivedAt + int64_t{kMostRanks} * kGroupsMost * 4;
+static_assert(sizeof(State) <= kNumbersAt, "the state fits");
 
-__device__ inline State* state_of(const Ranks& ranks, int rank) { return reinterpret_cast<State*>(ranks.at[rank]); }
+__device__ inline State* state_of(const Ranks& ranks, int rank) {
+  return reinterpret_cast<State*>(ranks.at[rank]);
+}
+// Every launch on a buffer has as many blocks, each of which counts its calls.
+__device__ inline uint32_t* number_of(const Ranks& ranks) {
+  return reinterpret_cast<uint32_t*>(ranks.at[ranks.rank] + kNumbersAt) + blockIdx.x;
+}
+__device__ inline uint32_t next_call(const Ranks& ranks) {
+  return *static_cast<volatile uint32_t*>(number_of(ranks)) + 1;
+}
+__device__ inline void end_call(const Ranks& ranks, uint32_t call) {
+  __syncthreads();
+  if (threadIdx.x == 0) *number_of(ranks) = call;
+}
 
-// Until all others have come as far as `number`.
+// Until all ranks have come as far as `number`.
 __device__ inline void wait_for_all(const Ranks& ranks, const uint32_t* numbers, uint32_t number) {
-  const int r = int(threadIdx.x);
-  if (r < ranks.size && r != ranks.rank) wait_until(numbers + r, number);
+  if (int(threadIdx.x) < ranks.size) wait_until(numbers + threadIdx.x, number);
   __syncthreads();
 }
 // What all blocks have done is seen by the last one to come here, whose threads get true.
@@ -43,32 +60,68 @@ __device__ inline bool last_block(uint32_t* blocks) {
   __syncthreads();
   return last;
 }
-__device__ inline void tell_all(const Ranks& ranks, uint32_t (State::*what)[kMostRanks], uint32_t number) {
+// The same of some blocks, whose arrivals are counted on from call to call: `all` is that of the
+// last one of this call.
+__device__ inline bool last_to_come(uint32_t* arrivals, uint32_t all) {
+  __shared__ bool last;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    __threadfence_system();
+    last = atomicAdd(arrivals, 1u) + 1 == all;
+    __threadfence_system();
+  }
+  __syncthreads();
+  return last;
+}
+// Until all of them have come, which therefore have to run at once.
+__device__ inline void meet(uint32_t* arrivals, uint32_t all) {
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    __threadfence();
+    atomicAdd(arrivals, 1u);
+    wait_until(arrivals, all);
+  }
+  __syncthreads();
+}
+__device__ inline void tell_all(const Ranks& ranks, uint32_t (State::*what)[kMostRanks],
+                                uint32_t number) {
   const int r = int(threadIdx.x);
-  if (r >= ranks.size || r == ranks.rank) return;
+  if (r >= ranks.size) return;
   __threadfence_system();
   store_release((state_of(ranks, r)->*what) + ranks.rank, number);
 }
 
-template <class Word> __device__ void copy_row(Word* to, const Word* from, int words) {
-#pragma unroll 4
-  for (int i = int(threadIdx.x); i < words; i += kThreads) to[i] = __ldcg(from + i);
-}
-
 struct Shape {
   int words, experts, local, top_k, most;  // words of a row; tokens of a rank at most
-  int64_t ids_at, places_at, rows_at, answers_at, row_bytes;  // in a rank's buffer
-  bool many;                                                  // rows do not go with the choices
+  int stride, group;  // of a rank's table, in choices; tokens that are sent at once
+  int64_t tokens_at, table_at, places_at, rows_at, answers_at, row_bytes;  // in a rank's buffer
+  int64_t tables,
+      boxes;  // bytes of what calls use in turn: tables; boxes, or 0 where there is one set
   __device__ int rank_of(int expert) const { return expert / local; }
+  // Who has finished a call has heard of all ranks that they are done with the one before it, whose
+  // tables and boxes are those of the next one.
+  __device__ void turn_to(uint32_t call) {
+    const int64_t odd = call % 2;
+    tokens_at += odd * tables, table_at += odd * tables, rows_at += odd * boxes;
+  }
 };
 
-__device__ inline int32_t* ids_of(const Ranks& ranks, const Shape& s, int owner, int from) {
-  return reinterpret_cast<int32_t*>(ranks.at[owner] + s.ids_at) + int64_t(from) * s.most * s.top_k;
+// How many tokens each rank has, and what it has for each of their choices.
+__device__ inline int32_t* tokens_of(const Ranks& ranks, const Shape& s, int owner) {
+  return reinterpret_cast<int32_t*>(ranks.at[owner] + s.tokens_at);
 }
-
+__device__ inline int32_t* table_of(const Ranks& ranks, const Shape& s, int owner, int from) {
+  return reinterpret_cast<int32_t*>(ranks.at[owner] + s.table_at) + int64_t(from) * s.stride;
+}
 // Where the choices of tokens that came from a rank have their rows.
 __device__ inline int32_t* places_of(const Ranks& ranks, const Shape& s, int from) {
-  return reinterpret_cast<int32_t*>(ranks.at[ranks.rank] + s.places_at) + int64_t(from) * s.most * s.top_k;
+  return reinterpret_cast<int32_t*>(ranks.at[ranks.rank] + s.places_at) + int64_t(from) * s.stride;
+}
+// A token's row on its way.
+template <class Word>
+__device__ Word* box_of(const Ranks& ranks, const Shape& s, int owner, int from, int token) {
+  return reinterpret_cast<Word*>(ranks.at[owner] + s.rows_at +
+                                 (int64_t(from) * s.most + token) * s.row_bytes);
 }
 __device__ inline uint32_t* arrived(const Ranks& ranks, int owner, int from, int group) {
   return reinterpret_cast<uint32_t*>(ranks.at[owner] + kArrivedAt) + from * kGroupsMost + group;
@@ -80,132 +133,74 @@ __device__ inline unsigned ranks_of_token(const Shape& s, const int32_t* choices
   return wanted;
 }
 
-template <class Word> __global__ void __launch_bounds__(kThreads) send_tokens(const Word* x, const int32_t* topk_ids, int tokens, Shape s, const __grid_constant__ Ranks ranks) {
-  wait_for_inputs();
-  State* mine = state_of(ranks, ranks.rank);
-  const uint32_t call = *static_cast<volatile uint32_t*>(&mine->call);
-  wait_for_all(ranks, mine->taken, call);
-  for (int t = int(blockIdx.x); t < tokens; t += int(gridDim.x)) {
-    const unsigned wanted = s.many ? 0 : ranks_of_token(s, topk_ids + t * s.top_k);
-    for (int j = 0; j < ranks.size; ++j) {
-      const int r = ranks.rank + j < ranks.size ? ranks.rank + j : ranks.rank + j - ranks.size;
-      for (int k = int(threadIdx.x); k < s.top_k; k += kThreads) ids_of(ranks, s, r, ranks.rank)[t * s.top_k + k] = topk_ids[t * s.top_k + k];
-      if (!(wanted >> r & 1)) continue;
-      char* place = ranks.at[r] + s.rows_at + (int64_t(ranks.rank) * s.most + t) * s.row_bytes;
-      copy_row(reinterpret_cast<Word*>(place), x + int64_t(t) * s.words, s.words);
-    }
+// The part of `block` among `blocks` of this rank's table goes to all ranks; `words` has one for
+// each choice.
+__device__ inline void push_table(const int32_t* words, int tokens, int block, int blocks,
+                                  const Shape& s, const Ranks& ranks) {
+  if (block == 0 && int(threadIdx.x) < ranks.size)
+    tokens_of(ranks, s, int(threadIdx.x))[ranks.rank] = tokens;
+#pragma unroll 4
+  for (int i = block * kThreads + int(threadIdx.x); i < tokens * s.top_k; i += blocks * kThreads) {
+    const int32_t word = words[i];
+    for (int r = 0; r < ranks.size; ++r) table_of(ranks, s, r, ranks.rank)[i] = word;
   }
-  if (blockIdx.x == 0 && int(threadIdx.x) < ranks.size) state_of(ranks, int(threadIdx.x))->tokens[ranks.rank] = tokens;
-  if (!last_block(&mine->blocks[0])) return;
-  tell_all(ranks, &State::sent, call + 1);
-  if (threadIdx.x == 0) mine->call = call + 1;
-}
-
-// What the sort makes. Rows stand by segment: one for each local expert, or, of two parts, this rank's own rows of all experts
-// before those of the other ranks.
-struct Sorted {
-  int32_t *source, *offsets;   // of a row; of a segment, and all rows behind them
-  int32_t *row_ids, *count;    // or null
-  uint32_t* placed;            // or null: zeros, so many of them
-  int parts, zeros;
-};
-
-// A block per segment finds its rows, in the order of ranks and tokens.
-static __global__ void __launch_bounds__(kThreads) sort_tokens(Sorted to, Shape s, const __grid_constant__ Ranks ranks) {
-  wait_for_inputs();
-  State* mine = state_of(ranks, ranks.rank);
-  wait_for_all(ranks, mine->sent, mine->call);
-  __shared__ int before, warps[kThreads / 32 + 1];
-  const int expert = int(blockIdx.x) % s.local, part = int(blockIdx.x) / s.local, first = ranks.rank * s.local;
-  for (int i = int(blockIdx.x * kThreads + threadIdx.x); i < to.zeros; i += int(gridDim.x) * kThreads) to.placed[i] = 0;
-  const auto part_of = [&](int r) { return to.parts > 1 && r != ranks.rank ? 1 : 0; };
-  if (threadIdx.x == 0) before = 0;
-  __syncthreads();
-  int less = 0;
-  for (int r = 0; r < ranks.size; ++r) {
-    if (part_of(r) > part) continue;
-    const int below = part_of(r) < part ? s.local : expert;
-    const int32_t* ids = ids_of(ranks, s, ranks.rank, r);
-    const int entries = __ldcg(&mine->tokens[r]) * s.top_k;
-    for (int i = int(threadIdx.x); i < entries; i += kThreads) {
-      const int local = __ldcg(ids + i) - first;
-      less += local >= 0 && local < below && first + local < s.experts;
-    }
-  }
-  if (less) atomicAdd(&before, less);
-  __syncthreads();
-  int at = before;
-  if (threadIdx.x == 0) to.offsets[blockIdx.x] = at;
-  for (int r = 0; r < ranks.size; ++r) {
-    if (part_of(r) != part) continue;
-    const int32_t* ids = ids_of(ranks, s, ranks.rank, r);
-    const int entries = __ldcg(&mine->tokens[r]) * s.top_k;
-    for (int base = 0; base < entries; base += kThreads) {
-      const int i = base + int(threadIdx.x);
-      const bool here = i < entries && __ldcg(ids + i) == first + expert && first + expert < s.experts;
-      const unsigned votes = __ballot_sync(0xffffffffu, here);
-      if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = __popc(votes);
-      __syncthreads();
-      int place = at + __popc(votes & ((1u << (threadIdx.x % 32)) - 1));
-      int all = 0;
-      for (int w = 0; w < kThreads / 32; ++w) {
-        if (w < int(threadIdx.x / 32)) place += warps[w];
-        all += warps[w];
-      }
-      if (here) {
-        to.source[place] = r * s.most * s.top_k + i;
-        if (to.row_ids) to.row_ids[place] = place;
-        if (s.many) places_of(ranks, s, r)[i] = place;
-      }
-      at += all;
-      __syncthreads();
-    }
-  }
-  if (blockIdx.x + 1 == gridDim.x && threadIdx.x == 0) {
-    to.offsets[gridDim.x] = at;
-    if (to.count) *to.count = at;
-  }
-}
-
-template <class T, class Word>
-__global__ void __launch_bounds__(kThreads) add_answers(const int32_t* topk_ids, const float* weights, Word* out, int tokens, Shape s, const __grid_constant__ Ranks ranks) {
-  wait_for_inputs();
-  State* mine = state_of(ranks, ranks.rank);
-  wait_for_all(ranks, mine->answered, mine->call);
-  const char* rows = ranks.at[ranks.rank] + s.answers_at;
-  for (int t = int(blockIdx.x); t < tokens; t += int(gridDim.x)) {
-    for (int i = int(threadIdx.x); i < s.words; i += kThreads) {
-      Elements<T, Word> sum{};
-      for (int k = 0; k < s.top_k; ++k) {
-        const int expert = topk_ids[t * s.top_k + k];
-        if (expert < 0 || expert >= s.experts) continue;
-        const float weight = weights[t * s.top_k + k];
-        const auto answer = Elements<T, Word>::of(__ldcg(reinterpret_cast<const Word*>(rows + (int64_t(t) * s.top_k + k) * s.row_bytes) + i));
-#pragma unroll
-        for (int e = 0; e < Elements<T, Word>::kCount; ++e) sum.at[e] += weight * answer.at[e];
-      }
-      out[int64_t(t) * s.words + i] = sum.word();
-    }
-  }
-  if (last_block(&mine->blocks[1])) tell_all(ranks, &State::taken, mine->call);
 }
 
 inline int64_t whole(int64_t bytes) { return cdiv(bytes, 256) * 256; }
 
-template <class Init> Shape shape_of(const Init& init, int64_t element_bytes, int word) {
-  const int64_t ranks = init.comm->size, row = init.hidden_size * element_bytes;
+// Rows of words; in boxes an element has `boxed` bytes.
+template <class Init>
+Shape shape_of(const Init& init, int64_t element, int64_t boxed, int word) {
+  const int64_t ranks = init.comm->size, row = init.hidden_size * element;
   Shape s{};
   s.words = int(row / word);
   s.experts = int(init.num_experts);
   s.local = int(cdiv(init.num_experts, ranks));
   s.top_k = int(init.top_k);
   s.most = int(init.max_tokens_per_rank);
-  s.row_bytes = cdiv(row, 16) * 16;
-  s.ids_at = kHead;
-  s.places_at = s.ids_at + whole(ranks * s.most * s.top_k * 4);
-  s.rows_at = s.answers_at = s.places_at + whole(ranks * s.most * s.top_k * 4);
-  s.many = s.most > kFew && s.most <= kGroupsMost * kGroup;
+  s.stride = int(cdiv(init.max_tokens_per_rank * init.top_k, 4) * 4);
+  s.group = s.most <= kFew ? 1 : kGroup;
+  s.row_bytes = cdiv(init.hidden_size * boxed, 16) * 16;
+  s.tables = whole(kMostRanks * 4) + whole(ranks * s.stride * 4);
+  s.tokens_at = kHead;
+  s.table_at = s.tokens_at + whole(kMostRanks * 4);
+  s.places_at = s.tokens_at + 2 * s.tables;
+  s.rows_at = s.answers_at = s.places_at + whole(ranks * s.stride * 4);
   return s;
+}
+
+// The memory of the exchanges of an op, shared by instances of one shape: what ranks are in the
+// midst of when one begins the next call is known of one shape alone.
+template <class Op>
+class Exchange {
+ public:
+  Exchange(const typename Op::init& init, int64_t element, int64_t boxed, bool boxes_twice)
+      : element_(element), boxed_(boxed) {
+    const Shape s = shape_of(init, element, boxed, 16);
+    const int64_t boxes = whole(int64_t(init.comm->size) * s.most * s.row_bytes);
+    if (boxes_twice) boxes_ = boxes;
+    shared_.emplace(init.comm, s.rows_at + boxes + boxes_,
+                    std::vector<int64_t>{s.most, s.stride, s.row_bytes});
+  }
+  Shape shape(const typename Op::init& init, int word) const {
+    Shape s = shape_of(init, element_, boxed_, word);
+    s.boxes = boxes_;
+    return s;
+  }
+  const Ranks& ranks() const { return shared_->ranks(); }
+
+ private:
+  std::optional<Shared<Op>> shared_;
+  int64_t element_, boxed_, boxes_ = 0;
+};
+template <class Init>
+void need_exchange(const Init& init, const fk_in* x) {
+  need_ranks(init.comm);
+  need_floats(x);
+  need(init.top_k <= kChosenMost, "top_k: up to 32");
+  need(init.max_tokens_per_rank <= kGroupsMost * kGroup, "max_tokens_per_rank: up to 32768");
+  const int64_t choices = init.max_tokens_per_rank * init.comm->size * init.top_k;
+  need(init.num_experts > 0 && choices < int64_t{1} << 30, "fewer choices than 2^30 only");
 }
 inline unsigned blocks_for(int64_t rows) { return unsigned(std::clamp<int64_t>(rows, 1, 132 * 4)); }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // fused_moe_ep: experts begin on rows that have come while others travel, and answers go back as tiles end. Choices are sent and
-// sorted first (experts.cuh); then there are two products of sorted rows (grouped.cuh), whose blocks have three warps that talk:
+// sorted first (choices.cuh); then there are two products of sorted rows (grouped.cuh), whose blocks have three warps that talk:
 //   rows_in      warps 9-11 send rows of x to the ranks of their experts, and put those that have come to their places; the warp that
 //                fills the ring waits for the rows of its tile alone
 //   answers_out  warps 9-11 send every tile of answers, when it is written, to the rank that asked
@@ -12,7 +12,7 @@
 // before.
 #include "fk/ops/fused_moe_ep.h"
 #include "../grouped.cuh"
-#include "experts.cuh"
+#include "choices.cuh"
 
 namespace {
 using namespace fkc;
@@ -20,6 +20,50 @@ using namespace fkc::experts;
 using grouped::Filler;
 using grouped::Ring;
 using grouped::Tiles;
+
+__global__ void __launch_bounds__(experts::kThreads) send_choices(const int32_t* topk_ids, int tokens, Shape s, const __grid_constant__ Ranks ranks) {
+  wait_for_inputs();
+  State* mine = state_of(ranks, ranks.rank);
+  const uint32_t call = *static_cast<volatile uint32_t*>(&mine->call);
+  wait_for_all(ranks, mine->taken, call);
+  push_table(topk_ids, tokens, int(blockIdx.x), int(gridDim.x), s, ranks);
+  if (!last_block(&mine->blocks[0])) return;
+  tell_all(ranks, &State::sent, call + 1);
+  if (threadIdx.x == 0) mine->call = call + 1;
+}
+
+// A block per segment.
+__global__ void __launch_bounds__(experts::kThreads) sort_choices(Sorted to, Shape s, const __grid_constant__ Ranks ranks) {
+  wait_for_inputs();
+  const State* mine = state_of(ranks, ranks.rank);
+  wait_for_all(ranks, mine->sent, mine->call);
+  for (int i = int(blockIdx.x * experts::kThreads + threadIdx.x); i < to.zeros; i += int(gridDim.x) * experts::kThreads) to.placed[i] = 0;
+  sort_segment(to, Choices(s, ranks), int(blockIdx.x));
+}
+
+// Every choice has been answered.
+template <class T>
+__global__ void __launch_bounds__(experts::kThreads) add_answers(const int32_t* topk_ids, const float* weights, uint4* out, int tokens, Shape s, const __grid_constant__ Ranks ranks) {
+  wait_for_inputs();
+  State* mine = state_of(ranks, ranks.rank);
+  wait_for_all(ranks, mine->answered, mine->call);
+  const char* rows = ranks.at[ranks.rank] + s.answers_at;
+  for (int t = int(blockIdx.x); t < tokens; t += int(gridDim.x)) {
+    for (int i = int(threadIdx.x); i < s.words; i += experts::kThreads) {
+      Elements<T, uint4> sum{};
+      for (int k = 0; k < s.top_k; ++k) {
+        const int expert = topk_ids[t * s.top_k + k];
+        if (expert < 0 || expert >= s.experts) continue;
+        const float weight = weights[t * s.top_k + k];
+        const auto answer = Elements<T, uint4>::of(__ldcg(reinterpret_cast<const uint4*>(rows + (int64_t(t) * s.top_k + k) * s.row_bytes) + i));
+#pragma unroll
+        for (int e = 0; e < Elements<T, uint4>::kCount; ++e) sum.at[e] += weight * answer.at[e];
+      }
+      out[int64_t(t) * s.words + i] = sum.word();
+    }
+  }
+  if (last_block(&mine->blocks[1])) tell_all(ranks, &State::taken, mine->call);
+}
 
 constexpr int kBlock = grouped::kThreads, kMultiply = 256, kTalkingWarps = 3;  // threads of a block, of those that multiply
 constexpr int kRegistersMultiply = 208, kRegistersElse = 88;
@@ -31,17 +75,13 @@ struct Rows {
   const int32_t* topk_ids;
   uint4* sorted;
   Sorted places;
-  int tokens, together;  // of this rank; that are sent at once
+  int tokens;  // of this rank
 };
 
 // One of the warps that talk: number `warp` of `warps` on this rank.
 struct Talker {
   int warp = int(blockIdx.x) * kTalkingWarps + int(threadIdx.x) / 32 - (kMultiply / 32 + 1), warps = int(gridDim.x) * kTalkingWarps, lane = int(threadIdx.x) % 32;
 };
-
-__device__ inline uint4* box_of(const Ranks& ranks, const Shape& s, int owner, int from, int token) {
-  return reinterpret_cast<uint4*>(ranks.at[owner] + s.rows_at + (int64_t(from) * s.most + token) * s.row_bytes);
-}
 
 // Words of a row, several of a lane's in flight.
 __device__ inline void load_few(uint4 (&few)[kInFlight], const uint4* row, int first, int words) {
@@ -58,8 +98,8 @@ __device__ inline void store_few(uint4* row, const uint4 (&few)[kInFlight], int 
 __device__ void send_rows(const Rows& rows, const Shape& s, const Ranks& ranks, uint32_t call) {
   const Talker talker;
   const int me = ranks.rank;
-  for (int group = talker.warp; group * rows.together < rows.tokens; group += talker.warps) {
-    for (int t = group * rows.together; t < min(rows.tokens, (group + 1) * rows.together); ++t) {
+  for (int group = talker.warp; group * s.group < rows.tokens; group += talker.warps) {
+    for (int t = group * s.group; t < min(rows.tokens, (group + 1) * s.group); ++t) {
       const unsigned wanted = ranks_of_token(s, rows.topk_ids + t * s.top_k) & ~(1u << me);
       if (wanted == 0) continue;
       for (int i = talker.lane; i < s.words; i += 32 * kInFlight) {
@@ -67,7 +107,7 @@ __device__ void send_rows(const Rows& rows, const Shape& s, const Ranks& ranks, 
         load_few(few, rows.x + int64_t(t) * s.words, i, s.words);
         for (int j = 1; j < ranks.size; ++j) {
           const int r = me + j < ranks.size ? me + j : me + j - ranks.size;
-          if (wanted >> r & 1) store_few(box_of(ranks, s, r, me, t), few, i, s.words);
+          if (wanted >> r & 1) store_few(box_of<uint4>(ranks, s, r, me, t), few, i, s.words);
         }
       }
     }
@@ -81,23 +121,23 @@ __device__ void send_rows(const Rows& rows, const Shape& s, const Ranks& ranks, 
 // This rank's own rows first, then the others' group by group as they come.
 __device__ void place_rows(const Rows& rows, const Shape& s, const Ranks& ranks, uint32_t call) {
   const Talker talker;
-  const int me = ranks.rank, groups = (s.most + rows.together - 1) / rows.together;
-  const State* mine = state_of(ranks, me);
+  const int me = ranks.rank, groups = (s.most + s.group - 1) / s.group;
+  const int32_t* tokens = tokens_of(ranks, s, me);
   for (int job = talker.warp; job < groups * ranks.size; job += talker.warps) {
     const int later = job - groups, group = later < 0 ? job : later / (ranks.size - 1);
     const int from = later < 0 ? me : (me + 1 + later % (ranks.size - 1)) % ranks.size;
-    const int first = group * rows.together, end = min(__ldcg(&mine->tokens[from]), first + rows.together);
+    const int first = group * s.group, end = min(__ldcg(tokens + from), first + s.group);
     if (first >= end) continue;
     if (from != me && talker.lane == 0) wait_until(arrived(ranks, me, from, group), call);
     __syncwarp();
-    const int32_t *ids = ids_of(ranks, s, me, from), *places = places_of(ranks, s, from);
+    const int32_t *ids = table_of(ranks, s, me, from), *places = places_of(ranks, s, from);
     for (int t = first; t < end; ++t) {
       // A lane has the place of a choice.
       const int choice = t * s.top_k + talker.lane, expert = talker.lane < s.top_k ? __ldcg(ids + choice) : -1;
       const int place = expert >= 0 && expert < s.experts && s.rank_of(expert) == me ? __ldcg(places + choice) : -1;
       const unsigned here = __ballot_sync(0xffffffffu, place >= 0);
       if (here == 0) continue;
-      const uint4* row = from == me ? rows.x + int64_t(t) * s.words : box_of(ranks, s, me, from, t);
+      const uint4* row = from == me ? rows.x + int64_t(t) * s.words : box_of<uint4>(ranks, s, me, from, t);
       for (int base = 0; base < s.words; base += 32 * kInFlight) {
         uint4 few[kInFlight];
         load_few(few, row, base + talker.lane, s.words);
@@ -228,9 +268,8 @@ struct FusedMoeEp : Base<fk::fused_moe_ep> {
     int parts, buckets;
   };
   static Shape shape(const op::init& init) {
-    Shape s = shape_of(init, 2, 16);
+    Shape s = shape_of(init, 2, 2, 16);
     s.answers_at += init.comm->size * s.most * s.row_bytes;
-    s.many = true;
     return s;
   }
   static int64_t shared_bytes(const op::init& init) {
@@ -294,15 +333,15 @@ struct FusedMoeEp : Base<fk::fused_moe_ep> {
     const auto* x = fk::data<uint4>(a.x);
     T *sorted = reinterpret_cast<T*>(at + b.sorted), *activated = reinterpret_cast<T*>(at + b.hidden);
     const Sorted places{table(b.source), table(b.offsets), nullptr, nullptr, reinterpret_cast<uint32_t*>(at + b.placed), b.parts, b.buckets};
-    launch(send_tokens<uint4>, blocks_for(tokens), experts::kThreads, 0, ctx, x, ids, tokens, s, ranks);
-    launch(sort_tokens, unsigned(segments), experts::kThreads, 0, ctx, places, s, ranks);
+    launch(send_choices, blocks_for(cdiv(int64_t(tokens) * s.top_k, experts::kThreads)), experts::kThreads, 0, ctx, ids, tokens, s, ranks);
+    launch(sort_choices, unsigned(segments), experts::kThreads, 0, ctx, places, s, ranks);
     product(rows_in<T, kMost>, kMost, ctx, grouped::map_of(sorted, b.rows, channels, std::is_same_v<T, __nv_bfloat16>, grouped::step_of(kMost)), w13,
             grouped::Arguments<T>{activated, places.offsets, segments, s.local, 0, hidden, channels},
-            Rows{x, ids, reinterpret_cast<uint4*>(sorted), places, tokens, s.most > kFew ? kGroup : 1}, s, ranks);
+            Rows{x, ids, reinterpret_cast<uint4*>(sorted), places, tokens}, s, ranks);
     // Those of other ranks, the second part, first.
     product(answers_out<T, kMost>, kMost, ctx, grouped::map_of(activated, b.rows, hidden, std::is_same_v<T, __nv_bfloat16>, grouped::step_of(kMost)), w2,
             grouped::Arguments<T>{sorted, places.offsets, segments, s.local, segments - s.local, channels, hidden}, places.source, s, ranks);
-    launch(add_answers<T, uint4>, blocks_for(tokens), experts::kThreads, 0, ctx, ids, fk::data<float>(a.topk_weights), fk::data<uint4>(a.out), tokens, s, ranks);
+    launch(add_answers<T>, blocks_for(tokens), experts::kThreads, 0, ctx, ids, fk::data<float>(a.topk_weights), fk::data<uint4>(a.out), tokens, s, ranks);
   }
   // All blocks run at once.
   template <class... P, class... A> void product(void (*kernel)(P...), int most, const fk_ctx& ctx, A... arguments) const {

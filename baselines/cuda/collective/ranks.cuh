@@ -6,6 +6,8 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <tuple>
+#include <vector>
 
 #include "../common.cuh"
 #include "fk/comm.h"
@@ -44,12 +46,12 @@ __device__ inline void wait_until(const uint32_t* at, uint32_t number) {
 template <class Kind> class Shared {
  public:
   explicit Shared(const fk_comm* comm) : Shared(comm, Kind::bytes(comm->size)) {}
-  // Those that ask for as many bytes share them.
-  Shared(const fk_comm* comm, int64_t bytes) {
+  // Those that ask for as many bytes, and lay them out alike, share them.
+  Shared(const fk_comm* comm, int64_t bytes, const std::vector<int64_t>& layout = {}) {
     static std::mutex mutex;
-    static std::map<std::pair<const fk_comm*, int64_t>, std::weak_ptr<const fk_symmetric>> known;
+    static std::map<std::tuple<const fk_comm*, int64_t, std::vector<int64_t>>, std::weak_ptr<const fk_symmetric>> known;
     const std::lock_guard lock(mutex);
-    auto& entry = known[{comm, bytes}];
+    auto& entry = known[{comm, bytes, layout}];
     held_ = entry.lock();
     if (!held_) {
       const fk_symmetric* made = nullptr;
