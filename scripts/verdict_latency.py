@@ -6,8 +6,8 @@ Asks about a right, a wrong and a crashing plugin (--right, --wrong, --crashed; 
 test/bad_plugins, which have to be built) and about one that was asked about before, without and with `fk-host serve`; then --clients
 of them ask the server at once. With the server there is a pause of --pause seconds between questions, in which it prepares. Beside the
 wall time stands the processor time of everything that the question made run, which a busy machine changes less. The data folder is the
-script's own. Without options for bench: --size smoke."""
-import argparse, concurrent.futures, datetime, json, os, pathlib, platform, subprocess, sys, tempfile, time
+script's own, and so are the cases: silu_and_mul has five smoke cases there. Without options for bench: --size smoke."""
+import argparse, concurrent.futures, datetime, json, os, pathlib, platform, re, shutil, subprocess, sys, tempfile, time
 
 root = pathlib.Path(__file__).resolve().parent.parent
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -26,6 +26,23 @@ at = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
 options, rest = parser.parse_args(sys.argv[1:at]), sys.argv[at + 1:] or ["--size", "smoke"]
 rest += ["--device", options.device]
 ticks = os.sysconf("SC_CLK_TCK")
+
+
+CASES = ((5, 32), (3, 17), (7, 64), (40, 96), (1, 1024))  # rows and sizes; the first two are the contract's own
+
+
+def five_cases(folder):
+    """A home whose silu_and_mul has these smoke cases."""
+    home = pathlib.Path(folder) / "home"
+    shutil.copytree(root / "registry", home / "registry")
+    (home / "scenarios").symlink_to(root / "scenarios")
+    contract = next((home / "registry").rglob("silu_and_mul.yaml"))
+    rows = "".join(f"    - {{T: {t}, size: {size}}}\n" for t, size in CASES)
+    text, found = re.subn(r"^  smoke:\n(    - .*\n)+", "  smoke:\n" + rows, contract.read_text(), flags=re.M)
+    if not found:
+        sys.exit(f"{contract}: no smoke cases to replace")
+    contract.write_text(text)
+    return home
 
 
 def processor_s(pid):
@@ -104,7 +121,7 @@ def together(env):
 
 
 with tempfile.TemporaryDirectory() as folder:
-    env = dict(os.environ, FK_DATA=folder)
+    env = dict(os.environ, FK_DATA=f"{folder}/data", FK_HOME=str(five_cases(folder)))
     loads = [os.getloadavg()[0]]
     rows, parts = [] if options.served else measure(env, None), beside()
     print("start of the program", parts["start_s"], "files of the driver", parts["driver_s"], flush=True)
