@@ -82,7 +82,7 @@ template <class T> __device__ void send_tiles(const Outgoing& outgoing, const Ar
 
 // By warps 10 and 11, which have a row of a tile each: a lane has a word of it.
 template <class T, bool kAll, int kMost> struct Talkers {
-  static constexpr int kSeveral = kMost <= 4 ? 2 : 1, kStep = kTalkers * kSeveral;  // words of a thread in flight, of all threads
+  static constexpr int kSeveral = 8 / kMost, kStep = kTalkers * kSeveral;  // words of a thread in flight, of all threads
   const Arguments<T>& a;
   const Ranks& ranks;
   uint32_t number;  // of this call
@@ -135,7 +135,7 @@ template <class T, bool kAll, int kMost> struct Talkers {
     const int thread = int(threadIdx.x) % kTalkers;
     if (thread == 0) wait_until(number_at(ranks, ranks.rank, a.room.summed_number(job.part, job.slot, job.slice)), number);
     talkers_sync();
-    constexpr int kFew = 4;
+    constexpr int kFew = 8;
     const uint4* from = box_at(ranks, ranks.rank, a.room.summed(job.part, job.slot));
     for (int i = first + thread; i < first + count; i += kTalkers * kFew) {
       uint4 words[kFew];

@@ -84,7 +84,8 @@ template <class F> void dispatch_floats(const fk_in* view, F f) {
 
 // f(std::integral_constant<int, n>) with as many ranks as unrolled loops need.
 template <class F> void with_most_ranks(int size, F f) {
-  if (size <= 4) f(std::integral_constant<int, 4>{});
+  if (size <= 2) f(std::integral_constant<int, 2>{});
+  else if (size <= 4) f(std::integral_constant<int, 4>{});
   else f(std::integral_constant<int, kMostRanks>{});
 }
 
