@@ -95,6 +95,9 @@ def measure(env, server):
             sys.exit("a question that was asked before was not answered from the store")
         rows.append({"what": name, "server": bool(server), "plugin": pathlib.Path(plugin).stem, "statuses": statuses, "cases": len(asked[0][2]["cases"]),
                      "wall_s": quantiles([t for t, _, _ in asked]), "processor_s": quantiles([t for _, t, _ in asked]), "runs": len(asked)})
+        # What the judge did with it, as the verdicts say.
+        spent = [{s["what"]: s["seconds"] for s in v["spent"]} for _, _, v in asked]
+        rows[-1]["spent_s"] = {what: quantiles([s.get(what, 0) for s in spent])["median"] for what in dict.fromkeys(what for s in spent for what in s)}
         w, p = rows[-1]["wall_s"], rows[-1]["processor_s"]
         print(f"{name:<10} {'with' if server else 'without'} server  {'/'.join(statuses):<18} {len(asked)} runs  wall median {1e3 * w['median']:8.1f} ms  "
               f"p95 {1e3 * w['p95']:8.1f} ms  processor median {1e3 * p['median']:8.1f} ms", flush=True)

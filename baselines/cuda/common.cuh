@@ -61,10 +61,10 @@ struct Angles {
   }
 };
 // Eight pairs, one in each vector; interleaved, neighbours are pairs.
-template <class T> __device__ void rotate_pairs(Pack<T>& a, Pack<T>& b, const Angles& by, bool interleaved = false) {
+template <bool kInterleaved = false, class T> __device__ void rotate_pairs(Pack<T>& a, Pack<T>& b, const Angles& by) {
 #pragma unroll
   for (int j = 0; j < 8; ++j) {
-    T &first = interleaved ? (j < 4 ? a : b).at[j % 4 * 2] : a.at[j], &second = interleaved ? (j < 4 ? a : b).at[j % 4 * 2 + 1] : b.at[j];
+    T &first = kInterleaved ? (j < 4 ? a : b).at[j % 4 * 2] : a.at[j], &second = kInterleaved ? (j < 4 ? a : b).at[j % 4 * 2 + 1] : b.at[j];
     const float u = to_float(first), w = to_float(second);
     first = from_float<T>(u * by.cosine[j] - w * by.sine[j]);
     second = from_float<T>(w * by.cosine[j] + u * by.sine[j]);

@@ -72,30 +72,29 @@ __global__ void append(Side k, Side v, const int64_t* slots, int64_t tokens, int
 // A thread turns eight pairs of a token in up to kTurned heads, `step` apart: two vectors of the halves, or two neighbouring vectors
 // when interleaved. All are read before the first is written, so that enough of memory is on its way.
 constexpr int kTurned = 2;
-template <class T>
-__global__ void rotate(T* q, T* k, const float* table, const int64_t* positions, int tokens, int heads, int kv_heads, int rotary,
-                       int64_t q_token, int64_t q_head, int64_t k_token, int64_t k_head, bool interleaved) {
+template <class T, bool kInterleaved>
+__global__ void __launch_bounds__(kThreads, 5) rotate(T* q, T* k, const float* table, const int64_t* positions, int tokens, int heads, int kv_heads, int rotary,
+                       int64_t q_token, int64_t q_head, int64_t k_token, int64_t k_head) {
   wait_for_inputs();
   const int parts = rotary / 16, all = heads + kv_heads, step = (all + kTurned - 1) / kTurned;
   const int item = int(blockIdx.x) * int(blockDim.x) + int(threadIdx.x), part = item % parts, head = item / parts % step, t = item / parts / step;
   if (t >= tokens) return;
-  T *first[kTurned], *second[kTurned];
+  const int other = kInterleaved ? 8 : rotary / 2;  // elements from the first vector to the second
+  T* x[kTurned];
   Pack<T> a[kTurned], b[kTurned];
 #pragma unroll
   for (int i = 0; i < kTurned; ++i) {
     const int h = head + i * step;
-    T* x = h < heads ? q + t * q_token + h * q_head : k + t * k_token + (h - heads) * k_head;
-    first[i] = interleaved ? x + part * 16 : x + part * 8;
-    second[i] = interleaved ? first[i] + 8 : first[i] + rotary / 2;
-    if (h < all) a[i] = load8(first[i]), b[i] = load8(second[i]);
+    x[i] = (h < heads ? q + t * q_token + h * q_head : k + t * k_token + (h - heads) * k_head) + part * (kInterleaved ? 16 : 8);
+    if (h < all) a[i] = load8(x[i]), b[i] = load8(x[i] + other);
   }
   const Angles angles(table + positions[t] * rotary + part * 8, rotary / 2);
 #pragma unroll
   for (int i = 0; i < kTurned; ++i) {
     if (head + i * step >= all) break;
-    rotate_pairs(a[i], b[i], angles, interleaved);
-    store8(first[i], a[i]);
-    store8(second[i], b[i]);
+    rotate_pairs<kInterleaved>(a[i], b[i], angles);
+    store8(x[i], a[i]);
+    store8(x[i] + other, b[i]);
   }
 }
 
@@ -192,10 +191,10 @@ struct RotaryEmbedding : Base<fk::rotary_embedding> {
     const int64_t items = tokens * cdiv(init.num_heads + init.num_kv_heads, kTurned) * (init.rotary_dim / 16);
     dispatch(fk_as_in(a.q), [&](auto type) {
       using T = decltype(type);
-      launch(rotate<T>, grid(items), kThreads, 0, ctx,
+      launch(init.interleaved ? rotate<T, true> : rotate<T, false>, grid(items), kThreads, 0, ctx,
           fk::data<T>(a.q), fk::data<T>(a.k), fk::data<float>(weights.cos_sin_cache), fk::data<int64_t>(a.positions), int(tokens),
           int(init.num_heads), int(init.num_kv_heads), int(init.rotary_dim), a.q->strides[0], a.q->strides[1], a.k->strides[0],
-          a.k->strides[1], init.interleaved != 0);
+          a.k->strides[1]);
     });
   }
 };
