@@ -106,9 +106,11 @@ def sent_bytes(rows, ranks, experts=256, top_k=8, row=14336):
     return rows * row * (ranks - 1) * there
 
 
-def answered_bytes(rows, ranks):
-    """Of one rank by moe_combine: the sum of a rank's answers to a token, three bytes for two."""
-    return 1.5 * sent_bytes(rows, ranks)
+def answered_bytes(rows, ranks, experts=256, top_k=8, row=14336):
+    """Of one rank by moe_combine: a rank's answers to a token as one sum, three bytes for two, or the only one as it is."""
+    here = experts // ranks
+    alone = here * math.comb(experts - here, top_k - 1) / math.comb(experts, top_k)
+    return 1.5 * sent_bytes(rows, ranks, experts, top_k, row) - 0.5 * rows * row * (ranks - 1) * alone
 
 
 def workload(done, name):

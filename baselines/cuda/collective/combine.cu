@@ -32,24 +32,26 @@ struct Answers {
 };
 
 // How sums travel: of each, its upper half, and behind a row's upper halves the eight bits that
-// come next.
+// come next. An answer that is alone travels as it is, and who takes it knows its weight.
 template <class T, class Word>
 struct Travelling {
   static constexpr int kCount = Elements<T, Word>::kCount;
   using Rest = std::conditional_t<kCount == 1, unsigned char, uint2>;
   Word upper;
   Rest rest;
-  __device__ static Travelling from(const char* box, int i, int words) {
+  __device__ static Travelling from(const char* box, int i, int words, bool alone) {
     Travelling v;
     v.upper = __ldcg(reinterpret_cast<const Word*>(box) + i);
     if constexpr (sizeof(T) == 2)
-      v.rest = __ldcg(reinterpret_cast<const Rest*>(box + int64_t(words) * int(sizeof(Word))) + i);
+      if (!alone)
+        v.rest =
+            __ldcg(reinterpret_cast<const Rest*>(box + int64_t(words) * int(sizeof(Word))) + i);
     return v;
   }
-  __device__ static void to(char* box, int i, int words, const Elements<T, Word>& sum) {
-    if constexpr (sizeof(T) == 4) {
+  __device__ static void to(char* box, int i, int words, const Elements<T, Word>& sum, bool alone) {
+    if (alone || sizeof(T) == 4) {
       reinterpret_cast<Word*>(box)[i] = sum.word();
-    } else {
+    } else if constexpr (sizeof(T) == 2) {
       unsigned short upper[kCount];
       unsigned char rest[kCount];
 #pragma unroll
@@ -65,10 +67,12 @@ struct Travelling {
       reinterpret_cast<Rest*>(box + int64_t(words) * int(sizeof(Word)))[i] = v.rest;
     }
   }
-  __device__ void add_to(Elements<T, Word>& sum) const {
-    if constexpr (sizeof(T) == 4) {
-      sum.add(upper, FK_SUM);
-    } else {
+  __device__ void add_to(Elements<T, Word>& sum, bool alone, float weight) const {
+    if (alone || sizeof(T) == 4) {
+      const auto answer = Elements<T, Word>::of(upper);
+#pragma unroll
+      for (int e = 0; e < kCount; ++e) sum.at[e] += weight * answer.at[e];
+    } else if constexpr (sizeof(T) == 2) {
       unsigned short high[kCount];
       unsigned char low[kCount];
       memcpy(high, &upper, sizeof upper);
@@ -81,11 +85,11 @@ struct Travelling {
 };
 
 // Rows of x that answer choices of a group's tokens, in their order; of this rank's own tokens also
-// who else answers.
+// who else answers, who of them once, and the weight of what each sends: 1 for a sum.
 struct Rows {
   int count[kGroup], row[kGroup][kChosenMost];
-  float weight[kGroup][kChosenMost];
-  unsigned others[kGroup];
+  float weight[kGroup][kChosenMost], sent[kGroup][kMostRanks];
+  unsigned others[kGroup], alone[kGroup];
 };
 
 // What a lane has for its choice of token `t` becomes the token's list; by a whole warp.
@@ -94,18 +98,32 @@ __device__ void list_rows(Rows& rows, int t, int row, const Answers<Word>& a, in
                           const Shape& s, const Ranks& ranks) {
   const int lane = int(threadIdx.x) % 32, choice = token * s.top_k + lane;
   const unsigned here = __ballot_sync(kAll, row >= 0);
+  unsigned others = 0, alone = 0;
+  float weight = 0;
+  if (from == ranks.rank) {
+    const int expert = lane < s.top_k ? a.topk_ids[choice] : -1;
+    const int rank = expert >= 0 && expert < s.experts ? s.rank_of(expert) : -1;
+    if (rank >= 0) weight = a.weights[choice];
+    for (int r = 0; r < ranks.size; ++r) {
+      const unsigned votes = __ballot_sync(kAll, rank == r);
+      const int answers = __popc(votes);
+      if (r == from || answers == 0) continue;
+      others |= 1u << r;
+      alone |= unsigned(answers == 1) << r;
+      if (lane == __ffs(int(votes)) - 1) rows.sent[t][r] = answers == 1 ? weight : 1;
+    }
+  } else if (row >= 0) {
+    weight = 1;
+    if (__popc(here) > 1)
+      weight =
+          __ldcg(reinterpret_cast<const float*>(table_of(ranks, s, ranks.rank, from)) + choice);
+  }
   if (row >= 0) {
     const int at = __popc(here & ((1u << lane) - 1));
     rows.row[t][at] = row;
-    rows.weight[t][at] =
-        from == ranks.rank
-            ? a.weights[choice]
-            : __ldcg(reinterpret_cast<const float*>(table_of(ranks, s, ranks.rank, from)) + choice);
+    rows.weight[t][at] = weight;
   }
-  if (lane != 0) return;
-  rows.count[t] = __popc(here);
-  rows.others[t] =
-      from == ranks.rank ? ranks_of_token(s, a.topk_ids + token * s.top_k) & ~(1u << from) : 0;
+  if (lane == 0) rows.count[t] = __popc(here), rows.others[t] = others, rows.alone[t] = alone;
 }
 
 // Sums of a group's rows, to the rank that they came from; of this rank's own, with what the others
@@ -160,9 +178,11 @@ __device__ void add_up(const Answers<Word>& a, const Rows& rows, int from, int f
         };
         each([&](int k) {
           came[k] = Travelling<T, Word>::from(box_of<char>(ranks, s, me, r, first + token[k]),
-                                              word[k], s.words);
+                                              word[k], s.words, rows.alone[token[k]] >> r & 1);
         });
-        each([&](int k) { came[k].add_to(sum[k]); });
+        each([&](int k) {
+          came[k].add_to(sum[k], rows.alone[token[k]] >> r & 1, rows.sent[token[k]][r]);
+        });
       }
     }
 #pragma unroll
@@ -172,7 +192,7 @@ __device__ void add_up(const Answers<Word>& a, const Rows& rows, int from, int f
         a.out[int64_t(first + token[k]) * s.words + word[k]] = sum[k].word();
       else if (count[k])
         Travelling<T, Word>::to(box_of<char>(ranks, s, from, me, first + token[k]), word[k],
-                                s.words, sum[k]);
+                                s.words, sum[k], count[k] == 1);
     }
   }
   if (from == me) return;
