@@ -239,7 +239,8 @@ bool Exam::values() {
   constexpr int kAtOnce = 16, kLeast = 24;
   constexpr double kSeconds = 1;
   const bool together = request_.ranks > 1;
-  const int most = together ? std::min(sets_, kAtOnce) : sets_;
+  const int some = std::max(1, kAtOnce / versions_) * versions_;
+  const int most = together ? std::min(sets_, some) : sets_;
   const double start = now_seconds();
   std::vector<int> firsts;
   for (int round = 0; round < (together ? 3 : 2); ++round) {
@@ -248,7 +249,8 @@ bool Exam::values() {
       if (together && round == 0 && done >= kLeast && now_seconds() - start > kSeconds)
         seen_ = done;
       std::vector<int> contents;
-      for (int i = done; i < std::min(done + most, seen_); ++i) contents.push_back(i);
+      for (int i = done; i < std::min(done + most, seen_); ++i)
+        contents.push_back(round == 2 ? (i + versions_) % seen_ : i);
       if (contents.empty()) break;
       const auto chunk = static_cast<size_t>(done / most);
       // Every set has another neighbour at its end than the one half of all sets away
@@ -258,8 +260,7 @@ bool Exam::values() {
                         : !together  ? (firsts[chunk] + (sets_ / 2 | 1)) % sets_
                         : round == 1 ? firsts.back()
                                      : firsts[firsts.size() / 2 + chunk];
-      const int turn = round == 2 ? 1 : first % versions_;
-      std::rotate(contents.begin(), contents.begin() + turn, contents.end());
+      std::rotate(contents.begin(), contents.begin() + first % versions_, contents.end());
       std::vector<Look> looks;
       if (!take(candidate_, first, contents, looks)) {
         blame(row_, candidate_);

@@ -306,8 +306,7 @@ void Examiner::measure() {
     }
   }
   if (contract_.bytes) all = std::min(all, bytes_);
-  // Ranks talk to each other, which takes longer than what their small samples read.
-  weights_matter_ = ranks() == 1 && weights >= kWeightsMatter * all;
+  weights_matter_ = weights >= kWeightsMatter * all;
 }
 
 // As many as make a sample long enough, by an optimistic guess. A device's clock lies within the
