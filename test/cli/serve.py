@@ -152,7 +152,8 @@ assert server.judged(7) == ["right.so", *(f"bad_{n}.so" for n in ("value", "segf
 
 # The seeds of an earlier verdict; receipts; what is in the store is not asked.
 same = bench(right, "--secret", first["secret"])
-assert same["secret"] == first["secret"] and same["cases"][0]["errors"] == first["cases"][0]["errors"]
+assert same["secret"] == first["secret"], "the server drew seeds of its own"
+assert same["cases"][0]["errors"] == first["cases"][0]["errors"], "the same seeds gave other contents"
 server.judged(8)
 bench(right, "--receipt", work / "receipt.json")
 server.judged(9)
