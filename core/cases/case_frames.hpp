@@ -63,6 +63,13 @@ class CaseFrames {
   }
   // Tells outputs apart where they lie; nothing where not every byte of their memory is an output.
   std::optional<uint64_t> written_print() const;
+  // Calls `visit` with the place and size of what the frames point to beside tensors.
+  template <class Visit>
+  void for_views(const Visit& visit) const {
+    for (const fk_in& one : views_) visit(&one, sizeof one);
+    for (const Shape& one : dims_) visit(one.data(), one.size() * sizeof one[0]);
+    for (const auto& one : list_items_) visit(one.data(), one.size() * sizeof one[0]);
+  }
   // Of all memory that a call may write to, whatever the contract says of its elements.
   uint64_t writable_print() const {
     uint64_t out = 0;

@@ -145,6 +145,7 @@ Json exam_deal(const Json& a, const TaskServices&) {
   if (const int beside = a.value("beside", -1); beside >= 0)
     exam.deal_beside(beside, a.at("beside_content").get<int>(), poison);
   if (a.at("flush").get<bool>()) exam.flush(sets);
+  if (a.value("flush_all", false)) exam.flush_all();
   return Json::object();
 }
 FK_TASK(exam_deal, exam_deal);
@@ -270,7 +271,7 @@ Json exam_arm(const Json& a, const TaskServices& services) {
     Examinee& exam = examinees().at(a);
     const double plan_s =
         a.at("plan").get<bool>() ? exam.plan(a.at("sets").get<std::vector<int>>()) : 0;
-    exam.ready(a.at("first").get<int>(), a.at("count").get<int>());
+    exam.ready(a.at("first").get<int>(), a.at("count").get<int>(), a.at("all").get<bool>());
     return {{"plan_s", plan_s}};
   });
 }

@@ -12,6 +12,9 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "core/base/error.hpp"
@@ -27,6 +30,20 @@ int32_t usable_cores() {
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
   return std::max(1, CPU_COUNT(&set));
+}
+
+// Of one of them: the C library adds up those of all cores.
+int64_t last_cache_bytes() {
+  constexpr int64_t kLeast = int64_t{4} << 20, kMost = int64_t{512} << 20;
+  int64_t most = 0;
+  for (int index = 0; index < 8; ++index) {
+    std::ifstream file("/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) +
+                       "/size");
+    int64_t kib = 0;
+    if (file >> kib) most = std::max(most, kib << 10);
+  }
+  if (!most) most = ::sysconf(_SC_LEVEL3_CACHE_SIZE);
+  return std::clamp(most, kLeast, kMost);
 }
 
 #if defined(__x86_64__)
@@ -50,9 +67,28 @@ class Steady final : public Stopwatch {
  public:
   void flush() override {
     if (other_.empty()) make_other();
-    uint64_t sum = 0;
-    for (size_t i = 0; i < other_.size(); i += 8) sum += other_[i];  // a line each
-    seen_ = sum;
+    read(other_);
+  }
+  // Every core reads all of it: what it has in caches of its own, or shares with some, goes as
+  // well.
+  void flush_all() override {
+    if (all_.empty())
+      all_.assign(static_cast<size_t>(2 * last_cache_bytes()) / sizeof(uint64_t), 1);
+    cpu_set_t usable;
+    CPU_ZERO(&usable);
+    if (sched_getaffinity(0, sizeof usable, &usable) != 0) return flush();
+    std::vector<std::thread> readers;
+    for (int core = 0; core < CPU_SETSIZE; ++core) {
+      if (!CPU_ISSET(core, &usable)) continue;
+      readers.emplace_back([this, core] {
+        cpu_set_t one;
+        CPU_ZERO(&one);
+        CPU_SET(core, &one);
+        (void)sched_setaffinity(0, sizeof one, &one);
+        read(all_);
+      });
+    }
+    for (auto& reader : readers) reader.join();
   }
   bool evict(const void* memory, int64_t bytes) override {
     if (!can_evict()) return false;
@@ -67,6 +103,11 @@ class Steady final : public Stopwatch {
 
  private:
   using Clock = std::chrono::steady_clock;
+  static void read(const std::vector<uint64_t>& memory) {
+    uint64_t sum = 0;
+    for (size_t i = 0; i < memory.size(); i += 8) sum += memory[i];  // a line each
+    [[maybe_unused]] volatile uint64_t seen = sum;
+  }
   // When it is wanted first: to write it takes as long as many flushes.
   void make_other() {
     const int64_t last = std::max<int64_t>(::sysconf(_SC_LEVEL3_CACHE_SIZE), int64_t{1} << 20);
@@ -74,8 +115,7 @@ class Steady final : public Stopwatch {
     other_.assign(static_cast<size_t>(2 * std::min(last, kCacheMax)) / sizeof(uint64_t), 1);
   }
   static constexpr int64_t kCacheMax = int64_t{32} << 20;
-  std::vector<uint64_t> other_;
-  volatile uint64_t seen_ = 0;
+  std::vector<uint64_t> other_, all_;
   Clock::time_point start_, stop_;
 };
 

@@ -164,6 +164,7 @@ class SharedMapping {
   }
   ~SharedMapping();
   void* data() const { return shared_.data; }
+  size_t size() const { return static_cast<size_t>(bytes_); }
   int fd() const { return shared_.fd; }
 
  private:

@@ -17,6 +17,9 @@ class Stopwatch {
   // Fills the last cache with clean lines of other memory by reading at least twice its size. By
   // reading: lines that a fill leaves dirty would be written back at the expense of what is timed.
   virtual void flush() = 0;
+  // The same of all caches of all cores, whoever filled them and however large they are. Takes many
+  // times as long.
+  virtual void flush_all() { flush(); }
   // From now on a flush reads so often, and late() does not make it longer: two processes that are
   // compared by another clock wait equally long.
   virtual void fix_passes(int /*passes*/) {}

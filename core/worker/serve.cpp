@@ -28,6 +28,7 @@
 #include "core/worker/channel.hpp"
 #include "core/worker/crash.hpp"
 #include "core/worker/exchange.hpp"
+#include "core/worker/own_memory.hpp"
 #include "core/worker/process.hpp"
 #include "core/worker/rank_exchange.hpp"
 #include "core/worker/sandbox.hpp"
@@ -132,6 +133,7 @@ class Server {
     exchange_ = std::make_unique<RingExchange>(*board_, shared_.data(), RingEvents{fds[1], fds[2]},
                                                RingEvents{fds[3], fds[4]}, channel_.fd());
     install_crash_handlers(*board_);
+    open_own_memory();
     limit_private_memory(message.at("private_bytes_max").get<int64_t>());
     if (message.at("own_user").get<bool>()) take_user({});
     return {{"hello", ::getpid()}};

@@ -48,6 +48,22 @@ std::string clock_disagreement(const ClockSamples& candidate, const ClockSamples
          "baseline's taken off";
 }
 
+double least_messages_s(const ClockSamples& baseline) {
+  return baseline.claims_s.empty() ? 0 : difference_of(baseline).usual_s;
+}
+
+double messages_s(const ClockSamples& baseline) {
+  std::vector<double> all;
+  for (size_t i = 0; i < baseline.claims_s.size(); ++i)
+    all.push_back(baseline.walls_s[i] - baseline.claims_s[i]);
+  return quantile(all, 0.75);
+}
+
+double unseen_s(const ClockSamples& candidate, const ClockSamples& baseline) {
+  if (candidate.claims_s.empty() || baseline.claims_s.empty()) return 0;
+  return std::max(0.0, difference_of(candidate).usual_s - difference_of(baseline).usual_s);
+}
+
 namespace {
 
 // How much longer new contents take at least; below 1: as long.
@@ -104,28 +120,59 @@ void doubt_of_busy_cores(Ratio& ratio) {
   ratio.speed = speed_of(ratio.low, ratio.high, RaceOptions().band);
 }
 
+namespace {
+
+// Of samples that are as long as the broker's clock says. The first one of each side is before the
+// race, whose blocks are two of each.
+Ratio ratio_by_broker(const ClockSamples& candidate, const ClockSamples& baseline) {
+  const double messages = messages_s(baseline);
+  const auto log_of = [&](const ClockSamples& s, size_t i) {
+    return std::log(std::max(s.claims_s[i], s.walls_s[i] - messages));
+  };
+  std::vector<double> logs;
+  const size_t count = std::min(candidate.claims_s.size(), baseline.claims_s.size());
+  for (size_t i = 1; i + 1 < count; i += 2)
+    logs.push_back((log_of(baseline, i) + log_of(baseline, i + 1) - log_of(candidate, i) -
+                    log_of(candidate, i + 1)) /
+                   2);
+  return ratio_of(logs, RaceOptions().band);
+}
+
+}  // namespace
+
 std::string take_doubt_off(Ratio& ratio, const Doubts& candidate, const Doubts& baseline,
                            double calls_s) {
   constexpr double kLittle = 1.05;
   if (ratio.speed != Speed::faster || calls_s <= 0) return "";
-  double unseen = 0;
-  if (!candidate.clocks.claims_s.empty() && !baseline.clocks.claims_s.empty())
-    unseen = std::max(
-        0.0, difference_of(candidate.clocks).usual_s - difference_of(baseline.clocks).usual_s);
+  const double unseen = unseen_s(candidate.clocks, baseline.clocks);
   const double early =
       std::max(0.0, quantile(candidate.late.early_s, 0.5) - quantile(baseline.late.early_s, 0.5));
+  const auto& colder = candidate.cold.longer_s;
+  const double warm = colder.empty()
+                          ? 0
+                          : std::max(0.0, *std::min_element(colder.begin(), colder.end()) -
+                                              std::max(0.0, quantile(baseline.cold.longer_s, 0.5)));
   const double longer = std::max(
       1.0, least_of_fresh(candidate.fresh) / std::max(1.0, least_of_fresh(baseline.fresh)));
-  const double factor = (1 + (unseen + early) / calls_s) * longer;
-  Ratio doubtful = ratio;
-  for (double* value : {&doubtful.value, &doubtful.low, &doubtful.high}) *value /= factor;
-  doubtful.speed = speed_of(doubtful.low, doubtful.high, RaceOptions().band);
-  if (doubtful.speed == ratio.speed && factor < kLittle) return "";
+  const auto divided = [](Ratio r, double factor) {
+    for (double* value : {&r.value, &r.low, &r.high}) *value /= factor;
+    r.speed = speed_of(r.low, r.high, RaceOptions().band);
+    return r;
+  };
+  Ratio doubtful = divided(ratio, (1 + (unseen + early + warm) / calls_s) * longer);
+  const Ratio by_broker = divided(ratio_by_broker(candidate.clocks, baseline.clocks),
+                                  (1 + (early + warm) / calls_s) * longer);
+  const bool contradicts = by_broker.blocks > 1 && by_broker.high < doubtful.low;
+  if (contradicts) doubtful = by_broker;
+  if (doubtful.speed == ratio.speed && ratio.value < kLittle * doubtful.value) return "";
   ratio = doubtful;
   std::vector<std::string> parts;
-  if (unseen > 0) parts.push_back(human_duration(unseen) + " that only the broker's clock sees");
+  if (contradicts) parts.push_back("in some samples what only the broker's clock sees");
+  if (unseen > 0 && !contradicts)
+    parts.push_back(human_duration(unseen) + " that only the broker's clock sees");
   if (early > 0)
     parts.push_back(human_duration(early) + " that its threads work before a call that comes late");
+  if (warm > 0) parts.push_back(human_duration(warm) + " that it gains by what it keeps in caches");
   if (longer > 1)
     parts.push_back(std::to_string(std::lround(100 * (longer - 1))) +
                     " % for contents that nobody has seen");

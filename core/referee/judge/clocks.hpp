@@ -25,6 +25,13 @@ constexpr double kWakeMost = 60e-6;
 std::string clock_disagreement(const ClockSamples& candidate, const ClockSamples& baseline,
                                double wake_s = 0);
 
+// What of the broker's clock is messages: what it sees beyond the baseline's claims in the quieter
+// quarter of the samples, for who takes the shortest of several; or in all but a quarter.
+double least_messages_s(const ClockSamples& baseline);
+double messages_s(const ClockSamples& baseline);
+// By how much more the broker's clock usually sees of the candidate; its claims or its threads.
+double unseen_s(const ClockSamples& candidate, const ClockSamples& baseline);
+
 // Seconds of all calls of a sample, in turns.
 struct FreshSamples {
   std::vector<double> fresh_s;  // on contents that were never called before
@@ -44,6 +51,12 @@ struct LateSamples {
 // two thirds of what is short for the others, and the baseline's do not.
 std::string early_work(const LateSamples& candidate, const LateSamples& baseline);
 
+// By how many seconds the calls of a sample took longer than those of the sample just before it,
+// because everything was flushed from all caches.
+struct ColdSamples {
+  std::vector<double> longer_s;
+};
+
 // How long the first thread of a process has waited for a core since it began, in seconds, as the
 // kernel counts it; 0 where it does not.
 double waited_for_core_s(int pid);
@@ -58,13 +71,17 @@ void doubt_of_busy_cores(Ratio& ratio);
 // What a claim leaves out may be little and yet make `faster` out of `same`. So a candidate that is
 // faster by its own clock has to be so with everything added that speaks against it: what the
 // broker's clock sees beyond the claim and beyond the baseline's difference, what its threads work
-// between the contents and a call, and what contents that nobody has seen take longer. Where that
-// changes the answer, or is more than a twentieth, `ratio` becomes the doubtful one; the result
-// says why, or is empty. `calls_s`: the candidate's median of all calls of a sample.
+// between the contents and a call, what its calls take longer than the baseline's do when nothing
+// lies in any cache, and what contents that nobody has seen take longer. Claims may be
+// wrong in some samples only, where what is usual shows nothing. So where samples of both sides
+// that are as long as the broker's clock says, messages_s() taken off, contradict that, they count.
+// Where all this changes the answer, or is more than a twentieth, `ratio` becomes the doubtful one;
+// the result says why, or is empty. `calls_s`: the candidate's median of all calls of a sample.
 struct Doubts {
   const ClockSamples& clocks;
   const FreshSamples& fresh;
   const LateSamples& late;
+  const ColdSamples& cold;
 };
 std::string take_doubt_off(Ratio& ratio, const Doubts& candidate, const Doubts& baseline,
                            double calls_s);

@@ -120,7 +120,7 @@ std::vector<int> Exam::some_contents(int first, int count) {
 
 // One sample. Nothing when the sitter failed.
 std::optional<Sitter::Call> Exam::take(Sitter& sitter, int first, const std::vector<int>& contents,
-                                       std::vector<Look>& looks, bool late) {
+                                       std::vector<Look>& looks, Way way) {
   constexpr auto kLate = std::chrono::milliseconds(5);  // more than a tick
   const int count = static_cast<int>(contents.size());
   const std::vector<int> sets = ring(first, count);
@@ -135,7 +135,8 @@ std::optional<Sitter::Call> Exam::take(Sitter& sitter, int first, const std::vec
                             {"beside_content", its},
                             {"poison", poison_ % 2 == 1},
                             {"numbers_only", numbers_only},
-                            {"flush", flush_ && !numbers_only}});
+                            {"flush", flush_ && !numbers_only},
+                            {"flush_all", way == Way::cold && !numbers_only}});
   };
   // It stands still but for its own turns, so that it can neither see what is dealt nor slow
   // others.
@@ -144,9 +145,9 @@ std::optional<Sitter::Call> Exam::take(Sitter& sitter, int first, const std::vec
   // A graph is made on numbers that are not the call's.
   const bool ahead = plan_ || (request_.device != "cpu" && !sitter.armed(sets));
   if (ahead) deal(true);
-  if (ahead || (flush_ && sitter.keeps)) {
+  if (ahead || all_cold_ || (flush_ && sitter.keeps)) {
     runners.thaw();
-    if (!sitter.arm(exam_->id, plan_, sets, first, count)) return std::nullopt;
+    if (!sitter.arm(exam_->id, plan_, sets, first, count, all_cold_)) return std::nullopt;
     runners.freeze();
   }
   deal(false);
@@ -155,7 +156,7 @@ std::optional<Sitter::Call> Exam::take(Sitter& sitter, int first, const std::vec
   const double worked = runners.worked_s();
   const std::vector<double> waited = waits_of(runners);
   runners.thaw();
-  if (late) {
+  if (way == Way::late) {
     std::this_thread::sleep_for(kLate);
     // Every thread has a little to do to go on and then to wait again.
     const double waking = 50e-6 * runners.size() + 20e-6 * runners.threads();

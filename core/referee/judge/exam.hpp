@@ -38,9 +38,10 @@ class Exam {
   };
   std::vector<int> ring(int first, int count) const;
   int some_first();  // on a device one of few, because there is a graph for each
-  // `late`: some time passes between the contents and the call.
+  // Between the contents and the call there is nothing, some time, or a flush of everything.
+  enum class Way { usual, late, cold };
   std::optional<Sitter::Call> take(Sitter& sitter, int first, const std::vector<int>& contents,
-                                   std::vector<Look>& looks, bool late = false);
+                                   std::vector<Look>& looks, Way way = Way::usual);
   bool accept(const std::vector<Look>& looks, bool timed);
   bool nothing_stray();  // else the row says what was written around tensors of any set
   void blame_stray(const std::string& text);
@@ -52,8 +53,12 @@ class Exam {
   double wake_s(Sitter& sitter);
   void fresh_rounds(Turn& mine, Turn& theirs, int half);
   void late_rounds(Turn& mine, Turn& theirs);
+  void cold_rounds(Turn& mine, Turn& theirs);
+  // In a short race with all memory of both processes cold.
+  Ratio cold_ratio(Sitter& baseline, int count);
+  // `cold`: cold_ratio(); nothing where nobody gains.
   void conclude_race(const Turn& mine, const Turn& theirs, const RaceResult& result,
-                     const std::string& evidence);
+                     const std::optional<Ratio>& cold, const std::string& evidence);
   // Why times say nothing of the candidate, which the row then says; empty: they do.
   std::string ranks_take_turns() const;
   void fill_nulls(const Json& tried);
@@ -74,7 +79,7 @@ class Exam {
   int sets_ = 0, seen_ = 0;  // contents [0, seen_) may be called at any time, others once
   int versions_ = 1;         // of the weights: set i and content i have i % versions_
   int calls_most_ = 1;       // in a sample
-  bool plan_ = false, flush_ = false, own_devices_ = false;
+  bool plan_ = false, flush_ = false, all_cold_ = false, own_devices_ = false;
   int poison_ = 0;
   double bytes_ = 0, flops_ = 0, roofline_s_ = 0, floor_s_ = 0, wire_ = 0;
   std::unique_ptr<GpuWatch> watch_;  // during a race, where the device has one

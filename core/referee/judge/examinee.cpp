@@ -5,6 +5,7 @@
 
 #include "core/base/error.hpp"
 #include "core/worker/channel.hpp"
+#include "core/worker/own_memory.hpp"
 
 namespace fk {
 
@@ -114,12 +115,41 @@ std::vector<void*> Examinee::captured_calls(int first, int count) {
 }
 
 // Nothing may be under way while contents are dealt, on no stream.
-void Examinee::ready(int first, int count) {
+void Examinee::ready(int first, int count, bool all) {
   (void)captured_calls(first, count);
   device_.synchronize_all();
-  if (!keeps()) return;
-  for (const auto& part : guarded_.memory())
-    if (!watch_->evict(part.data(), static_cast<int64_t>(part.size()))) return watch_->flush();
+  if (!device_.host_memory()) return;
+  if (!all) {
+    for (const auto& part : guarded_.memory())
+      if (!watch_->evict(part.data(), static_cast<int64_t>(part.size()))) return watch_->flush();
+    return;
+  }
+  // What plugin code keeps of what it has read is as cold as what it reads. The sets are the
+  // oracle's business.
+  const std::span<const std::byte> sets[] = {
+      {static_cast<std::byte*>(read_.data()), read_.size()},
+      {static_cast<std::byte*>(written_.data()), written_.size()}};
+  bool cold = true;
+  cold &= visit_own_memory(provider_.op, sets, [&](std::span<const std::byte> part) {
+    cold = cold && watch_->evict(part.data(), static_cast<int64_t>(part.size()));
+  });
+  if (!cold) watch_->flush();
+}
+
+// What the host itself reads in a call is warm, as where a model calls.
+void Examinee::touch(int first, int count) const {
+  unsigned char sum = 0;
+  const auto read = [&](const void* from, size_t bytes) {
+    for (size_t i = 0; i < bytes; i += 64) sum ^= static_cast<const unsigned char*>(from)[i];
+  };
+  for (int i = 0; i < count; ++i) {
+    const size_t set = (static_cast<size_t>(first) + static_cast<size_t>(i)) % sets_.size();
+    read(frames_[set].data(), frames_[set].size() * sizeof(fk_slot));
+    read(executions_[set].get(), sizeof(Execution));
+    read(&executions_[set]->instance(), sizeof(Instance));
+    sets_[set]->for_views(read);
+  }
+  [[maybe_unused]] volatile unsigned char seen = sum;
 }
 
 // Nobody's clock starts before all are here, and awake: who had to be woken up for the first
@@ -140,7 +170,10 @@ double Examinee::run(int first, int count) {
   begin_together();
   if (!count) return 0;
   // While the device reads, the host gets ahead: no launch is waited for between the events.
-  if (!device_.host_memory()) watch_->flush();
+  if (!device_.host_memory())
+    watch_->flush();
+  else
+    touch(first, count);
   // Behind this the devices begin together as well, whoever's host was late.
   if (comm_) comm_->align();
   const double begin_s = now_seconds();

@@ -26,8 +26,9 @@ class Examinee {
   // Whether there is packed or persistent memory, which only this process can make cold.
   bool keeps() const { return device_.host_memory() && !guarded_.memory().empty(); }
   // Captures the calls that run(first, count) makes where that can be done, for which it may make
-  // them; caches hold nothing of what is kept afterwards.
-  void ready(int first, int count);
+  // them. On the CPU caches hold nothing of what is kept afterwards, or nothing of `all` memory of
+  // this process.
+  void ready(int first, int count, bool all);
   // One call on each of `count` sets from `first` on, round about. Seconds of one call as this
   // process' clock says, 0 of none; Error when a call fails. Ranks begin together.
   double run(int first, int count);
@@ -43,6 +44,7 @@ class Examinee {
   void enqueue(int first, int count, const std::vector<void*>& captured);
   std::vector<void*> captured_calls(int first, int count);
   void call(size_t set);
+  void touch(int first, int count) const;
   std::shared_ptr<void> graph(int first, int count);
 
   const Provider& provider_;

@@ -88,6 +88,10 @@ class Examiner {
   std::string damage() const;
   // Caches hold nothing of the sets afterwards, nor of weights that are the same.
   void flush(const std::vector<int>& sets);
+  // Caches hold nothing at all, whoever it belongs to; for a few samples.
+  void flush_all() {
+    for (const auto& [device, watch] : watches_) watch->flush_all();
+  }
 
  private:
   struct Content {

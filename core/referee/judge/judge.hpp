@@ -16,6 +16,7 @@
 // and back; what they differ by must be what it is for the baseline. Some contents are kept back
 // for calls that are timed without having been seen, so that remembered answers show.
 #pragma once
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <set>
@@ -64,7 +65,8 @@ class Sitter {
   bool lost() const { return lost_; }
   // False with words(), which begin with "refused: " where the plugin refused.
   bool sit(const Json& exam, const std::vector<int>& fds);
-  bool arm(int exam, bool plan, const std::vector<int>& sets, int first, int count);
+  // `all`: all memory of its process is cold afterwards.
+  bool arm(int exam, bool plan, const std::vector<int>& sets, int first, int count, bool all);
   // Whether that was done for these sets before: ranks are ready for each by itself.
   bool armed(const std::vector<int>& sets) const;
   // The claim, in seconds of one call, the slowest rank's, and the broker's seconds of the whole
@@ -75,8 +77,12 @@ class Sitter {
     // waits for others, without how late it was woken up.
     double own_s = 0;
     bool captured = false;
-    double waited_s = 0;               // for a core, the rank that waited longest
-    double early_s = 0;                // of the processors, between the contents and a late call
+    double waited_s = 0;  // for a core, the rank that waited longest
+    double early_s = 0;   // of the processors, between the contents and a late call
+    // All calls, as the broker's clock has them where that is more than the claim.
+    double believed_s(int count, double messages_s) const {
+      return std::max(own_s * count, wall_s - messages_s);
+    }
     std::optional<LaunchFacts> facts;  // claims, bounded
   };
   // `since` is when the broker's clock began.

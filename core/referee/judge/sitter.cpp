@@ -12,6 +12,9 @@ namespace fk {
 
 namespace {
 
+// Of a call: a sample without a time would not count, and who chooses that chooses samples.
+constexpr double kLeastClaim = 1e-9;
+
 std::optional<double> number(const Json& answer, const char* key) {
   const auto it = answer.is_object() ? answer.find(key) : answer.end();
   if (it == answer.end() || !it->is_number()) return std::nullopt;
@@ -101,10 +104,16 @@ bool Sitter::sit(const Json& exam, const std::vector<int>& fds) {
   return true;
 }
 
-bool Sitter::arm(int exam, bool plan, const std::vector<int>& sets, int first, int count) {
-  const auto answers =
-      ask("exam_arm",
-          {{"exam", exam}, {"plan", plan}, {"sets", sets}, {"first", first}, {"count", count}}, {});
+bool Sitter::arm(int exam, bool plan, const std::vector<int>& sets, int first, int count,
+                 bool all) {
+  const auto answers = ask("exam_arm",
+                           {{"exam", exam},
+                            {"plan", plan},
+                            {"sets", sets},
+                            {"first", first},
+                            {"count", count},
+                            {"all", all}},
+                           {});
   if (!answers) return false;
   plan_s = 0;
   for (const Json& answer : *answers)
@@ -152,7 +161,7 @@ std::optional<Sitter::Call> Sitter::run(int exam, int first, int count, double s
       runners_.condemn("protocol", rank_text(r) + "its time is no number");
       return std::nullopt;
     }
-    out.own_s = std::max(out.own_s, *claim);
+    out.own_s = std::max(out.own_s, count ? std::max(*claim, kLeastClaim) : 0);
     if (const auto [begin_s, end_s] = span_of(answer); begin_s > 0) {
       first_s = std::min(first_s, begin_s);
       last_s = std::max(last_s, end_s);

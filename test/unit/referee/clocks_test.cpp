@@ -101,14 +101,18 @@ TEST_CASE("work that begins before its clock is found out", "[judge]") {
 
 TEST_CASE("who is faster by a little has to be so beyond doubt", "[judge]") {
   const fk::FreshSamples same{{1e-3, 1e-3, 1e-3, 1e-3}, {1e-3, 1e-3, 1e-3, 1e-3}};
-  const auto baseline = samples(600e-6, 50e-6, 1);
   const fk::LateSamples none;
+  const fk::ColdSamples warm{{40e-6, 50e-6, 100e-6}};
   fk::LateSamples late;
-  const auto judged = [&](double ratio, const fk::ClockSamples& mine, const fk::FreshSamples& fresh,
-                          std::string& why) {
-    fk::Ratio r{ratio, ratio * 0.99, ratio * 1.01, 40, fk::Speed::unknown};
+  fk::ColdSamples cold;
+  // `claimed`: the ratio by the candidate's clock; calls of the baseline take `times` half a
+  // millisecond.
+  const auto judged = [&](double claimed, const fk::ClockSamples& mine,
+                          const fk::FreshSamples& fresh, std::string& why, double times = 0) {
+    fk::Ratio r{claimed, claimed * 0.99, claimed * 1.01, 40, fk::Speed::unknown};
     r.speed = fk::speed_of(r.low, r.high, 0.01);
-    why = fk::take_doubt_off(r, {mine, fresh, late}, {baseline, same, none}, 500e-6);
+    const auto theirs = samples(500e-6 * (times > 0 ? times : claimed), 50e-6, 1);
+    why = fk::take_doubt_off(r, {mine, fresh, late, cold}, {theirs, same, none, warm}, 500e-6);
     return r;
   };
   std::string why;
@@ -132,6 +136,21 @@ TEST_CASE("who is faster by a little has to be so beyond doubt", "[judge]") {
   CHECK(judged(1.1, samples(500e-6, 50e-6, 1), same, why).speed != fk::Speed::faster);
   CHECK(why.find("comes late") != std::string::npos);
   late = {};
+  // So does what calls take longer without anything in the caches, if the baseline's do not.
+  cold.longer_s = {120e-6, 115e-6, 400e-6};
+  CHECK(judged(1.1, samples(500e-6, 50e-6, 1), same, why).speed != fk::Speed::faster);
+  CHECK(why.find("keeps in caches") != std::string::npos);
+  cold.longer_s = {400e-6, 45e-6, 120e-6};  // some of it is noise
+  CHECK(judged(1.1, samples(500e-6, 50e-6, 1), same, why).value == 1.1);
+  CHECK(why.empty());
+  cold = {};
+  // A clock that leaves out nearly all in every other sample: what is usual is as it should be.
+  auto often = samples(500e-6, 50e-6, 1);
+  for (size_t i = 0; i < often.claims_s.size(); i += 2) often.claims_s[i] /= 20;
+  CHECK(fk::clock_disagreement(often, samples(600e-6, 50e-6, 1)).empty());
+  const auto mostly = judged(4.5, often, same, why, 1.2);
+  CHECK((mostly.value > 1.15 && mostly.value < 1.25));
+  CHECK(why.find("in some samples") != std::string::npos);
   // Who is not faster is not looked at.
   CHECK(judged(0.9, samples(550e-6, 50e-6, 0.5), same, why).value == 0.9);
   CHECK(why.empty());
