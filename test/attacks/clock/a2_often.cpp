@@ -27,7 +27,7 @@ struct Often : attack::Silu {
     samples += start - last > kPause;
     honest(args);
     last = attack::true_ns();
-    if (samples % 4 < 2) attack::hidden_ns += (last - start) / 20 * 19;
+    if ((samples + 1) % 4 < 2) attack::hidden_ns += (last - start) / 20 * 19;
   }
 };
 FK_OP(silu_and_mul, Often);
