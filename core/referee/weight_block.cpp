@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/referee/weight_block.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -58,6 +60,10 @@ WeightBlock make_weight_block(const Model& model, const Catalog& catalog, const 
       progress(done[0].get<int64_t>(), done[1].get<int64_t>());
   });
   if (!kept) fail("weights", block.keeper->failure().sentence());
+  block.exported = {new int(kept->fd), [](const int* fd) {
+                      ::close(*fd);
+                      delete fd;
+                    }};
   block.handle = *kept;
   return block;
 }

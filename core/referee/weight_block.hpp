@@ -18,6 +18,7 @@ struct WeightBlock {
   SharedMemory memory;
   int64_t bytes = 0;
   std::shared_ptr<Runner> keeper;
+  std::shared_ptr<const int> exported;  // closed with the block: until then the device keeps it
   WeightsHandle handle;
   // Of the weights on a device, 0 elsewhere: host memory is sealed. Error when the keeper is gone.
   uint64_t checksum() const;
