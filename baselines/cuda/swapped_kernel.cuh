@@ -28,9 +28,8 @@ template <class O> struct Arguments {
   int rows, n, k;
 };
 
-// Between those who multiply and those who write: sums are there (1), or were read (2).
-template <int kWhich> __device__ void await() { named_sync(kWhich, 32 * (kWarps + kWriters)); }
-template <int kWhich> __device__ void tell() { named_arrive(kWhich, 32 * (kWarps + kWriters)); }
+// Between those who multiply and those who write: sums are there (1), or were read (2). All wait: who writes has nothing else to do.
+template <int kWhich> __device__ void meet() { named_sync(kWhich, 32 * (kWarps + kWriters)); }
 
 template <int kN> struct Ring {
   static constexpr int kStages = stages_of(kN), kStage = kBytesWeight + bytes_x(kN), kSums = kBarriers + kStages * kStage;
@@ -111,12 +110,12 @@ template <class T, int kN, int kSplit> __device__ void multiply_tiles(Ring<kN> r
     wgmma_wait<0>();
     if (lane == 0) barrier_arrive(ring.empty(last));
 
-    if (tile != place.tile) await<2>();
+    if (tile != place.tile) meet<2>();
 #pragma unroll
     for (int j = 0; j < kN / 8; ++j)
 #pragma unroll
       for (int i = 0; i < 4; ++i) own[(j * 8 + lane % 4 * 2 + i % 2) * kPitch + i / 2 * 8] = acc[j * 4 + i];
-    tell<1>();
+    meet<1>();
   }
 }
 
@@ -131,7 +130,7 @@ template <int kN, int kSplit, class O> __device__ void write_tiles(const Ring<kN
   int round = 0;
   for (int tile = place.tile; tile < place.tiles; tile += place.step, ++round) {
     const bool more = tile + place.step < place.tiles;
-    await<1>();
+    meet<1>();
     if constexpr (kSplit > 1) {
       if (round > 0) barrier_wait(ring.sent_free(), (round - 1) & 1);
       for (int other = 1; other < kSplit; ++other) {
@@ -155,7 +154,7 @@ template <int kN, int kSplit, class O> __device__ void write_tiles(const Ring<kN
         if (column + j < a.n) a.out[int64_t(row) * a.n + column + j] = as<O>(v[j] + (a.bias ? value_of(a.bias[column + j]) : 0.F));
     }
     if (!more) break;
-    tell<2>();
+    meet<2>();
     if constexpr (kSplit > 1) {
       __syncwarp();
       if (lane < kSplit && lane != place.part) barrier_arrive_in(in_block(ring.sent_free(), lane));

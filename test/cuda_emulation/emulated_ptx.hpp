@@ -115,18 +115,13 @@ inline void commit_copies() {}
 template <int kGroups>
 void await_copies() {}
 
-inline fk_emulation::Named& arrive_at(int barrier, int threads) {
+inline void named_sync(int barrier, int threads) {
   auto& named = fk_emulation::block().named.at(static_cast<size_t>(barrier));
+  const int turn = named.passed;
   machine.moved = true;
   if (++named.arrived == threads) named.arrived = 0, ++named.passed;
-  return named;
-}
-inline void named_sync(int barrier, int threads) {
-  const int turn = fk_emulation::block().named.at(static_cast<size_t>(barrier)).passed;
-  const auto& named = arrive_at(barrier, threads);
   fk_emulation::wait_until([&] { return named.passed != turn; });
 }
-inline void named_arrive(int barrier, int threads) { arrive_at(barrier, threads); }
 
 struct Barrier {
   int32_t bytes;  // expected, less those that came
