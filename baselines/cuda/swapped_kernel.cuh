@@ -28,9 +28,6 @@ template <class O> struct Arguments {
   int rows, n, k;
 };
 
-// Between those who multiply and those who write: sums are there (1), or were read (2). All wait: who writes has nothing else to do.
-template <int kWhich> __device__ void meet() { named_sync(kWhich, 32 * (kWarps + kWriters)); }
-
 template <int kN> struct Ring {
   static constexpr int kStages = stages_of(kN), kStage = kBytesWeight + bytes_x(kN), kSums = kBarriers + kStages * kStage;
   static constexpr int kSent = kSums + 2 * kN * kPitch * 4;
@@ -40,6 +37,9 @@ template <int kN> struct Ring {
   __device__ uint32_t empty(int of) const { return base + 64 + of * 8; }
   __device__ uint32_t sent() const { return base + 128; }
   __device__ uint32_t sent_free() const { return base + 136; }  // at those who send
+  // Between those who multiply and those who write; every thread arrives for itself, which tools can follow.
+  __device__ uint32_t summed() const { return base + 144; }
+  __device__ uint32_t written() const { return base + 152; }
   __device__ uint32_t at() const { return base + kBarriers + stage * kStage; }
   __device__ void next() {
     if (++stage == kStages) stage = 0, ++turn;
@@ -92,7 +92,8 @@ template <int kN, int kSplit> struct Filler {
 template <class T, int kN, int kSplit> __device__ void multiply_tiles(Ring<kN> ring, float* sums, const Place<kSplit>& place) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, group = warp / 4;
   float* const own = sums + group * kN * kPitch + warp % 4 * 16 + lane / 4;
-  for (int tile = place.tile; tile < place.tiles; tile += place.step) {
+  int round = 0;
+  for (int tile = place.tile; tile < place.tiles; tile += place.step, ++round) {
     float acc[kN / 2] = {};
     int last = -1;
     for (int c = 0; c < place.chunks; ++c) {
@@ -110,12 +111,12 @@ template <class T, int kN, int kSplit> __device__ void multiply_tiles(Ring<kN> r
     wgmma_wait<0>();
     if (lane == 0) barrier_arrive(ring.empty(last));
 
-    if (tile != place.tile) meet<2>();
+    if (round > 0) barrier_wait(ring.written(), (round - 1) & 1);
 #pragma unroll
     for (int j = 0; j < kN / 8; ++j)
 #pragma unroll
       for (int i = 0; i < 4; ++i) own[(j * 8 + lane % 4 * 2 + i % 2) * kPitch + i / 2 * 8] = acc[j * 4 + i];
-    meet<1>();
+    barrier_arrive(ring.summed());
   }
 }
 
@@ -130,7 +131,7 @@ template <int kN, int kSplit, class O> __device__ void write_tiles(const Ring<kN
   int round = 0;
   for (int tile = place.tile; tile < place.tiles; tile += place.step, ++round) {
     const bool more = tile + place.step < place.tiles;
-    meet<1>();
+    barrier_wait(ring.summed(), round & 1);
     if constexpr (kSplit > 1) {
       if (round > 0) barrier_wait(ring.sent_free(), (round - 1) & 1);
       for (int other = 1; other < kSplit; ++other) {
@@ -154,7 +155,7 @@ template <int kN, int kSplit, class O> __device__ void write_tiles(const Ring<kN
         if (column + j < a.n) a.out[int64_t(row) * a.n + column + j] = as<O>(v[j] + (a.bias ? value_of(a.bias[column + j]) : 0.F));
     }
     if (!more) break;
-    meet<2>();
+    barrier_arrive(ring.written());
     if constexpr (kSplit > 1) {
       __syncwarp();
       if (lane < kSplit && lane != place.part) barrier_arrive_in(in_block(ring.sent_free(), lane));
@@ -176,6 +177,7 @@ some_rows(const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtenso
   if (fills) {
     for (int i = 0; i < Ring<kN>::kStages; ++i) barrier_init(ring.base + i * 8, 1), barrier_init(ring.empty(i), kWarps);
     barrier_init(ring.sent(), 1), barrier_init(ring.sent_free(), kSplit > 1 ? (kSplit - 1) * kWriters : 1);
+    barrier_init(ring.summed(), 32 * kWarps), barrier_init(ring.written(), 32 * kWriters);
     fence_barriers();
     filler.first_weights();
   }
