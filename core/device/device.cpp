@@ -78,7 +78,7 @@ std::vector<std::string> device_names() {
 std::string device_of_rank(const std::string& name, int rank) {
   const std::string kind = name.substr(0, name.find(':'));
   const auto it = kinds().find(kind);
-  if (rank == 0 || kind == "cpu" || it == kinds().end()) return name;
+  if (kind == "cpu" || it == kinds().end()) return name;
   const auto names = it->second.names();
   const auto first = name == kind ? names.begin() : std::find(names.begin(), names.end(), name);
   if (first == names.end()) return name;  // open_device() says why
@@ -86,7 +86,7 @@ std::string device_of_rank(const std::string& name, int rank) {
 }
 
 bool ranks_share_devices(const std::string& name, int ranks) {
-  const std::string first = name.substr(0, name.find(' '));
+  const std::string first = device_of_rank(name.substr(0, name.find(' ')), 0);
   for (int r = 1; r < ranks; ++r)
     if (device_of_rank(first, r) == first) return true;
   return false;

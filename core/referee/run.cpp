@@ -126,9 +126,7 @@ class ScenarioRun {
   // Whether the oracle's device is a rank's as well: both may not fit, so there is one at a time.
   bool in_turns() const {
     const int ranks = static_cast<int>(scenario_.limits.parallel.ranks());
-    for (int rank = 0; ranks > 1 && rank < ranks; ++rank)
-      if (device_of_rank(options_.device, rank) == whole_device()) return true;
-    return false;
+    return ranks > 1 && ranks_share_devices(options_.device, ranks + 1);
   }
 
   // The oracle with its weights, of the whole model.

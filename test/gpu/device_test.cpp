@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/device/device.hpp"
+#include "core/device/rank_device.hpp"
 #include "core/runtime/weights.hpp"
 #include "core/tensor/random.hpp"
 #include "test/catch.hpp"
@@ -28,6 +29,17 @@ TEST_CASE("device_makes_the_random_numbers_of_the_cpu") {
   }
   const fk::DeviceMemory memory(*device, 256, "a test");
   CHECK_FALSE(device->fill_normal(memory.data(), DType::f8e4m3, 4, 1, 0, 1));
+}
+
+TEST_CASE("device_of_the_first_rank_has_the_name_that_later_ones_come_round_to") {
+  const auto names = fk::device_names();
+  const auto count = static_cast<int>(std::count_if(
+      names.begin(), names.end(), [](const auto& name) { return name.rfind("cuda", 0) == 0; }));
+  REQUIRE(count > 0);
+  CHECK(fk::device_of_rank("cuda", 0) == "cuda:0");
+  CHECK(fk::device_of_rank("cuda", count) == "cuda:0");
+  CHECK_FALSE(fk::ranks_share_devices("cuda", count));
+  CHECK(fk::ranks_share_devices("cuda", count + 1));
 }
 
 TEST_CASE("device_memory_is_shared_by_a_descriptor") {
