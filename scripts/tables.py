@@ -107,7 +107,7 @@ for source in newest("*-h200-judges.json"):
     names = {"events": "Python, events around a copy and the call", "do_bench": "Python, `triton.testing.do_bench`", "host": "`fk-host bench`, with a server"}
     for r in d["summary"]:
         lines.append(f"| {names[r['judge']]} | {r['wall_s']:.2f} s | {percent(r['sd_rows_4096'])}, {percent(r['sd_rows_16'])} | {percent(r['error_rows_4096'])}, {percent(r['error_rows_16'])} | "
-                     + (f"{r['believed']} of {r['attacks']} |" if "believed" in r else "as above |"))
+                     + (f"{r['believed']} of {r['attacks']} |" if "believed" in r else "not asked |"))
 for source in newest("*-cpu-judges.json"):
     d = json.loads(source.read_text())
     lines += ["", f"From `{source.relative_to(root)}`: {d['device']}, load {d['load']:.1f}, commit {d['commit']}, {d['date']}, `{d['command']}`.", "",

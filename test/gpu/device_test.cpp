@@ -45,7 +45,8 @@ TEST_CASE("device_of_the_first_rank_has_the_name_that_later_ones_come_round_to")
 TEST_CASE("device_memory_is_shared_by_a_descriptor") {
   const auto device = fk::open_device("cuda:0");
   const int64_t bytes = (int64_t{3} << 20) + 512;
-  const fk::Device::Shared shared = device->allocate_shared(bytes, "a test", fk::Device::Sharing::read);
+  const fk::Device::Shared shared =
+      device->allocate_shared(bytes, "a test", fk::Device::Sharing::read);
   REQUIRE(device->fill_normal(shared.data, DType::f32, bytes / 4, 5, 0, 1));
   const void* other = device->open_shared(shared.fd, bytes, fk::Device::Sharing::read);
   ::close(shared.fd);
@@ -106,7 +107,8 @@ TEST_CASE("device_has_the_checksums_of_the_cpu") {
   std::vector<std::byte> here(static_cast<size_t>(bytes));
   device->download(here.data(), memory.data(), bytes);
   std::vector<std::span<const std::byte>> there, copies;
-  const std::pair<size_t, size_t> parts[] = {{0, 1}, {3, 5}, {8, 64}, {1, 4097}, {0, 0}, {256, size_t{1} << 20}, {7, size_t{1} << 19}};
+  const std::pair<size_t, size_t> parts[] = {
+      {0, 1}, {3, 5}, {8, 64}, {1, 4097}, {0, 0}, {256, size_t{1} << 20}, {7, size_t{1} << 19}};
   for (const auto& [at, size] : parts) {
     there.emplace_back(memory.data() + at, size);
     copies.emplace_back(here.data() + at, size);
