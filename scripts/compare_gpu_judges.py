@@ -5,7 +5,7 @@
 The Python judges are scripts/torch_judge.py with events around a copy and the call, and with triton's do_bench. All judge, in turns on
 the same GPU: a kernel of test/known against itself, known speedups at [4096, 8192] and [16, 8192] in bfloat16, and the attacks of
 test/attacks/cuda* against their plain control. Told are the seconds of a verdict, the scatter of a kernel against itself, the error on
-known speedups, and who was believed. The host judges through `fk-host serve`. What has to be built: fk-host, fk_known and fk_attacks.
+known speedups, and who was believed; --only names one half of that. The host judges through `fk-host serve`. What has to be built: fk-host, fk_known and fk_attacks.
 With --device cpu all of it is tried on the CPU, with small cases and without do_bench; the figures say nothing of a GPU."""
 import argparse, concurrent.futures, datetime, json, math, os, pathlib, statistics, subprocess, sys, tempfile, time
 
@@ -20,8 +20,11 @@ parser.add_argument("--device", default="cuda:0")
 parser.add_argument("--runs", type=int, default=6, help="of a kernel against itself")
 parser.add_argument("--jobs", type=int, default=3, help="attacks that Python judges look at together; nothing is timed then")
 parser.add_argument("--budget", type=float, default=1e9, help="seconds, after which nothing more is asked; what was asked may take half a minute")
+parser.add_argument("--only", choices=("ratios", "attacks"), help="known speedups and a kernel against itself, or who is believed")
 parser.add_argument("--json", type=pathlib.Path)
 options = parser.parse_args()
+if subprocess.run([sys.executable, "-c", "import torch"], capture_output=True).returncode:
+    sys.exit(f"{sys.executable} has no torch, which the Python judges need: what they cannot judge they do not believe either")
 build, begin = options.build.resolve(), time.monotonic()
 SPEEDUPS = [(20, 21), (20, 30), (1, 2), (1, 10)]
 on_cpu = kind_of(options.device) == "cpu"
@@ -102,9 +105,9 @@ def told(rows, attacks):
     summary = []
     for judge in (*PYTHON, "host"):
         of = [r for r in rows if r["judge"] == judge and r["ratio"]]
-        if not of:
+        if not of and not (attacks and judge != "do_bench"):
             continue
-        line = {"judge": judge, "wall_s": statistics.median(r["wall_s"] for r in of)}
+        line = {"judge": judge, "wall_s": statistics.median(r["wall_s"] for r in of) if of else None}
         for case in SHAPES:
             itself = [math.log(r["ratio"]) for r in of if r["case"] == case and r["launches"] == [1, 1]]
             line[f"sd_{case}"] = statistics.stdev(itself) if len(itself) > 1 else None
@@ -123,10 +126,10 @@ def told(rows, attacks):
 
 
 with tempfile.TemporaryDirectory(dir="/tmp") as folder:
-    rows = judged(folder)
+    rows = judged(folder) if options.only != "attacks" else []
     told(rows, [])
-    summary = told(rows, believed(folder))
+    summary = told(rows, believed(folder) if options.only != "ratios" else [])
 for line in summary:
     print(json.dumps(line))
 for judge in {*PYTHON, "host"} - {line["judge"] for line in summary}:
-    print(f"{judge}: no ratio")
+    print(f"{judge}: nothing asked")

@@ -106,7 +106,8 @@ for source in newest("*-h200-judges.json"):
               "| judge | a verdict, median | scatter of a kernel against itself, 4096 and 16 rows | largest error on a known speedup | attacks believed |", "|---|---|---|---|---|"]
     names = {"events": "Python, events around a copy and the call", "do_bench": "Python, `triton.testing.do_bench`", "host": "`fk-host bench`, with a server"}
     for r in d["summary"]:
-        lines.append(f"| {names[r['judge']]} | {r['wall_s']:.2f} s | {percent(r['sd_rows_4096'])}, {percent(r['sd_rows_16'])} | {percent(r['error_rows_4096'])}, {percent(r['error_rows_16'])} | "
+        took = "" if r["wall_s"] is None else f"{r['wall_s']:.2f} s"
+        lines.append(f"| {names[r['judge']]} | {took} | {percent(r['sd_rows_4096'])}, {percent(r['sd_rows_16'])} | {percent(r['error_rows_4096'])}, {percent(r['error_rows_16'])} | "
                      + (f"{r['believed']} of {r['attacks']} |" if "believed" in r else "not asked |"))
 for source in newest("*-cpu-judges.json"):
     d = json.loads(source.read_text())
