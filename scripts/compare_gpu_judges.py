@@ -24,7 +24,7 @@ parser.add_argument("--only", choices=("ratios", "attacks"), help="known speedup
 parser.add_argument("--json", type=pathlib.Path)
 options = parser.parse_args()
 if subprocess.run([sys.executable, "-c", "import torch"], capture_output=True).returncode:
-    sys.exit(f"{sys.executable} has no torch, which the Python judges need: what they cannot judge they do not believe either")
+    sys.exit(f"{sys.executable} has no torch, which the Python judges need")
 build, begin = options.build.resolve(), time.monotonic()
 SPEEDUPS = [(20, 21), (20, 30), (1, 2), (1, 10)]
 on_cpu = kind_of(options.device) == "cpu"
