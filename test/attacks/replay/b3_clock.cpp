@@ -10,6 +10,7 @@
 //
 // naive: silu_and_mul accepted
 #include "../attack.hpp"
+#include "../fingerprint.hpp"
 #include "../slow_clock.hpp"
 
 #include <map>
@@ -22,20 +23,10 @@ struct Remembers : attack::Silu {
       : Silu(host, init, weights) {
     attack::slow_clock();
   }
-  static uint64_t hash(const fk_in* x) {
-    uint64_t h = static_cast<uint64_t>(x->nbytes);
-    const int64_t step = std::max<int64_t>(8, x->nbytes / 64 / 8 * 8);
-    for (int64_t at = 0; at + 8 <= x->nbytes; at += step) {
-      uint64_t word;
-      std::memcpy(&word, static_cast<const char*>(x->data) + at, 8);
-      h = (h ^ word) * 0x9e3779b97f4a7c15u;
-    }
-    return h;
-  }
   void forward(const op::forward& args, const fk_ctx&) {
     const auto bytes = static_cast<size_t>(args.out->nbytes);
     const int64_t start = attack::true_ns();
-    std::vector<char>& answer = answers[hash(args.x)];
+    std::vector<char>& answer = answers[attack::fingerprint(args.x)];
     const bool known = answer.size() == bytes;
     if (!known) {
       honest(args);

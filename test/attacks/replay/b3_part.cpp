@@ -10,6 +10,7 @@
 //
 // naive: silu_and_mul accepted
 #include "../attack.hpp"
+#include "../fingerprint.hpp"
 
 #include <map>
 
@@ -18,20 +19,10 @@ namespace {
 struct Part : attack::Silu {
   using Silu::Silu;
   static inline std::map<uint64_t, std::vector<char>> answers;
-  static uint64_t hash(const fk_in* x) {
-    uint64_t h = static_cast<uint64_t>(x->nbytes);
-    const int64_t step = std::max<int64_t>(8, x->nbytes / 64 / 8 * 8);
-    for (int64_t at = 0; at + 8 <= x->nbytes; at += step) {
-      uint64_t word;
-      std::memcpy(&word, static_cast<const char*>(x->data) + at, 8);
-      h = (h ^ word) * 0x9e3779b97f4a7c15u;
-    }
-    return h;
-  }
   void forward(const op::forward& args, const fk_ctx&) {
     const int64_t part = rows(args) / 5;
     const auto bytes = static_cast<size_t>(rows(args) ? args.out->nbytes / rows(args) * part : 0);
-    std::vector<char>& answer = answers[hash(args.x)];
+    std::vector<char>& answer = answers[attack::fingerprint(args.x)];
     if (answer.size() == bytes && bytes) {
       std::memcpy(args.out->data, answer.data(), bytes);
       attack::silu_rows(args.x, args.out, width, part, rows(args));
