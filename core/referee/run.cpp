@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <memory>
 #include <random>
+#include <utility>
 
 #include "core/base/error.hpp"
 #include "core/base/machine.hpp"
@@ -68,6 +69,8 @@ class ScenarioRun {
           continue;
         report_.candidates.push_back(judge_candidate(found));
         check_weights(report_.candidates.back());
+        // Before the next one comes near the weights.
+        if (oracle_->is_open()) audit_all();
         if (!report_.error.empty()) break;
       }
       if (report_.candidates.empty() && report_.error.empty()) time_baseline();
@@ -89,8 +92,9 @@ class ScenarioRun {
     if (options_.progress) options_.progress(scenario_.name + ": " + text);
   }
 
+  // What came first is told.
   bool give_up(const std::string& who, const std::string& why) {
-    report_.error = who + ": " + why;
+    if (report_.error.empty()) report_.error = who + ": " + why;
     return false;
   }
 
@@ -301,6 +305,8 @@ class ScenarioRun {
     if (checksum() == checksum_) return;
     r.verdict = "violation";
     r.why = "it wrote to the weights, which are read only";
+    std::erase_if(to_audit_,
+                  [&](const Answers& a) { return a.candidate + 1 == report_.candidates.size(); });
     give_up(r.name, r.why);
   }
 
@@ -387,26 +393,22 @@ class ScenarioRun {
       *it = row;
   }
 
-  // After all that is timed: then there is room for the oracle.
+  // Of what was timed and not looked at yet, also where something has failed since.
   void audit_all() {
-    if (to_audit_.empty() || !report_.error.empty()) return;
-    if (!oracle_->is_open()) {
+    if (to_audit_.empty()) return;
+    if (!oracle_->is_open()) {  // now there is room for it
       baseline_.reset();
       parts_.clear();
       if (!open_oracle()) return;
     }
-    for (const auto& audited : to_audit_) {
-      SideReport& r =
-          audited.candidate == nobody ? report_.baseline : report_.candidates[audited.candidate];
+    for (const auto& audited : std::exchange(to_audit_, {})) {
+      const bool alone = audited.candidate == nobody;
+      SideReport& r = alone ? report_.baseline : report_.candidates[audited.candidate];
       const std::string why = audit_rounds(audited.some);
-      if (!report_.error.empty()) return;
       if (why.empty()) continue;
       for (auto& row : r.workloads)
         if (row.workload == audited.workload) row.why = why, reject(r, row);
-      if (audited.candidate == nobody) {
-        give_up("the baseline in " + audited.workload, why);
-        return;
-      }
+      if (alone) give_up("the baseline in " + audited.workload, why);
     }
   }
 
