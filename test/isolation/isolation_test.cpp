@@ -22,11 +22,12 @@ namespace {
 using fk::Json;
 
 // Runs the smoke scenario with the candidate of one folder; checks the exit code.
-Json run(const std::string& candidates, int code, const std::string& patience = "2") {
+Json run(const std::string& candidates, int code, const std::string& patience = "2",
+         const std::string& options = "") {
   const Shell out =
       shell("FK_CANDIDATES=" FK_ISOLATION "/" + candidates +
             " timeout 60 " FK_HOST " run smoke --profile tiny --device cpu --json - --patience " +
-            patience);
+            patience + " " + options);
   CAPTURE(candidates, out.text);
   REQUIRE(out.code == code);
   const Json report = fk::parse_json(out.text, "report");
@@ -75,6 +76,14 @@ TEST_CASE("isolation_wrong_values_are_found") {
 TEST_CASE("isolation_answers_of_timed_runs_are_audited") {
   failed_with("zero_later", "wrong", "do not follow from the model");
   failed_with("zero_first", "wrong", "do not follow from the model");  // and right in the last one
+}
+
+// Where the oracle is on the ranks' device, which it leaves to them in between.
+TEST_CASE("isolation_answers_of_divided_models_are_audited") {
+  const Json row = run("zero_later", 1, "2", "--tp 2");
+  CAPTURE(row.dump());
+  CHECK(row.at("verdict") == "wrong");
+  CHECK_THAT(row.at("why").get<std::string>(), ContainsSubstring("do not follow from the model"));
 }
 
 // Until the candidate's patience is over, nobody but the candidate has anything to do.
