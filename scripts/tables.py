@@ -161,7 +161,8 @@ for source in sorted((root / "docs/results").glob("*-models.json"))[-1:]:
             top = sorted(sums.items(), key=lambda item: -item[1])[:10]
             lines.append(f"| {p['with_decode']['batch']} | " + ", ".join(f"`{key}` {ms:.3f}" for key, ms in top) + " |")
 ranks = []
-for source in sorted((root / "docs/results").glob("*-ranks.json")):
+# The newest of each kind of machine: what comes behind the date.
+for source in sorted({p.name[10:]: p for p in sorted((root / "docs/results").glob("*-ranks.json"))}.values()):
     d = json.loads(source.read_text())
     if ranks:
         ranks.append("")
