@@ -33,6 +33,8 @@ Difference difference_of(const ClockSamples& samples) {
 
 }  // namespace
 
+double counted_s(double claim_s) { return std::max(claim_s, 1e-9); }
+
 std::string clock_disagreement(const ClockSamples& candidate, const ClockSamples& baseline,
                                double wake_s) {
   if (candidate.claims_s.empty() || baseline.claims_s.empty()) return "";

@@ -15,6 +15,10 @@ struct ClockSamples {
   std::vector<double> walls_s;   // of the whole request, by the broker's
 };
 
+// What a claim of seconds for a call counts for: a sample without a time would not be in the ratio,
+// and who chooses that chooses samples.
+double counted_s(double claim_s);
+
 // What a request takes beside its calls (messages, waking up) must be the same for both sides.
 // Empty, or the evidence that the candidate's clock is slow: the difference of the clocks is larger
 // than the baseline's by more than its own scatter and a twentieth of the calls' time.

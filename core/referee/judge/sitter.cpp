@@ -6,14 +6,12 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/text.hpp"
+#include "core/referee/judge/clocks.hpp"
 #include "core/referee/judge/judge.hpp"
 
 namespace fk {
 
 namespace {
-
-// Of a call: a sample without a time would not count, and who chooses that chooses samples.
-constexpr double kLeastClaim = 1e-9;
 
 std::optional<double> number(const Json& answer, const char* key) {
   const auto it = answer.is_object() ? answer.find(key) : answer.end();
@@ -161,7 +159,7 @@ std::optional<Sitter::Call> Sitter::run(int exam, int first, int count, double s
       runners_.condemn("protocol", rank_text(r) + "its time is no number");
       return std::nullopt;
     }
-    out.own_s = std::max(out.own_s, count ? std::max(*claim, kLeastClaim) : 0);
+    out.own_s = std::max(out.own_s, count ? counted_s(*claim) : 0);
     if (const auto [begin_s, end_s] = span_of(answer); begin_s > 0) {
       first_s = std::min(first_s, begin_s);
       last_s = std::max(last_s, end_s);

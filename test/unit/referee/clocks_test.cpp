@@ -61,6 +61,12 @@ TEST_CASE("a slow clock is found out", "[judge]") {
   CHECK(fk::clock_disagreement(samples(500e-6, 50e-6, 1.2), baseline).empty());
 }
 
+TEST_CASE("a sample that is claimed to take no time is in the ratio", "[judge]") {
+  CHECK(fk::counted_s(0) > 0);
+  CHECK(fk::counted_s(0) < 2e-9);
+  CHECK(fk::counted_s(3e-6) == 3e-6);
+}
+
 TEST_CASE("a process that wakes up slowly is believed, within limits", "[judge]") {
   const auto baseline = samples(600e-6, 50e-6, 1);
   const auto sleepy = samples(500e-6, 140e-6, 1);
@@ -140,6 +146,7 @@ TEST_CASE("who is faster by a little has to be so beyond doubt", "[judge]") {
   cold.longer_s = {120e-6, 115e-6, 400e-6};
   CHECK(judged(1.1, samples(500e-6, 50e-6, 1), same, why).speed != fk::Speed::faster);
   CHECK(why.find("keeps in caches") != std::string::npos);
+  CHECK(why.find("in some samples") == std::string::npos);  // both clocks have it
   cold.longer_s = {400e-6, 45e-6, 120e-6};  // some of it is noise
   CHECK(judged(1.1, samples(500e-6, 50e-6, 1), same, why).value == 1.1);
   CHECK(why.empty());
