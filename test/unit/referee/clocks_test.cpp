@@ -147,7 +147,7 @@ TEST_CASE("who is faster by a little has to be so beyond doubt", "[judge]") {
   CHECK(judged(1.1, samples(500e-6, 50e-6, 1), same, why).speed != fk::Speed::faster);
   CHECK(why.find("keeps in caches") != std::string::npos);
   CHECK(why.find("in some samples") == std::string::npos);  // both clocks have it
-  cold.longer_s = {400e-6, 45e-6, 120e-6};  // some of it is noise
+  cold.longer_s = {400e-6, 45e-6, 120e-6};                  // some of it is noise
   CHECK(judged(1.1, samples(500e-6, 50e-6, 1), same, why).value == 1.1);
   CHECK(why.empty());
   cold = {};
