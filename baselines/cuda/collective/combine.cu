@@ -10,7 +10,6 @@
 //
 // Nobody waits in a circle: sums wait for weights alone. Who sends them has heard of their taker
 // that it has begun this call, so it has taken those of the call before.
-#include "../tensor_map.cuh"
 #include "experts.cuh"
 #include "fk/ops/moe_combine.h"
 #include "in_steps.cuh"
@@ -319,15 +318,11 @@ __global__ void __launch_bounds__(kThreads, 2)
   end_call(ranks, call);
 }
 
-struct MoeCombine : Base<fk::moe_combine> {
-  using Base::Base;
-  static void supports(const op::init& init, const op::weights&, const op::forward& max, fk_need&) {
-    need_exchange(init, max.x);
-  }
+struct MoeCombine : Exchanging<fk::moe_combine> {
+  using Exchanging::Exchanging;
   void prepare(const op::forward& max, const fk_memory&) {
     const int64_t element = max.x->dtype.bits / 8;
-    exchange.emplace(init, element, element == 2 ? 3 : element, false);
-    processors = multiprocessors();
+    share(element, element == 2 ? 3 : element, false);
   }
   void forward(const op::forward& a, const fk_ctx& ctx) {
     const int64_t element = a.x->dtype.bits / 8, row = init.hidden_size * element;
@@ -356,8 +351,6 @@ struct MoeCombine : Base<fk::moe_combine> {
         go(T{});
     });
   }
-  std::optional<Exchange<op>> exchange;
-  int processors = 0;
 };
 FK_OP(moe_combine, MoeCombine);
 

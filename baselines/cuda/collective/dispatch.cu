@@ -8,7 +8,6 @@
 // those that come, a block for each expert, and put rows to their places as they come.
 //
 // Nobody waits in a circle: sending waits for nothing that is sent in this call.
-#include "../tensor_map.cuh"
 #include "choices.cuh"
 #include "fk/ops/moe_dispatch.h"
 #include "in_steps.cuh"
@@ -256,15 +255,11 @@ __global__ void __launch_bounds__(kThreads, 3)
   if (last_block(&mine->blocks[1])) tell_all(ranks, &State::taken, call);
 }
 
-struct MoeDispatch : Base<fk::moe_dispatch> {
-  using Base::Base;
-  static void supports(const op::init& init, const op::weights&, const op::forward& max, fk_need&) {
-    need_exchange(init, max.x);
-  }
+struct MoeDispatch : Exchanging<fk::moe_dispatch> {
+  using Exchanging::Exchanging;
   void prepare(const op::forward& max, const fk_memory&) {
     const int64_t element = max.x->dtype.bits / 8;
-    exchange.emplace(init, element, element, init.max_tokens_per_rank <= kFew);
-    processors = multiprocessors();
+    share(element, element, init.max_tokens_per_rank <= kFew);
   }
   void forward(const op::forward& a, const fk_ctx& ctx) {
     const int64_t element = a.x->dtype.bits / 8, row = init.hidden_size * element;
@@ -294,8 +289,6 @@ struct MoeDispatch : Base<fk::moe_dispatch> {
     else
       go(static_cast<unsigned short>(0));
   }
-  std::optional<Exchange<op>> exchange;
-  int processors = 0;
 };
 FK_OP(moe_dispatch, MoeDispatch);
 

@@ -4,6 +4,7 @@
 // with what is sent say that it is there, others that what was sent has been taken and may be sent
 // again.
 #pragma once
+#include "../tensor_map.cuh"
 #include "ranks.cuh"
 
 namespace fkc::experts {
@@ -193,15 +194,29 @@ class Exchange {
   std::optional<Shared<Op>> shared_;
   int64_t element_, boxed_, boxes_ = 0;
 };
-template <class Init>
-void need_exchange(const Init& init, const fk_in* x) {
-  need_ranks(init.comm);
-  need_floats(x);
-  need(init.top_k <= kChosenMost, "top_k: up to 32");
-  need(init.max_tokens_per_rank <= kGroupsMost * kGroup, "max_tokens_per_rank: up to 32768");
-  const int64_t choices = init.max_tokens_per_rank * init.comm->size * init.top_k;
-  need(init.num_experts > 0 && choices < int64_t{1} << 30, "fewer choices than 2^30 only");
-}
+// What dispatch and combine have in common beside it.
+template <class Op>
+struct Exchanging : Base<Op> {
+  using Base<Op>::Base;
+  static void supports(const typename Op::init& init, const typename Op::weights&,
+                       const typename Op::forward& max, fk_need&) {
+    need_ranks(init.comm);
+    need_floats(max.x);
+    need(init.top_k <= kChosenMost, "top_k: up to 32");
+    need(init.max_tokens_per_rank <= kGroupsMost * kGroup, "max_tokens_per_rank: up to 32768");
+    const int64_t choices = init.max_tokens_per_rank * init.comm->size * init.top_k;
+    need(init.num_experts > 0 && choices < int64_t{1} << 30, "fewer choices than 2^30 only");
+  }
+
+ protected:
+  // From prepare() of an op.
+  void share(int64_t element, int64_t boxed, bool boxes_twice) {
+    exchange.emplace(this->init, element, boxed, boxes_twice);
+    processors = multiprocessors();
+  }
+  std::optional<Exchange<Op>> exchange;
+  int processors = 0;
+};
 inline unsigned blocks_for(int64_t rows) { return unsigned(std::clamp<int64_t>(rows, 1, 132 * 4)); }
 
 }  // namespace fkc::experts
