@@ -108,6 +108,9 @@ class Device {
   // All bits set, or random ones, on the stream. False where the device cannot; then nothing is
   // written.
   virtual bool fill_bits(void* /*target*/, int64_t /*bytes*/, bool /*random*/) { return false; }
+  // While it is on, copy() and fill_bits() of small parts, which do not overlap, may wait to be
+  // done in one go: what costs is asking. Whatever else is asked of the device finds them done.
+  virtual void gather(bool /*on*/) {}
   bool host_memory() const { return type() == FK_CPU; }
 };
 

@@ -99,6 +99,42 @@ TEST_CASE("device_cuts_weights_as_the_host_does") {
   CHECK(got == wanted);
 }
 
+TEST_CASE("device_gathers_copies_and_fills_that_whoever_asks_next_finds_done") {
+  const auto device = fk::open_device("cuda:0");
+  constexpr int64_t kEach = 512, kParts = 200;
+  constexpr int64_t kAll = kEach * kParts;
+  auto* const from = static_cast<std::byte*>(device->allocate(kAll, "from"));
+  auto* const to = static_cast<std::byte*>(device->allocate(kAll, "to"));
+  std::vector<std::byte> given(kAll), want(kAll), got(kAll);
+  for (size_t i = 0; i < given.size(); ++i) given[i] = static_cast<std::byte>(i * 7 % 251);
+  device->upload(from, given.data(), kAll);
+  for (const bool on : {false, true}) {
+    device->fill_zero(to, kAll);
+    device->gather(on);
+    for (int64_t part = 0; part < kParts; ++part) {
+      std::byte* const at = to + part * kEach;
+      const int64_t bytes = kEach - part % 19;  // words that are not whole, too
+      if (part % 3 == 0)
+        device->copy(at, from + part * kEach, bytes);
+      else
+        CHECK(device->fill_bits(at, bytes, part % 3 == 1));
+    }
+    device->download((on ? got : want).data(), to, kAll);  // while it is on
+    device->gather(false);
+  }
+  CHECK(got == want);
+  CHECK(std::equal(want.begin(), want.begin() + kEach, given.begin()));
+  // What was gathered is in the order of what comes after it.
+  device->gather(true);
+  device->copy(to, from, kEach);
+  device->fill_zero(to, kEach);
+  device->gather(false);
+  device->download(got.data(), to, kEach);
+  CHECK(std::count(got.begin(), got.begin() + kEach, std::byte{0}) == kEach);
+  device->release(from);
+  device->release(to);
+}
+
 TEST_CASE("device_has_the_checksums_of_the_cpu") {
   const auto device = fk::open_device("cuda:0");
   const int64_t bytes = (int64_t{1} << 20) + 256 + 24;

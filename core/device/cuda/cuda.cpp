@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
+#include <vector>
 
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
@@ -119,6 +121,7 @@ class Cuda final : public Device {
     if (bytes) check(cudaMemsetAsync(device, 0, static_cast<size_t>(bytes), stream_), "fill");
   }
   void copy(void* to, const void* from, int64_t bytes) override {
+    if (gathers(to, from, bytes)) return moves_.push_back({to, from, bytes, false});
     use();
     if (bytes)
       check(
@@ -142,6 +145,7 @@ class Cuda final : public Device {
     return cuda_stopwatch(stream_);
   }
   void synchronize() override {
+    move();
     check(cudaStreamSynchronize(stream_), "an op failed on the device");
   }
   void synchronize_all() override {
@@ -154,7 +158,10 @@ class Cuda final : public Device {
     if (status != cudaSuccess) (void)cudaGetLastError();
     return status != cudaSuccess && status != cudaErrorNotReady;
   }
-  void* stream() override { return stream_; }
+  void* stream() override {
+    move();
+    return stream_;
+  }
   int32_t cpu_threads() const override { return 1; }
   bool can_capture() const override { return true; }
   void begin_capture() override {
@@ -292,8 +299,16 @@ class Cuda final : public Device {
     download(sums.data(), sum, static_cast<int64_t>(sums.size() * sizeof(uint64_t)));
     return sums;
   }
+  void gather(bool on) override {
+    gathering_ = on;
+    move();
+  }
   bool fill_bits(void* target, int64_t bytes, bool random) override {
     if (!bytes) return true;
+    if (gathers(target, nullptr, bytes)) {
+      moves_.push_back({target, nullptr, bytes, random});
+      return true;
+    }
     use();
     check(random ? cuda::fill_random_bits(target, bytes, stream_)
                  : cudaMemsetAsync(target, 0xff, static_cast<size_t>(bytes), stream_),
@@ -303,7 +318,34 @@ class Cuda final : public Device {
 
  private:
   // A process may have several devices; one is current, and calls go to that.
-  void use() const { check(cudaSetDevice(index_), "cannot use the device"); }
+  void use() {
+    check(cudaSetDevice(index_), "cannot use the device");
+    move();
+  }
+  bool gathers(const void* to, const void* from, int64_t bytes) const {
+    constexpr int64_t kLarge = int64_t{1} << 18;
+    const auto place = reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(from);
+    return gathering_ && bytes > 0 && bytes < kLarge && place % 8 == 0;
+  }
+  // Does what was gathered.
+  void move() {
+    if (moves_.empty()) return;
+    const std::vector<cuda::Move> all = std::exchange(moves_, {});  // use() comes here again
+    use();
+    const auto room = static_cast<int64_t>(all.size() * sizeof(cuda::Move));
+    if (moved_bytes_ < room) {
+      if (moved_) (void)cudaFree(moved_);
+      moved_ = nullptr;
+      check(cudaMalloc(&moved_, static_cast<size_t>(room)), "memory for copies");
+      moved_bytes_ = room;
+    }
+    upload(moved_, all.data(), room);
+    constexpr size_t kOfGrid = 65535;
+    for (size_t at = 0; at < all.size(); at += kOfGrid)
+      check(cuda::move_parts(static_cast<const cuda::Move*>(moved_) + at,
+                             static_cast<int>(std::min(kOfGrid, all.size() - at)), stream_),
+            "copies");
+  }
   // The graph runs while the host waits for the event before it.
   void note_gap() {
     if (after_launch_) {
@@ -359,6 +401,10 @@ class Cuda final : public Device {
   cudaEvent_t uploaded_ = nullptr, idle_ = nullptr, before_launch_ = nullptr,
               after_launch_ = nullptr;
   std::vector<double>* gaps_ = nullptr;
+  bool gathering_ = false;
+  std::vector<cuda::Move> moves_;  // gathered, and not done yet
+  void* moved_ = nullptr;          // where they lie for the device
+  int64_t moved_bytes_ = 0;
   void* checked_ = nullptr;  // what checksums() works with
   int64_t checked_bytes_ = 0;
   cudaStream_t stream_ = nullptr;  // lives until the process ends, as captured work may refer to it

@@ -77,14 +77,27 @@ __global__ void valid_tokens(int64_t* to, const int64_t* from, int64_t count, in
   to[i] = token >= 0 && token < vocab_size ? token : 0;
 }
 
+// Word i of memory that may end anywhere.
+__device__ void put_word(unsigned char* target, int64_t bytes, int64_t i, unsigned long long word) {
+  if (i * 8 + 8 <= bytes) reinterpret_cast<unsigned long long*>(target)[i] = word;
+  else
+    for (int64_t k = i * 8; k < bytes; ++k) target[k] = static_cast<unsigned char>(word >> (8 * (k - i * 8)));
+}
+__device__ unsigned long long random_word(int64_t i) { return hash(0x1234567, i); }
+
 __global__ void random_bits(unsigned char* target, int64_t bytes) {
   const int64_t words = (bytes + 7) / 8;
-  for (int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x; i < words; i += int64_t{kThreads} * kBlocks) {
-    const unsigned long long word = hash(0x1234567, i);
-    if (i * 8 + 8 <= bytes) reinterpret_cast<unsigned long long*>(target)[i] = word;
-    else
-      for (int64_t k = i * 8; k < bytes; ++k) target[k] = static_cast<unsigned char>(word >> (8 * (k - i * 8)));
-  }
+  for (int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x; i < words; i += int64_t{kThreads} * kBlocks)
+    put_word(target, bytes, i, random_word(i));
+}
+
+// As hash_parts().
+__global__ void move(const Move* moves) {
+  const Move m = moves[blockIdx.y];
+  const int64_t words = (m.bytes + 7) / 8;
+  for (int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x; i < words; i += int64_t{kThreads} * gridDim.x)
+    put_word(static_cast<unsigned char*>(m.to), m.bytes, i,
+             m.from ? word_at(static_cast<const unsigned char*>(m.from), m.bytes, i) : m.random ? random_word(i) : ~0ull);
 }
 
 }  // namespace
@@ -103,6 +116,11 @@ cudaError_t add_checksum(const void* data, int64_t words, unsigned long long* su
 
 cudaError_t add_checksums(const Part* parts, int count, unsigned long long* sums, cudaStream_t stream) {
   if (count) hash_parts<<<dim3(kPartBlocks, static_cast<unsigned>(count)), kThreads, 0, stream>>>(parts, sums);
+  return cudaGetLastError();
+}
+
+cudaError_t move_parts(const Move* moves, int count, cudaStream_t stream) {
+  if (count) move<<<dim3(kPartBlocks, static_cast<unsigned>(count)), kThreads, 0, stream>>>(moves);
   return cudaGetLastError();
 }
 

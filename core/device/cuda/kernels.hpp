@@ -18,6 +18,15 @@ struct Part {
   int64_t bytes;
 };
 cudaError_t add_checksums(const Part* parts, int count, unsigned long long* sums, cudaStream_t stream);
+// Copies, or bits as below where there is nothing to copy from. Places are multiples of 8 bytes and do not overlap; `moves` is on the
+// device.
+struct Move {
+  void* to;
+  const void* from;
+  int64_t bytes;
+  bool random;
+};
+cudaError_t move_parts(const Move* moves, int count, cudaStream_t stream);
 // What is not in [0, vocab_size) becomes 0.
 cudaError_t copy_tokens(int64_t* to, const int64_t* from, int64_t count, int64_t vocab_size, cudaStream_t stream);
 // Bits that look random, the same every time.

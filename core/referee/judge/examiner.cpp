@@ -366,12 +366,14 @@ std::vector<int> Examiner::fds() const {
 void Examiner::deal(const std::vector<int>& sets, const std::vector<int>& contents, Poison poison,
                     bool numbers_only) {
   FK_CHECK(sets.size() == contents.size(), "a content for each set");
+  for (const auto& [device, watch] : watches_) device->gather(true);
   for (size_t i = 0; i < sets.size(); ++i) {
     FK_CHECK(sets[i] % versions_ == contents[i] % versions_, "a content with other weights");
     dealt_.at(static_cast<size_t>(sets[i])) = contents[i];
     if (sets[i] == beside_) beside_ = -1;
     for (const auto& desk : desks_) desk->deal(sets[i], contents[i], poison, numbers_only);
   }
+  for (const auto& [device, watch] : watches_) device->gather(false);
   synchronize();
 }
 
