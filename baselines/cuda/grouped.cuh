@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of rows, sorted by expert, with the matrices of their experts on wgmma: out = x @ weight[e]^T, or gated:
 // silu(x @ gate[e]^T) * (x @ up[e]^T). Blocks are persistent; which tiles there are is known on the device alone, from
-// `offsets`. The operands of wgmma are swapped: a tile is 128 rows of weights (gated: 64 of gate and 64 of up, eight and
-// eight in turn, so that a thread has both) by up to kMost rows of x, and its width follows the rows that there are, so
-// that little is multiplied for nothing. The rows of an expert are shared evenly by its tiles; tiles of the same weights
+// `offsets`. The operands of wgmma are swapped: a tile is 128 * kWide rows of weights (gated: half of gate and half of up,
+// eight and eight in turn, so that a thread has both) by up to kMost rows of x, and its width follows the rows that there
+// are, so that little is multiplied for nothing. Every tile reads its rows of x from the second cache, beside weights that
+// are read once: where these are few, wide tiles ask for them half as often. The rows of an expert are shared evenly by its tiles; tiles of the same weights
 // follow each other, so that these are read from memory once. An expert may have its rows in several segments.
-//   warps 0-7   two warpgroups, 64 rows of weights each: wgmma.m64nNk16, both operands in shared memory
+//   warps 0-7   two warpgroups, 64 * kWide rows of weights each: wgmma.m64nNk16, both operands in shared memory
 //   warp 8      fills a ring of stages of 64 elements of K with the tensor copy engine
 #pragma once
 #include "attention_common.cuh"
@@ -19,9 +20,9 @@ namespace grouped {
 constexpr int kRows = 128, kDeep = 64, kThreads = 384, kBarriers = 1024, kSharedMax = 224 << 10, kStagesMax = 8;
 constexpr int kBytesWeight = kRows * kDeep * 2;
 constexpr int step_of(int most) { return most > 64 ? 32 : 16; }  // widths are multiples of it, and so high is a box of x
-constexpr int stage_bytes(int most) { return kBytesWeight + most * kDeep * 2; }
-constexpr int stages_of(int most) { return std::min(kStagesMax, (kSharedMax - 1024 - kBarriers) / stage_bytes(most)); }
-constexpr int shared_bytes(int most) { return 1024 + kBarriers + stages_of(most) * stage_bytes(most); }  // 1024: alignment
+constexpr int stage_bytes(int most, int wide = 1) { return wide * kBytesWeight + most * kDeep * 2; }
+constexpr int stages_of(int most, int wide = 1) { return std::min(kStagesMax, (kSharedMax - 1024 - kBarriers) / stage_bytes(most, wide)); }
+constexpr int shared_bytes(int most, int wide = 1) { return 1024 + kBarriers + stages_of(most, wide) * stage_bytes(most, wide); }  // 1024: alignment
 
 template <class T> struct Arguments {
   T* out;                  // [rows, n]
@@ -49,8 +50,8 @@ template <int kMost> struct Tiles {
   }
 };
 
-template <int kMost> struct Ring {
-  static constexpr int kStages = stages_of(kMost), kStage = stage_bytes(kMost), kStep = step_of(kMost);
+template <int kMost, int kWide = 1> struct Ring {
+  static constexpr int kStages = stages_of(kMost, kWide), kStage = stage_bytes(kMost, kWide), kStep = step_of(kMost), kWeight = kWide * kBytesWeight;
   uint32_t base;
   int stage = 0, turn = 0;
   __device__ uint32_t full() const { return base + stage * 8; }
@@ -66,11 +67,11 @@ template <int kMost> struct Ring {
 };
 
 // By one thread. The first turn of the ring is special: its weights come before x exists.
-template <class T, bool kGated, int kMost> struct Filler {
-  static constexpr int kOut = kGated ? kRows / 2 : kRows, kStep = Ring<kMost>::kStep, kBox = kStep * kDeep * 2;
+template <class T, bool kGated, int kMost, int kWide = 1> struct Filler {
+  static constexpr int kOut = kWide * (kGated ? kRows / 2 : kRows), kStep = Ring<kMost>::kStep, kBox = kStep * kDeep * 2;
   const CUtensorMap &x, &weight;
   const Arguments<T>& a;
-  Ring<kMost> ring;
+  Ring<kMost, kWide> ring;
   Tiles<kMost> tile;
   int at = blockIdx.x, k = 0;
   bool more = tile.find(at);
@@ -84,12 +85,12 @@ template <class T, bool kGated, int kMost> struct Filler {
   __device__ void fetch_weight() {
     const int expert = tile.segment < a.experts ? tile.segment : tile.segment - a.experts;
     const int first = expert * (kGated ? 2 * a.n : a.n) + tile.column * kOut;
-    barrier_expect(ring.full(), kBytesWeight + boxes() * kBox);
+    barrier_expect(ring.full(), ring.kWeight + boxes() * kBox);
     if constexpr (kGated) copy_box_4d(ring.at(), weight, k, 0, 0, first / 8, ring.full());
     else copy_box_2d(ring.at(), weight, k, first, ring.full());
   }
   __device__ void fetch_x() {
-    for (int b = 0; b < boxes(); ++b) copy_box_2d(ring.at() + kBytesWeight + b * kBox, x, k, tile.row + b * kStep, ring.full());
+    for (int b = 0; b < boxes(); ++b) copy_box_2d(ring.at() + ring.kWeight + b * kBox, x, k, tile.row + b * kStep, ring.full());
   }
   __device__ void first_weights() {
     for (Filler f = *this; f.more && f.ring.turn == 0; f.next()) f.fetch_weight();
@@ -109,10 +110,12 @@ template <class T, bool kGated, int kMost> struct Filler {
   }
 };
 
-// Of every eight rows of x and sixteen of weights a lane has two and two; turned round, two neighbours of a row of out.
-template <class T, bool kGated, int kN, int kMost> __device__ void write(const float (&acc)[kN / 2], const Arguments<T>& a, const Tiles<kMost>& tile) {
-  constexpr int kOut = kGated ? kRows / 2 : kRows, kWarp = kOut / 8;  // columns of a warp
-  const int lane = threadIdx.x % 32, column = tile.column * kOut + int(threadIdx.x) / 32 * kWarp + lane % 4 * 2;
+// The sums of 64 rows of weights, which are those from `first` on of out's columns. Of every eight rows of x and sixteen of weights a lane has two
+// and two; turned round, two neighbours of a row of out.
+template <class T, bool kGated, int kN, int kMost>
+__device__ void write(const float (&acc)[kN / 2], const Arguments<T>& a, const Tiles<kMost>& tile, int first) {
+  constexpr int kWarp = kGated ? 8 : 16;  // columns of a warp
+  const int lane = threadIdx.x % 32, column = first + int(threadIdx.x) / 32 % 4 * kWarp + lane % 4 * 2;
   T* out = a.out + int64_t(tile.row + lane / 4) * a.n + column;
 #pragma unroll
   for (int j = 0; j < kN / 8; ++j) {
@@ -136,19 +139,24 @@ template <class T, bool kGated, int kN, int kMost> __device__ void write(const f
 }
 
 // One tile of up to kN rows of x, or the next width that there is.
-template <class T, bool kGated, int kN, int kMost> __device__ void multiply_tile(Ring<kMost>& ring, const Arguments<T>& a, const Tiles<kMost>& tile) {
+template <class T, bool kGated, int kN, int kMost, int kWide>
+__device__ void multiply_tile(Ring<kMost, kWide>& ring, const Arguments<T>& a, const Tiles<kMost>& tile) {
   constexpr int kNext = kN < kMost ? kN + Ring<kMost>::kStep : kMost;
   if constexpr (kN < kMost)
     if (tile.rows > kN) return multiply_tile<T, kGated, kNext>(ring, a, tile);
   const int group = int(threadIdx.x) / 128, lane = threadIdx.x % 32;
-  float acc[kN / 2] = {};  // else the sums of all widths would be alive at once
+  float acc[kWide][kN / 2] = {};  // else the sums of all widths would be alive at once
   int last = -1;
   for (int k = 0; k < a.k; k += kDeep) {
     barrier_wait(ring.full(), ring.turn & 1);
-    const uint64_t left = wgmma_operand(ring.at() + group * (kBytesWeight / 2)), right = wgmma_operand(ring.at() + kBytesWeight);
+    const uint64_t right = wgmma_operand(ring.at() + ring.kWeight);
     wgmma_begin();
 #pragma unroll
-    for (int i = 0; i < kDeep / 16; ++i) wgmma<T, kN>(acc, left + i * 2, right + i * 2, k + i > 0);
+    for (int w = 0; w < kWide; ++w) {
+      const uint64_t left = wgmma_operand(ring.at() + (group * kWide + w) * (kBytesWeight / 2));
+#pragma unroll
+      for (int i = 0; i < kDeep / 16; ++i) wgmma<T, kN>(acc[w], left + i * 2, right + i * 2, k + i > 0);
+    }
     wgmma_commit();
     wgmma_wait<1>();
     if (last >= 0 && lane == 0) barrier_arrive(ring.empty(last));
@@ -157,15 +165,17 @@ template <class T, bool kGated, int kN, int kMost> __device__ void multiply_tile
   }
   wgmma_wait<0>();
   if (lane == 0) barrier_arrive(ring.empty(last));
-  write<T, kGated, kN>(acc, a, tile);
+  constexpr int kOut = kGated ? kRows / 4 : kRows / 2;  // of 64 rows of weights
+#pragma unroll
+  for (int w = 0; w < kWide; ++w) write<T, kGated, kN>(acc[w], a, tile, ((tile.column * 2 + group) * kWide + w) * kOut);
 }
 
 // `offsets` are read at once: they have to be there when the kernel before this one lets this one in.
-template <class T, bool kGated, int kMost>
+template <class T, bool kGated, int kMost, int kWide>
 __global__ void __launch_bounds__(kThreads, 1) sorted_rows(const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap weight, const Arguments<T> a) {
   char* const shared = dynamic_shared();
-  constexpr int kOut = kGated ? kRows / 2 : kRows;
-  Ring<kMost> ring{(shared_address(shared) + 1023) & ~1023U};
+  constexpr int kOut = kWide * (kGated ? kRows / 2 : kRows);
+  Ring<kMost, kWide> ring{(shared_address(shared) + 1023) & ~1023U};
   Tiles<kMost> tile{a.offsets, a.segments, a.first, (a.n + kOut - 1) / kOut};
   if (threadIdx.x == 0) {
     ring.init();
@@ -175,7 +185,7 @@ __global__ void __launch_bounds__(kThreads, 1) sorted_rows(const __grid_constant
   if (threadIdx.x >= 256) {
     fewer_registers<40>();
     if (threadIdx.x == 256) {
-      Filler<T, kGated, kMost> filler{x, weight, a, ring, tile};
+      Filler<T, kGated, kMost, kWide> filler{x, weight, a, ring, tile};
       filler.first_weights();
       inputs_then_next();
       filler.rest([](const auto&) {});
@@ -191,9 +201,9 @@ inline CUtensorMap map_of(const void* data, int64_t rows, int64_t k, bool bf16, 
   return tensor_map<2>(data, bf16, {uint64_t(k), uint64_t(rows)}, {uint64_t(k) * 2}, {kDeep, uint32_t(high)});
 }
 // Matrices [2 * hidden, k] of gate rows, then up rows, as [rows / 8, gate or up, 8, k]; hidden is a multiple of 8.
-inline CUtensorMap map_of_gated(const void* data, int64_t experts, int64_t hidden, int64_t k, bool bf16) {
+inline CUtensorMap map_of_gated(const void* data, int64_t experts, int64_t hidden, int64_t k, bool bf16, int wide = 1) {
   const uint64_t row = uint64_t(k) * 2;
-  return tensor_map<4>(data, bf16, {uint64_t(k), 8, 2, uint64_t((2 * experts - 1) * hidden / 8)}, {row, row * uint64_t(hidden), row * 8}, {kDeep, 8, 2, kRows / 16});
+  return tensor_map<4>(data, bf16, {uint64_t(k), 8, 2, uint64_t((2 * experts - 1) * hidden / 8)}, {row, row * uint64_t(hidden), row * 8}, {kDeep, 8, 2, uint32_t(wide * kRows / 16)});
 }
 
 }  // namespace grouped

@@ -10,6 +10,9 @@ namespace grouped {
 
 constexpr int kSorters = 1024;
 
+// How wide tiles are, in 128 rows of weights: with up to 128 rows of x the sums of two leave room in registers.
+constexpr int wide_of(int most) { return most > 128 ? 1 : 2; }
+
 // Block e places the assignments of expert e, in order, behind those of the experts below it.
 __global__ void __launch_bounds__(kSorters) sort_assignments(const int32_t* ids, int count, int32_t* offsets, int32_t* source, int32_t* place) {
   __shared__ int warps[kSorters / 32];
@@ -81,8 +84,10 @@ class ManyTokens {
   }
   void prepare(const fk_in* w13, const fk_in* w2) {
     const bool bf16 = FK_DTYPE(w13) == FK_BF16;
-    w13_ = grouped::map_of_gated(w13->data, experts_, hidden_, channels_, bf16);
-    w2_ = grouped::map_of(w2->data, experts_ * channels_, hidden_, bf16, grouped::kRows);
+    for (const int wide : {1, 2}) {
+      w13_[wide - 1] = grouped::map_of_gated(w13->data, experts_, hidden_, channels_, bf16, wide);
+      w2_[wide - 1] = grouped::map_of(w2->data, experts_ * channels_, hidden_, bf16, wide * grouped::kRows);
+    }
     processors_ = multiprocessors();
   }
   template <class T> void forward(const T* x, int64_t x_step, const int32_t* ids, const float* scales, T* out, int64_t tokens, const fk_ctx& ctx) const {
@@ -99,9 +104,9 @@ class ManyTokens {
     // Half as many again as on average, so that few experts need more than one tile of the smaller kinds.
     const int64_t typical = cdiv(rows * 3, experts_ * 2);
     const auto both = [&](auto most) {
-      constexpr int kMost = decltype(most)::value;
-      product<true, kMost>(sorted, w13_, Arguments<T>{activated, offsets, experts, experts, 0, hidden, channels}, rows, ctx);
-      product<false, kMost>(activated, w2_, Arguments<T>{sorted, offsets, experts, experts, 0, channels, hidden}, rows, ctx);
+      constexpr int kMost = decltype(most)::value, kOf = wide_of(kMost) - 1;
+      product<true, kMost>(sorted, w13_[kOf], Arguments<T>{activated, offsets, experts, experts, 0, hidden, channels}, rows, ctx);
+      product<false, kMost>(activated, w2_[kOf], Arguments<T>{sorted, offsets, experts, experts, 0, channels, hidden}, rows, ctx);
     };
     if (typical <= 64) both(std::integral_constant<int, 64>{});
     else if (typical <= 128) both(std::integral_constant<int, 128>{});
@@ -112,18 +117,19 @@ class ManyTokens {
  private:
   template <bool kGated, int kMost, class T> void product(const T* x, const CUtensorMap& weight, const grouped::Arguments<T>& a, int64_t rows, const fk_ctx& ctx) const {
     using namespace grouped;
-    const auto kernel = sorted_rows<T, kGated, kMost>;
+    constexpr int kWide = wide_of(kMost);
+    const auto kernel = sorted_rows<T, kGated, kMost, kWide>;
     thread_local bool known = false;
-    if (!known) check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes(kMost)), "shared memory");
+    if (!known) check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes(kMost, kWide)), "shared memory");
     known = true;
     // At most: every expert may have a tile that is not full.
-    const int64_t high = std::min<int64_t>(rows / kMost + a.segments, rows), wide = cdiv(a.n, kGated ? kRows / 2 : kRows);
-    launch(kernel, unsigned(std::min<int64_t>(processors_, high * wide)), kThreads, size_t(shared_bytes(kMost)), ctx,
+    const int64_t high = std::min<int64_t>(rows / kMost + a.segments, rows), wide = cdiv(a.n, kWide * (kGated ? kRows / 2 : kRows));
+    launch(kernel, unsigned(std::min<int64_t>(processors_, high * wide)), kThreads, size_t(shared_bytes(kMost, kWide)), ctx,
            map_of(x, rows, a.k, std::is_same_v<T, __nv_bfloat16>, step_of(kMost)), weight, a);
   }
 
   int64_t channels_ = 0, hidden_ = 0, experts_ = 0, top_k_ = 0;
-  CUtensorMap w13_{}, w2_{};
+  CUtensorMap w13_[2]{}, w2_[2]{};  // by width
   int processors_ = 0;
 };
 
