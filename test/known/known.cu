@@ -20,11 +20,14 @@ constexpr int kLaunches = KNOWN_LAUNCHES;
 constexpr bool kVirtual = kLaunches > 1 && kLaunches < 20;
 constexpr int64_t kPage = int64_t{2} << 20;
 
-int64_t room(int64_t bytes) { return (bytes + kPage - 1) / kPage * kPage + kPage; }
-// The same place within a page as the call's tensor has.
-char* like(const void* address, char* at) {
-  const int64_t wanted = reinterpret_cast<int64_t>(address) % kPage, is = reinterpret_cast<int64_t>(at) % kPage;
-  return at + (wanted - is + kPage) % kPage;
+// Small tensors lie as close to each other as the calls' do, so that a launch finds as few pages unknown to the TLB as a call does; large ones have the
+// same place within a page.
+int64_t unit(int64_t bytes) { return bytes < 16 * kPage ? 4096 : kPage; }
+int64_t room(int64_t bytes) { return (bytes + unit(bytes) - 1) / unit(bytes) * unit(bytes) + unit(bytes); }
+// The same place within a unit as the call's tensor has.
+template <class Tensor> char* like(const Tensor& tensor, char* at) {
+  const int64_t of = unit(tensor.nbytes), wanted = reinterpret_cast<int64_t>(tensor.data) % of, is = reinterpret_cast<int64_t>(at) % of;
+  return at + (wanted - is + of) % of;
 }
 
 template <class F, class... Arguments>
@@ -45,9 +48,9 @@ struct Virtual {
     kind.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
     kind.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
     CUmemGenericAllocationHandle handle = 0;
+    bytes = size = (size + kPage - 1) / kPage * kPage;
     DRIVER(cuMemCreate, &handle, size, &kind, 0ull);
     DRIVER(cuMemAddressReserve, &at, size, size_t(0), CUdeviceptr(0), 0ull);
-    bytes = size;
     DRIVER(cuMemMap, at, size, size_t(0), handle, 0ull);
     DRIVER(cuMemRelease, handle);
     const CUmemAccessDesc who{{CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
@@ -85,10 +88,10 @@ struct Known {
     const int64_t rows = args.x->shape[0];
     if (!rows) return;
     const auto on = static_cast<cudaStream_t>(ctx.stream);
+    char* const outs = own + (kLaunches - 1) * room(args.x->nbytes);
     for (int k = 0; k < kLaunches; ++k) {
-      char* const part = own + (k - 1) * (room(args.x->nbytes) + room(args.out->nbytes));
-      const void* from = k ? like(args.x->data, part) : args.x->data;
-      void* to = k ? like(args.out->data, part + room(args.x->nbytes)) : args.out->data;
+      const void* from = k ? like(*args.x, own + (k - 1) * room(args.x->nbytes)) : args.x->data;
+      void* to = k ? like(*args.out, outs + (k - 1) * room(args.out->nbytes)) : args.out->data;
       known::silu<false><<<known::grid(rows, width), known::kThreads, 0, on>>>(static_cast<const uint4*>(from), static_cast<uint4*>(to), int(width));
     }
     if (const cudaError_t status = cudaPeekAtLastError(); status != cudaSuccess) throw std::runtime_error(cudaGetErrorString(status));
