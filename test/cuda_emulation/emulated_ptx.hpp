@@ -164,13 +164,15 @@ inline void store_in(uint32_t there, float4 v, uint32_t barrier_there) {
   arrived(barrier_there, 16);
 }
 inline void store_shared(uint32_t to, uint4 v) { *at_shared<uint4>(to, 16) = v; }
+inline uint4 load_shared(uint32_t from) { return *at_shared<uint4>(from, 16); }
 inline void store_bulk(void* to, uint32_t from, int bytes) {
   if (bytes % 16 || reinterpret_cast<uintptr_t>(to) % 16) refuse("a copy that is not aligned");
   std::memcpy(to, at_shared<char>(from, 16), static_cast<size_t>(bytes));
 }
 inline void commit_stores() {}
 inline void await_stores_read() {}
-inline void await_stores() {}
+template <int kGroups = 0>
+void await_stores() {}
 inline void fence_async_shared() {}
 inline void fence_async() {}
 

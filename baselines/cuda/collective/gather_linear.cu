@@ -74,7 +74,7 @@ template <class T> __device__ void send_rows(const Arguments<T>& a, const Ranks&
 }
 
 template <class T> __device__ void multiply_tiles(Ring<kStages> ring, const Arguments<T>& a, int me) {
-  Pairs<true> pairs(a.plan, me);
+  Pairs<Order::kGathered> pairs(a.plan, me);
   for (bool more = pairs.find(); more; more = pairs.next()) {
     float acc[kWide / 2] = {};
     multiply_tile<T>(acc, ring, a.k);
@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     fewer_registers<kRegistersElse>();
     if (warp == 8) {
       GatheredRows rows{x, boxes, a.plan, a.room, ranks};
-      Filler<kStages, true, GatheredRows>{weight, rows, a.k, ring, Pairs<true>(a.plan, ranks.rank)}.run();
+      Filler<kStages, Order::kGathered, GatheredRows>{weight, rows, a.k, ring, Pairs<Order::kGathered>(a.plan, ranks.rank)}.run();
     } else if (warp >= 10) {
       wait_for_previous();
       send_rows(a, ranks);

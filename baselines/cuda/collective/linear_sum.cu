@@ -2,7 +2,7 @@
 // linear_all_reduce and linear_reduce_scatter in one kernel: while tiles are multiplied (product.cuh), those that are ready are
 // sent to the rank whose rows they are, which adds them up and, of an all_reduce, sends the sum to everybody (overlap.hpp). As
 // where linear and the collective are called one after the other, every rank's share is rounded once and the shares are added
-// in float32 in the order of the ranks.
+// in float32 in the order of the ranks. Two ranks have a kernel of their own (linear_sum_of_two.cuh).
 //   warp 9        sends tiles from shared memory with the copy engine, and says that they were sent
 //   warps 10, 11  add up, and take what others have added up
 //
@@ -11,38 +11,19 @@
 // this call has come from the rank that it goes to, which is then done with the call before, too.
 #include "fk/ops/linear_all_reduce.h"
 #include "fk/ops/linear_reduce_scatter.h"
-#include "product.cuh"
+#include "linear_sum_of_two.cuh"
 
 namespace {
 using namespace fkc;
 using namespace fkc::overlap;
-
-constexpr int kStages = 3, kShared = shared_bytes(kStages, true);
-
-template <class T> struct Arguments {
-  T* out;
-  int n, k;
-  Plan plan;
-  Room room;
-};
 
 // Where a tile waits for being sent: full when all warps have written it, free when it was read.
 struct Outgoing {
   uint32_t full, free, tile;
 };
 
-struct OwnRows {
-  const CUtensorMap& map;
-  const Plan& plan;
-  __device__ void begin() const {}
-  __device__ void wait(const Pair&) const {}
-  __device__ void copy(uint32_t to, int k, const Pair& pair, uint32_t barrier) const {
-    copy_box_2d(to, map, k, plan.begin(pair.part) + pair.high * kPair + block_in_cluster() * kHigh, barrier);
-  }
-};
-
 template <class T> __device__ void multiply_tiles(Ring<kStages> ring, const Outgoing& outgoing, const Arguments<T>& a, int me) {
-  Pairs<false> pairs(a.plan, me);
+  Pairs<Order::kLevels> pairs(a.plan, me);
   int count = 0;
   for (bool more = pairs.find(); more; more = pairs.next(), ++count) {
     float acc[kWide / 2] = {};
@@ -64,7 +45,7 @@ template <class T> __device__ void send_tiles(const Outgoing& outgoing, const Ar
   const uint32_t call = calls_done(ranks);
   for (int r = 0; r < ranks.size; ++r)
     if (r != me) wait_until(&state_of(ranks, me)->taken[r], call);
-  Pairs<false> pairs(a.plan, me);
+  Pairs<Order::kLevels> pairs(a.plan, me);
   int count = 0;
   for (bool more = pairs.find(); more; more = pairs.next(), ++count) {
     const int slot = pairs.slot(), owner = pairs.pair.part, rows = a.plan.tile_rows(owner, slot);
@@ -182,7 +163,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     fewer_registers<kRegistersElse>();
     if (warp == 8) {
       OwnRows rows{x, a.plan};
-      Filler<kStages, false, OwnRows>{weight, rows, a.k, ring, Pairs<false>(a.plan, ranks.rank)}.run();
+      Filler<kStages, Order::kLevels, OwnRows>{weight, rows, a.k, ring, Pairs<Order::kLevels>(a.plan, ranks.rank)}.run();
     } else if (warp == 9) {
       if (threadIdx.x % 32 == 0) send_tiles(outgoing, a, ranks);
     } else {
@@ -232,7 +213,10 @@ template <class Op, bool kAll> struct LinearSum : Base<Op> {
  private:
   template <class F> void with_kernel(const fk_in* x, F f) const {
     dispatch(x, [&](auto type) {
-      with_most_ranks(this->init.comm->size, [&](auto most) { f(linear_sum<decltype(type), kAll, decltype(most)::value>, type); });
+      using T = decltype(type);
+      if (this->init.comm->size == 2) f(linear_sum_of_two<T, kAll>, type);
+      else if (this->init.comm->size <= 4) f(linear_sum<T, kAll, 4>, type);
+      else f(linear_sum<T, kAll, kMostRanks>, type);
     });
   }
   std::optional<Shared<Op>> shared;

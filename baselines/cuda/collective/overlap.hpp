@@ -6,7 +6,8 @@
 // Rows belong to ranks in equal parts, so the tiles of a part begin with the part. Two blocks
 // multiply a pair of tiles, one below the other. A level has the pairs of one height in all parts:
 // ranks are at the same level at about the same time, and what belongs to one level is added up and
-// passed on while the next one is multiplied.
+// passed on while the next one is multiplied. Of two ranks a half of the tiles is the other's:
+// those come first, so that the other's share of a tile is there when this rank's own is.
 #pragma once
 #include <cstdint>
 
@@ -39,6 +40,9 @@ FK_BOTH constexpr int divided(int64_t a, int64_t b) { return int((a + b - 1) / b
 FK_BOTH constexpr int between(int least, int v, int most) {
   return v < least ? least : v > most ? most : v;
 }
+
+// In which order a rank multiplies pairs: sums by level, sums of two ranks, gathered rows.
+enum class Order { kLevels, kHalves, kGathered };
 
 // Two tiles: rows from high * kPair of a rank's part, columns from wide * kWide.
 struct Pair {
@@ -92,6 +96,18 @@ struct Plan {
     if (i < high * wide) return {me, i / wide, i % wide};
     const int level = wide * (ranks - 1), later = i - high * wide, in = later % level;
     return {(me + 1 + in / wide) % ranks, later / level, in % wide};
+  }
+
+  // All of the next rank, of which two have one, and then this rank's own.
+  FK_BOTH constexpr Pair halved(int i, int me) const {
+    const int one = high * wide, in = i % one;
+    return {(me + 1 + i / one) % ranks, in / wide, in % wide};
+  }
+  template <Order kOrder>
+  FK_BOTH constexpr Pair pair(int i, int me) const {
+    return kOrder == Order::kLevels   ? summed(i, me)
+           : kOrder == Order::kHalves ? halved(i, me)
+                                      : gathered(i, me);
   }
 
   // Jobs in the order in which blocks take them, one after the other round the blocks: a level's

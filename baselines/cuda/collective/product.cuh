@@ -83,7 +83,7 @@ template <int kStages> struct Ring {
 };
 
 // The pairs of a cluster. Both blocks see the same ones, also where there are no rows for the lower one.
-template <bool kGathered> struct Pairs {
+template <Order kOrder> struct Pairs {
   const Plan& plan;
   int me, at = int(blockIdx.x / 2);
   Pair pair{};
@@ -91,7 +91,7 @@ template <bool kGathered> struct Pairs {
   // The first that is there, from `at` on.
   __device__ bool find() {
     for (; at < plan.pairs(); at += int(gridDim.x / 2)) {
-      pair = kGathered ? plan.gathered(at, me) : plan.summed(at, me);
+      pair = plan.pair<kOrder>(at, me);
       if (plan.there(pair)) return true;
     }
     return false;
@@ -106,12 +106,12 @@ template <bool kGathered> struct Pairs {
 // By a whole warp, whose first lane copies. The first turn of the ring is special: its weights come before x exists.
 // Rows are where x comes from: rows.begin() when the kernels before this one are done, rows.wait(pair) until the rows of a pair
 // are there, rows.copy(...).
-template <int kStages, bool kGathered, class Rows> struct Filler {
+template <int kStages, Order kOrder, class Rows> struct Filler {
   const CUtensorMap& weight;
   Rows& rows;
   const int k_all;
   Ring<kStages> ring;
-  Pairs<kGathered> pairs;
+  Pairs<kOrder> pairs;
   int k = 0;
   bool more = pairs.find();
 

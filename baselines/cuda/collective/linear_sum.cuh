@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the kernels of linear_all_reduce and linear_reduce_scatter have in common, those for two
+// ranks and those for more.
+#pragma once
+#include "product.cuh"
+
+namespace fkc::overlap {
+
+constexpr int kStages = 3, kShared = shared_bytes(kStages, true);
+
+template <class T>
+struct Arguments {
+  T* out;
+  int n, k;
+  Plan plan;
+  Room room;
+};
+
+struct OwnRows {
+  const CUtensorMap& map;
+  const Plan& plan;
+  __device__ void begin() const {}
+  __device__ void wait(const Pair&) const {}
+  __device__ void copy(uint32_t to, int k, const Pair& pair, uint32_t barrier) const {
+    copy_box_2d(to, map, k, plan.begin(pair.part) + pair.high * kPair + block_in_cluster() * kHigh,
+                barrier);
+  }
+};
+
+}  // namespace fkc::overlap
