@@ -4,6 +4,8 @@
 #pragma once
 #include <chrono>
 #include <cmath>
+#include <cstring>
+#include <type_traits>
 
 #include "cuda.h"
 #include "cuda_bf16.h"
@@ -182,13 +184,23 @@ inline void store_release(uint32_t* at, uint32_t value) {
   __atomic_store_n(at, value, __ATOMIC_RELEASE);
 }
 inline uint32_t load_acquire(const uint32_t* at) { return __atomic_load_n(at, __ATOMIC_ACQUIRE); }
-inline uint4 load_relaxed(const uint4* at) {
-  const auto word = [](const unsigned* of) { return __atomic_load_n(of, __ATOMIC_ACQUIRE); };
-  return {word(&at->x), word(&at->y), word(&at->z), word(&at->w)};
+template <class Word>
+Word load_relaxed(const Word* at) {
+  using Part = std::conditional_t<sizeof(Word) < 4, Word, unsigned>;
+  Part parts[sizeof(Word) / sizeof(Part)];
+  for (Part& part : parts)
+    part = __atomic_load_n(reinterpret_cast<const Part*>(at) + (&part - parts), __ATOMIC_ACQUIRE);
+  Word word;
+  std::memcpy(&word, parts, sizeof word);
+  return word;
 }
-inline void store_relaxed(uint4* at, uint4 v) {
-  const auto word = [](unsigned* of, unsigned to) { __atomic_store_n(of, to, __ATOMIC_RELEASE); };
-  word(&at->x, v.x), word(&at->y, v.y), word(&at->z, v.z), word(&at->w, v.w);
+template <class Word>
+void store_relaxed(Word* at, Word word) {
+  using Part = std::conditional_t<sizeof(Word) < 4, Word, unsigned>;
+  Part parts[sizeof(Word) / sizeof(Part)];
+  std::memcpy(parts, &word, sizeof word);
+  for (const Part& part : parts)
+    __atomic_store_n(reinterpret_cast<Part*>(at) + (&part - parts), part, __ATOMIC_RELEASE);
 }
 inline void let_others_run() { fk_emulation::spin(); }
 // Slower than it is, as everything else.

@@ -14,16 +14,19 @@ struct Choices {
   const Ranks& ranks;
   int first, limit;  // of this rank's experts: the first one's number, how many there are
   Runs tokens, chunks;
-  __device__ Choices(const Shape& shape, const Ranks& of)
+  // `of_lane`: how many tokens the rank of this lane has.
+  __device__ Choices(const Shape& shape, const Ranks& of, int of_lane)
       : s(shape),
         ranks(of),
         first(of.rank * shape.local),
         limit(max(0, min(shape.local, shape.experts - first))),
-        tokens(int(threadIdx.x) % 32 < of.size
-                   ? __ldcg(tokens_of(of, shape, of.rank) + threadIdx.x % 32)
-                   : 0,
-               of.size),
+        tokens(of_lane, of.size),
         chunks((tokens.count * shape.top_k + kAtOnce - 1) / kAtOnce, of.size) {}
+  __device__ Choices(const Shape& shape, const Ranks& of)
+      : Choices(shape, of,
+                int(threadIdx.x) % 32 < of.size
+                    ? __ldcg(tokens_of(of, shape, of.rank) + threadIdx.x % 32)
+                    : 0) {}
   // Among this rank's experts, or -1.
   __device__ int local(int expert) const {
     return unsigned(expert - first) < unsigned(limit) ? expert - first : -1;
@@ -32,17 +35,23 @@ struct Choices {
   struct Four {
     int from, at, expert[4];
   };
-  __device__ Four load(int chunk) const {
-    Four f;
+  // Where they are, or null.
+  __device__ int32_t* place(int chunk, Four& f) const {
     f.from = chunks.find(chunk, f.at);
     f.at = f.at * kAtOnce + int(threadIdx.x) % 32 * 4;
+    return f.at < tokens.of(f.from) * s.top_k ? table_of(ranks, s, ranks.rank, f.from) + f.at
+                                              : nullptr;
+  }
+  __device__ void name(Four& f, const int (&of)[4]) const {
     const int count = tokens.of(f.from) * s.top_k;
-    int4 four{-1, -1, -1, -1};
-    if (f.at < count)
-      four = __ldcg(reinterpret_cast<const int4*>(table_of(ranks, s, ranks.rank, f.from) + f.at));
-    const int of[4] = {four.x, four.y, four.z, four.w};
 #pragma unroll
     for (int j = 0; j < 4; ++j) f.expert[j] = f.at + j < count ? local(of[j]) : -1;
+  }
+  __device__ Four load(int chunk) const {
+    Four f;
+    int4 four{-1, -1, -1, -1};
+    if (const int32_t* at = place(chunk, f)) four = __ldcg(reinterpret_cast<const int4*>(at));
+    name(f, {four.x, four.y, four.z, four.w});
     return f;
   }
 };

@@ -3,12 +3,14 @@
 // own there; who receives puts it into the rows of all of its experts, read once, and its own
 // tokens straight from x. One launch, whose blocks all run at once.
 //
-// Of few tokens, every block sends some and then finds the places of some, by counting the choices
-// that come before theirs. Of many, a third of the blocks send; the others send the choices, sort
-// those that come, a block for each expert, and put rows to their places as they come.
+// Of few tokens, every block sends some and then finds the places of some (dispatch_few.cuh). Of
+// many, a third of the blocks send; the others send the choices, sort those that come, a block for
+// each expert, and put rows to their places as they come; whole words of 16 bytes by the copy
+// engine (carried.cuh).
 //
 // Nobody waits in a circle: sending waits for nothing that is sent in this call.
 #include "carried.cuh"
+#include "dispatch_few.cuh"
 #include "fk/ops/moe_dispatch.h"
 #include "in_steps.cuh"
 
@@ -17,14 +19,6 @@ using namespace fkc;
 using namespace fkc::experts;
 
 constexpr int kInFlight = 8;  // words of a thread
-
-template <class Word>
-struct Tokens {
-  const Word* x;
-  const int32_t* topk_ids;
-  int count;
-  Word* rows;  // where they go to
-};
 
 // A group of tokens to the other ranks, with a flag.
 template <class Word>
@@ -59,10 +53,9 @@ __device__ void send_group(const Tokens<Word>& tokens, int group, const Shape& s
   store_release(arrived(ranks, r, me, group), call);
 }
 
-// Of a group's tokens: how many rows each has here, and which. Of few tokens these are what is
-// counted, one more for an offset.
+// Of a group's tokens: how many rows each has here, and which.
 struct Places {
-  int count[kGroup], at[kGroup][kChosenMost + 1];
+  int count[kGroup], at[kGroup][kChosenMost];
 };
 
 template <class Word>
@@ -87,119 +80,6 @@ __device__ void place_rows(const Tokens<Word>& tokens, const Places& places, int
         tokens.rows[int64_t(places.at[t][p]) * s.words + at % s.words] = words[k];
     }
   }
-}
-
-// How many choices stand before those that are asked for: of experts below theirs, or of theirs and
-// earlier.
-struct Questions {
-  int count, expert[kChosenMost + 1], at[kChosenMost + 1], choice[kChosenMost];
-};
-constexpr int kChunks = 4;  // of choices, that a warp reads at once
-
-__device__ inline void load_chunks(Choices::Four (&four)[kChunks], const Choices& choices,
-                                   int first) {
-#pragma unroll
-  for (int c = 0; c < kChunks; ++c)
-    four[c] = choices.load(first + c * kWarps + int(threadIdx.x) / 32);
-}
-__device__ inline void count_before(const Choices::Four (&four)[kChunks], const Questions& asked,
-                                    int (&counts)[kChosenMost + 1], int stride) {
-  for (int q = 0; q < asked.count; ++q) {
-    const int expert = asked.expert[q], place = asked.at[q];
-    int before = 0;
-#pragma unroll
-    for (int c = 0; c < kChunks; ++c)
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const int of = four[c].expert[j];
-        before += unsigned(of) < unsigned(expert) ||
-                  (of == expert && four[c].from * stride + four[c].at + j < place);
-      }
-    before = __reduce_add_sync(kAll, before);
-    if (threadIdx.x % 32 == 0 && before) atomicAdd(counts + q, before);
-  }
-}
-
-// A token's rows to their places; `from` is none where this block has only an offset to find, and
-// `expert` where it has none.
-template <class Word>
-__device__ void take_token(const Tokens<Word>& tokens, const Sorted& to, const Choices& choices,
-                           int from, int t, int expert, const Shape& s, const Ranks& ranks,
-                           uint32_t call) {
-  __shared__ Questions asked;
-  __shared__ Places places;
-  const int thread = int(threadIdx.x);
-  Choices::Four four[kChunks];
-  load_chunks(four, choices, 0);
-  __syncthreads();  // what is asked for the token before is known to all
-  if (thread < 32) {
-    const int of =
-        from >= 0 && thread < s.top_k
-            ? choices.local(__ldcg(table_of(ranks, s, ranks.rank, from) + t * s.top_k + thread))
-            : -1;
-    const unsigned here = __ballot_sync(kAll, of >= 0);
-    const int q = __popc(here & ((1u << thread) - 1)), count = __popc(here);
-    places.at[0][thread] = 0;
-    if (of >= 0) {
-      asked.expert[q] = of;
-      asked.at[q] = from * s.stride + t * s.top_k + thread;
-      asked.choice[q] = thread;
-    }
-    if (thread == 0) {
-      places.count[0] = count;
-      places.at[0][kChosenMost] = 0;
-      asked.expert[count] = expert;
-      asked.at[count] = 0;
-      asked.count = count + (expert <= s.local);
-    }
-  }
-  __syncthreads();
-  for (int first = 0;;) {
-    count_before(four, asked, places.at[0], s.stride);
-    first += kChunks * kWarps;
-    if (first >= choices.chunks.all) break;
-    load_chunks(four, choices, first);
-  }
-  const int count = places.count[0];
-  if (from != ranks.rank && count && thread == 0)
-    wait_until(arrived(ranks, ranks.rank, from, t), call);
-  __syncthreads();
-  if (thread < count) {
-    const int place = places.at[0][thread];
-    to.source[place] = (from * s.most + t) * s.top_k + asked.choice[thread];
-    to.row_ids[place] = place;
-  }
-  if (thread == 0 && expert <= s.local) {
-    to.offsets[expert] = places.at[0][count];
-    if (expert == s.local) *to.count = places.at[0][count];
-  }
-  if (count) place_rows(tokens, places, from, t, t + 1, s, ranks);
-}
-
-template <class Word>
-__global__ void __launch_bounds__(kThreads, 2)
-    dispatch_few(const Tokens<Word> tokens, Sorted to, Shape s,
-                 const __grid_constant__ Ranks ranks) {
-  wait_for_inputs();
-  const uint32_t call = next_call(ranks);
-  const int block = int(blockIdx.x), blocks = int(gridDim.x);
-  s.turn_to(call);
-  if (block + 1 == blocks) {
-    push_table(tokens.topk_ids, tokens.count, 0, 1, s, ranks);
-    __syncthreads();
-    tell_all(ranks, &State::sent, call);
-  }
-  for (int t = block; t < tokens.count; t += blocks) send_group(tokens, t, s, ranks, call);
-  wait_for_all(ranks, state_of(ranks, ranks.rank)->sent, call);
-  const Choices choices(s, ranks);
-  // This rank's own tokens first, and beside them the offsets of experts.
-  for (int i = block; i < choices.tokens.all || i <= s.local; i += blocks) {
-    int from = -1, t = 0;
-    if (i < choices.tokens.all)
-      from = choices.tokens.find((i + choices.tokens.before(ranks.rank)) % choices.tokens.all, t);
-    take_token(tokens, to, choices, from, t, i, s, ranks, call);
-  }
-  end_call(ranks, call);
 }
 
 // Group by group as they come.

@@ -165,7 +165,7 @@ Shape shape_of(const Init& init, int64_t element, int64_t boxed, int word) {
   s.tables = whole(kMostRanks * 4) + whole(ranks * s.stride * 4);
   s.tokens_at = kHead;
   s.table_at = s.tokens_at + whole(kMostRanks * 4);
-  s.places_at = s.tokens_at + 2 * s.tables;
+  s.places_at = s.tokens_at + 3 * s.tables;  // of few tokens; of many, calls turn to two
   s.rows_at = s.answers_at = s.places_at + whole(ranks * s.stride * 4);
   return s;
 }
