@@ -5,12 +5,13 @@
 // wrong by a tenth where two ranks' sums all but cancel. One launch, whose blocks all run at once.
 //
 // Weights go to all ranks first, and meanwhile rows of x are found. Of few tokens, a block looks
-// through all sources for those of its token; every block sends sums and then adds up. Of many,
-// rows are noted by source; half of the blocks send sums, the others add up.
+// through all sources for those of its token; every block sends sums and then adds up
+// (combine_few.cuh). Of many, rows are noted by source; half of the blocks send sums, the others
+// add up.
 //
 // Nobody waits in a circle: sums wait for weights alone. Who sends them has heard of their taker
 // that it has begun this call, so it has taken those of the call before.
-#include "experts.cuh"
+#include "combine_few.cuh"
 #include "fk/ops/moe_combine.h"
 #include "in_steps.cuh"
 #include "runs.cuh"
@@ -19,69 +20,7 @@ namespace {
 using namespace fkc;
 using namespace fkc::experts;
 
-constexpr int kInFlight = 4, kHeld = 8;  // words of a thread, sources
-
-template <class Word>
-struct Answers {
-  const Word* x;
-  const int32_t *source, *count, *topk_ids;
-  const float* weights;
-  Word* out;
-  int tokens;  // of this rank
-};
-
-// How sums travel: of each, its upper half, and behind a row's upper halves the eight bits that
-// come next. An answer that is alone travels as it is, and who takes it knows its weight.
-template <class T, class Word>
-struct Travelling {
-  static constexpr int kCount = Elements<T, Word>::kCount;
-  using Rest = std::conditional_t<kCount == 1, unsigned char, uint2>;
-  Word upper;
-  Rest rest;
-  __device__ static Travelling from(const char* box, int i, int words, bool alone) {
-    Travelling v;
-    v.upper = __ldcg(reinterpret_cast<const Word*>(box) + i);
-    if constexpr (sizeof(T) == 2)
-      if (!alone)
-        v.rest =
-            __ldcg(reinterpret_cast<const Rest*>(box + int64_t(words) * int(sizeof(Word))) + i);
-    return v;
-  }
-  __device__ static void to(char* box, int i, int words, const Elements<T, Word>& sum, bool alone) {
-    if (alone || sizeof(T) == 4) {
-      reinterpret_cast<Word*>(box)[i] = sum.word();
-    } else if constexpr (sizeof(T) == 2) {
-      unsigned short upper[kCount];
-      unsigned char rest[kCount];
-#pragma unroll
-      for (int e = 0; e < kCount; ++e) {
-        const uint32_t bits = __float_as_uint(sum.at[e]);
-        upper[e] = static_cast<unsigned short>(bits >> 16);
-        rest[e] = static_cast<unsigned char>(bits >> 8);
-      }
-      Travelling v;
-      memcpy(&v.upper, upper, sizeof(Word));
-      memcpy(&v.rest, rest, sizeof(Rest));
-      reinterpret_cast<Word*>(box)[i] = v.upper;
-      reinterpret_cast<Rest*>(box + int64_t(words) * int(sizeof(Word)))[i] = v.rest;
-    }
-  }
-  __device__ void add_to(Elements<T, Word>& sum, bool alone, float weight) const {
-    if (alone || sizeof(T) == 4) {
-      const auto answer = Elements<T, Word>::of(upper);
-#pragma unroll
-      for (int e = 0; e < kCount; ++e) sum.at[e] += weight * answer.at[e];
-    } else if constexpr (sizeof(T) == 2) {
-      unsigned short high[kCount];
-      unsigned char low[kCount];
-      memcpy(high, &upper, sizeof upper);
-      memcpy(low, &rest, sizeof rest);
-#pragma unroll
-      for (int e = 0; e < kCount; ++e)
-        sum.at[e] += __uint_as_float(uint32_t(high[e]) << 16 | uint32_t(low[e]) << 8);
-    }
-  }
-};
+constexpr int kInFlight = 4;  // words of a thread
 
 // Rows of x that answer choices of a group's tokens, in their order; of this rank's own tokens also
 // who else answers, who of them once, and the weight of what each sends: 1 for a sum.
@@ -100,17 +39,7 @@ __device__ void list_rows(Rows& rows, int t, int row, const Answers<Word>& a, in
   unsigned others = 0, alone = 0;
   float weight = 0;
   if (from == ranks.rank) {
-    const int expert = lane < s.top_k ? a.topk_ids[choice] : -1;
-    const int rank = expert >= 0 && expert < s.experts ? s.rank_of(expert) : -1;
-    if (rank >= 0) weight = a.weights[choice];
-    for (int r = 0; r < ranks.size; ++r) {
-      const unsigned votes = __ballot_sync(kAll, rank == r);
-      const int answers = __popc(votes);
-      if (r == from || answers == 0) continue;
-      others |= 1u << r;
-      alone |= unsigned(answers == 1) << r;
-      if (lane == __ffs(int(votes)) - 1) rows.sent[t][r] = answers == 1 ? weight : 1;
-    }
+    weight = find_others(a, token, s, ranks, others, alone, rows.sent[t]);
   } else if (row >= 0) {
     weight = 1;
     if (__popc(here) > 1)
@@ -176,8 +105,10 @@ __device__ void add_up(const Answers<Word>& a, const Rows& rows, int from, int f
               f(k);
         };
         each([&](int k) {
-          came[k] = Travelling<T, Word>::from(box_of<char>(ranks, s, me, r, first + token[k]),
-                                              word[k], s.words, rows.alone[token[k]] >> r & 1);
+          char* box = box_of<char>(ranks, s, me, r, first + token[k]);
+          came[k].upper = __ldcg(came[k].upper_at(box, word[k]));
+          if (came[k].in_two(rows.alone[token[k]] >> r & 1))
+            came[k].rest = __ldcg(came[k].rest_at(box, word[k], s.words));
         });
         each([&](int k) {
           came[k].add_to(sum[k], rows.alone[token[k]] >> r & 1, rows.sent[token[k]][r]);
@@ -189,9 +120,13 @@ __device__ void add_up(const Answers<Word>& a, const Rows& rows, int from, int f
       if (base + k * kThreads + int(threadIdx.x) >= total) continue;
       if (from == me)
         a.out[int64_t(first + token[k]) * s.words + word[k]] = sum[k].word();
-      else if (count[k])
-        Travelling<T, Word>::to(box_of<char>(ranks, s, from, me, first + token[k]), word[k],
-                                s.words, sum[k], count[k] == 1);
+      else if (count[k]) {
+        char* box = box_of<char>(ranks, s, from, me, first + token[k]);
+        const bool alone = count[k] == 1;
+        const auto v = Travelling<T, Word>::of(sum[k], alone);
+        *v.upper_at(box, word[k]) = v.upper;
+        if (v.in_two(alone)) *v.rest_at(box, word[k], s.words) = v.rest;
+      }
     }
   }
   if (from == me) return;
@@ -199,67 +134,6 @@ __device__ void add_up(const Answers<Word>& a, const Rows& rows, int from, int f
   if (threadIdx.x != 0) return;
   __threadfence_system();
   store_release(arrived(ranks, from, me, first / s.group), call);
-}
-
-// Of few tokens, sources that a thread has in its hands.
-struct Held {
-  int all, source[kHeld];
-  __device__ Held(const int32_t* sources, const int32_t* count) : all(__ldcg(count)) {
-#pragma unroll
-    for (int k = 0; k < kHeld; ++k) {
-      const int i = k * kThreads + int(threadIdx.x);
-      source[k] = i < all ? __ldcg(sources + i) : -1;
-    }
-  }
-};
-
-template <class T, class Word>
-__device__ void answer_token(const Answers<Word>& a, const Held& held, int from, int token,
-                             const Shape& s, const Ranks& ranks, uint32_t call) {
-  __shared__ Rows rows;
-  __shared__ int found[kChosenMost];
-  const unsigned first = unsigned(from * s.most + token) * unsigned(s.top_k);
-  __syncthreads();  // the rows of the token before have been read
-  if (threadIdx.x < kChosenMost) found[threadIdx.x] = -1;
-  __syncthreads();
-  const auto look = [&](int source, int row) {
-    if (unsigned(source) - first < unsigned(s.top_k)) found[unsigned(source) - first] = row;
-  };
-#pragma unroll
-  for (int k = 0; k < kHeld; ++k) look(held.source[k], k * kThreads + int(threadIdx.x));
-  for (int i = kHeld * kThreads + int(threadIdx.x); i < held.all; i += kThreads)
-    look(__ldcg(a.source + i), i);
-  __syncthreads();
-  if (threadIdx.x < 32) list_rows(rows, 0, found[threadIdx.x], a, from, token, s, ranks);
-  __syncthreads();
-  add_up<T>(a, rows, from, token, token + 1, s, ranks, call);
-}
-
-template <class T, class Word>
-__global__ void __launch_bounds__(kThreads, 2)
-    combine_few(const Answers<Word> a, Shape s, const __grid_constant__ Ranks ranks) {
-  wait_for_inputs();
-  const uint32_t call = next_call(ranks);
-  const int block = int(blockIdx.x), blocks = int(gridDim.x), me = ranks.rank;
-  s.turn_to(call);
-  if (block + 1 == blocks) {
-    push_table(reinterpret_cast<const int32_t*>(a.weights), a.tokens, 0, 1, s, ranks);
-    __syncthreads();
-    tell_all(ranks, &State::sent, call);
-  }
-  const Held held(a.source, a.count);
-  wait_for_all(ranks, state_of(ranks, me)->sent, call);
-  const Runs tokens(
-      int(threadIdx.x) % 32 < ranks.size ? __ldcg(tokens_of(ranks, s, me) + threadIdx.x % 32) : 0,
-      ranks.size);
-  // The other ranks' tokens come first, from the next rank on, and this one's last.
-  const int own = tokens.of(me), behind = tokens.before(me) + own;
-  for (int i = block; i < tokens.all; i += blocks) {
-    int token;
-    const int from = tokens.find((i + behind) % tokens.all, token);
-    answer_token<T>(a, held, from, token, s, ranks, call);
-  }
-  end_call(ranks, call);
 }
 
 // Rows of x by source; whoever reads them asks whether the source is the row's, so that nothing has
@@ -322,7 +196,7 @@ struct MoeCombine : Exchanging<fk::moe_combine> {
   using Exchanging::Exchanging;
   void prepare(const op::forward& max, const fk_memory&) {
     const int64_t element = max.x->dtype.bits / 8;
-    share(element, element == 2 ? 3 : element, false);
+    share(element, element == 2 ? 3 : element, init.max_tokens_per_rank <= kFew);
   }
   void forward(const op::forward& a, const fk_ctx& ctx) {
     const int64_t element = a.x->dtype.bits / 8, row = init.hidden_size * element;
@@ -337,7 +211,8 @@ struct MoeCombine : Exchanging<fk::moe_combine> {
                                     fk::data<int32_t>(a.topk_ids),
                                     fk::data<float>(a.topk_weights),
                                     fk::data<Word>(a.out),
-                                    int(a.out->shape[0])};
+                                    int(a.out->shape[0]),
+                                    int(a.source->shape[0])};
         if (s.group == 1)
           launch(combine_few<T, Word>, unsigned(2 * processors), kThreads, 0, ctx, answers, s,
                  exchange->ranks());

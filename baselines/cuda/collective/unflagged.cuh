@@ -4,9 +4,9 @@
 // bits set, is sent as the NaN beside it. So nobody waits for a fence and a number behind rows.
 //
 // Who reads a box leaves zeros, and there are two sets of them; tables, which everybody reads, are
-// cleared in the call after theirs, and there are three. A set is written again two or three calls
-// later, by somebody who has heard of this rank in every call between: so this rank had ended its
-// own call on it.
+// cleared in the call after theirs, when all of them has come, and there are three. A set is
+// written again two or three calls later, by somebody who has heard of this rank in every call
+// between: so this rank had ended its own call on it.
 #pragma once
 #include <type_traits>
 
@@ -67,16 +67,20 @@ __device__ bool look_for_word(const Word* at, Word& word) {
   word = parts.inverted().word();
   return parts.whole();
 }
+template <class F>
+__device__ void await(F came) {
+  for (Waiting waiting; !came();) waiting.turn();
+}
 // Until all words of a thread have come; `at(k)` is where one comes to, or null.
 template <int kCount, class Word, class At>
 __device__ void await_words(Word (&words)[kCount], At at) {
-  for (Waiting waiting;; waiting.turn()) {
+  await([&] {
     bool all = true;
 #pragma unroll
     for (int k = 0; k < kCount; ++k)
       if (const Word* from = at(k)) all = look_for_word(from, words[k]) && all;
-    if (all) return;
-  }
+    return all;
+  });
 }
 // The same, and leaves zeros.
 template <int kCount, class Word, class At>
@@ -132,6 +136,20 @@ __device__ inline int hear_tokens(const Shape& s, const Ranks& ranks) {
     return lane < ranks.size ? head_of(ranks, s, ranks.rank, lane) : static_cast<uint4*>(nullptr);
   });
   return int(head[0].x);
+}
+
+// By a block: until the others' whole tables have come, so that none of their words comes when they
+// have been cleared.
+__device__ inline void hear_tables(const Shape& s, const Ranks& ranks) {
+  for (int r = 0; r < ranks.size; ++r) {
+    if (r == ranks.rank) continue;
+    uint4 words[1]{};
+    await_words(words, [&](int) { return head_of(ranks, s, ranks.rank, r); });
+    const int all = int(words[0].x) * s.top_k;
+    auto* table = table_of(ranks, s, ranks.rank, r);
+    for (int i = int(threadIdx.x) * 4; i < all; i += kThreads * 4)
+      await_words(words, [&](int) { return reinterpret_cast<uint4*>(table + i); });
+  }
 }
 
 }  // namespace fkc::experts

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// moe_combine of few tokens. Weights and sums carry their own flags (unflagged.cuh); a block looks
+// through all sources for those of its token, and reads its rows while weights are under way.
+//
+// Sums wait for weights alone, and whoever waits for sums has sent its weights before.
+#pragma once
+#include "answers.cuh"
+#include "unflagged.cuh"
+
+namespace fkc::experts {
+
+// f(source, row) for all rows of x that there are, as many at once as a thread can have under way,
+// and the first ones before it is known how many there are.
+template <class Word, class F>
+__device__ void each_source(const Answers<Word>& a, F f) {
+  constexpr int kAtOnce = 8;
+  for (int first = int(threadIdx.x), all = a.most; first < all; first += kAtOnce * kThreads) {
+    int source[kAtOnce];
+#pragma unroll
+    for (int k = 0; k < kAtOnce; ++k)
+      source[k] = first + k * kThreads < all ? __ldcg(a.source + first + k * kThreads) : -1;
+    all = __ldcg(a.count);
+#pragma unroll
+    for (int k = 0; k < kAtOnce; ++k)
+      if (first + k * kThreads < all) f(source[k], first + k * kThreads);
+  }
+}
+
+// Rows of x that answer a token's choices, in their order; of this rank's own tokens also their
+// weights, and what others send.
+struct Found {
+  int count, row[kChosenMost], choice[kChosenMost];
+  float weight[kChosenMost], sent[kMostRanks];
+  unsigned others, alone;
+};
+
+// The weights of rows from `p` on, zeros behind the last one.
+template <bool kOwn, int kRows>
+__device__ void find_weights(float (&weights)[kRows], const Found& found, int p, int from,
+                             int token, const Shape& s, const Ranks& ranks) {
+  if constexpr (kOwn) {
+#pragma unroll
+    for (int q = 0; q < kRows; ++q) weights[q] = p + q < found.count ? found.weight[p + q] : 0;
+  } else {
+    uint32_t bits[kRows];
+    int32_t* table = table_of(ranks, s, ranks.rank, from) + token * s.top_k;
+    const int count = found.count > 1 ? found.count : 0;  // one that is alone is weighed there
+    await_words(bits, [&](int q) {
+      return p + q < count ? reinterpret_cast<uint32_t*>(table + found.choice[p + q])
+                           : static_cast<uint32_t*>(nullptr);
+    });
+#pragma unroll
+    for (int q = 0; q < kRows; ++q)
+      weights[q] = p + q < count ? __uint_as_float(bits[q]) : found.count == 1 && p + q == 0;
+  }
+}
+
+// The sum of a token's rows, to its rank; or of this rank's own, with what the others send, to out.
+template <class T, bool kOwn, class Word>
+__device__ void add_token(const Answers<Word>& a, const Found& found, int from, int token,
+                          const Shape& s, const Ranks& ranks) {
+  constexpr int kWords = 2, kRows = 6;  // of a thread at once
+  using Travels = Travelling<T, Word>;
+  const int me = ranks.rank, count = found.count;
+  if (!kOwn && count == 0) return;
+#pragma unroll 1
+  for (int first = int(threadIdx.x); first < s.words; first += kThreads * kWords) {
+    const auto there = [&](int k) { return first + k * kThreads < s.words; };
+    Elements<T, Word> sum[kWords]{};
+#pragma unroll 1
+    for (int p = 0; p < count; p += kRows) {
+      Word words[kRows][kWords]{};
+#pragma unroll
+      for (int q = 0; q < kRows; ++q) {
+        if (p + q >= count) continue;
+        const Word* row = a.x + int64_t(found.row[p + q]) * s.words + first;
+#pragma unroll
+        for (int k = 0; k < kWords; ++k)
+          if (there(k)) words[q][k] = __ldcg(row + k * kThreads);
+      }
+      float weights[kRows];
+      find_weights<kOwn>(weights, found, p, from, token, s, ranks);
+#pragma unroll
+      for (int q = 0; q < kRows; ++q)
+#pragma unroll
+        for (int k = 0; k < kWords; ++k) {
+          const auto answer = Elements<T, Word>::of(words[q][k]);
+#pragma unroll
+          for (int e = 0; e < Travels::kCount; ++e) sum[k].at[e] += weights[q] * answer.at[e];
+        }
+    }
+    if constexpr (kOwn) {
+#pragma unroll 1
+      for (int r = 0; r < ranks.size; ++r) {
+        if (!(found.others >> r & 1)) continue;
+        const bool alone = found.alone >> r & 1;
+        char* box = box_of<char>(ranks, s, me, r, token);
+        auto* uppers = Travels::upper_at(box, first);
+        auto* rests = Travels::rest_at(box, first, s.words);
+        Travels came[kWords];
+        await([&] {
+          bool all = true;
+#pragma unroll
+          for (int k = 0; k < kWords; ++k) {
+            if (!there(k)) continue;
+            all = look_for_word(uppers + k * kThreads, came[k].upper) && all;
+            if (Travels::in_two(alone))
+              all = look_for_word(rests + k * kThreads, came[k].rest) && all;
+          }
+          return all;
+        });
+#pragma unroll
+        for (int k = 0; k < kWords; ++k) {
+          if (!there(k)) continue;
+          uppers[k * kThreads] = Word{};
+          if (Travels::in_two(alone)) rests[k * kThreads] = {};
+          came[k].add_to(sum[k], alone, found.sent[r]);
+        }
+      }
+      Word* out = a.out + int64_t(token) * s.words + first;
+#pragma unroll
+      for (int k = 0; k < kWords; ++k)
+        if (there(k)) out[k * kThreads] = sum[k].word();
+    } else {
+      char* box = box_of<char>(ranks, s, from, me, token);
+      auto* uppers = Travels::upper_at(box, first);
+      auto* rests = Travels::rest_at(box, first, s.words);
+#pragma unroll
+      for (int k = 0; k < kWords; ++k) {
+        if (!there(k)) continue;
+        const auto v = Travels::of(sum[k], count == 1);
+        send_word(uppers + k * kThreads, v.upper);
+        if (Travels::in_two(count == 1)) send_word(rests + k * kThreads, v.rest);
+      }
+    }
+  }
+}
+
+template <class T, class Word>
+__device__ void answer_token(const Answers<Word>& a, int from, int token, const Shape& s,
+                             const Ranks& ranks) {
+  __shared__ Found found;
+  __shared__ int rows[kChosenMost];
+  const int lane = int(threadIdx.x);
+  const unsigned first = unsigned(from * s.most + token) * unsigned(s.top_k);
+  __syncthreads();  // the rows of the token before have been read
+  if (lane < kChosenMost) rows[lane] = -1;
+  __syncthreads();
+  each_source(a, [&](int source, int row) {
+    if (unsigned(source) - first < unsigned(s.top_k)) rows[unsigned(source) - first] = row;
+  });
+  __syncthreads();
+  if (lane < 32) {
+    const int row = rows[lane];
+    const unsigned here = __ballot_sync(kAll, row >= 0);
+    const int at = __popc(here & ((1u << lane) - 1));
+    unsigned others = 0, alone = 0;
+    float weight = 0;
+    if (from == ranks.rank) weight = find_others(a, token, s, ranks, others, alone, found.sent);
+    if (row >= 0) found.row[at] = row, found.choice[at] = lane, found.weight[at] = weight;
+    if (lane == 0) found.count = __popc(here), found.others = others, found.alone = alone;
+  }
+  __syncthreads();
+  if (from == ranks.rank)
+    add_token<T, true>(a, found, from, token, s, ranks);
+  else
+    add_token<T, false>(a, found, from, token, s, ranks);
+}
+
+template <class T, class Word>
+__global__ void __launch_bounds__(kThreads, 2)
+    combine_few(const Answers<Word> a, Shape s, const __grid_constant__ Ranks ranks) {
+  wait_for_inputs();
+  const uint32_t call = next_call(ranks);
+  const int block = int(blockIdx.x), blocks = int(gridDim.x), me = ranks.rank;
+  Shape before;
+  turn_unflagged(s, before, call);
+  if (block + 1 == blocks)
+    send_table(reinterpret_cast<const int32_t*>(a.weights), a.tokens, s, ranks);
+  clear_tables(before, ranks);
+  // All tokens that the other ranks may have come first, from the next rank on, and this one's
+  // last.
+  const int others = (ranks.size - 1) * s.most;
+  for (int i = block; i < others + a.tokens; i += blocks) {
+    const int from = i < others ? (me + 1 + i / s.most) % ranks.size : me;
+    answer_token<T>(a, from, i < others ? i % s.most : i - others, s, ranks);
+  }
+  if (block + 1 == blocks) hear_tables(s, ranks);
+  end_call(ranks, call);
+}
+
+}  // namespace fkc::experts
