@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of rows, sorted by expert, with the matrices of their experts on wgmma: out = x @ weight[e]^T, or gated:
 // silu(x @ gate[e]^T) * (x @ up[e]^T). Blocks are persistent; which tiles there are is known on the device alone, from
-// `offsets`. The operands of wgmma are swapped: a tile is 128 * kWide rows of weights (gated: half of gate and half of up,
-// eight and eight in turn, so that a thread has both) by up to kMost rows of x, and its width follows the rows that there
-// are, so that little is multiplied for nothing. Every tile reads its rows of x from the second cache, beside weights that
-// are read once: where these are few, wide tiles ask for them half as often. The rows of an expert are shared evenly by its tiles; tiles of the same weights
-// follow each other, so that these are read from memory once. An expert may have its rows in several segments.
-//   warps 0-7   two warpgroups, 64 * kWide rows of weights each: wgmma.m64nNk16, both operands in shared memory
+// `offsets`. The operands of wgmma are swapped: a tile is 128 rows of weights (gated: 64 of gate and 64 of up, eight and
+// eight in turn, so that a thread has both) by up to kMost rows of x, and its width follows the rows that there are, so
+// that little is multiplied for nothing. The rows of an expert are shared evenly by its tiles; tiles of the same weights
+// follow each other, so that these are read from memory once. An expert may have its rows in several segments. Rows of x
+// are read by every tile, from the second cache: with kPair = 2 a cluster of two blocks has tiles beside each other and
+// each block fetches half of their rows of x for both.
+//   warps 0-7   two warpgroups, 64 rows of weights each: wgmma.m64nNk16, both operands in shared memory
 //   warp 8      fills a ring of stages of 64 elements of K with the tensor copy engine
 #pragma once
 #include "attention_common.cuh"
@@ -20,9 +21,9 @@ namespace grouped {
 constexpr int kRows = 128, kDeep = 64, kThreads = 384, kBarriers = 1024, kSharedMax = 224 << 10, kStagesMax = 8;
 constexpr int kBytesWeight = kRows * kDeep * 2;
 constexpr int step_of(int most) { return most > 64 ? 32 : 16; }  // widths are multiples of it, and so high is a box of x
-constexpr int stage_bytes(int most, int wide = 1) { return wide * kBytesWeight + most * kDeep * 2; }
-constexpr int stages_of(int most, int wide = 1) { return std::min(kStagesMax, (kSharedMax - 1024 - kBarriers) / stage_bytes(most, wide)); }
-constexpr int shared_bytes(int most, int wide = 1) { return 1024 + kBarriers + stages_of(most, wide) * stage_bytes(most, wide); }  // 1024: alignment
+constexpr int stage_bytes(int most) { return kBytesWeight + most * kDeep * 2; }
+constexpr int stages_of(int most) { return std::min(kStagesMax, (kSharedMax - 1024 - kBarriers) / stage_bytes(most)); }
+constexpr int shared_bytes(int most) { return 1024 + kBarriers + stages_of(most) * stage_bytes(most); }  // 1024: alignment
 
 template <class T> struct Arguments {
   T* out;                  // [rows, n]
@@ -32,10 +33,15 @@ template <class T> struct Arguments {
   int n, k;
 };
 
+// A block's place among the blocks and among those of its cluster.
+template <int kPair> __device__ int pair_of_block() { return int(blockIdx.x) / kPair; }
+template <int kPair> __device__ int pairs() { return int(gridDim.x) / kPair; }
+template <int kPair> __device__ int which_of_pair() { return int(blockIdx.x) % kPair; }
+
 // Goes through the tiles of a block. Past the first cache, which may know what `offsets` were before.
-template <int kMost> struct Tiles {
+template <int kMost, int kPair = 1> struct Tiles {
   const int32_t* offsets;
-  int segments, first, columns;  // tiles of n
+  int segments, first, columns;  // tiles of n, kPair at once
   int turn = -1, segment = 0, begin = 0, end = 0, high = 0, before = 0, row = 0, rows = 0, column = 0;
   __device__ bool find(int tile) {
     while (tile >= before + high * columns) {
@@ -45,13 +51,13 @@ template <int kMost> struct Tiles {
       begin = __ldcg(offsets + segment), end = __ldcg(offsets + segment + 1), high = (end - begin + kMost - 1) / kMost;
     }
     const int at = tile - before, each = (end - begin + high - 1) / high, upper = at % high * each;
-    row = begin + upper, rows = min(each, end - row), column = at / high;
+    row = begin + upper, rows = min(each, end - row), column = at / high * kPair + which_of_pair<kPair>();
     return true;
   }
 };
 
-template <int kMost, int kWide = 1> struct Ring {
-  static constexpr int kStages = stages_of(kMost, kWide), kStage = stage_bytes(kMost, kWide), kStep = step_of(kMost), kWeight = kWide * kBytesWeight;
+template <int kMost, int kPair = 1> struct Ring {
+  static constexpr int kStages = stages_of(kMost), kStage = stage_bytes(kMost), kStep = step_of(kMost);
   uint32_t base;
   int stage = 0, turn = 0;
   __device__ uint32_t full() const { return base + stage * 8; }
@@ -62,35 +68,48 @@ template <int kMost, int kWide = 1> struct Ring {
   }
   // By one thread.
   __device__ void init() const {
-    for (int i = 0; i < kStages; ++i) barrier_init(base + i * 8, 1), barrier_init(empty(i), 8);
+    for (int i = 0; i < kStages; ++i) barrier_init(base + i * 8, 1), barrier_init(empty(i), 8 * kPair);
+  }
+  // By every warp that multiplies, to all who fill it.
+  __device__ void done_with(int of) const {
+    const int lane = threadIdx.x % 32;
+    if constexpr (kPair == 1) {
+      if (lane == 0) barrier_arrive(empty(of));
+    } else if (lane < kPair) {
+      barrier_arrive_unordered(in_block(empty(of), lane));
+    }
   }
 };
 
 // By one thread. The first turn of the ring is special: its weights come before x exists.
-template <class T, bool kGated, int kMost, int kWide = 1> struct Filler {
-  static constexpr int kOut = kWide * (kGated ? kRows / 2 : kRows), kStep = Ring<kMost>::kStep, kBox = kStep * kDeep * 2;
+template <class T, bool kGated, int kMost, int kPair = 1> struct Filler {
+  static constexpr int kOut = kGated ? kRows / 2 : kRows, kStep = Ring<kMost>::kStep, kBox = kStep * kDeep * 2;
   const CUtensorMap &x, &weight;
   const Arguments<T>& a;
-  Ring<kMost, kWide> ring;
-  Tiles<kMost> tile;
-  int at = blockIdx.x, k = 0;
+  Ring<kMost, kPair> ring;
+  Tiles<kMost, kPair> tile;
+  int at = pair_of_block<kPair>(), k = 0;
   bool more = tile.find(at);
 
   __device__ void next() {
     ring.next();
     if ((k += kDeep) < a.k) return;
-    k = 0, more = tile.find(at += gridDim.x);
+    k = 0, more = tile.find(at += pairs<kPair>());
   }
   __device__ int boxes() const { return (tile.rows + kStep - 1) / kStep; }
   __device__ void fetch_weight() {
     const int expert = tile.segment < a.experts ? tile.segment : tile.segment - a.experts;
     const int first = expert * (kGated ? 2 * a.n : a.n) + tile.column * kOut;
-    barrier_expect(ring.full(), ring.kWeight + boxes() * kBox);
+    barrier_expect(ring.full(), kBytesWeight + boxes() * kBox);
     if constexpr (kGated) copy_box_4d(ring.at(), weight, k, 0, 0, first / 8, ring.full());
     else copy_box_2d(ring.at(), weight, k, first, ring.full());
   }
   __device__ void fetch_x() {
-    for (int b = 0; b < boxes(); ++b) copy_box_2d(ring.at() + ring.kWeight + b * kBox, x, k, tile.row + b * kStep, ring.full());
+    for (int b = which_of_pair<kPair>(); b < boxes(); b += kPair) {
+      const uint32_t to = ring.at() + kBytesWeight + b * kBox;
+      if constexpr (kPair == 1) copy_box_2d(to, x, k, tile.row + b * kStep, ring.full());
+      else copy_box_2d_to(to, x, k, tile.row + b * kStep, ring.full(), (1 << kPair) - 1);
+    }
   }
   __device__ void first_weights() {
     for (Filler f = *this; f.more && f.ring.turn == 0; f.next()) f.fetch_weight();
@@ -110,12 +129,10 @@ template <class T, bool kGated, int kMost, int kWide = 1> struct Filler {
   }
 };
 
-// The sums of 64 rows of weights, which are those from `first` on of out's columns. Of every eight rows of x and sixteen of weights a lane has two
-// and two; turned round, two neighbours of a row of out.
-template <class T, bool kGated, int kN, int kMost>
-__device__ void write(const float (&acc)[kN / 2], const Arguments<T>& a, const Tiles<kMost>& tile, int first) {
-  constexpr int kWarp = kGated ? 8 : 16;  // columns of a warp
-  const int lane = threadIdx.x % 32, column = first + int(threadIdx.x) / 32 % 4 * kWarp + lane % 4 * 2;
+// Of every eight rows of x and sixteen of weights a lane has two and two; turned round, two neighbours of a row of out.
+template <class T, bool kGated, int kN, class Tile> __device__ void write(const float (&acc)[kN / 2], const Arguments<T>& a, const Tile& tile) {
+  constexpr int kOut = kGated ? kRows / 2 : kRows, kWarp = kOut / 8;  // columns of a warp
+  const int lane = threadIdx.x % 32, column = tile.column * kOut + int(threadIdx.x) / 32 * kWarp + lane % 4 * 2;
   T* out = a.out + int64_t(tile.row + lane / 4) * a.n + column;
 #pragma unroll
   for (int j = 0; j < kN / 8; ++j) {
@@ -139,60 +156,59 @@ __device__ void write(const float (&acc)[kN / 2], const Arguments<T>& a, const T
 }
 
 // One tile of up to kN rows of x, or the next width that there is.
-template <class T, bool kGated, int kN, int kMost, int kWide>
-__device__ void multiply_tile(Ring<kMost, kWide>& ring, const Arguments<T>& a, const Tiles<kMost>& tile) {
+template <class T, bool kGated, int kN, int kMost, int kPair>
+__device__ void multiply_tile(Ring<kMost, kPair>& ring, const Arguments<T>& a, const Tiles<kMost, kPair>& tile) {
   constexpr int kNext = kN < kMost ? kN + Ring<kMost>::kStep : kMost;
   if constexpr (kN < kMost)
     if (tile.rows > kN) return multiply_tile<T, kGated, kNext>(ring, a, tile);
-  const int group = int(threadIdx.x) / 128, lane = threadIdx.x % 32;
-  float acc[kWide][kN / 2] = {};  // else the sums of all widths would be alive at once
+  const int group = int(threadIdx.x) / 128;
+  float acc[kN / 2] = {};  // else the sums of all widths would be alive at once
   int last = -1;
   for (int k = 0; k < a.k; k += kDeep) {
     barrier_wait(ring.full(), ring.turn & 1);
-    const uint64_t right = wgmma_operand(ring.at() + ring.kWeight);
+    const uint64_t left = wgmma_operand(ring.at() + group * (kBytesWeight / 2)), right = wgmma_operand(ring.at() + kBytesWeight);
     wgmma_begin();
 #pragma unroll
-    for (int w = 0; w < kWide; ++w) {
-      const uint64_t left = wgmma_operand(ring.at() + (group * kWide + w) * (kBytesWeight / 2));
-#pragma unroll
-      for (int i = 0; i < kDeep / 16; ++i) wgmma<T, kN>(acc[w], left + i * 2, right + i * 2, k + i > 0);
-    }
+    for (int i = 0; i < kDeep / 16; ++i) wgmma<T, kN>(acc, left + i * 2, right + i * 2, k + i > 0);
     wgmma_commit();
     wgmma_wait<1>();
-    if (last >= 0 && lane == 0) barrier_arrive(ring.empty(last));
+    if (last >= 0) ring.done_with(last);
     last = ring.stage;
     ring.next();
   }
   wgmma_wait<0>();
-  if (lane == 0) barrier_arrive(ring.empty(last));
-  constexpr int kOut = kGated ? kRows / 4 : kRows / 2;  // of 64 rows of weights
-#pragma unroll
-  for (int w = 0; w < kWide; ++w) write<T, kGated, kN>(acc[w], a, tile, ((tile.column * 2 + group) * kWide + w) * kOut);
+  ring.done_with(last);
+  write<T, kGated, kN>(acc, a, tile);
 }
 
 // `offsets` are read at once: they have to be there when the kernel before this one lets this one in.
-template <class T, bool kGated, int kMost, int kWide>
+template <class T, bool kGated, int kMost, int kPair>
 __global__ void __launch_bounds__(kThreads, 1) sorted_rows(const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap weight, const Arguments<T> a) {
   char* const shared = dynamic_shared();
-  constexpr int kOut = kWide * (kGated ? kRows / 2 : kRows);
-  Ring<kMost, kWide> ring{(shared_address(shared) + 1023) & ~1023U};
-  Tiles<kMost> tile{a.offsets, a.segments, a.first, (a.n + kOut - 1) / kOut};
+  constexpr int kOut = kPair * (kGated ? kRows / 2 : kRows);
+  Ring<kMost, kPair> ring{(shared_address(shared) + 1023) & ~1023U};
+  Tiles<kMost, kPair> tile{a.offsets, a.segments, a.first, (a.n + kOut - 1) / kOut};
   if (threadIdx.x == 0) {
     ring.init();
     fence_barriers();
   }
   __syncthreads();
+  if constexpr (kPair > 1) cluster_sync();
   if (threadIdx.x >= 256) {
     fewer_registers<40>();
     if (threadIdx.x == 256) {
-      Filler<T, kGated, kMost, kWide> filler{x, weight, a, ring, tile};
+      Filler<T, kGated, kMost, kPair> filler{x, weight, a, ring, tile};
       filler.first_weights();
       inputs_then_next();
       filler.rest([](const auto&) {});
     }
   } else {
     more_registers<232>();
-    for (int at = blockIdx.x; tile.find(at); at += gridDim.x) multiply_tile<T, kGated, Ring<kMost>::kStep>(ring, a, tile);
+    for (int at = pair_of_block<kPair>(); tile.find(at); at += pairs<kPair>()) multiply_tile<T, kGated, Ring<kMost>::kStep>(ring, a, tile);
+  }
+  if constexpr (kPair > 1) {
+    __syncwarp();
+    cluster_sync();  // shared memory and barriers must last while the other block writes to them
   }
 }
 
@@ -201,9 +217,9 @@ inline CUtensorMap map_of(const void* data, int64_t rows, int64_t k, bool bf16, 
   return tensor_map<2>(data, bf16, {uint64_t(k), uint64_t(rows)}, {uint64_t(k) * 2}, {kDeep, uint32_t(high)});
 }
 // Matrices [2 * hidden, k] of gate rows, then up rows, as [rows / 8, gate or up, 8, k]; hidden is a multiple of 8.
-inline CUtensorMap map_of_gated(const void* data, int64_t experts, int64_t hidden, int64_t k, bool bf16, int wide = 1) {
+inline CUtensorMap map_of_gated(const void* data, int64_t experts, int64_t hidden, int64_t k, bool bf16) {
   const uint64_t row = uint64_t(k) * 2;
-  return tensor_map<4>(data, bf16, {uint64_t(k), 8, 2, uint64_t((2 * experts - 1) * hidden / 8)}, {row, row * uint64_t(hidden), row * 8}, {kDeep, 8, 2, uint32_t(wide * kRows / 16)});
+  return tensor_map<4>(data, bf16, {uint64_t(k), 8, 2, uint64_t((2 * experts - 1) * hidden / 8)}, {row, row * uint64_t(hidden), row * 8}, {kDeep, 8, 2, kRows / 16});
 }
 
 }  // namespace grouped

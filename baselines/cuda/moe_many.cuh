@@ -2,6 +2,7 @@
 // All experts of a mixture for many tokens: the assignments are sorted by expert, their rows of x gathered, two grouped
 // products, and the weighted sum of the results of a token in the order of its choices.
 #pragma once
+#include "clusters.cuh"
 #include "grouped.cuh"
 
 namespace fkc {
@@ -10,8 +11,8 @@ namespace grouped {
 
 constexpr int kSorters = 1024;
 
-// How wide tiles are, in 128 rows of weights: with up to 128 rows of x the sums of two leave room in registers.
-constexpr int wide_of(int most) { return most > 128 ? 1 : 2; }
+// Blocks of a cluster: more than 64 rows of x are worth sharing.
+constexpr int pair_of(int most) { return most > 64 ? 2 : 1; }
 
 // Block e places the assignments of expert e, in order, behind those of the experts below it.
 __global__ void __launch_bounds__(kSorters) sort_assignments(const int32_t* ids, int count, int32_t* offsets, int32_t* source, int32_t* place) {
@@ -84,11 +85,8 @@ class ManyTokens {
   }
   void prepare(const fk_in* w13, const fk_in* w2) {
     const bool bf16 = FK_DTYPE(w13) == FK_BF16;
-    for (const int wide : {1, 2}) {
-      w13_[wide - 1] = grouped::map_of_gated(w13->data, experts_, hidden_, channels_, bf16, wide);
-      w2_[wide - 1] = grouped::map_of(w2->data, experts_ * channels_, hidden_, bf16, wide * grouped::kRows);
-    }
-    processors_ = multiprocessors();
+    w13_ = grouped::map_of_gated(w13->data, experts_, hidden_, channels_, bf16);
+    w2_ = grouped::map_of(w2->data, experts_ * channels_, hidden_, bf16, grouped::kRows);
   }
   template <class T> void forward(const T* x, int64_t x_step, const int32_t* ids, const float* scales, T* out, int64_t tokens, const fk_ctx& ctx) const {
     using namespace grouped;
@@ -101,15 +99,17 @@ class ManyTokens {
     const int channels = int(channels_), hidden = int(hidden_), top_k = int(top_k_), experts = int(experts_);
     launch(sort_assignments, unsigned(experts), kSorters, 0, ctx, ids, int(rows), offsets, source, place);
     launch(gather_sorted<T>, unsigned(rows), 256, 0, ctx, x, x_step, source, sorted, channels, top_k);
-    // Half as many again as on average, so that few experts need more than one tile of the smaller kinds.
+    // Half as many again as on average, a quarter where there are many, so that few experts need more than one tile of the smaller kinds. Smaller
+    // kinds have more stages, and so more weights on their way.
     const int64_t typical = cdiv(rows * 3, experts_ * 2);
     const auto both = [&](auto most) {
-      constexpr int kMost = decltype(most)::value, kOf = wide_of(kMost) - 1;
-      product<true, kMost>(sorted, w13_[kOf], Arguments<T>{activated, offsets, experts, experts, 0, hidden, channels}, rows, ctx);
-      product<false, kMost>(activated, w2_[kOf], Arguments<T>{sorted, offsets, experts, experts, 0, channels, hidden}, rows, ctx);
+      constexpr int kMost = decltype(most)::value;
+      product<true, kMost>(sorted, w13_, Arguments<T>{activated, offsets, experts, experts, 0, hidden, channels}, rows, ctx);
+      product<false, kMost>(activated, w2_, Arguments<T>{sorted, offsets, experts, experts, 0, channels, hidden}, rows, ctx);
     };
     if (typical <= 64) both(std::integral_constant<int, 64>{});
     else if (typical <= 128) both(std::integral_constant<int, 128>{});
+    else if (typical <= 192) both(std::integral_constant<int, 160>{});
     else both(std::integral_constant<int, 256>{});
     launch(combine<T>, unsigned(tokens), 256, 0, ctx, sorted, place, scales, out, channels, top_k);
   }
@@ -117,20 +117,17 @@ class ManyTokens {
  private:
   template <bool kGated, int kMost, class T> void product(const T* x, const CUtensorMap& weight, const grouped::Arguments<T>& a, int64_t rows, const fk_ctx& ctx) const {
     using namespace grouped;
-    constexpr int kWide = wide_of(kMost);
-    const auto kernel = sorted_rows<T, kGated, kMost, kWide>;
-    thread_local bool known = false;
-    if (!known) check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes(kMost, kWide)), "shared memory");
-    known = true;
+    constexpr int kPair = pair_of(kMost);
+    const auto kernel = sorted_rows<T, kGated, kMost, kPair>;
     // At most: every expert may have a tile that is not full.
-    const int64_t high = std::min<int64_t>(rows / kMost + a.segments, rows), wide = cdiv(a.n, kWide * (kGated ? kRows / 2 : kRows));
-    launch(kernel, unsigned(std::min<int64_t>(processors_, high * wide)), kThreads, size_t(shared_bytes(kMost, kWide)), ctx,
-           map_of(x, rows, a.k, std::is_same_v<T, __nv_bfloat16>, step_of(kMost)), weight, a);
+    const int64_t high = std::min<int64_t>(rows / kMost + a.segments, rows), wide = cdiv(a.n, kPair * (kGated ? kRows / 2 : kRows));
+    const int64_t at_once = clusters(kernel, kPair, kThreads, shared_bytes(kMost));
+    launch_clusters(kernel, dim3(kPair), unsigned(kPair * std::min(at_once, high * wide)), kThreads, size_t(shared_bytes(kMost)), ctx,
+                    map_of(x, rows, a.k, std::is_same_v<T, __nv_bfloat16>, step_of(kMost)), weight, a);
   }
 
   int64_t channels_ = 0, hidden_ = 0, experts_ = 0, top_k_ = 0;
-  CUtensorMap w13_[2]{}, w2_[2]{};  // by width
-  int processors_ = 0;
+  CUtensorMap w13_{}, w2_{};
 };
 
 }  // namespace fkc
