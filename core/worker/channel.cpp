@@ -47,6 +47,13 @@ double now_seconds() {
 
 bool wait_readable(int fd, double timeout_s) { return wait_for(fd, POLLIN, timeout_s); }
 
+void spin(std::span<pollfd> entries, double seconds) {
+  if (seconds <= 0) return;
+  const double end = now_seconds() + seconds;
+  while (::poll(entries.data(), entries.size(), 0) == 0 && now_seconds() < end) {
+  }
+}
+
 Channel::Channel(int fd, bool accept_fds) : fd_(fd), accept_fds_(accept_fds) {}
 
 Channel::~Channel() {

@@ -3,8 +3,11 @@
 // descriptors beside the first byte. Neither side trusts the other's lengths, and no call blocks
 // longer than it is told to.
 #pragma once
+#include <poll.h>
+
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -41,6 +44,9 @@ class Channel {
 
 // Polls one descriptor for reading; false when the time is over.
 bool wait_readable(int fd, double timeout_s);
+// Looks for so long without sleeping whether anything has happened: to be woken up takes a process
+// longer than many an answer.
+void spin(std::span<pollfd> entries, double seconds);
 // Seconds of the monotonic clock.
 double now_seconds();
 

@@ -161,6 +161,7 @@ void RankGroup::wait_for_any(const std::vector<int>& ranks) const {
   for (const int r : ranks)
     for (const int fd : ranks_[static_cast<size_t>(r)]->wakers())
       entries.push_back({fd, POLLIN, 0});
+  spin(entries, ranks_[0]->spin_s());
   ::poll(entries.data(), entries.size(), kTickMs);
 }
 

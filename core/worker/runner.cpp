@@ -116,7 +116,8 @@ void Runner::start() {
   ::close(pair[1]);
   ask({{"do", "hello"},
        {"private_bytes_max", options_.private_bytes_max},
-       {"own_user", options_.sandbox && options_.early_user}},
+       {"own_user", options_.sandbox && options_.early_user},
+       {"spin_s", options_.its_spin_s}},
       {shared_.fd(), request_events_.data, request_events_.space, result_events_.data,
        result_events_.space},
       "hello", options_.open_patience_s, {});
@@ -338,7 +339,9 @@ void Runner::sleep(double seconds) {
   const timespec time{
       static_cast<time_t>(seconds),
       static_cast<long>((seconds - static_cast<double>(static_cast<time_t>(seconds))) * 1e9)};
-  ::ppoll(entries.data(), full ? 4 : 3, &time, nullptr);
+  const auto watched = std::span(entries).first(full ? 4 : 3);
+  spin(watched, options_.spin_s);
+  ::ppoll(watched.data(), watched.size(), &time, nullptr);
   if (entries[1].revents != 0) child_->read_log();
   if (entries[2].revents != 0) drain_event(result_events_.data);
   if (entries[3].revents != 0) drain_event(request_events_.space);

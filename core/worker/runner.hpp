@@ -67,6 +67,9 @@ class Runner {
     // Asked while it is waited for; when it says so the runner is ended (`environment`).
     std::function<bool()> given_up;
     LaunchAgent* agent = nullptr;  // who starts the process; null: this one
+    // For so long an answer, and by the process a question, is waited for without sleeping. Needs
+    // cores to spare.
+    double spin_s = 0, its_spin_s = 0;
   };
   // Starts the process; a failure to do so is in failure() too.
   explicit Runner(Options options);
@@ -113,6 +116,7 @@ class Runner {
   std::optional<Json> heard();
   // Where something to hear, or to read of what it prints, can be waited for.
   std::array<int, 2> wakers() const { return {channel_->fd(), child_->log_fd()}; }
+  double spin_s() const { return options_.spin_s; }
   // Descriptors that the last answer brought; the caller owns them.
   std::vector<int> take_fds() { return channel_->take_fds(); }
   // Stops all threads of the process, and lets them go on. What is asked of a stopped runner waits.

@@ -18,6 +18,8 @@ constexpr double kAnswerSeconds = 0.4;   // that the oracle has for the answers 
 constexpr double kPatienceSeconds = 60;  // with the host's own processes between judgements
 constexpr size_t kDockets = 4;           // askers of different things, who take turns
 constexpr int64_t kAheadBytes = int64_t{4} << 30;  // of cases that are open ahead, about
+constexpr double kSpinSeconds = 3e-4;              // on a machine with cores to spare
+constexpr unsigned kCoresToSpare = 8;
 
 // A case that is open ahead, by what was asked and under which secret.
 std::string name_of(const ExamRequest& request, const Secret& secret) {
@@ -93,6 +95,12 @@ Runner::Options Courtroom::options_of(Seat seat, double patience_s) const {
            (asked_for && options_.given_up && options_.given_up());
   };
   if (device() == "cpu" && seat != Seat::oracle) options.private_bytes_max = int64_t{8} << 30;
+  // Three questions a sample are half of its time otherwise. On a CPU who spins is in the way of
+  // what is timed, and who is judged has to stand still.
+  if (device() != "cpu" && std::thread::hardware_concurrency() >= kCoresToSpare) {
+    options.spin_s = kSpinSeconds;
+    options.its_spin_s = seat == Seat::oracle ? kSpinSeconds : 0;
+  }
   return options;
 }
 
