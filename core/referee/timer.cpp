@@ -172,7 +172,7 @@ class Race {
       const Ratio r = n > 1 ? result_.ratio(c, 0) : alone();
       if (r.blocks < options_.blocks_min) return false;
       const double half = std::log(r.high / r.low) / 2;
-      if (half > std::max(options_.band / 4, std::abs(std::log(r.value)) / 10)) return false;
+      if (half > std::max(options_.band / 3, std::abs(std::log(r.value)) / 10)) return false;
     }
     return true;
   }
