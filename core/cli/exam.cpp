@@ -183,7 +183,7 @@ double idle_wait_s(Device& device) {
   constexpr auto kMeanwhile = std::chrono::milliseconds(1);
   const DeviceMemory little(device, kLittle, "a look at the device");
   std::vector<double> all;
-  for (int i = 0; i < 5; ++i) {
+  for (int i = 0; i < 3; ++i) {
     std::this_thread::sleep_for(kMeanwhile);
     const double start = now_seconds();
     device.fill_bits(little.data(), kLittle, true);  // by a kernel, which has to have its turn
