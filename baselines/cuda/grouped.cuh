@@ -20,7 +20,8 @@ namespace grouped {
 
 constexpr int kRows = 128, kDeep = 64, kThreads = 384, kBarriers = 1024, kSharedMax = 224 << 10, kStagesMax = 8;
 constexpr int kBytesWeight = kRows * kDeep * 2;
-constexpr int step_of(int most) { return most > 64 ? 32 : 16; }  // widths are multiples of it, and so high is a box of x
+constexpr int kWidth = 16;                                         // widths are multiples of it
+constexpr int step_of(int most) { return most > 64 ? 32 : 16; }  // so high is a box of x
 constexpr int stage_bytes(int most) { return kBytesWeight + most * kDeep * 2; }
 constexpr int stages_of(int most) { return std::min(kStagesMax, (kSharedMax - 1024 - kBarriers) / stage_bytes(most)); }
 constexpr int shared_bytes(int most) { return 1024 + kBarriers + stages_of(most) * stage_bytes(most); }  // 1024: alignment
@@ -158,7 +159,7 @@ template <class T, bool kGated, int kN, class Tile> __device__ void write(const 
 // One tile of up to kN rows of x, or the next width that there is.
 template <class T, bool kGated, int kN, int kMost, int kPair>
 __device__ void multiply_tile(Ring<kMost, kPair>& ring, const Arguments<T>& a, const Tiles<kMost, kPair>& tile) {
-  constexpr int kNext = kN < kMost ? kN + Ring<kMost>::kStep : kMost;
+  constexpr int kNext = kN < kMost ? kN + kWidth : kMost;
   if constexpr (kN < kMost)
     if (tile.rows > kN) return multiply_tile<T, kGated, kNext>(ring, a, tile);
   const int group = int(threadIdx.x) / 128;
@@ -204,7 +205,7 @@ __global__ void __launch_bounds__(kThreads, 1) sorted_rows(const __grid_constant
     }
   } else {
     more_registers<232>();
-    for (int at = pair_of_block<kPair>(); tile.find(at); at += pairs<kPair>()) multiply_tile<T, kGated, Ring<kMost>::kStep>(ring, a, tile);
+    for (int at = pair_of_block<kPair>(); tile.find(at); at += pairs<kPair>()) multiply_tile<T, kGated, kWidth>(ring, a, tile);
   }
   if constexpr (kPair > 1) {
     __syncwarp();

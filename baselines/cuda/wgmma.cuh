@@ -75,11 +75,17 @@ template <class T, int kN, int kSums> __device__ void wgmma(float (&d)[kSums], u
   FK_WGMMA_OF(32, 1, 16, 17, 18);
   FK_WGMMA_OF(48, 2, 24, 25, 26);
   FK_WGMMA_OF(64, 3, 32, 33, 34);
+  FK_WGMMA_OF(80, 4, 40, 41, 42);
   FK_WGMMA_OF(96, 5, 48, 49, 50);
+  FK_WGMMA_OF(112, 6, 56, 57, 58);
   FK_WGMMA_OF(128, 7, 64, 65, 66);
+  FK_WGMMA_OF(144, 8, 72, 73, 74);
   FK_WGMMA_OF(160, 9, 80, 81, 82);
+  FK_WGMMA_OF(176, 10, 88, 89, 90);
   FK_WGMMA_OF(192, 11, 96, 97, 98);
+  FK_WGMMA_OF(208, 12, 104, 105, 106);
   FK_WGMMA_OF(224, 13, 112, 113, 114);
+  FK_WGMMA_OF(240, 14, 120, 121, 122);
   FK_WGMMA_OF(256, 15, 128, 129, 130);
 #undef FK_WGMMA_OF
 }
