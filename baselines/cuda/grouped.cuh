@@ -85,6 +85,9 @@ template <int kMost, int kPair = 1> struct Ring {
 // By one thread. The first turn of the ring is special: its weights come before x exists.
 template <class T, bool kGated, int kMost, int kPair = 1> struct Filler {
   static constexpr int kOut = kGated ? kRows / 2 : kRows, kStep = Ring<kMost>::kStep, kBox = kStep * kDeep * 2;
+  // Stages that are filled one right after the other, where there are enough: they are neighbours in memory.
+  static constexpr int kTogether = Ring<kMost>::kStages >= 8 ? 4 : 1;
+  static_assert(Ring<kMost>::kStages % kTogether == 0);
   const CUtensorMap &x, &weight;
   const Arguments<T>& a;
   Ring<kMost, kPair> ring;
@@ -123,7 +126,8 @@ template <class T, bool kGated, int kMost, int kPair = 1> struct Filler {
     };
     for (; more && ring.turn == 0; next()) fetch();
     for (; more; next()) {
-      barrier_wait(ring.empty(ring.stage), (ring.turn - 1) & 1);
+      if (ring.stage % kTogether == 0)
+        for (int i = 0; i < kTogether; ++i) barrier_wait(ring.empty(ring.stage + i), (ring.turn - 1) & 1);
       fetch_weight();
       fetch();
     }
