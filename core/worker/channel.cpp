@@ -45,13 +45,17 @@ double now_seconds() {
   return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
 }
 
-bool wait_readable(int fd, double timeout_s) { return wait_for(fd, POLLIN, timeout_s); }
-
 void spin(std::span<pollfd> entries, double seconds) {
   if (seconds <= 0) return;
   const double end = now_seconds() + seconds;
   while (::poll(entries.data(), entries.size(), 0) == 0 && now_seconds() < end) {
   }
+}
+
+bool wait_readable(int fd, double timeout_s, double spin_s) {
+  pollfd entry{fd, POLLIN, 0};
+  spin({&entry, 1}, spin_s);
+  return wait_for(fd, POLLIN, timeout_s);
 }
 
 Channel::Channel(int fd, bool accept_fds) : fd_(fd), accept_fds_(accept_fds) {}

@@ -79,9 +79,7 @@ class Server {
     for (;;) {
       if (auto message = channel_.receive()) return std::move(*message);
       if (channel_.closed()) leave(0);
-      pollfd entry{channel_.fd(), POLLIN, 0};
-      spin({&entry, 1}, spin_s_);
-      wait_readable(channel_.fd(), kForever);
+      wait_readable(channel_.fd(), kForever, spin_s_);
     }
   }
 
