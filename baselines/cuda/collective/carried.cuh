@@ -94,6 +94,7 @@ __device__ inline void fetch_own(const Carried& carried, int sender, int senders
       });
     }
   }
+  __syncwarp();
 }
 
 // From the slots to the others' boxes, a lane for each rank, with a flag for each group. What was
@@ -139,6 +140,7 @@ __device__ inline void send_own(const Carried& carried, int sender, int senders,
   }
   await_stores();
   tell();
+  __syncwarp();
 }
 
 // By a whole warp: the places here of a group's tokens, a lane for each choice; or -1.
@@ -159,12 +161,16 @@ __device__ inline void find_places(const Choices& choices, int from, int first, 
     if (choices.local(expert[k]) < 0) places[k] = -1;
 }
 
-// f(whose, first, end) for the groups that a taker has, of all ranks in turn.
+// f(whose, first, end) for the groups that a taker has. Those with an even number begin with this
+// rank's own rows and those with an odd one with the others' in the first half of them, and the
+// other way round in the second half: two takers of a processor are apart by that.
 template <class F>
 __device__ void each_group(const Choices& choices, int taker, int takers, F f) {
   const int ranks = choices.ranks.size, me = choices.ranks.rank;
+  const int half = max(1, takers / (2 * ranks));
   for (int job = taker; job < (choices.s.most + kGroup - 1) / kGroup * ranks; job += takers) {
-    const int first = job / ranks * kGroup, from = (me + job % ranks) % ranks,
+    const int group = job / ranks, first = group * kGroup,
+              from = (me + job % ranks + group / half) % ranks,
               end = min(choices.tokens.of(from), first + kGroup);
     if (first < end) f(from, first, end);
   }
@@ -198,6 +204,7 @@ __device__ inline void fetch_come(const Carried& carried, const Choices& choices
       });
     }
   });
+  __syncwarp();
 }
 
 // From the slots to their places, a lane for each.

@@ -106,11 +106,10 @@ __device__ inline uint4* head_of(const Ranks& ranks, const Shape& s, int owner, 
 }
 static_assert(kMostRanks * sizeof(uint4) <= 256, "heads have the room of numbers of tokens");
 
-// By a block: this rank's table to all ranks, four choices at once.
+// By a block: this rank's table to all ranks, four choices at once, and then how many tokens they
+// are of: who has heard of those mostly finds the others.
 __device__ inline void send_table(const int32_t* words, int tokens, const Shape& s,
                                   const Ranks& ranks) {
-  if (int(threadIdx.x) < ranks.size)
-    send_word(head_of(ranks, s, int(threadIdx.x), ranks.rank), uint4{unsigned(tokens), 0, 0, 0});
   const int all = tokens * s.top_k;
   for (int i = int(threadIdx.x) * 4; i < all; i += kThreads * 4) {
     unsigned four[4];
@@ -120,6 +119,8 @@ __device__ inline void send_table(const int32_t* words, int tokens, const Shape&
       send_word(reinterpret_cast<uint4*>(table_of(ranks, s, r, ranks.rank) + i),
                 uint4{four[0], four[1], four[2], four[3]});
   }
+  if (int(threadIdx.x) < ranks.size)
+    send_word(head_of(ranks, s, int(threadIdx.x), ranks.rank), uint4{unsigned(tokens), 0, 0, 0});
 }
 // By all blocks.
 __device__ inline void clear_tables(const Shape& before, const Ranks& ranks) {
@@ -128,16 +129,17 @@ __device__ inline void clear_tables(const Shape& before, const Ranks& ranks) {
   for (int64_t i = blockIdx.x * kThreads + threadIdx.x; i < words; i += gridDim.x * kThreads)
     tables[i] = uint4{0, 0, 0, 0};
 }
-// The tokens of the rank of this lane; 0 of lanes that have none.
+// By a block: the tokens of the rank of each lane; 0 of lanes that have none.
 __device__ inline int hear_tokens(const Shape& s, const Ranks& ranks) {
-  const int lane = int(threadIdx.x) % 32;
-  uint4 head[1]{};
-  await_words(head, [&](int) {
-    return lane < ranks.size ? head_of(ranks, s, ranks.rank, lane) : static_cast<uint4*>(nullptr);
-  });
-  return int(head[0].x);
+  __shared__ int heard[kMostRanks];
+  if (int(threadIdx.x) < ranks.size) {
+    uint4 head[1];
+    await_words(head, [&](int) { return head_of(ranks, s, ranks.rank, int(threadIdx.x)); });
+    heard[threadIdx.x] = int(head[0].x);
+  }
+  __syncthreads();
+  return int(threadIdx.x) % 32 < ranks.size ? heard[threadIdx.x % 32] : 0;
 }
-
 // By a block: until the others' whole tables have come, so that none of their words comes when they
 // have been cleared.
 __device__ inline void hear_tables(const Shape& s, const Ranks& ranks) {
