@@ -153,7 +153,7 @@ bool is_failure(Status status) { return status < Status::environment; }
 
 Aggregate aggregate_of(std::span<const CaseVerdict> cases) {
   Aggregate out;
-  double logs = 0, below = 0, above = 0;
+  double logs = 0, squares = 0, doubts = 0;
   int timed = 0, blocks = 0;
   bool sure = true;
   for (const auto& c : cases) {
@@ -172,17 +172,20 @@ Aggregate aggregate_of(std::span<const CaseVerdict> cases) {
     if (!(r.value > 0 && r.low > 0 && r.high > 0)) continue;
     const double value = std::log(r.value);
     logs += value;
-    below += (value - std::log(r.low)) * (value - std::log(r.low));
-    above += (std::log(r.high) - value) * (std::log(r.high) - value);
+    // What was measured lies in the middle of its interval; what speaks against it is below.
+    const double error = std::log(r.high) - value;
+    squares += error * error;
+    doubts += std::max(0.0, value - std::log(r.low) - error);
     blocks += r.blocks;
     sure &= r.low < r.high;  // too few blocks have no interval
     ++timed;
   }
   if (!timed) return out;
-  // Errors of different cases are independent, so their squares add up.
+  // Errors of different cases are independent, so their squares add up. A doubt is the same one in
+  // all cases: nothing makes it less.
   out.ratio.value = std::exp(logs / timed);
-  out.ratio.low = std::exp((logs - std::sqrt(below)) / timed);
-  out.ratio.high = std::exp((logs + std::sqrt(above)) / timed);
+  out.ratio.low = std::exp((logs - std::sqrt(squares) - doubts) / timed);
+  out.ratio.high = std::exp((logs + std::sqrt(squares)) / timed);
   out.ratio.blocks = blocks;
   out.ratio.speed = sure ? speed_of(out.ratio.low, out.ratio.high, kBand) : Speed::unknown;
   return out;

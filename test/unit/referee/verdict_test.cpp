@@ -99,6 +99,14 @@ TEST_CASE("speed of the whole is that of the geometric mean, with a narrower int
   CHECK(v.aggregate.cannot_tell == 2);
   CHECK(v.aggregate.right == 4);
   CHECK_THAT(v.why, ContainsSubstring("of 4 cases 1 faster"));
+  // Twenty cases that cannot be told for the same doubt are not faster together.
+  std::vector<CaseVerdict> doubtful(20, timed("a", 1.5, 0.01));
+  for (auto& c : doubtful) {
+    c.status = Status::cannot_tell;
+    c.timings[0].ratio.low = 0.9;
+  }
+  CHECK(aggregate_of(doubtful).ratio.speed == Speed::unknown);
+  CHECK(aggregate_of(doubtful).ratio.low == Approx(0.9).epsilon(0.02));
   // A case alone decides for itself.
   CHECK(status_with({timed("a", 0.9, 0.01)}) == Status::slower);
   CHECK(status_with({timed("a", 1.001, 0.005)}) == Status::same);
