@@ -19,11 +19,12 @@ def head(path):
     stopped = re.search(r"^Stopped by: (.*)$", text, re.M)
     naive = re.search(r"^naive: ([^ ;\n]+) ?([^;\n]*)", text, re.M)
     size = re.search(r"size: (\w+)$", text, re.M)
+    ratio = re.search(r"^ratio: ([0-9.]+) at least$", text, re.M)
     if not about:
         sys.exit(f"{path}: its first comment has no class")
     op = re.search(r"^FK_OP\((\w+),|^FK_(\w+)_OP\(", path.read_text(), re.M)
     return {"name": path.stem, "folder": path.parent.name, "class": about[1], "what": about[2], "stopped": stopped[1] if stopped else "",
-            "size": size[1] if size else "", "works": bool(re.search(r"^work: honest$", text, re.M)), "broken": bool(re.search(r"^work: broken$", text, re.M)),
+            "size": size[1] if size else "", "least": float(ratio[1]) if ratio else 0, "works": bool(re.search(r"^work: honest$", text, re.M)), "broken": bool(re.search(r"^work: broken$", text, re.M)),
             "naive": naive[2].split() if naive and naive[1] != "-" else None, "op": (op[1] or op[2]).lower() if op else ""}
 
 
@@ -52,6 +53,8 @@ def judge(options, file, item, folder):
         return "none", "", f"the judge ended with {status}: {said[-300:]}"
     report = json.loads(out.read_text())
     item["device"] = report["device"]
+    if report["status"] in RIGHT and report["aggregate"]["ratio"]["value"] < item["least"]:
+        return "too slow", "", f"{report['aggregate']['ratio']['value']:.4f} times as fast as the baseline"
     if report["status"] in RIGHT:
         return "correct", report["status"], ""
     return report["status"], "", report["why"] or report["next"]

@@ -13,6 +13,7 @@ namespace fk {
 namespace {
 
 constexpr double kShare = 0.05;        // of the calls' time, which may be a matter of taste
+constexpr double kLittle = 1.05;       // a ratio that says nearly the same
 constexpr double kResolution = 40e-6;  // a process of many threads wakes up that much later
 
 struct Difference {
@@ -102,6 +103,26 @@ std::string early_work(const LateSamples& candidate, const LateSamples& baseline
          "; the baseline takes as long for both: the work begins before the clock does";
 }
 
+double ahead_s(const AloneSamples& candidate, const AloneSamples& baseline, double allowed_s) {
+  if (candidate.alone_s.empty() || baseline.alone_s.empty()) return 0;
+  const auto longer_s = [](const AloneSamples& s) { return quantile(s.alone_s, 0.5) - s.among_s; };
+  return std::max(0.0, longer_s(candidate) - std::max(0.0, longer_s(baseline)) - allowed_s);
+}
+
+std::string doubt_work_ahead(Ratio& ratio, const AloneSamples& candidate,
+                             const AloneSamples& baseline, double allowed_s) {
+  const double ahead = ahead_s(candidate, baseline, allowed_s);
+  if (ratio.speed != Speed::faster || ahead <= 0 || candidate.among_s <= 0) return "";
+  const double factor = 1 + ahead / candidate.among_s;
+  const double low = ratio.low / factor, high = ratio.high / factor;
+  if (speed_of(low, high, RaceOptions().band) == Speed::faster && factor < kLittle) return "";
+  ratio.low = std::min(ratio.low, low);
+  ratio.speed = speed_of(ratio.low, ratio.high, RaceOptions().band);
+  return "of the " + human_duration(candidate.among_s) + " of a call " + human_duration(ahead) +
+         " more are needed where it is alone in its sample, beside the baseline's: calls work for "
+         "those that come next";
+}
+
 double waited_for_core_s(int pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/schedstat");
   int64_t worked_ns = 0, waited_ns = 0;
@@ -144,7 +165,6 @@ Ratio ratio_by_broker(const ClockSamples& candidate, const ClockSamples& baselin
 
 std::string take_doubt_off(Ratio& ratio, const Doubts& candidate, const Doubts& baseline,
                            double calls_s) {
-  constexpr double kLittle = 1.05;
   if (ratio.speed != Speed::faster || calls_s <= 0) return "";
   const double unseen = unseen_s(candidate.clocks, baseline.clocks);
   const double early =

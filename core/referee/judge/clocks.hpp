@@ -61,6 +61,21 @@ struct ColdSamples {
   std::vector<double> longer_s;
 };
 
+// Seconds of calls that are alone in their sample, and of a call among `calls` in a usual one.
+struct AloneSamples {
+  std::vector<double> alone_s;
+  double among_s = 0;
+};
+// By how much more a call of the candidate takes when it is alone than the baseline's does, beyond
+// `allowed_s`: what calls do for those that come next in their sample, whose inputs lie there
+// already. Where a model calls, they do not.
+double ahead_s(const AloneSamples& candidate, const AloneSamples& baseline, double allowed_s);
+// Who is faster has to be so with that. Who only has more code, which is colder then, is not to be
+// told that it is slower, so the lower end of the interval alone changes. The result says why, or
+// is empty when nothing changes.
+std::string doubt_work_ahead(Ratio& ratio, const AloneSamples& candidate,
+                             const AloneSamples& baseline, double allowed_s);
+
 // How long the first thread of a process has waited for a core since it began, in seconds, as the
 // kernel counts it; 0 where it does not.
 double waited_for_core_s(int pid);

@@ -73,7 +73,7 @@ bool Exam::open() {
   versions_ = answer.at("versions").get<int>();
   calls_most_ = answer.at("calls_most").get<int>();
   const int each = static_cast<int>(families_.size()) / versions_;
-  seen_ = versions_ * std::max(1, each - each / 3);
+  seen_ = kept_ = versions_ * std::max(1, each - each / 3);
   for (const auto& left : answer.at("left_out")) {
     FamilyRow row;
     row.family = left.at("family").get<std::string>();
@@ -110,11 +110,17 @@ int Exam::some_first() {
   return static_cast<int>(random_.integer(0, places)) * (sets_ / places);
 }
 
-// Of those that may be called in the sets from `first` on.
-std::vector<int> Exam::some_contents(int first, int count) {
+std::vector<int> Exam::some_contents(int first, int count, Of of) {
   std::vector<int> out = ring(first, count);
-  for (int& c : out)
-    c = c % versions_ + versions_ * static_cast<int>(random_.integer(0, seen_ / versions_));
+  for (int& c : out) {
+    c %= versions_;
+    if (of == Of::all) {
+      c += versions_ * static_cast<int>(random_.integer(0, seen_ / versions_));
+    } else {
+      const auto& some = ordinary_.at(static_cast<size_t>(c));
+      c = some[static_cast<size_t>(random_.integer(0, static_cast<int64_t>(some.size())))];
+    }
+  }
   return out;
 }
 
@@ -127,7 +133,7 @@ std::optional<Sitter::Call> Exam::take(Sitter& sitter, int first, const std::vec
   const std::vector<int> sets = ring(first, count);
   const bool spare = &sitter == &candidate_ && count < sets_;
   const int beside = spare ? ring(first + count, 1)[0] : -1,
-            its = some_contents(first + count, 1)[0];
+            its = some_contents(first + count, 1, Of::all)[0];
   const auto deal = [&](bool numbers_only) {
     room_.ask("exam_deal", {{"exam", exam_->id},
                             {"sets", sets},

@@ -45,7 +45,9 @@ class Exam {
   bool accept(const std::vector<Look>& looks, bool timed);
   bool nothing_stray();  // else the row says what was written around tensors of any set
   void blame_stray(const std::string& text);
-  std::vector<int> some_contents(int first, int count);
+  // Of those that may be called in the sets from `first` on.
+  enum class Of { ordinary, all };
+  std::vector<int> some_contents(int first, int count, Of of);
   int calls_of_a_sample(Turn& mine, Turn& theirs, double seconds);
   // How many calls a sample has that may have so many.
   int calls_of_ranks(int most);
@@ -54,6 +56,7 @@ class Exam {
   void fresh_rounds(Turn& mine, Turn& theirs, int half);
   void late_rounds(Turn& mine, Turn& theirs);
   void cold_rounds(Turn& mine, Turn& theirs);
+  void alone_rounds(Turn& mine, Turn& theirs);
   // In a short race with all memory of both processes cold.
   Ratio cold_ratio(Sitter& baseline, int count);
   // `cold`: cold_ratio(); nothing where nobody gains.
@@ -75,8 +78,10 @@ class Exam {
   Random random_;
   Json shape_;  // what both sides are told
   std::vector<std::string> families_;
+  std::vector<std::vector<int>> ordinary_;  // contents that may be called at any time, by version
   std::map<std::string, FamilyRow> by_family_;
-  int sets_ = 0, seen_ = 0;  // contents [0, seen_) may be called at any time, others once
+  int sets_ = 0, seen_ = 0;  // contents [0, seen_) may be called at any time
+  int kept_ = 0;             // those from here on, which are ordinary, once
   int versions_ = 1;         // of the weights: set i and content i have i % versions_
   int calls_most_ = 1;       // in a sample
   bool plan_ = false, flush_ = false, all_cold_ = false, own_devices_ = false;

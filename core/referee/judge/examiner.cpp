@@ -193,11 +193,11 @@ void Examiner::try_nulls() {
   known.emplace(key, nulls_);
 }
 
-// Ordinary contents twice, then one of every family that fits in an order that the seed chooses,
-// then more of all of them while time is left. Where there are versions of the weights, first one
-// version after the other gets what it needs at least.
+// Of every version ordinary contents twice, then families that fit, in an order that the seed
+// chooses, and ordinary ones in turns, while time is left: of those that are kept for later a
+// third, and one that may be seen, are ordinary (keep). Where there are versions of the weights,
+// first one version after the other gets what it needs at least.
 void Examiner::make_contents(uint64_t seed) {
-  std::vector<Family> families{Family::ordinary, Family::ordinary};
   std::vector<Family> others;
   for (const Family family : all_families()) {
     if (family == Family::ordinary) continue;
@@ -213,13 +213,13 @@ void Examiner::make_contents(uint64_t seed) {
   for (size_t i = others.size(); i > 1; --i)
     std::swap(others[i - 1],
               others[static_cast<size_t>(random.integer(0, static_cast<int64_t>(i)))]);
-  families.insert(families.end(), others.begin(), others.end());
   const double start = now_seconds();
   const auto wanted = static_cast<size_t>(versions_wanted());
   int most = options_.contents_max * (ranks() > 1 ? 2 : 1);
   if (!device().host_memory()) most = std::min(most, kDeviceContents);
   most = std::max(most, static_cast<int>(kOfVersion * wanted));
   Pools made(1);
+  size_t next = 0;     // family
   double first_s = 0;  // for what the first version needs
   for (int i = 0; i < most && unjudged_.empty(); ++i) {
     const double passed = now_seconds() - start;
@@ -234,16 +234,12 @@ void Examiner::make_contents(uint64_t seed) {
       pool = std::min_element(made.begin(), made.end(),
                               [](const auto& a, const auto& b) { return a.size() < b.size(); });
     }
-    // Later rounds are ordinary every other time.
-    const auto turn = static_cast<size_t>(i);
-    const Family family = pool->empty()            ? Family::ordinary
-                          : turn < families.size() ? families[turn]
-                          : turn % 2               ? Family::ordinary
-                                                   : families[static_cast<size_t>(random.integer(
-                                                         0, static_cast<int64_t>(families.size())))];
+    const size_t at = pool->size();
+    const bool usual = at < 2 || (at > 3 && at % 2 == 0) || others.empty();
+    const Family family = usual ? Family::ordinary : others[next++ % others.size()];
     if (!make_content(seed_of("contents " + std::to_string(i), seed), family,
                       static_cast<size_t>(pool - made.begin()), *pool))
-      std::erase(families, family);
+      std::erase(others, family);
   }
   keep(std::move(made));
 }
@@ -282,6 +278,14 @@ void Examiner::keep(Pools made) {
   for (const auto& pool : made) each = std::min(each, pool.size());
   versions_ = static_cast<int>(made.size());
   for (const auto& desk : desks_) desk->keep_versions(made.size());
+  for (auto& pool : made) {
+    pool.erase(pool.begin() + static_cast<std::ptrdiff_t>(each), pool.end());
+    // The examination calls the last third once, beside ordinary ones that it has called before.
+    size_t last = each;
+    for (size_t i = each; i-- > 1 && each - last < each / kOfVersion;)
+      if (pool[i].family == Family::ordinary)
+        std::rotate(&pool[i], &pool[i] + 1, &pool[0] + last--);
+  }
   for (size_t i = 0; i < each; ++i) {
     for (auto& pool : made) {
       families_.push_back(pool[i].family);

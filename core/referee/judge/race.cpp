@@ -14,8 +14,10 @@ namespace fk {
 
 namespace {
 
-constexpr int kFreshRounds = 4, kLateRounds = 3, kColdRounds = 3;
+constexpr int kFreshRounds = 4, kLateRounds = 3, kColdRounds = 3, kAloneRounds = 8;
 constexpr double kSecondLookSeconds = 0.5, kColdSeconds = 0.1;
+constexpr int kFamiliesEvery = 4;           // sample
+constexpr double kMoreCodeOnDevice = 1e-6;  // that is loaded when it is called for the first time
 constexpr double kWakeShort = 20e-6, kBatchesMost = 8;
 constexpr int kWakeSamples = 9;
 
@@ -31,7 +33,12 @@ class Exam::Turn final : public Contender {
  public:
   Turn(Exam& exam, Sitter& sitter, int count) : exam_(exam), sitter_(sitter), count_(count) {}
 
+  // Calls on ordinary contents: who is quicker where an input is the same everywhere, or nothing,
+  // is not faster where a model calls. What is made up has to be answered rightly in the judged
+  // time as well, but its time does not count.
   std::optional<double> sample() override {
+    if (&sitter_ == &exam_.candidate_ && clocks_.claims_s.size() % kFamiliesEvery == 1)
+      one(exam_.calls_of_ranks(count_), Way::usual, Of::all);
     const int calls = exam_.calls_of_ranks(count_);
     const auto call = one(calls);
     clocks_.claims_s.push_back(call.claim_s * count_);
@@ -44,9 +51,9 @@ class Exam::Turn final : public Contender {
   }
 
   // On contents that may be called at any time.
-  Sitter::Call one(int count, Way way = Way::usual) {
+  Sitter::Call one(int count, Way way = Way::usual, Of of = Of::ordinary) {
     const int first = exam_.some_first();
-    return one(first, exam_.some_contents(first, count), way);
+    return one(first, exam_.some_contents(first, count, of), way);
   }
   Sitter::Call one(int first, const std::vector<int>& contents, Way way = Way::usual) {
     ++exam_.poison_;
@@ -88,6 +95,7 @@ class Exam::Turn final : public Contender {
   FreshSamples fresh;
   LateSamples late;
   ColdSamples cold;
+  AloneSamples alone;
   // Of one call, by the broker's clock, with `beside_s` for what is no call.
   double wall_s(double beside_s) const {
     return std::max(0.0, quantile(clocks_.walls_s, 0.5) - beside_s) / count_;
@@ -109,10 +117,10 @@ class Exam::Turn final : public Contender {
   std::optional<LaunchFacts> facts_;
 };
 
-// Rounds of calls on contents that nobody has called beside rounds on others; of those that are
-// kept for this, one half each time.
+// Rounds of calls on ordinary contents that nobody has called beside rounds on others; of those
+// that are kept for this, one half each time.
 void Exam::fresh_rounds(Turn& mine, Turn& theirs, int half) {
-  const int kept = (static_cast<int>(families_.size()) - seen_) / 2;
+  const int kept = (static_cast<int>(families_.size()) - kept_) / 2;
   // Ranks wait for each other in microseconds, which many calls show.
   const int rounds = std::min(request_.ranks > 1 ? kFreshRounds / 2 : kFreshRounds, kept);
   if (!rounds) return;
@@ -122,7 +130,7 @@ void Exam::fresh_rounds(Turn& mine, Turn& theirs, int half) {
   const double unseen = unseen_s(mine.clocks(), theirs.clocks());
   for (int round = 0; round < rounds; ++round) {
     std::vector<int> contents;
-    for (int i = 0; i < count; ++i) contents.push_back(seen_ + half * kept + round * count + i);
+    for (int i = 0; i < count; ++i) contents.push_back(kept_ + half * kept + round * count + i);
     for (Turn* turn : {&mine, &theirs}) {
       const int first = versions_ == 1 ? some_first() : contents[0] % sets_;
       turn->fresh.fresh_s.push_back(
@@ -142,6 +150,17 @@ void Exam::late_rounds(Turn& mine, Turn& theirs) {
       turn->late.early_s.push_back(call.early_s);
     }
   for (Turn* turn : {&mine, &theirs}) turn->late.usual_s = turn->clocks().claims_s;
+}
+
+// All contents of a sample lie there before its first call, whose code may have read, asked for or
+// answered them all when the second one comes. Where there is no second one, that helps nobody.
+void Exam::alone_rounds(Turn& mine, Turn& theirs) {
+  if (mine.calls() == 1) return;
+  Turn* const turns[] = {&theirs, &mine, &mine, &theirs};
+  for (int round = 0; round < kAloneRounds; ++round)
+    for (Turn* turn : turns) turn->alone.alone_s.push_back(turn->one(1).claim_s);
+  for (Turn* turn : {&mine, &theirs})
+    turn->alone.among_s = quantile(turn->clocks().claims_s, 0.5) / turn->calls();
 }
 
 // A sample's flush takes the tensors and what is packed out of the caches. What a candidate has
@@ -185,6 +204,10 @@ void Exam::cold_rounds(Turn& mine, Turn& theirs) {
 void Exam::race(Sitter& baseline) {
   flush_ = true;
   watch_ = GpuWatch::of(request_.device);
+  ordinary_.assign(static_cast<size_t>(versions_), {});  // the first of each version is
+  for (int i = 0; i < seen_; ++i)
+    if (families_[static_cast<size_t>(i)] == "ordinary")
+      ordinary_[static_cast<size_t>(i % versions_)].push_back(i);
   try {
     std::string evidence;
     // What looks like cheating is looked at twice: a busy machine does odd things once.
@@ -206,6 +229,7 @@ void Exam::race(Sitter& baseline) {
       // Nor has anybody where times are not compared.
       const bool gains = result.ratio(1, 0).speed != Speed::slower && ranks_take_turns().empty();
       if (gains) late_rounds(mine, theirs);
+      if (gains) alone_rounds(mine, theirs);
       // A device's own flush reads until nothing else is left.
       std::optional<Ratio> cold;
       if (gains && request_.device == "cpu") {
@@ -295,6 +319,9 @@ void Exam::conclude_race(const Turn& mine, const Turn& theirs, const RaceResult&
   if (warm && doubt.empty()) doubt = "this is with all memory of both processes cold";
   if (unsure && doubt.empty())
     doubt = "with all memory of both processes cold it may not be faster";
+  const double allowed = request_.device == "cpu" ? 0 : kMoreCodeOnDevice;
+  const std::string ahead = doubt_work_ahead(row.ratio, mine.alone, theirs.alone, allowed);
+  if (!ahead.empty()) doubt = ahead;
   const bool busy = request_.device == "cpu" && request_.ranks > 1 && theirs.had_to_wait() &&
                     row.ratio.speed == Speed::faster;
   if (busy) doubt_of_busy_cores(row.ratio);

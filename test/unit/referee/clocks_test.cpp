@@ -162,3 +162,33 @@ TEST_CASE("who is faster by a little has to be so beyond doubt", "[judge]") {
   CHECK(judged(0.9, samples(550e-6, 50e-6, 0.5), same, why).value == 0.9);
   CHECK(why.empty());
 }
+
+TEST_CASE("calls that work for those that come next are not faster for it", "[judge]") {
+  const auto side = [](double among_s, double alone_s) {
+    return fk::AloneSamples{{alone_s, alone_s * 0.9, alone_s * 1.1}, among_s};
+  };
+  const auto judged = [](double claimed, const fk::AloneSamples& mine, double allowed_s = 0) {
+    fk::Ratio r{claimed, claimed * 0.99, claimed * 1.01, 40, fk::Speed::unknown};
+    r.speed = fk::speed_of(r.low, r.high, 0.01);
+    const std::string why =
+        fk::doubt_work_ahead(r, mine, fk::AloneSamples{{3e-6, 3e-6}, 2e-6}, allowed_s);
+    CHECK(why.empty() == (r.low == claimed * 0.99));
+    return r;
+  };
+  // As much colder when it is alone as the baseline's.
+  CHECK(judged(2, side(1e-6, 2e-6)).speed == fk::Speed::faster);
+  CHECK(judged(2, side(1e-6, 1.5e-6)).low == 1.98);
+  // Half of its work is done in the call before.
+  const auto ahead = judged(2, side(1e-6, 3e-6));
+  CHECK(ahead.speed == fk::Speed::unknown);
+  CHECK((ahead.value == 2 && ahead.low < 1 && ahead.high == 2.02));
+  // Who is faster all the same stays so, by what is certain of it.
+  const auto both = judged(4, side(0.5e-6, 2e-6));
+  CHECK(both.speed == fk::Speed::faster);
+  CHECK((both.low > 1.9 && both.low < 2));
+  // A device loads more code, within limits.
+  CHECK(judged(2, side(1e-6, 3e-6), 1e-6).low == 1.98);
+  CHECK(judged(2, side(1e-6, 4e-6), 1e-6).speed == fk::Speed::unknown);
+  CHECK(judged(1, side(1e-6, 9e-6)).speed == fk::Speed::same);
+  CHECK(judged(2, {}).low == 1.98);
+}
