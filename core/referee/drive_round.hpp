@@ -19,6 +19,9 @@ struct RequestResult {
   std::vector<NamedTensor> tensors;
   std::string failed;  // why the engine refused it
   double done_s = 0;
+  // From the baseline's answer to the same, where they were compared: 0 equal, 1 from the first
+  // token on.
+  double apart = 0;
 };
 
 struct Round {

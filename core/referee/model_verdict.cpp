@@ -222,10 +222,13 @@ std::vector<Request> audit_requests(const Round& timed, size_t count, uint64_t s
   std::vector<const RequestResult*> all;
   for (const auto& [id, r] : timed.requests)
     if (r.failed.empty()) all.push_back(&r);
+  std::stable_sort(all.begin(), all.end(),
+                   [](const auto* a, const auto* b) { return a->apart > b->apart; });
   Random random(seed);
   std::vector<Request> list;
   while (list.size() < count && !all.empty()) {
-    const auto at = random.integer(0, static_cast<int64_t>(all.size()));
+    const bool furthest = list.size() < count / 2 && all[0]->apart > 0;
+    const auto at = furthest ? 0 : random.integer(0, static_cast<int64_t>(all.size()));
     const RequestResult& r = *all[static_cast<size_t>(at)];
     all.erase(all.begin() + at);
     Request request = r.request;

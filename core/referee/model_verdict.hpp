@@ -52,8 +52,9 @@ ErrorLimits error_limits(const ErrorNumbers& baseline, DType dtype, int64_t laye
 // Empty, or why the numbers are too bad.
 std::string judge_errors(const ErrorNumbers& errors, const ErrorLimits& limits);
 
-// Requests that make the oracle score what a timed round answered, at most `count` of the round,
-// chosen by `seed`. Where a model predicts the next token, prompt and answer are one prompt, so that
+// Requests that make the oracle score what a timed round answered, at most `count` of the round:
+// for one half those that are furthest apart from the baseline's answers, the others chosen by
+// `seed`. Where a model predicts the next token, prompt and answer are one prompt, so that
 // all tokens of an answer are scored at once; else it is teacher-forced to them, in the order in
 // which they came.
 std::vector<Request> audit_requests(const Round& timed, size_t count, uint64_t seed,

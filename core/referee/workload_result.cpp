@@ -2,6 +2,7 @@
 #include "core/referee/workload_result.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <random>
 
 namespace fk {
@@ -11,16 +12,31 @@ namespace {
 constexpr int64_t kThroughputPairs = 4, kThroughputPairsFew = 2;
 constexpr size_t kKeptOfRound = 2;
 
+void keep(const RequestResult& r, Round& some) {
+  const uint64_t id = some.requests.size() + 1;
+  RequestResult& kept = some.requests[id] = r;
+  kept.request.id = id;
+}
+
+// Who answers most requests rightly and one or two not at all is not found by looking at some.
+void keep_furthest(const Round& round, const Round& baseline, Round& some) {
+  RequestResult furthest;
+  for (const auto& [id, r] : round.requests) {
+    const auto theirs = baseline.requests.find(id);
+    const double now = theirs == baseline.requests.end() ? 0 : apart(r, theirs->second);
+    if (now <= furthest.apart) continue;
+    furthest = r;
+    furthest.apart = now;
+  }
+  if (furthest.apart > 0) keep(furthest, some);
+}
+
 void keep_some(const Round& round, Round& some) {
   std::vector<const RequestResult*> all;
   for (const auto& [id, r] : round.requests) all.push_back(&r);
   std::shuffle(all.begin(), all.end(), std::random_device{});
   all.resize(std::min(all.size(), kKeptOfRound));
-  for (const RequestResult* r : all) {
-    const uint64_t id = some.requests.size() + 1;
-    RequestResult& kept = some.requests[id] = *r;
-    kept.request.id = id;
-  }
+  for (const RequestResult* r : all) keep(*r, some);
 }
 
 class Timing {
@@ -44,6 +60,8 @@ class Timing {
       const auto requests = make_requests(w, context_.scenario.vocab_size,
                                           context_.scenario.tensors, context_.seed, i);
       if (!pair(requests, measured, (i - warmup) % 2 != 0)) return baseline_.is_open();
+      if (candidate_ && measured)
+        keep_furthest(timed_.candidate.last, timed_.baseline.last, timed_.candidate.some);
     }
     return true;
   }
@@ -124,6 +142,25 @@ WorkloadRow workload_row(const TimedSide& side, const Workload& workload) {
   row.first_token_s = figure_of(side.samples.first_token_s);
   row.token_s = figure_of(side.samples.token_s);
   return row;
+}
+
+double apart(const RequestResult& a, const RequestResult& b) {
+  const auto [x, y] =
+      std::mismatch(a.tokens.begin(), a.tokens.end(), b.tokens.begin(), b.tokens.end());
+  double most = x == a.tokens.end() && y == b.tokens.end()
+                    ? 0
+                    : 1 / static_cast<double>(1 + (x - a.tokens.begin()));
+  for (size_t t = 0; t < std::min(a.tensors.size(), b.tensors.size()); ++t) {
+    const auto &mine = a.tensors[t].values, &theirs = b.tensors[t].values;
+    double difference = 0, largest = 0;
+    for (size_t i = 0; i < std::min(mine.size(), theirs.size()); ++i) {
+      const double error = std::abs(static_cast<double>(mine[i]) - static_cast<double>(theirs[i]));
+      difference = std::isfinite(error) ? std::max(difference, error) : HUGE_VAL;
+      largest = std::max(largest, std::abs(static_cast<double>(theirs[i])));
+    }
+    if (difference > 0) most = std::max(most, std::min(1.0, difference / largest));
+  }
+  return most;
 }
 
 double same_tokens(const Round& a, const Round& b) {

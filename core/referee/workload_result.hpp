@@ -11,7 +11,8 @@ struct TimedSide {
   SpeedSamples samples;
   Round last;  // with its answers
   // Some requests of every measured round with their answers, chosen when these were there, under
-  // numbers of their own: which rounds are looked at is not known to who answers.
+  // numbers of their own: which rounds are looked at is not known to who answers. Of a candidate's
+  // rounds also the one that is furthest apart from the baseline's answer.
   Round some;
   std::string why;  // when it failed
 };
@@ -35,6 +36,9 @@ bool time_pair(Side& baseline, Side& candidate, const TimedContext& context, Tim
 bool time_alone(Side& baseline, const TimedContext& context, TimedPair& timed);
 
 WorkloadRow workload_row(const TimedSide& side, const Workload& workload);
+// 0 where two answers to a request are equal; 1 where they part with their first token, less where
+// they part later. Of results that are no tokens the largest difference, as a share of the largest.
+double apart(const RequestResult& a, const RequestResult& b);
 // Share of equal tokens at equal places.
 double same_tokens(const Round& a, const Round& b);
 

@@ -21,13 +21,12 @@ namespace {
 
 using fk::Json;
 
-// Runs the smoke scenario with the candidate of one folder; checks the exit code.
+// Runs a scenario with the candidate of one folder; checks the exit code.
 Json run(const std::string& candidates, int code, const std::string& patience = "2",
-         const std::string& options = "") {
-  const Shell out =
-      shell("FK_CANDIDATES=" FK_ISOLATION "/" + candidates +
-            " timeout 60 " FK_HOST " run smoke --profile tiny --device cpu --json - --patience " +
-            patience + " " + options);
+         const std::string& options = "", const std::string& scenario = "smoke") {
+  const Shell out = shell(
+      "FK_CANDIDATES=" FK_ISOLATION "/" + candidates + " timeout 60 " FK_HOST " run " + scenario +
+      " --profile tiny --device cpu --json - --patience " + patience + " " + options);
   CAPTURE(candidates, out.text);
   REQUIRE(out.code == code);
   const Json report = fk::parse_json(out.text, "report");
@@ -76,6 +75,15 @@ TEST_CASE("isolation_wrong_values_are_found") {
 TEST_CASE("isolation_answers_of_timed_runs_are_audited") {
   failed_with("zero_later", "wrong", "do not follow from the model");
   failed_with("zero_first", "wrong", "do not follow from the model");  // and right in the last one
+}
+
+// Of 32 requests in each of few rounds, a few are looked at.
+TEST_CASE("isolation_one_wrong_answer_of_many_is_found") {
+  const Json row = run("zero_one", 1, "2", "--workload fixed_batch_32", "llama3.1");
+  CAPTURE(row.dump());
+  CHECK(row.at("correctness").at("ok") == true);
+  CHECK(row.at("verdict") == "wrong");
+  CHECK_THAT(row.at("why").get<std::string>(), ContainsSubstring("do not follow from the model"));
 }
 
 // Where the oracle is on the ranks' device, which it leaves to them in between.

@@ -2,6 +2,8 @@
 // The rule of correctness: noise like the baseline's passes, more does not, NaN and gaps never do.
 #include "core/referee/model_verdict.hpp"
 
+#include "core/referee/workload_result.hpp"
+
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -117,6 +119,35 @@ TEST_CASE("model_verdict_audit_finds_tokens_that_do_not_follow") {
   got.tokens[2] = (got.tokens[2] + 1) % kVocabulary;
   CHECK_THAT(audit(timed, oracle, 1e-4, limits, false, true),
              ContainsSubstring("token 2 of request 1"));
+}
+
+TEST_CASE("an audit looks at what is furthest apart from the baseline's answers") {
+  RequestResult same, late, early, wrong, right;
+  same.tokens = right.tokens = {1, 2, 3};
+  late.tokens = {1, 2, 4};
+  early.tokens = {2, 2, 3};
+  CHECK(apart(same, right) == 0);
+  CHECK(apart(late, right) > 0);
+  CHECK(apart(early, right) > apart(late, right));
+  right.tensors = {{"x", {3}, {1, 2, 4}}};
+  wrong = right;
+  CHECK(apart(wrong, right) == 0);
+  wrong.tensors[0].values[1] = 3;
+  CHECK(apart(wrong, right) == 0.25);
+  wrong.tensors[0].values[1] = NAN;
+  CHECK(apart(wrong, right) == 1);
+
+  Round timed;
+  for (uint64_t id = 1; id <= 100; ++id) timed.requests[id].request.id = id;
+  timed.requests[77].apart = 0.5;
+  timed.requests[33].apart = 1;
+  timed.requests[55].apart = 0.1;
+  for (uint64_t seed = 1; seed < 5; ++seed) {
+    const auto list = audit_requests(timed, 4, seed, true);
+    REQUIRE(list.size() == 4);
+    CHECK(list[0].id == 33);
+    CHECK(list[1].id == 77);
+  }
 }
 
 TEST_CASE("an audit scores an answer as part of its prompt where a model predicts the next token") {
