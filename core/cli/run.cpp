@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <random>
 
 #include "core/base/error.hpp"
 #include "core/base/paths.hpp"
@@ -101,7 +102,10 @@ int run(Arguments a) {
   a.options.progress = [&](const std::string& text) { progress.say(text); };
   for (const auto& file : files) {
     const Scenario scenario = load(file, a, catalog);
-    if (!a.has_requests_seed) a.options.requests_seed = scenario.seed;
+    // A candidate could bring the answers to a scenario's own questions along.
+    if (!a.has_requests_seed)
+      a.options.requests_seed =
+          roster.candidates.empty() || a.has_seed ? scenario.seed : std::random_device{}();
     RunReport report = run_scenario(scenario, a.options, catalog, roster);
     report.note = profile_note(scenario, file, catalog);
     code = worse(code, report.exit_code());
@@ -148,7 +152,8 @@ std::function<int()> add(CLI::App& app) {
   app.add_option("--weights", a->weights, "a checkpoint; default: random weights from the seed");
   auto* seed = app.add_option("--seed", a->seed, "of weights and requests");
   auto* requests = app.add_option("--requests-seed", a->options.requests_seed,
-                                  "of the requests alone, which a candidate cannot know then");
+                                  "of the requests alone; default: --seed, or with candidates one "
+                                  "that they cannot know, which the report tells");
   app.add_option("--time-limit", a->options.time_limit_s,
                  "seconds per workload and candidate, after which no further round begins");
   app.add_option("--patience", a->options.patience_s,

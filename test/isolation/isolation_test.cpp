@@ -77,6 +77,22 @@ TEST_CASE("isolation_answers_of_timed_runs_are_audited") {
   failed_with("zero_first", "wrong", "do not follow from the model");  // and right in the last one
 }
 
+// Who is judged could bring the answers to questions that are always the same along.
+TEST_CASE("isolation_questions_are_not_known_beforehand") {
+  const auto seed = [](const char* candidates, const std::string& options = "") {
+    const Shell out =
+        shell(std::string("FK_CANDIDATES=" FK_ISOLATION "/") + candidates +
+              " timeout 60 " FK_HOST " run smoke --profile tiny --device cpu --json - " + options);
+    CAPTURE(out.text);
+    REQUIRE(out.code == 0);
+    return fk::parse_json(out.text, "report").at("requests_seed").get<uint64_t>();
+  };
+  CHECK(seed("right") != seed("right"));
+  CHECK(seed("right", "--requests-seed 7") == 7);
+  CHECK(seed("right", "--seed 5") == 5);
+  CHECK(seed("nobody") == seed("nobody"));
+}
+
 // Of 32 requests in each of few rounds, a few are looked at.
 TEST_CASE("isolation_one_wrong_answer_of_many_is_found") {
   const Json row = run("zero_one", 1, "2", "--workload fixed_batch_32", "llama3.1");
