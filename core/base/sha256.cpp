@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "core/base/error.hpp"
+#include "core/base/text.hpp"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -194,6 +195,11 @@ std::string sha256_file(const std::filesystem::path& path) {
   if (file.fd < 0 || ::fstat(file.fd, &info) != 0)
     fail(path.string(), "cannot be read: " + std::string(std::strerror(errno)));
   if (!S_ISREG(info.st_mode)) fail(path.string(), "is no regular file");
+  const auto too_large = [&] {
+    fail(path.string(), "is larger than " + human_bytes(kHashedBytesMax));
+  };
+  if (info.st_size > kHashedBytesMax) too_large();
+  int64_t all = 0;
   std::vector<std::byte> buffer(size_t{1} << 18);
   Sha256 hash;
   for (;;) {
@@ -202,6 +208,7 @@ std::string sha256_file(const std::filesystem::path& path) {
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) fail(path.string(), "cannot be read: " + std::string(std::strerror(errno)));
     hash.update(std::span(buffer).first(static_cast<size_t>(got)));
+    if ((all += got) > kHashedBytesMax) too_large();
   }
 }
 

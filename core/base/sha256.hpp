@@ -42,7 +42,9 @@ std::string bytes_of_hex(std::string_view hex, std::size_t bytes, const std::str
 /// 64 hex digits.
 std::string sha256(std::string_view text);
 /// Of a file's contents, which are read and not mapped: a linker may truncate it meanwhile. Error
-/// when it is missing, no regular file or unreadable.
+/// when it is missing, no regular file, unreadable or larger than anything that is loaded or kept
+/// here: a file may claim to have more bytes than its disk.
+constexpr int64_t kHashedBytesMax = int64_t{1} << 32;
 std::string sha256_file(const std::filesystem::path& path);
 
 }  // namespace fk

@@ -95,8 +95,8 @@ std::filesystem::path loadable_copy(const std::filesystem::path& file) {
   if (fs::absolute(file).lexically_normal().parent_path() == dir) return file;
   // Read once: who writes the file meanwhile must not have other contents under this name. And by a
   // hash that nobody can make another file for, because the name decides what is loaded.
-  constexpr size_t kDigits = 32, kLargest = size_t{1} << 32;
-  const std::string contents = read_file(file, kLargest);
+  constexpr size_t kDigits = 32;
+  const std::string contents = read_file(file, kHashedBytesMax);
   const auto copy =
       dir / (file.stem().string() + "-" + sha256(contents).substr(0, kDigits) + ".so");
   if (!fs::exists(copy)) {

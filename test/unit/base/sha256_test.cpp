@@ -3,6 +3,7 @@
 #include "core/base/sha256.hpp"
 
 #include <filesystem>
+#include <fstream>
 
 #include "core/base/error.hpp"
 #include "core/base/io.hpp"
@@ -43,6 +44,11 @@ TEST_CASE("a file's hash is that of its contents") {
   CHECK_THROWS_AS(sha256_file(path), Error);
   CHECK_THROWS_AS(sha256_file("/"), Error);
   CHECK_THROWS_AS(sha256_file("/dev/zero"), Error);
+  // A file of a terabyte that has no bytes on its disk would be read for an hour.
+  std::ofstream(path) << "x";
+  std::filesystem::resize_file(path, uint64_t{1} << 40);
+  CHECK_THROWS_WITH(sha256_file(path), ContainsSubstring("is larger than 4.0 GiB"));
+  std::filesystem::remove(path);
 }
 
 TEST_CASE("hex digits go both ways and nothing else passes") {
