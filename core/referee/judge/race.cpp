@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kFreshRounds = 4, kLateRounds = 3, kColdRounds = 3, kAloneRounds = 8;
 constexpr double kSecondLookSeconds = 0.5, kColdSeconds = 0.1;
-constexpr int kFamiliesEvery = 4;           // sample
+constexpr int kFamiliesEvery = 4, kFamilyCalls = 8;  // samples; calls of one
 constexpr double kMoreCodeOnDevice = 1e-6;  // that is loaded when it is called for the first time
 constexpr double kWakeShort = 20e-6, kBatchesMost = 8;
 constexpr int kWakeSamples = 9;
@@ -37,8 +37,11 @@ class Exam::Turn final : public Contender {
   // is not faster where a model calls. What is made up has to be answered rightly in the judged
   // time as well, but its time does not count.
   std::optional<double> sample() override {
-    if (&sitter_ == &exam_.candidate_ && clocks_.claims_s.size() % kFamiliesEvery == 1)
-      one(exam_.calls_of_ranks(count_), Way::usual, Of::all);
+    if (&sitter_ == &exam_.candidate_ && clocks_.claims_s.size() % kFamiliesEvery == 1) {
+      // On a device there is a graph for as many as usual.
+      const bool few = exam_.request_.device == "cpu";
+      one(exam_.calls_of_ranks(few ? std::min(count_, kFamilyCalls) : count_), Way::usual, Of::all);
+    }
     const int calls = exam_.calls_of_ranks(count_);
     const auto call = one(calls);
     clocks_.claims_s.push_back(call.claim_s * count_);
