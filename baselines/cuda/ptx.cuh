@@ -165,8 +165,8 @@ __device__ inline void copy_box(uint32_t to, const CUtensorMap& map, int row, in
                ::"r"(to), "l"(&map), "r"(0), "r"(row), "r"(k64), "r"(barrier), "l"(policy) : "memory");
 }
 
-// Out of shared memory by the copy engine: groups of such copies, until what they read may be overwritten, and until it is there;
-// of all but the last so many.
+// Out of shared memory by the copy engine: groups of such copies, until what they read may be overwritten, and until all but so
+// many of them are there.
 __device__ inline void store_shared(uint32_t to, uint4 v) {
   asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
 }
@@ -179,7 +179,7 @@ __device__ inline void store_bulk(void* to, uint32_t from, int bytes) {
   asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(from), "r"(bytes) : "memory");
 }
 __device__ inline void commit_stores() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
-template <int kGroups = 0> __device__ void await_stores_read() { asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kGroups) : "memory"); }
+__device__ inline void await_stores_read() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
 template <int kGroups = 0> __device__ void await_stores() { asm volatile("cp.async.bulk.wait_group %0;" ::"n"(kGroups) : "memory"); }
 // Between what threads write or read and what the copy engine does: in this block's shared memory, anywhere.
 __device__ inline void fence_async_shared() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }

@@ -172,8 +172,7 @@ inline void store_bulk(void* to, uint32_t from, int bytes) {
   std::memcpy(to, at_shared<char>(from, 16), static_cast<size_t>(bytes));
 }
 inline void commit_stores() {}
-template <int kGroups = 0>
-void await_stores_read() {}
+inline void await_stores_read() {}
 template <int kGroups = 0>
 void await_stores() {}
 inline void fence_async_shared() {}

@@ -65,20 +65,14 @@ struct Sorted {
   int parts, zeros;
 };
 
-// Of a lane at once: chunks, four bits of each. Words of a lane that a block keeps until places are
-// known. In the emulation less, for small cases to have more.
-constexpr int kChunksAtOnce = kDevice == FK_CUDA ? 8 : 2;
-struct Kept {
-  static constexpr int kWords = kDevice == FK_CUDA ? 16 : 1;
-  unsigned at[kWords][kThreads];
-};
-
 // A block finds the rows of a segment, in the order of ranks and tokens, and their choices' places.
 // Each of its warps has a run of the choices: they count what they have found, and then know where
 // each begins.
-__device__ inline void sort_segment(const Sorted& to, const Choices& choices, int segment,
-                                    Kept& kept) {
-  constexpr int kChunks = kChunksAtOnce;
+__device__ inline void sort_segment(const Sorted& to, const Choices& choices, int segment) {
+  // Of a lane at once: a word of 32 bits. Such words that are kept until places are known. In the
+  // emulation less, for small cases to have more.
+  constexpr int kChunks = kDevice == FK_CUDA ? 8 : 2, kKept = kDevice == FK_CUDA ? 16 : 1;
+  __shared__ unsigned kept[kKept][kThreads];
   __shared__ int below[kWarps], found[kWarps];
   const Shape& s = choices.s;
   const int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32;
@@ -109,7 +103,7 @@ __device__ inline void sort_segment(const Sorted& to, const Choices& choices, in
   int less = 0, hit = 0;
   for (int first = begin, n = 0; first < end; first += kChunks, ++n) {
     const unsigned hits = look(first, less);
-    if (n < Kept::kWords) kept.at[n][threadIdx.x] = hits;
+    if (n < kKept) kept[n][threadIdx.x] = hits;
     hit += __popc(hits);
   }
   less = __reduce_add_sync(kAll, less);
@@ -134,7 +128,7 @@ __device__ inline void sort_segment(const Sorted& to, const Choices& choices, in
   const unsigned lower = (1u << lane) - 1;
   for (int first = begin, n = 0; first < end; first += kChunks, ++n) {
     int again = 0;
-    const unsigned hits = n < Kept::kWords ? kept.at[n][threadIdx.x] : look(first, again);
+    const unsigned hits = n < kKept ? kept[n][threadIdx.x] : look(first, again);
     if (__ballot_sync(kAll, hits != 0) == 0) continue;
     for (int c = 0; c < kChunks; ++c) {
       const unsigned four = hits >> (4 * c) & 15;

@@ -5,11 +5,10 @@
 //
 // Of few tokens, every block sends some and then finds the places of some (dispatch_few.cuh). Of
 // many, a third of the blocks send; the others send the choices, sort those that come, a block for
-// each expert, and put rows to their places as they come; whole words of 16 bytes by the copy
-// engine (carried.cuh).
+// each expert, and put rows to their places as they come.
 //
 // Nobody waits in a circle: sending waits for nothing that is sent in this call.
-#include "carried.cuh"
+#include "choices.cuh"
 #include "dispatch_few.cuh"
 #include "fk/ops/moe_dispatch.h"
 #include "in_steps.cuh"
@@ -110,10 +109,6 @@ __device__ void take_groups(const Tokens<Word>& tokens, const Choices& choices, 
   }
 }
 
-// Whole words of 16 bytes are copied by the copy engine, others by threads.
-template <class Word>
-inline constexpr bool kByEngine = sizeof(Word) == 16;
-
 template <class Word>
 __global__ void __launch_bounds__(kThreads, 3)
     dispatch_many(const Tokens<Word> tokens, Sorted to, int senders, Shape s,
@@ -123,17 +118,7 @@ __global__ void __launch_bounds__(kThreads, 3)
   const uint32_t call = next_call(ranks);
   wait_for_all(ranks, mine->taken, call - 1);
   const int taker = int(blockIdx.x) - senders, takers = int(gridDim.x) - senders;
-  const int warp = int(threadIdx.x) / 32;
-  const Carried carried{reinterpret_cast<const char*>(tokens.x), tokens.topk_ids, tokens.count,
-                        reinterpret_cast<char*>(tokens.rows), s.row_bytes};
-  if constexpr (kByEngine<Word>) {
-    if (threadIdx.x == 0) Slots(s.row_bytes).init();
-    __syncthreads();
-  }
-  if (taker < 0 && kByEngine<Word>) {
-    if (warp == 0) fetch_own(carried, int(blockIdx.x), senders, s, ranks);
-    if (warp == 1) send_own(carried, int(blockIdx.x), senders, s, ranks, call);
-  } else if (taker < 0) {
+  if (taker < 0) {
     for (int group = int(blockIdx.x); group * kGroup < tokens.count; group += senders)
       send_group(tokens, group, s, ranks, call);
   } else {
@@ -141,21 +126,9 @@ __global__ void __launch_bounds__(kThreads, 3)
     if (last_to_come(&mine->pushed, call * unsigned(takers))) tell_all(ranks, &State::sent, call);
     wait_for_all(ranks, mine->sent, call);
     const Choices choices(s, ranks);
-    if constexpr (kByEngine<Word>) {
-      Kept& kept = *reinterpret_cast<Kept*>(dynamic_shared() + Slots::kBarriers);
-      for (int expert = taker; expert < s.local; expert += takers)
-        sort_segment(to, choices, expert, kept);
-      fence_async_shared();  // rows follow where threads wrote
-      meet(&mine->sorted, call * unsigned(takers));
-      if (warp == 0) fetch_come(carried, choices, taker, takers, call);
-      if (warp == 1) put_come(carried, choices, taker, takers);
-    } else {
-      __shared__ Kept kept;
-      for (int expert = taker; expert < s.local; expert += takers)
-        sort_segment(to, choices, expert, kept);
-      meet(&mine->sorted, call * unsigned(takers));
-      take_groups(tokens, choices, taker, takers, s, ranks, call);
-    }
+    for (int expert = taker; expert < s.local; expert += takers) sort_segment(to, choices, expert);
+    meet(&mine->sorted, call * unsigned(takers));
+    take_groups(tokens, choices, taker, takers, s, ranks, call);
   }
   end_call(ranks, call);
   if (last_block(&mine->blocks[1])) tell_all(ranks, &State::taken, call);
@@ -166,9 +139,6 @@ struct MoeDispatch : Exchanging<fk::moe_dispatch> {
   void prepare(const op::forward& max, const fk_memory&) {
     const int64_t element = max.x->dtype.bits / 8;
     share(element, element, init.max_tokens_per_rank <= kFew);
-    check(cudaFuncSetAttribute(dispatch_many<uint4>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               Slots::kShared),
-          "shared memory");
   }
   void forward(const op::forward& a, const fk_ctx& ctx) {
     const int64_t element = a.x->dtype.bits / 8, row = init.hidden_size * element;
@@ -188,9 +158,8 @@ struct MoeDispatch : Exchanging<fk::moe_dispatch> {
         launch(dispatch_few<Word>, unsigned(2 * processors), kThreads, 0, ctx, tokens, to, s,
                exchange->ranks());
       else
-        launch(dispatch_many<Word>, unsigned(3 * processors), kThreads,
-               size_t(kByEngine<Word> ? Slots::kShared : 0), ctx, tokens, to, processors, s,
-               exchange->ranks());
+        launch(dispatch_many<Word>, unsigned(3 * processors), kThreads, 0, ctx, tokens, to,
+               processors, s, exchange->ranks());
     };
     if (word_bytes({address(a.x->data), address(a.recv_x->data), row}) == 16)
       go(uint4{});

@@ -38,8 +38,7 @@ __global__ void __launch_bounds__(experts::kThreads) sort_choices(Sorted to, Sha
   const State* mine = state_of(ranks, ranks.rank);
   wait_for_all(ranks, mine->sent, mine->call);
   for (int i = int(blockIdx.x * experts::kThreads + threadIdx.x); i < to.zeros; i += int(gridDim.x) * experts::kThreads) to.placed[i] = 0;
-  __shared__ Kept kept;
-  sort_segment(to, Choices(s, ranks), int(blockIdx.x), kept);
+  sort_segment(to, Choices(s, ranks), int(blockIdx.x));
 }
 
 // Every choice has been answered.

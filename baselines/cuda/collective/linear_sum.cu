@@ -2,7 +2,7 @@
 // linear_all_reduce and linear_reduce_scatter in one kernel: while tiles are multiplied (product.cuh), those that are ready are
 // sent to the rank whose rows they are, which adds them up and, of an all_reduce, sends the sum to everybody (overlap.hpp). As
 // where linear and the collective are called one after the other, every rank's share is rounded once and the shares are added
-// in float32 in the order of the ranks. Two ranks have a kernel of their own (linear_sum_of_two.cuh).
+// in float32 in the order of the ranks. Two ranks have another kernel where K is short (linear_sum_of_two.cuh).
 //   warp 9        sends tiles from shared memory with the copy engine, and says that they were sent
 //   warps 10, 11  add up, and take what others have added up
 //
@@ -211,12 +211,15 @@ template <class Op, bool kAll> struct LinearSum : Base<Op> {
   }
 
  private:
+  // Of two ranks, as measured: up to here the link decides, and tiles that are added up where they wait keep it busy; beyond it the product does,
+  // whose warps had better not add up. In the emulation less, for small cases to have both.
+  static constexpr int64_t kShort = kDevice == FK_CUDA ? 4096 : 256;
   template <class F> void with_kernel(const fk_in* x, F f) const {
     dispatch(x, [&](auto type) {
       using T = decltype(type);
-      if (this->init.comm->size == 2) f(linear_sum_of_two<T, kAll>, type);
-      else if (this->init.comm->size <= 4) f(linear_sum<T, kAll, 4>, type);
-      else f(linear_sum<T, kAll, kMostRanks>, type);
+      const int ranks = this->init.comm->size;
+      if (ranks == 2 && this->init.in_features <= kShort) f(linear_sum_of_two<T, kAll>, type);
+      else with_most_ranks(ranks, [&](auto most) { f(linear_sum<T, kAll, decltype(most)::value>, type); });
     });
   }
   std::optional<Shared<Op>> shared;
