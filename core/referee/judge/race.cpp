@@ -136,9 +136,11 @@ void Exam::fresh_rounds(Turn& mine, Turn& theirs, int half) {
     for (int i = 0; i < count; ++i) contents.push_back(kept_ + half * kept + round * count + i);
     for (Turn* turn : {&mine, &theirs}) {
       const int first = versions_ == 1 ? some_first() : contents[0] % sets_;
+      // Whose turn it is has cold caches at first.
+      if (round % 2) turn->fresh.seen_s.push_back(turn->one(count).own_s * count);
       turn->fresh.fresh_s.push_back(
           turn->one(first, contents).believed_s(count, messages + (turn == &mine ? unseen : 0)));
-      turn->fresh.seen_s.push_back(turn->one(count).own_s * count);
+      if (round % 2 == 0) turn->fresh.seen_s.push_back(turn->one(count).own_s * count);
     }
   }
 }
