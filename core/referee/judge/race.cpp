@@ -37,7 +37,10 @@ class Exam::Turn final : public Contender {
   // is not faster where a model calls. What is made up has to be answered rightly in the judged
   // time as well, but its time does not count.
   std::optional<double> sample() override {
-    if (&sitter_ == &exam_.candidate_ && clocks_.claims_s.size() % kFamiliesEvery == 1) {
+    // Between its two samples of a block, so that it has as many as the baseline for which its
+    // caches are cold from the other's turn.
+    const bool between = clocks_.claims_s.size() % kFamiliesEvery == 2;
+    if (&sitter_ == &exam_.candidate_ && between && !exam_.all_cold_) {
       // On a device there is a graph for as many as usual.
       const bool few = exam_.request_.device == "cpu";
       one(exam_.calls_of_ranks(few ? std::min(count_, kFamilyCalls) : count_), Way::usual, Of::all);
