@@ -4,7 +4,7 @@
 # compute-sanitizer, side by side on one GPU. OUT/sanitize-<tool>.txt has what a tool said, OUT/sanitize.txt a line for each. Without
 # `--op` all ops but those of several ranks: ranks that share a GPU wait for each other's turns, which a tool makes too long.
 # Exit 1 when one found something, 0 with a line that says so where compute-sanitizer cannot run. HOST names fk-host
-# (default: build-gpu/fk-host); PATIENCE the seconds for each tool (default: 300); SIZE the cases (default: smoke; attention and most of
+# (default: build-gpu/fk-host); PATIENCE the seconds for each tool (default: 300); TOOLS some of the four; SIZE the cases (default: smoke; attention and most of
 # linear of `cuda` begin at ci).
 set -uo pipefail
 out="${1:?usage: gpu_sanitize.sh OUT [PLUGIN [OPTIONS...]]}" plugin="${2:-cuda}"
@@ -25,7 +25,7 @@ several = {p.stem for p in pathlib.Path("registry/ops").rglob("*.yaml") if "type
 rows = [r for r in json.load(sys.stdin)["rows"] if sys.argv[1] in (r["plugin"], r.get("path"))]
 print("\n".join(op for r in rows for op in r["ops"] if op not in several))' "$plugin")
 fi
-tools=(memcheck racecheck initcheck synccheck)
+read -ra tools <<<"${TOOLS:-memcheck racecheck initcheck synccheck}"
 for tool in "${tools[@]}"; do
   # The runner is a process of the host's; sealed in, it could not be attached to.
   # Errors of the API are no findings: what is not a pointer in a captured graph is found out by asking the driver.
