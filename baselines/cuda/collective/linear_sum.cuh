@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernels of linear_all_reduce and linear_reduce_scatter have in common, those for two
-// ranks and those for more.
+// What the kernels of linear_all_reduce and linear_reduce_scatter have in common, that for two ranks
+// and a short K and that for all others.
 #pragma once
 #include "product.cuh"
 
