@@ -271,7 +271,9 @@ Json exam_arm(const Json& a, const TaskServices& services) {
     Examinee& exam = examinees().at(a);
     const double plan_s =
         a.at("plan").get<bool>() ? exam.plan(a.at("sets").get<std::vector<int>>()) : 0;
-    exam.ready(a.at("first").get<int>(), a.at("count").get<int>(), a.at("all").get<bool>());
+    const int first = a.at("first").get<int>();
+    exam.ready(first, a.at("count").get<int>(), a.at("all").get<bool>());
+    if (a.at("once").get<bool>()) exam.call_once(first);
     return {{"plan_s", plan_s}};
   });
 }

@@ -154,7 +154,8 @@ std::optional<Sitter::Call> Exam::take(Sitter& sitter, int first, const std::vec
   if (ahead) deal(true);
   if (ahead || all_cold_ || (flush_ && sitter.keeps)) {
     runners.thaw();
-    if (!sitter.arm(exam_->id, plan_, sets, first, count, all_cold_)) return std::nullopt;
+    const bool once = all_cold_ && &sitter != &candidate_;
+    if (!sitter.arm(exam_->id, plan_, sets, first, count, all_cold_, once)) return std::nullopt;
     runners.freeze();
   }
   deal(false);

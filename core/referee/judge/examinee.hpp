@@ -29,6 +29,9 @@ class Examinee {
   // them. On the CPU caches hold nothing of what is kept afterwards, or nothing of `all` memory of
   // this process.
   void ready(int first, int count, bool all);
+  // On the set, whose numbers are there: what every call reads is in the caches afterwards. Of
+  // several ranks none does it. Error when it fails.
+  void call_once(int set);
   // One call on each of `count` sets from `first` on, round about. Seconds of one call as this
   // process' clock says, 0 of none; Error when a call fails. Ranks begin together.
   double run(int first, int count);

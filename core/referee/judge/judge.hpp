@@ -65,8 +65,9 @@ class Sitter {
   bool lost() const { return lost_; }
   // False with words(), which begin with "refused: " where the plugin refused.
   bool sit(const Json& exam, const std::vector<int>& fds);
-  // `all`: all memory of its process is cold afterwards.
-  bool arm(int exam, bool plan, const std::vector<int>& sets, int first, int count, bool all);
+  // `all`: all memory of its process is cold afterwards; `once`: but what one call reads.
+  bool arm(int exam, bool plan, const std::vector<int>& sets, int first, int count, bool all,
+           bool once);
   // Whether that was done for these sets before: ranks are ready for each by itself.
   bool armed(const std::vector<int>& sets) const;
   // The claim, in seconds of one call, the slowest rank's, and the broker's seconds of the whole

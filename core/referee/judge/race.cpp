@@ -175,7 +175,9 @@ void Exam::alone_rounds(Turn& mine, Turn& theirs) {
 
 // A sample's flush takes the tensors and what is packed out of the caches. What a candidate has
 // copied from them into memory of its own shows where that is cold as well, which takes too long to
-// be done for everybody. Its own process does it.
+// be done for everybody. Its own process does it. What is read once in a sample, whatever its
+// calls, is more in a baseline's large plugin than in a small one, which would look faster for it;
+// so the baseline has called once since. A candidate that did could fetch its copies.
 Ratio Exam::cold_ratio(Sitter& baseline, int count) {
   all_cold_ = true;
   Turn mine(*this, candidate_, count), theirs(*this, baseline, count);

@@ -102,15 +102,16 @@ bool Sitter::sit(const Json& exam, const std::vector<int>& fds) {
   return true;
 }
 
-bool Sitter::arm(int exam, bool plan, const std::vector<int>& sets, int first, int count,
-                 bool all) {
+bool Sitter::arm(int exam, bool plan, const std::vector<int>& sets, int first, int count, bool all,
+                 bool once) {
   const auto answers = ask("exam_arm",
                            {{"exam", exam},
                             {"plan", plan},
                             {"sets", sets},
                             {"first", first},
                             {"count", count},
-                            {"all", all}},
+                            {"all", all},
+                            {"once", once}},
                            {});
   if (!answers) return false;
   plan_s = 0;
