@@ -92,6 +92,9 @@ def examine(item, options):
         if item["class"] != "honest" and item["naive"]:
             item["fools"], complaint = fooled(options.naive, file, item, folder)
             item["bad"] = item["bad"] or complaint
+    # Where nobody watches, what went well would hide what did not.
+    if not item["bad"] and not sys.stdout.isatty():
+        return item
     with say:
         mark = "ok  " if not item["bad"] else "BAD "
         outcome = f"{item['verdict']} {item['speed']} {item['why']}"
