@@ -151,9 +151,29 @@ bool is_right(Status status) { return is_speed(status) || status == Status::corr
 
 bool is_failure(Status status) { return status < Status::environment; }
 
+namespace {
+
+// Sums over cases, in logarithms. Errors of different cases are independent, so their squares add
+// up. A doubt is the same one in all cases: nothing makes it less.
+struct Sum {
+  double values = 0, squares = 0, doubts = 0;
+  void add(const Ratio& r) {
+    const double value = std::log(r.value);
+    // What was measured lies in the middle of its interval; what speaks against it is below.
+    const double error = std::log(r.high) - value;
+    values += value;
+    squares += error * error;
+    doubts += std::max(0.0, value - std::log(r.low) - error);
+  }
+  double low() const { return values - std::sqrt(squares) - doubts; }
+  double high() const { return values + std::sqrt(squares); }
+};
+
+}  // namespace
+
 Aggregate aggregate_of(std::span<const CaseVerdict> cases) {
   Aggregate out;
-  double logs = 0, squares = 0, doubts = 0;
+  Sum all, told;
   int timed = 0, blocks = 0;
   bool sure = true;
   for (const auto& c : cases) {
@@ -170,22 +190,18 @@ Aggregate aggregate_of(std::span<const CaseVerdict> cases) {
     if (!is_speed(c.status) || c.timings.empty()) continue;
     const Ratio& r = c.timings.front().ratio;
     if (!(r.value > 0 && r.low > 0 && r.high > 0)) continue;
-    const double value = std::log(r.value);
-    logs += value;
-    // What was measured lies in the middle of its interval; what speaks against it is below.
-    const double error = std::log(r.high) - value;
-    squares += error * error;
-    doubts += std::max(0.0, value - std::log(r.low) - error);
+    all.add(r);
+    if (r.speed != Speed::unknown || r.value < 1) told.add(r);
     blocks += r.blocks;
     sure &= r.low < r.high;  // too few blocks have no interval
     ++timed;
   }
   if (!timed) return out;
-  // Errors of different cases are independent, so their squares add up. A doubt is the same one in
-  // all cases: nothing makes it less.
-  out.ratio.value = std::exp(logs / timed);
-  out.ratio.low = std::exp((logs - std::sqrt(squares) - doubts) / timed);
-  out.ratio.high = std::exp((logs + std::sqrt(squares)) / timed);
+  // Where nobody could tell, nobody has looked at what speaks against it. Many such cases are not
+  // faster together; the lower end is at most as if they were equal.
+  out.ratio.value = std::exp(all.values / timed);
+  out.ratio.low = std::exp(std::min(all.low(), told.low()) / timed);
+  out.ratio.high = std::exp(all.high() / timed);
   out.ratio.blocks = blocks;
   out.ratio.speed = sure ? speed_of(out.ratio.low, out.ratio.high, kBand) : Speed::unknown;
   return out;

@@ -107,6 +107,14 @@ TEST_CASE("speed of the whole is that of the geometric mean, with a narrower int
   }
   CHECK(aggregate_of(doubtful).ratio.speed == Speed::unknown);
   CHECK(aggregate_of(doubtful).ratio.low == Approx(0.9).epsilon(0.02));
+  // Nor are those that cannot be told for noise, of which nobody has doubted one.
+  std::vector<CaseVerdict> noisy(20, timed("a", 1.3, 0.3));
+  CHECK(noisy[0].status == Status::cannot_tell);
+  CHECK(aggregate_of(noisy).ratio.speed == Speed::unknown);
+  noisy.push_back(timed("b", 1.5, 0.01));
+  CHECK(aggregate_of(noisy).ratio.speed == Speed::faster);
+  CHECK(aggregate_of(noisy).ratio.low == Approx(std::exp((std::log(1.5) - 0.01) / 21)));
+  CHECK(aggregate_of({&noisy[0], 1}).ratio.low == Approx(noisy[0].timings[0].ratio.low));
   // A case alone decides for itself.
   CHECK(status_with({timed("a", 0.9, 0.01)}) == Status::slower);
   CHECK(status_with({timed("a", 1.001, 0.005)}) == Status::same);
