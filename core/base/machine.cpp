@@ -2,7 +2,6 @@
 #include "core/base/machine.hpp"
 
 #include <link.h>
-#include <sched.h>
 #include <sys/utsname.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include <sstream>
 #include <vector>
 
+#include "core/base/cores.hpp"
 #include "core/base/sha256.hpp"
 #include "core/base/text.hpp"
 
@@ -102,10 +102,8 @@ std::string own_build_id() {
 
 DeviceIdentity device_identity(const std::string& device) {
   if (device == "cpu") {
-    cpu_set_t mask;
-    CPU_ZERO(&mask);
-    const int threads = ::sched_getaffinity(0, sizeof mask, &mask) == 0 ? CPU_COUNT(&mask) : 0;
-    return {"cpu " + processor_name() + ", " + std::to_string(threads) + " threads", kernel_name()};
+    const std::string threads = std::to_string(usable_cores()) + " threads";
+    return {"cpu " + processor_name() + ", " + threads, kernel_name()};
   }
   const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
   const std::string hidden = visible ? std::string(" of CUDA_VISIBLE_DEVICES=") + visible : "";

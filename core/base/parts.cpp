@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/base/parts.hpp"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <atomic>
 #include <exception>
@@ -11,18 +9,9 @@
 #include <thread>
 #include <vector>
 
+#include "core/base/cores.hpp"
+
 namespace fk {
-
-namespace {
-
-std::size_t cores() {
-  cpu_set_t mask;
-  CPU_ZERO(&mask);
-  if (::sched_getaffinity(0, sizeof mask, &mask) != 0) return 1;
-  return static_cast<std::size_t>(std::max(1, CPU_COUNT(&mask)));
-}
-
-}  // namespace
 
 void in_parts(std::size_t parts, const std::function<void(std::size_t)>& body) {
   std::atomic<std::size_t> next = 0;
@@ -40,7 +29,8 @@ void in_parts(std::size_t parts, const std::function<void(std::size_t)>& body) {
   };
   {
     std::vector<std::jthread> others;
-    const std::size_t threads = parts > 1 ? std::min(parts, cores()) : 1;
+    const std::size_t threads =
+        parts > 1 ? std::min(parts, static_cast<std::size_t>(usable_cores())) : 1;
     try {
       while (others.size() + 1 < threads) others.emplace_back(work);
     } catch (const std::system_error&) {

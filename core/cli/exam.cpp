@@ -282,7 +282,8 @@ FK_TASK(exam_arm, exam_arm);
 Json exam_run(const Json& a, const TaskServices& services) {
   return answered(a, services, [&]() -> Json {
     Examinee& exam = examinees().at(a);
-    const double seconds = exam.run(a.at("first").get<int>(), a.at("count").get<int>());
+    const double seconds =
+        exam.run(a.at("first").get<int>(), a.at("count").get<int>(), a.at("core").get<int>());
     Json answer = {{"call_s", seconds}, {"captured", exam.captured()}};
     if (const auto& span = exam.span()) answer["span"] = {span->first, span->second};
     if (const auto& facts = exam.facts())

@@ -5,7 +5,6 @@
 #include <cpuid.h>
 #include <immintrin.h>
 #endif
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/base/cores.hpp"
 #include "core/base/error.hpp"
 #include "core/base/io.hpp"
 #include "core/base/text.hpp"
@@ -25,12 +25,6 @@
 namespace fk {
 
 namespace {
-
-int32_t usable_cores() {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-  return std::max(1, CPU_COUNT(&set));
-}
 
 // Of one of them: the C library adds up those of all cores.
 int64_t last_cache_bytes() {
@@ -74,20 +68,12 @@ class Steady final : public Stopwatch {
   void flush_all() override {
     if (all_.empty())
       all_.assign(static_cast<size_t>(2 * last_cache_bytes()) / sizeof(uint64_t), 1);
-    cpu_set_t usable;
-    CPU_ZERO(&usable);
-    if (sched_getaffinity(0, sizeof usable, &usable) != 0) return flush();
     std::vector<std::thread> readers;
-    for (int core = 0; core < CPU_SETSIZE; ++core) {
-      if (!CPU_ISSET(core, &usable)) continue;
+    for (int core = 0; core < usable_cores(); ++core)
       readers.emplace_back([this, core] {
-        cpu_set_t one;
-        CPU_ZERO(&one);
-        CPU_SET(core, &one);
-        (void)sched_setaffinity(0, sizeof one, &one);
+        stay_on_core(core);
         read(all_);
       });
-    }
     for (auto& reader : readers) reader.join();
   }
   bool evict(const void* memory, int64_t bytes) override {

@@ -126,7 +126,7 @@ std::vector<int> Exam::some_contents(int first, int count, Of of) {
 
 // One sample. Nothing when the sitter failed.
 std::optional<Sitter::Call> Exam::take(Sitter& sitter, int first, const std::vector<int>& contents,
-                                       std::vector<Look>& looks, Way way) {
+                                       std::vector<Look>& looks, Way way, int core) {
   // On a CPU more than a tick, at which the kernel counts what a process has worked.
   const auto late = std::chrono::milliseconds(request_.device == "cpu" ? 5 : 2);
   const int count = static_cast<int>(contents.size());
@@ -171,7 +171,7 @@ std::optional<Sitter::Call> Exam::take(Sitter& sitter, int first, const std::vec
     early_s = std::max(0.0, runners.worked_s() - worked - waking);
     since = now_seconds();
   }
-  auto call = sitter.run(exam_->id, first, count, since);
+  auto call = sitter.run(exam_->id, first, count, since, core);
   if (!call) return std::nullopt;
   call->early_s = early_s;
   runners.freeze();

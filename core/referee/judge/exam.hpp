@@ -41,7 +41,7 @@ class Exam {
   // Between the contents and the call there is nothing, some time, or a flush of everything.
   enum class Way { usual, late, cold };
   std::optional<Sitter::Call> take(Sitter& sitter, int first, const std::vector<int>& contents,
-                                   std::vector<Look>& looks, Way way = Way::usual);
+                                   std::vector<Look>& looks, Way way = Way::usual, int core = -1);
   bool accept(const std::vector<Look>& looks, bool timed);
   bool nothing_stray();  // else the row says what was written around tensors of any set
   void blame_stray(const std::string& text);

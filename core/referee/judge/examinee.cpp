@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include "core/base/cores.hpp"
 #include "core/base/error.hpp"
 #include "core/worker/channel.hpp"
 #include "core/worker/own_memory.hpp"
@@ -169,7 +170,8 @@ void Examinee::enqueue(int first, int count, const std::vector<void*>& captured)
     call((static_cast<size_t>(first) + static_cast<size_t>(i)) % sets_.size());
 }
 
-double Examinee::run(int first, int count) {
+double Examinee::run(int first, int count, int core) {
+  if (core >= 0 && device_.host_memory() && !comm_) go_to_core(core);
   const std::vector<void*> captured = count ? captured_calls(first, count) : std::vector<void*>();
   begin_together();
   if (!count) return 0;

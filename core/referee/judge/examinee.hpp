@@ -34,7 +34,8 @@ class Examinee {
   void call_once(int set);
   // One call on each of `count` sets from `first` on, round about. Seconds of one call as this
   // process' clock says, 0 of none; Error when a call fails. Ranks begin together.
-  double run(int first, int count);
+  // On the CPU a single rank begins on the core with this number (go_to_core), where it has one.
+  double run(int first, int count, int core = -1);
   // When the calls of the last run() began and ended, by the clock that all ranks of this machine
   // have in common; nothing where another clock is the right one.
   const std::optional<std::pair<double, double>>& span() const { return span_; }

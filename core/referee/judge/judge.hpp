@@ -86,8 +86,8 @@ class Sitter {
     }
     std::optional<LaunchFacts> facts;  // claims, bounded
   };
-  // `since` is when the broker's clock began.
-  std::optional<Call> run(int exam, int first, int count, double since);
+  // `since` is when the broker's clock began. `core`: as Examinee::run.
+  std::optional<Call> run(int exam, int first, int count, double since, int core = -1);
   // The rules of `check` on the first smoke case that it takes: state, leaks, threads, instances,
   // claims. What it says of itself, so that nothing is believed that speaks for it.
   struct Conduct {

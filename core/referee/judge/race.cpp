@@ -45,6 +45,7 @@ class Exam::Turn final : public Contender {
       const bool few = exam_.request_.device == "cpu";
       one(exam_.calls_of_ranks(few ? std::min(count_, kFamilyCalls) : count_), Way::usual, Of::all);
     }
+    place(static_cast<int>(clocks_.claims_s.size()));
     const int calls = exam_.calls_of_ranks(count_);
     const auto call = one(calls);
     clocks_.claims_s.push_back(call.claim_s * count_);
@@ -64,7 +65,7 @@ class Exam::Turn final : public Contender {
   Sitter::Call one(int first, const std::vector<int>& contents, Way way = Way::usual) {
     ++exam_.poison_;
     std::vector<Look> looks;
-    const auto call = exam_.take(sitter_, first, contents, looks, way);
+    const auto call = exam_.take(sitter_, first, contents, looks, way, core_);
     const bool mine = &sitter_ == &exam_.candidate_;
     if (!call && mine) blame(exam_.row_, sitter_);
     if (!call && !mine)
@@ -82,6 +83,10 @@ class Exam::Turn final : public Contender {
   }
 
   void set_count(int count) { count_ = count; }
+  // From here on. Cores are not equally fast for long, because others use what they share, and who
+  // stays on one of them would be called faster for it. So both sides call on the same one, and on
+  // all in turn.
+  void place(int core) { core_ = core; }
   int calls() const { return count_; }
   bool captured() const { return captured_; }
   double plan_s() const { return sitter_.plan_s; }
@@ -116,7 +121,7 @@ class Exam::Turn final : public Contender {
  private:
   Exam& exam_;
   Sitter& sitter_;
-  int count_;
+  int count_, core_ = 0;
   ClockSamples clocks_;
   std::vector<double> waits_s_;  // for a core, by sample
   bool captured_ = false;
@@ -139,6 +144,7 @@ void Exam::fresh_rounds(Turn& mine, Turn& theirs, int half) {
     for (int i = 0; i < count; ++i) contents.push_back(kept_ + half * kept + round * count + i);
     for (Turn* turn : {&mine, &theirs}) {
       const int first = versions_ == 1 ? some_first() : contents[0] % sets_;
+      turn->place(round);
       // Whose turn it is has cold caches at first.
       if (round % 2) turn->fresh.seen_s.push_back(turn->one(count).own_s * count);
       turn->fresh.fresh_s.push_back(
@@ -153,6 +159,7 @@ void Exam::fresh_rounds(Turn& mine, Turn& theirs, int half) {
 void Exam::late_rounds(Turn& mine, Turn& theirs) {
   for (int round = 0; round < kLateRounds; ++round)
     for (Turn* turn : {&mine, &theirs}) {
+      turn->place(round);
       const auto call = turn->one(turn->calls(), Way::late);
       turn->late.late_s.push_back(call.claim_s * turn->calls());
       turn->late.early_s.push_back(call.early_s);
@@ -168,7 +175,10 @@ void Exam::alone_rounds(Turn& mine, Turn& theirs) {
   Turn* const turns[] = {&theirs, &mine, &mine, &theirs};
   const int rounds = request_.device == "cpu" ? kAloneRounds : kAloneRounds / 2;
   for (int round = 0; round < rounds; ++round)
-    for (Turn* turn : turns) turn->alone.alone_s.push_back(turn->one(1).claim_s);
+    for (Turn* turn : turns) {
+      turn->place(round);
+      turn->alone.alone_s.push_back(turn->one(1).claim_s);
+    }
   for (Turn* turn : {&mine, &theirs})
     turn->alone.among_s = quantile(turn->clocks().claims_s, 0.5) / turn->calls();
 }
@@ -196,6 +206,7 @@ void Exam::cold_rounds(Turn& mine, Turn& theirs) {
   Turn* const turns[] = {&mine, &theirs};
   for (int round = 0; round < kColdRounds; ++round) {
     for (size_t side = 0; side < 2; ++side) {
+      turns[side]->place(round);
       const int count = turns[side]->calls();
       usual_s[side].push_back(turns[side]->one(count).own_s * count);
       const auto call = turns[side]->one(count, Way::cold);

@@ -146,8 +146,9 @@ std::optional<Sitter::Conduct> Sitter::conduct(const Json& request) {
   return out;
 }
 
-std::optional<Sitter::Call> Sitter::run(int exam, int first, int count, double since) {
-  const auto answers = ask("exam_run", {{"exam", exam}, {"first", first}, {"count", count}}, {});
+std::optional<Sitter::Call> Sitter::run(int exam, int first, int count, double since, int core) {
+  const auto answers =
+      ask("exam_run", {{"exam", exam}, {"first", first}, {"count", count}, {"core", core}}, {});
   const double end = now_seconds();
   if (!answers) return std::nullopt;
   Call out;
