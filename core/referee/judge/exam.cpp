@@ -28,13 +28,14 @@ std::vector<double> waits_of(const RankGroup& runners) {
 }  // namespace
 
 Exam::Exam(Courtroom& room, RankGroup& runners, const std::string& plugin, CaseVerdict& row,
-           ExamRequest request, double seconds, const Secret& secret)
+           ExamRequest request, double seconds, const Secret& secret, Spent& spent)
     : room_(room),
       candidate_(runners, plugin),
       row_(row),
       request_(std::move(request)),
       seconds_(seconds),
       secret_(secret),
+      spent_(spent),
       random_(secret.seed("order of calls/" + request_.key())) {}
 
 Exam::~Exam() {
@@ -124,6 +125,10 @@ std::vector<int> Exam::some_contents(int first, int count, Of of) {
   return out;
 }
 
+void Exam::enter(const char* part) {
+  if (flush_) spent_.enter(std::string("timing") + part);
+}
+
 // One sample. Nothing when the sitter failed.
 std::optional<Sitter::Call> Exam::take(Sitter& sitter, int first, const std::vector<int>& contents,
                                        std::vector<Look>& looks, Way way, int core) {
@@ -148,17 +153,21 @@ std::optional<Sitter::Call> Exam::take(Sitter& sitter, int first, const std::vec
   // It stands still but for its own turns, so that it can neither see what is dealt nor slow
   // others.
   RankGroup& runners = sitter.runners();
+  enter(": contents");
   runners.freeze();
   // A graph is made on numbers that are not the call's.
   const bool ahead = plan_ || (request_.device != "cpu" && !sitter.armed(sets));
   if (ahead) deal(true);
   if (ahead || all_cold_ || (flush_ && sitter.keeps)) {
+    enter(": graphs and own memory");
     runners.thaw();
     const bool once = all_cold_ && &sitter != &candidate_;
     if (!sitter.arm(exam_->id, plan_, sets, first, count, all_cold_, once)) return std::nullopt;
     runners.freeze();
+    enter(": contents");
   }
   deal(false);
+  enter(": calls");
   // What works as soon as it may is on the clock before the message is.
   double since = now_seconds(), early_s = 0;
   const double worked = runners.worked_s();
@@ -174,6 +183,7 @@ std::optional<Sitter::Call> Exam::take(Sitter& sitter, int first, const std::vec
   auto call = sitter.run(exam_->id, first, count, since, core);
   if (!call) return std::nullopt;
   call->early_s = early_s;
+  enter(": answers");
   runners.freeze();
   const std::vector<double> waits = waits_of(runners);
   for (size_t r = 0; r < waits.size(); ++r)
@@ -193,6 +203,7 @@ std::optional<Sitter::Call> Exam::take(Sitter& sitter, int first, const std::vec
     const Json& worst = f.at("worst");
     look.worst = worst.is_number() ? worst.get<double>() : HUGE_VAL /* JSON has no infinity */;
   }
+  enter("");
   return call;
 }
 

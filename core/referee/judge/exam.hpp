@@ -4,6 +4,7 @@
 #pragma once
 #include <map>
 
+#include "core/base/spent.hpp"
 #include "core/referee/judge/clocks.hpp"
 #include "core/referee/judge/courtroom.hpp"
 #include "core/referee/judge/gpu_watch.hpp"
@@ -15,7 +16,7 @@ namespace fk {
 class Exam {
  public:
   Exam(Courtroom& room, RankGroup& runners, const std::string& plugin, CaseVerdict& row,
-       ExamRequest request, double seconds, const Secret& secret);
+       ExamRequest request, double seconds, const Secret& secret, Spent& spent);
   ~Exam();
   Exam(const Exam&) = delete;
 
@@ -42,6 +43,7 @@ class Exam {
   enum class Way { usual, late, cold };
   std::optional<Sitter::Call> take(Sitter& sitter, int first, const std::vector<int>& contents,
                                    std::vector<Look>& looks, Way way = Way::usual, int core = -1);
+  void enter(const char* part);  // of a sample, for what timing was spent on
   bool accept(const std::vector<Look>& looks, bool timed);
   bool nothing_stray();  // else the row says what was written around tensors of any set
   void blame_stray(const std::string& text);
@@ -74,6 +76,7 @@ class Exam {
   ExamRequest request_;
   double seconds_;  // of timing
   const Secret& secret_;
+  Spent& spent_;
   std::unique_ptr<OpenExam> exam_;
   Random random_;
   Json shape_;  // what both sides are told

@@ -233,7 +233,7 @@ class Judge {
 
   void one_case(const ExamRequest& request, CaseVerdict& row, bool timed) {
     Exam exam(room_, *candidate_runner_, plugin_name(candidate_), row, request, options_.seconds,
-              secret_);
+              secret_, spent_);
     const std::string what = row.op + ", case " + row.case_name +
                              (row.variant.empty() ? "" : ", " + row.variant) +
                              (row.routing.empty() ? "" : ", " + row.routing + " routing");
