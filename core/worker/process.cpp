@@ -260,15 +260,23 @@ std::optional<uint64_t> handled_signals(pid_t pid) {
   return found ? std::optional<uint64_t>(mask) : std::nullopt;
 }
 
-int64_t private_bytes(pid_t pid) {
+// A number of a process's status, by a format for its line; 0 when it cannot be read.
+static long long status_number(pid_t pid, const char* format) {
   std::FILE* file = std::fopen(("/proc/" + std::to_string(pid) + "/status").c_str(), "re");
   if (!file) return 0;
   std::array<char, 256> line;
-  long long kib = 0;
+  long long number = 0;
   while (std::fgets(line.data(), line.size(), file))
-    if (std::sscanf(line.data(), "VmData: %lld kB", &kib) == 1) break;
+    if (std::sscanf(line.data(), format, &number) == 1) break;
   std::fclose(file);
-  return static_cast<int64_t>(kib) * 1024;
+  return number;
+}
+
+int64_t private_bytes(pid_t pid) { return status_number(pid, "VmData: %lld kB") * 1024; }
+
+bool is_own_process(pid_t pid) {
+  while (pid > 1 && pid != ::getpid()) pid = static_cast<pid_t>(status_number(pid, "PPid: %lld"));
+  return pid == ::getpid();
 }
 
 void die_with_parent(pid_t parent) {

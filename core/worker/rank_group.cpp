@@ -156,13 +156,12 @@ std::optional<std::vector<Json>> RankGroup::task_on_all(const std::string& name,
 }
 
 void RankGroup::wait_for_any(const std::vector<int>& ranks) const {
-  constexpr int kTickMs = 100;  // of who ends without a word
   std::vector<pollfd> entries;
   for (const int r : ranks)
     for (const int fd : ranks_[static_cast<size_t>(r)]->wakers())
       entries.push_back({fd, POLLIN, 0});
   spin(entries, ranks_[0]->spin_s());
-  ::poll(entries.data(), entries.size(), kTickMs);
+  ::poll(entries.data(), entries.size(), ranks_[0]->tick_ms());  // for who ends without a word
 }
 
 std::optional<std::vector<Json>> RankGroup::ask_all(const std::string& name, const Json& arguments,

@@ -369,6 +369,9 @@ bool Runner::check_alive(double patience_s) {
   }
   if (options_.given_up && options_.given_up())
     return bury("environment", "nobody waits for it any more"), false;
+  if (options_.stopped && 1e3 * (now_seconds() - asked_s_) > tick_ms())
+    if (const std::string why = options_.stopped(); !why.empty())
+      return bury("crashed", "crashed: " + why), false;
   if (now_seconds() - life_s_ > patience_s) {
     // Taking memory without end may be too slow to reach a limit first.
     constexpr int64_t kMuch = int64_t{1} << 29;

@@ -66,6 +66,8 @@ class Runner {
     bool early_user = false;
     // Asked while it is waited for; when it says so the runner is ended (`environment`).
     std::function<bool()> given_up;
+    // The same: why its work on the device has no end, which then is a crash; empty: it goes on.
+    std::function<std::string()> stopped;
     LaunchAgent* agent = nullptr;  // who starts the process; null: this one
     // For so long an answer, and by the process a question, is waited for without sleeping. Needs
     // cores to spare.
@@ -116,6 +118,7 @@ class Runner {
   std::optional<Json> heard();
   // Where something to hear, or to read of what it prints, can be waited for.
   std::array<int, 2> wakers() const { return {channel_->fd(), child_->log_fd()}; }
+  int tick_ms() const { return options_.stopped ? 10 : 100; }  // of who waits for it
   double spin_s() const { return options_.spin_s; }
   // Descriptors that the last answer brought; the caller owns them.
   std::vector<int> take_fds() { return channel_->take_fds(); }

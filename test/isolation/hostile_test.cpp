@@ -70,6 +70,20 @@ TEST_CASE("hostile_silence_and_noise_end_in_time") {
   CHECK(drive("leaves").kind == "exited");
 }
 
+TEST_CASE("hostile_silence_is_a_crash_where_its_device_has_stopped_it") {
+  Runner::Options options = hostile("silent");
+  options.patience_s = 30;
+  int asked = 0;
+  options.stopped = [&] { return ++asked < 3 ? "" : "the driver has stopped it"; };
+  RankGroup runner(options, 1);
+  const double start = now_seconds();
+  CHECK_FALSE(runner.ask_all("exam_run", Json::object()));
+  CHECK(now_seconds() - start < 5);
+  REQUIRE(runner.failed());
+  CHECK(runner.failure().kind == "crashed");
+  CHECK(runner.failure().text == "crashed: the driver has stopped it");
+}
+
 // As where a driver takes long to give back what a process had.
 TEST_CASE("hostile_end_that_takes_long_is_not_waited_for") {
   for (const auto& [mode, kind, text] :

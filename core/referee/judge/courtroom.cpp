@@ -95,6 +95,8 @@ Runner::Options Courtroom::options_of(Seat seat, double patience_s) const {
            (asked_for && options_.given_up && options_.given_up());
   };
   if (device() == "cpu" && seat != Seat::oracle) options.private_bytes_max = int64_t{8} << 30;
+  if (device() != "cpu" && seat == Seat::candidate)
+    options.stopped = [this] { return watch_ ? watch_->stopped() : ""; };
   // Three questions a sample are half of its time otherwise. On a CPU who spins is in the way of
   // what is timed, and who is judged has to stand still.
   if (device() != "cpu" && std::thread::hardware_concurrency() >= kCoresToSpare) {
@@ -131,7 +133,12 @@ void Courtroom::start_missing(std::unique_ptr<RankGroup>& ready,
     load(*baseline, roster_.baseline_files());
   }
   const bool fresh = !ready || ready->failed();
-  if (fresh) ready = std::make_unique<RankGroup>(options_of(seat, patience_s), ranks);
+  if (fresh) {
+    Runner::Options own = options_of(seat, patience_s);
+    // Of several devices one alone is listened to.
+    if (ranks > 1) own.stopped = nullptr;
+    ready = std::make_unique<RankGroup>(own, ranks);
+  }
   if (fresh || !others.empty()) load(*ready, others);
   std::vector<std::thread> starts;
   for (auto& work : works) starts.emplace_back(std::move(work));

@@ -15,6 +15,7 @@
 #include "core/base/json.hpp"
 #include "core/referee/judge/asked_case.hpp"
 #include "core/referee/judge/device_turn.hpp"
+#include "core/referee/judge/gpu_watch.hpp"
 #include "core/referee/roster.hpp"
 #include "core/referee/verdict/secret.hpp"
 #include "core/worker/rank_group.hpp"
@@ -74,6 +75,8 @@ class Courtroom {
   // The turn of one judgement on the device, after what the one before has left.
   // `all`: on every device of its kind, for ranks.
   void take_turn(bool all);
+  // Who knows of the device's kernels during this turn; null: nobody. Outlives the turn.
+  void listen_to(GpuWatch* watch) { watch_ = watch; }
   // A candidate's processes end, and after them the turn. Whoever comes next waits for both, but
   // not who asked for the verdict: a GPU's driver takes its time.
   void leave(std::unique_ptr<RankGroup> candidate);
@@ -115,6 +118,7 @@ class Courtroom {
   Options options_;
   void see_off();
   std::unique_ptr<DeviceTurn> turn_;  // until all of `leaving_` have ended
+  GpuWatch* watch_ = nullptr;
   std::unique_ptr<Runner> oracle_;
   std::map<int, std::unique_ptr<RankGroup>> baselines_;  // by how many ranks there are
   std::unique_ptr<RankGroup> spare_;                     // of one

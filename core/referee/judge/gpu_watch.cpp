@@ -12,6 +12,7 @@
 
 #include "core/base/text.hpp"
 #include "core/worker/channel.hpp"
+#include "core/worker/process.hpp"
 
 namespace fk {
 
@@ -36,14 +37,40 @@ constexpr std::array kReasons = {
 
 constexpr double kEvery = 5e-3;  // seconds; a look takes a fraction of a millisecond
 
+// As NVML lays them out.
+struct Event {
+  void* device;
+  unsigned long long type, data;
+  unsigned instances[2];
+};
+struct ComputeProcess {
+  unsigned pid;
+  unsigned long long bytes;
+  unsigned instances[2];
+};
+constexpr unsigned long long kXidEvents = 8;
+// The driver's number for a program whose kernel was stopped: a trap, a failed assertion, an
+// illegal instruction. What other numbers stand for it tells the process as soon.
+constexpr unsigned long long kStoppedXid = 43;
+
 class Nvml final : public GpuWatch {
  public:
+  Nvml() = default;
+  Nvml(const Nvml&) = delete;
+  ~Nvml() override {
+    if (events_) free_events_(events_);
+  }
   // Of a loaded library; false when the device is not there.
   bool open(void* library, const std::string& device) {
     const auto find = [&](auto& function, const char* name) {
       function = reinterpret_cast<std::decay_t<decltype(function)>>(::dlsym(library, name));
       return function != nullptr;
     };
+    can_listen_ = find(make_events_, "nvmlEventSetCreate") &&
+                  find(free_events_, "nvmlEventSetFree") &&
+                  find(register_, "nvmlDeviceRegisterEvents") &&
+                  find(wait_, "nvmlEventSetWait_v2") &&
+                  find(processes_, "nvmlDeviceGetComputeRunningProcesses_v3");
     int (*init)() = nullptr;
     int (*by_index)(unsigned, void**) = nullptr;
     int (*by_uuid)(const char*, void**) = nullptr;
@@ -84,6 +111,20 @@ class Nvml final : public GpuWatch {
   std::optional<ClockWatch> seen() const override {
     return watch_.looks ? std::optional(watch_) : std::nullopt;
   }
+  void listen() override {
+    if (!can_listen_ || events_ || make_events_(&events_) != 0) return;
+    if (register_(handle_, kXidEvents, events_) == 0) return;
+    free_events_(events_);
+    events_ = nullptr;
+  }
+  std::string stopped() override {
+    Event event{};
+    while (events_ && wait_(events_, &event, 0) == 0) stopped_ |= event.data == kStoppedXid;
+    if (!stopped_ || !alone()) return "";
+    return "the driver has stopped a kernel on the device, as after a trap, a failed assertion or "
+           "an illegal instruction (Xid " +
+           std::to_string(kStoppedXid) + ")";
+  }
   std::optional<int64_t> used_bytes() const override {
     struct {
       unsigned long long total, free, used;
@@ -93,6 +134,23 @@ class Nvml final : public GpuWatch {
   }
 
  private:
+  // Whether all processes on the device are this one's.
+  bool alone() const {
+    std::array<ComputeProcess, 64> all{};
+    auto count = static_cast<unsigned>(all.size());
+    return processes_(handle_, &count, all.data()) == 0 && count > 0 &&
+           std::all_of(all.begin(), all.begin() + count, [](const ComputeProcess& process) {
+             return is_own_process(static_cast<pid_t>(process.pid));
+           });
+  }
+
+  int (*make_events_)(void**) = nullptr;
+  int (*free_events_)(void*) = nullptr;
+  int (*register_)(void*, unsigned long long, void*) = nullptr;
+  int (*wait_)(void*, Event*, unsigned) = nullptr;
+  int (*processes_)(void*, unsigned*, ComputeProcess*) = nullptr;
+  void* events_ = nullptr;  // null: nobody listens
+  bool can_listen_ = false, stopped_ = false;
   int (*clock_)(void*, int, unsigned*) = nullptr;
   int (*memory_)(void*, void*) = nullptr;
   int (*reasons_)(void*, unsigned long long*) = nullptr;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The clocks of a GPU during a race, through NVML, which comes with the driver and is loaded when
-// it is there. A device that was slowed down (heat, a power cap) measures something else than one
-// that was not; turns cancel a drift, and what is left is told.
+// A GPU as its driver knows it, through NVML, which comes with the driver and is loaded when it is
+// there. A device that was slowed down (heat, a power cap) measures something else than one that was
+// not; turns cancel a drift, and what is left is told. A kernel that traps is known here at once,
+// to its own process after a third of a second.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -31,6 +32,11 @@ class GpuWatch {
   static std::unique_ptr<GpuWatch> of(const std::string& device);
   virtual void look() = 0;  // no more often than every few milliseconds; in between it does nothing
   virtual std::optional<ClockWatch> seen() const = 0;
+  // From now on stopped() knows.
+  virtual void listen() = 0;
+  // Why a kernel on the device has no end; empty: it has one, or processes that this one has not
+  // started use the device as well, so that it may be theirs.
+  virtual std::string stopped() = 0;
   // Of the device's memory, whoever has it.
   virtual std::optional<int64_t> used_bytes() const = 0;
 };

@@ -71,6 +71,8 @@ class Judge {
         }));
     spent_.enter("reading the file");
     gpu_ = GpuWatch::of(room_.device());
+    if (gpu_) gpu_->listen();
+    room_.listen_to(gpu_.get());
     // One copy is read, hashed, run and named in the verdict, whoever writes the file meanwhile.
     file_ = loadable_copy(candidate_.path);
     out_.candidate = facts_of(candidate_, file_);
@@ -99,6 +101,7 @@ class Judge {
       if (!log.empty()) out_.log += (out_.log.empty() ? "" : "\n") + log;
       room_.leave(std::move(stand.runners));
     }
+    room_.listen_to(nullptr);
     spent_.enter("naming functions");
     for (CaseVerdict& row : out_.cases) {
       if (!is_failure(row.status)) continue;

@@ -71,3 +71,12 @@ TEST_CASE("handled signals are seen from outside") {
   REQUIRE(now);
   CHECK((*now & ~*before) == uint64_t{1} << (SIGUSR2 - 1));
 }
+
+TEST_CASE("own processes are this one and those that it has started") {
+  Shell shell(kBusy);
+  CHECK(is_own_process(shell.process.pid()));
+  CHECK(is_own_process(::getpid()));
+  CHECK_FALSE(is_own_process(::getppid()));
+  CHECK_FALSE(is_own_process(1));
+  CHECK_FALSE(is_own_process(0));
+}
