@@ -224,6 +224,12 @@ __device__ inline void store_relaxed(unsigned char* at, unsigned char v) { asm v
 __device__ inline void store_relaxed(uint4* at, uint4 v) {
   asm volatile("st.relaxed.sys.global.v4.u32 [%0], {%1,%2,%3,%4};" ::"l"(at), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
 }
+// Which one this block runs on.
+__device__ inline unsigned processor() {
+  unsigned id;
+  asm volatile("mov.u32 %0, %smid;" : "=r"(id));
+  return id;
+}
 // Between two looks at such a word: here they run anyway.
 __device__ inline void let_others_run() {}
 __device__ inline unsigned long long time_ns() {

@@ -201,6 +201,7 @@ void store_relaxed(Word* at, Word word) {
   for (const Part& part : parts)
     __atomic_store_n(reinterpret_cast<Part*>(at) + (&part - parts), part, __ATOMIC_RELEASE);
 }
+inline unsigned processor() { return blockIdx.x; }
 inline void let_others_run() { fk_emulation::spin(); }
 // Slower than it is, as everything else.
 inline unsigned long long time_ns() {

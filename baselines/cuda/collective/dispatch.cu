@@ -4,8 +4,10 @@
 // tokens straight from x. One launch, whose blocks all run at once.
 //
 // Of few tokens, every block sends some and then finds the places of some (dispatch_few.cuh). Of
-// many, a third of the blocks send; the others send the choices, sort those that come, a block for
-// each expert, and put rows to their places as they come.
+// many, all blocks send the choices first, which would come late behind rows, and then those of some
+// processors rows; the others sort the choices that come, a block for each expert, and put rows to
+// their places as they come. Stores to another device wait in a processor's queue, and keep whatever
+// else runs there waiting.
 //
 // Nobody waits in a circle: sending waits for nothing that is sent in this call.
 #include "choices.cuh"
@@ -81,18 +83,41 @@ __device__ void place_rows(const Tokens<Word>& tokens, const Places& places, int
   }
 }
 
+// Pieces of work, given out to blocks that come for them; the next one is asked for ahead.
+class Pieces {
+ public:
+  __device__ explicit Pieces(uint32_t* given) : given_(given) { ask(); }
+  // By all threads of the block.
+  __device__ int next() {
+    __shared__ uint32_t piece;
+    __syncthreads();
+    if (threadIdx.x == 0) piece = ahead_;
+    __syncthreads();
+    const uint32_t mine = piece;
+    ask();
+    return int(mine);
+  }
+
+ private:
+  __device__ void ask() {
+    if (threadIdx.x == 0) ahead_ = atomicAdd(given_, 1u);
+  }
+  uint32_t* given_;
+  uint32_t ahead_ = 0;
+};
+
 // Group by group as they come.
 template <class Word>
-__device__ void take_groups(const Tokens<Word>& tokens, const Choices& choices, int taker,
-                            int takers, const Shape& s, const Ranks& ranks, uint32_t call) {
+__device__ void take_groups(const Tokens<Word>& tokens, const Choices& choices, Pieces pieces,
+                            const Shape& s, const Ranks& ranks, uint32_t call) {
   __shared__ Places places;
   const int me = ranks.rank, warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32;
-  for (int job = taker; job < (s.most + kGroup - 1) / kGroup * ranks.size; job += takers) {
+  const int jobs = (s.most + kGroup - 1) / kGroup * ranks.size;
+  for (int job = pieces.next(); job < jobs; job = pieces.next()) {
     const int group = job / ranks.size, from = (me + job % ranks.size) % ranks.size,
               first = group * kGroup;
     const int end = min(choices.tokens.of(from), first + kGroup);
     if (first >= end) continue;
-    __syncthreads();
     if (warp < end - first) {
       const int choice = (first + warp) * s.top_k + lane;
       int place = -1;
@@ -109,29 +134,41 @@ __device__ void take_groups(const Tokens<Word>& tokens, const Choices& choices, 
   }
 }
 
+// Of the blocks' processors. There is one of each kind, whatever the processors' numbers.
+constexpr unsigned kSendersEvery = 4;
+__device__ inline bool is_sender() {
+  return blockIdx.x == 0 || (blockIdx.x > 1 && processor() % kSendersEvery == 0);
+}
+
 template <class Word>
 __global__ void __launch_bounds__(kThreads, 3)
-    dispatch_many(const Tokens<Word> tokens, Sorted to, int senders, Shape s,
+    dispatch_many(const Tokens<Word> tokens, Sorted to, Shape s,
                   const __grid_constant__ Ranks ranks) {
   wait_for_inputs();
   State* mine = state_of(ranks, ranks.rank);
   const uint32_t call = next_call(ranks);
   wait_for_all(ranks, mine->taken, call - 1);
-  const int taker = int(blockIdx.x) - senders, takers = int(gridDim.x) - senders;
-  if (taker < 0) {
-    for (int group = int(blockIdx.x); group * kGroup < tokens.count; group += senders)
+  push_table(tokens.topk_ids, tokens.count, int(blockIdx.x), int(gridDim.x), s, ranks);
+  if (last_to_come(&mine->pushed, call * gridDim.x)) tell_all(ranks, &State::sent, call);
+  if (is_sender()) {
+    Pieces groups(&mine->pieces[0]);
+    for (int group = groups.next(); group * kGroup < tokens.count; group = groups.next())
       send_group(tokens, group, s, ranks, call);
   } else {
-    push_table(tokens.topk_ids, tokens.count, taker, takers, s, ranks);
-    if (last_to_come(&mine->pushed, call * unsigned(takers))) tell_all(ranks, &State::sent, call);
     wait_for_all(ranks, mine->sent, call);
     const Choices choices(s, ranks);
-    for (int expert = taker; expert < s.local; expert += takers) sort_segment(to, choices, expert);
-    meet(&mine->sorted, call * unsigned(takers));
-    take_groups(tokens, choices, taker, takers, s, ranks, call);
+    Pieces experts(&mine->pieces[1]);
+    for (int expert = experts.next(); expert < s.local; expert = experts.next()) {
+      sort_segment(to, choices, expert);
+      arrive(&mine->sorted);
+    }
+    if (threadIdx.x == 0) wait_until(&mine->sorted, call * unsigned(s.local));
+    take_groups(tokens, choices, Pieces(&mine->pieces[2]), s, ranks, call);
   }
   end_call(ranks, call);
-  if (last_block(&mine->blocks[1])) tell_all(ranks, &State::taken, call);
+  if (!last_block(&mine->blocks[1])) return;
+  if (threadIdx.x < 3) mine->pieces[threadIdx.x] = 0;
+  tell_all(ranks, &State::taken, call);
 }
 
 struct MoeDispatch : Exchanging<fk::moe_dispatch> {
@@ -158,8 +195,8 @@ struct MoeDispatch : Exchanging<fk::moe_dispatch> {
         launch(dispatch_few<Word>, unsigned(2 * processors), kThreads, 0, ctx, tokens, to, s,
                exchange->ranks());
       else
-        launch(dispatch_many<Word>, unsigned(3 * processors), kThreads, 0, ctx, tokens, to,
-               processors, s, exchange->ranks());
+        launch(dispatch_many<Word>, unsigned(3 * processors), kThreads, 0, ctx, tokens, to, s,
+               exchange->ranks());
     };
     if (word_bytes({address(a.x->data), address(a.recv_x->data), row}) == 16)
       go(uint4{});

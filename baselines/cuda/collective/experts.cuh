@@ -18,7 +18,8 @@ struct State {
       taken[kMostRanks];    // by rank: the number of a call
   uint32_t call;            // that has been sent here
   uint32_t blocks[2];       // that have sent, or taken
-  uint32_t pushed, sorted;  // blocks of all calls
+  uint32_t pushed, sorted;  // blocks, or segments, of all calls
+  uint32_t pieces[3];       // of this call that have been given out, by kind
 };
 // Behind it, by block: the number of its last call. Then, by rank and group of tokens: the number
 // of the call whose rows have come. At the same place whatever else is in a buffer, as instances
@@ -74,15 +75,12 @@ __device__ inline bool last_to_come(uint32_t* arrivals, uint32_t all) {
   __syncthreads();
   return last;
 }
-// Until all of them have come, which therefore have to run at once.
-__device__ inline void meet(uint32_t* arrivals, uint32_t all) {
+// Says that a block has done something of which the arrivals are counted.
+__device__ inline void arrive(uint32_t* arrivals) {
   __syncthreads();
-  if (threadIdx.x == 0) {
-    __threadfence();
-    atomicAdd(arrivals, 1u);
-    wait_until(arrivals, all);
-  }
-  __syncthreads();
+  if (threadIdx.x != 0) return;
+  __threadfence();
+  atomicAdd(arrivals, 1u);
 }
 __device__ inline void tell_all(const Ranks& ranks, uint32_t (State::*what)[kMostRanks],
                                 uint32_t number) {
