@@ -108,13 +108,29 @@ int64_t PackedCache::bytes() const {
   return total;
 }
 
+std::shared_ptr<DeviceMemory> ChildScratch::get(Device& device, const std::string& place,
+                                                int64_t bytes) {
+  const auto [begin, end] = made_.equal_range(place);
+  const auto large =
+      std::find_if(begin, end, [&](const auto& made) { return made.second->bytes() >= bytes; });
+  if (large != end) return large->second;
+  return made_.emplace(place, std::make_shared<DeviceMemory>(device, bytes, "scratch of children"))
+      ->second;
+}
+int64_t ChildScratch::bytes() const {
+  int64_t total = 0;
+  for (const auto& [place, memory] : made_) total += memory->bytes();
+  return total;
+}
+
 struct Instance::Child {
   Frames frames;  // host layout, for the life of the child
   std::unique_ptr<Instance> instance;
   size_t caller_slots = 0;       // forward slots of the caller's layout
   std::vector<fk_slot> forward;  // fitted, when the layouts differ
   bool same_layout = true;
-  DeviceMemory scratch, plan_device;
+  std::shared_ptr<DeviceMemory> scratch = std::make_shared<DeviceMemory>();
+  DeviceMemory plan_device;
   std::vector<std::byte> plan;
   int64_t plan_bytes = 0;
 };
@@ -195,9 +211,10 @@ Instance::Instance(const Provider& provider, const Frames& frames, const fk_need
                   child->forward.begin());
       slots = child->forward.data();
     }
-    fk_ctx ctx{
-        FK_END(fk_ctx, error),  parent->device_id,         parent->stream,    child->scratch.data(),
-        child->scratch.bytes(), child->plan_device.data(), child->plan_bytes, nullptr};
+    fk_ctx ctx{FK_END(fk_ctx, error),   parent->device_id,
+               parent->stream,          child->scratch->data(),
+               child->scratch->bytes(), child->plan_device.data(),
+               child->plan_bytes,       nullptr};
     const int32_t status = child->instance->forward(slots, ctx);
     return status == FK_OK ? status : fk_fail(parent->error, status, child->instance->error().text);
   };
@@ -294,16 +311,19 @@ int32_t Instance::make_child(const fk_host* host, const fk_contract* theirs, con
     if (!provider) return refuse("no provider for the child " + wanted->op + ": " + why);
     const Support support = supports(*provider, meta);
     if (!support.ok) return refuse(provider->plugin + ": " + support.why);
-    child->instance =
-        std::make_unique<Instance>(*provider, child->frames, support.need, parent.services_);
+    InstanceServices services = parent.services_;
+    services.place += "/" + std::to_string(parent.children_.size());
+    child->instance = std::make_unique<Instance>(*provider, child->frames, support.need, services);
     child->caller_slots = caller.slots[2];
     child->forward = child->instance->fitted(SectionId::forward, child->frames.forward);
     // A caller that knows more slots than the child's plugin passes a longer frame, which is as
     // good.
     child->same_layout = provider->match.slots[2] <= caller.slots[2];
-    if (support.need.scratch)
-      child->scratch =
-          DeviceMemory(parent.services_.device, support.need.scratch, "a child's scratch");
+    if (support.need.scratch) {
+      ChildScratch own;
+      ChildScratch& from = services.scratch ? *services.scratch : own;
+      child->scratch = from.get(services.device, services.place, support.need.scratch);
+    }
     if (support.need.plan) {
       child->plan.resize(static_cast<size_t>(support.need.plan));
       child->plan_device =

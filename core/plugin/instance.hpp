@@ -52,11 +52,24 @@ class PackedCache {
   std::map<std::string, std::shared_ptr<Entry>> entries_;
 };
 
+// Scratch of children, shared by those at the same place below instances that run one after the
+// other: children of one instance, and theirs, may be under way at the same time.
+class ChildScratch {
+ public:
+  std::shared_ptr<DeviceMemory> get(Device& device, const std::string& place, int64_t bytes);
+  int64_t bytes() const;
+
+ private:
+  std::multimap<std::string, std::shared_ptr<DeviceMemory>> made_;
+};
+
 struct InstanceServices {
   Device& device;
   PackedCache& packed;
   ChildChooser* children;  // null: no children
   std::function<void(int severity, const std::string& text)> log;
+  ChildScratch* scratch = nullptr;  // null: every child has its own
+  std::string place = "";           // below the instance that is nobody's child
 };
 
 class Instance {

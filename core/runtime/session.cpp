@@ -56,6 +56,7 @@ struct Session::Impl {
   Options options;
   Exchange* exchange = nullptr;
   PackedCache packed;
+  ChildScratch child_scratch;
   Children children;
   std::shared_ptr<WeightTable> table = std::make_shared<WeightTable>();
   std::vector<DeviceMemory> weight_memory;
@@ -144,7 +145,8 @@ Session::Session(const Model& model, const Plugins& plugins, Device& device, Wei
       device, s.packed, &s.children,
       [name = s.options.log_name](int severity, const std::string& text) {
         severity >= FK_LOG_WARNING ? log_warn(name + ": " + text) : log_debug(name + ": " + text);
-      }};
+      },
+      &s.child_scratch};
   for (auto& [phase, program] : s.programs) {
     program->set_weights(blocks);
     program->make_instances(services);
@@ -162,6 +164,7 @@ Session::Session(const Model& model, const Plugins& plugins, Device& device, Wei
     s.ladder = std::make_unique<LadderProgram>(std::move(all));
   }
   s.bytes.packed = s.packed.bytes();
+  s.bytes.scratch += s.child_scratch.bytes();
 }
 Session::~Session() = default;
 
