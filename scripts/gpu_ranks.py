@@ -58,9 +58,9 @@ def steps(host, gpus, seconds):
             yield f"llama tp {n}", [host, "run", "llama3.1", "--profile", "full", "--device", "cuda", "--tp", str(n), "--workload", "single_request"], 420
     for n in (2, 4):
         if n <= gpus:
-            # All requests at once. Each rank has an n-th of the cache's heads; two GPUs have room for 98 % of the pages that they need in the end, so
+            # All requests at once. Each rank has an n-th of the cache's heads; two GPUs have room for 99 % of the pages that they need in the end, so
             # that the youngest are computed a second time, which takes less than another round for them.
-            pages = {2: 94000, 4: 96000}[n]
+            pages = {2: 95000, 4: 96000}[n]
             yield f"mixtral tp {n}", [host, "run", "mixtral", "--profile", "full", "--device", "cuda", "--tp", str(n), "--workload", "in512_out1024",
                                       "--max-batch", "1000", "--pages", str(pages), "--time-limit", "60"], 900
 
