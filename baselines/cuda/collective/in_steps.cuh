@@ -12,13 +12,12 @@ namespace fkc {
 
 struct Boxes {
   static constexpr int kBlocks = 264, kDepth = 4;  // two on a processor: one sends while the other waits
+  static constexpr int64_t kStep = int64_t{64} << 10;  // of all ranks together, in one box of one block
   static constexpr int64_t kHead = int64_t{64} << 10;
-  // Of all ranks together, in one box of one block.
-  __host__ __device__ static int64_t step(int ranks) { return int64_t{ranks <= 2 ? 64 : 128} << 10; }
-  __host__ __device__ static int64_t room(int ranks) { return step(ranks) / ranks / 256 * 256; }  // of a rank in a step
+  static int64_t room(int ranks) { return kStep / ranks / 256 * 256; }  // of a rank in a step
   // Numbers of a block: one per rank and box, and how many steps it has done.
   static constexpr int kNumbers = 2 * kMostRanks + 16;
-  static int64_t bytes(int ranks) { return kHead + 2 * kBlocks * kDepth * step(ranks); }
+  static int64_t bytes(int) { return kHead + 2 * kBlocks * kDepth * kStep; }
 };
 static_assert(Boxes::kBlocks * Boxes::kNumbers * 4 <= Boxes::kHead, "the numbers fit");
 
@@ -34,7 +33,7 @@ class Steps {
   // Room for what `from` sends to `owner` at a step.
   template <class Word> __device__ Word* room(int owner, int box, uint32_t step, int from) const {
     const int64_t at = (int64_t(blockIdx.x) * 2 + box) * Boxes::kDepth + (first_ + step) % Boxes::kDepth;
-    return reinterpret_cast<Word*>(ranks_.at[owner] + Boxes::kHead + at * Boxes::step(ranks_.size) + from * Boxes::room(ranks_.size));
+    return reinterpret_cast<Word*>(ranks_.at[owner] + Boxes::kHead + at * Boxes::kStep + from * (Boxes::kStep / ranks_.size / 256 * 256));
   }
   // All that the block has sent for this step is there: tells all other ranks.
   __device__ void tell(int box, uint32_t step) const {
