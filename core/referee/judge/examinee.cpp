@@ -13,7 +13,7 @@ namespace fk {
 namespace {
 
 // Of the flush before a call, in which a graph is launched; ranks launch one for each call.
-constexpr int kPasses = 3, kPassesOfRanks = 16;
+constexpr int kPasses = 2, kPassesOfRanks = 8;
 const std::string kCapture = "capture: ";  // how the broker knows such a reason
 
 }  // namespace
