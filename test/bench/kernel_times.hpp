@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the device's time goes: how long every kernel, copy and fill ran, those inside of graphs as
-// well, by name. CUPTI says so; it is loaded when it is asked for, and not linked.
+// Where the device's time goes: how long every kernel, copy and fill ran, by name.
 #pragma once
-#include <memory>
-
 #include "core/base/json.hpp"
 
 namespace fk::bench {
 
 class KernelTimes {
  public:
-  // From before the first graph is made, or CUPTI knows graphs as a whole only. Throws where CUPTI
-  // cannot be loaded or refuses. One object at a time.
+  // As start_records() in cupti_records.hpp.
   KernelTimes();
   KernelTimes(const KernelTimes&) = delete;
   ~KernelTimes();
@@ -22,10 +18,6 @@ class KernelTimes {
   // from the first start to the last end, and how much of it something ran in. The device has to be
   // idle.
   Json table();
-
- private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace fk::bench
