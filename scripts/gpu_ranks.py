@@ -151,7 +151,7 @@ def aims(done, gpus):
         many = workload(done, f"llama tp {n}")
         if one and many:
             a, b = many["token_s"]["median"], one["token_s"]["median"]
-            yield f"Llama 3.1 8B, tp {n}", f"{1e3 * a:.2f} ms a token, {a / b:.2f} of tp 1", f"{aim:.2f}", a <= aim * b
+            yield f"Llama 3.1 8B, tp {n}", f"{1e3 * a:.2f} ms a token, {a / b:.3f} of tp 1", f"{aim:.2f}", a <= aim * b
     for n, aim in ((2, 17000), (4, 30000)):
         many = workload(done, f"mixtral tp {n}")
         if many:

@@ -185,6 +185,14 @@ for source in sorted({p.name[10:]: p for p in sorted((root / "docs/results").glo
     if d.get("aims"):
         ranks += ["", "| what | measured | aim | |", "|---|---|---|---|"]
         ranks += [f"| {a['what']} | {a['measured']} | {a['aim']} | {'reached' if a['reached'] else 'missed'} |" for a in d["aims"]]
+for source in sorted((root / "docs/results").glob("*-step.json"))[-1:]:
+    d = json.loads(source.read_text())
+    ranks += ["", f"From `{source.relative_to(root)}`: {d['device']}, driver {d['driver']}, commit {d['commit']}, {d['date']}, `{d['command']}`; {d['note']}. "
+              f"It is {d['what'][0].lower() + d['what'][1:]}; the part of a kernel is from the end of what ended before it to its own end.", "",
+              "| rank | step | kernels, ms of a step |", "|---|---|---|"]
+    for r in d["ranks"]:
+        parts = ", ".join(f"`{plain(k['name'])}` {k['part_ms']:.2f}" for k in r["kernels"][:10])
+        ranks.append(f"| {r['rank']} | {r['step_ms']:.1f} ms | {parts} |")
 text = page.read_text()
 head, tail = text.split("<!-- ranks -->")[0], text.split("<!-- end ranks -->")[1]
 page.write_text(head + "<!-- ranks -->\n" + "\n".join(ranks) + "\n<!-- end ranks -->" + tail)
