@@ -3,9 +3,10 @@
 # gpu_sanitize.sh OUT [PLUGIN [OPTIONS OF CHECK...]]: the smoke cases of a plugin's ops (default: cuda) under each tool of
 # compute-sanitizer, side by side on one GPU. OUT/sanitize-<tool>.txt has what a tool said, OUT/sanitize.txt a line for each. Without
 # `--op` all ops but those of several ranks: ranks that share a GPU wait for each other's turns, which a tool makes too long.
+# racecheck, the slowest, has the cases as they are written alone (`check --quick`).
 # Exit 1 when one found something, 0 with a line that says so where compute-sanitizer cannot run. HOST names fk-host
 # (default: build-gpu/fk-host); PATIENCE the seconds for each tool (default: 300); TOOLS some of the four; SIZE the cases (default: smoke; attention and most of
-# linear of `cuda` begin at ci).
+# linear of `cuda` begin at ci); DEVICE the device (default: cuda:0; cuda gives every rank a GPU of its own where there are as many).
 set -uo pipefail
 out="${1:?usage: gpu_sanitize.sh OUT [PLUGIN [OPTIONS...]]}" plugin="${2:-cuda}"
 shift $(($# < 2 ? $# : 2))
@@ -27,10 +28,12 @@ print("\n".join(op for r in rows for op in r["ops"] if op not in several))' "$pl
 fi
 read -ra tools <<<"${TOOLS:-memcheck racecheck initcheck synccheck}"
 for tool in "${tools[@]}"; do
+  quick=()
+  [[ $tool == racecheck ]] && quick=(--quick)
   # The runner is a process of the host's; sealed in, it could not be attached to.
   # Errors of the API are no findings: what is not a pointer in a captured graph is found out by asking the driver.
   timeout -k 10 "${PATIENCE:-300}" "$sanitizer" --tool "$tool" --report-api-errors no --target-processes all --error-exitcode 9 --print-limit 20 \
-    "$host" check "$plugin" --device cuda:0 --size "${SIZE:-smoke}" --no-sandbox --patience 280 "${options[@]}" >"$out/sanitize-$tool.txt" 2>&1 &
+    "$host" check "$plugin" --device "${DEVICE:-cuda:0}" --size "${SIZE:-smoke}" --no-sandbox --patience 280 "${quick[@]}" "${options[@]}" >"$out/sanitize-$tool.txt" 2>&1 &
   pids+=($!)
 done
 bad=0

@@ -69,6 +69,7 @@ Json check_op(const Json& arguments, const TaskServices& services) {
   options.threads = threads_beside(*device);
   options.size = arguments.at("size").get<std::string>();
   options.seed = arguments.at("seed").get<uint64_t>();
+  options.quick = arguments.at("quick").get<bool>();
   options.ops = {arguments.at("op").get<std::string>()};
   options.plugins = &services.plugins;
   options.comm = comm.get();
@@ -198,6 +199,7 @@ class Checker {
            {"size", a_.options.size},
            {"device", a_.device},
            {"captured", a_.captured},
+           {"quick", a_.options.quick},
            {"seed", a_.options.seed}},
           [&](int rank, const Json& row) { rows[static_cast<size_t>(rank)].push_back(row); });
     }
@@ -354,6 +356,7 @@ int run(Arguments a, bool as_json) {
                 {"stale", stale},
                 {"seed", a.options.seed},
                 {"size", a.options.size},
+                {"quick", a.options.quick},
                 {"captured", origin},
                 {"device", a.device},
                 {"passed", good},
@@ -361,9 +364,10 @@ int run(Arguments a, bool as_json) {
                 {"rows", rows}},
                a.json);
   } else {
-    std::printf("%s %s (%s), cases %s, on %s, seed %llu\n", plugin_name(found).c_str(),
+    std::printf("%s %s (%s), cases %s%s, on %s, seed %llu\n", plugin_name(found).c_str(),
                 found.note.version.c_str(), found.path.c_str(),
-                origin.empty() ? a.options.size.c_str() : origin.c_str(), a.device.c_str(),
+                origin.empty() ? a.options.size.c_str() : origin.c_str(),
+                a.options.quick ? " as they are written" : "", a.device.c_str(),
                 static_cast<unsigned long long>(a.options.seed));
     print(rows, a.verbose);
     std::printf("%s%s\n", sandbox_line(checker.protections()).c_str(),
@@ -379,6 +383,8 @@ std::function<int()> add(CLI::App& app) {
   app.add_option("--size", a->options.size,
                  "smoke (the default), ci or full; each with the smaller ones");
   app.add_option("--captured", a->captured, "instead: the cases of this folder (fk-host capture)");
+  app.add_flag("--quick", a->options.quick,
+               "the cases as they are written, in no other dtypes, layouts and inputs");
   app.add_option("--device", a->device, "cpu (the default) or cuda:0");
   auto* seed =
       app.add_option("--seed", a->options.seed, "of the inputs; random otherwise, and printed");

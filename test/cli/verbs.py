@@ -74,6 +74,8 @@ run(["bench", "linear", "--size", "huge"], 2, "smoke, ci or full")
 run(["check", "cpuu"], 2, "did you mean `cpu`")
 run(["check", "cpu", "--op", "rms_nrom"], 2, "rms_norm")
 run(["check", "cpu", "--op", "rms_norm", "--op", "l2_nrom"], 2, "did you mean `l2_norm`")
+written, varied = (json.loads(run(["check", "cpu", "--op", "rms_norm", "--json", *words], 0)) for words in (["--quick"], []))
+assert written["quick"] and not varied["quick"] and 0 < len(written["rows"]) < len(varied["rows"]), [len(r["rows"]) for r in (written, varied)]
 assert {row["op"] for row in json.loads(run(["check", "reference", "--op", "add", "--op", "concat", "--json"], 0))["rows"]} == {"add", "concat"}
 run(["check", work / "nothing.so"], 2, "there is no such file")
 run(["bench", "liner"], 2, "did you mean `linear`")
