@@ -179,7 +179,7 @@ class Exchange {
     const int64_t boxes = whole(int64_t(init.comm->size) * s.most * s.row_bytes);
     if (boxes_twice) boxes_ = boxes;
     shared_.emplace(init.comm, s.rows_at + boxes + boxes_,
-                    std::vector<int64_t>{s.most, s.stride, s.row_bytes});
+                    std::vector<int64_t>{s.most, s.stride, s.row_bytes, s.local});
   }
   Shape shape(const typename Op::init& init, int word) const {
     Shape s = shape_of(init, element_, boxed_, word);
