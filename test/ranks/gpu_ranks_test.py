@@ -44,7 +44,7 @@ with tempfile.TemporaryDirectory() as folder:
         assert not child.exists() or "Z" in (child / "stat").read_text().split()[2], "a child is left"
     assert "llama tp 1" in report["steps"], report
 
-    said, report = measure("--only", "kib", "llama", "mixtral", "products linear_all_reduce")
+    said, report = measure("--only", "kib", "llama", "mixtral", "products linear_all_reduce", "experts")
     steps, aims = report["steps"], {row["what"]: row for row in report["aims"]}
     assert report["device"] == "2 x A GPU" and report["commit"] == "abc", report
     assert steps["all_reduce kib_8_2"]["why"] == "" and "llama tp 4" not in steps, list(steps)
@@ -52,7 +52,9 @@ with tempfile.TemporaryDirectory() as folder:
     small = aims["all_reduce kib_8, 2 ranks, beside NCCL"]
     assert small["reached"] and small["measured"].startswith("4.00 times"), small
     assert "all_reduce kib_256, 2 ranks, beside NCCL" not in aims, aims
-    assert aims["Llama 3.1 8B, tp 2"]["reached"] and "0.50 of tp 1" in aims["Llama 3.1 8B, tp 2"]["measured"], aims
+    assert aims["Llama 3.1 8B, tp 2"]["reached"] and "0.500 of tp 1" in aims["Llama 3.1 8B, tp 2"]["measured"], aims
     assert aims["Mixtral 8x7B, tp 2"]["reached"] and aims["Mixtral 8x7B, tp 2"]["measured"] == "20480 tok/s", aims
     assert aims["linear_all_reduce o_prefill_2, beside both one after the other"]["reached"], aims
+    few = aims["moe_combine, 128 tokens, 2 ranks, beside NCCL's all_to_all of 128 rows from each to each"]
+    assert few["reached"] and few["measured"] == "5.0 us of 20.0 us", few
 print("passed")
