@@ -58,6 +58,8 @@ class Judge {
         given_(secret),
         room_(room),
         options_(options) {}
+  Judge(const Judge&) = delete;
+  ~Judge() { room_.listen_to(nullptr); }  // also where nothing is judged for a bad question
 
   Verdict run() {
     const double start = now_seconds();
@@ -101,7 +103,6 @@ class Judge {
       if (!log.empty()) out_.log += (out_.log.empty() ? "" : "\n") + log;
       room_.leave(std::move(stand.runners));
     }
-    room_.listen_to(nullptr);
     spent_.enter("naming functions");
     for (CaseVerdict& row : out_.cases) {
       if (!is_failure(row.status)) continue;
