@@ -7,7 +7,9 @@ part of the step: from the end of what ended before it to its own end, as a kern
 time. `ninja fk_kernel_log`, then
 
   FK_KERNEL_LOG=/tmp/log CUDA_INJECTION64_PATH=build-gpu/test/bench/fk_kernel_log.so fk-host run mixtral --profile full --device cuda --tp 2 ..."""
-import argparse, collections, json, lzma, pathlib, re, sys
+import argparse, collections, json, lzma, pathlib, sys
+
+from kernel_names import plain
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("file", type=pathlib.Path)
@@ -46,19 +48,6 @@ for begin, step in steps:
         if end > until:
             part[number] += end - until
             until = end
-
-
-def plain(name):
-    """The innermost name of a function, as it was written."""
-    parts, at = [], re.search(r"(?<=N)\d|(?<=_Z)\d", name)
-    at = at.start() if at else len(name)
-    while length := re.match(r"\d+", name[at:]):
-        at += len(length[0])
-        parts.append(name[at:at + int(length[0])])
-        at += int(length[0])
-    return parts[-1] if parts else name
-
-
 n = len(steps)
 out = {"steps": n, "step_ms": sum(max(r[1] for r in s) - begin for begin, s in steps) / n * 1e-6,
        "kernels": [{"name": names[k], "count": runs[k] / n, "us": long[k] / runs[k] * 1e-3, "part_ms": ms / n * 1e-6} for k, ms in part.most_common()]}

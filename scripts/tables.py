@@ -6,7 +6,9 @@ between `<!-- gpu -->` and `<!-- end gpu -->` from every docs/results/*-h200-<sc
 `<!-- end models -->` from the newest docs/results/*-models.json (scripts/gpu_models.py).
 docs/verdict.md: between `<!-- verdicts -->` and `<!-- end verdicts -->` from the newest docs/results/*-verdicts.json
 (scripts/verdict_latency.py) and *-judges.json (scripts/compare_judges.py)."""
-import json, pathlib, re
+import json, pathlib
+
+from kernel_names import plain
 
 root = pathlib.Path(__file__).resolve().parent.parent
 source = sorted((root / "docs/results").glob("*-cpu.json"))[-1]
@@ -119,20 +121,6 @@ for source in newest("*-cpu-judges.json"):
 text = page.read_text()
 head, tail = text.split("<!-- verdicts -->")[0], text.split("<!-- end verdicts -->")[1]
 page.write_text(head + "<!-- verdicts -->\n" + "\n".join(lines) + "\n<!-- end verdicts -->" + tail)
-
-
-def plain(name):
-    """Of a mangled name the function's own; else as it is."""
-    if not name.startswith("_ZN"):
-        return name
-    at, parts = 3, []
-    while at < len(name) and name[at].isdigit():
-        length = int(re.match(r"\d+", name[at:])[0])
-        at += len(str(length))
-        parts.append(name[at:at + length])
-        at += length
-    return parts[-1]
-
 
 page = root / "docs/measuring.md"
 lines = []
