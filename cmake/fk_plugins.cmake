@@ -11,6 +11,9 @@ if(NOT FK_SANITIZE)
   list(APPEND FK_PLUGIN_LINK -Wl,-z,defs)
 endif()
 
+# Of a plugin with device code, or one that only a GPU's driver makes sense for: its note says so.
+set(FK_PLUGIN_GPU FK_BUILD_SM="${CMAKE_CUDA_ARCHITECTURES}")
+
 function(fk_generate_headers)
   file(GLOB_RECURSE contracts CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/registry/ops/*.yaml)
   set(headers)
@@ -40,9 +43,13 @@ function(fk_add_plugin name)
     "$<$<COMPILE_LANGUAGE:C,CXX>:${FK_PLUGIN_FLAGS}>" "$<$<COMPILE_LANGUAGE:CXX>:${FK_PLUGIN_FLAGS_CXX}>"
     $<$<COMPILE_LANGUAGE:CUDA>:-diag-suppress=177>
     $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-fPIC,-fvisibility=hidden,-fvisibility-inlines-hidden,-fno-gnu-unique>)
-  if(fk_use_cuda)
-    target_compile_definitions(plugin_${name} PRIVATE FK_BUILD_SM="${CMAKE_CUDA_ARCHITECTURES}")
-  endif()
+  foreach(source ${arg_SOURCES})
+    get_source_file_property(language ${source} LANGUAGE)
+    if(fk_use_cuda AND source MATCHES "\\.cu$" AND NOT language STREQUAL CXX)
+      target_compile_definitions(plugin_${name} PRIVATE ${FK_PLUGIN_GPU})
+      break()
+    endif()
+  endforeach()
   target_link_options(plugin_${name} PRIVATE ${FK_PLUGIN_LINK})
   add_dependencies(plugin_${name} fk_headers)
 endfunction()

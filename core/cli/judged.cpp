@@ -76,7 +76,7 @@ AskJudge the_judge(Seeds seeds) {
   return [seeds](const Question& question, const Secret& secret) {
     if (auto told = ask_server(question, seeds == Seeds::these ? &secret : nullptr)) return *told;
     const Catalog catalog(paths::registry_dirs());
-    const Roster roster = Roster::of_baselines();
+    const Roster roster = Roster::of_baselines(question.device);
     Courtroom::Options options;
     options.device = question.device;
     options.sandbox = question.policy.sandbox;

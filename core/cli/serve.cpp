@@ -150,7 +150,7 @@ class House {
     if (room_ && now == seen_) return;
     room_.reset();
     catalog_ = std::make_unique<Catalog>(paths::registry_dirs());
-    roster_ = std::make_unique<Roster>(Roster::of_baselines());
+    roster_ = std::make_unique<Roster>(Roster::of_baselines(device_));
     Courtroom::Options options;
     options.device = device_;
     options.closing = [this] { return interrupts_.came(); };

@@ -59,10 +59,12 @@ Roster Roster::find(const Catalog& catalog) {
   return roster;
 }
 
-Roster Roster::of_baselines() {
+Roster Roster::of_baselines(const std::string& device) {
   Roster roster;
-  for (auto& found : discover(false))
+  for (auto& found : discover(false)) {
+    if (device == "cpu" && !found.note.sm.empty()) continue;
     (found.error.empty() ? roster.baselines : roster.broken).push_back(std::move(found));
+  }
   return roster;
 }
 
