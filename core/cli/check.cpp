@@ -35,6 +35,7 @@ struct Arguments {
   std::vector<std::string> ops;  // empty: all
   CheckOptions options;
   double patience_s = 20;
+  int ranks = 0;  // of the cases; 0: any
   bool verbose = false, sandbox = true;
 };
 
@@ -176,8 +177,15 @@ class Checker {
     if (a_.device == "cpu") options.private_bytes_max = int64_t{8} << 30;
     const auto& contract = catalog.at(op);
     const auto cases = captured_ && contract.comm() ? captured_->cases(op) : std::vector<Case>();
-    for (const int ranks : ranks_of(contract, captured_ ? cases : contract.cases, a_.options.size))
-      check_with(op, options, ranks);
+    const auto all = ranks_of(contract, captured_ ? cases : contract.cases, a_.options.size);
+    if (a_.ranks && !a_.ops.empty() && std::find(all.begin(), all.end(), a_.ranks) == all.end()) {
+      std::vector<std::string> known;
+      for (const int ranks : all) known.push_back(std::to_string(ranks));
+      fail("--ranks", op + " has no " + a_.options.size + " case of " + std::to_string(a_.ranks),
+           join(known, " or "));
+    }
+    for (const int ranks : all)
+      if (!a_.ranks || ranks == a_.ranks) check_with(op, options, ranks);
   }
 
   void check_with(const std::string& op, const Runner::Options& options, int ranks) {
@@ -383,6 +391,7 @@ std::function<int()> add(CLI::App& app) {
   app.add_option("--size", a->options.size,
                  "smoke (the default), ci or full; each with the smaller ones");
   app.add_option("--captured", a->captured, "instead: the cases of this folder (fk-host capture)");
+  app.add_option("--ranks", a->ranks, "only cases of so many ranks")->check(CLI::PositiveNumber);
   app.add_flag("--quick", a->options.quick,
                "the cases as they are written, in no other dtypes, layouts and inputs");
   app.add_option("--device", a->device, "cpu (the default) or cuda:0");
