@@ -189,8 +189,11 @@ class Cuda final : public Device {
     const cudaError_t made = cudaGraphInstantiate(&executable, graph, 0);
     (void)cudaGraphDestroy(graph);
     check(made, "make a graph executable");
-    return {executable,
-            [](void* e) { (void)cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(e)); }};
+    std::shared_ptr<void> out(
+        executable, [](void* e) { (void)cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(e)); });
+    // Its first launch would do this while the device waits, for longer the more kernels it has.
+    check(cudaGraphUpload(executable, stream_), "upload a graph");
+    return out;
   }
   void mark_capture(const std::string& op, bool own_memory_only) override {
     reader_.mark(stream_, op, own_memory_only);
