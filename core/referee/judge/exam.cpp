@@ -132,8 +132,6 @@ void Exam::enter(const char* part) {
 // One sample. Nothing when the sitter failed.
 std::optional<Sitter::Call> Exam::take(Sitter& sitter, int first, const std::vector<int>& contents,
                                        std::vector<Look>& looks, Way way, int core) {
-  // On a CPU more than a tick, at which the kernel counts what a process has worked.
-  const auto late = std::chrono::milliseconds(request_.device == "cpu" ? 5 : 2);
   const int count = static_cast<int>(contents.size());
   const std::vector<int> sets = ring(first, count);
   const bool spare = &sitter == &candidate_ && count < sets_;
@@ -174,7 +172,7 @@ std::optional<Sitter::Call> Exam::take(Sitter& sitter, int first, const std::vec
   const std::vector<double> waited = waits_of(runners);
   runners.thaw();
   if (way == Way::late) {
-    std::this_thread::sleep_for(late);
+    std::this_thread::sleep_for(std::chrono::duration<double>(late_s_));
     // Every thread has a little to do to go on and then to wait again.
     const double waking = 50e-6 * runners.size() + 20e-6 * runners.threads();
     early_s = std::max(0.0, runners.worked_s() - worked - waking);

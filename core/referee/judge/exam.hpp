@@ -89,6 +89,7 @@ class Exam {
   int calls_most_ = 1;       // in a sample
   bool plan_ = false, flush_ = false, all_cold_ = false, own_devices_ = false;
   int poison_ = 0;
+  double late_s_ = 0;  // that a late call comes after its contents
   double bytes_ = 0, flops_ = 0, roofline_s_ = 0, floor_s_ = 0, wire_ = 0;
   std::unique_ptr<GpuWatch> watch_;  // during a race, where the device has one
 };

@@ -23,9 +23,9 @@ namespace {
 
 // What a core and a memory channel do at least: only the number of sets follows from it.
 constexpr int64_t kEvictBytes = int64_t{16} << 20;  // line by line; of more, others are read
-constexpr double kLaunchSeconds = 2e-6, kDeviceSample = 100e-6;
+constexpr double kLaunchSeconds = 2e-6, kDeviceSample = 200e-6;
 constexpr int64_t kDeviceMemory = int64_t{2} << 30;
-constexpr int kDeviceSets = 48, kDeviceContents = 24;
+constexpr int kDeviceSets = 96, kDeviceContents = 24;
 constexpr double kFlopsPerSecond = 4e9, kBytesPerSecond = 8e9, kCallSeconds = 0.5e-6;
 // What goes over a link may be packed without loss: of random bfloat16 the sign and the fraction
 // are noise, eight bits of sixteen.

@@ -20,6 +20,8 @@ constexpr int kFamiliesEvery = 4, kFamilyCalls = 8;  // samples; calls of one
 constexpr double kMoreCodeOnDevice = 1e-6;  // that is loaded when it is called for the first time
 constexpr double kWakeShort = 20e-6, kBatchesMost = 8;
 constexpr int kWakeSamples = 9;
+// On a CPU more than a tick, at which the kernel counts what a process has worked.
+constexpr double kLateOnCpu = 5e-3, kLateOnDevice = 1e-3;
 
 // The candidate's answer was wrong, or its process ended: the row says so.
 struct Ended {};
@@ -137,7 +139,10 @@ void Exam::fresh_rounds(Turn& mine, Turn& theirs, int half) {
   if (!rounds) return;
   const int count = std::clamp(kept / rounds, 1, std::min(sets_, mine.calls()));
   // Who knows that these are new may know what to claim. What is usual is no fault of theirs.
-  const double messages = least_messages_s(theirs.clocks());
+  // A device takes much longer in some samples to change from process to process than in others,
+  // and these are few calls.
+  const double messages =
+      request_.device == "cpu" ? least_messages_s(theirs.clocks()) : messages_s(theirs.clocks());
   const double unseen = unseen_s(mine.clocks(), theirs.clocks());
   for (int round = 0; round < rounds; ++round) {
     std::vector<int> contents;
@@ -157,6 +162,10 @@ void Exam::fresh_rounds(Turn& mine, Turn& theirs, int half) {
 // Work that began when the contents were there, and not when the call came, shows when the call
 // comes late.
 void Exam::late_rounds(Turn& mine, Turn& theirs) {
+  // So long that a device could be done with all of them.
+  late_s_ = request_.device == "cpu"
+                ? kLateOnCpu
+                : std::max(kLateOnDevice, quantile(theirs.clocks().claims_s, 0.5));
   for (int round = 0; round < kLateRounds; ++round)
     for (Turn* turn : {&mine, &theirs}) {
       turn->place(round);
