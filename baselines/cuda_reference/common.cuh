@@ -88,9 +88,10 @@ __device__ inline T block_reduce(T v, Merge merge) {
   __syncthreads();
   if (threadIdx.x % 32 == 0) warp[threadIdx.x / 32] = v;
   __syncthreads();
-  T all = warp[0];
-  for (unsigned i = 1; i < (blockDim.x + 31) / 32; ++i) all = merge(all, warp[i]);
-  return all;
+  if (threadIdx.x == 0)
+    for (unsigned i = 1; i < blockDim.x / 32; ++i) warp[0] = merge(warp[0], warp[i]);
+  __syncthreads();
+  return warp[0];
 }
 __device__ inline double block_sum(double v) {
   return block_reduce(v, [](double a, double b) { return a + b; });
@@ -99,20 +100,25 @@ __device__ inline double block_max(double v) {
   return block_reduce(v, [](double a, double b) { return fmax(a, b); });
 }
 
-// The sum of v over the threads before this one; `total` over all.
+// The sum of v over the threads of a block (whole warps) before this one; `total` over all.
 __device__ inline int64_t block_scan(int64_t v, int64_t& total) {
-  __shared__ int64_t sums[1024];
-  __syncthreads();
-  sums[threadIdx.x] = v;
-  __syncthreads();
-  for (unsigned step = 1; step < blockDim.x; step *= 2) {
-    const int64_t before = threadIdx.x >= step ? sums[threadIdx.x - step] : 0;
-    __syncthreads();
-    sums[threadIdx.x] += before;
-    __syncthreads();
+  __shared__ int64_t before[33];  // each warp, and the end
+  const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
+  int64_t upto = v;
+  for (unsigned step = 1; step < 32; step *= 2) {
+    const int64_t other = __shfl_sync(0xffffffffu, upto, static_cast<int>((lane - step) % 32));
+    if (lane >= step) upto += other;
   }
-  total = sums[blockDim.x - 1];
-  return sums[threadIdx.x] - v;
+  __syncthreads();
+  if (lane == 31) before[warp + 1] = upto;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    before[0] = 0;
+    for (unsigned i = 1; i <= warps; ++i) before[i] += before[i - 1];
+  }
+  __syncthreads();
+  total = before[warps];
+  return before[warp] + upto - v;
 }
 // Calls put(i, sum of count(j) over all j < i) for every i < n and returns the whole sum, by one block: every thread
 // takes a piece. put(i) may change what count(i) reads.
