@@ -2,13 +2,13 @@
 #include "core/base/spent.hpp"
 
 #include <algorithm>
-#include <chrono>
+
+#include "core/base/clock.hpp"
 
 namespace fk {
 
 void Spent::enter(const std::string& what) {
-  const double now =
-      std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  const double now = now_seconds();
   if (!what_.empty()) {
     auto it =
         std::find_if(all_.begin(), all_.end(), [&](const auto& s) { return s.first == what_; });

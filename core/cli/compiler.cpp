@@ -14,10 +14,10 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "core/base/clock.hpp"
 #include "core/base/error.hpp"
 #include "core/base/paths.hpp"
 #include "core/base/text.hpp"
-#include "core/worker/channel.hpp"
 #include "core/worker/landlock.hpp"
 
 namespace fk {

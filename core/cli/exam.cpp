@@ -10,13 +10,13 @@
 #include <thread>
 #include <utility>
 
+#include "core/base/clock.hpp"
 #include "core/base/error.hpp"
 #include "core/device/rank_device.hpp"
 #include "core/referee/check.hpp"
 #include "core/referee/judge/examinee.hpp"
 #include "core/referee/rank_oracle.hpp"
 #include "core/referee/timer.hpp"
-#include "core/worker/channel.hpp"
 #include "core/worker/process_state.hpp"
 #include "core/worker/task.hpp"
 

@@ -20,6 +20,7 @@
 #include <deque>
 #include <nlohmann/json.hpp>
 
+#include "core/base/clock.hpp"
 #include "core/base/error.hpp"
 #include "core/base/log.hpp"
 #include "core/base/paths.hpp"

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/base/clock.hpp"
 #include "core/base/text.hpp"
 
 namespace fk {

@@ -6,6 +6,7 @@
 #include <random>
 #include <utility>
 
+#include "core/base/clock.hpp"
 #include "core/base/error.hpp"
 #include "core/base/machine.hpp"
 #include "core/base/spent.hpp"

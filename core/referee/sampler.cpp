@@ -5,8 +5,8 @@
 #include <cstring>
 #include <thread>
 
+#include "core/base/clock.hpp"
 #include "core/base/error.hpp"
-#include "core/worker/channel.hpp"
 
 namespace fk {
 

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
+#include "core/base/clock.hpp"
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
 #include "core/worker/symbols.hpp"

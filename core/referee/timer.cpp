@@ -2,8 +2,9 @@
 #include "core/referee/timer.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
+
+#include "core/base/clock.hpp"
 
 namespace fk {
 
@@ -12,10 +13,6 @@ namespace {
 constexpr double kTrim = 0.1;             // of the blocks, at each end
 constexpr double kNormal = 2.5758293035;  // both tails of the normal distribution hold 1 %
 constexpr size_t kFewBlocks = 5;
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 // Student's t at 99 %, by the expansion in 1/v around the normal quantile; good from v = 4.
 double student(double v) {
@@ -117,11 +114,11 @@ class Race {
 
   RaceResult run() {
     for (Contender* c : contenders_) c->sample();  // loads code, makes what is made lazily
-    const double start = now();
+    const double start = now_seconds();
     int look = options_.blocks_min;
     while (result_.blocks() < options_.blocks_max) {
       block();
-      const double own = now() - start, spent = options_.spent ? options_.spent(own) : own;
+      const double own = now_seconds() - start, spent = options_.spent ? options_.spent(own) : own;
       if (result_.blocks() < look && spent < options_.seconds) continue;
       look = result_.blocks() + std::max(1, result_.blocks() / 8);
       result_.settled_ = result_.blocks() >= options_.blocks_min && settled();

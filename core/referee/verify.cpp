@@ -8,6 +8,7 @@
 #include <memory>
 #include <set>
 
+#include "core/base/clock.hpp"
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
 #include "core/referee/drive_round.hpp"

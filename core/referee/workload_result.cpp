@@ -5,6 +5,8 @@
 #include <cmath>
 #include <random>
 
+#include "core/base/clock.hpp"
+
 namespace fk {
 
 namespace {

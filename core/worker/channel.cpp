@@ -14,6 +14,7 @@
 #include <cstring>
 #include <utility>
 
+#include "core/base/clock.hpp"
 #include "core/base/error.hpp"
 
 namespace fk {
@@ -38,12 +39,6 @@ bool wait_for(int fd, short events, double timeout_s) {
 }
 
 }  // namespace
-
-double now_seconds() {
-  timespec t{};
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
-}
 
 void spin(std::span<pollfd> entries, double seconds) {
   if (seconds <= 0) return;

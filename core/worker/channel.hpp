@@ -42,13 +42,11 @@ class Channel {
   std::vector<int> fds_;
 };
 
-// Polls one descriptor for reading; false when the time is over.
 // Looks for so long without sleeping whether anything has happened: to be woken up takes a process
 // longer than many an answer.
 void spin(std::span<pollfd> entries, double seconds);
-// False when the time is over. The first `spin_s` of it without sleeping.
+// Polls one descriptor for reading; false when the time is over. The first `spin_s` of it without
+// sleeping.
 bool wait_readable(int fd, double timeout_s, double spin_s = 0);
-// Seconds of the monotonic clock.
-double now_seconds();
 
 }  // namespace fk

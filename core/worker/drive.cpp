@@ -2,6 +2,7 @@
 // A runner's drives: requests go into its ring, and what it says comes out as events.
 #include <cstring>
 
+#include "core/base/clock.hpp"
 #include "core/base/error.hpp"
 #include "core/worker/runner.hpp"
 

@@ -12,7 +12,7 @@
 #include <set>
 #include <string>
 
-#include "core/worker/channel.hpp"
+#include "core/base/clock.hpp"
 
 namespace fk {
 

@@ -17,6 +17,7 @@
 #include <cstring>
 #include <set>
 
+#include "core/base/clock.hpp"
 #include "core/base/error.hpp"
 #include "core/base/io.hpp"
 #include "core/base/text.hpp"

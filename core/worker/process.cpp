@@ -21,10 +21,10 @@
 #include <string_view>
 #include <utility>
 
+#include "core/base/clock.hpp"
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
 #include "core/worker/board.hpp"
-#include "core/worker/channel.hpp"
 #include "core/worker/launch.hpp"
 
 extern char** environ;

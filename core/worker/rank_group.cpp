@@ -8,6 +8,7 @@
 #include <mutex>
 #include <thread>
 
+#include "core/base/clock.hpp"
 #include "core/worker/launch.hpp"
 #include "core/worker/process.hpp"
 

@@ -16,6 +16,7 @@
 #include <cstring>
 #include <sstream>
 
+#include "core/base/clock.hpp"
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
 #include "core/plugin/library.hpp"

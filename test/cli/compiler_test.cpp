@@ -2,12 +2,12 @@
 // A compiler reads what a stranger wrote: it takes a limited time, writes into one folder and reads
 // what it is given.
 #include "core/cli/compiler.hpp"
+#include "core/base/clock.hpp"
 
 #include <unistd.h>
 
 #include <fstream>
 
-#include "core/worker/channel.hpp"
 #include "core/worker/landlock.hpp"
 #include "test/catch.hpp"
 

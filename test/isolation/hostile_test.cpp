@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <tuple>
 
+#include "core/base/clock.hpp"
 #include "core/referee/drive_round.hpp"
 #include "core/referee/judge/exam.hpp"
 #include "core/referee/judge/judge.hpp"

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <thread>
 
+#include "core/base/clock.hpp"
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
 

@@ -3,9 +3,9 @@
 
 #include <unistd.h>
 
+#include "core/base/clock.hpp"
 #include "core/base/cores.hpp"
 #include "core/base/error.hpp"
-#include "core/worker/channel.hpp"
 #include "core/worker/own_memory.hpp"
 
 namespace fk {

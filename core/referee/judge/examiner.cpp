@@ -6,6 +6,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "core/base/clock.hpp"
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
 #include "core/cases/numerics/families.hpp"
@@ -15,7 +16,6 @@
 #include "core/referee/rank_oracle.hpp"
 #include "core/runtime/peaks.hpp"
 #include "core/tensor/random.hpp"
-#include "core/worker/channel.hpp"
 
 namespace fk {
 

@@ -10,8 +10,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "core/base/clock.hpp"
 #include "core/base/text.hpp"
-#include "core/worker/channel.hpp"
 #include "core/worker/process.hpp"
 
 namespace fk {
@@ -66,11 +66,10 @@ class Nvml final : public GpuWatch {
       function = reinterpret_cast<std::decay_t<decltype(function)>>(::dlsym(library, name));
       return function != nullptr;
     };
-    can_listen_ = find(make_events_, "nvmlEventSetCreate") &&
-                  find(free_events_, "nvmlEventSetFree") &&
-                  find(register_, "nvmlDeviceRegisterEvents") &&
-                  find(wait_, "nvmlEventSetWait_v2") &&
-                  find(processes_, "nvmlDeviceGetComputeRunningProcesses_v3");
+    can_listen_ =
+        find(make_events_, "nvmlEventSetCreate") && find(free_events_, "nvmlEventSetFree") &&
+        find(register_, "nvmlDeviceRegisterEvents") && find(wait_, "nvmlEventSetWait_v2") &&
+        find(processes_, "nvmlDeviceGetComputeRunningProcesses_v3");
     int (*init)() = nullptr;
     int (*by_index)(unsigned, void**) = nullptr;
     int (*by_uuid)(const char*, void**) = nullptr;

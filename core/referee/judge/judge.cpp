@@ -8,6 +8,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "core/base/clock.hpp"
 #include "core/base/error.hpp"
 #include "core/base/io.hpp"
 #include "core/base/sha256.hpp"

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 
+#include "core/base/clock.hpp"
 #include "core/cases/comparison.hpp"
 #include "core/cases/numerics/null_candidates.hpp"
 #include "core/cases/slice.hpp"
-#include "core/worker/channel.hpp"
 
 namespace fk {
 

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/base/clock.hpp"
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
 #include "core/referee/judge/exam.hpp"

@@ -6,9 +6,9 @@
 #include <memory>
 #include <optional>
 
+#include "core/base/clock.hpp"
 #include "core/cases/comparison.hpp"
 #include "core/cases/numerics/null_candidates.hpp"
-#include "core/worker/channel.hpp"
 
 namespace fk {
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "core/base/clock.hpp"
 #include "core/base/text.hpp"
 #include "core/referee/judge/clocks.hpp"
 #include "core/referee/judge/judge.hpp"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/worker/channel.hpp"
+#include "core/base/clock.hpp"
 
 #include <fcntl.h>
 #include <time.h>
