@@ -171,6 +171,8 @@ Comparison Comparer::compare(const CaseValues& got, const std::string& only) con
         if (!out.ok) continue;
         out.ok = false;
         out.field = name;
+        out.wrong = j.wrong;
+        if (pair.stride != 1) out.wrong.first = -1;
         out.text = name + ": " + j.text + of;
       }
       if (!out.ok && counts) return out;

@@ -24,6 +24,7 @@ struct Comparison {
   bool ok = true;
   double worst = 0;       // largest error as a share of what is allowed
   std::string field;      // the first wrong output
+  WrongElements wrong;    // in it
   std::string text;       // when not ok: the first wrong output, where, how far, the pattern; when
                           // ok: of which output only a sample was compared
   std::string undecided;  // when not ok: why rounding itself decides these outputs; else empty

@@ -23,6 +23,12 @@ Judgement judge_exact(const Tensor& got, const Tensor& want) {
   out.ok = d.identical();
   if (out.ok) return out;
   out.worst = HUGE_VAL;
+  out.wrong = {"exact", 0, got.numel(), -1, 0, 0};
+  for (int64_t i = 0; i < got.numel(); ++i) {
+    const double g = got.at(i), w = want.at(i);
+    if (g == w || (std::isnan(g) && std::isnan(w))) continue;
+    if (!out.wrong.count++) out.wrong.first = i, out.wrong.got = g, out.wrong.want = w;
+  }
   out.text = fmt::format("{} must be exact: {} is {:.9g} instead of {:.9g}; {}", name(got.dtype),
                          position_text(got.shape, d.worst_index), d.got, d.want, d.pattern);
   return out;
@@ -95,7 +101,7 @@ class Tally {
       }
       const bool kept = before && w == before[i] && g == w;
       if (!kept && std::isfinite(share) && std::isfinite(w)) count_in(g - w, w, share, size, noise);
-      wrong += share > 1;
+      if (share > 1 && !wrong++) first_wrong = first + i;
       if (share > worst || worst_at < 0) worst = share, worst_at = first + i;
     }
   }
@@ -107,6 +113,7 @@ class Tally {
     largest_ = std::max(largest_, later.largest_);
     for (const double w : later.distinct_)
       if (distinct_.size() < kDistinct) distinct_.insert(w);
+    if (!wrong) first_wrong = later.first_wrong;
     wrong += later.wrong;
     if (later.worst_at >= 0 && (worst_at < 0 || later.worst > worst))
       worst = later.worst, worst_at = later.worst_at;
@@ -125,7 +132,7 @@ class Tally {
     return std::min(1.0, m_.rms * (1 + 2 / std::sqrt(std::max(1.0, elements_))));
   }
 
-  int64_t wrong = 0, worst_at = -1;
+  int64_t wrong = 0, first_wrong = -1, worst_at = -1;
   double worst = 0;
 
  private:
@@ -353,8 +360,13 @@ Judgement judge(const Tensor& got, const Tensor& want, const ErrorModel& m,
         out.rms, scale, tally.rms_limit());
   }
   out.ok = out.text.empty();
-  if (!out.ok)
-    out.text += "; " + compare(got, want, tally.wrong ? m.of_value + m.of_spread : 0).pattern;
+  if (out.ok) return out;
+  out.wrong = {m.text, tally.wrong, got.numel(), tally.first_wrong, 0, 0};
+  if (tally.wrong) {
+    out.wrong.got = got.at(tally.first_wrong);
+    out.wrong.want = want.at(tally.first_wrong);
+  }
+  out.text += "; " + compare(got, want, tally.wrong ? m.of_value + m.of_spread : 0).pattern;
   return out;
 }
 

@@ -89,12 +89,22 @@ Blocks blocks_of(const Shape& shape);
 // Root mean square of all that is finite.
 double size_of_all(const Tensor& want);
 
+// Of an answer that is wrong. Where it is wrong as a whole (its factor, its precision) no element
+// needs to be.
+struct WrongElements {
+  std::string limit;  // the error model in words
+  int64_t count = 0, compared = 0;
+  int64_t first = -1;        // row-major; -1: none, or not known where only a sample was compared
+  double got = 0, want = 0;  // there, the first of the sample otherwise
+};
+
 struct Judgement {
   bool ok = true;
-  double worst = 0;   // largest error as a share of what is allowed
-  double rms = 0;     // root mean square of these shares
-  double factor = 1;  // by which the answer is the reference's, as far as that can be told
-  std::string text;   // when not ok: where, how far, and the pattern of the wrong elements
+  double worst = 0;     // largest error as a share of what is allowed
+  double rms = 0;       // root mean square of these shares
+  double factor = 1;    // by which the answer is the reference's, as far as that can be told
+  std::string text;     // when not ok: where, how far, and the pattern of the wrong elements
+  WrongElements wrong;  // when not ok
 };
 
 // `got` has the output's dtype, `want` float32 or the output's dtype. `noise`: per block of

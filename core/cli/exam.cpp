@@ -83,6 +83,15 @@ void begin_anew(Communicator& comm) {
 
 // ---- the oracle ----
 
+// No more than one a second: of small cases there are thousands of steps.
+std::function<void()> signs_of_life(const TaskServices& services, const std::string& stage) {
+  return [&services, stage, last = now_seconds()]() mutable {
+    if (now_seconds() - last < 1) return;
+    services.stage(stage);
+    last = now_seconds();
+  };
+}
+
 Json exam_open(const Json& a, const TaskServices& services) {
   AskedCase asked = asked_case_from(a.at("asked"));
   const Contract& contract = services.catalog.at(asked.op);
@@ -100,7 +109,9 @@ Json exam_open(const Json& a, const TaskServices& services) {
   options.seconds = a.at("seconds").get<double>();
   options.families = a.at("families").get<std::vector<std::string>>();
   options.call_s = a.at("call_s").get<double>();
-  services.stage(contract.op + ": contents and answers");
+  const std::string stage = contract.op + ": contents and answers";
+  services.stage(stage);
+  options.alive = signs_of_life(services, stage);
   auto exam = std::make_unique<Examiner>(contract, std::move(asked), std::move(posed),
                                          a.at("seed").get<uint64_t>(), options);
   Json families = Json::array(), left_out = Json::array();
@@ -109,7 +120,10 @@ Json exam_open(const Json& a, const TaskServices& services) {
     left_out.push_back({{"family", family}, {"why", why}});
   Json nulls = Json::array();
   for (const TriedFake& fake : exam->nulls())
-    nulls.push_back({{"name", fake.name}, {"rejected", fake.rejected}, {"worst", fake.worst}});
+    nulls.push_back({{"name", fake.name},
+                     {"rejected", fake.rejected},
+                     {"worst", fake.worst},
+                     {"why", fake.why}});
   const ExamShape& shape = exam->shape();
   Json answer = {{"unjudged", exam->unjudged()},
                  {"oracle", exam->oracle()},
@@ -156,10 +170,11 @@ Json exam_damage(const Json& a, const TaskServices&) {
 FK_TASK(exam_damage, exam_damage);
 
 // Of the sets by their place in the list, those of which there is something to say.
-Json exam_look(const Json& a, const TaskServices&) {
+Json exam_look(const Json& a, const TaskServices& services) {
   Json out = Json::array();
   const auto all =
-      examiners().at(a).look(a.at("sets").get<std::vector<int>>(), a.at("side").get<int>());
+      examiners().at(a).look(a.at("sets").get<std::vector<int>>(), a.at("side").get<int>(),
+                             signs_of_life(services, "the oracle looks at answers"));
   for (size_t i = 0; i < all.size(); ++i) {
     const auto& f = all[i];
     if (f.ok && !f.changed && f.worst == 0 && f.undecided.empty()) continue;
@@ -168,6 +183,13 @@ Json exam_look(const Json& a, const TaskServices&) {
                    {"rule", f.rule},
                    {"text", f.text},
                    {"worst", f.worst},
+                   {"field", f.field},
+                   {"limit", f.wrong.limit},
+                   {"wrong", f.wrong.count},
+                   {"compared", f.wrong.compared},
+                   {"first", f.wrong.first},
+                   {"got", f.wrong.got},
+                   {"want", f.wrong.want},
                    {"undecided", f.undecided},
                    {"stale", f.stale},
                    {"changed", f.changed}});

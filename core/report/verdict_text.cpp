@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/report/verdict_text.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 
@@ -98,8 +99,8 @@ class Text {
                  t ? ratio_text(t->ratio) : "", t ? duration(t->candidate.cold.median_s) : "",
                  t ? percent(t->candidate.roofline) : "",
                  c.errors ? share_text(c.errors->worst) : "",
-                 c.families.empty() ? "" : std::to_string(c.families.size()), c.baseline,
-                 excerpt(c.why.empty() ? note_text(c) : c.why, 120)});
+                 c.families.empty() ? "" : std::to_string(c.families.size() - left_out(c, "")),
+                 c.baseline, excerpt(c.why.empty() ? note_text(c) : c.why, 120)});
     }
     if (!table.empty()) line("\n" + table.text(colour_));
   }
@@ -118,7 +119,21 @@ class Text {
     if (c.of_uniform) out = "x " + number("%.3f", *c.of_uniform) + " of uniform routing";
     if (!c.generated.empty())
       out += (out.empty() ? "" : "; ") + ("made up: " + join(c.generated, ", "));
+    const size_t inputs = left_out(c, "no time");
+    const auto nulls = std::count_if(c.nulls.begin(), c.nulls.end(),
+                                     [](const NullRow& n) { return !n.why.empty(); });
+    if (inputs || nulls)
+      out += (out.empty() ? "" : "; ") +
+             ("no time for " + std::to_string(inputs) + " kinds of inputs and " +
+              std::to_string(nulls) + " null candidates");
     return out;
+  }
+
+  // Kinds of inputs that were not called on, for a reason that begins so.
+  static size_t left_out(const CaseVerdict& c, const std::string& why) {
+    return static_cast<size_t>(std::count_if(
+        c.families.begin(), c.families.end(),
+        [&](const FamilyRow& f) { return starts_with(f.status, "left out: " + why); }));
   }
 
   // What the table has no room for.
@@ -137,7 +152,7 @@ class Text {
     field("inputs", join(bad, ", "));
     bad.clear();
     for (const auto& n : c.nulls)
-      if (!n.rejected) bad.push_back(n.name);
+      if (!n.rejected && n.why.empty()) bad.push_back(n.name);
     field("passed, though wrong:", join(bad, ", "));
     field("next", c.next);
     line("");

@@ -56,6 +56,18 @@ assert verdict["status"] == "untestable" and code == 3 and verdict["aggregate"][
 verdict, _ = bench(bad / "bad_past_end.so", "--case", "nothing")
 assert verdict["status"] in ("violation", "illegal_access"), verdict["status"]
 
+# Where inputs take their time, every kind that fits is there once all the same.
+add_cases("silu_and_mul", "name: rows, T: 600, size: 2048")
+verdict, _ = bench(good, "--case", "rows")
+(case,) = verdict["cases"]
+assert case["status"] == "correct" and not any("no time" in f["status"] for f in case["families"]), case["families"]
+assert {"large", "small", "sparse", "ties"} <= {f["family"] for f in case["families"] if f["status"] == "correct"}, case["families"]
+verdict, _ = bench(bad / "bad_large.so", "--case", "rows")
+(case,) = verdict["cases"]
+error = case["errors"]
+assert case["status"] == "wrong" and error["field"] == "out" and 0 < error["wrong"] < error["compared"] == 600 * 2048, case
+assert error["first_bad"] >= 0 and error["got"] == 0 and abs(error["want"]) > 40 and error["limit"], error
+
 # Dtypes and variants beside the cases as written: what is refused is left out, what is claimed is judged.
 verdict, code = bench(good, "--dtype", "all")
 assert {(c["variant"], c["status"]) for c in verdict["cases"] if c["case"] != "nothing"} == {("", "correct")}, verdict["cases"]

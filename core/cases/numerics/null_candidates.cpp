@@ -47,16 +47,21 @@ class Faker {
   void run() {
     for (const CaseField* f : outputs_) {
       if (f->entries == 0 || numel(f->shape) == 0 || nothing_is_valid(*f)) continue;
+      if (done_) {
+        left_out.push_back("all of " + f->slot->name);
+        continue;
+      }
       nothing(*f);
       if (f->slot->count.empty()) copies(*f);
       constant(*f);
       missing(*f);
       if (!f->slot->any_order) swapped(*f);
       scaled(*f);
-      if (done_) return;
     }
     if (ask_) asked();
   }
+
+  std::vector<std::string> left_out;  // after take_ had enough
 
  private:
   using Tensors = std::vector<Tensor>;
@@ -68,8 +73,9 @@ class Faker {
   }
 
   void offer(const std::string& name, const CaseField& field, Tensors values) {
-    if (done_) return;
-    Fake fake{name + " in " + field.slot->name, field.slot->name, right_};
+    Fake fake{name + " in " + field.slot->name, field.slot->name, {}};
+    if (done_) return left_out.push_back(std::move(fake.name));
+    fake.answer = right_;
     fake.answer[field.slot->name] = std::move(values);
     done_ = !take_(fake);
   }
@@ -262,7 +268,7 @@ class Faker {
 
   // The reference's answer for changed floats; what is written back stays in the inputs' dtypes.
   void ask(const std::string& name, const std::function<void(const CaseField&, Tensor&)>& change) {
-    if (done_) return;
+    if (done_) return left_out.push_back(name);
     CaseValues values = inputs_;
     for (const auto& f : r_.fields) {
       const auto it = values.find(f.slot->name);
@@ -308,9 +314,12 @@ class Faker {
 
 }  // namespace
 
-void each_fake(const ResolvedCase& resolved, const CaseValues& inputs, const CaseValues& want,
-               const AskReference& ask, const std::function<bool(const Fake&)>& take) {
-  Faker(resolved, inputs, want, ask, take).run();
+std::vector<std::string> each_fake(const ResolvedCase& resolved, const CaseValues& inputs,
+                                   const CaseValues& want, const AskReference& ask,
+                                   const std::function<bool(const Fake&)>& take) {
+  Faker faker(resolved, inputs, want, ask, take);
+  faker.run();
+  return std::move(faker.left_out);
 }
 
 std::vector<std::string> accepted_fakes(const ResolvedCase& resolved, const CaseValues& inputs,

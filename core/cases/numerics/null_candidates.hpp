@@ -33,10 +33,12 @@ struct Fake {
   CaseValues answer;  // every output, in the case's dtypes
 };
 
-// Calls take(fake) for each, one at a time, until it returns false. `want`: the reference's outputs
-// for `inputs`. Without `ask` those of the whole call are left out.
-void each_fake(const ResolvedCase& resolved, const CaseValues& inputs, const CaseValues& want,
-               const AskReference& ask, const std::function<bool(const Fake&)>& take);
+// Calls take(fake) for each, one at a time, until it returns false; the names of those that were
+// left, of which some may be the right answer. `want`: the reference's outputs for `inputs`.
+// Without `ask` those of the whole call are not there.
+std::vector<std::string> each_fake(const ResolvedCase& resolved, const CaseValues& inputs,
+                                   const CaseValues& want, const AskReference& ask,
+                                   const std::function<bool(const Fake&)>& take);
 
 // The names of those that the comparison (comparison.hpp) takes for right; empty when the case can
 // tell right from fake.

@@ -199,8 +199,20 @@ std::optional<Sitter::Call> Exam::take(Sitter& sitter, int first, const std::vec
     look.rule = f.at("rule").get<std::string>();
     look.text = f.at("text").get<std::string>();
     look.undecided = f.at("undecided").get<std::string>();
-    const Json& worst = f.at("worst");
-    look.worst = worst.is_number() ? worst.get<double>() : HUGE_VAL /* JSON has no infinity */;
+    // JSON has no infinity.
+    const auto number = [&](const char* key, double otherwise) {
+      return f.at(key).is_number() ? f.at(key).get<double>() : otherwise;
+    };
+    look.worst = number("worst", HUGE_VAL);
+    look.field = f.at("field").get<std::string>();
+    look.wrong = {f.at("limit").get<std::string>(),
+                  f.at("wrong").get<int64_t>(),
+                  f.at("compared").get<int64_t>(),
+                  f.at("first").get<int64_t>(),
+                  number("got", NAN),
+                  number("want", NAN)};
+    // Behind what is wrong nothing was looked at.
+    if (!look.ok) looks.resize(f.at("at").get<size_t>() + 1);
   }
   enter("");
   return call;
@@ -246,7 +258,15 @@ bool Exam::accept(const std::vector<Look>& looks, bool timed) {
     }
     if (!row_.errors) row_.errors.emplace();
     row_.errors->worst = std::max(row_.errors->worst, look.worst);
-    if (!look.ok && row_.errors->pattern.empty()) row_.errors->pattern = look.text;
+    if (look.ok || !row_.errors->pattern.empty()) continue;
+    row_.errors->pattern = look.text;
+    row_.errors->field = look.field;
+    row_.errors->limit = look.wrong.limit;
+    row_.errors->wrong = look.wrong.count;
+    row_.errors->compared = look.wrong.compared;
+    row_.errors->first_bad = look.wrong.first;
+    row_.errors->got = look.wrong.got;
+    row_.errors->want = look.wrong.want;
   }
   return good;
 }
@@ -296,7 +316,7 @@ bool Exam::values() {
   if (!nothing_stray()) return false;
   std::string passed;
   for (const NullRow& fake : row_.nulls)
-    if (!fake.rejected) passed += (passed.empty() ? "" : "; ") + fake.name;
+    if (!fake.rejected && fake.why.empty()) passed += (passed.empty() ? "" : "; ") + fake.name;
   if (passed.empty()) return true;
   row_.status = Status::untestable;
   row_.why = "null candidates would pass: " + passed;
@@ -323,7 +343,8 @@ void Exam::fill_nulls(const Json& tried) {
   for (const auto& fake : tried) {
     const Json& worst = fake.at("worst");
     row_.nulls.push_back({fake.at("name").get<std::string>(), fake.at("rejected").get<bool>(),
-                          worst.is_number() ? worst.get<double>() : HUGE_VAL});
+                          worst.is_number() ? worst.get<double>() : HUGE_VAL,
+                          fake.at("why").get<std::string>()});
   }
 }
 

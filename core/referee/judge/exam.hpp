@@ -5,6 +5,7 @@
 #include <map>
 
 #include "core/base/spent.hpp"
+#include "core/cases/tolerance.hpp"
 #include "core/referee/judge/clocks.hpp"
 #include "core/referee/judge/courtroom.hpp"
 #include "core/referee/judge/gpu_watch.hpp"
@@ -36,6 +37,8 @@ class Exam {
     int content = -1;
     std::string rule, text, undecided;
     double worst = 0;
+    std::string field;    // of wrong values: the output
+    WrongElements wrong;  // in it
   };
   std::vector<int> ring(int first, int count) const;
   int some_first();  // on a device one of few, because there is a graph for each

@@ -175,6 +175,8 @@ SetFinding ExamDesk::look(int set, int index, int side, bool ordinary, const Ask
   found.ok = compared.ok;
   found.worst = compared.worst;
   found.text = std::move(compared.text);
+  found.field = std::move(compared.field);
+  found.wrong = std::move(compared.wrong);
   if (!compared.undecided.empty() && !ordinary) {
     found.ok = true;
     found.worst = 0;

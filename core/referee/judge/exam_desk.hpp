@@ -25,6 +25,8 @@ struct SetFinding {
   std::string rule;  // of a violation; empty: values
   std::string text;
   double worst = 0;
+  std::string field;     // of wrong values: the output
+  WrongElements wrong;   // in it
   bool stale = false;    // holds what another content's answer is, or was not written at all
   bool changed = false;  // right, but other bits than an earlier right answer
   // Why rounding itself decides these outputs, so that no value of this content is judged; the

@@ -15,7 +15,6 @@
 #include "core/referee/judge/rank_fakes.hpp"
 #include "core/referee/rank_oracle.hpp"
 #include "core/runtime/peaks.hpp"
-#include "core/tensor/random.hpp"
 
 namespace fk {
 
@@ -25,7 +24,7 @@ namespace {
 constexpr int64_t kEvictBytes = int64_t{16} << 20;  // line by line; of more, others are read
 constexpr double kLaunchSeconds = 2e-6, kDeviceSample = 200e-6;
 constexpr int64_t kDeviceMemory = int64_t{2} << 30;
-constexpr int kDeviceSets = 96, kDeviceContents = 24;
+constexpr int kDeviceSets = 96;
 constexpr double kFlopsPerSecond = 4e9, kBytesPerSecond = 8e9, kCallSeconds = 0.5e-6;
 // What goes over a link may be packed without loss: of random bfloat16 the sign and the fraction
 // are noise, eight bits of sixteen.
@@ -34,7 +33,6 @@ constexpr double kExchangeSeconds = 5e-6;  // ranks wait for each other at least
 // Of all bytes of a call: whoever reads as much once instead of often is faster by no more.
 constexpr double kWeightsMatter = 0.01;
 constexpr int kVersionsMost = 31;
-constexpr size_t kOfVersion = 3;  // contents: two that may be seen, and one that is kept
 
 }  // namespace
 
@@ -65,6 +63,7 @@ Examiner::Examiner(const Contract& contract, AskedCase asked, PosedCase posed, u
   try_nulls();
   place();
   count_wire();
+  options_.alive = [] {};
 }
 
 void Examiner::count_wire() {
@@ -191,108 +190,6 @@ void Examiner::try_nulls() {
   }
   for (size_t r = 0; r < desks_.size(); ++r) desks_[r]->take_back(0, std::move(inputs[r]));
   known.emplace(key, nulls_);
-}
-
-// Of every version ordinary contents twice, then families that fit, in an order that the seed
-// chooses, and ordinary ones in turns, while time is left: of those that are kept for later a
-// third, and one that may be seen, are ordinary (keep). Where there are versions of the weights,
-// first one version after the other gets what it needs at least.
-void Examiner::make_contents(uint64_t seed) {
-  std::vector<Family> others;
-  for (const Family family : all_families()) {
-    if (family == Family::ordinary) continue;
-    if (!options_.families.empty() && std::find(options_.families.begin(), options_.families.end(),
-                                                family_name(family)) == options_.families.end())
-      continue;
-    if (std::string why = family_unfit(resolved(), family); !why.empty())
-      left_out_.emplace_back(family_name(family), std::move(why));
-    else
-      others.push_back(family);
-  }
-  Random random(seed_of("order of families", seed));
-  for (size_t i = others.size(); i > 1; --i)
-    std::swap(others[i - 1],
-              others[static_cast<size_t>(random.integer(0, static_cast<int64_t>(i)))]);
-  const double start = now_seconds();
-  const auto wanted = static_cast<size_t>(versions_wanted());
-  int most = options_.contents_max * (ranks() > 1 ? 2 : 1);
-  if (!device().host_memory()) most = std::min(most, kDeviceContents);
-  most = std::max(most, static_cast<int>(kOfVersion * wanted));
-  Pools made(1);
-  size_t next = 0;     // family
-  double first_s = 0;  // for what the first version needs
-  for (int i = 0; i < most && unjudged_.empty(); ++i) {
-    const double passed = now_seconds() - start;
-    if (made[0].size() >= 2 && passed > options_.seconds) break;
-    auto pool = std::find_if(made.begin(), made.end(),
-                             [](const auto& one) { return one.size() < kOfVersion; });
-    if (pool == made.end() && made.size() < wanted) {
-      if (first_s == 0) first_s = passed;
-      if (passed + first_s > options_.seconds) break;
-      pool = made.insert(made.end(), std::vector<Content>());
-    } else if (pool == made.end()) {
-      pool = std::min_element(made.begin(), made.end(),
-                              [](const auto& a, const auto& b) { return a.size() < b.size(); });
-    }
-    const size_t at = pool->size();
-    const bool usual = at < 2 || (at > 3 && at % 2 == 0) || others.empty();
-    const Family family = usual ? Family::ordinary : others[next++ % others.size()];
-    if (!make_content(seed_of("contents " + std::to_string(i), seed), family,
-                      static_cast<size_t>(pool - made.begin()), *pool))
-      std::erase(others, family);
-  }
-  keep(std::move(made));
-}
-
-// With a version's first content its weights are made.
-bool Examiner::make_content(uint64_t seed, Family family, size_t version,
-                            std::vector<Content>& pool) {
-  const bool first = pool.empty();
-  Content content{family, {}, {}};
-  for (const auto& desk : desks_) {
-    if (first) {
-      content.inputs.push_back(make_inputs(desk->resolved(), seed, options_.threads));
-    } else {
-      content.inputs.push_back(
-          make_forward_inputs(desk->resolved(), seed, options_.threads, family));
-      desk->lend_weights(content.inputs.back(), version);
-    }
-  }
-  content.want = answers_to(content.inputs);
-  std::string meaningless;
-  for (size_t r = 0; r < desks_.size() && unjudged_.empty() && meaningless.empty(); ++r)
-    meaningless = family_meaningless(desks_[r]->resolved(), family, content.want[r]);
-  const bool good = unjudged_.empty() && meaningless.empty();
-  for (size_t r = 0; r < desks_.size() && (good || !first); ++r)
-    desks_[r]->take_weights(content.inputs[r], version);
-  if (good) pool.push_back(std::move(content));
-  if (!good && unjudged_.empty()) left_out_.emplace_back(family_name(family), meaningless);
-  return good;
-}
-
-// As many versions as have what they need, all with as many contents, in turns.
-void Examiner::keep(Pools made) {
-  while (made.size() > 1 && (made.back().size() < kOfVersion || made.size() % 2 == 0))
-    made.pop_back();
-  size_t each = made[0].size();
-  for (const auto& pool : made) each = std::min(each, pool.size());
-  versions_ = static_cast<int>(made.size());
-  for (const auto& desk : desks_) desk->keep_versions(made.size());
-  for (auto& pool : made) {
-    pool.erase(pool.begin() + static_cast<std::ptrdiff_t>(each), pool.end());
-    // The examination calls the last third once, beside ordinary ones that it has called before.
-    size_t last = each;
-    for (size_t i = each; i-- > 1 && each - last < each / kOfVersion;)
-      if (pool[i].family == Family::ordinary)
-        std::rotate(&pool[i], &pool[i] + 1, &pool[0] + last--);
-  }
-  for (size_t i = 0; i < each; ++i) {
-    for (auto& pool : made) {
-      families_.push_back(pool[i].family);
-      for (size_t r = 0; r < desks_.size(); ++r)
-        desks_[r]->add(std::move(pool[i].inputs[r]), std::move(pool[i].want[r]));
-    }
-  }
 }
 
 void Examiner::measure() {
@@ -436,10 +333,15 @@ void Examiner::flush(const std::vector<int>& sets) {
     if (!out) watch->flush();
 }
 
-std::vector<SetFinding> Examiner::look(const std::vector<int>& sets, int side) {
+std::vector<SetFinding> Examiner::look(const std::vector<int>& sets, int side,
+                                       const std::function<void()>& alive) {
   std::vector<SetFinding> out;
   const Glances seen = glance(sets);
-  for (const int set : sets) out.push_back(look_at(set, side));
+  for (const int set : sets) {
+    out.push_back(look_at(set, side));
+    if (!out.back().ok) break;
+    alive();
+  }
   if (out.empty() || !touched_beside()) return out;
   out[0].ok = false;
   out[0].rule = "guard";
@@ -465,6 +367,8 @@ SetFinding Examiner::look_at(int set, int side) {
     all.ok = false;
     all.rule = std::move(one.rule);
     all.text = "rank " + std::to_string(r) + ": " + one.text;
+    all.field = std::move(one.field);
+    all.wrong = std::move(one.wrong);
     all.stale = one.stale;
   }
   if (!all.ok) all.undecided.clear();

@@ -4,6 +4,7 @@
 // was written there. Answers never leave its own memory, so a candidate's process has nothing to
 // find; which contents lie in which set, and where poison was, only the oracle knows.
 #pragma once
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,13 +29,15 @@ struct ExamOptions {
   std::vector<Device*> devices;
   const Plugins* plugins = nullptr;  // with the oracle's
   int threads = 2;
-  double seconds = 0.5;  // for answers, about; two contents are made whatever that takes
+  double seconds = 0.5;   // for answers, about; two contents are made whatever that takes
+  double families_s = 8;  // for them until every family that fits was tried once
   int64_t memory = int64_t{256} << 20;  // of all sets of all ranks
   std::vector<std::string> families;    // empty: those that fit, chosen by the seed
   int contents_max = 64;                // of one rank; with several, whose calls take no time, more
   double call_s = 0;  // sets are so many that one call on each takes about that long; 0: two sets
   int sets_max = 128;
-  double gate_s = 0.25;  // for null candidates, about
+  double gate_s = 0.25;                 // for null candidates, about
+  std::function<void()> alive = [] {};  // called between steps that may take seconds
 };
 
 class Examiner {
@@ -82,8 +85,10 @@ class Examiner {
   void deal_beside(int set, int content, Poison poison);
 
   // What the sets hold after a call each of one side (candidate, baseline ... by number). Of
-  // several ranks the first that is wrong, which the text names; worst is that of all.
-  std::vector<SetFinding> look(const std::vector<int>& sets, int side);
+  // several ranks the first that is wrong, which the text names; worst is that of all. Ends with
+  // the first set that is wrong. `alive` is called between sets.
+  std::vector<SetFinding> look(const std::vector<int>& sets, int side,
+                               const std::function<void()>& alive);
   // Empty, or what was written around the tensors of any set, whether it was called or not.
   std::string damage() const;
   // Caches hold nothing of the sets afterwards, nor of weights that are the same.

@@ -13,7 +13,8 @@ namespace fk {
 struct TriedFake {
   std::string name;  // "zeros in out", "inputs in bf16"
   bool rejected = false;
-  double worst = 0;  // its largest error as a share of what is allowed
+  double worst = 0;      // its largest error as a share of what is allowed
+  std::string why = {};  // it was not tried; empty: it was
 };
 
 // The reference's outputs for a call of the case with other axes; empty when it fails.

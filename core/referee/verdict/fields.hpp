@@ -9,13 +9,14 @@ namespace fk {
 
 template <class Visitor>
 void fields(Visitor& v, ErrorFigures& e) {
-  v("field", e.field, "the output that is worst");
+  v("field", e.field, "the output that is wrong; empty: none");
   v("worst", e.worst,
     "largest error as a share of what is allowed; below 1 is right; null: not a number");
   v("pattern", e.pattern, "which elements are wrong, in one sentence");
-  v("first_bad", e.first_bad, "row-major index of the first wrong element; -1: none");
-  v("got", e.got, "the value there");
-  v("want", e.want, "the reference's value there");
+  v("first_bad", e.first_bad,
+    "row-major index of the first wrong element; -1: none, or unknown: a sample was compared");
+  v("got", e.got, "the value there; null: no finite number");
+  v("want", e.want, "the reference's value there; null: no finite number");
   v("wrong", e.wrong, "number of wrong elements");
   v("compared", e.compared, "number of elements compared");
   v("limit", e.limit, "the error model in words");
@@ -33,6 +34,7 @@ template <class Visitor>
 void fields(Visitor& v, NullRow& n) {
   v("name", n.name, "a wrong answer that must be rejected");
   v("rejected", n.rejected, "whether it was");
+  v("why", n.why, "why it was not tried; empty: it was");
   v("worst", n.worst, "its error as a share of what is allowed");
 }
 

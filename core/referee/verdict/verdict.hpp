@@ -85,7 +85,8 @@ struct FamilyRow {
 struct NullRow {
   std::string name;  // "zeros", "half of the work" ...
   bool rejected = false;
-  double worst = 0;  // as in ErrorFigures
+  double worst = 0;      // as in ErrorFigures
+  std::string why = {};  // it was not tried; empty: it was
 };
 
 // What is not known is absent.

@@ -56,5 +56,14 @@ TEST_CASE("null_gate_ends_with_its_time") {
   const auto ask = [](const fk::ResolvedCase&, const fk::Variant&, const fk::CaseValues& values) {
     return answer(values);
   };
-  CHECK(fk::try_fakes(r, c.cases[0], {}, inputs, answer(inputs), ask, 0).size() == 1);
+  const auto tried = fk::try_fakes(r, c.cases[0], {}, inputs, answer(inputs), ask, 0);
+  REQUIRE(tried.size() > 1);
+  CHECK(tried[0].why.empty());
+  for (size_t i = 1; i < tried.size(); ++i) {
+    INFO(tried[i].name);
+    CHECK(tried[i].why == "no time");
+    CHECK_FALSE(tried[i].rejected);
+  }
+  const auto lower = [](const fk::TriedFake& fake) { return fake.name.starts_with("inputs in"); };
+  CHECK(std::any_of(tried.begin(), tried.end(), lower));
 }

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an examination asks: contents of its case, with the oracle's answers.
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "core/base/clock.hpp"
+#include "core/base/text.hpp"
+#include "core/cases/numerics/families.hpp"
+#include "core/referee/judge/examiner.hpp"
+#include "core/tensor/random.hpp"
+
+namespace fk {
+
+namespace {
+
+constexpr int kDeviceContents = 24;
+constexpr size_t kOfVersion = 3;  // contents: two that may be seen, and one that is kept
+// Inputs, their answer and, where they are dealt from, the inputs once more.
+constexpr int64_t kContentSets = 3, kMemoryShare = 8;  // one eighth of the machine's memory
+
+}  // namespace
+
+// Of every version ordinary contents twice, then families that fit, in an order that the seed
+// chooses, and ordinary ones in turns, while time is left: of those that are kept for later a
+// third, and one that may be seen, are ordinary (keep). Where there are versions of the weights,
+// first one version after the other gets what it needs at least.
+void Examiner::make_contents(uint64_t seed) {
+  std::vector<Family> others;
+  for (const Family family : all_families()) {
+    if (family == Family::ordinary) continue;
+    if (!options_.families.empty() && std::find(options_.families.begin(), options_.families.end(),
+                                                family_name(family)) == options_.families.end())
+      continue;
+    if (std::string why = family_unfit(resolved(), family); !why.empty())
+      left_out_.emplace_back(family_name(family), std::move(why));
+    else
+      others.push_back(family);
+  }
+  Random random(seed_of("order of families", seed));
+  for (size_t i = others.size(); i > 1; --i)
+    std::swap(others[i - 1],
+              others[static_cast<size_t>(random.integer(0, static_cast<int64_t>(i)))]);
+  const double start = now_seconds();
+  const auto wanted = static_cast<size_t>(versions_wanted());
+  int most = options_.contents_max * (ranks() > 1 ? 2 : 1);
+  if (!device().host_memory()) most = std::min(most, kDeviceContents);
+  most = std::max(most, static_cast<int>(kOfVersion * wanted));
+  // However long that takes, within reason, every family is tried once.
+  const int64_t content_bytes = kContentSets * std::max<int64_t>(set_bytes_, 1) * ranks();
+  const int64_t memory = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+  const int64_t room = memory / kMemoryShare / content_bytes;
+  Pools made(1);
+  size_t next = 0;     // family
+  double first_s = 0;  // for what the first version needs
+  for (int i = 0; i < most && unjudged_.empty(); ++i) {
+    const double passed = now_seconds() - start;
+    const bool untried = next < others.size() && passed < options_.families_s && i < room;
+    if (made[0].size() >= 2 && passed > options_.seconds && !untried) break;
+    options_.alive();
+    auto pool = std::find_if(made.begin(), made.end(),
+                             [](const auto& one) { return one.size() < kOfVersion; });
+    if (pool == made.end() && made.size() < wanted) {
+      if (first_s == 0) first_s = passed;
+      if (passed + first_s <= options_.seconds)
+        pool = made.insert(made.end(), std::vector<Content>());
+      else if (!untried)
+        break;
+    }
+    if (pool == made.end())
+      pool = std::min_element(made.begin(), made.end(),
+                              [](const auto& a, const auto& b) { return a.size() < b.size(); });
+    const size_t at = pool->size();
+    const bool usual = at < 2 || (at > 3 && at % 2 == 0) || others.empty();
+    const Family family = usual ? Family::ordinary : others[next++ % others.size()];
+    if (!make_content(seed_of("contents " + std::to_string(i), seed), family,
+                      static_cast<size_t>(pool - made.begin()), *pool))
+      next -= std::erase(others, family);
+  }
+  size_t count = 0;
+  for (const auto& pool : made) count += pool.size();
+  const double each_s = (now_seconds() - start) / static_cast<double>(std::max<size_t>(1, count));
+  keep(std::move(made));
+  for (const Family family : others)
+    if (std::find(families_.begin(), families_.end(), family) == families_.end())
+      left_out_.emplace_back(family_name(family), "no time or room: inputs and their answer take " +
+                                                      human_duration(each_s) + " and " +
+                                                      human_bytes(content_bytes));
+}
+
+// With a version's first content its weights are made.
+bool Examiner::make_content(uint64_t seed, Family family, size_t version,
+                            std::vector<Content>& pool) {
+  const bool first = pool.empty();
+  Content content{family, {}, {}};
+  for (const auto& desk : desks_) {
+    if (first) {
+      content.inputs.push_back(make_inputs(desk->resolved(), seed, options_.threads));
+    } else {
+      content.inputs.push_back(
+          make_forward_inputs(desk->resolved(), seed, options_.threads, family));
+      desk->lend_weights(content.inputs.back(), version);
+    }
+  }
+  content.want = answers_to(content.inputs);
+  std::string meaningless;
+  for (size_t r = 0; r < desks_.size() && unjudged_.empty() && meaningless.empty(); ++r)
+    meaningless = family_meaningless(desks_[r]->resolved(), family, content.want[r]);
+  const bool good = unjudged_.empty() && meaningless.empty();
+  for (size_t r = 0; r < desks_.size() && (good || !first); ++r)
+    desks_[r]->take_weights(content.inputs[r], version);
+  if (good) pool.push_back(std::move(content));
+  if (!good && unjudged_.empty()) left_out_.emplace_back(family_name(family), meaningless);
+  return good;
+}
+
+// As many versions as have what they need, all with as many contents, in turns.
+void Examiner::keep(Pools made) {
+  while (made.size() > 1 && (made.back().size() < kOfVersion || made.size() % 2 == 0))
+    made.pop_back();
+  size_t each = made[0].size();
+  for (const auto& pool : made) each = std::min(each, pool.size());
+  versions_ = static_cast<int>(made.size());
+  for (const auto& desk : desks_) desk->keep_versions(made.size());
+  for (auto& pool : made) {
+    pool.erase(pool.begin() + static_cast<std::ptrdiff_t>(each), pool.end());
+    // The examination calls the last third once, beside ordinary ones that it has called before.
+    size_t last = each;
+    for (size_t i = each; i-- > 1 && each - last < each / kOfVersion;)
+      if (pool[i].family == Family::ordinary)
+        std::rotate(&pool[i], &pool[i] + 1, &pool[0] + last--);
+  }
+  for (size_t i = 0; i < each; ++i) {
+    for (auto& pool : made) {
+      families_.push_back(pool[i].family);
+      for (size_t r = 0; r < desks_.size(); ++r)
+        desks_[r]->add(std::move(pool[i].inputs[r]), std::move(pool[i].want[r]));
+    }
+  }
+}
+
+}  // namespace fk
