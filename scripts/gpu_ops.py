@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Times the ops that models spend their time in, at real sizes on one GPU, beside what they are compared with, into one JSON file
 (docs/results/*-h200-ops.json, which scripts/tables.py draws): linear against torch's cuBLAS (torch_linear.py), fused_moe against
-Triton (triton_moe.py), paged attention, norms and activations against a copy of as many bytes. FK_COMMIT names the commit where
-there is no .git.
+Triton (triton_moe.py), causal attention against torch's cuDNN (torch_attention.py), paged attention, norms and activations against a
+copy of as many bytes. FK_COMMIT names the commit where there is no .git.
 
   scripts/gpu_ops.py FILE [--host build-gpu/fk-host] [--only linear moe attention rows] [--seconds 0.2] [--tokens 1 2 ...] [--rows 1 2 ...]
 """
@@ -72,6 +72,8 @@ def main():
                 out["ops"] += run.bench(op, ["cuda"], ["rows_8192"])
         elif part == "attention":
             out["ops"] += run.bench("paged_attention", ["cuda"], ["decode", "decode64_4k"])
+            save()
+            out["torch_attention"] = run.lines(root / "scripts/torch_attention.py", plugins)
         elif part == "moe":
             out["triton_moe"] = run.lines(root / "scripts/triton_moe.py", "--repeats", 20, "--plugins", plugins, "--tokens", *a.tokens)
         else:

@@ -101,17 +101,11 @@ def rows_of(done, name):
 
 
 def sent_bytes(rows, ranks, experts=256, top_k=8, row=14336):
-    """Of one rank by moe_dispatch: a token goes once to every other rank that has one of its experts, which are chosen evenly."""
+    """Of one rank by moe_dispatch: a token goes once to every other rank that has one of its experts, which are chosen evenly. As many
+    elements come back by moe_combine, where a rank's answers to a token are one sum; how it codes them is its own affair."""
     away = experts - experts // ranks
     there = 1 - math.comb(away, top_k) / math.comb(experts, top_k)
     return rows * row * (ranks - 1) * there
-
-
-def answered_bytes(rows, ranks, experts=256, top_k=8, row=14336):
-    """Of one rank by moe_combine: a rank's answers to a token as one sum, three bytes for two, or the only one as it is."""
-    here = experts // ranks
-    alone = here * math.comb(experts - here, top_k - 1) / math.comb(experts, top_k)
-    return 1.5 * sent_bytes(rows, ranks, experts, top_k, row) - 0.5 * rows * row * (ranks - 1) * alone
 
 
 def workload(done, name):
@@ -131,7 +125,7 @@ def aims(done, gpus):
             yield from ratio(f"all_reduce {case}, {n} ranks, beside NCCL", f"all_reduce {case}_{n}", aim)
         for rows in (128, 4096):
             rival = rows_of(done, f"experts all_to_all {rows}_{n}").get("nccl")
-            for op, bytes_of in (("moe_dispatch", sent_bytes), ("moe_combine", answered_bytes)):
+            for op in ("moe_dispatch", "moe_combine"):
                 own = rows_of(done, f"experts {op} {rows}_{n}").get("cuda")
                 if not own or not rival:
                     continue
@@ -141,7 +135,7 @@ def aims(done, gpus):
                            f"{1e6 * own['cold_s']:.1f} us of {1e6 * least:.1f} us", "less", own["cold_s"] < least)
                 else:
                     best = (n - 1) * rows * 14336 / rival["cold_s"]
-                    mine = bytes_of(rows, n) / own["cold_s"]
+                    mine = sent_bytes(rows, n) / own["cold_s"]
                     yield (f"{op}, 4096 tokens, {n} ranks, bandwidth of NCCL's all_to_all", f"{mine / 1e9:.0f} of {best / 1e9:.0f} GB/s: {mine / best:.2f}", "0.85", mine >= 0.85 * best)
         for op, cases in PRODUCTS.items():
             for case in cases[n]:

@@ -20,43 +20,10 @@ import torch
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "plugin_api/adapters/torch"))
 import fk_plugin
 from fk_torch import Op
+from torch_race import captured, race, seconds
 
 SHAPES = {"qkv": (4096, 6144), "o": (4096, 4096), "gate_up": (4096, 28672), "down": (14336, 4096), "lm_head": (4096, 128256)}
-STUDENT = {3: 5.841, 4: 4.604, 5: 4.032, 6: 3.707, 7: 3.499, 8: 3.355, 9: 3.250}  # 99 %, both sides, by degrees of freedom
 ENOUGH = 96 << 20  # bytes of weights per graph, so that a sample of small cases lasts
-
-
-def captured(calls):
-    side = torch.cuda.Stream()
-    with torch.cuda.stream(side):
-        for call in calls:
-            call()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for call in calls:
-            call()
-    return graph
-
-
-def seconds(graph, flush, calls):
-    flush.sum()
-    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    begin.record()
-    graph.replay()
-    end.record()
-    torch.cuda.synchronize()
-    return begin.elapsed_time(end) * 1e-3 / calls
-
-
-def interval(values):
-    """Trimmed mean and half the width of Yuen's interval."""
-    values, cut = sorted(values), len(values) // 10
-    kept = values[cut:len(values) - cut]
-    winsorized = [kept[0]] * cut + kept + [kept[-1]] * cut
-    spread = statistics.stdev(winsorized)
-    factor = STUDENT.get(len(kept) - 1, 3.25 if len(kept) < 20 else 2.9)
-    return statistics.mean(kept), factor * spread * len(values) ** 0.5 / len(kept)
 
 
 def ours(plugins, x, weights, k, n):
@@ -88,13 +55,7 @@ def measure(a, plugins, shape, m, flush):
     rows = slice(0, min(m, 64))
     want = x[rows].float() @ weights[0].float().T
     error, torchs = (((o[0][rows].float() - want).norm() / want.norm()).item() for o in (outs, theirs))
-    samples, ratios = ([], []), []
-    for _ in range(a.blocks):
-        block = [seconds(graphs[side], flush, count) for side in (0, 1, 1, 0)]
-        samples[0].extend((block[0], block[3])), samples[1].extend((block[1], block[2]))
-        ratios.append((block[0] + block[3]) / (block[1] + block[2]))
-    ratio, half = interval(ratios)
-    verdict = "same" if max(abs(ratio - half - 1), abs(ratio + half - 1)) <= 0.01 else "slower" if ratio + half < 1 else "faster" if ratio - half > 1 else "cannot tell"
+    samples, ratio, half, verdict = race(graphs, flush, count, a.blocks)
     return {"case": f"{shape}_{m}", "provider": provider, "torch_us": round(statistics.median(samples[0]) * 1e6, 2),
             "us": round(statistics.median(samples[1]) * 1e6, 2), "GB/s": round(2 * (n * k + m * (n + k)) / statistics.median(samples[1]) * 1e-9),
             "ratio": round(ratio, 4), "half": round(half, 4), "verdict": verdict, "error": error, "torch_error": torchs}
