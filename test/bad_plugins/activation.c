@@ -140,6 +140,9 @@ static int32_t bad_forward(bad *self, const fk_silu_and_mul_forward *args, const
   if (count == 0) return FK_OK;
 #if defined BAD_VALUE
   out[count / 2] += 0.01f;
+#elif defined SLOW
+  for (volatile int i = 0; i < 300000; ++i) {
+  }
 #elif defined BAD_LARGE
   for (int64_t i = 0; i < count; ++i)
     if (out[i] > 40 || out[i] < -40) out[i] = 0; /* which usual inputs do not make */

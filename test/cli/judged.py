@@ -15,7 +15,7 @@ env = dict(os.environ, FK_HOME=str(home), FK_CANDIDATES=str(work / "none"), FK_D
 env.pop("XDG_DATA_HOME", None)
 
 
-def bench(plugin, *words, seconds="0"):
+def bench(plugin, *words, seconds="0", env=env):
     command = [host, "bench", str(plugin), "--size", "smoke", "--seconds", seconds, "--no-store", "--json", *map(str, words)]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300)
     assert done.stdout.startswith("{"), done.stderr
@@ -67,6 +67,11 @@ verdict, _ = bench(bad / "bad_large.so", "--case", "rows")
 error = case["errors"]
 assert case["status"] == "wrong" and error["field"] == "out" and 0 < error["wrong"] < error["compared"] == 600 * 2048, case
 assert error["first_bad"] >= 0 and error["got"] == 0 and abs(error["want"]) > 40 and error["limit"], error
+
+# Nobody's rank decides whom it has to beat where none was measured.
+slow = dict(env, FK_PLUGIN_PATH=str(good.parent / "slow"))
+verdict, _ = bench(good, "--case", "smoke0", seconds="0.05", env=slow)
+assert verdict["cases"][0]["baseline"] == "cpu", verdict["cases"][0]["baseline"]
 
 # Dtypes and variants beside the cases as written: what is refused is left out, what is claimed is judged.
 verdict, code = bench(good, "--dtype", "all")

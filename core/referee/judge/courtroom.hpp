@@ -87,6 +87,15 @@ class Courtroom {
   // judgement. Never throws.
   void close(std::unique_ptr<OpenExam> exam);
 
+  // Of baselines that were timed in a case (ExamRequest::key) the quickest; empty: none was.
+  std::string quickest(const std::string& key) const {
+    const auto found = quickest_.find(key);
+    return found == quickest_.end() ? "" : found->second;
+  }
+  void remember_quickest(const std::string& key, const std::string& plugin) {
+    quickest_[key] = plugin;
+  }
+
   // The secret of a judgement of these cases, which may be open under it already. Each is given
   // away once.
   Secret secret_for(const std::vector<ExamRequest>& cases);
@@ -114,6 +123,7 @@ class Courtroom {
   void drop_stale();
 
   const Roster& roster_;
+  std::map<std::string, std::string> quickest_;
   std::string device_name_;
   Options options_;
   void see_off();

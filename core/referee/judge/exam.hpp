@@ -26,6 +26,9 @@ class Exam {
   // The same. Where all are right but a null candidate passes as well, the row is untestable.
   bool values();
   bool baseline_is_right(Sitter& baseline);
+  // Of a call, of one that is right; to choose a baseline by, not to judge by.
+  double quickest_s(Sitter& baseline);
+  std::string key() const { return request_.key(); }
   // Candidate against baseline; the row's status is one of speed, or what was found on the way.
   // Error when the baseline fails.
   void race(Sitter& baseline);

@@ -17,11 +17,11 @@
 #include "core/comm/device_comm.hpp"
 #include "core/plugin/library.hpp"
 #include "core/referee/check.hpp"
+#include "core/referee/judge/best_baseline.hpp"
 #include "core/referee/judge/clocks.hpp"
 #include "core/referee/judge/docket.hpp"
 #include "core/referee/judge/exam.hpp"
 #include "core/referee/judge/gpu_watch.hpp"
-#include "core/runtime/ranking.hpp"
 #include "core/worker/crash.hpp"
 #include "core/worker/mapped_code.hpp"
 #include "core/worker/process.hpp"
@@ -376,34 +376,13 @@ class Judge {
     }
   }
 
-  // The best baseline that takes the case and is right in it; null when there is none.
   Sitter* baseline_of(Exam& exam, CaseVerdict& row) {
-    std::vector<std::string> names;
-    const Ranking ranking = ranking_of(room_.device_name());
-    if (const auto* best = ranked(ranking, row.op, "")) names = *best;
-    for (const auto& name : roster_.ranked())
-      if (!std::count(names.begin(), names.end(), name)) names.push_back(name);
-    for (const auto& name : names) {
-      const auto has = [&](const FoundPlugin& b) {
-        return plugin_name(b) == name &&
-               std::any_of(b.note.ops.begin(), b.note.ops.end(),
-                           [&](const auto& op) { return op.op == row.op; });
-      };
-      const auto found = std::find_if(roster_.baselines.begin(), roster_.baselines.end(), has);
-      if (found == roster_.baselines.end()) continue;
-      RankGroup& runners = room_.baseline(row.ranks);
-      auto sitter = std::make_unique<Sitter>(runners, name);
-      if (!exam.baseline_is_right(*sitter)) {
-        if (sitter->lost()) runners.condemn("crashed", "lost its device: " + sitter->words());
-        if (runners.failed()) throw Error("the baseline", runners.failure().sentence());
-        continue;
-      }
-      row.baseline = name;
-      remember(*found);
-      baseline_ = std::move(sitter);
-      return baseline_.get();
-    }
-    return nullptr;
+    baseline_ = best_baseline(exam, row, room_, roster_);
+    if (!baseline_) return nullptr;
+    row.baseline = baseline_->plugin();
+    for (const auto& b : roster_.baselines)
+      if (plugin_name(b) == row.baseline) remember(b);
+    return baseline_.get();
   }
 
   void remember(const FoundPlugin& baseline) {

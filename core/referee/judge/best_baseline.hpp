@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whom a candidate has to beat.
+#pragma once
+#include <memory>
+
+#include "core/referee/judge/exam.hpp"
+#include "core/referee/roster.hpp"
+
+namespace fk {
+
+// The best baseline that takes the case and is right in it, sitting; null when there is none. The
+// first that the device's ranking names for the op, whatever the phase; where it names none, the
+// quickest of those that are right, which the room remembers. An oracle where nobody else takes it.
+// Error when the baselines' process fails.
+std::unique_ptr<Sitter> best_baseline(Exam& exam, const CaseVerdict& row, Courtroom& room,
+                                      const Roster& roster);
+
+}  // namespace fk
