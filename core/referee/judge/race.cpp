@@ -10,6 +10,7 @@
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
 #include "core/referee/judge/exam.hpp"
+#include "core/referee/roster.hpp"
 
 namespace fk {
 
@@ -371,6 +372,8 @@ void Exam::conclude_race(const Turn& mine, const Turn& theirs, const RaceResult&
   if (watch_) row.clocks = watch_->seen();
   row_.status = status_of(row.ratio.speed);
   row_.why = !busy ? doubt : "the baseline's ranks had to wait for cores that others use as well";
+  if (row_.why.empty() && is_oracle(row_.baseline))
+    row_.why = "beside the oracle, which is exact and slow: no other baseline takes the case";
   row_.timings.push_back(row);
   if (!evidence.empty()) {
     row_.status = Status::cheating;
