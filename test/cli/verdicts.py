@@ -66,7 +66,8 @@ assert "no `ncu`" in bench(right, "--profile", PATH=without)[0]["profile"]
 (work / "bin/ncu").chmod(0o755)
 verdict, _ = bench(right, "--profile", "--no-store", PATH=f"{work / 'bin'}{os.pathsep}{without}")
 assert "kernels of: --target-processes all" in verdict["profile"] and str(right) in verdict["profile"], verdict["profile"]
-assert bench(right, "--no-store")[0]["profile"] == ""
+untold, _ = bench(right, "--no-store")
+assert untold["profile"] == "" and untold["receipt"] == "", untold["receipt"]
 
 # A plugin with its file's name is found without a look at others, and by another name among them.
 named, own = work / "candidates", first["candidate"]["name"]

@@ -211,7 +211,7 @@ void fields(Visitor& v, Verdict& r) {
   v("seconds", r.seconds, "it took");
   v("spent", r.spent, "what these seconds went to, in the order in which it was begun");
   v("stored", r.stored, "true: answered from the store, nothing was run");
-  v("receipt", r.receipt, "path of the signed receipt; empty: none");
+  v("receipt", r.receipt, "id of the signed receipt; empty: none was kept");
   v("stale", r.stale,
     "why the file is not what the sources beside it make; empty: it is, or nobody can tell");
   v("profile", r.profile, "what Nsight Compute said, or why there is none; empty: not asked for");

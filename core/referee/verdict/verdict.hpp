@@ -189,7 +189,7 @@ struct Verdict {
   double seconds = 0;
   std::vector<PhaseTime> spent;  // what the judge did, in that order
   bool stored = false;           // answered from the store
-  std::string receipt;           // path; empty: none
+  std::string receipt;           // id; empty: none was kept
   std::string stale;    // why the file is not what the sources beside it make, as they are now
   std::string profile;  // of Nsight Compute, or why there is none; empty: not asked for
   int exit_code() const { return info_of(status).exit_code; }
