@@ -33,6 +33,10 @@ several = {p.stem for p in pathlib.Path("registry/ops").rglob("*.yaml") if "type
 rows = [r for r in json.load(sys.stdin)["rows"] if sys.argv[1] in (r["plugin"], r.get("path"))]
 print("\n".join(op for r in rows for op in r["ops"] if op not in several))' "$plugin")
 fi
+if [[ -z ${ops[0]:-} ]]; then
+  echo "gpu_sanitize.sh: $host lists no ops of $plugin; name them with --op" >&2
+  exit 2
+fi
 read -ra tools <<<"${TOOLS:-racecheck memcheck initcheck synccheck}"
 export sanitizer logs="$out/sanitize-logs" deadline=$(($(date +%s) + ${PATIENCE:-300})) given="${options[*]}"
 rm -rf "$logs"
@@ -60,8 +64,11 @@ for tool in "${tools[@]}"; do
   cat "$logs/$tool".* >"$log"
   found="$(grep -c '^========= \(Error\|Warning\|Invalid\|Uninitialized\|Race\|Barrier\|Hazard\)' "$log")"
   late="$(sed -n 's/^# \(.*\): \(124\|137\) in .*/\1/p' "$log" | xargs)"
-  failed="$(sed -n 's/^# \(.*\): [0-9]* in .*/&/p' "$log" | grep -v ': \(0\|9\|124\|137\) in' | sed 's/^# \(.*\): [0-9]* in .*/\1/' | xargs)"
-  if grep -q 'Device not supported\|failed to initialize' "$log"; then
+  # What has no case for this device that it takes is named, and nobody's fault.
+  refused="$(awk '/^FAIL: every case was refused/ {none = 1} /^# / {sub(":", "", $2); if (none) print $2; none = 0}' "$log" | xargs)"
+  failed="$(sed -n 's/^# \(.*\): [0-9]* in .*/&/p' "$log" | grep -v ': \(0\|9\|124\|137\) in' | sed 's/^# \(.*\): [0-9]* in .*/\1/' |
+    grep -vxF "$(tr ' ' '\n' <<<"${refused:-none}")" | xargs)"
+  if ! grep -q '^# .*: [09] in ' "$log" && grep -q 'Device not supported\|failed to initialize' "$log"; then
     echo "compute-sanitizer $tool: cannot run here: $(grep -m1 'not supported\|failed to initialize' "$log")"
     continue
   fi
@@ -72,6 +79,7 @@ for tool in "${tools[@]}"; do
   if [[ -n $failed ]]; then
     say+="; no row of $failed, the first because: $(grep -m1 ' \(violation\|unsupported\|wrong\|unjudged\) .*:' "$log" | tr -s ' ')"
   fi
+  if [[ -n $refused ]]; then say+="; no case that it takes: $refused"; fi
   if [[ -n $late ]]; then say+="; not done after ${PATIENCE:-300} s: $late"; fi
   echo "compute-sanitizer $tool: $say"
 done >"$out/sanitize.txt"

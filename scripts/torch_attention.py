@@ -6,7 +6,7 @@ prints a JSON line per number of tokens. One request, 32 query and 8 key/value h
 The first of --provider that takes a case runs it, as in a model (attention_varlen in registry/devices). Samples and ratio are those of
 torch_race.py. Exit 1 when a case is slower, or wrong against float32. Needs torch on a CUDA device.
 
-  scripts/torch_attention.py PLUGINS [--provider cudnn flashinfer cuda] [--tokens 1024 4096 16384] [--blocks 12]
+  scripts/torch_attention.py PLUGINS [--provider cudnn flashinfer] [--tokens 1024 4096 16384] [--blocks 12]
 """
 import argparse
 import json
@@ -79,13 +79,13 @@ def measure(a, plugins, tokens, flush):
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("plugins", type=pathlib.Path)
-    p.add_argument("--provider", nargs="+", default=["cudnn", "flashinfer", "cuda"])
+    p.add_argument("--provider", nargs="+", default=["cudnn", "flashinfer"])
     p.add_argument("--tokens", type=int, nargs="+", default=[1024, 4096, 16384])
     p.add_argument("--blocks", type=int, default=12)
     a = p.parse_args()
     torch.manual_seed(0)
     torch.backends.cuda.matmul.allow_tf32 = False
-    plugins = [(name, fk_plugin.Plugin(a.plugins / f"{name}.so")) for name in a.provider]
+    plugins = [(name, fk_plugin.Plugin(a.plugins / f"{name}.so")) for name in a.provider if (a.plugins / f"{name}.so").exists()]
     flush = torch.ones(32 << 20, device="cuda")
     found = []
     print(json.dumps({"device": torch.cuda.get_device_name(), "torch": torch.__version__, "cuda": torch.version.cuda}), flush=True)

@@ -19,13 +19,14 @@ constexpr double kEps14Bits = 0x1p-13;
 
 Judgement judge_exact(const Tensor& got, const Tensor& want) {
   Judgement out;
-  const Difference d = compare(got, want.to(got.dtype), 0);
+  const Tensor right = want.to(got.dtype);
+  const Difference d = compare(got, right, 0);
   out.ok = d.identical();
   if (out.ok) return out;
   out.worst = HUGE_VAL;
   out.wrong = {"exact", 0, got.numel(), -1, 0, 0};
   for (int64_t i = 0; i < got.numel(); ++i) {
-    const double g = got.at(i), w = want.at(i);
+    const double g = got.at(i), w = right.at(i);
     if (g == w || (std::isnan(g) && std::isnan(w))) continue;
     if (!out.wrong.count++) out.wrong.first = i, out.wrong.got = g, out.wrong.want = w;
   }

@@ -87,7 +87,7 @@ void begin_anew(Communicator& comm) {
 std::function<void()> signs_of_life(const TaskServices& services, const std::string& stage) {
   return [&services, stage, last = now_seconds()]() mutable {
     if (now_seconds() - last < 1) return;
-    services.stage(stage);
+    services.progress(stage);
     last = now_seconds();
   };
 }

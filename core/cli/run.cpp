@@ -79,8 +79,9 @@ bool is_wanted(const Arguments& a, const FoundPlugin& candidate) {
 // what a GPU has room for once.
 void share_cache(Scenario& scenario, const Arguments& a, const Roster& roster) {
   Limits& limits = scenario.limits;
-  const bool judges = std::any_of(roster.candidates.begin(), roster.candidates.end(),
-                                  [&](const auto& c) { return is_wanted(a, c); });
+  const bool judges =
+      std::any_of(roster.candidates.begin(), roster.candidates.end(),
+                  [&](const auto& c) { return c.error.empty() && is_wanted(a, c); });
   if (!judges || a.pages >= 0 || a.options.device == "cpu" || limits.pages == 0) return;
   const int64_t longest = (limits.max_context + limits.page_size - 1) / limits.page_size;
   limits.pages = std::min(limits.pages, std::max(limits.pages / 2, longest));

@@ -2,6 +2,7 @@
 #include "core/referee/judge/best_baseline.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/base/error.hpp"
 #include "core/runtime/ranking.hpp"
@@ -34,7 +35,9 @@ std::unique_ptr<Sitter> best_baseline(Exam& exam, const CaseVerdict& row, Courtr
       names.push_back(name);
 
   RankGroup& runners = room.baseline(row.ranks);
+  std::string seated;  // whoever sat down last, right or not: the process has one at a time
   const auto sits = [&](const std::string& name) {
+    seated = name;
     auto sitter = std::make_unique<Sitter>(runners, name);
     if (exam.baseline_is_right(*sitter)) return sitter;
     if (sitter->lost()) runners.condemn("crashed", "lost its device: " + sitter->words());
@@ -52,13 +55,13 @@ std::unique_ptr<Sitter> best_baseline(Exam& exam, const CaseVerdict& row, Courtr
     last = std::move(sitter);
     if (decided || (!more && best.empty())) return last;
     const double seconds = exam.quickest_s(*last);
-    if (!best.empty() && seconds >= best_s) continue;
+    if (!std::isfinite(seconds) || (!best.empty() && seconds >= best_s)) continue;
     best = names[i];
     best_s = seconds;
   }
   if (best.empty()) return nullptr;
   room.remember_quickest(exam.key(), best);
-  return last->plugin() == best ? std::move(last) : sits(best);
+  return seated == best ? std::move(last) : sits(best);
 }
 
 }  // namespace fk

@@ -16,8 +16,12 @@ namespace {
 
 constexpr int kDeviceContents = 24;
 constexpr size_t kOfVersion = 3;  // contents: two that may be seen, and one that is kept
-// Inputs, their answer and, where they are dealt from, the inputs once more.
-constexpr int64_t kContentSets = 3, kMemoryShare = 8;  // one eighth of the machine's memory
+// As they are made, as they are compared, and on a device as they are dealt from.
+constexpr int64_t kContentCopies = 3, kMemoryShare = 8;  // an eighth of the machine's memory
+constexpr int64_t kDeviceContentsMemory = int64_t{16} << 30;
+
+// Of the contents of a version: two, and more beside families, of which a third is kept for later.
+bool is_usual(size_t at) { return at < 2 || (at > 3 && at % 2 == 0); }
 
 }  // namespace
 
@@ -46,46 +50,87 @@ void Examiner::make_contents(uint64_t seed) {
   int most = options_.contents_max * (ranks() > 1 ? 2 : 1);
   if (!device().host_memory()) most = std::min(most, kDeviceContents);
   most = std::max(most, static_cast<int>(kOfVersion * wanted));
-  // However long that takes, within reason, every family is tried once.
-  const int64_t content_bytes = kContentSets * std::max<int64_t>(set_bytes_, 1) * ranks();
-  const int64_t memory = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
-  const int64_t room = memory / kMemoryShare / content_bytes;
   Pools made(1);
   size_t next = 0;     // family
   double first_s = 0;  // for what the first version needs
-  for (int i = 0; i < most && unjudged_.empty(); ++i) {
+  int number = 0;
+  for (; number < most && unjudged_.empty(); ++number) {
     const double passed = now_seconds() - start;
-    const bool untried = next < others.size() && passed < options_.families_s && i < room;
-    if (made[0].size() >= 2 && passed > options_.seconds && !untried) break;
+    if (made[0].size() >= 2 && passed > options_.seconds) break;
     options_.alive();
     auto pool = std::find_if(made.begin(), made.end(),
                              [](const auto& one) { return one.size() < kOfVersion; });
     if (pool == made.end() && made.size() < wanted) {
       if (first_s == 0) first_s = passed;
-      if (passed + first_s <= options_.seconds)
-        pool = made.insert(made.end(), std::vector<Content>());
-      else if (!untried)
-        break;
-    }
-    if (pool == made.end())
+      if (passed + first_s > options_.seconds) break;
+      pool = made.insert(made.end(), std::vector<Content>());
+    } else if (pool == made.end()) {
       pool = std::min_element(made.begin(), made.end(),
                               [](const auto& a, const auto& b) { return a.size() < b.size(); });
-    const size_t at = pool->size();
-    const bool usual = at < 2 || (at > 3 && at % 2 == 0) || others.empty();
+    }
+    const bool usual = is_usual(pool->size()) || others.empty();
     const Family family = usual ? Family::ordinary : others[next++ % others.size()];
-    if (!make_content(seed_of("contents " + std::to_string(i), seed), family,
+    if (!make_content(seed_of("contents " + std::to_string(number), seed), family,
                       static_cast<size_t>(pool - made.begin()), *pool))
-      next -= std::erase(others, family);
+      std::erase(others, family);
   }
-  size_t count = 0;
-  for (const auto& pool : made) count += pool.size();
-  const double each_s = (now_seconds() - start) / static_cast<double>(std::max<size_t>(1, count));
-  keep(std::move(made));
+  make_even(made);
+  while (unjudged_.empty() && !others.empty() &&
+         now_seconds() - start < std::max(options_.seconds, options_.families_s) &&
+         make_row(made, others, seed, number)) {
+  }
+  const auto count = static_cast<double>(std::max(1, number));
+  const double each_s = (now_seconds() - start) / count;
   for (const Family family : others)
-    if (std::find(families_.begin(), families_.end(), family) == families_.end())
+    if (!has(made, family))
       left_out_.emplace_back(family_name(family), "no time or room: inputs and their answer take " +
                                                       human_duration(each_s) + " and " +
-                                                      human_bytes(content_bytes));
+                                                      human_bytes(content_bytes()));
+  keep(std::move(made));
+}
+
+bool Examiner::has(const Pools& made, Family family) {
+  return std::any_of(made.begin(), made.end(), [&](const auto& pool) {
+    return std::any_of(pool.begin(), pool.end(),
+                       [&](const Content& content) { return content.family == family; });
+  });
+}
+
+// One more content for every version, of families that no content has yet; false when there is
+// none, or no room.
+bool Examiner::make_row(Pools& made, std::vector<Family>& others, uint64_t seed, int& number) {
+  std::vector<Family> left = others;
+  std::erase_if(left, [&](const Family family) { return has(made, family); });
+  const size_t row = made[0].size();
+  if (left.empty() || static_cast<int64_t>((row + 1) * made.size()) > contents_room()) return false;
+  for (size_t version = 0; version < made.size() && unjudged_.empty(); ++version) {
+    // What says nothing here is not worth a row.
+    while (unjudged_.empty() && made[version].size() == row) {
+      options_.alive();
+      const bool usual = is_usual(row) || left.empty();
+      const Family family = usual ? Family::ordinary : left.back();
+      if (!usual) left.pop_back();
+      if (!make_content(seed_of("contents " + std::to_string(number++), seed), family, version,
+                        made[version]))
+        std::erase(others, family);
+    }
+  }
+  return true;
+}
+
+// Bytes of a content's tensors, and once more where they are dealt from.
+int64_t Examiner::content_bytes() const {
+  int64_t out = 0;
+  for (const auto& f : resolved().fields)
+    for (int64_t i = 0; f.present && f.slot->section != SectionId::weights && i < f.entries; ++i)
+      out += kContentCopies * numel(f.shape_of(i)) * fk::bytes(f.dtype);
+  return std::max<int64_t>(1, out * ranks());
+}
+
+int64_t Examiner::contents_room() const {
+  int64_t memory = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE) / kMemoryShare;
+  if (!device().host_memory()) memory = std::min(memory, kDeviceContentsMemory);
+  return memory / content_bytes();
 }
 
 // With a version's first content its weights are made.
@@ -115,15 +160,20 @@ bool Examiner::make_content(uint64_t seed, Family family, size_t version,
 }
 
 // As many versions as have what they need, all with as many contents, in turns.
-void Examiner::keep(Pools made) {
+void Examiner::make_even(Pools& made) {
   while (made.size() > 1 && (made.back().size() < kOfVersion || made.size() % 2 == 0))
     made.pop_back();
   size_t each = made[0].size();
   for (const auto& pool : made) each = std::min(each, pool.size());
+  for (auto& pool : made) pool.erase(pool.begin() + static_cast<std::ptrdiff_t>(each), pool.end());
+}
+
+void Examiner::keep(Pools made) {
+  make_even(made);
+  const size_t each = made[0].size();
   versions_ = static_cast<int>(made.size());
   for (const auto& desk : desks_) desk->keep_versions(made.size());
   for (auto& pool : made) {
-    pool.erase(pool.begin() + static_cast<std::ptrdiff_t>(each), pool.end());
     // The examination calls the last third once, beside ordinary ones that it has called before.
     size_t last = each;
     for (size_t i = each; i-- > 1 && each - last < each / kOfVersion;)

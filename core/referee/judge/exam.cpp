@@ -192,7 +192,9 @@ std::optional<Sitter::Call> Exam::take(Sitter& sitter, int first, const std::vec
   looks.assign(contents.size(), {});
   for (size_t i = 0; i < contents.size(); ++i) looks[i].content = contents[i];
   for (const auto& f : found) {
-    Look& look = looks.at(f.at("at").get<size_t>());
+    const auto at = f.at("at").get<size_t>();
+    if (at >= looks.size()) break;
+    Look& look = looks[at];
     look.ok = f.at("ok").get<bool>();
     look.stale = f.at("stale").get<bool>();
     look.changed = f.at("changed").get<bool>();
@@ -212,7 +214,7 @@ std::optional<Sitter::Call> Exam::take(Sitter& sitter, int first, const std::vec
                   number("got", NAN),
                   number("want", NAN)};
     // Behind what is wrong nothing was looked at.
-    if (!look.ok) looks.resize(f.at("at").get<size_t>() + 1);
+    if (!look.ok) looks.resize(at + 1);
   }
   enter("");
   return call;
@@ -366,15 +368,17 @@ bool Exam::baseline_is_right(Sitter& baseline) {
 }
 
 double Exam::quickest_s(Sitter& baseline) {
-  constexpr int kTimes = 3;
-  const std::vector<int> contents = ring(0, std::min({sets_, seen_, versions_}));
+  constexpr int kTimes = 3, kCalls = 8;
+  const std::vector<int> contents = ring(0, std::min({sets_, seen_, calls_most_, kCalls}));
   double out = HUGE_VAL;
+  flush_ = true;
   for (int i = 0; i < kTimes; ++i) {
     std::vector<Look> looks;
     const auto call = take(baseline, 0, contents, looks);
-    if (!call) return HUGE_VAL;
+    if (!call) break;
     out = std::min(out, call->claim_s);
   }
+  flush_ = false;
   return out;
 }
 

@@ -343,6 +343,7 @@ std::vector<SetFinding> Examiner::look(const std::vector<int>& sets, int side,
     alive();
   }
   if (out.empty() || !touched_beside()) return out;
+  out.resize(1);  // which is what is wrong, and the last that is looked at
   out[0].ok = false;
   out[0].rule = "guard";
   out[0].text = "the tensors of a call that was not made were written";

@@ -106,6 +106,11 @@ class Examiner {
   using Pools = std::vector<std::vector<Content>>;  // by version
   void make_contents(uint64_t seed);
   bool make_content(uint64_t seed, Family family, size_t version, std::vector<Content>& pool);
+  bool make_row(Pools& made, std::vector<Family>& others, uint64_t seed, int& number);
+  static bool has(const Pools& made, Family family);
+  int64_t content_bytes() const;
+  int64_t contents_room() const;
+  static void make_even(Pools& made);
   void keep(Pools made);
   void measure();
   int calls_wanted() const;
