@@ -35,9 +35,9 @@ constexpr std::array kStatuses = {
                "memory was touched that the call does not own",
                "Check indices at the ends of the named tensor, tails of tiles first; on a GPU run "
                "compute-sanitizer on the case."},
-    StatusInfo{
-        Status::crashed, "crashed", 1, "the process died or an exception left the plugin",
-        "Start at the topmost function of the trace that is yours; build with -g for lines."},
+    StatusInfo{Status::crashed, "crashed", 1, "the process died or an exception left the plugin",
+               "Start at the topmost function of the trace that is yours; functions have names "
+               "where it was not stripped."},
     StatusInfo{Status::hang, "hang", 1, "no sign of life within the patience",
                "Look for a loop or a barrier that does not end for this shape, and for a wait on "
                "something that no other thread gives."},
