@@ -15,8 +15,8 @@ namespace {
 
 struct Beside : attack::Silu {
   using Silu::Silu;
-  static constexpr fk_claims claims{FK_END(fk_claims, sm), FK_CPU, FK_GRAPH_ALWAYS, 0, 0,
-                                    FK_ACCUMULATE_F32,     0,      0,               nullptr};
+  static constexpr fk_claims claims{
+      FK_END(fk_claims, sm), FK_CPU, FK_GRAPH_ALWAYS, 0, 0, FK_ACCUMULATE_F32, 0, 0, nullptr};
   static inline std::map<char*, int64_t> outputs;  // of all instances, with their bytes
   static inline unsigned turn = 0;
   char* mine = nullptr;
