@@ -9,7 +9,6 @@ torch_race.py. Exit 1 when a case is slower, or wrong against float32. Needs tor
   scripts/torch_attention.py PLUGINS [--provider cudnn flashinfer] [--tokens 1024 4096 16384] [--blocks 12]
 """
 import argparse
-import json
 import pathlib
 import statistics
 import sys
@@ -20,7 +19,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "plugin_api/adapters/torch"))
 import fk_plugin
 from fk_torch import Op
-from torch_race import captured, race, seconds
+from torch_race import captured, race, run, seconds
 
 HEADS, KV, DIM = 32, 8, 128
 SCALE = DIM**-0.5
@@ -83,20 +82,8 @@ def main():
     p.add_argument("--tokens", type=int, nargs="+", default=[1024, 4096, 16384])
     p.add_argument("--blocks", type=int, default=12)
     a = p.parse_args()
-    torch.manual_seed(0)
-    torch.backends.cuda.matmul.allow_tf32 = False
     plugins = [(name, fk_plugin.Plugin(a.plugins / f"{name}.so")) for name in a.provider if (a.plugins / f"{name}.so").exists()]
-    flush = torch.ones(32 << 20, device="cuda")
-    found = []
-    print(json.dumps({"device": torch.cuda.get_device_name(), "torch": torch.__version__, "cuda": torch.version.cuda}), flush=True)
-    for tokens in a.tokens:
-        found.append(measure(a, plugins, tokens, flush))
-        print(json.dumps(found[-1]), flush=True)
-        torch.cuda.empty_cache()
-    ratios = [row["ratio"] for row in found]
-    bad = [row["case"] for row in found if row["verdict"] == "slower" or not row["error"] <= 1.1 * row["torch_error"]]
-    print(json.dumps({"cases": len(found), "median_ratio": statistics.median(ratios), "least": min(ratios), "slower_or_wrong": bad}))
-    sys.exit(1 if bad else 0)
+    sys.exit(run(a.tokens, lambda tokens, flush: measure(a, plugins, tokens, flush)))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ within 1 % of it. Exit 1 when a case is slower, or wrong against float32. Needs 
   scripts/torch_linear.py PLUGINS [--provider cuda cublas] [--rows 1 2 4 ...] [--shape qkv o ...] [--blocks 12]
 """
 import argparse
-import json
 import pathlib
 import statistics
 import sys
@@ -20,7 +19,7 @@ import torch
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "plugin_api/adapters/torch"))
 import fk_plugin
 from fk_torch import Op
-from torch_race import captured, race, seconds
+from torch_race import captured, race, run, seconds
 
 SHAPES = {"qkv": (4096, 6144), "o": (4096, 4096), "gate_up": (4096, 28672), "down": (14336, 4096), "lm_head": (4096, 128256)}
 ENOUGH = 96 << 20  # bytes of weights per graph, so that a sample of small cases lasts
@@ -69,21 +68,8 @@ def main():
     p.add_argument("--shape", nargs="+", default=list(SHAPES), choices=SHAPES)
     p.add_argument("--blocks", type=int, default=12)
     a = p.parse_args()
-    torch.manual_seed(0)
-    torch.backends.cuda.matmul.allow_tf32 = False
     plugins = [(name, fk_plugin.Plugin(a.plugins / f"{name}.so")) for name in a.provider]
-    flush = torch.ones(32 << 20, device="cuda")
-    found = []
-    print(json.dumps({"device": torch.cuda.get_device_name(), "torch": torch.__version__, "cuda": torch.version.cuda}), flush=True)
-    for m in a.rows:
-        for shape in a.shape:
-            found.append(measure(a, plugins, shape, m, flush))
-            print(json.dumps(found[-1]), flush=True)
-            torch.cuda.empty_cache()
-    ratios = [row["ratio"] for row in found]
-    bad = [row["case"] for row in found if row["verdict"] == "slower" or not row["error"] <= 1.1 * row["torch_error"]]
-    print(json.dumps({"cases": len(found), "median_ratio": statistics.median(ratios), "least": min(ratios), "slower_or_wrong": bad}))
-    sys.exit(1 if bad else 0)
+    sys.exit(run([(shape, m) for m in a.rows for shape in a.shape], lambda case, flush: measure(a, plugins, *case, flush)))
 
 
 if __name__ == "__main__":

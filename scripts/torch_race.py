@@ -2,6 +2,7 @@
 """Two graphs of torch.cuda in turns, for scripts that measure a provider beside torch. A sample is one replay after the last cache was
 read over; sides take turns A B B A. The ratio (the first one's time over the second's) is a mean over these blocks without the largest and
 smallest tenth, with its 99 % interval."""
+import json
 import statistics
 
 import torch
@@ -53,3 +54,21 @@ def race(graphs, flush, calls, blocks):
     ratio, half = interval(ratios)
     verdict = "same" if max(abs(ratio - half - 1), abs(ratio + half - 1)) <= 0.01 else "slower" if ratio + half < 1 else "faster" if ratio - half > 1 else "cannot tell"
     return samples, ratio, half, verdict
+
+
+def run(cases, measure):
+    """Prints a JSON line with measure(case, flush) for each case, and one with what they come to. The exit status: 1 where a case is
+    slower than torch, or its error above 1.1 times torch's."""
+    torch.manual_seed(0)
+    torch.backends.cuda.matmul.allow_tf32 = False
+    flush = torch.ones(32 << 20, device="cuda")
+    found = []
+    print(json.dumps({"device": torch.cuda.get_device_name(), "torch": torch.__version__, "cuda": torch.version.cuda}), flush=True)
+    for case in cases:
+        found.append(measure(case, flush))
+        print(json.dumps(found[-1]), flush=True)
+        torch.cuda.empty_cache()
+    ratios = [row["ratio"] for row in found]
+    bad = [row["case"] for row in found if row["verdict"] == "slower" or not row["error"] <= 1.1 * row["torch_error"]]
+    print(json.dumps({"cases": len(found), "median_ratio": statistics.median(ratios), "least": min(ratios), "slower_or_wrong": bad}))
+    return 1 if bad else 0

@@ -22,6 +22,8 @@ import torch
 import triton
 import triton.language as tl
 
+from torch_race import captured, seconds
+
 
 @triton.jit
 def grouped(x, w, out, rows, experts, used, count, n, k, step_e, top_k: tl.constexpr, gated: tl.constexpr, M: tl.constexpr,
@@ -105,28 +107,8 @@ def configs(per_expert):
             yield m, n, k, 1 if m < 64 else 16, warps, stages
 
 
-def graph_of(call):
-    side = torch.cuda.Stream()
-    with torch.cuda.stream(side):
-        call()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        call()
-    return graph
-
-
 def time_of(graph, flush, count):
-    samples = []
-    for _ in range(count):
-        flush.sum()
-        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        begin.record()
-        graph.replay()
-        end.record()
-        torch.cuda.synchronize()
-        samples.append(begin.elapsed_time(end) * 1e-3)
-    return samples
+    return [seconds(graph, flush, 1) for _ in range(count)]
 
 
 class Moe:
@@ -187,7 +169,7 @@ def tune(moe, w13, w2, flush):
             times = []
             for config in some:
                 try:
-                    times.append((statistics.median(time_of(graph_of(lambda: call(config)), flush, 3)), config))
+                    times.append((statistics.median(time_of(captured([lambda: call(config)]), flush, 3)), config))
                 except triton.runtime.errors.OutOfResources:
                     torch.cuda.synchronize()
             found.append(min(times))
@@ -214,7 +196,7 @@ class Plugin:
 
     def graph(self, moe):
         self.out = torch.full_like(moe.out, float("nan"))
-        return graph_of(lambda: self.op(x=moe.x, topk_weights=moe.weights, topk_ids=moe.ids, out=self.out))
+        return captured([lambda: self.op(x=moe.x, topk_weights=moe.weights, topk_ids=moe.ids, out=self.out)])
 
 
 def main():
@@ -235,7 +217,7 @@ def main():
     for tokens in a.tokens:
         moe = Moe(a, tokens)
         one, two = tune(moe, w13, w2, flush)
-        graph = graph_of(lambda: moe.whole(w13, w2, one, two))
+        graph = captured([lambda: moe.whole(w13, w2, one, two)])
         moe.out.fill_(float("nan"))
         ours = plugin.graph(moe) if plugin else None
         samples, own = [], []
