@@ -36,14 +36,19 @@ double messages_s(const ClockSamples& baseline);
 // By how much more the broker's clock usually sees of the candidate; its claims or its threads.
 double unseen_s(const ClockSamples& candidate, const ClockSamples& baseline);
 
-// Seconds of all calls of a sample, in turns.
+// Seconds of all calls of a sample, in turns: by the runner's clock, and as believed, by the
+// broker's where that says more.
 struct FreshSamples {
-  std::vector<double> fresh_s;  // on contents that were never called before
-  std::vector<double> seen_s;   // on as many others
+  struct Times {
+    std::vector<double> claims_s, believed_s;
+  };
+  Times fresh;         // on contents that were never called before
+  Times seen;          // on as many others
+  double usual_s = 0;  // of as many in the race, before all of these; 0: unknown
 };
 // Empty, or the evidence that answers are remembered: every sample on fresh contents takes more
-// than 1.25 times the upper quartile of the others (1.5 times with fewer than four) and some
-// microseconds more, and the baseline's do not.
+// than each of the others, than 1.25 times their upper quartile (1.5 times with fewer than four)
+// and some microseconds more, and the baseline's do not.
 std::string remembered_answers(const FreshSamples& candidate, const FreshSamples& baseline);
 
 // Seconds of all calls of a sample, and of one in which some time passed between the contents and
@@ -91,7 +96,8 @@ void doubt_of_busy_cores(Ratio& ratio);
 // faster by its own clock has to be so with everything added that speaks against it: what the
 // broker's clock sees beyond the claim and beyond the baseline's difference, what its threads work
 // between the contents and a call, what its calls take longer than the baseline's do when nothing
-// lies in any cache, and what contents that nobody has seen take longer. Claims may be
+// lies in any cache, and what contents that nobody has seen take longer, beside others and beside
+// the race. Claims may be
 // wrong in some samples only, where what is usual shows nothing. So where samples of both sides
 // that are as long as the broker's clock says, messages_s() taken off, contradict that, they count.
 // Where all this changes the answer, or is more than a twentieth, `ratio` becomes the doubtful one;

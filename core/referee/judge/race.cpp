@@ -16,7 +16,8 @@ namespace fk {
 
 namespace {
 
-constexpr int kFreshRounds = 4, kLateRounds = 3, kColdRounds = 3, kAloneRounds = 8;
+constexpr int kFreshRounds = 4, kSeenOfRanks = 8, kLateRounds = 3, kColdRounds = 3,
+              kAloneRounds = 8;
 constexpr double kSecondLookSeconds = 0.5, kColdSeconds = 0.1;
 constexpr int kFamiliesEvery = 4, kFamilyCalls = 8;  // samples; calls of one
 constexpr double kMoreCodeOnDevice = 1e-6;  // that is loaded when it is called for the first time
@@ -136,7 +137,8 @@ class Exam::Turn final : public Contender {
 // that are kept for this, one half each time.
 void Exam::fresh_rounds(Turn& mine, Turn& theirs, int half) {
   const int kept = (static_cast<int>(families_.size()) - kept_) / 2;
-  // Ranks wait for each other in microseconds, which many calls show.
+  // Ranks wait for each other in microseconds, which many calls show; where they have to wait for
+  // cores as well, it is some samples that take several times as long.
   const int rounds = std::min(request_.ranks > 1 ? kFreshRounds / 2 : kFreshRounds, kept);
   if (!rounds) return;
   const int count = std::clamp(kept / rounds, 1, std::min(sets_, mine.calls()));
@@ -152,13 +154,23 @@ void Exam::fresh_rounds(Turn& mine, Turn& theirs, int half) {
     for (Turn* turn : {&mine, &theirs}) {
       const int first = versions_ == 1 ? some_first() : contents[0] % sets_;
       turn->place(round);
+      const double beside = messages + (turn == &mine ? unseen : 0);
+      const auto keep = [&](FreshSamples::Times& times, const Sitter::Call& call) {
+        times.claims_s.push_back(call.own_s * count);
+        times.believed_s.push_back(call.believed_s(count, beside));
+      };
+      const auto again = [&] {
+        for (int i = 0; i < (request_.ranks > 1 ? kSeenOfRanks : 1); ++i)
+          keep(turn->fresh.seen, turn->one(count));
+      };
       // Whose turn it is has cold caches at first.
-      if (round % 2) turn->fresh.seen_s.push_back(turn->one(count).own_s * count);
-      turn->fresh.fresh_s.push_back(
-          turn->one(first, contents).believed_s(count, messages + (turn == &mine ? unseen : 0)));
-      if (round % 2 == 0) turn->fresh.seen_s.push_back(turn->one(count).own_s * count);
+      if (round % 2) again();
+      keep(turn->fresh.fresh, turn->one(first, contents));
+      if (round % 2 == 0) again();
     }
   }
+  for (Turn* turn : {&mine, &theirs})
+    turn->fresh.usual_s = quantile(turn->clocks().claims_s, 0.5) / turn->calls() * count;
 }
 
 // Work that began when the contents were there, and not when the call came, shows when the call

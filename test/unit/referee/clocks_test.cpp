@@ -79,8 +79,9 @@ TEST_CASE("a process that wakes up slowly is believed, within limits", "[judge]"
 
 TEST_CASE("remembered answers are found out", "[judge]") {
   const auto side = [](double fresh, double seen) {
-    return fk::FreshSamples{{fresh, fresh * 1.1, fresh * 1.3, fresh * 1.05},
-                            {seen, seen * 1.2, seen * 0.9, seen, seen}};
+    const std::vector<double> new_ones{fresh, fresh * 1.1, fresh * 1.3, fresh * 1.05};
+    const std::vector<double> others{seen, seen * 1.2, seen * 0.9, seen, seen};
+    return fk::FreshSamples{{new_ones, new_ones}, {others, others}};
   };
   const auto honest = side(1e-3, 1e-3);
   CHECK(fk::remembered_answers(honest, honest).empty());
@@ -89,8 +90,12 @@ TEST_CASE("remembered answers are found out", "[judge]") {
   CHECK(fk::remembered_answers(side(1e-3, 5e-4), side(2e-3, 1e-3)).empty());
   // One slow sample is noise.
   fk::FreshSamples noisy = honest;
-  noisy.fresh_s[0] = 5e-3;
+  noisy.fresh.believed_s[0] = 5e-3;
   CHECK(fk::remembered_answers(noisy, honest).empty());
+  // So are all, where another one was as slow.
+  fk::FreshSamples busy = side(1e-3, 1e-4);
+  busy.seen.believed_s[1] = 1.1e-3;
+  CHECK(fk::remembered_answers(busy, honest).empty());
 }
 
 TEST_CASE("work that begins before its clock is found out", "[judge]") {
@@ -106,7 +111,8 @@ TEST_CASE("work that begins before its clock is found out", "[judge]") {
 }
 
 TEST_CASE("who is faster by a little has to be so beyond doubt", "[judge]") {
-  const fk::FreshSamples same{{1e-3, 1e-3, 1e-3, 1e-3}, {1e-3, 1e-3, 1e-3, 1e-3}};
+  const auto four = [](double s) { return fk::FreshSamples::Times{{s, s, s, s}, {s, s, s, s}}; };
+  fk::FreshSamples same{four(1e-3), four(1e-3)};
   const fk::LateSamples none;
   const fk::ColdSamples warm{{40e-6, 50e-6, 100e-6}};
   fk::LateSamples late;
@@ -134,9 +140,23 @@ TEST_CASE("who is faster by a little has to be so beyond doubt", "[judge]") {
   CHECK(fast.speed == fk::Speed::faster);
   CHECK((fast.value > 1.7 && fast.value < 1.95));
   // So do contents that nobody has seen.
-  const fk::FreshSamples part{{1.2e-3, 1.21e-3, 1.2e-3, 1.22e-3}, {1e-3, 1e-3, 1e-3, 1e-3}};
+  const fk::FreshSamples part{four(1.2e-3), four(1e-3)};
   CHECK(judged(1.1, samples(500e-6, 50e-6, 1), part, why).speed != fk::Speed::faster);
   CHECK(why.find("20 %") != std::string::npos);
+  // So do they where all calls take as long from there on, but for what few calls cost everybody.
+  fk::FreshSamples slowed{four(1.2e-3), four(1.2e-3), 1e-3};
+  CHECK(judged(1.1, samples(500e-6, 50e-6, 1), slowed, why).value == 1.1);  // nobody knows before
+  same.usual_s = 1e-3;
+  CHECK(judged(1.1, samples(500e-6, 50e-6, 1), slowed, why).speed != fk::Speed::faster);
+  CHECK(why.find("14 %") != std::string::npos);
+  same.usual_s = 0.8e-3;
+  CHECK(judged(1.1, samples(500e-6, 50e-6, 1), slowed, why).value == 1.1);
+  // That a baseline was woken up late for new ones excuses nobody; that its calls take longer does.
+  same.fresh.believed_s = four(5e-3).believed_s;
+  CHECK(judged(1.1, samples(500e-6, 50e-6, 1), part, why).speed != fk::Speed::faster);
+  same.fresh = four(1.2e-3);
+  CHECK(judged(1.1, samples(500e-6, 50e-6, 1), part, why).value == 1.1);
+  same = {four(1e-3), four(1e-3)};
   // So does what is worked before a call that comes late.
   late.early_s = {100e-6, 90e-6, 110e-6};
   CHECK(judged(1.1, samples(500e-6, 50e-6, 1), same, why).speed != fk::Speed::faster);
