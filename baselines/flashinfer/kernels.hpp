@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What this provider's ops hand to FlashInfer's attention templates. Every template instance sits
-// in a translation unit of its own (FA2 and FA3 declare the same names, and FA3 takes most of a
-// minute to compile), so they meet only here, in plain types. Strides are in elements.
+// What this provider's ops hand to FlashInfer's attention templates. FA2 and FA3 declare the same
+// names and sit in translation units of their own, so they meet only here, in plain types. Strides
+// are in elements.
 #pragma once
 #include <cuda_runtime.h>
 

@@ -1,5 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0
-// An instance of dense.cuh.
-#include "dense.cuh"
-
-template void fkf::dense<__nv_bfloat16, 128, false, false>(const Attention&, const Tiles&);

@@ -1,7 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0
-// Instances of split.cuh.
-#include "split.cuh"
-
-template void fkf::split<__half, 64, 16, true>(const Attention&, const Blocks&);
-template void fkf::split<__half, 64, 64, true>(const Attention&, const Blocks&);
-template void fkf::split<__half, 64, 64, false>(const Attention&, const Blocks&);
