@@ -2,12 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0
 # Models divided between ranks that mpirun and srun start, each for real on this machine: for Slurm a cluster of one node is
 # started and ended here. What is not installed is skipped with a reason (Debian: openmpi-bin; slurmctld slurmd slurm-client munge).
-# Usage: scripts/launchers.sh [BUILD_FOLDER]
+# Usage: scripts/launchers.sh [BUILD_FOLDER [mpirun|srun]]; 77: nothing was tried
 set -eu
 cd "$(dirname "$0")/.."
 host=$(realpath "${1:-build}")/fk-host
+only=${2:-}
 [ -x "$host" ] || { echo "there is no $host: build first"; exit 2; }
 bad=0
+tried=
+
+# leave: with what is to be said of all that was tried.
+leave() { [ -n "$tried" ] || exit 77; exit $bad; }
 
 # says EXPECTED COMMAND...: the output has this expression, and the command ends.
 says() {
@@ -18,6 +23,7 @@ says() {
 
 # models LAUNCHER...: everything that is tried, where the last argument of the launcher takes a number of processes.
 models() {
+  tried=$1
   says 'tp 2.*PASS' "$@" 2 "$host" verify test/golden/llama --tp 2
   says 'tp 4.*PASS' "$@" 4 "$host" verify test/golden/llama --tp 4
   says 'tp 2, ep 2.*PASS' "$@" 2 "$host" verify test/golden/mixtral --tp 2 --ep 2
@@ -25,18 +31,25 @@ models() {
   says 'it started 3 processes, and there are to be 2 ranks' "$@" 3 "$host" verify test/golden/llama --tp 2
 }
 
-if command -v mpirun >/dev/null; then
+if [ "$only" = srun ]; then
+  :
+elif command -v mpirun >/dev/null; then
   root=; [ "$(id -u)" = 0 ] && root=--allow-run-as-root
-  models mpirun $root --oversubscribe -n
+  if ! why=$(mpirun $root --oversubscribe -n 2 true 2>&1); then
+    echo "skip  mpirun: it starts nothing here: $why"
+  else
+    models mpirun $root --oversubscribe -n
+  fi
 else
   echo "skip  mpirun: it is not installed (openmpi-bin)"
 fi
+[ "$only" != mpirun ] || leave
 
 missing=
 for program in slurmctld slurmd srun munged; do
   PATH=$PATH:/usr/sbin command -v $program >/dev/null || missing="$missing $program"
 done
-if [ -n "$missing" ]; then echo "skip  srun: not installed:$missing"; exit $bad; fi
+if [ -n "$missing" ]; then echo "skip  srun: not installed:$missing"; leave; fi
 PATH=$PATH:/usr/sbin
 dir=$(mktemp -d)
 end() {
@@ -77,15 +90,20 @@ NodeName=$node NodeAddr=127.0.0.1 CPUs=8 State=UNKNOWN
 PartitionName=all Nodes=$node Default=YES MaxTime=INFINITE State=UP
 CONF
 export SLURM_CONF="$dir/slurm.conf"
+unable() {
+  echo "skip  srun: the cluster of one node does not start here"
+  tail -n 5 "$dir"/*.log || true
+  leave
+}
 munged --force --key-file="$dir/munge.key" --socket="$dir/munge.socket" --pid-file="$dir/munge.pid" \
-       --log-file="$dir/munge.log" --seed-file="$dir/munge.seed"
-slurmctld -c
-slurmd -c
+       --log-file="$dir/munge.log" --seed-file="$dir/munge.seed" || unable
+slurmctld -c || unable
+slurmd -c || unable
 tries=0
 until sinfo -h -t idle | grep -q .; do
   tries=$((tries + 1))
-  if [ $tries -gt 60 ]; then echo "FAIL  the cluster of one node does not start"; tail -5 "$dir"/slurm*.log; exit 1; fi
+  [ $tries -le 60 ] || unable
   sleep 0.5
 done
 models srun --overcommit -n
-exit $bad
+leave

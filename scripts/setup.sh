@@ -12,6 +12,8 @@ fk_build_packages="g++ cmake ninja-build libboost-dev libyaml-cpp-dev libcli11-d
 fk_test_packages="catch2 python3"
 # The host is built without them too: verdicts are then not stored, receipts not signed.
 fk_optional_packages="libsqlite3-dev libssl-dev"
+# With which the tests start ranks. Installing them starts daemons where systemd runs, which nobody asked for there.
+fk_launcher_packages="openmpi-bin slurmctld slurmd slurm-client munge"
 
 fk_installed() { dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null | grep -qx installed; }
 

@@ -13,6 +13,8 @@ for option in "$@"; do
   esac
 done
 fk_need_packages $fk_build_packages $fk_test_packages
+# shellcheck disable=SC2086
+[[ -d /run/systemd/system ]] || fk_want_packages $fk_launcher_packages
 cd "$fk_root"
 cmake_args=(-DBUILD_TESTING=ON)
 if command -v nvcc >/dev/null || [[ -x /usr/local/cuda/bin/nvcc ]]; then export PATH="$PATH:/usr/local/cuda/bin"; cmake_args+=(-DFK_CUDA=ON); fi
