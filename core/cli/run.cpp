@@ -70,23 +70,6 @@ Scenario load(const std::filesystem::path& file, const Arguments& a, const Catal
   return scenario;
 }
 
-bool is_wanted(const Arguments& a, const FoundPlugin& candidate) {
-  const auto& wanted = a.options.candidates;
-  return wanted.empty() || std::count(wanted.begin(), wanted.end(), plugin_name(candidate));
-}
-
-// The baseline stays open beside a candidate, each with a cache of its own; a scenario's cache is
-// what a GPU has room for once.
-void share_cache(Scenario& scenario, const Arguments& a, const Roster& roster) {
-  Limits& limits = scenario.limits;
-  const bool judges =
-      std::any_of(roster.candidates.begin(), roster.candidates.end(),
-                  [&](const auto& c) { return c.error.empty() && is_wanted(a, c); });
-  if (!judges || a.pages >= 0 || a.options.device == "cpu" || limits.pages == 0) return;
-  const int64_t longest = (limits.max_context + limits.page_size - 1) / limits.page_size;
-  limits.pages = std::min(limits.pages, std::max(limits.pages / 2, longest));
-}
-
 std::string profile_note(const Scenario& scenario, const std::filesystem::path& file,
                          const Catalog& catalog) {
   if (scenario.profile != "tiny") return {};
@@ -111,14 +94,13 @@ int run(Arguments a) {
   Json reports = Json::array();
   int code = kExitOk;
   for (const auto& c : roster.candidates)
-    if (is_wanted(a, c))
+    if (a.options.wants(c))
       if (const std::string stale = stale_build(c.path); !stale.empty())
         std::fprintf(stderr, "fk-host: %s\n", stale.c_str());
   ProgressLine progress;
   a.options.progress = [&](const std::string& text) { progress.say(text); };
   for (const auto& file : files) {
-    Scenario scenario = load(file, a, catalog);
-    share_cache(scenario, a, roster);
+    const Scenario scenario = load(file, a, catalog);
     // A candidate could bring the answers to a scenario's own questions along.
     if (!a.has_requests_seed)
       a.options.requests_seed =
@@ -164,7 +146,7 @@ std::function<int()> add(CLI::App& app) {
       ->check(CLI::Range(1, 65536));
   app.add_option("--pages", a->pages,
                  "of the cache on each rank, 0: enough for --max-batch requests of any length; "
-                 "default: the scenario's, on a GPU half of them beside a candidate")
+                 "default: the scenario's")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 31));
   app.add_option("--weights", a->weights, "a checkpoint; default: random weights from the seed");
   auto* seed = app.add_option("--seed", a->seed, "of weights and requests");

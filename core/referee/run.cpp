@@ -64,10 +64,7 @@ class ScenarioRun {
     const double start = now_seconds();
     if (prepare() && judge_baseline()) {
       for (const auto& found : roster_.candidates) {
-        const std::string name = plugin_name(found);
-        const auto& wanted = options_.candidates;
-        if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), name) == wanted.end())
-          continue;
+        if (!options_.wants(found)) continue;
         report_.candidates.push_back(judge_candidate(found));
         check_weights(report_.candidates.back());
         // Before the next one comes near the weights.
@@ -84,6 +81,11 @@ class ScenarioRun {
   }
 
  private:
+  bool judges_candidates() const {
+    return std::any_of(roster_.candidates.begin(), roster_.candidates.end(),
+                       [&](const auto& c) { return c.error.empty() && options_.wants(c); });
+  }
+
   void enter(const std::string& what) {
     spent_.enter(what);
     if (!what.empty()) say(what);
@@ -197,9 +199,10 @@ class ScenarioRun {
   bool judge_baseline() {
     SideReport& r = report_.baseline;
     r.name = "baseline";
-    baseline_ = std::make_unique<Side>(Side::Setup{"baseline", roster_.baseline_files(),
-                                                   spec(roster_.ranked()), parts(),
-                                                   runner_options("baseline"), false});
+    Side::Setup setup{"baseline", roster_.baseline_files(),   spec(roster_.ranked()),
+                      parts(),    runner_options("baseline"), false};
+    setup.spec.shares_states = setup.runner.sends_fds = judges_candidates();
+    baseline_ = std::make_unique<Side>(std::move(setup));
     enter("the baseline is opened");
     Round round;
     const bool opened = baseline_->open();
@@ -248,6 +251,7 @@ class ScenarioRun {
                       runner_options(plugin_name(found)),
                       true};
     setup.files.push_back({found.path, Trust::candidate});
+    setup.states_of = baseline_.get();
     setup.spec.policy.candidate = setup.name;
     setup.runner.patience_s = patience();
     setup.runner.open_patience_s =

@@ -2,6 +2,7 @@
 // A scenario from end to end: oracle, baseline, one candidate after the other; correctness first,
 // then timed workloads in which baseline and candidate alternate.
 #pragma once
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <vector>
@@ -22,6 +23,11 @@ struct RunOptions {
   bool graphs = true;                   // CUDA graphs where the device has them
   double patience_s = 0;                // 0: derived from the baseline's pace
   std::function<void(const std::string&)> progress;
+
+  bool wants(const FoundPlugin& candidate) const {
+    return candidates.empty() ||
+           std::count(candidates.begin(), candidates.end(), plugin_name(candidate));
+  }
 };
 
 // Errors of the scenario or the options are thrown; what runners do is in the report.

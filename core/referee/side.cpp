@@ -62,14 +62,26 @@ bool Side::open() {
   runner_ = std::make_unique<RankGroup>(setup_.runner, static_cast<int>(ranks));
   if (runner_->failed()) return fail_with("failed", runner_->failure().sentence());
   if (!load() || !smoke_check()) return false;
-  info_ = runner_->open(setup_.spec, handles_of({setup_.weights, static_cast<size_t>(ranks)}));
+  const auto states =
+      setup_.states_of ? setup_.states_of->runner_->states() : std::vector<StatesHandle>();
+  info_ =
+      runner_->open(setup_.spec, handles_of({setup_.weights, static_cast<size_t>(ranks)}), states);
   if (!info_) return fail_with("failed", runner_->failure().sentence());
   open_s_ = now_seconds() - start;
   return true;
 }
 
+bool Side::clear() {
+  runner_->thaw();
+  if (runner_->clear() && runner_->stand_still()) return true;
+  return fail_with("failed", runner_->failure().sentence());
+}
+
 bool Side::drive(const std::vector<Request>& requests, const RoundOptions& options, Round& round) {
   if (!is_open()) return false;
+  // What the other side computed from the same requests lies where this one would write it.
+  if (setup_.states_of && !setup_.states_of->clear())
+    return fail_with("failed", "the caches could not be cleared: " + setup_.states_of->why());
   runner_->thaw();
   if (!drive_round(*runner_, requests, options, round) || !runner_->stand_still())
     return fail_with("failed", runner_->failure().sentence());

@@ -22,6 +22,9 @@ class Side {
     const WeightBlock* weights = nullptr;  // the first rank's; those of the others follow it
     Runner::Options runner;
     bool smoke_check = false;  // of the candidate's ops, before its session is opened
+    // Whose caches it has in its turns, which shares_states and is open: the memory of a GPU is too
+    // small for two. Null: its own.
+    Side* states_of = nullptr;
   };
   explicit Side(Setup setup) : setup_(std::move(setup)) {}
 
@@ -54,6 +57,8 @@ class Side {
   const std::vector<Protection>& protections() const { return protections_; }
 
  private:
+  // Zeroes its states, so that nobody finds answers there.
+  bool clear();
   bool fail_with(const std::string& verdict, const std::string& why);
   bool load();
   bool smoke_check();

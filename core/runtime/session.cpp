@@ -2,6 +2,7 @@
 #include "core/runtime/session.hpp"
 
 #include <algorithm>
+#include <span>
 
 #include "core/base/error.hpp"
 #include "core/base/log.hpp"
@@ -60,7 +61,8 @@ struct Session::Impl {
   Children children;
   std::shared_ptr<WeightTable> table = std::make_shared<WeightTable>();
   std::vector<DeviceMemory> weight_memory;
-  std::map<std::string, DeviceMemory> states;
+  std::map<std::string, std::span<std::byte>> states;
+  std::vector<DeviceMemory> state_memory;  // the session's own
   DeviceMemory arena, scratch;
   std::map<std::string, std::unique_ptr<PhaseProgram>>
       programs;                      // destroyed before the memory they use
@@ -109,6 +111,26 @@ struct Session::Impl {
     for (const int64_t offset : layout.offsets) blocks.weights.push_back(base + offset);
   }
 
+  void place_states(const std::map<std::string, int64_t>& sizes) {
+    constexpr int64_t kAligned = 256;
+    const auto whole = [](int64_t size) { return (size + kAligned - 1) / kAligned * kAligned; };
+    int64_t all = 0;
+    for (const auto& [state, size] : sizes) all += whole(size);
+    std::byte* place = options.state_block && all ? options.state_block(all) : nullptr;
+    for (const auto& [state, size] : sizes) {
+      if (!options.state_block)
+        place = state_memory.emplace_back(device, size, "the state " + state).data();
+      states[state] = {place, static_cast<size_t>(size)};
+      if (options.state_block) place += whole(size);
+      bytes.states += size;
+    }
+    zero_states();
+  }
+  void zero_states() {
+    for (const auto& [state, memory] : states)
+      device.fill_zero(memory.data(), static_cast<int64_t>(memory.size()));
+  }
+
   void allocate(SharedBlocks& blocks) {
     std::map<std::string, int64_t> sizes;
     for (const auto& [name, program] : programs) {
@@ -118,12 +140,8 @@ struct Session::Impl {
       bytes.scratch = std::max(bytes.scratch, program->scratch_bytes());
       bytes.persistent += program->persistent_bytes();
     }
-    for (const auto& [state, size] : sizes) {
-      DeviceMemory& memory = states[state] = DeviceMemory(device, size, "the state " + state);
-      device.fill_zero(memory.data(), size);
-      blocks.states[state] = memory.data();
-      bytes.states += size;
-    }
+    place_states(sizes);
+    for (const auto& [state, memory] : states) blocks.states[state] = memory.data();
     arena = DeviceMemory(device, bytes.arena, "the arena of " + options.log_name);
     scratch = DeviceMemory(device, bytes.scratch, "scratch");
     blocks.arena = arena.data();
@@ -185,7 +203,7 @@ Exchange& Session::exchange() {
   return *impl_->exchange;
 }
 void Session::clear_states() {
-  for (auto& [name, memory] : impl_->states) impl_->device.fill_zero(memory.data(), memory.bytes());
+  impl_->zero_states();
   for (auto& [name, program] : impl_->programs) program->reset_instances();
 }
 Session::Bytes Session::bytes() const { return impl_->bytes; }

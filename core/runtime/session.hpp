@@ -113,6 +113,9 @@ class Session {
     // providers.
     std::vector<int64_t> decode_sizes = {};
     const fk_comm* comm = nullptr;  // this rank's, which outlives the session; null: one rank
+    // Where all states (caches) lie, for who shares them: asked once, for so many bytes of the
+    // device aligned to 256, which outlive the session. Null: in memory of the session's own.
+    std::function<std::byte*(int64_t bytes)> state_block = nullptr;
   };
   // Records, chooses, loads weights, creates and prepares every instance. Error when something does
   // not fit or no provider takes an op; the message lists who refused and why.

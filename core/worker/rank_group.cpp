@@ -106,17 +106,26 @@ std::optional<Runner::Loaded> RankGroup::load(const std::vector<PluginFile>& plu
 }
 
 std::optional<SessionInfo> RankGroup::open(const SessionSpec& spec,
-                                           const std::vector<WeightsHandle>& weights) {
+                                           const std::vector<WeightsHandle>& weights,
+                                           const std::vector<StatesHandle>& states) {
   FK_CHECK(weights.size() == ranks_.size(), "every rank has weights");
+  FK_CHECK(states.empty() || states.size() == ranks_.size(), "every rank has states, or none");
   std::vector<std::optional<SessionInfo>> infos(ranks_.size());
   const auto open_one = [&](Runner& runner, int rank) {
     const auto at = static_cast<size_t>(rank);
     SessionSpec own = spec;
     own.limits.parallel.rank = rank;
-    infos[at] = runner.open(own, weights[at]);
+    infos[at] =
+        runner.open(own, weights[at], states.empty() || !states[at].bytes ? nullptr : &states[at]);
   };
   if (!on_all(open_one)) return std::nullopt;
   return infos[0];
+}
+
+std::vector<StatesHandle> RankGroup::states() const {
+  std::vector<StatesHandle> all;
+  for (const auto& runner : ranks_) all.push_back(runner->states());
+  return all;
 }
 
 bool RankGroup::clear() {

@@ -30,9 +30,11 @@ class RankGroup {
   const RunnerFailure& failure() const { return *failure_; }
 
   std::optional<Runner::Loaded> load(const std::vector<PluginFile>& plugins);
-  // The spec is for all ranks; `weights` has each rank's own.
+  // The spec is for all ranks; `weights` has each rank's own, and so has `states`, or is empty.
   std::optional<SessionInfo> open(const SessionSpec& spec,
-                                  const std::vector<WeightsHandle>& weights);
+                                  const std::vector<WeightsHandle>& weights,
+                                  const std::vector<StatesHandle>& states = {});
+  std::vector<StatesHandle> states() const;  // as of a Runner, by rank
   bool clear();
   // As of a Runner, a file for each rank; what they recorded by rank.
   bool record(const RecordOptions& options, const std::vector<int>& files,

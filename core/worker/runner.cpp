@@ -90,6 +90,7 @@ Runner::~Runner() {
   for (const int fd :
        {request_events_.data, request_events_.space, result_events_.data, result_events_.space})
     if (fd >= 0) ::close(fd);
+  if (states_.fd >= 0) ::close(states_.fd);
 }
 
 void Runner::start() {
@@ -261,14 +262,19 @@ std::optional<uint64_t> Runner::checksum() {
   return reply->at("checksum").get<uint64_t>();
 }
 
-std::optional<SessionInfo> Runner::open(const SessionSpec& spec, const WeightsHandle& weights) {
+std::optional<SessionInfo> Runner::open(const SessionSpec& spec, const WeightsHandle& weights,
+                                        const StatesHandle* states) {
+  std::vector<int> fds{weights.fd};
+  if (states) fds.push_back(states->fd);
   const auto reply = ask({{"do", "open"},
                           {"name", options_.name},
                           {"spec", to_json(spec)},
                           {"weights_bytes", weights.bytes},
-                          {"weights_on_device", weights.on_device}},
-                         {weights.fd}, "session", options_.open_patience_s, {});
+                          {"weights_on_device", weights.on_device},
+                          {"states_bytes", states ? states->bytes : 0}},
+                         fds, "session", options_.open_patience_s, {});
   if (!reply) return std::nullopt;
+  if (spec.shares_states && !take_states(*reply)) return std::nullopt;
   try {
     info_ = session_info_from(reply->at("session"));
   } catch (const Error& e) {
@@ -276,6 +282,21 @@ std::optional<SessionInfo> Runner::open(const SessionSpec& spec, const WeightsHa
     return std::nullopt;
   }
   return info_;
+}
+
+bool Runner::take_states(const Json& reply) {
+  const auto fds = channel_->take_fds();
+  if (states_.fd >= 0) ::close(states_.fd);
+  states_ = {};
+  const auto bytes = reply.find("states_bytes");
+  if (fds.size() == 1 && bytes != reply.end() && bytes->is_number_integer()) {
+    states_ = {fds[0], bytes->get<int64_t>()};
+    return true;
+  }
+  for (const int fd : fds) ::close(fd);
+  if (fds.empty() && bytes != reply.end() && *bytes == 0) return true;  // it has no states
+  bury("protocol", "a malformed answer to opening");
+  return false;
 }
 
 bool Runner::clear() {

@@ -91,7 +91,12 @@ class Runner {
   // What protects the host from the candidate that was loaded, said before that was loaded; empty
   // without one.
   const std::vector<Protection>& protections() const { return protections_; }
-  std::optional<SessionInfo> open(const SessionSpec& spec, const WeightsHandle& weights);
+  // `states`: those of another runner, whose session has the same ones; null: its own.
+  std::optional<SessionInfo> open(const SessionSpec& spec, const WeightsHandle& weights,
+                                  const StatesHandle* states = nullptr);
+  // Of the session that was opened last, where its spec shares them. The descriptor stays this
+  // runner's.
+  const StatesHandle& states() const { return states_; }
   // Makes it rank `rank` of those that share this block (shared_comm.hpp). Before open() or task().
   // `sockets`: to each other rank in their order (peers.hpp), or none where the CPU does the work.
   // All stay the caller's.
@@ -165,6 +170,7 @@ class Runner {
   std::optional<Json> ask(const Json& message, const std::vector<int>& fds, const char* answer,
                           double patience_s, const OnProgress& progress);
   bool say(const Json& message, const std::vector<int>& fds, double patience_s);
+  bool take_states(const Json& reply);  // that came with a session's description
   // What of the answer is there; nothing when it is not, or the runner has failed.
   std::optional<Json> hear(const char* answer, double patience_s, const OnProgress& progress);
   bool said_unasked();               // and is buried for it
@@ -189,6 +195,7 @@ class Runner {
   std::vector<std::byte> unsent_;  // of requests, when the ring is full
   size_t unsent_at_ = 0;
   SessionInfo info_;
+  StatesHandle states_;
   std::vector<Protection> protections_;
   std::optional<RunnerFailure> failure_;
   double life_s_ = 0;   // when it last gave a sign of life

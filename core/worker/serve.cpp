@@ -2,6 +2,7 @@
 #include "core/worker/serve.hpp"
 
 #include <cxxabi.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -270,9 +271,11 @@ class Server {
 
   Json open(const Json& message) {
     const auto fds = channel_.take_fds();
-    FK_CHECK(fds.size() == 1, "open brings one descriptor");
+    const auto given = message.at("states_bytes").get<int64_t>();
+    FK_CHECK(fds.size() == (given ? 2 : 1), "open brings the weights, and states where they are");
     recorder_.reset();
     session_.reset();
+    states_ = {};
     device_comm_.reset();
     const SessionSpec spec = session_spec_from(message.at("spec"));
     const auto bytes = message.at("weights_bytes").get<int64_t>();
@@ -292,14 +295,31 @@ class Server {
       device_comm_ = communicator(*device_);
       options.comm = device_comm_->table();
     }
+    if (spec.shares_states || given)
+      options.state_block = [&](int64_t wanted) {
+        states_ = given ? states_from(fds[1], given, wanted) : states_for_others(wanted);
+        return static_cast<std::byte*>(states_.data());
+      };
     session_ = std::make_unique<Session>(*model_, plugins_, *device_, *weights_, options);
     if (on_device) ::close(fds[0]);
+    if (given) ::close(fds[1]);
     session_->attach(exchange());
     const auto phases = session_->phase_names();
     for (size_t i = 0; i < std::min<size_t>(phases.size(), kPhasesMax); ++i)
       session_->phase(phases[i]).set_marker(&board_->nodes[i]);
     set_stage(*board_, "");
-    return {{"session", to_json(describe())}};
+    return {{"session", to_json(info_of(*session_))}, {"states_bytes", states_.size()}};
+  }
+
+  SharedMapping states_for_others(int64_t bytes) {
+    const auto sharing = Device::Sharing::write;
+    SharedMapping mapping(*device_, device_->allocate_shared(bytes, "the caches", sharing), bytes);
+    answer_fds_ = {::fcntl(mapping.fd(), F_DUPFD_CLOEXEC, 0)};
+    return mapping;
+  }
+  SharedMapping states_from(int fd, int64_t bytes, int64_t wanted) {
+    FK_CHECK(wanted <= bytes, "the states of another session are smaller than this one's");
+    return {*device_, {device_->open_shared(fd, bytes, Device::Sharing::write), -1}, bytes};
   }
 
   // The weights of a session on its device, for other processes to read.
@@ -332,27 +352,6 @@ class Server {
   Exchange& exchange() {
     if (rank_exchange_) return *rank_exchange_;
     return *exchange_;
-  }
-
-  SessionInfo describe() const {
-    SessionInfo info;
-    for (const auto& name : session_->phase_names()) {
-      PhaseInfo phase{name, {}};
-      for (const auto& n : session_->phase(name).nodes())
-        phase.nodes.push_back({n.path, n.op, n.provider, n.level, n.refusals});
-      info.phases.push_back(std::move(phase));
-    }
-    const Session::Bytes bytes = session_->bytes();
-    info.weights_bytes = bytes.weights;
-    info.packed_bytes = bytes.packed;
-    info.persistent_bytes = bytes.persistent;
-    info.states_bytes = bytes.states;
-    info.arena_bytes = bytes.arena;
-    info.scratch_bytes = bytes.scratch;
-    info.pages = session_->pages();
-    info.device = device_->name();
-    info.device_threads = device_->cpu_threads();
-    return info;
   }
 
   Json drive(const Json& message) {
@@ -463,6 +462,7 @@ class Server {
   int64_t kept_bytes_ = 0;
   std::unique_ptr<Model> model_;
   std::unique_ptr<WeightSource> weights_;
+  SharedMapping states_;  // of the session, where another process has them as well
   std::unique_ptr<Session> session_;
   std::unique_ptr<CaseRecorder> recorder_;
   int record_fd_ = -1;

@@ -76,6 +76,27 @@ SessionInfo parse_info(const Json& json) {
 
 }  // namespace
 
+SessionInfo info_of(Session& session) {
+  SessionInfo info;
+  for (const auto& name : session.phase_names()) {
+    PhaseInfo phase{name, {}};
+    for (const auto& n : session.phase(name).nodes())
+      phase.nodes.push_back({n.path, n.op, n.provider, n.level, n.refusals});
+    info.phases.push_back(std::move(phase));
+  }
+  const Session::Bytes bytes = session.bytes();
+  info.weights_bytes = bytes.weights;
+  info.packed_bytes = bytes.packed;
+  info.persistent_bytes = bytes.persistent;
+  info.states_bytes = bytes.states;
+  info.arena_bytes = bytes.arena;
+  info.scratch_bytes = bytes.scratch;
+  info.pages = session.pages();
+  info.device = session.device().name();
+  info.device_threads = session.device().cpu_threads();
+  return info;
+}
+
 Json to_json(const SessionSpec& spec) {
   const ProviderPolicy& p = spec.policy;
   return {{"arch", spec.arch},
@@ -91,7 +112,8 @@ Json to_json(const SessionSpec& spec) {
             {"whole", p.whole}}},
           {"device", spec.device},
           {"graphs", spec.graphs},
-          {"decode_sizes", spec.decode_sizes}};
+          {"decode_sizes", spec.decode_sizes},
+          {"shares_states", spec.shares_states}};
 }
 
 SessionSpec session_spec_from(const Json& json) {
@@ -102,6 +124,7 @@ SessionSpec session_spec_from(const Json& json) {
                    json.at("device").get<std::string>()};
   spec.graphs = json.at("graphs");
   spec.decode_sizes = json.at("decode_sizes").get<std::vector<int64_t>>();
+  spec.shares_states = json.at("shares_states");
   const auto& policy = json.at("policy");
   spec.policy.pins = policy.at("pins").get<std::map<std::string, std::string>>();
   spec.policy.candidate = policy.at("candidate").get<std::string>();

@@ -9,6 +9,7 @@
 #include "core/plugin/notes.hpp"
 #include "core/runtime/choice.hpp"
 #include "core/runtime/drive.hpp"
+#include "core/runtime/session.hpp"
 
 namespace fk {
 
@@ -26,6 +27,7 @@ struct SessionSpec {
   std::string device = "cpu";
   bool graphs = true;                      // CUDA graphs, where the device has them
   std::vector<int64_t> decode_sizes = {};  // as in Session::Options
+  bool shares_states = false;              // in a block that other runners can be given
 };
 
 // Weights as they go to a runner: a sealed block of shared memory, or memory of the device.
@@ -33,6 +35,13 @@ struct WeightsHandle {
   int fd = -1;
   int64_t bytes = 0;
   bool on_device = false;
+};
+
+// Caches and other states of a session that two runners have in turns: one physical copy. Whoever
+// reads what it has not written in its own turn finds what the other left.
+struct StatesHandle {
+  int fd = -1;
+  int64_t bytes = 0;
 };
 
 struct NodeRow {
@@ -53,6 +62,9 @@ struct SessionInfo {
   int32_t device_threads = 0;
   std::string device;
 };
+
+// What a runner tells of its session.
+SessionInfo info_of(Session& session);
 
 Json to_json(const SessionSpec& spec);
 SessionSpec session_spec_from(const Json& json);  // Error when it is malformed

@@ -72,6 +72,15 @@ TEST_CASE("isolation_wrong_values_are_found") {
   CHECK(row.at("workloads").empty());  // what is wrong is not timed
 }
 
+// Both sides have the same caches in turns, on every rank.
+TEST_CASE("isolation_what_the_baseline_left_in_the_cache_is_gone") {
+  for (const char* options : {"", "--tp 2"}) {
+    const Json row = run("finds_answers", 0, "2", options);
+    CAPTURE(row.dump());
+    CHECK(row.at("verdict") == "correct");
+  }
+}
+
 TEST_CASE("isolation_answers_of_timed_runs_are_audited") {
   failed_with("zero_later", "wrong", "do not follow from the model");
   failed_with("zero_first", "wrong", "do not follow from the model");  // and right in the last one
