@@ -73,6 +73,24 @@ slow = dict(env, FK_PLUGIN_PATH=str(good.parent / "slow"))
 verdict, _ = bench(good, "--case", "smoke0", seconds="0.05", env=slow)
 assert verdict["cases"][0]["baseline"] == "cpu", verdict["cases"][0]["baseline"]
 
+# One that crashes on the way to the best one is left out by its name, and those behind it are asked.
+crashing = dict(env, FK_PLUGIN_PATH=f"{good.parent / 'slow'}:{good.parent / 'crashing'}")
+verdict, code = bench(good, "--case", "smoke0", seconds="0.05", env=crashing)
+(case,) = verdict["cases"]
+assert code == 0 and case["timings"] and case["baseline"] == "cpu", (verdict["status"], verdict["why"], case["baseline"])
+assert [p["name"] for p in case["passed_over"]] == ["b_crash"] and "SIGSEGV" in case["passed_over"][0]["why"], case["passed_over"]
+# The same where it is the first that is asked.
+crashing["FK_PLUGIN_PATH"] = str(good.parent / "crashing")
+verdict, code = bench(good, "--case", "smoke0", seconds="0.05", env=crashing)
+(case,) = verdict["cases"]
+assert code == 0 and case["baseline"] == "cpu" and [p["name"] for p in case["passed_over"]] == ["b_crash"], (verdict["why"], case["passed_over"])
+# Who is wrong is named as well.
+crashing["FK_PLUGIN_PATH"] = str(bad / "bad_value.so")
+verdict, code = bench(good, "--case", "smoke0", seconds="0.05", env=crashing)
+(case,) = verdict["cases"]
+assert code == 0 and case["baseline"] == "cpu" and case["passed_over"][0]["name"] == "bad_value", case["passed_over"]
+assert case["passed_over"][0]["why"].startswith("it is wrong: "), case["passed_over"]
+
 # On a machine that needs a second for a kilobyte nobody is as fast as this.
 peaks = home / "registry/devices/slowest.yaml"
 peaks.write_text("device: slowest\nname: cpu\nkind: cpu\nmemory_bandwidth: 1.0e3\nl2_bytes: 0\nflops: {f32: 1.0e15}\n")

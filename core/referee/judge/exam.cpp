@@ -356,15 +356,23 @@ void Exam::fill_families() {
 }
 
 // On each of the first contents once; it is a baseline, so a wrong answer only passes it over.
-bool Exam::baseline_is_right(Sitter& baseline) {
+bool Exam::baseline_is_right(Sitter& baseline, std::string& why) {
   candidate_.runners().freeze();
   baseline.runners().thaw();
-  if (!baseline.sit(shape_, exam_->fds)) return false;
   std::vector<int> contents;
   for (int i = 0; i < std::min(sets_, seen_); ++i) contents.push_back(i);
   std::vector<Look> looks;
-  if (!take(baseline, 0, contents, looks)) return false;
-  return std::all_of(looks.begin(), looks.end(), [](const Look& look) { return look.ok; });
+  if (!baseline.sit(shape_, exam_->fds) || !take(baseline, 0, contents, looks)) {
+    const bool ended = baseline.runners().failed();
+    why = ended ? baseline.runners().failure().sentence() : baseline.who() + baseline.words();
+    if (!ended && starts_with(baseline.words(), "refused: ")) why.clear();
+    return false;
+  }
+  const auto wrong =
+      std::find_if(looks.begin(), looks.end(), [](const Look& look) { return !look.ok; });
+  if (wrong == looks.end()) return true;
+  why = "it is wrong: " + wrong->text;
+  return false;
 }
 
 double Exam::quickest_s(Sitter& baseline) {

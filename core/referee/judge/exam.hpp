@@ -25,7 +25,8 @@ class Exam {
   bool sit();   // the same, of the candidate
   // The same. Where all are right but a null candidate passes as well, the row is untestable.
   bool values();
-  bool baseline_is_right(Sitter& baseline);
+  // Else `why`, of one that does not refuse the case.
+  bool baseline_is_right(Sitter& baseline, std::string& why);
   // Of a call, of one that is right; to choose a baseline by, not to judge by.
   double quickest_s(Sitter& baseline);
   std::string key() const { return request_.key(); }

@@ -39,6 +39,12 @@ void fields(Visitor& v, NullRow& n) {
 }
 
 template <class Visitor>
+void fields(Visitor& v, PassedOver& p) {
+  v("name", p.name, "a baseline that takes the case");
+  v("why", p.why, "it was not raced: its process ended, it failed, or it is wrong");
+}
+
+template <class Visitor>
 void fields(Visitor& v, Timing& t) {
   v("median_s", t.median_s, "median");
   v("low_s", t.low_s, "first quartile");
@@ -133,6 +139,8 @@ void fields(Visitor& v, CaseVerdict& c) {
   v("errors", c.errors, "of the worst output of the worst call; null: not compared");
   v("families", c.families, "kinds of inputs that were tried");
   v("nulls", c.nulls, "wrong answers that were tried on the comparison itself");
+  v("passed_over", c.passed_over,
+    "baselines that were not raced because they failed in this case, in the order of asking");
   v("timings", c.timings, "empty: not timed");
 }
 
