@@ -155,13 +155,22 @@ std::optional<Sitter::Call> Exam::take(Sitter& sitter, int first, const std::vec
   enter(": contents");
   runners.freeze();
   // A graph is made on numbers that are not the call's.
-  const bool ahead = plan_ || (request_.device != "cpu" && !sitter.armed(sets));
+  const bool singly = way == Way::warm && request_.device != "cpu";  // run_warm()
+  std::vector<std::vector<int>> graphs;
+  if (!singly) graphs.push_back(sets);
+  for (size_t i = 0; singly && i < sets.size(); ++i) graphs.push_back({sets[i]});
+  const bool armed = std::all_of(graphs.begin(), graphs.end(),
+                                 [&](const auto& graph) { return sitter.armed(graph); });
+  const bool ahead = plan_ || (request_.device != "cpu" && !armed);
   if (ahead) deal(true);
   if (ahead || all_cold_ || (flush_ && sitter.keeps)) {
     enter(": graphs and own memory");
     runners.thaw();
     const bool once = all_cold_ && &sitter != &candidate_;
-    if (!sitter.arm(exam_->id, plan_, sets, first, count, all_cold_, once)) return std::nullopt;
+    for (const auto& graph : graphs)
+      if (!sitter.arm(exam_->id, plan_, graph, graph.empty() ? first : graph[0],
+                      static_cast<int>(graph.size()), all_cold_, once))
+        return std::nullopt;
     runners.freeze();
     enter(": contents");
   }
@@ -179,7 +188,7 @@ std::optional<Sitter::Call> Exam::take(Sitter& sitter, int first, const std::vec
     early_s = std::max(0.0, runners.worked_s() - worked - waking);
     since = now_seconds();
   }
-  auto call = sitter.run(exam_->id, first, count, since, core);
+  auto call = sitter.run(exam_->id, first, count, since, core, singly);
   if (!call) return std::nullopt;
   call->early_s = early_s;
   enter(": answers");

@@ -46,8 +46,9 @@ class Exam {
   };
   std::vector<int> ring(int first, int count) const;
   int some_first();  // on a device one of few, because there is a graph for each
-  // Between the contents and the call there is nothing, some time, or a flush of everything.
-  enum class Way { usual, late, cold };
+  // Between the contents and the call there is nothing, some time, or a flush of everything; or
+  // calls are on buffers that those before were on, of a device the first one on one alone.
+  enum class Way { usual, late, cold, warm };
   std::optional<Sitter::Call> take(Sitter& sitter, int first, const std::vector<int>& contents,
                                    std::vector<Look>& looks, Way way = Way::usual, int core = -1);
   void enter(const char* part);  // of a sample, for what timing was spent on
@@ -66,6 +67,10 @@ class Exam {
   void late_rounds(Turn& mine, Turn& theirs);
   void cold_rounds(Turn& mine, Turn& theirs);
   void alone_rounds(Turn& mine, Turn& theirs);
+  void warm_rounds(Turn& mine, Turn& theirs);
+  // Of a copy of as many bytes as a call moves; 0: ranks share what they would copy over, or there
+  // is no memory for it.
+  double copy_s(int calls);
   // In a short race with all memory of both processes cold.
   Ratio cold_ratio(Sitter& baseline, int count);
   // `cold`: cold_ratio(); nothing where nobody gains.

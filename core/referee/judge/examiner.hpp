@@ -74,6 +74,8 @@ class Examiner {
   double wire() const { return wire_; }  // bytes over links, of the contents that need fewest
   double roofline_s() const;  // by the data sheet, with all bytes from memory; 0: not known
   double floor_s() const;     // no kernel is faster on this device; 0: not known
+  // Of a copy of bytes() on the first rank's device, as one of so many calls (copy_seconds).
+  double copy_s(int calls, int threads) const;
   bool has_plan() const;
 
   // Contents into sets, outputs poisoned. With `numbers_only`, floats are garbage: what plan()
