@@ -3,7 +3,7 @@
 """judged.py FK_HOST SOURCE_DIR GOOD_PLUGIN BAD_PLUGINS_DIR: what the judge asks beside values and time, in cases of a registry
 of its own: a case that a null candidate passes is untestable, dtypes and variants are judged, recorded cases and their routing
 too, and so are a plugin's conduct and what it reads past an end."""
-import hashlib, json, os, pathlib, re, shutil, subprocess, sys, tempfile
+import hashlib, json, os, pathlib, re, shutil, subprocess, sys, tempfile, time
 
 host = sys.argv[1]
 source, good, bad = map(pathlib.Path, sys.argv[2:5])
@@ -113,6 +113,19 @@ for name, row in timed.items():
     assert all(0 < side["warm_s"] < 30 * side["cold"]["median_s"] + 1e-3 for side in (a, b)), (name, a, b)  # of one call; the machine may be busy
     assert row["host_bound"] is False, name  # a CPU waits for no host
 assert timed["rows"]["candidate"]["of_copy"] * timed["rows"]["candidate"]["cold"]["median_s"] > 10 * timed["smoke0"]["candidate"]["of_copy"] * timed["smoke0"]["candidate"]["cold"]["median_s"], timed
+
+# Who hangs is asked where, in the place of a crash's; who does not hear it is not waited for.
+walls = {"hang": [], "deaf": []}
+for name in 3 * ["hang", "deaf"]:  # of which the quickest counts: a busy machine adds to some
+    begin = time.monotonic()
+    verdict, code = bench(bad / f"bad_{name}.so", "--case", "smoke0", "--patience", "1")
+    walls[name].append(time.monotonic() - begin)
+    (case,) = verdict["cases"]
+    assert verdict["status"] == "hang" and code == 1, (name, verdict["status"], verdict["why"])
+    assert "gave no sign of life for 1" in case["why"], case["why"]
+    told = "was stopped in bad_hang" in case["why"] and "forward" in case["why"] and "#1 " in case["evidence"]
+    assert told == (name == "hang"), (name, case["why"], case["evidence"])
+assert min(walls["deaf"]) - min(walls["hang"]) < 0.3, walls
 
 # On a machine that needs a second for a kilobyte nobody is as fast as this.
 peaks = home / "registry/devices/slowest.yaml"
