@@ -11,12 +11,11 @@
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
+#include "core/referee/judge/exam_desk.hpp"
 
 namespace fk {
 
 namespace {
-
-constexpr int kCandidate = 0, kBaseline = 1;  // sides
 
 // For a core, of every rank where there are several.
 std::vector<double> waits_of(const RankGroup& runners) {
@@ -196,7 +195,7 @@ std::optional<Sitter::Call> Exam::take(Sitter& sitter, int first, const std::vec
   const std::vector<double> waits = waits_of(runners);
   for (size_t r = 0; r < waits.size(); ++r)
     call->waited_s = std::max(call->waited_s, waits[r] - waited[r]);
-  const int side = &sitter == &candidate_ ? kCandidate : kBaseline;
+  const int side = &sitter == &candidate_ ? kCandidateSide : side_of_baseline(sitter.plugin());
   const Json found = room_.ask("exam_look", {{"exam", exam_->id}, {"sets", sets}, {"side", side}});
   looks.assign(contents.size(), {});
   for (size_t i = 0; i < contents.size(); ++i) looks[i].content = contents[i];
@@ -227,6 +226,13 @@ std::optional<Sitter::Call> Exam::take(Sitter& sitter, int first, const std::vec
   }
   enter("");
   return call;
+}
+
+int Exam::side_of_baseline(const std::string& plugin) {
+  const auto known = std::find(baselines_.begin(), baselines_.end(), plugin);
+  const auto at = static_cast<int>(known - baselines_.begin());
+  if (known == baselines_.end()) baselines_.push_back(plugin);
+  return kCandidateSide + 1 + at;
 }
 
 void Exam::count(const Look& look) {

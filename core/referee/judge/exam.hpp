@@ -51,6 +51,7 @@ class Exam {
   enum class Way { usual, late, cold, warm };
   std::optional<Sitter::Call> take(Sitter& sitter, int first, const std::vector<int>& contents,
                                    std::vector<Look>& looks, Way way = Way::usual, int core = -1);
+  int side_of_baseline(const std::string& plugin);
   void enter(const char* part);  // of a sample, for what timing was spent on
   bool accept(const std::vector<Look>& looks, bool timed);
   bool nothing_stray();  // else the row says what was written around tensors of any set
@@ -93,6 +94,7 @@ class Exam {
   Random random_;
   Json shape_;  // what both sides are told
   std::vector<std::string> families_;
+  std::vector<std::string> baselines_;      // that have called, by their side
   std::vector<std::vector<int>> ordinary_;  // contents that may be called at any time, by version
   std::map<std::string, FamilyRow> by_family_;
   int sets_ = 0, seen_ = 0;  // contents [0, seen_) may be called at any time

@@ -86,7 +86,7 @@ class Examiner {
   // know where. look() says so, of its first set and by the rule `guard`.
   void deal_beside(int set, int content, Poison poison);
 
-  // What the sets hold after a call each of one side (candidate, baseline ... by number). Of
+  // What the sets hold after a call each of one side (exam_desk.hpp). Of
   // several ranks the first that is wrong, which the text names; worst is that of all. Ends with
   // the first set that is wrong. `alive` is called between sets.
   std::vector<SetFinding> look(const std::vector<int>& sets, int side,
