@@ -33,9 +33,10 @@ BUSY = ("cheating", "violation", "crashed", "hang", "graph_unsafe")
 CUDA = {HONEST: (ATTACKS + "cuda_honest/cuda_plain", RIGHT), "leaks": (ATTACKS + "cuda/cuda_g1_memory", ("memory", "violation", "graph_unsafe")),
         "takes all memory": (ATTACKS + "cuda/cuda_g1_all", ("memory", "violation", "environment", "crashed")), "hangs": (ATTACKS + "cuda/cuda_g1_hang", ("hang", "crashed")),
         "traps": (ATTACKS + "cuda/cuda_g1_trap", ("crashed", "illegal_access")), "leaves a persistent kernel": (ATTACKS + "cuda/cuda_a6_persistent", BUSY),
-        "leaves a kernel for a second": (ATTACKS + "cuda/cuda_a11_linger", BUSY)}
+        "leaves a kernel for a second": (ATTACKS + "cuda/cuda_a11_linger", (*BUSY, "slower", "cannot_tell"))}
 on_cpu = kind_of(options.device) == "cpu"
 CASE = "rows_16" if on_cpu else "rows_4096"
+PATIENCE = "1" if on_cpu else "5"  # to open a device takes a while
 chosen = {name: what for name, what in (CPU if on_cpu else CUDA).items() if name == HONEST or re.search(options.only, name)}
 
 
@@ -61,7 +62,7 @@ with tempfile.TemporaryDirectory(dir="/tmp") as folder, Bench(build, options.dev
             break
         for name in random.Random(number).sample(sorted(chosen), len(chosen)):
             before = ask()
-            other = bench.judge(build / (chosen[name][0] + ".so"), "--size", "smoke", "--seconds", "0.05", "--patience", "1")
+            other = bench.judge(build / (chosen[name][0] + ".so"), "--size", "smoke", "--seconds", "0.05", "--patience", PATIENCE)
             after, device = ask(), other["device"]
             seen[name].append({"before": before, "after": after, "neighbour": {"status": other["status"], "why": other["why"], "wall_s": other["wall_s"]}})
 
