@@ -50,14 +50,17 @@ class Bench:
         self.server.terminate()
         self.server.communicate()
 
-    def verdict(self, launches, *cases):
+    def verdict(self, launches, *cases, words=()):
         """On the kernel of so many launches, with the seconds that it took as `wall_s`."""
         mine = self.folder / f"candidate-{launches}"
         mine.mkdir(exist_ok=True)
         file = shutil.copy(known(self.build, launches, self.device), mine)
-        chosen = [word for case in cases for word in ("--case", case)]
+        return self.judge(file, *(word for case in cases for word in ("--case", case)), *words)
+
+    def judge(self, file, *words):
+        """The same on any plugin that has the op."""
         start = time.perf_counter()
-        done = subprocess.run([self.build / "fk-host", "bench", file, "--device", self.device, "--op", "silu_and_mul", "--fresh", "--json", *chosen],
+        done = subprocess.run([self.build / "fk-host", "bench", file, "--device", self.device, "--op", "silu_and_mul", "--fresh", "--json", *words],
                               env=self.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         if not done.stdout.startswith("{"):
             sys.exit(f"no verdict on {file}: {done.stderr}")

@@ -236,6 +236,7 @@ std::vector<Case> Captured::cases(const std::string& op) const {
     }
     out.push_back(entry.source);
     out.back().contents = std::move(contents);
+    out.back().content_names = entry.tensors;
   }
   return out;
 }

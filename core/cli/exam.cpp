@@ -169,6 +169,17 @@ Json exam_damage(const Json& a, const TaskServices&) {
 }
 FK_TASK(exam_damage, exam_damage);
 
+// A copy of as many bytes as a call moves, on the first rank's device, where nobody works now.
+Json exam_copy(const Json& a, const TaskServices&) {
+  Examiner& exam = examiners().at(a);
+  try {
+    return {{"seconds", exam.copy_s(a.at("calls").get<int>(), a.at("threads").get<int>())}};
+  } catch (const Error&) {  // a device may have no memory for that; then nothing is beside it
+    return {{"seconds", 0}};
+  }
+}
+FK_TASK(exam_copy, exam_copy);
+
 // Of the sets by their place in the list, those of which there is something to say.
 Json exam_look(const Json& a, const TaskServices& services) {
   Json out = Json::array();
@@ -304,9 +315,11 @@ FK_TASK(exam_arm, exam_arm);
 Json exam_run(const Json& a, const TaskServices& services) {
   return answered(a, services, [&]() -> Json {
     Examinee& exam = examinees().at(a);
-    const double seconds =
-        exam.run(a.at("first").get<int>(), a.at("count").get<int>(), a.at("core").get<int>());
-    Json answer = {{"call_s", seconds}, {"captured", exam.captured()}};
+    const int first = a.at("first").get<int>(), core = a.at("core").get<int>();
+    const double seconds = a.at("warm").get<bool>()
+                               ? exam.run_warm(first)
+                               : exam.run(first, a.at("count").get<int>(), core);
+    Json answer = {{"call_s", seconds}, {"captured", exam.captured()}, {"late", exam.late()}};
     if (const auto& span = exam.span()) answer["span"] = {span->first, span->second};
     if (const auto& facts = exam.facts())
       answer["facts"] = {{"launches", facts->launches},         {"kernel", facts->kernel},

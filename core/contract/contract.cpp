@@ -8,6 +8,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/io.hpp"
+#include "core/base/sha256.hpp"
 #include "core/base/text.hpp"
 #include "core/base/yaml.hpp"
 #include "core/contract/identity.hpp"
@@ -407,15 +408,15 @@ std::vector<std::string> Slot::axis_names() const {
 Contract Contract::load(const std::filesystem::path& file) { return load(file, read_file(file)); }
 Contract Contract::load(const std::filesystem::path& file, const std::string& text) {
   const std::string level = file.parent_path().parent_path().filename();
-  const int number = level.size() == 2 && level[0] == 'l' && level[1] >= '1' && level[1] <= '4'
-                         ? level[1] - '0'
-                         : 0;
-  if (!number) fail(file.string(), "a contract lies in ops/l1..l4/<family>/<op>.yaml");
-  return read(Yaml::parse(text, file.string()), file.stem(), number, file.parent_path().filename());
+  if (level.size() != 2 || level[0] != 'l' || level[1] < '1' || level[1] > '4')
+    fail(file.string(), "a contract lies in ops/l1..l4/<family>/<op>.yaml");
+  return parse(text, file.string(), level[1] - '0', file.parent_path().filename());
 }
 Contract Contract::parse(const std::string& text, const std::string& name, int level,
                          const std::string& family) {
-  return read(Yaml::parse(text, name), std::filesystem::path(name).stem(), level, family);
+  Contract out = read(Yaml::parse(text, name), std::filesystem::path(name).stem(), level, family);
+  out.text_hash = sha256(text);
+  return out;
 }
 
 const Slot* Contract::find(SectionId id, std::string_view field) const {
@@ -476,11 +477,10 @@ const Contract* Catalog::find(const std::string& op) const {
   const auto file = files_.find(op);
   if (file == files_.end()) return nullptr;
   auto& slot = loaded_[op];
-  const auto text = texts_.find(op);
-  if (!slot)
-    slot = std::make_unique<Contract>(text == texts_.end()
-                                          ? Contract::load(file->second)
-                                          : Contract::load(file->second, text->second));
+  if (slot) return slot.get();
+  const auto known = texts_.find(op);
+  const std::string text = known == texts_.end() ? read_file(file->second) : known->second;
+  slot = std::make_unique<Contract>(Contract::load(file->second, text));
   return slot.get();
 }
 void Catalog::read_ahead() {

@@ -82,6 +82,8 @@ struct Case {
   // Recorded contents by field, one tensor per entry of a list, in place of generators. They hold
   // for the sizes of the case.
   std::shared_ptr<const std::map<std::string, std::vector<Tensor>>> contents;
+  // What names them: SHA-256 of each, of these fields at least.
+  std::map<std::string, std::vector<std::string>> content_names;
   std::string from;  // which real configuration it was taken from
   std::string where;
 };
@@ -116,6 +118,7 @@ struct Contract {
   std::vector<Case> cases;
   Tolerance tolerance;
   std::string where;
+  std::string text_hash;  // SHA-256 of the file's text, as it was parsed
 
   // The file's folders give level and family: .../ops/l1/norm/rms_norm.yaml. Throws Error.
   static Contract load(const std::filesystem::path& file);

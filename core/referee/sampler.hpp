@@ -39,7 +39,7 @@ class Sampler : public Contender {
   std::optional<double> sample() override;
   // Seconds of a call on buffers that were just used. Nothing as for sample().
   std::optional<double> warm();
-  // How many calls a sample holds from now on; one on devices without graphs.
+  // How many calls a sample holds from now on; of a provider one on devices without graphs.
   void set_calls(int calls);
   int calls() const { return calls_; }
   bool captured() const { return !graphs_.empty(); }
@@ -52,7 +52,12 @@ class Sampler : public Contender {
  protected:
   virtual void call(size_t set) = 0;  // enqueues one call on a set; Error when it fails
   virtual bool may_capture() const { return device_.can_capture(); }
+  // Whether a sample has more than one call where calls are not captured.
+  virtual bool many_at_once() const { return false; }
+  // Before a sample that begins with this set: its memory is in no cache afterwards.
+  virtual void cool(size_t /*first*/) { watch_.flush(); }
   Device& device_;
+  Stopwatch& watch_;
 
  private:
   void run(size_t first);
@@ -60,7 +65,6 @@ class Sampler : public Contender {
   void begin();
   std::optional<double> read();
 
-  Stopwatch& watch_;
   Communicator* comm_ = nullptr;
   size_t sets_;
   int calls_ = 1;
@@ -98,12 +102,23 @@ class CopySampler final : public Sampler {
  public:
   CopySampler(Device& device, Stopwatch& watch, size_t sets, int64_t bytes, int threads,
               uint64_t seed);
+  // From now on only its own memory is taken out of the caches before a sample, where the device
+  // can do that, and a sample has several calls everywhere: for who compares it with such.
+  void cool_own_memory() { own_memory_ = true; }
 
  private:
   void call(size_t set) override;
+  void cool(size_t first) override;
+  bool many_at_once() const override { return own_memory_; }
   std::vector<DeviceMemory> from_, to_;
   int64_t half_;
   int threads_;
+  bool own_memory_ = false;
 };
+
+// Seconds of a copy of as many bytes, as one of `calls` behind each other, with cold caches: the
+// median of the samples that a few milliseconds allow, one at least. It shares the device with
+// nobody meanwhile, or is slower. Error when there is no memory for it.
+double copy_seconds(Device& device, Stopwatch& watch, int64_t bytes, int calls, int threads);
 
 }  // namespace fk

@@ -119,6 +119,10 @@ class Text {
     if (c.of_uniform) out = "x " + number("%.3f", *c.of_uniform) + " of uniform routing";
     if (!c.generated.empty())
       out += (out.empty() ? "" : "; ") + ("made up: " + join(c.generated, ", "));
+    std::vector<std::string> failed;
+    for (const auto& p : c.passed_over) failed.push_back(p.name);
+    if (!failed.empty())
+      out += (out.empty() ? "" : "; ") + ("baselines that failed: " + join(failed, ", "));
     const size_t inputs = left_out(c, "no time");
     const auto nulls = std::count_if(c.nulls.begin(), c.nulls.end(),
                                      [](const NullRow& n) { return !n.why.empty(); });

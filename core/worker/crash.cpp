@@ -114,7 +114,9 @@ void on_signal(int number, siginfo_t* info, void*) {
   const char* tensor = number == SIGSEGV ? name_of_page(info->si_addr) : nullptr;
   const bool refused = number == SIGSYS && info->si_code == kBySeccomp;
   const char* call = refused ? syscall_name(info->si_syscall) : nullptr;
-  if (number == SIGABRT)
+  if (number == SIGABRT && info->si_code == SI_USER)
+    std::snprintf(what, sizeof what, "%s", kStopped);
+  else if (number == SIGABRT)
     std::snprintf(what, sizeof what, "SIGABRT");
   else if (refused && call)
     std::snprintf(what, sizeof what, "%s%s", kItCalled, call);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// In a runner: says where it was when plugin code crashes or ends the process. A hint for people;
-// the verdict rests on what the kernel tells the broker, or on this where the kernel takes long.
+// In a runner: says where it was when plugin code crashes, hangs or ends the process. A hint for
+// people; the verdict rests on what the kernel tells the broker, or on this where the kernel takes
+// long.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -18,6 +19,9 @@ void watch_exit();
 // On the board, before a call that the filter of a sealed runner does not allow: "it called execve
 // in mine.so+0x1139".
 inline constexpr const char* kItCalled = "it called ";
+// On the board, when the broker asked where it is before it ends it, by a SIGABRT from outside:
+// "stopped in mine.so+0x1139".
+inline constexpr const char* kStopped = "stopped";
 // How the handlers' own report begins in what the process printed.
 inline constexpr const char* kCrashReport = "fk-host runner: ";
 // A fault in this page without access is told as `kPastEnd` and these words. The last few thousand

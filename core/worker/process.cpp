@@ -148,6 +148,10 @@ std::optional<int64_t> worked_ns(pid_t pid) {
 
 }  // namespace
 
+void ChildProcess::signal(int number) {
+  if (!status_ && !killed_) ::kill(pid_, number);
+}
+
 bool ChildProcess::freeze() {
   constexpr double kPatience = 2;
   FK_CHECK(!agent_, "what another process has started is not waited for");

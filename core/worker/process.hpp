@@ -42,6 +42,8 @@ class ChildProcess {
   // Waits for the end; nullopt when the time is over.
   std::optional<int> wait(double timeout_s);
   void kill();  // SIGKILL to the group
+  // Sends it a signal, which it may block or have stopped for; nothing when it has ended.
+  void signal(int number);
   // Stops the process and returns when all its threads stand still; false when it has ended, or
   // cannot be stopped. Not with an agent.
   bool freeze();

@@ -61,6 +61,7 @@ RankGroup::RankGroup(const Runner::Options& options, int size) {
 
 void RankGroup::tell_others(int rank) {
   if (size() == 1) return;
+  for (auto& runner : ranks_) runner->ask_no_place();
   const RunnerFailure& failure = ranks_[static_cast<size_t>(rank)]->failure();
   end_meeting(meeting_board(block_), "rank " + std::to_string(rank) + ": " + failure.sentence());
 }

@@ -141,7 +141,7 @@ bool Runner::say(const Json& message, const std::vector<int>& fds, double patien
   if (failed() || said_unasked()) return false;
   life_s_ = asked_s_ = now_seconds();
   if (channel_->send(message, fds, patience_s)) return true;
-  bury("hang", "it does not take messages");
+  bury("hang", "it does not take messages" + place_of_hang());
   return false;
 }
 
@@ -167,7 +167,7 @@ std::optional<Json> Runner::hear(const char* answer, double patience_s,
     return std::nullopt;
   }
   if (check_alive(patience_s) && now_seconds() > end)
-    bury("hang", "was not done after " + human_duration(kLives * patience_s));
+    bury("hang", "was not done after " + human_duration(kLives * patience_s) + place_of_hang());
   return std::nullopt;
 }
 
@@ -399,10 +399,30 @@ bool Runner::check_alive(double patience_s) {
     constexpr int64_t kMuch = int64_t{1} << 29;
     const int64_t held = private_bytes(child_->pid());
     bury("hang", "gave no sign of life for " + human_duration(patience_s) + " and was stopped" +
+                     place_of_hang() +
                      (held > kMuch ? ", with " + human_bytes(held) + " of private memory" : ""));
     return false;
   }
   return true;
+}
+
+// " in mine.so+0x1139", where its first thread is, as the handler of crashes finds it; the stack is
+// in what it prints. Its own words, as after a crash, and none where it does not answer soon: it
+// may block the signal, or be lost in the handler.
+std::string Runner::place_of_hang() {
+  constexpr double kSoon = 0.2;
+  if (!child_ || !board_ || !asks_place_) return "";
+  std::memset(board_->crash, 0, sizeof board_->crash);
+  child_->signal(SIGABRT);
+  // It dies when it has answered; where it has a device that takes longer than the answer.
+  const auto told = [&] {
+    return starts_with(bounded(board_->crash, sizeof board_->crash), kStopped);
+  };
+  for (const double end = now_seconds() + kSoon; !told() && now_seconds() < end;)
+    if (child_->wait(2e-3)) break;
+  child_->wait(5e-3);  // the text may still be in the making
+  const std::string hint = bounded(board_->crash, sizeof board_->crash);
+  return starts_with(hint, kStopped) ? hint.substr(std::strlen(kStopped)) : "";
 }
 
 void Runner::ended(int status) {

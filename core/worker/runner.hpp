@@ -5,6 +5,7 @@
 // device may take a moment.
 #pragma once
 #include <array>
+#include <atomic>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -157,6 +158,8 @@ class Runner {
   bool wait_for_end(double seconds);
   std::string log();
   const std::string& name() const { return options_.name; }
+  // When it hangs, nobody asks it where: another rank has failed, and has been asked.
+  void ask_no_place() { asks_place_ = false; }
   void set_patience(double seconds) { options_.patience_s = seconds; }
   void set_open_patience(double seconds) { options_.open_patience_s = seconds; }
   pid_t pid() const { return child_ ? child_->pid() : -1; }
@@ -180,6 +183,7 @@ class Runner {
   void sleep(double seconds);
   bool check_alive(double patience_s);
   void bury(const std::string& kind, const std::string& text);
+  std::string place_of_hang();
   void ended(int status);
   std::string last_words();
   std::string place() const;
@@ -202,6 +206,7 @@ class Runner {
   double asked_s_ = 0;  // when it was last asked
   int64_t run_ = 0;
   bool driving_ = false, driven_ = false, recording_ = false;
+  std::atomic<bool> asks_place_ = true;  // other ranks' threads say that it is over
 };
 
 }  // namespace fk

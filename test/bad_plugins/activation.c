@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* silu_and_mul done right except for one thing, which BAD_... chooses. Each breaks another rule of the ABI. */
+#ifdef BAD_DEAF
+#define _GNU_SOURCE /* signals */
+#endif
 #include <math.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -178,6 +182,11 @@ static int32_t bad_forward(bad *self, const fk_silu_and_mul_forward *args, const
 #elif defined BAD_ABORT
   abort();
 #elif defined BAD_HANG
+  for (;;) sleep(1);
+#elif defined BAD_DEAF
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, NULL);
   for (;;) sleep(1);
 #elif defined BAD_MEMORY
   for (;;) {

@@ -2,6 +2,7 @@
 // `capture`: what a whole model's nodes were called with becomes cases that check and bench use.
 #include <unistd.h>
 
+#include <cstring>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -158,6 +159,105 @@ TEST_CASE("capture_of_values_replays_the_floats_that_were_seen") {
   const Shell changed = folder.use("check cpu");
   CHECK(changed.code == 1);
   CHECK_THAT(changed.text, ContainsSubstring("has other contents than its name says"));
+}
+
+namespace {
+
+// Bytes of the one captured tensor of a field.
+fk::Tensor captured(const Folder& folder, const Json& one, const std::string& field) {
+  const auto name = one.at("tensors").at(field).at(0).get<std::string>();
+  for (const auto& entry : fs::directory_iterator(folder.path)) {
+    if (entry.path().extension() != ".safetensors") continue;
+    const auto file = fk::SafeTensors::open(entry.path());
+    if (const auto* stored = file.find(name)) return stored->load();
+  }
+  FAIL("no tensor " << name << " of " << field);
+  return {};
+}
+
+bool same(const fk::Tensor& a, const fk::Tensor& b) {
+  return a.dtype == b.dtype && a.shape == b.shape &&
+         std::memcmp(a.data(), b.data(), static_cast<size_t>(a.bytes())) == 0;
+}
+
+// One behind the other, as their rows are.
+fk::Tensor stacked(const std::vector<fk::Tensor>& parts) {
+  int64_t rows = 0;
+  for (const auto& part : parts) rows += part.shape[0];
+  fk::Tensor out(parts[0].dtype, {rows, parts[0].shape[1]});
+  int64_t at = 0;
+  for (const auto& part : parts)
+    for (int64_t i = 0; i < part.numel(); ++i) out.set(at++, part.at(i));
+  return out;
+}
+
+}  // namespace
+
+// A copy of the llama of the golden cases, which is smaller than a tiny one, with its checkpoint.
+TEST_CASE("capture_of_a_checkpoint_has_its_weights_and_what_they_make") {
+  const Folder folder;
+  const fs::path golden = fs::path(FK_SOURCE) / "test/golden/llama";
+  const fs::path home = folder.path.string() + "-scenario";
+  fs::create_directories(home);
+  fs::copy(golden / "config.json", home / "config.json", fs::copy_options::overwrite_existing);
+  fs::copy(fs::path(FK_SOURCE) / "scenarios/workloads", home / "workloads",
+           fs::copy_options::recursive | fs::copy_options::overwrite_existing);
+  fk::write_file_atomic(
+      home / "small.yaml",
+      "scenario: small\nmodel: llama\nconfig: config.json\nworkloads: llm\nrun: [single_request]\n"
+      "profiles:\n  tiny:\n    dtype: f32\n"
+      "    limits: {max_batch: 2, max_context: 128, chunk_tokens: 64, page_size: 16}\n"
+      "    change: {hidden_size: 64, intermediate_size: 128, num_attention_heads: 4, "
+      "num_key_value_heads: 2, head_dim: 16, vocab_size: 256, num_hidden_layers: 2}\n");
+  const std::string words =
+      (home / "small.yaml").string() + " --op rms_norm --op linear --limit 1 --requests 1 --values";
+  const auto stored = fk::SafeTensors::open(golden / "model.safetensors");
+  const auto weight = [&](const std::string& name) { return stored.at(name).load(); };
+  const auto layer = [&](const char* name) {
+    return weight(std::string("model.layers.0.") + name + ".weight");
+  };
+  const fk::Tensor qkv =
+      stacked({layer("self_attn.q_proj"), layer("self_attn.k_proj"), layer("self_attn.v_proj")});
+  const fk::Tensor embedded = weight("model.embed_tokens.weight");
+  // How many rows of the first layer's input are rows of the checkpoint's embedding.
+  const auto known_rows = [&](const fk::Tensor& x) {
+    const int64_t width = embedded.shape[1], row_bytes = width * 4;
+    REQUIRE(x.shape.back() == width);
+    int64_t out = 0;
+    for (int64_t r = 0; r < x.numel() / width; ++r)
+      for (int64_t v = 0; v < embedded.shape[0]; ++v) {
+        const auto* const a = reinterpret_cast<const char*>(x.data()) + r * row_bytes;
+        const auto* const b = reinterpret_cast<const char*>(embedded.data()) + v * row_bytes;
+        if (std::memcmp(a, b, static_cast<size_t>(row_bytes)) != 0) continue;
+        ++out;
+        break;
+      }
+    return out;
+  };
+  Json index = folder.capture(words + " --weights " + golden.string());
+  CHECK(index.at("weights").at("random") == false);
+  CHECK(index.at("weights").at("from") == "llama");
+  const Json norm = case_of(index, "rms_norm", "prefill.0");
+  REQUIRE(norm.at("path") == "model.layers.0.input_layernorm");
+  CHECK(same(captured(folder, norm, "weight"), layer("input_layernorm")));
+  const fk::Tensor x = captured(folder, norm, "x");
+  CHECK(x.numel() > 64);
+  CHECK(known_rows(x) == x.numel() / 64);
+  const Json linear = case_of(index, "linear", "prefill.0");
+  REQUIRE(linear.at("path") == "model.layers.0.self_attn.qkv_proj");
+  CHECK(same(captured(folder, linear, "weight"), qkv));
+  // Who is judged on them is told whose they are.
+  const Shell judged = folder.use("bench cpu --op linear --seconds 0 --no-store --json");
+  CAPTURE(judged.text);
+  CHECK(judged.code == 0);
+  CHECK_THAT(judged.text, ContainsSubstring("captured from small (tiny), weights of a checkpoint"));
+  // Without it they are random.
+  fs::remove_all(folder.path);
+  index = folder.capture(words);
+  CHECK(index.at("weights").at("random") == true);
+  CHECK_FALSE(same(captured(folder, case_of(index, "linear", "prefill.0"), "weight"), qkv));
+  CHECK(known_rows(captured(folder, case_of(index, "rms_norm", "prefill.0"), "x")) == 0);
+  fs::remove_all(home);
 }
 
 // B stands nowhere but in [B+1].

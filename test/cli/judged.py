@@ -3,7 +3,7 @@
 """judged.py FK_HOST SOURCE_DIR GOOD_PLUGIN BAD_PLUGINS_DIR: what the judge asks beside values and time, in cases of a registry
 of its own: a case that a null candidate passes is untestable, dtypes and variants are judged, recorded cases and their routing
 too, and so are a plugin's conduct and what it reads past an end."""
-import json, os, pathlib, shutil, subprocess, sys, tempfile
+import hashlib, json, os, pathlib, re, shutil, subprocess, sys, tempfile, time
 
 host = sys.argv[1]
 source, good, bad = map(pathlib.Path, sys.argv[2:5])
@@ -73,6 +73,60 @@ slow = dict(env, FK_PLUGIN_PATH=str(good.parent / "slow"))
 verdict, _ = bench(good, "--case", "smoke0", seconds="0.05", env=slow)
 assert verdict["cases"][0]["baseline"] == "cpu", verdict["cases"][0]["baseline"]
 
+# One that crashes on the way to the best one is left out by its name, and those behind it are asked.
+crashing = dict(env, FK_PLUGIN_PATH=f"{good.parent / 'slow'}:{good.parent / 'crashing'}")
+verdict, code = bench(good, "--case", "smoke0", seconds="0.05", env=crashing)
+(case,) = verdict["cases"]
+assert code == 0 and case["timings"] and case["baseline"] == "cpu", (verdict["status"], verdict["why"], case["baseline"])
+assert [p["name"] for p in case["passed_over"]] == ["b_crash"] and "SIGSEGV" in case["passed_over"][0]["why"], case["passed_over"]
+# The same where it is the first that is asked.
+crashing["FK_PLUGIN_PATH"] = str(good.parent / "crashing")
+verdict, code = bench(good, "--case", "smoke0", seconds="0.05", env=crashing)
+(case,) = verdict["cases"]
+assert code == 0 and case["baseline"] == "cpu" and [p["name"] for p in case["passed_over"]] == ["b_crash"], (verdict["why"], case["passed_over"])
+# Who is wrong is named as well.
+crashing["FK_PLUGIN_PATH"] = str(bad / "bad_value.so")
+verdict, code = bench(good, "--case", "smoke0", seconds="0.05", env=crashing)
+(case,) = verdict["cases"]
+assert code == 0 and case["baseline"] == "cpu" and case["passed_over"][0]["name"] == "bad_value", case["passed_over"]
+assert case["passed_over"][0]["why"].startswith("it is wrong: "), case["passed_over"]
+
+# Whose contract and which case it was, whatever it is called and whatever the seed.
+contract = next((home / "registry").rglob("silu_and_mul.yaml"))
+add_cases("silu_and_mul", "name: again, T: 600, size: 2048")
+verdict, _ = bench(good, "--variant", "odd shape", seconds="0.1")
+again, _ = bench(good)
+assert {c["contract_hash"] for c in verdict["cases"]} == {hashlib.sha256(contract.read_bytes()).hexdigest()}
+hashes = {(c["case"], c["variant"]): c["case_hash"] for c in verdict["cases"]}
+assert all(re.fullmatch("[0-9a-f]{64}", text) for text in hashes.values()), hashes
+assert verdict["secret"] != again["secret"] and all(hashes[c["case"], c["variant"]] == c["case_hash"] for c in again["cases"]), hashes
+assert hashes["again", ""] == hashes["rows", ""], hashes
+assert len(set(hashes.values())) == len(hashes) - sum(name == "again" for name, _ in hashes), hashes
+# A copy of as many bytes, beside both of a race; and calls on buffers that were just used.
+timed = {c["case"]: c["timings"][0] for c in verdict["cases"] if c["timings"]}
+assert {"smoke0", "rows"} <= set(timed), timed.keys()
+for name, row in timed.items():
+    a, b = row["candidate"], row["baseline"]
+    copies = [side["of_copy"] * side["cold"]["median_s"] for side in (a, b)]
+    assert 0 < copies[0] < 1 and abs(copies[0] / copies[1] - 1) < 1e-9, (name, copies)
+    assert row["bytes"] / copies[0] < 1e12, (name, copies)  # more than a machine's memory and caches give is no copy
+    assert all(0 < side["warm_s"] < 30 * side["cold"]["median_s"] + 1e-3 for side in (a, b)), (name, a, b)  # of one call; the machine may be busy
+    assert row["host_bound"] is False, name  # a CPU waits for no host
+assert timed["rows"]["candidate"]["of_copy"] * timed["rows"]["candidate"]["cold"]["median_s"] > 10 * timed["smoke0"]["candidate"]["of_copy"] * timed["smoke0"]["candidate"]["cold"]["median_s"], timed
+
+# Who hangs is asked where, in the place of a crash's; who does not hear it is not waited for.
+walls = {"hang": [], "deaf": []}
+for name in 3 * ["hang", "deaf"]:  # of which the quickest counts: a busy machine adds to some
+    begin = time.monotonic()
+    verdict, code = bench(bad / f"bad_{name}.so", "--case", "smoke0", "--patience", "1")
+    walls[name].append(time.monotonic() - begin)
+    (case,) = verdict["cases"]
+    assert verdict["status"] == "hang" and code == 1, (name, verdict["status"], verdict["why"])
+    assert "gave no sign of life for 1" in case["why"], case["why"]
+    told = "was stopped in bad_hang" in case["why"] and "forward" in case["why"] and "#1 " in case["evidence"]
+    assert told == (name == "hang"), (name, case["why"], case["evidence"])
+assert min(walls["deaf"]) - min(walls["hang"]) < 0.3, walls
+
 # On a machine that needs a second for a kilobyte nobody is as fast as this.
 peaks = home / "registry/devices/slowest.yaml"
 peaks.write_text("device: slowest\nname: cpu\nkind: cpu\nmemory_bandwidth: 1.0e3\nl2_bytes: 0\nflops: {f32: 1.0e15}\n")
@@ -116,6 +170,8 @@ for case in verdict["cases"]:
     assert "captured from mixtral (tiny), random weights" in case["captured"], case["captured"]
     assert ("topk_ids" not in case["generated"]) if case["routing"] in ("", "captured") else "topk_ids" in case["generated"], case
     assert (case["skew"] >= 1) == (case["op"] == "moe_align"), case
+for name in {c["case"] for c in aligned}:  # the same sizes, and other experts
+    assert len({c["case_hash"] for c in aligned if c["case"] == name}) == 3, name
 assert {tuple(c["generated"]) for c in verdict["cases"] if c["op"] == "silu_and_mul"} == {("x",)}
 verdict, _ = bench(*command, "--case", aligned[0]["case"], "--routing", "skewed:3", seconds="0.01")
 timed = {c["routing"]: c for c in verdict["cases"]}

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.hpp"
+#include "core/base/sha256.hpp"
 #include "core/base/text.hpp"
 #include "core/cases/captured.hpp"
 #include "core/cases/routing.hpp"
@@ -84,17 +85,21 @@ std::string recorded_text(const Case& source) {
 }
 
 PosedCase pose(const AskedCase& asked, const Contract& contract, const Catalog* contents) {
+  if (asked.captured.empty())
+    return pose(asked, contract, named(contract.cases, contract.op, asked.size, asked.name));
+  if (contents)
+    return pose(asked, contract,
+                named(recorded_cases(asked.captured, contract.op, *contents), contract.op,
+                      asked.size, asked.name));
+  Case source = recorded_from(asked.recorded);
+  source.name = asked.name;
+  source.size = asked.size;
+  return pose(asked, contract, std::move(source));
+}
+
+PosedCase pose(const AskedCase& asked, const Contract& contract, Case source) {
   PosedCase out;
-  if (asked.captured.empty()) {
-    out.source = named(contract.cases, contract.op, asked.size, asked.name);
-  } else if (contents) {
-    out.source = named(recorded_cases(asked.captured, contract.op, *contents), contract.op,
-                       asked.size, asked.name);
-  } else {
-    out.source = recorded_from(asked.recorded);
-    out.source.name = asked.name;
-    out.source.size = asked.size;
-  }
+  out.source = std::move(source);
   if (asked.skew > 0) out.source = with_skew(contract, out.source, asked.skew);
   if (asked.variant.empty()) return out;
   std::vector<std::string> known;
@@ -106,6 +111,27 @@ PosedCase pose(const AskedCase& asked, const Contract& contract, const Catalog* 
   }
   fail(contract.op + ", case " + asked.name, "there is no variant `" + asked.variant + "`",
        did_you_mean(asked.variant, known));
+}
+
+std::string case_hash(const Contract& contract, const PosedCase& posed) {
+  const Case& source = posed.source;
+  const Variant& variant = posed.variant;
+  Json dtypes = Json::object(), contents = Json::object();
+  for (const auto& [field, dtype] : variant.dtypes) dtypes[field] = name(dtype);
+  // Another routing than the recorded one leaves some of them out.
+  for (const auto& [field, names] : source.content_names)
+    if (source.contents && source.contents->count(field)) contents[field] = names;
+  const Json all = {{"op", contract.op},
+                    {"case", Json::parse(recorded_text(source))},
+                    {"values", source.values},
+                    {"contents", contents},
+                    {"variant",
+                     {{"dtypes", dtypes},
+                      {"with", variant.with ? Json(*variant.with) : Json()},
+                      {"axes", variant.axes},
+                      {"listed", variant.listed},
+                      {"layout", static_cast<int>(variant.layout)}}}};
+  return sha256(all.dump());
 }
 
 std::vector<std::string> variants_wanted(const Contract& contract, const Case& source,

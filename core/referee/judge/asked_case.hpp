@@ -30,9 +30,16 @@ struct PosedCase {
   Case source;
   Variant variant;
 };
+// The same of a case that is at hand: in the routing and the variant that were asked for.
+PosedCase pose(const AskedCase& asked, const Contract& contract, Case source);
 // What is resolved and called. With `contents` a recorded one is read from its folder. Error when
 // there is no such case or variant.
 PosedCase pose(const AskedCase& asked, const Contract& contract, const Catalog* contents);
+
+// SHA-256, in hex, of what its calls are: op, sizes, constructor values, dtypes, layout, generators
+// and recorded contents. Names and seeds are no part of it, so the same case has the same one in
+// every verdict, whatever it is called; what the contract says of all cases is not either.
+std::string case_hash(const Contract& contract, const PosedCase& posed);
 
 // The variants of a case that are judged beside it as written: those whose name is in `wanted`, or
 // all for "all"; of dtypes those in `dtypes`, or all. An Error at a name that no case may have is

@@ -20,7 +20,7 @@ bool has(const Roster& roster, const std::string& name, const std::string& op) {
 
 }  // namespace
 
-std::unique_ptr<Sitter> best_baseline(Exam& exam, const CaseVerdict& row, Courtroom& room,
+std::unique_ptr<Sitter> best_baseline(Exam& exam, CaseVerdict& row, Courtroom& room,
                                       const Roster& roster) {
   std::vector<std::string> names;
   const Ranking ranking = ranking_of(room.device_name());
@@ -34,34 +34,43 @@ std::unique_ptr<Sitter> best_baseline(Exam& exam, const CaseVerdict& row, Courtr
     if (!std::count(names.begin(), names.end(), name) && has(roster, name, row.op))
       names.push_back(name);
 
-  RankGroup& runners = room.baseline(row.ranks);
-  std::string seated;  // whoever sat down last, right or not: the process has one at a time
-  const auto sits = [&](const std::string& name) {
-    seated = name;
-    auto sitter = std::make_unique<Sitter>(runners, name);
-    if (exam.baseline_is_right(*sitter)) return sitter;
-    if (sitter->lost()) runners.condemn("crashed", "lost its device: " + sitter->words());
-    if (runners.failed()) throw Error("the baseline", runners.failure().sentence());
-    return std::unique_ptr<Sitter>();
+  std::unique_ptr<Sitter>
+      last;  // who sat down last, if it was right: the process has one at a time
+  // Whoever fails is left out, and not the others: they get another process where it has ended.
+  const auto pass_over = [&](const std::string& name, const std::string& why) {
+    RankGroup& runners = room.baseline(row.ranks);
+    if (last && last->lost()) runners.condemn("crashed", "lost its device: " + why);
+    last.reset();
+    if (!why.empty()) row.passed_over.push_back({name, why});
+    if (runners.failed()) room.renew_baseline(row.ranks);
   };
-  std::unique_ptr<Sitter> last;
-  std::string best;
-  double best_s = 0;
+  const auto sits = [&](const std::string& name) {
+    std::string why;
+    last = std::make_unique<Sitter>(room.baseline(row.ranks), name);
+    if (exam.baseline_is_right(*last, why)) return true;
+    pass_over(name, why);
+    return false;
+  };
+  std::vector<std::pair<double, std::string>> timed;
   for (size_t i = 0; i < names.size(); ++i) {
     const bool more = i + 1 < names.size() && !is_oracle(names[i + 1]);
-    if (!best.empty() && is_oracle(names[i])) break;
-    auto sitter = sits(names[i]);
-    if (!sitter) continue;
-    last = std::move(sitter);
-    if (decided || (!more && best.empty())) return last;
+    if (!timed.empty() && is_oracle(names[i])) break;
+    if (!sits(names[i])) continue;
+    if (decided || (!more && timed.empty())) return last;
     const double seconds = exam.quickest_s(*last);
-    if (!std::isfinite(seconds) || (!best.empty() && seconds >= best_s)) continue;
-    best = names[i];
-    best_s = seconds;
+    RankGroup& runners = last->runners();
+    if (runners.failed() || last->lost() || !std::isfinite(seconds))
+      pass_over(names[i], runners.failed() ? runners.failure().sentence() : last->words());
+    else
+      timed.emplace_back(seconds, names[i]);
   }
-  if (best.empty()) return nullptr;
-  room.remember_quickest(exam.key(), best);
-  return seated == best ? std::move(last) : sits(best);
+  std::sort(timed.begin(), timed.end());
+  for (const auto& [seconds, name] : timed) {
+    if (!(last && last->plugin() == name) && !sits(name)) continue;
+    room.remember_quickest(exam.key(), name);
+    return last;
+  }
+  return nullptr;
 }
 
 }  // namespace fk

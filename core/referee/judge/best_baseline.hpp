@@ -11,8 +11,9 @@ namespace fk {
 // The best baseline that takes the case and is right in it, sitting; null when there is none. The
 // first that the device's ranking names for the op, whatever the phase; where it names none, the
 // quickest of those that are right, which the room remembers. An oracle where nobody else takes it.
-// Error when the baselines' process fails.
-std::unique_ptr<Sitter> best_baseline(Exam& exam, const CaseVerdict& row, Courtroom& room,
+// Who fails on the way (its process ends, an error, a wrong answer) is left out, named in the row's
+// passed_over. Error when their process cannot be started again.
+std::unique_ptr<Sitter> best_baseline(Exam& exam, CaseVerdict& row, Courtroom& room,
                                       const Roster& roster);
 
 }  // namespace fk

@@ -123,9 +123,7 @@ void Courtroom::start_missing(std::unique_ptr<RankGroup>& ready,
     });
   }
   const auto load = [&](RankGroup& group, std::vector<PluginFile> files) {
-    works.emplace_back([&enter, &group, files = std::move(files)] {
-      if (group.task_on_all("exam_enter", enter, {})) group.load(files);
-    });
+    works.emplace_back([this, &group, files = std::move(files)] { settle_in(group, files); });
   };
   auto& baseline = baselines_[ranks];
   if (!baseline || baseline->failed()) {
@@ -147,6 +145,19 @@ void Courtroom::start_missing(std::unique_ptr<RankGroup>& ready,
   if (baseline->failed()) fail("the baseline", baseline->failure().sentence());
 }
 
+void Courtroom::settle_in(RankGroup& group, const std::vector<PluginFile>& files) const {
+  // With the device open, which takes longest where it is a GPU.
+  if (group.task_on_all("exam_enter", {{"device", device()}}, {})) group.load(files);
+}
+
+void Courtroom::renew_baseline(int ranks) {
+  auto& baseline = baselines_.at(ranks);
+  baseline = std::make_unique<RankGroup>(options_of(Seat::baseline, kPatienceSeconds), ranks);
+  settle_in(*baseline, roster_.baseline_files());
+  if (baseline->failed()) fail("the baseline", baseline->failure().sentence());
+  baseline->set_patience(patience_s_);
+}
+
 std::unique_ptr<RankGroup> Courtroom::enter(const FoundPlugin& found, bool children,
                                             double patience_s, int ranks) {
   // What is not there cannot be called in the candidate's place.
@@ -157,6 +168,7 @@ std::unique_ptr<RankGroup> Courtroom::enter(const FoundPlugin& found, bool child
   if (ranks == 1) candidate = std::move(spare_);
   start_missing(candidate, others, patience_s, ranks,
                 found.trust == Trust::baseline ? Seat::trusted_candidate : Seat::candidate);
+  patience_s_ = patience_s;
   oracle_->set_patience(patience_s);
   for (RankGroup* group : {baselines_[ranks].get(), candidate.get()})
     group->set_patience(patience_s);

@@ -69,6 +69,9 @@ class Courtroom {
   std::unique_ptr<RankGroup> enter(const FoundPlugin& candidate, bool children, double patience_s,
                                    int ranks);
   RankGroup& baseline(int ranks) { return *baselines_.at(ranks); }  // after enter()
+  // Another one in the place of a baseline's processes that have failed; what they had open is
+  // gone. Error when it cannot be had.
+  void renew_baseline(int ranks);
 
   // To the oracle; Error when its process fails.
   Json ask(const char* task, const Json& arguments);
@@ -117,6 +120,8 @@ class Courtroom {
   // Of the candidate, on its seat, where none is `ready`, which then loads the others.
   void start_missing(std::unique_ptr<RankGroup>& ready, const std::vector<PluginFile>& others,
                      double patience_s, int ranks, Seat seat);
+  // Opens the device in a process and loads the files, where it has not failed.
+  void settle_in(RankGroup& group, const std::vector<PluginFile>& files) const;
   std::unique_ptr<OpenExam> open_now(const ExamRequest& request, const Secret& secret);
   void close_now(const OpenExam& exam);
   void close_waiting();
@@ -137,6 +142,7 @@ class Courtroom {
   std::deque<Docket> dockets_;  // the last one asked for first
   std::map<std::string, std::unique_ptr<OpenExam>> ahead_;
   int next_id_ = 0;
+  double patience_s_ = 0;  // of the judgement that entered last
 };
 
 }  // namespace fk

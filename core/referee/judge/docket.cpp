@@ -77,12 +77,17 @@ class Docket {
         entry.row.why = "it is called by several ranks at once, and " + field +
                         " was recorded of one of them alone";
     }
-    out_.push_back(entry);
+    entry.row.contract_hash = contract.text_hash;
+    const auto add = [&] {
+      entry.row.case_hash = case_hash(contract, pose(entry.asked, contract, source));
+      out_.push_back(entry);
+    };
+    add();
     for (const auto& v : variants_of(contract, source, false)) known_.push_back(v.name);
     for (const auto& name : variants_wanted(contract, source, o_.variants, o_.dtypes)) {
       entry.asked.variant = entry.row.variant = name;
       entry.extra = true;
-      out_.push_back(entry);
+      add();
     }
   }
 

@@ -11,12 +11,11 @@
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
+#include "core/referee/judge/exam_desk.hpp"
 
 namespace fk {
 
 namespace {
-
-constexpr int kCandidate = 0, kBaseline = 1;  // sides
 
 // For a core, of every rank where there are several.
 std::vector<double> waits_of(const RankGroup& runners) {
@@ -155,13 +154,22 @@ std::optional<Sitter::Call> Exam::take(Sitter& sitter, int first, const std::vec
   enter(": contents");
   runners.freeze();
   // A graph is made on numbers that are not the call's.
-  const bool ahead = plan_ || (request_.device != "cpu" && !sitter.armed(sets));
+  const bool singly = way == Way::warm && request_.device != "cpu";  // run_warm()
+  std::vector<std::vector<int>> graphs;
+  if (!singly) graphs.push_back(sets);
+  for (size_t i = 0; singly && i < sets.size(); ++i) graphs.push_back({sets[i]});
+  const bool armed = std::all_of(graphs.begin(), graphs.end(),
+                                 [&](const auto& graph) { return sitter.armed(graph); });
+  const bool ahead = plan_ || (request_.device != "cpu" && !armed);
   if (ahead) deal(true);
   if (ahead || all_cold_ || (flush_ && sitter.keeps)) {
     enter(": graphs and own memory");
     runners.thaw();
     const bool once = all_cold_ && &sitter != &candidate_;
-    if (!sitter.arm(exam_->id, plan_, sets, first, count, all_cold_, once)) return std::nullopt;
+    for (const auto& graph : graphs)
+      if (!sitter.arm(exam_->id, plan_, graph, graph.empty() ? first : graph[0],
+                      static_cast<int>(graph.size()), all_cold_, once))
+        return std::nullopt;
     runners.freeze();
     enter(": contents");
   }
@@ -179,7 +187,7 @@ std::optional<Sitter::Call> Exam::take(Sitter& sitter, int first, const std::vec
     early_s = std::max(0.0, runners.worked_s() - worked - waking);
     since = now_seconds();
   }
-  auto call = sitter.run(exam_->id, first, count, since, core);
+  auto call = sitter.run(exam_->id, first, count, since, core, singly);
   if (!call) return std::nullopt;
   call->early_s = early_s;
   enter(": answers");
@@ -187,7 +195,7 @@ std::optional<Sitter::Call> Exam::take(Sitter& sitter, int first, const std::vec
   const std::vector<double> waits = waits_of(runners);
   for (size_t r = 0; r < waits.size(); ++r)
     call->waited_s = std::max(call->waited_s, waits[r] - waited[r]);
-  const int side = &sitter == &candidate_ ? kCandidate : kBaseline;
+  const int side = &sitter == &candidate_ ? kCandidateSide : side_of_baseline(sitter.plugin());
   const Json found = room_.ask("exam_look", {{"exam", exam_->id}, {"sets", sets}, {"side", side}});
   looks.assign(contents.size(), {});
   for (size_t i = 0; i < contents.size(); ++i) looks[i].content = contents[i];
@@ -218,6 +226,13 @@ std::optional<Sitter::Call> Exam::take(Sitter& sitter, int first, const std::vec
   }
   enter("");
   return call;
+}
+
+int Exam::side_of_baseline(const std::string& plugin) {
+  const auto known = std::find(baselines_.begin(), baselines_.end(), plugin);
+  const auto at = static_cast<int>(known - baselines_.begin());
+  if (known == baselines_.end()) baselines_.push_back(plugin);
+  return kCandidateSide + 1 + at;
 }
 
 void Exam::count(const Look& look) {
@@ -356,15 +371,23 @@ void Exam::fill_families() {
 }
 
 // On each of the first contents once; it is a baseline, so a wrong answer only passes it over.
-bool Exam::baseline_is_right(Sitter& baseline) {
+bool Exam::baseline_is_right(Sitter& baseline, std::string& why) {
   candidate_.runners().freeze();
   baseline.runners().thaw();
-  if (!baseline.sit(shape_, exam_->fds)) return false;
   std::vector<int> contents;
   for (int i = 0; i < std::min(sets_, seen_); ++i) contents.push_back(i);
   std::vector<Look> looks;
-  if (!take(baseline, 0, contents, looks)) return false;
-  return std::all_of(looks.begin(), looks.end(), [](const Look& look) { return look.ok; });
+  if (!baseline.sit(shape_, exam_->fds) || !take(baseline, 0, contents, looks)) {
+    const bool ended = baseline.runners().failed();
+    why = ended ? baseline.runners().failure().sentence() : baseline.who() + baseline.words();
+    if (!ended && starts_with(baseline.words(), "refused: ")) why.clear();
+    return false;
+  }
+  const auto wrong =
+      std::find_if(looks.begin(), looks.end(), [](const Look& look) { return !look.ok; });
+  if (wrong == looks.end()) return true;
+  why = "it is wrong: " + wrong->text;
+  return false;
 }
 
 double Exam::quickest_s(Sitter& baseline) {

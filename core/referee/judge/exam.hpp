@@ -25,7 +25,8 @@ class Exam {
   bool sit();   // the same, of the candidate
   // The same. Where all are right but a null candidate passes as well, the row is untestable.
   bool values();
-  bool baseline_is_right(Sitter& baseline);
+  // Else `why`, of one that does not refuse the case.
+  bool baseline_is_right(Sitter& baseline, std::string& why);
   // Of a call, of one that is right; to choose a baseline by, not to judge by.
   double quickest_s(Sitter& baseline);
   std::string key() const { return request_.key(); }
@@ -45,10 +46,12 @@ class Exam {
   };
   std::vector<int> ring(int first, int count) const;
   int some_first();  // on a device one of few, because there is a graph for each
-  // Between the contents and the call there is nothing, some time, or a flush of everything.
-  enum class Way { usual, late, cold };
+  // Between the contents and the call there is nothing, some time, or a flush of everything; or
+  // calls are on buffers that those before were on, of a device the first one on one alone.
+  enum class Way { usual, late, cold, warm };
   std::optional<Sitter::Call> take(Sitter& sitter, int first, const std::vector<int>& contents,
                                    std::vector<Look>& looks, Way way = Way::usual, int core = -1);
+  int side_of_baseline(const std::string& plugin);
   void enter(const char* part);  // of a sample, for what timing was spent on
   bool accept(const std::vector<Look>& looks, bool timed);
   bool nothing_stray();  // else the row says what was written around tensors of any set
@@ -65,6 +68,10 @@ class Exam {
   void late_rounds(Turn& mine, Turn& theirs);
   void cold_rounds(Turn& mine, Turn& theirs);
   void alone_rounds(Turn& mine, Turn& theirs);
+  void warm_rounds(Turn& mine, Turn& theirs);
+  // Of a copy of as many bytes as a call moves; 0: ranks share what they would copy over, or there
+  // is no memory for it.
+  double copy_s(int calls);
   // In a short race with all memory of both processes cold.
   Ratio cold_ratio(Sitter& baseline, int count);
   // `cold`: cold_ratio(); nothing where nobody gains.
@@ -87,6 +94,7 @@ class Exam {
   Random random_;
   Json shape_;  // what both sides are told
   std::vector<std::string> families_;
+  std::vector<std::string> baselines_;      // that have called, by their side
   std::vector<std::vector<int>> ordinary_;  // contents that may be called at any time, by version
   std::map<std::string, FamilyRow> by_family_;
   int sets_ = 0, seen_ = 0;  // contents [0, seen_) may be called at any time

@@ -149,6 +149,13 @@ SetFinding ExamDesk::look(int set, int index, int side, bool ordinary, const Ask
     found.text = broken[0].text;
     return found;
   }
+  // One baseline sits at a time: what others have answered is wanted no more, and neither counts as
+  // this one's own answer nor takes the room for it.
+  const auto of_another = [&](const auto& known) {
+    return side != kCandidateSide && known.first != kCandidateSide && known.first != side;
+  };
+  std::erase_if(content.accepted, of_another);
+  std::erase_if(content.prints, of_another);
   // On a device outputs are downloaded once for each answer that is right.
   std::optional<uint64_t> print;
   auto& prints = content.prints[side];

@@ -19,6 +19,9 @@ namespace fk {
 // The layout of one set; sets lie behind one another.
 Layout exam_layout(const Variant& variant, int set);
 
+// Who has called: the candidate, or one of the baselines, which have the numbers after it.
+inline constexpr int kCandidateSide = 0;
+
 struct SetFinding {
   int set = -1, content = -1;
   bool ok = true;
@@ -59,7 +62,8 @@ class ExamDesk {
   int written_fd() const { return written_.fd(); }
 
   void deal(int set, int content, Poison poison, bool numbers_only);
-  // What the set holds after a call of one side (candidate, baseline ... by number) on a content.
+  // What the set holds after a call of one side on a content. `changed` is about answers of the
+  // same side; those of a baseline are forgotten when another one has called on the content.
   // `ordinary`: it is of that family, which is never excused. `ask`: the reference for other
   // contents of this rank.
   SetFinding look(int set, int content, int side, bool ordinary, const AskReference& ask);

@@ -14,6 +14,7 @@
 #include "core/referee/bench.hpp"
 #include "core/referee/judge/rank_fakes.hpp"
 #include "core/referee/rank_oracle.hpp"
+#include "core/referee/sampler.hpp"
 #include "core/runtime/peaks.hpp"
 
 namespace fk {
@@ -111,6 +112,11 @@ double Examiner::floor_s() const {
     exact->second = std::max(exact->second, low->second / 3);
   const double bytes = std::max(0.0, bytes_ - cached);
   return fk::roofline_s(*peaks, resolved(), {bytes, flops(), kPacked * wire_});
+}
+
+double Examiner::copy_s(int calls, int threads) const {
+  return copy_seconds(device(), *watches_.at(0).second, static_cast<int64_t>(bytes_), calls,
+                      threads);
 }
 
 bool Examiner::has_plan() const { return !contract_.section(SectionId::plan).empty(); }

@@ -74,6 +74,8 @@ class Examiner {
   double wire() const { return wire_; }  // bytes over links, of the contents that need fewest
   double roofline_s() const;  // by the data sheet, with all bytes from memory; 0: not known
   double floor_s() const;     // no kernel is faster on this device; 0: not known
+  // Of a copy of bytes() on the first rank's device, as one of so many calls (copy_seconds).
+  double copy_s(int calls, int threads) const;
   bool has_plan() const;
 
   // Contents into sets, outputs poisoned. With `numbers_only`, floats are garbage: what plan()
@@ -84,7 +86,7 @@ class Examiner {
   // know where. look() says so, of its first set and by the rule `guard`.
   void deal_beside(int set, int content, Poison poison);
 
-  // What the sets hold after a call each of one side (candidate, baseline ... by number). Of
+  // What the sets hold after a call each of one side (exam_desk.hpp). Of
   // several ranks the first that is wrong, which the text names; worst is that of all. Ends with
   // the first set that is wrong. `alive` is called between sets.
   std::vector<SetFinding> look(const std::vector<int>& sets, int side,

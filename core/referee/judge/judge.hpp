@@ -78,6 +78,7 @@ class Sitter {
     // waits for others, without how late it was woken up.
     double own_s = 0;
     bool captured = false;
+    bool late = false;    // some rank's device had to wait for its host, as its process says
     double waited_s = 0;  // for a core, the rank that waited longest
     double early_s = 0;   // of the processors, between the contents and a late call
     // All calls, as the broker's clock has them where that is more than the claim.
@@ -87,7 +88,9 @@ class Sitter {
     std::optional<LaunchFacts> facts;  // claims, bounded
   };
   // `since` is when the broker's clock began. `core`: as Examinee::run.
-  std::optional<Call> run(int exam, int first, int count, double since, int core = -1);
+  // `warm`: one call on the first set alone, as Examinee::run_warm.
+  std::optional<Call> run(int exam, int first, int count, double since, int core = -1,
+                          bool warm = false);
   // The rules of `check` on the first smoke case that it takes: state, leaks, threads, instances,
   // claims. What it says of itself, so that nothing is believed that speaks for it.
   struct Conduct {

@@ -17,7 +17,7 @@ namespace fk {
 namespace {
 
 constexpr int kFreshRounds = 4, kSeenOfRanks = 8, kLateRounds = 3, kColdRounds = 3,
-              kAloneRounds = 8;
+              kAloneRounds = 8, kWarmRounds = 3;
 constexpr double kSecondLookSeconds = 0.5, kColdSeconds = 0.1;
 constexpr int kFamiliesEvery = 4, kFamilyCalls = 8;  // samples; calls of one
 constexpr double kMoreCodeOnDevice = 1e-6;  // that is loaded when it is called for the first time
@@ -57,6 +57,7 @@ class Exam::Turn final : public Contender {
     clocks_.walls_s.push_back(call.wall_s + call.claim_s * (count_ - calls));
     waits_s_.push_back(call.waited_s);
     captured_ = call.captured;
+    in_time_ += !call.late;
     if (call.facts) facts_ = call.facts;
     if (exam_.watch_) exam_.watch_->look();
     return call.claim_s;
@@ -94,8 +95,10 @@ class Exam::Turn final : public Contender {
   void place(int core) { core_ = core; }
   int calls() const { return count_; }
   bool captured() const { return captured_; }
+  bool host_bound() const { return !clocks_.claims_s.empty() && in_time_ == 0; }
   double plan_s() const { return sitter_.plan_s; }
   void fill(SideTime& row) const {
+    if (!warm_s.empty()) row.warm_s = quantile(warm_s, 0.5);
     if (!facts_) return;
     row.launches = facts_->launches;
     if (facts_->kernel.empty() && !facts_->registers) return;
@@ -112,6 +115,7 @@ class Exam::Turn final : public Contender {
   LateSamples late;
   ColdSamples cold;
   AloneSamples alone;
+  std::vector<double> warm_s;
   // Of one call, by the broker's clock, with `beside_s` for what is no call.
   double wall_s(double beside_s) const {
     return std::max(0.0, quantile(clocks_.walls_s, 0.5) - beside_s) / count_;
@@ -130,6 +134,7 @@ class Exam::Turn final : public Contender {
   ClockSamples clocks_;
   std::vector<double> waits_s_;  // for a core, by sample
   bool captured_ = false;
+  int in_time_ = 0;  // samples in which no device waited for its host
   std::optional<LaunchFacts> facts_;
 };
 
@@ -204,6 +209,37 @@ void Exam::alone_rounds(Turn& mine, Turn& theirs) {
     }
   for (Turn* turn : {&mine, &theirs})
     turn->alone.among_s = quantile(turn->clocks().claims_s, 0.5) / turn->calls();
+}
+
+// Calls on sets that the calls before were on, as many as stay in a core's caches. Their contents
+// are new and their outputs poisoned, so that they have to be made as well; what is warm are
+// weights, what is packed, code and, in the last cache, what was dealt. As believed, because who
+// can tell such calls from others may claim what it likes; nothing follows from it.
+void Exam::warm_rounds(Turn& mine, Turn& theirs) {
+  constexpr double kOfCore = 1 << 20;
+  const bool host = request_.device == "cpu";
+  const int some = std::clamp(static_cast<int>(kOfCore / std::max(bytes_, 1.0)), 1, mine.calls());
+  const int dealt = host ? some : 2, calls = host ? some : 1;
+  const double beside = messages_s(theirs.clocks());
+  flush_ = false;
+  for (Turn* turn : {&mine, &theirs}) {
+    turn->place(0);
+    const int first = some_first();
+    for (int round = 0; round <= kWarmRounds; ++round) {
+      const auto call = turn->one(first, some_contents(first, dealt, Of::ordinary), Way::warm);
+      const double all_s = host ? call.believed_s(calls, beside) : call.own_s;
+      if (round > 0) turn->warm_s.push_back(all_s / calls);
+    }
+  }
+  flush_ = true;
+}
+
+double Exam::copy_s(int calls) {
+  if (request_.ranks > 1) return 0;
+  return room_
+      .ask("exam_copy", {{"exam", exam_->id}, {"calls", calls}, {"threads", request_.threads}})
+      .at("seconds")
+      .get<double>();
 }
 
 // A sample's flush takes the tensors and what is packed out of the caches. What a candidate has
@@ -285,6 +321,7 @@ void Exam::race(Sitter& baseline) {
       evidence = gains ? clock_disagreement(mine.clocks(), theirs.clocks(), wake) : "";
       if (gains && evidence.empty()) evidence = remembered_answers(mine.fresh, theirs.fresh);
       if (gains && evidence.empty()) evidence = early_work(mine.late, theirs.late);
+      if (evidence.empty() || half == 1) warm_rounds(mine, theirs);
       if (evidence.empty() || half == 1) conclude_race(mine, theirs, result, cold, evidence);
       if (evidence.empty()) break;
     }
@@ -373,6 +410,7 @@ void Exam::conclude_race(const Turn& mine, const Turn& theirs, const RaceResult&
   if (busy) doubt_of_busy_cores(row.ratio);
   row.calls_per_sample = mine.calls();
   row.settled = result.settled();
+  row.host_bound = mine.host_bound() || theirs.host_bound();
   row.floor_s = floor_s_;
   row.bytes = bytes_;
   row.flops = flops_;
@@ -381,6 +419,9 @@ void Exam::conclude_race(const Turn& mine, const Turn& theirs, const RaceResult&
   row.baseline.roofline = roofline_s_ / row.baseline.cold.median_s;
   mine.fill(row.candidate);
   theirs.fill(row.baseline);
+  const double copy = copy_s(mine.calls());
+  for (SideTime* side : {&row.candidate, &row.baseline})
+    if (copy > 0 && side->cold.median_s > 0) side->of_copy = copy / side->cold.median_s;
   if (watch_) row.clocks = watch_->seen();
   row_.status = status_of(row.ratio.speed);
   row_.why = !busy ? doubt : "the baseline's ranks had to wait for cores that others use as well";

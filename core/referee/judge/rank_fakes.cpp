@@ -14,6 +14,11 @@ namespace fk {
 
 namespace {
 
+// Why a fake was not tried, as a verdict has it.
+constexpr const char* kNoTime = "no time";
+constexpr const char* kNoTimeOnAll = "no time on all ranks";
+constexpr const char* kNoAnswer = "the oracle has no answer to it";
+
 bool same_bytes(const Tensor& a, const Tensor& b) {
   const auto size = static_cast<size_t>(a.bytes());
   return a.bytes() == b.bytes() && (!size || std::memcmp(a.data(), b.data(), size) == 0);
@@ -93,37 +98,46 @@ class Gate {
     });
   }
 
+  void leave_out(const std::string& name, const char* why) {
+    tried_.push_back({name, false, 0, why});
+  }
+
   void lower() {
-    if (over()) return;
     const bool wide = working_dtype(ranks_[0]) == DType::f32;
     const DType low = wide ? DType::bf16 : DType::f8e4m3;
+    const std::string fake = "inputs of all ranks in " + std::string(name(low));
+    if (over()) return leave_out(fake, kNoTime);
     std::vector<CaseValues> contents = inputs_;
     for (auto& values : contents)
       each_float(values, [&](const CaseField& field, Tensor& t) {
         if (bytes(field.dtype) == (wide ? 4 : 2)) t = t.to(low).to(t.dtype);
       });
-    offer("inputs of all ranks in " + std::string(name(low)), ask_(contents));
+    offer(fake, ask_(contents));
   }
 
   // The last rank whose answer is another one then.
   template <class Change>
   void alone(const std::string& name, const Change& change) {
-    for (size_t own = ranks_.size(); own-- > 0 && !over();) {
+    bool answered = false;
+    for (size_t own = ranks_.size(); own-- > 0;) {
+      if (over()) return leave_out(name, kNoTime);
       std::vector<CaseValues> contents = inputs_, answers = right_;
       change(own, contents);
       CaseValues answer = std::move(ask_(contents)[own]);
       if (answer.empty()) continue;
+      answered = true;
       answers[own] = rounded(answer);
       if (offer(name, answers)) return;
     }
+    if (!answered) leave_out(name, kNoAnswer);
   }
 
-  // False where it is no fake.
+  // False where it is no fake, or none that the reference takes.
   bool offer(const std::string& name, const std::vector<CaseValues>& answers) {
     TriedFake fake{name, false, 0};
     bool differs = false;
     for (size_t r = 0; r < ranks_.size(); ++r) {
-      if (answers[r].empty()) return false;  // the reference does not take it
+      if (answers[r].empty()) return leave_out(name, kNoAnswer), false;
       const CaseValues answer = rounded(answers[r]);
       if (equal(answer, right_[r])) continue;
       differs = true;
@@ -145,22 +159,32 @@ class Gate {
   }
 
   // What another op may be fooled with, in one rank's answer. What one rank takes, another need
-  // not.
+  // not: it counts when none of them rejects it, so whoever could not be asked leaves it undecided.
   void usual(size_t r) {
     const bool first = r == 0;
-    const auto open = [](const TriedFake& fake) { return !fake.rejected; };
-    if (over() || (!first && std::none_of(tried_.begin(), tried_.end(), open))) return;
-    each_fake(ranks_[r], inputs_[r], want_[r], nullptr, [&](const Fake& fake) {
-      auto known = std::find_if(tried_.begin(), tried_.end(),
-                                [&](const TriedFake& t) { return t.name == fake.name; });
-      if (known != tried_.end() && known->rejected) return !over();
-      if (known == tried_.end() && !first) return !over();
+    const auto open = [](const TriedFake& fake) { return !fake.rejected && fake.why.empty(); };
+    if (!first && std::none_of(tried_.begin(), tried_.end(), open)) return;
+    const auto known = [&](const std::string& name) {
+      return std::find_if(tried_.begin(), tried_.end(),
+                          [&](const TriedFake& t) { return t.name == name; });
+    };
+    const auto miss = [&](const std::string& name) {
+      const auto it = known(name);
+      if (it == tried_.end() && first) leave_out(name, kNoTime);
+      if (it != tried_.end() && open(*it)) it->why = kNoTimeOnAll;
+    };
+    const auto left = each_fake(ranks_[r], inputs_[r], want_[r], nullptr, [&](const Fake& fake) {
+      if (over()) return miss(fake.name), false;
+      auto it = known(fake.name);
+      if (it != tried_.end() && !open(*it)) return true;
+      if (it == tried_.end() && !first) return true;
       const Comparison found = comparers_[r]->compare(fake.answer, fake.field);
-      if (known == tried_.end()) known = tried_.insert(known, {fake.name, false, 0});
-      known->rejected = !found.ok;
-      known->worst = std::max(known->worst, found.worst);
-      return !over();
+      if (it == tried_.end()) it = tried_.insert(it, {fake.name, false, 0});
+      it->rejected = !found.ok;
+      it->worst = std::max(it->worst, found.worst);
+      return true;
     });
+    for (const auto& name : left) miss(name);
   }
 
   const std::vector<CaseValues>&inputs_, &want_;

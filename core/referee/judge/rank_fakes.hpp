@@ -21,7 +21,8 @@ namespace fk {
 // The reference's outputs by rank where the ranks have these contents; empty ones when it fails.
 using AskRanks = std::function<std::vector<CaseValues>(const std::vector<CaseValues>& contents)>;
 
-// As try_fakes(); `inputs` (with weights) and `want` are by rank. `resolved` is any rank's.
+// As try_fakes(), those that there was no time or no answer for with the reason; `inputs` (with
+// weights) and `want` are by rank. `resolved` is any rank's.
 std::vector<TriedFake> try_rank_fakes(const ResolvedCase& resolved,
                                       const std::vector<CaseValues>& inputs,
                                       const std::vector<CaseValues>& want, const AskRanks& ask,

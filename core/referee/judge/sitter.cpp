@@ -147,9 +147,11 @@ std::optional<Sitter::Conduct> Sitter::conduct(const Json& request) {
   return out;
 }
 
-std::optional<Sitter::Call> Sitter::run(int exam, int first, int count, double since, int core) {
+std::optional<Sitter::Call> Sitter::run(int exam, int first, int count, double since, int core,
+                                        bool warm) {
   const auto answers =
-      ask("exam_run", {{"exam", exam}, {"first", first}, {"count", count}, {"core", core}}, {});
+      ask("exam_run",
+          {{"exam", exam}, {"first", first}, {"count", count}, {"core", core}, {"warm", warm}}, {});
   const double end = now_seconds();
   if (!answers) return std::nullopt;
   Call out;
@@ -168,6 +170,7 @@ std::optional<Sitter::Call> Sitter::run(int exam, int first, int count, double s
       last_s = std::max(last_s, end_s);
     }
     out.captured = flag(answer, "captured");
+    out.late |= flag(answer, "late");
     out.facts = facts_of(answer);
   }
   // Nobody has begun later for having been woken up later.

@@ -39,6 +39,12 @@ void fields(Visitor& v, NullRow& n) {
 }
 
 template <class Visitor>
+void fields(Visitor& v, PassedOver& p) {
+  v("name", p.name, "a baseline that takes the case");
+  v("why", p.why, "it was not raced: its process ended, it failed, or it is wrong");
+}
+
+template <class Visitor>
 void fields(Visitor& v, Timing& t) {
   v("median_s", t.median_s, "median");
   v("low_s", t.low_s, "first quartile");
@@ -60,12 +66,14 @@ void fields(Visitor& v, Ratio& r) {
 template <class Visitor>
 void fields(Visitor& v, SideTime& s) {
   v("cold", s.cold, "one call with flushed caches");
-  v("warm_s", s.warm_s, "median on buffers that were just used");
+  v("warm_s", s.warm_s,
+    "median of calls on buffers that the call before was on, with new contents; null: not timed");
   v("plan_s", s.plan_s, "plan() on the host, which is not part of the others");
   v("clock_s", s.clock_s, "one call by the broker's own clock, which must agree with `cold`");
   v("roofline", s.roofline,
     "the device's least time for the bytes, the operations and the link over the median");
-  v("of_copy", s.of_copy, "time of a copy of as many bytes over the median");
+  v("of_copy", s.of_copy,
+    "time of a copy of as many bytes over the median; null: of several ranks, or no memory for it");
   v("launches", s.launches,
     "kernels, copies and fills of one captured call; this and the next five are what the "
     "provider's "
@@ -97,7 +105,8 @@ void fields(Visitor& v, TimingRow& t) {
   v("calls_per_sample", t.calls_per_sample, "calls that one sample is the mean of");
   v("settled", t.settled,
     "false: the time budget ended the race before the noise was small enough");
-  v("host_bound", t.host_bound, "true: every sample waited for the host");
+  v("host_bound", t.host_bound,
+    "true: every sample of one side waited for the host, as its process says");
   v("floor_s", t.floor_s, "no honest kernel is faster than this; 0: not known");
   v("bytes", t.bytes, "moved by one call, from the contract");
   v("flops", t.flops, "of one call, from the contract");
@@ -128,11 +137,15 @@ void fields(Visitor& v, CaseVerdict& c) {
   v("rule", c.rule, "of a violation: the broken rule of the ABI");
   v("oracle", c.oracle, "the plugin that answered for right; empty: none");
   v("baseline", c.baseline, "the plugin that it raced; empty: none");
-  v("contract_hash", c.contract_hash, "SHA-256 of the op's contract");
-  v("case_hash", c.case_hash, "SHA-256 of the case's content");
+  v("contract_hash", c.contract_hash, "SHA-256 of the op's contract, the file");
+  v("case_hash", c.case_hash,
+    "SHA-256 of the case's content, whatever its name and the seed: the same case has the same "
+    "one");
   v("errors", c.errors, "of the worst output of the worst call; null: not compared");
   v("families", c.families, "kinds of inputs that were tried");
   v("nulls", c.nulls, "wrong answers that were tried on the comparison itself");
+  v("passed_over", c.passed_over,
+    "baselines that were not raced because they failed in this case, in the order of asking");
   v("timings", c.timings, "empty: not timed");
 }
 

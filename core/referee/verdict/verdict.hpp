@@ -89,6 +89,11 @@ struct NullRow {
   std::string why = {};  // it was not tried; empty: it was
 };
 
+// A baseline that would have been raced, had it not failed itself.
+struct PassedOver {
+  std::string name, why;
+};
+
 // What is not known is absent.
 struct SideTime {
   Timing cold;  // of one call, caches flushed
@@ -139,6 +144,7 @@ struct CaseVerdict {
   std::optional<ErrorFigures> errors;
   std::vector<FamilyRow> families;
   std::vector<NullRow> nulls;
+  std::vector<PassedOver> passed_over;  // on the way to `baseline`; not those that refused
   std::vector<TimingRow> timings;
 };
 

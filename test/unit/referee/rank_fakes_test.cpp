@@ -37,11 +37,11 @@ Ranks answers(const Ranks& contents, bool alone) {
   return out;
 }
 
-std::vector<fk::TriedFake> tried(const Ranks& contents, bool alone) {
+std::vector<fk::TriedFake> tried(const Ranks& contents, bool alone, double seconds = 1e9) {
   const auto c = sums();
   const auto resolved = fk::resolve(c, c.cases[0], {});
   const auto ask = [&](const Ranks& others) { return answers(others, alone); };
-  return fk::try_rank_fakes(resolved, contents, answers(contents, alone), ask, 1e9);
+  return fk::try_rank_fakes(resolved, contents, answers(contents, alone), ask, seconds);
 }
 
 bool has(const std::vector<fk::TriedFake>& list, const std::string& name) {
@@ -75,4 +75,36 @@ TEST_CASE("rank_fakes_are_none_where_they_are_right") {
   CHECK(has(alone, "rank 0's answer"));
   const Ranks equal(3, contents()[0]);
   CHECK_FALSE(has(tried(equal, false), "all ranks as this one"));
+}
+
+// Else a verdict would look as if all had been tried.
+TEST_CASE("rank_fakes_that_there_is_no_time_for_are_named") {
+  const auto all = tried(contents(), false), none = tried(contents(), false, 0);
+  REQUIRE(none.size() >= all.size());  // some of those that are left may be no fakes
+  for (const auto& fake : all) {
+    INFO(fake.name);
+    CHECK(has(none, fake.name));
+  }
+  for (const auto& fake : none) {
+    INFO(fake.name);
+    // This one is tried whatever the time.
+    CHECK((fake.name == "the last rank missing" ? fake.rejected : fake.why == "no time"));
+  }
+}
+
+TEST_CASE("rank_fakes_without_an_answer_are_named") {
+  const auto c = sums();
+  const auto resolved = fk::resolve(c, c.cases[0], {});
+  const Ranks inputs = contents();
+  const auto ask = [&](const Ranks& others) { return Ranks(others.size()); };
+  const auto all = fk::try_rank_fakes(resolved, inputs, answers(inputs, false), ask, 1e9);
+  for (const char* name : {"the last rank missing", "inputs of all ranks in bf16", "nobody asked",
+                           "all ranks as this one"}) {
+    INFO(name);
+    const auto it = std::find_if(all.begin(), all.end(), [&](auto& f) { return f.name == name; });
+    REQUIRE(it != all.end());
+    CHECK(it->why == "the oracle has no answer to it");
+    CHECK_FALSE(it->rejected);
+  }
+  CHECK(has(all, "zeros in out"));
 }
