@@ -20,7 +20,7 @@ struct Roster {
   static Roster find(const Catalog& catalog);
   // The same without candidates, of which there may be thousands, for this device: where it is the
   // CPU, what has device code is left out. In a process that has loaded a GPU's libraries the same
-  // CPU kernel is slower, by about one percent.
+  // CPU kernel is slower, by 0.7 percent (docs/results/2026-11-22-cpu-precision.json).
   static Roster of_baselines(const std::string& device);
 
   // Names of the baselines, best first: by name, the oracles last.
