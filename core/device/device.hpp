@@ -82,6 +82,8 @@ class Device {
   // the start of the next, in seconds, added to `gaps`; null ends it. For measuring the host.
   virtual void watch_launches(std::vector<double>* /*gaps*/) {}
   virtual std::unique_ptr<Stopwatch> stopwatch() = 0;
+  // What a profiler that waits for it looks at is what is enqueued while it is on.
+  virtual void profile(bool /*on*/) {}
   // Memory for several processes: whoever makes it fills it and gives the descriptor away, whoever
   // opens it reads it, or writes it too. Of what is made with Sharing::read, a writable mapping is
   // refused where the device can do that (the CPU); elsewhere its maker has to look. One physical

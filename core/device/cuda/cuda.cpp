@@ -4,6 +4,7 @@
 // device. Compiled and linked only where the CUDA toolkit was found; a machine without a GPU says
 // so when asked.
 #include <cuda.h>
+#include <cuda_profiler_api.h>
 #include <cuda_runtime_api.h>
 #include <unistd.h>
 
@@ -210,6 +211,10 @@ class Cuda final : public Device {
     if (gaps_) note_gap();
   }
   void watch_launches(std::vector<double>* gaps) override { gaps_ = gaps; }
+  void profile(bool on) override {
+    use();
+    check(on ? cudaProfilerStart() : cudaProfilerStop(), "the profiler");
+  }
 
   Shared allocate_shared(int64_t bytes, const std::string& purpose, Sharing) override {
     use();
