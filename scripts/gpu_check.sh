@@ -23,7 +23,7 @@ fi
 export PATH="$PATH:/usr/local/cuda/bin"
 host=build-gpu/fk-host log="$out/build.log" parts="$(mktemp -d)"
 trap 'rm -rf "$parts"' EXIT
-{ cmake -S . -B build-gpu -G Ninja -DCMAKE_BUILD_TYPE=Release -DFK_CUDA=ON && ninja -C build-gpu fk-host fk_providers fk_attacks fk_known fk_gpu_tests fk_gpu_rank_tests; } >"$log" 2>&1 ||
+{ cmake -S . -B build-gpu -G Ninja -DCMAKE_BUILD_TYPE=Release -DFK_CUDA=ON && ninja -C build-gpu fk-host fk_providers fk_attacks fk_known fk_gpu_tests fk_gpu_rank_tests fk_bad_on_device; } >"$log" 2>&1 ||
   { tail -40 "$log"; echo "the build failed" | tee "$summary"; exit 3; }
 bad=0
 {
@@ -74,6 +74,9 @@ ranks() {
 one_gpu() {
   said="$(build-gpu/test/gpu/fk_gpu_tests 2>&1)" || bad=1
   echo "gpu tests: $(tail -1 <<<"$(sed '/^$/d' <<<"$said")")" >>"$summary"
+  # A plugin for every rule of a device, each of which `check` has to name.
+  ctest --test-dir build-gpu -L bad_on_device --output-on-failure >"$out/bad_on_device.txt" 2>&1 || bad=1
+  { grep 'tests passed' "$out/bad_on_device.txt" || tail -1 "$out/bad_on_device.txt"; } | sed 's/^/bad plugins on a device: /' >>"$summary"
 
   verify() {  # verify NAME OPTIONS...: the models in cases
     local name="$1"

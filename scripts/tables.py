@@ -105,12 +105,17 @@ for source in newest("*-h200-judges.json"):
     d = json.loads(source.read_text())
     percent = lambda value: "" if value is None else f"{100 * value:.2f} %"
     lines += ["", f"From `{source.relative_to(root)}`: {d['device']}, commit {d['commit']}, {d['date']}, `{d['command']}`.", "",
-              "| judge | a verdict, median | scatter of a kernel against itself, 4096 and 16 rows | largest error on a known speedup | attacks believed |", "|---|---|---|---|---|"]
+              "| judge | a verdict, median; on an attack | scatter of a kernel against itself, 4096 and 16 rows | largest error on a known speedup | a copy's bandwidth | "
+              "attacks believed | honest ones refused |", "|---|---|---|---|---|---|---|"]
     names = {"events": "Python, events around a copy and the call", "do_bench": "Python, `triton.testing.do_bench`", "host": "`fk-host bench`, with a server"}
+    seconds = lambda value: "" if value is None else f"{value:.2f} s"
+    speed = lambda value: "not asked" if value is None else f"{value / 1e12:.2f} TB/s"
     for r in d["summary"]:
-        took = "" if r["wall_s"] is None else f"{r['wall_s']:.2f} s"
-        lines.append(f"| {names[r['judge']]} | {took} | {percent(r['sd_rows_4096'])}, {percent(r['sd_rows_16'])} | {percent(r['error_rows_4096'])}, {percent(r['error_rows_16'])} | "
-                     + (f"{r['believed']} of {r['attacks']} |" if "believed" in r else "not asked |"))
+        wrong = seconds(r.get("attack_wall_s"))
+        lines.append(f"| {names[r['judge']]} | {seconds(r['wall_s'])}{'; ' + wrong if wrong else ''} | {percent(r['sd_rows_4096'])}, {percent(r['sd_rows_16'])} | "
+                     f"{percent(r['error_rows_4096'])}, {percent(r['error_rows_16'])} | {speed(r.get('bytes_per_s_rows_4096'))} | "
+                     + (f"{r['believed']} of {r['attacks']} | " if "believed" in r else "not asked | ")
+                     + (f"{r['honest_refused']} of {r['honest']} |" if "honest" in r else "not asked |"))
 for source in newest("*-cpu-judges.json"):
     d = json.loads(source.read_text())
     lines += ["", f"From `{source.relative_to(root)}`: {d['device']}, load {d['load']:.1f}, commit {d['commit']}, {d['date']}, `{d['command']}`.", "",

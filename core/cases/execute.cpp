@@ -2,6 +2,7 @@
 #include "core/cases/execute.hpp"
 
 #include <cstring>
+#include <utility>
 
 #include "core/base/error.hpp"
 
@@ -38,9 +39,12 @@ Execution::Execution(const Provider& provider, const CaseFrames& max, const fk_n
       scratch_(device.below(), need.scratch, 3),
       plan_host_(*cpu_, need.plan, 5),
       plan_device_(device.below(), need.plan, 7) {
+  (void)device_.left_behind();  // what the host did before is not the plugin's
   instance_ = std::make_unique<Instance>(
       provider, max.prepare_frames(), need,
       InstanceServices{device, packed, children, [](int, const std::string&) {}});
+  left_ = device_.left_behind();
+  if (!left_.empty()) left_ = "after create() and prepare() " + left_;
 }
 
 fk_ctx Execution::context() const {
@@ -81,7 +85,14 @@ Execution::Outcome Execution::run(const CaseFrames& frames, Poison scratch,
                                   const std::function<void()>& launch) {
   Outcome out;
   scratch_.poison(scratch);
+  // Asked at once, because the host's own calls put some of it right.
+  const auto look = [&](const char* when) {
+    if (const std::string found = device_.left_behind(); !found.empty() && left_.empty())
+      left_ = when + found;
+  };
+  (void)device_.left_behind();
   out.failure = plan(frames);
+  look("after plan() ");
   if (!out.failure.empty()) return out;
   const auto plan_now = [this] {
     std::vector<std::byte> bytes(static_cast<size_t>(plan_bytes_));
@@ -95,8 +106,10 @@ Execution::Outcome Execution::run(const CaseFrames& frames, Poison scratch,
   } else if (const int32_t status = forward(frame); status != FK_OK) {
     out.failure = words(*instance_, "forward", status);
   }
+  if (!launch) look("after forward() ");
   device_.synchronize();
-  out.broken = frames.broken();
+  if (!left_.empty()) out.broken.push_back({"state", std::exchange(left_, "")});
+  for (auto& found : frames.broken()) out.broken.push_back(std::move(found));
   const auto guard = [&](const GuardedBuffer& memory, const char* what) {
     if (const std::string found = memory.damage(); !found.empty())
       out.broken.push_back({"guard", std::string(what) + ": " + found});

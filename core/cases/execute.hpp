@@ -56,6 +56,7 @@ class Execution {
   std::unique_ptr<Device> cpu_;  // what plan() writes is memory of the host
   GuardedBuffer scratch_, plan_host_, plan_device_;
   int64_t plan_bytes_ = 0;
+  std::string left_;  // Device::left_behind() of a call that no outcome has told yet
   std::unique_ptr<Instance> instance_;
 };
 

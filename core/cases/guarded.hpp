@@ -134,6 +134,7 @@ class GuardDevice final : public Device {
   std::unique_ptr<Stopwatch> stopwatch() override { return device_.stopwatch(); }
   void synchronize() override { device_.synchronize(); }
   void* stream() override { return device_.stream(); }
+  std::string left_behind() override { return device_.left_behind(); }
   int32_t cpu_threads() const override { return threads_; }
 
   Device& below() const { return device_; }

@@ -99,9 +99,7 @@ int bench_candidate(const BenchRequest& request) {
   }
   if (request.profile) {
     constexpr double kPatience = 300;
-    const auto& cases = found.verdict.cases;
-    found.verdict.profile =
-        profile_of(request.question, cases.empty() ? "" : cases[0].case_name, kPatience);
+    found.verdict.profile = profile_of(request.question, found.verdict, kPatience);
   }
   // Of the sources as they are now, so it is no part of what is stored.
   found.verdict.stale = stale_build(request.question.candidate);

@@ -4,10 +4,12 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 
 #include "core/base/error.hpp"
+#include "core/base/sha256.hpp"
 #include "core/base/text.hpp"
 #include "core/worker/process.hpp"
 
@@ -25,30 +27,61 @@ std::string in_path(const std::string& name) {
   return "";
 }
 
+// The call that says most.
+const CaseVerdict* row_of(const Verdict& verdict) {
+  const auto& cases = verdict.cases;
+  auto row = std::find_if(cases.begin(), cases.end(),
+                          [](const CaseVerdict& c) { return !c.timings.empty(); });
+  if (row == cases.end())
+    row = std::find_if(cases.begin(), cases.end(),
+                       [](const CaseVerdict& c) { return is_right(c.status); });
+  if (row == cases.end()) row = cases.begin();
+  return row == cases.end() ? nullptr : &*row;
+}
+
 }  // namespace
 
-std::string profile_of(const Question& question, const std::string& case_name, double patience_s) {
-  const std::string profiler = in_path("ncu");
-  if (profiler.empty())
-    return "not made: there is no `ncu` in PATH (Nsight Compute, with the CUDA toolkit)";
-  const auto& policy = question.policy;
-  std::vector<std::string> words = {"--target-processes",
-                                    "all",
+std::vector<std::string> profiler_words(const Question& question, const Verdict& verdict,
+                                        const CaseVerdict& row) {
+  const Policy& policy = question.policy;
+  std::vector<std::string> words = {"--profile-from-start",
+                                    "off",
+                                    "--graph-profiling",
+                                    "node",
                                     "--launch-count",
                                     "16",
                                     std::filesystem::read_symlink("/proc/self/exe").string(),
-                                    "bench",
-                                    question.candidate.string(),
-                                    "--device",
-                                    question.device,
-                                    "--size",
-                                    policy.size,
-                                    "--seconds",
-                                    "0",
-                                    "--no-store",
-                                    "--no-sandbox"};
-  for (const auto& op : policy.ops) words.insert(words.end(), {"--op", op});
-  if (!case_name.empty()) words.insert(words.end(), {"--case", case_name});
+                                    "__profiled",
+                                    question.candidate.string()};
+  const auto add = [&](const char* option, const std::string& value) {
+    if (!value.empty()) words.insert(words.end(), {option, value});
+  };
+  add("--sha256", verdict.candidate.sha256);
+  add("--device", question.device);
+  add("--op", row.op);
+  add("--case", row.case_name);
+  add("--size", policy.size);
+  add("--secret", verdict.secret);
+  add("--threads", std::to_string(policy.threads));
+  add("--variant", row.variant);
+  add("--captured", policy.captured);
+  add("--routing", policy.routing);
+  add("--row-routing", row.routing);
+  return words;
+}
+
+std::string profile_of(const Question& question, const Verdict& verdict, double patience_s) {
+  const std::string profiler = in_path("ncu");
+  if (profiler.empty())
+    return "not made: there is no `ncu` in PATH (Nsight Compute, with the CUDA toolkit)";
+  const CaseVerdict* const row = row_of(verdict);
+  if (!row || verdict.secret.empty()) return "not made: no case of it was called";
+  if (row->ranks > 1)
+    return "not made: " + std::to_string(row->ranks) + " ranks call " + row->op + " together";
+  // What was judged is another question's file, or another than lies there by now.
+  if (sha256_file(question.candidate) != verdict.candidate.sha256)
+    return "not made: " + question.candidate.string() + " is not the file that was judged any more";
+  const auto words = profiler_words(question, verdict, *row);
   const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   if (nothing < 0) return "not made: /dev/null cannot be opened";
   try {

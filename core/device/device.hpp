@@ -82,6 +82,22 @@ class Device {
   // the start of the next, in seconds, added to `gaps`; null ends it. For measuring the host.
   virtual void watch_launches(std::vector<double>* /*gaps*/) {}
   virtual std::unique_ptr<Stopwatch> stopwatch() = 0;
+  // What code that was called on this thread has left behind there and must not: another current
+  // device or context, another mode of captures, an error that nobody has asked for. A sentence,
+  // and all of it is put back; empty: nothing.
+  virtual std::string left_behind() { return ""; }
+  // Of the device's memory, whoever has the rest; nothing where that is not known.
+  virtual std::optional<int64_t> free_bytes() { return std::nullopt; }
+  // What is enqueued on stream() from now on waits for let_go(), but `most_s` seconds at most.
+  // False where the device cannot do that.
+  virtual bool hold(double /*most_s*/) { return false; }
+  virtual void let_go() {}
+  // As they are now, whatever is enqueued; returns when they are there.
+  virtual void peek(void* host, const void* device, int64_t bytes) {
+    download(host, device, bytes);
+  }
+  // What a profiler that waits for it looks at is what is enqueued while it is on.
+  virtual void profile(bool /*on*/) {}
   // Memory for several processes: whoever makes it fills it and gives the descriptor away, whoever
   // opens it reads it, or writes it too. Of what is made with Sharing::read, a writable mapping is
   // refused where the device can do that (the CPU); elsewhere its maker has to look. One physical

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The libraries that a candidate may link.
+// The libraries that a candidate may link, and those that a GPU's driver brings by itself.
 #pragma once
 #include <string_view>
 
@@ -16,6 +16,19 @@ constexpr std::string_view kLibrariesOfCandidates[] = {
 
 inline bool may_link(std::string_view file_name) {
   for (const auto beginning : kLibrariesOfCandidates)
+    if (file_name.starts_with(beginning)) return true;
+  return false;
+}
+
+// The driver, and what turns PTX into code: none of them has a kernel that could do somebody's
+// work. They are loaded when they are needed, whoever calls.
+constexpr std::string_view kLibrariesOfDriver[] = {
+    "libcuda.so.",  "libcudadebugger.so.",   "libnvidia-",      "libnvJitLink.so.",
+    "libnvrtc.so.", "libnvrtc-builtins.so.", "libnvfatbin.so.",
+};
+
+inline bool of_driver(std::string_view file_name) {
+  for (const auto beginning : kLibrariesOfDriver)
     if (file_name.starts_with(beginning)) return true;
   return false;
 }

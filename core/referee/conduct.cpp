@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "core/base/error.hpp"
+#include "core/referee/device_conduct.hpp"
 #include "core/worker/process_state.hpp"
 
 namespace fk {
@@ -153,6 +154,7 @@ Misconduct unfinished() {
 Misconduct misconduct(const ConductCase& c, const CaseValues& answer, const ConductCall& call,
                       const ConductDiffer& differ,
                       const std::function<void(const std::string&)>& step) {
+  if (!c.device.host_memory()) return device_misconduct(c, differ, step);
   step("after the calls");
   if (Misconduct found = unfinished(); !found.rule.empty()) return found;
   step("many instances and calls");

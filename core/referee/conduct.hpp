@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a provider does besides computing the right values: does it leave the process as it found
 // it, give back what it took, end its work when it returns, and work from any thread, beside other
-// instances and other sizes? Asked on the CPU, of small cases as they are written.
+// instances and other sizes? Asked of small cases as they are written; of a device that is not the
+// host what device_conduct.hpp has.
 #pragma once
 #include <functional>
 #include <string>

@@ -117,8 +117,14 @@ class Race {
     const double start = now_seconds();
     int look = options_.blocks_min;
     while (result_.blocks() < options_.blocks_max) {
+      const double begun = now_seconds();
       block();
-      const double own = now_seconds() - start, spent = options_.spent ? options_.spent(own) : own;
+      if (result_.redone_ < options_.redo_max && forget_if_disturbed()) {
+        lost_s_ += now_seconds() - begun;
+        continue;
+      }
+      const double own = now_seconds() - start - lost_s_,
+                   spent = options_.spent ? options_.spent(own) : own;
       if (result_.blocks() < look && spent < options_.seconds) continue;
       look = result_.blocks() + std::max(1, result_.blocks() / 8);
       result_.settled_ = result_.blocks() >= options_.blocks_min && settled();
@@ -130,6 +136,7 @@ class Race {
       const size_t asked = 2 * asked_[c];
       result_.timings_.push_back(
           timing_of({samples.begin(), samples.begin() + static_cast<std::ptrdiff_t>(asked)}, true));
+      result_.timings_.back().dropped += forgotten_.empty() ? 0 : forgotten_[c];
     }
     return std::move(result_);
   }
@@ -145,6 +152,30 @@ class Race {
     ++result_.blocks_;
     for (size_t c = 0; c < n; ++c)
       if (!resting_[c]) asked_[c] = result_.blocks_;
+  }
+
+  // Takes the last block away where a sample of it was dropped.
+  bool forget_if_disturbed() {
+    const size_t n = contenders_.size();
+    forgotten_.resize(n, 0);
+    bool whole = true;
+    for (size_t c = 0; c < n; ++c) {
+      auto& samples = result_.samples_[c];
+      if (resting_[c]) continue;
+      for (size_t i = samples.size() - 2; i < samples.size(); ++i) whole &= samples[i].has_value();
+    }
+    if (whole) return false;
+    for (size_t c = 0; c < n; ++c) {
+      auto& samples = result_.samples_[c];
+      for (int i = 0; i < 2; ++i) {
+        forgotten_[c] += !resting_[c] && !samples.back();
+        samples.pop_back();
+      }
+      if (!resting_[c]) --asked_[c];
+    }
+    --result_.blocks_;
+    ++result_.redone_;
+    return true;
   }
 
   // The budget is over; a few blocks more where one of them takes long.
@@ -190,7 +221,9 @@ class Race {
   RaceOptions options_;
   RaceResult result_;
   std::vector<bool> resting_;
-  std::vector<size_t> asked_;  // blocks in which a contender took part
+  std::vector<size_t> asked_;   // blocks in which a contender took part
+  std::vector<int> forgotten_;  // dropped samples of blocks that were done again, by contender
+  double lost_s_ = 0;           // with those
 };
 
 Ratio RaceResult::ratio(size_t contender, size_t other) const {

@@ -34,6 +34,8 @@ struct RaceOptions {
   int blocks_min = 10;  // of A B B A; less only where a single call takes most of the budget
   int blocks_max = 2000;
   double band = 0.01;  // differences that are smaller are of no interest
+  // Blocks with a dropped sample that are done again, beyond the budget by as much as they took.
+  int redo_max = 0;
   // Where several processes hold one race, with equal samples: from the seconds that this one has
   // spent, those that count for all of them.
   std::function<double(double)> spent;
@@ -74,12 +76,14 @@ class RaceResult {
   Ratio ratio(size_t contender, size_t other) const;
   int blocks() const { return static_cast<int>(blocks_); }
   bool settled() const { return settled_; }  // false: the budget ended it
+  int redone() const { return redone_; }     // blocks, which are not among blocks()
 
  private:
   friend class Race;
   std::vector<Timing> timings_;
   std::vector<std::vector<std::optional<double>>> samples_;  // two per block, by contender
   size_t blocks_ = 0;
+  int redone_ = 0;
   double band_ = 0;
   bool settled_ = false;
 };

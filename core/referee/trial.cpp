@@ -12,6 +12,7 @@
 #include "core/cases/numerics/null_candidates.hpp"
 #include "core/cases/slice.hpp"
 #include "core/referee/check.hpp"
+#include "core/referee/device_conduct.hpp"
 #include "core/referee/rank_oracle.hpp"
 #include "core/referee/stale.hpp"
 #include "core/tensor/compare.hpp"
@@ -103,6 +104,11 @@ class Trial {
       compare(results(execution, frames, Poison::ones, Poison::ones, ignored));
       return;
     }
+    // No part of a collective's rows is a call of its own, and no two calls may be in flight.
+    const bool alone = provider_.contract->comm() == nullptr;
+    const bool conduct = alone && source_.size == "smoke" && variant_.name == Variant().name;
+    // Before anything is compared: on another stream values are right or not as it happens.
+    if (conduct && !device_.host_memory()) check_stream(max, frames, support.need);
     const CaseValues first = call(max, frames, support.need, 0, Poison::ones);
     step("again at other addresses");
     Layout moved = layout;
@@ -114,14 +120,11 @@ class Trial {
       need_equal(first, second, "scratch",
                  "differs when undefined memory has other contents and buffers other addresses; is "
                  "scratch read that was never written?");
-    // No part of a collective's rows is a call of its own, and no two calls may be in flight.
-    const bool alone = provider_.contract->comm() == nullptr;
     if (alone && provider_.op->claims->batch_invariant && variant_.axes.empty())
       check_batch(max, support.need, layout, first);
-    if (alone && device_.host_memory() && source_.size == "smoke" &&
-        variant_.name == Variant().name)
-      check_conduct(max, frames, again, support.need, second);
-    if (device_.can_capture() && may_capture()) check_captured(max, frames, again, support.need);
+    if (conduct) check_conduct(max, frames, again, support.need, second);
+    if (device_.can_capture() && may_capture(provider_, resolved_, values()))
+      check_captured(max, frames, again, support.need);
     step("comparison with the reference");
     compare(first);
     // More calls only where all ranks make them. What one of them cannot judge, another one may.
@@ -138,6 +141,7 @@ class Trial {
 
   // supports() is asked thrice and must not change its mind nor touch what it sees.
   Support ask(const CaseFrames& frames) {
+    (void)device_.left_behind();
     Support support = Instance::supports(provider_, frames.meta());
     for (int i = 0; i < 2; ++i) {
       const Support other = Instance::supports(provider_, frames.meta());
@@ -145,6 +149,7 @@ class Trial {
           std::memcmp(&other.need, &support.need, sizeof support.need) != 0)
         throw Broken{"supports", "it gives another answer when it is asked again"};
     }
+    if (const auto left = device_.left_behind(); !left.empty()) throw Broken{"state", left};
     if (!frames.broken().empty()) throw Broken{"supports", frames.broken()[0].text};
     return support;
   }
@@ -322,6 +327,13 @@ class Trial {
     if (!found.empty()) throw Broken{"stale", found};
   }
 
+  void check_stream(const CaseFrames& max, CaseFrames& frames, const fk_need& need) {
+    step("a stream that stands still");
+    const Misconduct found = stream_of_forward(
+        {provider_, source_, max, frames, frames, need, device_, children_.get(), options_});
+    if (!found.rule.empty()) throw Broken{found.rule, found.text};
+  }
+
   void check_conduct(const CaseFrames& max, CaseFrames& frames, CaseFrames& others,
                      const fk_need& need, const CaseValues& answer) {
     const auto call = [this](Execution& e, CaseFrames& on) { return once(e, on); };
@@ -340,23 +352,6 @@ class Trial {
   }
 
   const CaseValues& values() const { return *answers_.inputs; }
-
-  // Whether the provider claims that this very case may be captured.
-  bool may_capture() const {
-    const int32_t level = provider_.op->claims->graph;
-    if (level == FK_GRAPH_NEVER || level == FK_GRAPH_ALWAYS) return level == FK_GRAPH_ALWAYS;
-    for (const auto& field : resolved_.fields) {
-      if (!field.present || !field.values.starts_with("cu(")) continue;
-      const Tensor& starts = values().at(field.slot->name)[0];
-      for (int64_t i = 1; i < starts.numel(); ++i) {
-        const double tokens = starts.at(i) - starts.at(i - 1);
-        if (tokens != starts.at(1) || (level == FK_GRAPH_UNIFORM_DECODE && tokens != 1))
-          return false;
-      }
-    }
-    return true;
-  }
-
   // A captured call, replayed at once and after a call on other buffers, gives what those give.
   void check_captured(const CaseFrames& max, CaseFrames& frames, CaseFrames& other,
                       const fk_need& need) {

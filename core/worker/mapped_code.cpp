@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/worker/mapped_code.hpp"
 
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 
@@ -21,12 +22,36 @@ std::set<std::string> mapped_code(pid_t pid) {
   return out;
 }
 
+namespace {
+
+std::string folder_of(const std::string& path) { return path.substr(0, path.rfind('/') + 1); }
+std::string name_of(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+// "libcudnn" of libcudnn.so.9 and of libcudnn_ops.so.9.
+std::string family_of(const std::string& path) {
+  return folder_of(path) + name_of(path).substr(0, name_of(path).find_first_of("_.-"));
+}
+
+// A driver may lie anywhere, but where one of its files is nobody else has put the others. Of what
+// has no place ("/memfd:") nothing follows.
+bool beside_known(const std::string& path, const std::set<std::string>& before) {
+  if (path.ends_with(" (deleted)")) return false;
+  return std::any_of(before.begin(), before.end(), [&](const std::string& known) {
+    return family_of(known) == family_of(path) ||
+           (of_driver(name_of(path)) && of_driver(name_of(known)) &&
+            folder_of(known) == folder_of(path));
+  });
+}
+
+}  // namespace
+
 std::string foreign_code(const std::set<std::string>& before, const std::set<std::string>& now,
-                         const std::string& own) {
+                         const std::string& own, bool driver) {
   for (const auto& path : now) {
-    const std::string name = path.substr(path.rfind('/') + 1);
+    const std::string name = name_of(path);
     const bool system = path.starts_with("/usr/") || path.starts_with("/lib");
     if (before.count(path) || name.starts_with(own) || (system && may_link(name))) continue;
+    if (driver && ((system && of_driver(name)) || beside_known(path, before))) continue;
     return path;
   }
   return "";

@@ -13,8 +13,10 @@ namespace fk {
 std::set<std::string> mapped_code(pid_t pid);
 
 // The first that `now` has beyond `before`, except for libraries that a candidate may link and
-// `own`, the beginning of the candidate's own file name; empty when there is none.
+// `own`, the beginning of the candidate's own file name; empty when there is none. With `driver`,
+// in a process that has a GPU open, libraries of that and parts of one that `before` has (cuDNN
+// loads its own when they are called) are no code of others either.
 std::string foreign_code(const std::set<std::string>& before, const std::set<std::string>& now,
-                         const std::string& own);
+                         const std::string& own, bool driver);
 
 }  // namespace fk

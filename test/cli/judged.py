@@ -184,6 +184,25 @@ for name in ("skewed", "captured"):
     assert abs(timed[name]["of_uniform"] / (seconds[name] / seconds["uniform"]) - 1) < 1e-6, (name, timed[name]["of_uniform"], seconds)
 wanted = (timed["skewed"]["skew"] / timed["uniform"]["skew"]) ** 2
 assert wanted > 2 and timed["skewed"]["of_uniform"] > 1.5, (wanted, timed["skewed"]["of_uniform"])
+# A profile is of the case, routing, contents and file that were judged: the profiler is put around a process that calls nothing else.
+(work / "bin").mkdir()
+(work / "bin/ncu").write_text('#!/bin/sh\nwhile [ "$1" != __profiled ]; do echo "ncu: $1"; program="$1"; shift; done\nexec "$program" "$@"\n')
+(work / "bin/ncu").chmod(0o755)
+profiled = dict(env, PATH=f"{work / 'bin'}{os.pathsep}{env['PATH']}")
+busy = work / "busy.so"
+shutil.copy(good.parent / "busy/busy_expert.so", busy)
+of_skew = [busy, "--captured", captured, "--case", "prefill.0", "--routing", "skewed:3", "--profile"]
+for _ in range(2):
+    # Whose contents are not judged as they were is told apart by its seed, and whose routing is another by its skew.
+    verdict, _ = bench(*of_skew, seconds="0.02", env=profiled)
+    rows = {c["routing"]: c for c in verdict["cases"]}
+    said = verdict["profile"].splitlines()[-1]
+    assert said.startswith("profiled: moe_align, case prefill.0, inputs ") and "ncu: off" in verdict["profile"], verdict["profile"]
+    assert said.endswith(f"uniform routing {rows['uniform']['skew']:.6g}"), (said, rows["uniform"]["skew"])
+    again, _ = bench(*of_skew, "--secret", verdict["secret"], env=profiled)
+    assert again["profile"] == verdict["profile"], (again["profile"], verdict["profile"])
+verdict, _ = bench(good, "--case", "smoke0", "--profile", env=profiled)
+assert "profiled: silu_and_mul, case smoke0, inputs " in verdict["profile"], verdict["profile"]
 refused("has no cases of gelu", "cpu", "--captured", captured, "--op", "gelu")
 refused("not told which experts", "cpu", "--routing", "skewed", "--op", "gelu")
 

@@ -65,7 +65,7 @@ assert "no `ncu`" in bench(right, "--profile", PATH=without)[0]["profile"]
 (work / "bin/ncu").write_text('#!/bin/sh\necho "kernels of: $*"\n')
 (work / "bin/ncu").chmod(0o755)
 verdict, _ = bench(right, "--profile", "--no-store", PATH=f"{work / 'bin'}{os.pathsep}{without}")
-assert "kernels of: --target-processes all" in verdict["profile"] and str(right) in verdict["profile"], verdict["profile"]
+assert "kernels of: --profile-from-start off" in verdict["profile"] and f"--secret {verdict['secret']}" in verdict["profile"] and str(right) in verdict["profile"], verdict["profile"]
 untold, _ = bench(right, "--no-store")
 assert untold["profile"] == "" and untold["receipt"] == "", untold["receipt"]
 

@@ -4,6 +4,7 @@
 // device. Compiled and linked only where the CUDA toolkit was found; a machine without a GPU says
 // so when asked.
 #include <cuda.h>
+#include <cuda_profiler_api.h>
 #include <cuda_runtime_api.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
 #include "core/device/cuda/graph_reader.hpp"
+#include "core/device/cuda/hold.hpp"
 #include "core/device/cuda/kernels.hpp"
 #include "core/device/cuda/stopwatch.hpp"
 #include "core/device/device.hpp"
@@ -51,6 +53,7 @@ class Cuda final : public Device {
     check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cannot make a stream");
     for (cudaEvent_t* event : {&uploaded_, &idle_})
       check(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "cannot make an event");
+    context_ = cuda::current_context();
   }
   int32_t type() const override { return FK_CUDA; }
   int32_t id() const override { return index_; }
@@ -210,6 +213,26 @@ class Cuda final : public Device {
     if (gaps_) note_gap();
   }
   void watch_launches(std::vector<double>* gaps) override { gaps_ = gaps; }
+  std::string left_behind() override { return cuda::left_behind(index_, context_); }
+  std::optional<int64_t> free_bytes() override {
+    use();
+    size_t free_now = 0, total = 0;
+    check(cudaMemGetInfo(&free_now, &total), "ask for free memory");
+    return static_cast<int64_t>(free_now);
+  }
+  bool hold(double most_s) override {
+    use();
+    check(hold_.begin(stream_, most_s), "hold a stream");
+    return true;
+  }
+  void let_go() override { hold_.end(); }
+  void peek(void* host, const void* device, int64_t bytes) override {
+    check(hold_.peek(host, device, bytes), "copy beside the stream");
+  }
+  void profile(bool on) override {
+    use();
+    check(on ? cudaProfilerStart() : cudaProfilerStop(), "the profiler");
+  }
 
   Shared allocate_shared(int64_t bytes, const std::string& purpose, Sharing) override {
     use();
@@ -401,6 +424,8 @@ class Cuda final : public Device {
   std::string name_;
   std::map<uint64_t, uint64_t> given_;  // memory that the host has given, address and bytes
   cuda::GraphReader reader_;
+  cuda::Hold hold_;
+  void* context_ = nullptr;  // the device's, which is current on every thread that uses it
   cudaEvent_t uploaded_ = nullptr, idle_ = nullptr, before_launch_ = nullptr,
               after_launch_ = nullptr;
   std::vector<double>* gaps_ = nullptr;

@@ -162,6 +162,14 @@ void doubt_of_busy_cores(Ratio& ratio) {
   ratio.speed = speed_of(ratio.low, ratio.high, RaceOptions().band);
 }
 
+void doubt_of_slowed_device(Ratio& ratio) {
+  if (ratio.speed == Speed::slower) return;
+  const double wide = 2 * RaceOptions().band;
+  ratio.low = std::min(ratio.low, 1 - wide);
+  ratio.high = std::max(ratio.high, 1 + wide);
+  ratio.speed = Speed::unknown;
+}
+
 namespace {
 
 // Of samples that are as long as the broker's clock says. The first one of each side is before the

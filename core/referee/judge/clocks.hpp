@@ -91,6 +91,9 @@ bool cores_are_busy(const ClockSamples& baseline, const std::vector<double>& wai
 // Then the times are the scheduler's in part, which no number of samples averages away: `faster`
 // becomes `cannot tell`. `slower` stays, or who makes a machine busy would not be told.
 void doubt_of_busy_cores(Ratio& ratio);
+// Of a race on a GPU that was slowed down throughout (gpu_watch.hpp): nobody knows whom its clocks
+// favoured. `slower` stays here as well: who needs the most power would have it that way.
+void doubt_of_slowed_device(Ratio& ratio);
 
 // What a claim leaves out may be little and yet make `faster` out of `same`. So a candidate that is
 // faster by its own clock has to be so with everything added that speaks against it: what the

@@ -106,6 +106,7 @@ class Exam {
   double late_s_ = 0;  // that a late call comes after its contents
   double bytes_ = 0, flops_ = 0, roofline_s_ = 0, floor_s_ = 0, wire_ = 0;
   std::unique_ptr<GpuWatch> watch_;  // during a race, where the device has one
+  Throttling throttling_{nullptr};   // of the race that is held
 };
 
 // Fills status, why and rule from a sitter that did not do what it was asked.

@@ -105,8 +105,10 @@ class Nvml final : public GpuWatch {
     if (clock_(handle_, kSm, &sm) != 0 || clock_(handle_, kMemory, &memory) != 0 ||
         reasons_(handle_, &reasons) != 0)
       return;
-    add_look(watch_, {sm, memory, reasons});
+    last_ = ClockLook{sm, memory, reasons};
+    add_look(watch_, *last_);
   }
+  std::optional<ClockLook> last() const override { return last_; }
   std::optional<ClockWatch> seen() const override {
     return watch_.looks ? std::optional(watch_) : std::nullopt;
   }
@@ -156,6 +158,7 @@ class Nvml final : public GpuWatch {
   void* handle_ = nullptr;
   double next_s_ = 0;
   ClockWatch watch_;
+  std::optional<ClockLook> last_;
 };
 
 }  // namespace
@@ -196,6 +199,35 @@ void add_look(ClockWatch& watch, const ClockLook& look) {
                                   [&](const std::string& k) { return trim(k) == words; });
     if (!words.empty() && !seen) watch.reasons += (watch.reasons.empty() ? "" : ", ") + words;
   }
+}
+
+bool Throttling::slowed() {
+  if (!watch_) return false;
+  watch_->look();
+  const auto seen = watch_->last();
+  if (!seen || !is_throttled(seen->reasons)) return false;
+  for (const Reason& reason : kReasons)
+    if (reason.slows) reasons_ |= seen->reasons & reason.bit;
+  return true;
+}
+
+void Throttling::begin() { before_ = slowed(); }
+
+bool Throttling::end() {
+  // More than so many, and more than half: it is how this device works here, not a disturbance.
+  constexpr int kMost = 24;
+  ++samples_;
+  if (const bool after = slowed(); !before_ && !after) return true;
+  ++slow_;
+  gave_up_ |= slow_ > kMost && 2 * slow_ > samples_;
+  dropped_ += !gave_up_;
+  return gave_up_;
+}
+
+std::string Throttling::why() const {
+  if (!gave_up_) return "";
+  return "the GPU was slowed down (" + throttle_reasons(reasons_) + ") in " +
+         std::to_string(slow_) + " of " + std::to_string(samples_) + " samples";
 }
 
 std::unique_ptr<GpuWatch> GpuWatch::of(const std::string& device) {

@@ -315,11 +315,12 @@ class Judge {
     row->evidence = "in case " + found->case_name + " by itself, as `fk-host check` has it";
   }
 
-  // Code that is neither the candidate's nor what it may link, and signals that it handles: a
-  // handler runs when nothing was called. A driver loads and handles what it
-  // wants, and a baseline links what it wants.
+  // Code that is neither the candidate's nor what it may link, after its calls: a library of ready
+  // kernels, the baseline's or a file that nobody has linted. A GPU was opened before the candidate
+  // was loaded, so what its driver needs is known. And signals that it handles: a handler runs when
+  // nothing was called. A baseline links what it wants.
   void look_from_outside(CaseVerdict& row) const {
-    if (room_.device() != "cpu" || candidate_.trust == Trust::baseline) return;
+    if (candidate_.trust == Trust::baseline) return;
     if (is_failure(row.status) || candidate_runner_->failed()) return;
     const Stand& stand = stands_.at(candidate_runner_->size());
     for (int r = 0; r < candidate_runner_->size() && !is_failure(row.status); ++r)
@@ -329,13 +330,16 @@ class Judge {
 
   void look_at_process(pid_t pid, const std::set<std::string>& code,
                        const std::optional<uint64_t>& handled, CaseVerdict& row) const {
-    const std::string found = foreign_code(code, mapped_code(pid), file_.filename().string());
+    const bool driver = room_.device() != "cpu";
+    const std::string found =
+        foreign_code(code, mapped_code(pid), file_.filename().string(), driver);
     if (!found.empty()) {
       row.status = Status::cheating;
       row.why = "it runs code of another file";
       row.evidence = found;
       return;
     }
+    if (driver) return;  // which handles what it wants
     const uint64_t more = handled_signals(pid).value_or(0) & ~handled.value_or(~uint64_t{0});
     constexpr int kOfThreads = 31;  // from here on they are the C library's or nobody sends them
     for (int number = 1; more && number <= kOfThreads; ++number) {

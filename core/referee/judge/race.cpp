@@ -23,6 +23,7 @@ constexpr int kFamiliesEvery = 4, kFamilyCalls = 8;  // samples; calls of one
 constexpr double kMoreCodeOnDevice = 1e-6;  // that is loaded when it is called for the first time
 constexpr double kWakeShort = 20e-6, kBatchesMost = 8;
 constexpr int kWakeSamples = 9;
+constexpr int kRedoneMost = 200;  // blocks in which a GPU was slowed down
 // On a CPU more than a tick, at which the kernel counts what a process has worked.
 constexpr double kLateOnCpu = 5e-3, kLateOnDevice = 1e-3;
 
@@ -51,6 +52,7 @@ class Exam::Turn final : public Contender {
       one(exam_.calls_of_ranks(few ? std::min(count_, kFamilyCalls) : count_), Way::usual, Of::all);
     }
     place(static_cast<int>(clocks_.claims_s.size()));
+    exam_.throttling_.begin();
     const int calls = exam_.calls_of_ranks(count_);
     const auto call = one(calls);
     clocks_.claims_s.push_back(call.claim_s * count_);
@@ -59,7 +61,7 @@ class Exam::Turn final : public Contender {
     captured_ = call.captured;
     in_time_ += !call.late;
     if (call.facts) facts_ = call.facts;
-    if (exam_.watch_) exam_.watch_->look();
+    if (!exam_.throttling_.end()) return std::nullopt;
     return call.claim_s;
   }
 
@@ -303,6 +305,8 @@ void Exam::race(Sitter& baseline) {
       theirs.set_count(count);
       RaceOptions options;
       options.seconds = half == 0 ? seconds_ : std::max(seconds_, kSecondLookSeconds);
+      options.redo_max = kRedoneMost;
+      throttling_ = Throttling(watch_.get());
       Contender* const contenders[] = {&theirs, &mine};
       const RaceResult result = fk::race(contenders, options);
       fresh_rounds(mine, theirs, half);
@@ -408,6 +412,8 @@ void Exam::conclude_race(const Turn& mine, const Turn& theirs, const RaceResult&
   const bool busy = request_.device == "cpu" && request_.ranks > 1 && theirs.had_to_wait() &&
                     row.ratio.speed == Speed::faster;
   if (busy) doubt_of_busy_cores(row.ratio);
+  const std::string slowed = throttling_.why();
+  if (!slowed.empty()) doubt_of_slowed_device(row.ratio);
   row.calls_per_sample = mine.calls();
   row.settled = result.settled();
   row.host_bound = mine.host_bound() || theirs.host_bound();
@@ -425,6 +431,7 @@ void Exam::conclude_race(const Turn& mine, const Turn& theirs, const RaceResult&
   if (watch_) row.clocks = watch_->seen();
   row_.status = status_of(row.ratio.speed);
   row_.why = !busy ? doubt : "the baseline's ranks had to wait for cores that others use as well";
+  if (!slowed.empty()) row_.why = slowed;
   if (row_.why.empty() && is_oracle(row_.baseline))
     row_.why = "beside the oracle, which is exact and slow: no other baseline takes the case";
   row_.timings.push_back(row);
@@ -441,6 +448,8 @@ void Exam::conclude_race(const Turn& mine, const Turn& theirs, const RaceResult&
     row_.why = "its time is not compared: " + why;
     row_.next = std::string("Judge it where every rank has a ") +
                 (request_.device == "cpu" ? "core" : "GPU") + " of its own.";
+  } else if (!slowed.empty() && row_.status == Status::cannot_tell) {
+    row_.next = "Judge it when the device is cool and has its power for itself.";
   }
 }
 

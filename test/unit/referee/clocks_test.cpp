@@ -46,6 +46,25 @@ TEST_CASE("ranks that share their cores with others have no speed to boast of") 
   CHECK(slow.low == 0.7);
 }
 
+TEST_CASE("on a GPU that was slowed down throughout nobody is faster or as fast") {
+  using namespace fk;
+  Ratio fast;
+  fast.value = 1.3, fast.low = 1.25, fast.high = 1.35, fast.speed = Speed::faster;
+  doubt_of_slowed_device(fast);
+  CHECK(fast.speed == Speed::unknown);
+  CHECK(speed_of(fast.low, fast.high, fk::RaceOptions().band) == Speed::unknown);
+  CHECK(fast.value == 1.3);
+  Ratio same;
+  same.value = 1, same.low = 0.999, same.high = 1.001, same.speed = Speed::same;
+  doubt_of_slowed_device(same);
+  CHECK(speed_of(same.low, same.high, fk::RaceOptions().band) == Speed::unknown);
+  Ratio slow;
+  slow.value = 0.75, slow.low = 0.7, slow.high = 0.8, slow.speed = Speed::slower;
+  doubt_of_slowed_device(slow);
+  CHECK(slow.speed == Speed::slower);
+  CHECK(slow.high == 0.8);
+}
+
 TEST_CASE("what a process waits for a core is what the kernel says") {
   CHECK(fk::waited_for_core_s(static_cast<int>(::getpid())) >= 0);
   CHECK(fk::waited_for_core_s(-1) == 0);

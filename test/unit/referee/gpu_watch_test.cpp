@@ -3,9 +3,113 @@
 // are made up.
 #include "core/referee/judge/gpu_watch.hpp"
 
+#include <functional>
+
+#include "core/referee/timer.hpp"
 #include "test/catch.hpp"
 
 using namespace fk;
+
+namespace {
+
+constexpr uint64_t kPowerCap = 0x4, kThermal = 0x20;
+
+// A device whose reasons are a function of how often it was looked at.
+class FakeWatch final : public GpuWatch {
+ public:
+  explicit FakeWatch(std::function<uint64_t(int)> reasons) : reasons_(std::move(reasons)) {}
+  void look() override { last_ = ClockLook{1980, 3201, reasons_(looks_++)}; }
+  std::optional<ClockWatch> seen() const override { return std::nullopt; }
+  std::optional<ClockLook> last() const override { return last_; }
+  void listen() override {}
+  std::string stopped() override { return ""; }
+  std::optional<int64_t> used_bytes() const override { return std::nullopt; }
+  bool slow() const { return last_ && is_throttled(last_->reasons); }
+
+ private:
+  std::function<uint64_t(int)> reasons_;
+  int looks_ = 0;
+  std::optional<ClockLook> last_;
+};
+
+// Takes three times as long while the device is slowed down.
+class Slowed final : public Contender {
+ public:
+  Slowed(double seconds, FakeWatch& watch, Throttling& throttling)
+      : seconds_(seconds), watch_(watch), throttling_(throttling) {}
+  std::optional<double> sample() override {
+    throttling_.begin();
+    const double seconds = watch_.slow() ? 3 * seconds_ : seconds_;
+    // What is of no interest has to differ a little.
+    jitter_ = jitter_ > 0 ? -1e-5 : 1e-5;
+    if (!throttling_.end()) return std::nullopt;
+    return seconds * (1 + jitter_);
+  }
+
+ private:
+  double seconds_, jitter_ = 1e-5;
+  FakeWatch& watch_;
+  Throttling& throttling_;
+};
+
+RaceResult race_of(FakeWatch& watch, Throttling& throttling, int redo_max) {
+  Slowed first(2e-3, watch, throttling), second(1e-3, watch, throttling);
+  Contender* const contenders[] = {&first, &second};
+  RaceOptions options;
+  options.seconds = 20;  // never reached: samples take no time
+  options.redo_max = redo_max;
+  return race(contenders, options);
+}
+
+}  // namespace
+
+TEST_CASE("blocks of a race in which a GPU was slowed down are done again") {
+  // Two looks a sample, four samples a block: now and then for a while, and only one side's.
+  FakeWatch watch([](int look) { return look % 50 >= 44 ? kPowerCap : uint64_t{0}; });
+  Throttling throttling(&watch);
+  const RaceResult result = race_of(watch, throttling, 100);
+  CHECK(result.blocks() == 10);
+  CHECK(result.ratio(1, 0).blocks == 10);
+  CHECK(result.redone() > 0);
+  CHECK(throttling.dropped() > 0);
+  // The first sample of each contender is asked for before the race.
+  CHECK(result.timing(0).dropped + result.timing(1).dropped == throttling.dropped());
+  CHECK(result.timing(1).high_s < 1.1e-3);
+  CHECK(result.ratio(1, 0).value > 1.99);
+  CHECK(result.ratio(1, 0).value < 2.01);
+  CHECK(throttling.why().empty());
+}
+
+TEST_CASE("where blocks are not done again, those with a dropped sample are left out") {
+  FakeWatch watch([](int look) { return look % 50 >= 44 ? kPowerCap : uint64_t{0}; });
+  Throttling throttling(&watch);
+  const RaceResult result = race_of(watch, throttling, 0);
+  CHECK(result.ratio(1, 0).blocks == 10);
+  CHECK(result.blocks() > 10);
+  CHECK(result.redone() == 0);
+}
+
+TEST_CASE("a GPU that is always slowed down ends the race, and says why nothing is told") {
+  FakeWatch watch([](int look) { return look % 2 ? kPowerCap : kThermal | 0x1; });
+  Throttling throttling(&watch);
+  const RaceResult result = race_of(watch, throttling, 100);
+  CHECK(result.blocks() == 10);
+  CHECK(throttling.dropped() == 24);
+  CHECK(throttling.why().find("the GPU was slowed down (power cap, thermal (software)) in") == 0);
+}
+
+TEST_CASE("a sample counts where nobody watches, and where clocks are as their owner set them") {
+  Throttling none(nullptr);
+  none.begin();
+  CHECK(none.end());
+  FakeWatch watch([](int) { return uint64_t{0x1 | 0x2 | 0x10}; });
+  Throttling set(&watch);
+  for (int i = 0; i < 100; ++i) {
+    set.begin();
+    CHECK(set.end());
+  }
+  CHECK(set.why().empty());
+}
 
 TEST_CASE("reasons of clocks have words, and unknown ones their number") {
   CHECK(throttle_reasons(0).empty());

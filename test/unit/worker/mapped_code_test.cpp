@@ -25,14 +25,41 @@ TEST_CASE("mapped_code_knows_this_program_and_its_libraries") {
 
 TEST_CASE("mapped_code_of_another_file_is_found") {
   const auto before = mapped_code(getpid());
-  CHECK(foreign_code(before, mapped_code(getpid()), "mine-").empty());
+  CHECK(foreign_code(before, mapped_code(getpid()), "mine-", false).empty());
   const int memory = memfd_create("libc.so.6", 0);
   REQUIRE(ftruncate(memory, 4096) == 0);
   void* at = mmap(nullptr, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, memory, 0);
   REQUIRE(at != MAP_FAILED);
-  CHECK(foreign_code(before, mapped_code(getpid()), "mine-") == "/memfd:libc.so.6 (deleted)");
+  CHECK(foreign_code(before, mapped_code(getpid()), "mine-", false) ==
+        "/memfd:libc.so.6 (deleted)");
   munmap(at, 4096);
   close(memory);
-  CHECK(foreign_code({}, {"/usr/lib/libm.so.6", "/cache/mine-0123.so"}, "mine-").empty());
-  CHECK(foreign_code({}, {"/tmp/libm.so.6"}, "mine-") == "/tmp/libm.so.6");
+  CHECK(foreign_code({}, {"/usr/lib/libm.so.6", "/cache/mine-0123.so"}, "mine-", false).empty());
+  CHECK(foreign_code({}, {"/tmp/libm.so.6"}, "mine-", false) == "/tmp/libm.so.6");
+}
+
+TEST_CASE("code that a driver loads by itself is not held against a candidate, a library is") {
+  const std::string usr = "/usr/lib/x86_64-linux-gnu/", odd = "/run/opengl-driver/lib/";
+  const std::set<std::string> before = {usr + "libcuda.so.580.1", usr + "libc.so.6",
+                                        "/build/plugins/cudnn.so", "/opt/cudnn/libcudnn.so.9",
+                                        odd + "libcuda.so.580.1"};
+  const auto foreign = [&](const std::string& path, bool driver) {
+    std::set<std::string> now = before;
+    now.insert(path);
+    return foreign_code(before, now, "mine-", driver);
+  };
+  for (const auto& path : {usr + "libnvidia-ptxjitcompiler.so.580.1", usr + "libcudart.so.13",
+                           odd + "libnvidia-nvvm.so.4", usr + "libnvJitLink.so.13",
+                           std::string("/opt/cudnn/libcudnn_ops.so.9")})
+    CHECK(foreign(path, true).empty());
+  // Nothing of that where there is no driver.
+  CHECK(foreign(usr + "libnvidia-ptxjitcompiler.so.580.1", false) ==
+        usr + "libnvidia-ptxjitcompiler.so.580.1");
+  // Ready kernels, production code in memory or beside the plugin, names that only look right.
+  for (const auto& path :
+       {usr + "libcublasLt.so.13", std::string("/usr/local/cuda/lib64/libcublas.so.13"),
+        usr + "libnccl.so.2", std::string("/build/plugins/cublas.so"),
+        std::string("/memfd:libnvidia-kernel (deleted)"), std::string("/tmp/libcuda.so.1"),
+        std::string("/memfd:libcudnn.so.9 (deleted)"), std::string("/tmp/libcudnn_ops.so.9")})
+    CHECK(foreign(path, true) == path);
 }

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// How foreign code treats a thread, a context and a stream: what it has left behind, and what it does
+// while the stream stands still.
+#pragma once
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <string>
+
+namespace fk::cuda {
+
+// The context that is current on this thread, as the driver has it; null where there is none.
+void* current_context();
+// Device::left_behind(), for who has this device and context.
+std::string left_behind(int device, void* context);
+
+// A kernel that holds a stream of the current device until it is told, or its time is over. Used by
+// one thread at a time.
+class Hold {
+ public:
+  Hold() = default;
+  Hold(const Hold&) = delete;
+  ~Hold();  // lets go
+  cudaError_t begin(cudaStream_t stream, double most_s);
+  void end();
+  // A copy to the host on a stream of its own, behind nothing.
+  cudaError_t peek(void* host, const void* device, int64_t bytes);
+
+ private:
+  cudaError_t make();
+  int* go_ = nullptr;  // memory of the host that the kernel looks at
+  cudaStream_t beside_ = nullptr;
+};
+
+}  // namespace fk::cuda
