@@ -342,6 +342,10 @@ Json exam_conduct(const Json& a, const TaskServices& services) {
   options.seed = a.at("seed").get<uint64_t>();
   options.plugins = &services.plugins;
   options.comm = comm;
+  // On a GPU they look at free memory, which the oracle's and the baseline's processes use as well,
+  // and at a stream that stands still, which takes longer than other parts of a verdict: `check`
+  // has the device for itself.
+  options.conduct = options.device->host_memory();
   if (comm) begin_anew(*comm);
   options.on_step = [&](const CheckRow& row, const std::string& step) {
     services.stage(op + ", case " + row.case_name + " by itself: " + step);

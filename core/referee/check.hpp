@@ -36,8 +36,8 @@ struct CheckRow {
   std::string rule;  // of a violation: guard, input, footprint, frame, unwritten, scratch, state,
                      // deterministic, batch_invariant, replicated, graph, packed, leak, stale,
                      // thread, threads, instances, stream, waits, supports, create, prepare,
-                     // forward, reset; from outside: lint, load, contract, crash, exit, threw, time,
-                     // memory, sandbox
+                     // forward, reset; from outside: lint, load, contract, crash, exit, threw,
+                     // time, memory, sandbox
   std::string text;
   double worst = 0;   // largest error as a share of what is allowed; below 1 is right
   bool echo = false;  // of a collective: another rank had failed before
@@ -55,6 +55,7 @@ struct CheckOptions {
   std::vector<std::string> ops;  // empty: all
   std::string only_case;         // empty: all
   bool quick = false;            // the cases as written, without variants
+  bool conduct = true;           // the rules of conduct.hpp, too
   // Instead of the contract's: all of them as they are written. They outlive the check.
   const std::vector<Case>* cases = nullptr;
   Family family = Family::ordinary;  // of the inputs
