@@ -41,33 +41,6 @@ __device__ float row_sum(float v, int lanes) {
   return v;
 }
 
-// A weight or bias: of the dtype of x, float32, or absent.
-template <class T> struct Parameter {
-  const T* narrow;
-  const float* wide;
-  __device__ void load(int at, float absent, float (&to)[8]) const {
-    if (narrow) {
-      const Pack<T> p = load8(narrow + at);
-#pragma unroll
-      for (int k = 0; k < 8; ++k) to[k] = to_float(p.at[k]);
-      return;
-    }
-#pragma unroll
-    for (int k = 0; k < 8; k += 4) {
-      float4 four = {absent, absent, absent, absent};
-      if (wide) four = *reinterpret_cast<const float4*>(wide + at + k);
-      to[k] = four.x, to[k + 1] = four.y, to[k + 2] = four.z, to[k + 3] = four.w;
-    }
-  }
-};
-template <class T> Parameter<T> parameter(const fk_in* view) {
-  if (!view) return {};
-  if (FK_DTYPE(view) == FK_F32) return {nullptr, fk::data<float>(view)};
-  return {fk::data<T>(view), nullptr};
-}
-void need_parameter(const fk_in* view, const fk_in* x) {
-  need(!view || FK_DTYPE(view) == FK_F32 || FK_DTYPE(view) == FK_DTYPE(x), "weight and bias: the dtype of x or float32 only");
-}
 void need_width(int64_t width) { need(width % 8 == 0 && width <= kWidthMax, "channels: a multiple of 8 up to 16384"); }
 
 template <class T, int kPer>
