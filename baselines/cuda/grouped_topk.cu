@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// grouped_topk: one warp per token; every lane has up to eight experts, and one group.
+// grouped_topk: one warp per token; every lane has up to eight experts, and one group. Scores are double: the logistic function of v and of -v
+// add up to 1, so groups of rounded logits may tie, and float32 would decide by its noise.
 #include "common.cuh"
 #include "fk/ops/grouped_topk.h"
 
@@ -12,34 +13,36 @@ struct Router {
   float factor;
 };
 // The better of two: larger first, then lower index. An index of -1 is none.
-__device__ void better(float& value, int& at, float other, int other_at) {
+__device__ void better(double& value, int& at, double other, int other_at) {
   if (other_at >= 0 && (at < 0 || other > value || (other == value && other_at < at))) value = other, at = other_at;
 }
-__device__ void best_of_warp(float& value, int& at) {
+__device__ void best_of_warp(double& value, int& at) {
   for (int k = 16; k > 0; k /= 2) {
-    const float other = __shfl_xor_sync(0xffffffffu, value, k);
+    const double other = __shfl_xor_sync(0xffffffffu, value, k);
     better(value, at, other, __shfl_xor_sync(0xffffffffu, at, k));
   }
 }
 
 template <class T> __global__ void __launch_bounds__(kThreads) grouped_topk(const T* logits, const float* bias, float* weights, int32_t* ids, Router r) {
-  __shared__ float choices[kThreads / 32][kExpertsMost];
+  __shared__ double choices[kThreads / 32][kExpertsMost];
   const int token = int(blockIdx.x) * (kThreads / 32) + int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32;
-  float* const choice = choices[threadIdx.x / 32];
+  double* const choice = choices[threadIdx.x / 32];
   wait_for_inputs();
   if (token >= r.tokens) return;
-  float scores[kOfLane], most = -INFINITY, total = 0;
+  double scores[kOfLane], total = 0;
+  float most = -INFINITY;
 #pragma unroll
   for (int i = 0; i < kOfLane; ++i) {
     const int e = i * 32 + lane;
-    scores[i] = e < r.experts ? value_of(logits[int64_t(token) * r.experts + e]) : -INFINITY;
-    most = fmaxf(most, scores[i]);
+    const float logit = e < r.experts ? value_of(logits[int64_t(token) * r.experts + e]) : -INFINITY;
+    scores[i] = double(logit);
+    most = fmaxf(most, logit);
   }
   for (int k = 16; k > 0; k /= 2) most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, k));
 #pragma unroll
   for (int i = 0; i < kOfLane; ++i) {
     if (i * 32 + lane >= r.experts) continue;
-    scores[i] = r.sigmoid ? 1.F / (1.F + __expf(-scores[i])) : __expf(scores[i] - most);
+    scores[i] = r.sigmoid ? 1 / (1 + exp(-scores[i])) : exp(scores[i] - double(most));
     total += scores[i];
   }
   for (int k = 16; k > 0; k /= 2) total += __shfl_xor_sync(0xffffffffu, total, k);
@@ -48,24 +51,24 @@ template <class T> __global__ void __launch_bounds__(kThreads) grouped_topk(cons
     const int e = i * 32 + lane;
     if (e >= r.experts) continue;
     if (!r.sigmoid) scores[i] /= total;
-    choice[e] = scores[i] + (bias ? bias[e] : 0.F);
+    choice[e] = scores[i] + (bias ? double(bias[e]) : 0);
   }
   __syncwarp();
   // A group counts by its best or, where a bias corrects the choice, by its two best.
   const int size = r.experts / r.groups;
-  float value = -INFINITY;
+  double value = -INFINITY;
   if (lane < r.groups) {
-    float first = -INFINITY, second = -INFINITY;
+    double first = -INFINITY, second = -INFINITY;
     for (int j = 0; j < size; ++j) {
-      const float v = choice[lane * size + (j + lane) % size];  // lanes in different banks
-      second = fmaxf(second, fminf(first, v));
-      first = fmaxf(first, v);
+      const double v = choice[lane * size + (j + lane) % size];  // lanes in different banks
+      second = fmax(second, fmin(first, v));
+      first = fmax(first, v);
     }
     value = bias && size > 1 ? first + second : first;
   }
   uint32_t open = 0;  // groups whose experts may be chosen
   for (int k = 0; k < r.kept; ++k) {
-    float best = value;
+    double best = value;
     int at = lane < r.groups && !(open >> lane & 1) ? lane : -1;
     best_of_warp(best, at);
     open |= 1u << at;
@@ -74,15 +77,15 @@ template <class T> __global__ void __launch_bounds__(kThreads) grouped_topk(cons
 #pragma unroll
   for (int i = 0; i < kOfLane; ++i)
     if (i * 32 + lane < r.experts && (open >> ((i * 32 + lane) / size) & 1)) left |= 1u << i;
-  float sum = 0, mine = 0;  // lane k keeps the k-th weight
+  double sum = 0, mine = 0;  // lane k keeps the k-th weight
   for (int k = 0; k < r.top_k; ++k) {
-    float best = 0;
+    double best = 0;
     int at = -1;
 #pragma unroll
     for (int i = 0; i < kOfLane; ++i)
       if (left >> i & 1) better(best, at, choice[i * 32 + lane], i * 32 + lane);
     best_of_warp(best, at);
-    float score = 0;
+    double score = 0;
 #pragma unroll
     for (int i = 0; i < kOfLane; ++i)
       if (at == i * 32 + lane) score = scores[i], left &= ~(1u << i);
@@ -91,7 +94,7 @@ template <class T> __global__ void __launch_bounds__(kThreads) grouped_topk(cons
     if (lane == 0) ids[int64_t(token) * r.top_k + k] = at;
     if (lane == k) mine = score;
   }
-  if (lane < r.top_k) weights[int64_t(token) * r.top_k + lane] = mine * (r.factor / (r.renormalize ? sum + 1e-20F : 1.F));
+  if (lane < r.top_k) weights[int64_t(token) * r.top_k + lane] = float(mine * (double(r.factor) / (r.renormalize ? sum + 1e-20 : 1)));
 }
 
 struct GroupedTopk : Base<fk::grouped_topk> {
