@@ -82,6 +82,32 @@ __device__ inline float block_sum(float v) {
   return v;
 }
 
+// A weight or bias: of the dtype of x, float32, or absent.
+template <class T> struct Parameter {
+  const T* narrow;
+  const float* wide;
+  __device__ void load(int at, float absent, float (&to)[8]) const {
+    if (narrow) {
+      const Pack<T> p = load8(narrow + at);
+#pragma unroll
+      for (int k = 0; k < 8; ++k) to[k] = to_float(p.at[k]);
+      return;
+    }
+#pragma unroll
+    for (int k = 0; k < 8; k += 4) {
+      float4 four = {absent, absent, absent, absent};
+      if (wide) four = *reinterpret_cast<const float4*>(wide + at + k);
+      to[k] = four.x, to[k + 1] = four.y, to[k + 2] = four.z, to[k + 3] = four.w;
+    }
+  }
+  __device__ float one(int64_t at) const { return narrow ? to_float(narrow[at]) : wide[at]; }
+};
+template <class T> Parameter<T> parameter(const fk_in* view) {
+  if (!view) return {};
+  if (FK_DTYPE(view) == FK_F32) return {nullptr, fk::data<float>(view)};
+  return {fk::data<T>(view), nullptr};
+}
+
 inline cudaStream_t stream(const fk_ctx& ctx) { return static_cast<cudaStream_t>(ctx.stream); }
 // Kernels ask for the same division of the first cache, the largest shared memory: one that asks for another cannot start beside
 // those that run. Grids of so many blocks have time to wait for it, and need the cache for what is on its way to them.
@@ -126,6 +152,10 @@ inline void need(bool condition, const char* why) {
 // Rows of a strided view must start at multiples of 16 bytes.
 inline void need_aligned(const fk_in* view) {
   for (int32_t i = 0; i + 1 < view->ndim; ++i) need(view->strides[i] % 8 == 0, "strides must be multiples of 8");
+}
+
+inline void need_parameter(const fk_in* view, const fk_in* x) {
+  need(!view || FK_DTYPE(view) == FK_F32 || FK_DTYPE(view) == FK_DTYPE(x), "weight and bias: the dtype of x or float32 only");
 }
 
 template <class F> void dispatch(const fk_in* view, F f) {

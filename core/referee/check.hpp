@@ -70,7 +70,8 @@ struct CheckOptions {
 };
 
 // Who answers for right: the provider `reference` on the CPU and, where a case is too large for
-// that, `cuda_reference` on the device. Either may be null, or the provider under check itself.
+// that, `cuda_reference` on the device: its own op, else composed_oracle() (composition.hpp), the
+// op's expansion over its kernels. Either may be null, or the provider under check itself.
 struct Oracles {
   const Provider* cpu = nullptr;
   const Provider* device = nullptr;

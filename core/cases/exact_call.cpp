@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/cases/exact_call.hpp"
+
+#include <algorithm>
+#include <set>
+
+namespace fk {
+
+namespace {
+
+Variant exact_variant(const ResolvedCase& resolved, const Variant& variant, Exact which) {
+  Variant exact = variant;
+  exact.layout = Variant::Layout::written;
+  std::set<std::string> chosen;
+  for (const auto& f : resolved.fields) {
+    if (f.slot->section == SectionId::weights) continue;
+    if (which == Exact::outputs && f.slot->role == Role::in) continue;
+    chosen.insert(f.slot->name);
+    chosen.insert(f.slot->dtype_of);
+  }
+  for (const auto& f : resolved.fields) {
+    const auto& allowed = f.slot->dtypes;
+    if (!f.slot->dtype_of.empty())
+      exact.dtypes.erase(f.slot->name);
+    else if (which != Exact::all &&
+             (bytes(f.dtype) < 2 || (which != Exact::wide && !chosen.count(f.slot->name))))
+      exact.dtypes[f.slot->name] = f.dtype;
+    else if (is_float(f.dtype) &&
+             std::find(allowed.begin(), allowed.end(), DType::f32) != allowed.end())
+      exact.dtypes[f.slot->name] = DType::f32;
+  }
+  return exact;
+}
+
+}  // namespace
+
+ResolvedCase exact_call(const ResolvedCase& resolved, const Case& source, const Variant& variant,
+                        Exact which) {
+  ResolvedCase call = resolve(*resolved.contract, source, exact_variant(resolved, variant, which));
+  call.scalars = resolved.scalars;
+  return call;
+}
+
+}  // namespace fk
