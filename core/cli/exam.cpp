@@ -15,7 +15,7 @@
 #include "core/device/rank_device.hpp"
 #include "core/referee/check.hpp"
 #include "core/referee/judge/examinee.hpp"
-#include "core/referee/rank_oracle.hpp"
+#include "core/referee/oracle/rank_oracle.hpp"
 #include "core/referee/timer.hpp"
 #include "core/worker/process_state.hpp"
 #include "core/worker/task.hpp"

@@ -13,7 +13,7 @@
 #include "core/base/text.hpp"
 #include "core/device/device.hpp"
 #include "core/device/rank_device.hpp"
-#include "core/referee/model_oracle.hpp"
+#include "core/referee/oracle/model_oracle.hpp"
 #include "core/referee/verify.hpp"
 #include "core/referee/workload_result.hpp"
 #include "core/runtime/ranking.hpp"

@@ -6,7 +6,7 @@
 
 #include "core/cases/comparison.hpp"
 #include "core/cases/numerics/families.hpp"
-#include "core/referee/rank_oracle.hpp"
+#include "core/referee/oracle/rank_oracle.hpp"
 
 namespace fk {
 

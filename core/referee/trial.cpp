@@ -13,7 +13,7 @@
 #include "core/cases/slice.hpp"
 #include "core/referee/check.hpp"
 #include "core/referee/device_conduct.hpp"
-#include "core/referee/rank_oracle.hpp"
+#include "core/referee/oracle/rank_oracle.hpp"
 #include "core/referee/stale.hpp"
 #include "core/tensor/compare.hpp"
 #include "core/worker/process_state.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The oracle of a device for ops above L1: expansions over the kernels of cuda_reference, here as
 // C++, against `reference`, and whether it is found at the sizes of real models.
-#include "core/referee/composition.hpp"
+#include "core/referee/oracle/composition.hpp"
 
 #include <optional>
 #include <set>

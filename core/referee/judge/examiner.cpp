@@ -13,7 +13,7 @@
 #include "core/cases/routing.hpp"
 #include "core/referee/bench.hpp"
 #include "core/referee/judge/rank_fakes.hpp"
-#include "core/referee/rank_oracle.hpp"
+#include "core/referee/oracle/rank_oracle.hpp"
 #include "core/referee/sampler.hpp"
 #include "core/runtime/peaks.hpp"
 

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "core/referee/rank_oracle.hpp"
+#include "core/referee/oracle/rank_oracle.hpp"
 #include "test/catch.hpp"
 
 namespace {

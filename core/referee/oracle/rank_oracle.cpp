@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/referee/rank_oracle.hpp"
+#include "core/referee/oracle/rank_oracle.hpp"
 
 #include <algorithm>
 #include <memory>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/referee/composition.hpp"
+#include "core/referee/oracle/composition.hpp"
 
 #include <cstring>
 #include <map>

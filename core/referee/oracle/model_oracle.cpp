@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/referee/model_oracle.hpp"
+#include "core/referee/oracle/model_oracle.hpp"
 
 #include <algorithm>
 

@@ -8,7 +8,7 @@
 #include "core/cases/execute.hpp"
 #include "core/graph/builder.hpp"
 #include "core/referee/check.hpp"
-#include "core/referee/composition.hpp"
+#include "core/referee/oracle/composition.hpp"
 
 namespace fk {
 
