@@ -35,7 +35,8 @@ struct Shared {
 
 // Larger logits first, then lower indices; never 0.
 __device__ u64 key_of(float value, uint32_t index) {
-  const uint32_t bits = __float_as_uint(value == 0 ? 0.F : value);
+  uint32_t bits = __float_as_uint(value);
+  if (!(bits << 1)) bits = 0;  // both zeros are one; a comparison of floats would flush denormals
   return u64((bits & 0x80000000u) ? ~bits : bits | 0x80000000u) << 32 | (0xffffffffu - index);
 }
 __device__ uint32_t index_of(u64 key) { return 0xffffffffu - uint32_t(key); }

@@ -14,7 +14,8 @@ constexpr double kUnit = 1099511627776.0;  // 2^40 for the most probable token
 using u64 = unsigned long long;
 
 __device__ u64 key_of(float value, uint32_t index) {
-  const uint32_t bits = __float_as_uint(value == 0 ? 0.F : value);
+  uint32_t bits = __float_as_uint(value);
+  if (!(bits << 1)) bits = 0;  // both zeros are one; a comparison of floats would flush denormals
   return u64((bits & 0x80000000u) ? ~bits : bits | 0x80000000u) << 32 | (0xffffffffu - index);
 }
 

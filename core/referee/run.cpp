@@ -17,6 +17,7 @@
 #include "core/referee/verify.hpp"
 #include "core/referee/workload_result.hpp"
 #include "core/runtime/ranking.hpp"
+#include "core/worker/launch.hpp"
 
 namespace fk {
 
@@ -81,9 +82,10 @@ class ScenarioRun {
   }
 
  private:
-  bool judges_candidates() const {
-    return std::any_of(roster_.candidates.begin(), roster_.candidates.end(),
-                       [&](const auto& c) { return c.error.empty() && options_.wants(c); });
+  // One copy of the caches, for each side while the other stands still. Ranks of a launcher go on.
+  bool shares_states() const {
+    const auto judges = [&](const auto& c) { return c.error.empty() && options_.wants(c); };
+    return !agent_of_rank(1) && std::ranges::any_of(roster_.candidates, judges);
   }
 
   void enter(const std::string& what) {
@@ -201,7 +203,7 @@ class ScenarioRun {
     r.name = "baseline";
     Side::Setup setup{"baseline", roster_.baseline_files(),   spec(roster_.ranked()),
                       parts(),    runner_options("baseline"), false};
-    setup.spec.shares_states = setup.runner.sends_fds = judges_candidates();
+    setup.spec.shares_states = setup.runner.sends_fds = shares_states();
     baseline_ = std::make_unique<Side>(std::move(setup));
     enter("the baseline is opened");
     Round round;
@@ -251,7 +253,7 @@ class ScenarioRun {
                       runner_options(plugin_name(found)),
                       true};
     setup.files.push_back({found.path, Trust::candidate});
-    setup.states_of = baseline_.get();
+    if (shares_states()) setup.states_of = baseline_.get();
     setup.spec.policy.candidate = setup.name;
     setup.runner.patience_s = patience();
     setup.runner.open_patience_s =
@@ -275,6 +277,7 @@ class ScenarioRun {
     Side side(candidate_setup(found));
     Round round;
     const auto failed = [&] {
+      if (!baseline_->is_open()) give_up("the baseline", baseline_->why());
       r.verdict = side.verdict();
       r.why = side.why();
       r.log = side.log();

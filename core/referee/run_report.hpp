@@ -52,9 +52,9 @@ struct RunReport {
   std::string scenario, summary, arch, profile, dtype, device, host;
   std::string note;  // about the profile
   Parallel parallel;
-  uint64_t seed = 0;           // of the weights
+  uint64_t seed = 0;                 // of the weights
   int64_t max_batch = 0, pages = 0;  // limits of a session
-  uint64_t requests_seed = 0;  // of what was asked
+  uint64_t requests_seed = 0;        // of what was asked
   int64_t weights_bytes = 0, layers = 0;
   bool speed_judged = false;
   SideReport baseline;

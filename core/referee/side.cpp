@@ -79,7 +79,9 @@ bool Side::clear() {
 
 bool Side::drive(const std::vector<Request>& requests, const RoundOptions& options, Round& round) {
   if (!is_open()) return false;
-  // What the other side computed from the same requests lies where this one would write it.
+  // What the other side computed from the same requests lies where this one would write it, or
+  // what it left there is no number.
+  if (setup_.spec.shares_states && !clear()) return false;
   if (setup_.states_of && !setup_.states_of->clear())
     return fail_with("failed", "the caches could not be cleared: " + setup_.states_of->why());
   runner_->thaw();

@@ -13,6 +13,7 @@ namespace {
 constexpr double kTrim = 0.1;             // of the blocks, at each end
 constexpr double kNormal = 2.5758293035;  // both tails of the normal distribution hold 1 %
 constexpr size_t kFewBlocks = 5;
+constexpr double kLostMost = 4;  // budgets, with blocks that are done again
 
 // Student's t at 99 %, by the expansion in 1/v around the normal quantile; good from v = 4.
 double student(double v) {
@@ -119,7 +120,9 @@ class Race {
     while (result_.blocks() < options_.blocks_max) {
       const double begun = now_seconds();
       block();
-      if (result_.redone_ < options_.redo_max && forget_if_disturbed()) {
+      const bool redoes =
+          result_.redone_ < options_.redo_max && lost_s_ < kLostMost * options_.seconds;
+      if (redoes && forget_if_disturbed()) {
         lost_s_ += now_seconds() - begun;
         continue;
       }
@@ -171,7 +174,9 @@ class Race {
         forgotten_[c] += !resting_[c] && !samples.back();
         samples.pop_back();
       }
-      if (!resting_[c]) --asked_[c];
+      if (resting_[c]) continue;
+      --asked_[c];
+      contenders_[c]->forget();
     }
     --result_.blocks_;
     ++result_.redone_;

@@ -27,6 +27,8 @@ class Contender {
   // Seconds of one call. Nothing when the sample is to be dropped: it was disturbed by something
   // that has nothing to do with the contender, and it knows that without looking at the seconds.
   virtual std::optional<double> sample() = 0;
+  // Its last two samples are not among those of the race: their block is done again.
+  virtual void forget() {}
 };
 
 struct RaceOptions {

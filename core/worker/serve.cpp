@@ -2,7 +2,6 @@
 #include "core/worker/serve.hpp"
 
 #include <cxxabi.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -312,9 +311,9 @@ class Server {
   }
 
   SharedMapping states_for_others(int64_t bytes) {
-    const auto sharing = Device::Sharing::write;
-    SharedMapping mapping(*device_, device_->allocate_shared(bytes, "the caches", sharing), bytes);
-    answer_fds_ = {::fcntl(mapping.fd(), F_DUPFD_CLOEXEC, 0)};
+    const auto made = device_->allocate_shared(bytes, "the caches", Device::Sharing::write);
+    SharedMapping mapping(*device_, made, bytes);
+    answer_fds_ = {mapping.fd()};
     return mapping;
   }
   SharedMapping states_from(int fd, int64_t bytes, int64_t wanted) {
@@ -370,13 +369,14 @@ class Server {
     set_stage(*board_, "");
     exchange_->begin();
     model_->drive(*session_);
-    device_->synchronize();
+    device_->synchronize_all();  // on whatever stream: nothing goes on in the other side's turn
     exchange_->end();
     return {{"driven", message.at("run")}};
   }
 
   Json clear() {
     if (session_) session_->clear_states();
+    if (device_) device_->synchronize();  // another process may be the next to have them
     return {{"cleared", true}};
   }
 

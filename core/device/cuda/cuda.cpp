@@ -227,6 +227,7 @@ class Cuda final : public Device {
   }
   void let_go() override { hold_.end(); }
   void peek(void* host, const void* device, int64_t bytes) override {
+    use();
     check(hold_.peek(host, device, bytes), "copy beside the stream");
   }
   void profile(bool on) override {

@@ -37,15 +37,14 @@ std::string left_behind(int device, void* context) {
   static auto* const set = driver<CUresult(CUcontext)>("cuCtxSetCurrent");
   std::string out;
   const auto add = [&](const std::string& what) { out += (out.empty() ? "" : "; ") + what; };
-  if (current_context() != context) {
-    add("another context is current on the thread than before");
-    if (set) (void)set(static_cast<CUcontext>(context));
-  }
+  // Asked before anything is put back: the current device follows the context.
   int now = -1;
-  if (cudaGetDevice(&now) == cudaSuccess && now != device) {
-    add("device " + std::to_string(now) + " is current instead of " + std::to_string(device));
-    (void)cudaSetDevice(device);
-  }
+  const bool other_device = cudaGetDevice(&now) == cudaSuccess && now != device;
+  const bool other_context = current_context() != context;
+  if (other_device) add("device " + std::to_string(now) + " is current instead of " + std::to_string(device));
+  if (other_context) add("another context is current on the thread than before");
+  if (other_device) (void)cudaSetDevice(device);
+  if (other_context && set) (void)set(static_cast<CUcontext>(context));
   // A thread that nobody has told anything captures like this.
   cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
   if (cudaThreadExchangeStreamCaptureMode(&mode) == cudaSuccess && mode != cudaStreamCaptureModeGlobal)
@@ -67,6 +66,7 @@ cudaError_t Hold::make() {
 cudaError_t Hold::begin(cudaStream_t stream, double most_s) {
   if (const cudaError_t made = make(); made != cudaSuccess) return made;
   __atomic_store_n(go_, 0, __ATOMIC_SEQ_CST);
+  (void)cudaGetLastError();  // of code that was called before
   wait_until<<<1, 1, 0, stream>>>(go_, static_cast<unsigned long long>(most_s * 1e9));
   return cudaGetLastError();
 }

@@ -102,7 +102,11 @@ __global__ void move(const Move* moves) {
 
 }  // namespace
 
+// Of code that was called before: they would be taken for a launch's own.
+static void forget_errors() { (void)cudaGetLastError(); }
+
 cudaError_t fill_normal(void* target, int bits, int64_t count, uint64_t seed, float mean, float stddev, cudaStream_t stream) {
+  forget_errors();
   if (bits == 32) normal<<<kBlocks, kThreads, 0, stream>>>(static_cast<float*>(target), count, seed, mean, stddev);
   else if (bits == 16) normal<<<kBlocks, kThreads, 0, stream>>>(static_cast<__nv_bfloat16*>(target), count, seed, mean, stddev);
   else normal<<<kBlocks, kThreads, 0, stream>>>(static_cast<__half*>(target), count, seed, mean, stddev);
@@ -110,26 +114,31 @@ cudaError_t fill_normal(void* target, int bits, int64_t count, uint64_t seed, fl
 }
 
 cudaError_t add_checksum(const void* data, int64_t words, unsigned long long* sum, cudaStream_t stream) {
+  forget_errors();
   hash_words<<<kBlocks, kThreads, 0, stream>>>(static_cast<const unsigned long long*>(data), words, sum);
   return cudaGetLastError();
 }
 
 cudaError_t add_checksums(const Part* parts, int count, unsigned long long* sums, cudaStream_t stream) {
+  forget_errors();
   if (count) hash_parts<<<dim3(kPartBlocks, static_cast<unsigned>(count)), kThreads, 0, stream>>>(parts, sums);
   return cudaGetLastError();
 }
 
 cudaError_t move_parts(const Move* moves, int count, cudaStream_t stream) {
+  forget_errors();
   if (count) move<<<dim3(kPartBlocks, static_cast<unsigned>(count)), kThreads, 0, stream>>>(moves);
   return cudaGetLastError();
 }
 
 cudaError_t copy_tokens(int64_t* to, const int64_t* from, int64_t count, int64_t vocab_size, cudaStream_t stream) {
+  forget_errors();
   if (count) valid_tokens<<<static_cast<unsigned>((count + kThreads - 1) / kThreads), kThreads, 0, stream>>>(to, from, count, vocab_size);
   return cudaGetLastError();
 }
 
 cudaError_t fill_random_bits(void* target, int64_t bytes, cudaStream_t stream) {
+  forget_errors();
   random_bits<<<kBlocks, kThreads, 0, stream>>>(static_cast<unsigned char*>(target), bytes);
   return cudaGetLastError();
 }

@@ -101,9 +101,11 @@ std::string remembered_answers(const FreshSamples& candidate, const FreshSamples
   const double theirs = least_of_fresh(baseline.fresh.believed_s, baseline.seen.claims_s);
   const double seen = quantile(candidate.seen.claims_s, 0.75);
   const double fresh = *std::min_element(fresh_s.begin(), fresh_s.end());
-  // On a busy machine some samples take several times as long, new or not.
+  // Where ranks wait for cores some samples take several times as long, new or not. Of few, a
+  // candidate could make one long.
+  constexpr size_t kMany = 8;
   for (const double other : candidate.seen.believed_s)
-    if (fresh <= other) return "";
+    if (candidate.seen.believed_s.size() >= kMany && fresh <= other) return "";
   if (mine <= limit * std::max(1.0, theirs) || fresh - seen < kResolution) return "";
   return "calls on contents that it has seen take " + human_duration(seen) +
          ", as many on new ones at least " + human_duration(fresh) +
@@ -156,7 +158,7 @@ bool cores_are_busy(const ClockSamples& baseline, const std::vector<double>& wai
   return long_waits * kOften > count;
 }
 
-void doubt_of_busy_cores(Ratio& ratio) {
+void doubt_faster(Ratio& ratio) {
   if (ratio.speed != Speed::faster) return;
   ratio.low = std::min(ratio.low, 1.0);
   ratio.speed = speed_of(ratio.low, ratio.high, RaceOptions().band);

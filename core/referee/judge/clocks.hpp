@@ -47,8 +47,8 @@ struct FreshSamples {
   double usual_s = 0;  // of as many in the race, before all of these; 0: unknown
 };
 // Empty, or the evidence that answers are remembered: every sample on fresh contents takes more
-// than each of the others, than 1.25 times their upper quartile (1.5 times with fewer than four)
-// and some microseconds more, and the baseline's do not.
+// than each of the others where these are many, than 1.25 times their upper quartile (1.5 times
+// with fewer than four) and some microseconds more, and the baseline's do not.
 std::string remembered_answers(const FreshSamples& candidate, const FreshSamples& baseline);
 
 // Seconds of all calls of a sample, and of one in which some time passed between the contents and
@@ -90,7 +90,7 @@ double waited_for_core_s(int pid);
 bool cores_are_busy(const ClockSamples& baseline, const std::vector<double>& waited_s);
 // Then the times are the scheduler's in part, which no number of samples averages away: `faster`
 // becomes `cannot tell`. `slower` stays, or who makes a machine busy would not be told.
-void doubt_of_busy_cores(Ratio& ratio);
+void doubt_faster(Ratio& ratio);
 // Of a race on a GPU that was slowed down throughout (gpu_watch.hpp): nobody knows whom its clocks
 // favoured. `slower` stays here as well: who needs the most power would have it that way.
 void doubt_of_slowed_device(Ratio& ratio);

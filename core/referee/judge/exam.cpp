@@ -386,7 +386,7 @@ bool Exam::baseline_is_right(Sitter& baseline, std::string& why) {
   const auto wrong =
       std::find_if(looks.begin(), looks.end(), [](const Look& look) { return !look.ok; });
   if (wrong == looks.end()) return true;
-  why = "it is wrong: " + wrong->text;
+  why = kItIsWrong + wrong->text;
   return false;
 }
 

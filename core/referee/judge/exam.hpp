@@ -14,6 +14,9 @@
 
 namespace fk {
 
+// How the reason begins why a baseline that answers wrongly was passed over.
+inline constexpr const char* kItIsWrong = "it is wrong: ";
+
 class Exam {
  public:
   Exam(Courtroom& room, RankGroup& runners, const std::string& plugin, CaseVerdict& row,

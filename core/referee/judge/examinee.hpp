@@ -36,8 +36,9 @@ class Examinee {
   // process' clock says, 0 of none; Error when a call fails. Ranks begin together.
   // On the CPU a single rank begins on the core with this number (go_to_core), where it has one.
   double run(int first, int count, int core = -1);
-  // On a device one call on set `first`, without a flush before it. Calls on the set behind it come
-  // before, in which the host gets ahead. Otherwise as run(); the CPU's run() flushes nothing.
+  // On a device one call on set `first`, without a flush before it. A call on the set behind it
+  // comes before, in which the host gets ahead. Otherwise as run(); the CPU's run() flushes
+  // nothing.
   double run_warm(int first);
   // Whether the device waited for the host in the last run(), whose seconds are the host's then.
   bool late() const { return watch_->late(); }

@@ -65,6 +65,11 @@ class Exam::Turn final : public Contender {
     return call.claim_s;
   }
 
+  void forget() override {
+    for (std::vector<double>* of : {&clocks_.claims_s, &clocks_.walls_s, &waits_s_})
+      of->resize(of->size() - 2);
+  }
+
   // On contents that may be called at any time.
   Sitter::Call one(int count, Way way = Way::usual, Of of = Of::ordinary) {
     const int first = exam_.some_first();
@@ -82,7 +87,7 @@ class Exam::Turn final : public Contender {
     if (!call || (mine && !exam_.accept(looks, true))) throw Ended{};
     for (const Look& look : looks) {
       if (mine || look.ok) continue;
-      if (look.rule != "guard") fail("the baseline", "it is wrong: " + look.text);
+      if (look.rule != "guard") fail("the baseline", kItIsWrong + look.text);
       // It was right on every set before, and a baseline's addresses do not depend on contents.
       exam_.blame_stray("around a tensor of a call that was not made: " + look.text);
       throw Ended{};
@@ -411,7 +416,13 @@ void Exam::conclude_race(const Turn& mine, const Turn& theirs, const RaceResult&
   if (!ahead.empty()) doubt = ahead;
   const bool busy = request_.device == "cpu" && request_.ranks > 1 && theirs.had_to_wait() &&
                     row.ratio.speed == Speed::faster;
-  if (busy) doubt_of_busy_cores(row.ratio);
+  if (busy) doubt_faster(row.ratio);
+  // Who fails because a candidate has taken what it needs is not beaten.
+  const auto failed = std::find_if(row_.passed_over.begin(), row_.passed_over.end(),
+                                   [](const auto& p) { return !starts_with(p.why, kItIsWrong); });
+  const bool unbeaten = failed != row_.passed_over.end() && row.ratio.speed == Speed::faster;
+  if (unbeaten) doubt_faster(row.ratio);
+  if (unbeaten) doubt = "the baseline " + failed->name + " failed and might have been quicker";
   const std::string slowed = throttling_.why();
   if (!slowed.empty()) doubt_of_slowed_device(row.ratio);
   row.calls_per_sample = mine.calls();
@@ -433,7 +444,9 @@ void Exam::conclude_race(const Turn& mine, const Turn& theirs, const RaceResult&
   row_.why = !busy ? doubt : "the baseline's ranks had to wait for cores that others use as well";
   if (!slowed.empty()) row_.why = slowed;
   if (row_.why.empty() && is_oracle(row_.baseline))
-    row_.why = "beside the oracle, which is exact and slow: no other baseline takes the case";
+    row_.why = "beside the oracle, which is exact and slow: " +
+               std::string(row_.passed_over.empty() ? "no other baseline takes the case"
+                                                    : "the other baselines failed");
   row_.timings.push_back(row);
   if (!evidence.empty()) {
     row_.status = Status::cheating;
