@@ -100,10 +100,10 @@ __global__ void move(const Move* moves) {
              m.from ? word_at(static_cast<const unsigned char*>(m.from), m.bytes, i) : m.random ? random_word(i) : ~0ull);
 }
 
-}  // namespace
-
 // Of code that was called before: they would be taken for a launch's own.
-static void forget_errors() { (void)cudaGetLastError(); }
+void forget_errors() { (void)cudaGetLastError(); }
+
+}  // namespace
 
 cudaError_t fill_normal(void* target, int bits, int64_t count, uint64_t seed, float mean, float stddev, cudaStream_t stream) {
   forget_errors();
