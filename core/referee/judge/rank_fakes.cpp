@@ -170,8 +170,11 @@ class Gate {
     };
     const auto miss = [&](const std::string& name) {
       const auto it = known(name);
-      if (it == tried_.end() && first) leave_out(name, kNoTime);
-      if (it != tried_.end() && open(*it)) it->why = kNoTimeOnAll;
+      if (it != tried_.end()) {
+        if (open(*it)) it->why = kNoTimeOnAll;
+      } else if (first) {
+        leave_out(name, kNoTime);
+      }
     };
     const auto left = each_fake(ranks_[r], inputs_[r], want_[r], nullptr, [&](const Fake& fake) {
       if (over()) return miss(fake.name), false;
