@@ -3,7 +3,9 @@
 // are made up.
 #include "core/referee/judge/gpu_watch.hpp"
 
+#include <chrono>
 #include <functional>
+#include <thread>
 
 #include "core/referee/timer.hpp"
 #include "test/catch.hpp"
@@ -42,12 +44,16 @@ class Slowed final : public Contender {
     const double seconds = watch_.slow() ? 3 * seconds_ : seconds_;
     // What is of no interest has to differ a little.
     jitter_ = jitter_ > 0 ? -1e-5 : 1e-5;
+    ++kept_;
     if (!throttling_.end()) return std::nullopt;
     return seconds * (1 + jitter_);
   }
+  void forget() override { kept_ -= 2; }
+  int kept() const { return kept_; }
 
  private:
   double seconds_, jitter_ = 1e-5;
+  int kept_ = 0;
   FakeWatch& watch_;
   Throttling& throttling_;
 };
@@ -58,7 +64,11 @@ RaceResult race_of(FakeWatch& watch, Throttling& throttling, int redo_max) {
   RaceOptions options;
   options.seconds = 20;  // never reached: samples take no time
   options.redo_max = redo_max;
-  return race(contenders, options);
+  const RaceResult result = race(contenders, options);
+  // What is done again is forgotten, by both sides; one sample is asked for before the race.
+  CHECK(first.kept() == 2 * result.blocks() + 1);
+  CHECK(second.kept() == 2 * result.blocks() + 1);
+  return result;
 }
 
 }  // namespace
@@ -78,6 +88,25 @@ TEST_CASE("blocks of a race in which a GPU was slowed down are done again") {
   CHECK(result.ratio(1, 0).value > 1.99);
   CHECK(result.ratio(1, 0).value < 2.01);
   CHECK(throttling.why().empty());
+}
+
+TEST_CASE("blocks are not done again for longer than a few times what a race may take") {
+  struct Sleeper final : Contender {
+    std::optional<double> sample() override {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      if (++asked_ % 3 == 0) return std::nullopt;
+      return 1e-3;
+    }
+    int asked_ = 0;
+  };
+  Sleeper first, second;
+  Contender* const contenders[] = {&first, &second};
+  RaceOptions options;
+  options.seconds = 0.01;
+  options.redo_max = 100000;
+  const RaceResult result = race(contenders, options);
+  CHECK(result.redone() > 0);
+  CHECK(result.redone() < 50);  // of some five milliseconds each
 }
 
 TEST_CASE("where blocks are not done again, those with a dropped sample are left out") {
