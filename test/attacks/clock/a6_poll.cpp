@@ -4,6 +4,8 @@
 //
 // Stopped by: some samples start late: what was done before the clock started shows
 //
+// work: honest
+//
 // size: ci
 //
 // naive: -
