@@ -375,6 +375,14 @@ const CaseFrames::Placed& CaseFrames::at(const CaseField& field, int64_t entry) 
   std::abort();
 }
 
+CaseValues CaseFrames::written() const {
+  CaseValues out;
+  for (const CaseField* field : resolved_.written())
+    for (int64_t i = 0; i < field->entries; ++i)
+      out[field->slot->name].push_back(contents(field->slot->name, i));
+  return out;
+}
+
 Tensor CaseFrames::contents(const std::string& field, int64_t entry) const {
   const CaseField* f = resolved_.find(field);
   FK_CHECK(f, "only present fields have contents");

@@ -91,6 +91,7 @@ class CaseFrames {
 
   // Contents of a field, dense, as they are now, on the host. `entry` is the index in a list.
   Tensor contents(const std::string& field, int64_t entry = 0) const;
+  CaseValues written() const;  // the same of all fields that a call writes
   // 1 for every element that the contract says is written: all of out, the footprint of inout.
   std::vector<uint8_t> footprint(const CaseField& field, int64_t entry) const;
   // Bytes of all fields, those of inout twice, as they are read and written: what one call moves.

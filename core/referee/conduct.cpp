@@ -17,17 +17,6 @@ namespace {
 
 constexpr int kCycles = 24, kTogether = 16;
 
-// An instance with the memory that it needs.
-struct Lone {
-  explicit Lone(const ConductCase& c) : Lone(c, c.max, c.need) {}
-  Lone(const ConductCase& c, const CaseFrames& max, const fk_need& need)
-      : device(c.device, 0, c.options.threads),
-        execution(c.provider, max, need, device, packed, c.children) {}
-  GuardDevice device;
-  PackedCache packed;
-  Execution execution;
-};
-
 std::string per(int64_t bytes, const char* what) {
   return std::to_string(bytes) + " bytes per " + what;
 }

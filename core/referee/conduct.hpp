@@ -24,6 +24,17 @@ struct ConductCase {
   const CheckOptions& options;
 };
 
+// An instance with the memory that it needs.
+struct Lone {
+  explicit Lone(const ConductCase& c) : Lone(c, c.max, c.need) {}
+  Lone(const ConductCase& c, const CaseFrames& max, const fk_need& need)
+      : device(c.device, 0, c.options.threads),
+        execution(c.provider, max, need, device, packed, c.children) {}
+  GuardDevice device;
+  PackedCache packed;
+  Execution execution;
+};
+
 struct Misconduct {
   std::string rule, text;  // rule is empty when there is none
 };

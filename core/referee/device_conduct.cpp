@@ -73,24 +73,6 @@ bool runs_on(Device& device, const DeviceParts& memory, const std::function<void
   return as_they_are(device, memory) != done;
 }
 
-// An instance with the memory that it needs.
-struct Lone {
-  explicit Lone(const ConductCase& c)
-      : device(c.device, 0, c.options.threads),
-        execution(c.provider, c.max, c.need, device, packed, c.children) {}
-  GuardDevice device;
-  PackedCache packed;
-  Execution execution;
-};
-
-CaseValues written(const CaseFrames& frames) {
-  CaseValues out;
-  for (const CaseField* field : frames.resolved().written())
-    for (int64_t i = 0; i < field->entries; ++i)
-      out[field->slot->name].push_back(frames.contents(field->slot->name, i));
-  return out;
-}
-
 void need_ok(Execution& execution, int32_t status) {
   if (status != FK_OK)
     fail("forward",
@@ -227,11 +209,11 @@ std::string stale_graph(const ConductCase& c, const ConductDiffer& differ) {
   put(c.device, others, frames);
   c.device.launch(graph.get());
   c.device.synchronize();
-  const CaseValues replayed = written(frames);
+  const CaseValues replayed = frames.written();
   put(c.device, others, frames);
   Lone fresh(c);
   fresh.execution.run(frames, Poison::random);
-  if (!differ(written(frames), replayed)) return "";
+  if (!differ(frames.written(), replayed)) return "";
   return "a captured call gives something else than an eager one when it is replayed on other "
          "contents; has it kept what it saw when it was captured?";
 }

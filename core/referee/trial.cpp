@@ -213,24 +213,16 @@ class Trial {
   CaseValues results(Execution& execution, CaseFrames& frames, Poison outputs, Poison scratch,
                      CaseValues& undefined, const std::function<void()>& launch = nullptr) {
     frames.restore(outputs);
-    undefined = contents(frames);
+    undefined = frames.written();
     const Execution::Outcome outcome = execution.run(frames, scratch, launch);
     if (!outcome.failure.empty()) throw Broken{"forward", outcome.failure};
     if (!outcome.broken.empty()) throw Broken{outcome.broken[0].rule, outcome.broken[0].text};
-    return contents(frames);
+    return frames.written();
   }
 
   CaseValues once(Execution& execution, CaseFrames& frames) {
     CaseValues ignored;
     return results(execution, frames, Poison::random, Poison::random, ignored);
-  }
-
-  static CaseValues contents(const CaseFrames& frames) {
-    CaseValues out;
-    for (const CaseField* field : frames.resolved().written())
-      for (int64_t i = 0; i < field->entries; ++i)
-        out[field->slot->name].push_back(frames.contents(field->slot->name, i));
-    return out;
   }
 
   // An output element that kept two different poisons was not written.

@@ -28,14 +28,6 @@ bool equal(const CaseValues& a, const CaseValues& b) {
   return true;
 }
 
-CaseValues outputs_of(const CaseFrames& frames) {
-  CaseValues out;
-  for (const CaseField* field : frames.resolved().written())
-    for (int64_t i = 0; i < field->entries; ++i)
-      out[field->slot->name].push_back(frames.contents(field->slot->name, i));
-  return out;
-}
-
 // What has a meaning: beyond a count anything may stand.
 CaseValues valid_parts(const ResolvedCase& resolved, const CaseValues& outputs) {
   CaseValues out;
@@ -165,7 +157,7 @@ SetFinding ExamDesk::look(int set, int index, int side, bool ordinary, const Ask
     found.changed = it != prints.begin();
     return found;
   }
-  CaseValues got = outputs_of(frames);
+  CaseValues got = frames.written();
   CaseValues valid = valid_parts(resolved_, got);
   auto& accepted = content.accepted[side];
   for (size_t i = 0; i < accepted.size(); ++i) {

@@ -119,9 +119,7 @@ CaseValues reference_outputs(const Provider& reference, const ResolvedCase& reso
       return {};
     }
     device.synchronize();
-    for (const CaseField* f : frames.resolved().written())
-      for (int64_t i = 0; i < f->entries; ++i)
-        out[f->slot->name].push_back(frames.contents(f->slot->name, i));
+    out = frames.written();
   } catch (const Error& e) {
     why = std::string("the reference provider failed: ") + e.what();
     return {};
