@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""check_summary.py FILE: a report of `fk-host check --json`, `verify --json` or `bench CANDIDATE --json` in one line, and one more for each
-op or case that is not right."""
+"""check_summary.py FILE: a report of `fk-host check --json`, `verify --json`, `bench CANDIDATE --json` or `run --json` in one line, and one
+more for each op, case or workload; of the first three only for those that are not right."""
 import collections, json, pathlib, sys
 
 
@@ -36,9 +36,25 @@ def of_verdict(report):
             yield f"  {case['op']}, case {case['case']}, {case['ranks']} ranks: {case['status']}: {(case['evidence'] or case['why'])[:300]}"
 
 
+def of_run(report):
+    base = report["baseline"]
+    error = base.get("correctness") or {}
+    yield (f"run {report['scenario']}, profile {report['profile']}, {report['dtype']} on {report['device']}: {base['verdict']} {base['why']}".rstrip() +
+           f", {report['seconds']:.1f} s, error {error.get('rms_of_spread') or 0:.4f} of the spread, {error.get('rms_limit') or 0:.4f} allowed")
+    if report["error"]:
+        yield f"  {report['error']}"
+    for row in base["workloads"]:
+        if not row["done"]:
+            yield f"  {row['workload']}: {row['why']}"
+            continue
+        of = {name: row[name]["median"] for name in ("prefill_tokens_per_s", "decode_tokens_per_s", "first_token_s", "token_s", "round_s") if row.get(name)}
+        yield (f"  {row['workload']}: {row['requests']} requests, {row['prompt_tokens']} tokens in, {row['output_tokens']} out, {of.get('round_s', 0):.3f} s a round, " +
+               f"prefill {of.get('prefill_tokens_per_s', 0):.0f} tok/s, decode {of.get('decode_tokens_per_s', 0):.0f} tok/s, {1e3 * of.get('token_s', 0):.3f} ms a token")
+
+
 path = pathlib.Path(sys.argv[1])
 try:
     report = json.loads(path.read_text())
 except (OSError, ValueError) as error:
     sys.exit(f"{path.stem}: no report: {error}")
-print("\n".join(of_verdict(report) if "candidate" in report else of_verify(report, path.stem) if "cases" in report else of_check(report)))
+print("\n".join(of_run(report) if "scenario" in report else of_verdict(report) if "candidate" in report else of_verify(report, path.stem) if "cases" in report else of_check(report)))

@@ -1,19 +1,47 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# gpu_check.sh OUT [--full]: on a machine with a GPU: builds with CUDA, runs the GPU's tests, the reference cases, the conformance
-# check of every CUDA provider, the attacks and a torch model on the device, with several GPUs models that are divided between 2, 3
-# and 4 of them, and writes what it saw to OUT/gpu_check.txt and, with all rows, to OUT/gpu_check.json. With --full also
-# compute-sanitizer over the smoke cases of the provider `cuda`, how exact the judge's clock is, the times of the main ops at real
-# sizes, Llama 3.1 8B, and with several GPUs scripts/gpu_ranks.py: what is wanted of them beside its rivals. Exit 0 when all passed.
-# gpu_check.sh OUT --ranks [--full]: only what needs several GPUs.
-# Without a GPU it says so and ends with 0. FK_COMMIT names the commit where there is no .git. Needs no network: flashinfer and
-# cudnn are built where external/ has been copied along (scripts/fetch_external.sh makes it), else left out, and the summary says so.
+# gpu_check.sh OUT [--ranks] [--full] [--only PART ...] [--built DIR]: on a machine with a GPU: builds with CUDA, has everything that a
+# GPU can show shown, and writes what it saw to OUT/gpu_check.txt and, with all rows, to OUT/gpu_check.json. Exit 0 when all passed.
+# The parts, each with a time of its own; those of one line run side by side, because they measure nothing:
+#   tests verify large torch              the GPU's tests, the reference cases of the models, cases from transformers that reach the fast
+#                                         kernels, plugins in a torch model
+#   bad                                   a plugin for every rule of a device, which `check` has to name
+#   check                                 the conformance of every provider on every smoke and ci case; memory that it loses is looked
+#                                         for on the whole device, so that nobody else may work there
+#   attacks                               plugins that cheat and honest ones that look odd (docs/attacks.md)
+#   scenarios                             llama3.1, mixtral and bge_m3 with the tiny profile, and with the full one a request at a time
+# with several GPUs:
+#   communicator collectives              messages between processes; every collective as a candidate
+#   exchanges divided                     conformance of collectives with a GPU for each rank; models divided between 2, 3 and 4
+# with --full also:
+#   sanitize                              compute-sanitizer over the smoke cases of `cuda`
+#   precision latency neighbours ops      the judge's clock, its speed, what a candidate leaves; times of the main ops at real sizes
+#   workloads                             all workloads of the three scenarios
+#   rivals                                with several GPUs: scripts/gpu_ranks.py, what is wanted of them beside its rivals
+# --ranks has only the parts of several GPUs, --only those that are named. --built takes the programs in DIR as they are. FK_COMMIT names
+# the commit where there is no .git. Needs no network: flashinfer and cudnn are built where external/ has been copied along
+# (scripts/fetch_external.sh makes it), else left out, and the summary says so.
 set -uo pipefail
-out="$(realpath -m "${1:?usage: gpu_check.sh OUT [--ranks] [--full]}")" full="" ranks_only=""
-for word in "${@:2}"; do
-  case "$word" in --full) full=--full ;; --ranks) ranks_only=--ranks ;; *) echo "gpu_check.sh: unknown $word"; exit 2 ;; esac
+usage() { echo "gpu_check.sh: $1; usage: gpu_check.sh OUT [--ranks] [--full] [--only PART ...] [--built DIR]" >&2; exit 2; }
+[[ $# -ge 1 && $1 != -* ]] || usage "no folder for what it sees"
+out="$(realpath -m "$1")" words="" full="" ranks_only="" only=() build=build-gpu built=""
+shift
+while (($#)); do
+  words+=" $1"
+  case "$1" in
+    --full) full=1 ;;
+    --ranks) ranks_only=1 ;;
+    --built) [[ $# -ge 2 && -x ${2:-}/fk-host ]] || usage "no fk-host in '${2:-}'"; build="$(realpath "$2")" built=1 words+=" $(basename "$2")"; shift ;;
+    --only) while [[ $# -ge 2 && $2 != -* ]]; do only+=("$2") words+=" $2"; shift; done; ((${#only[@]})) || usage "--only what?" ;;
+    *) usage "unknown $1" ;;
+  esac
+  shift
 done
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
+one_gpu=("tests verify large torch" bad check attacks scenarios) several=(communicator collectives "exchanges divided")
+slow=(sanitize precision latency neighbours ops workloads) slow_several=(rivals)
+all=" ${one_gpu[*]} ${several[*]} ${slow[*]} ${slow_several[*]} "
+for part in "${only[@]}"; do [[ $all == *" $part "* ]] || usage "no part $part; there are$all"; done
 mkdir -p "$out"
 summary="$out/gpu_check.txt"
 if ! [[ -e /dev/nvidiactl ]]; then
@@ -21,122 +49,202 @@ if ! [[ -e /dev/nvidiactl ]]; then
   exit 0
 fi
 export PATH="$PATH:/usr/local/cuda/bin"
-host=build-gpu/fk-host log="$out/build.log" parts="$(mktemp -d)"
+host=$build/fk-host parts="$(mktemp -d)" gpus="$(nvidia-smi -L | wc -l)"
 trap 'rm -rf "$parts"' EXIT
-{ cmake -S . -B build-gpu -G Ninja -DCMAKE_BUILD_TYPE=Release -DFK_CUDA=ON && ninja -C build-gpu fk-host fk_providers fk_attacks fk_known fk_gpu_tests fk_gpu_rank_tests fk_bad_on_device; } >"$log" 2>&1 ||
-  { tail -40 "$log"; echo "the build failed" | tee "$summary"; exit 3; }
-bad=0
+if [[ -z $built ]]; then
+  { cmake -S . -B build-gpu -G Ninja -DCMAKE_BUILD_TYPE=Release -DFK_CUDA=ON &&
+    ninja -C build-gpu fk-host fk_providers fk_attacks fk_known fk_gpu_tests fk_gpu_rank_tests fk_bad_on_device plugin_bad_segfault; } >"$out/build.log" 2>&1 ||
+    { tail -40 "$out/build.log"; echo "the build failed" | tee "$summary"; exit 3; }
+fi
 {
   nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
   if [[ -n "${FK_COMMIT:-}" ]]; then echo "commit $FK_COMMIT"; else git log -1 --format='commit %h' 2>/dev/null; fi
   date -u '+%F %T UTC'
-  sed 's/^/left out: /' build-gpu/plugins/missing.txt
+  [[ -n $built ]] || echo "built in $SECONDS s"
+  sed 's/^/left out: /' "$build/plugins/missing.txt"
 } >"$summary"
 
-# The communicator between processes and collectives that are judged; where there are several GPUs, divided models and times.
-gpus="$(nvidia-smi -L | wc -l)"
-ranks() {
-  timeout -k 10 300 build-gpu/test/gpu/fk_gpu_rank_tests >"$out/ranks.log" 2>&1 || bad=1
-  tail -1 "$out/ranks.log" | sed 's/^/communicator: /' >>"$summary"
-  local op name how plugin
-  local collectives="all_reduce all_gather all_gather_columns reduce_scatter all_to_all"
-  local products="linear_all_reduce linear_reduce_scatter all_gather_linear"
-  # Collectives as candidates: every rank's answers, and their times where each rank has a GPU.
-  for op in $collectives all_reduce_add_rms_norm moe_dispatch moe_combine $products; do
-    timeout -k 10 300 "$host" bench cuda --op "$op" --device cuda --size ci --seconds 0.2 --no-store --json "$parts/judged-$op.json" 2>>"$summary" || bad=1
-    python3 scripts/check_summary.py "$parts/judged-$op.json" >>"$summary"
-  done
-  if [[ -n "$ranks_only" ]]; then  # else with all other attacks
-    python3 test/attacks/suite.py --device cuda:0 --only '^cuda_(g2|ranks)_' --jobs 1 --host "$host" --naive build-gpu/test/attacks/fk_naive_judge \
-      --plugins build-gpu/test/attacks/plugins --json "$parts/attacks-ranks.json" >"$out/attacks-ranks.txt" 2>&1 || bad=1
-    grep '<-' "$out/attacks-ranks.txt" >>"$summary"
-    tail -1 "$out/attacks-ranks.txt" | sed 's/^/attacks: /' >>"$summary"
-  fi
-  [[ "$gpus" -ge 2 ]] || return 0
-  if [[ -n "$ranks_only" ]]; then  # else with all other checks
-    for plugin in cuda nccl; do
-      for op in $collectives $([[ $plugin == nccl ]] || echo all_reduce_add_rms_norm vocab_parallel_embedding moe_dispatch moe_combine) $products; do
-        timeout -k 10 300 "$host" check "$plugin" --op "$op" --device cuda --size ci --json "$parts/check-$plugin-$op.json" 2>>"$summary" || bad=1
-        python3 scripts/check_summary.py "$parts/check-$plugin-$op.json" >>"$summary"
-      done
-    done
-  fi
-  for how in "llama --tp 2" "qwen3 --tp 2" "mixtral --tp 2" "mixtral --ep 2" "mixtral --ep 3" "mixtral --tp 2 --ep 2" "llama --tp 4" "mixtral --tp 4"; do
-    name="verify-${how//[ -]/}"
-    # shellcheck disable=SC2086
-    timeout -k 10 300 "$host" verify test/golden/$how --device cuda --json "$parts/$name.json" 2>>"$summary" || bad=1
-    python3 scripts/check_summary.py "$parts/$name.json" >>"$summary"
-  done
-  [[ "$full" == --full ]] || return 0
-  # Beside its rivals, and divided models; each step with a time of its own.
-  python3 scripts/gpu_ranks.py "$parts/ranks.json" --host "$host" >>"$summary" 2>&1 || bad=1
+# A part prints its lines of the summary and answers with 0 when all is well; its reports go to $parts/<name>.json.
+summarize() { python3 scripts/check_summary.py "$@"; }
+verify() { # NAME CASES... -- OPTIONS...
+  local name="$1" cases=()
+  shift
+  while [[ $1 != -- ]]; do cases+=("$1"); shift; done
+  shift
+  timeout -k 10 300 "$host" verify "${cases[@]}" "$@" --json "$parts/verify-$name.json" >/dev/null
+  local status=$?
+  summarize "$parts/verify-$name.json" && return $status
 }
-one_gpu() {
-  said="$(build-gpu/test/gpu/fk_gpu_tests 2>&1)" || bad=1
-  echo "gpu tests: $(tail -1 <<<"$(sed '/^$/d' <<<"$said")")" >>"$summary"
-  # A plugin for every rule of a device, each of which `check` has to name.
-  ctest --test-dir build-gpu -L bad_on_device --output-on-failure >"$out/bad_on_device.txt" 2>&1 || bad=1
-  { grep 'tests passed' "$out/bad_on_device.txt" || tail -1 "$out/bad_on_device.txt"; } | sed 's/^/bad plugins on a device: /' >>"$summary"
+check() { # PLUGIN OPTIONS...
+  local name="check-$1${3:+-$3}"
+  timeout -k 10 400 "$host" check "$@" --size ci --json "$parts/$name.json" >/dev/null
+  local status=$?
+  summarize "$parts/$name.json" && return $status
+}
+side_by_side() { # its arguments are commands
+  local pids=() pid bad=0
+  for command in "$@"; do $command & pids+=($!); done
+  for pid in "${pids[@]}"; do wait "$pid" || bad=1; done
+  return $bad
+}
 
-  verify() {  # verify NAME OPTIONS...: the models in cases
-    local name="$1"
-    shift
-    "$host" verify "${cases[@]}" --device cuda:0 "$@" --json "$parts/verify-$name.json" 2>>"$summary" || bad=1
-    python3 scripts/check_summary.py "$parts/verify-$name.json" >>"$summary"
-  }
-  cases=(test/golden/*/config.json)
-  cases=("${cases[@]%config.json}")
-  verify f32 --provider cuda_reference --stress
-  verify bf16 --provider cuda_reference --dtype bf16
-  verify ranked-bf16 --dtype bf16 --stress
-  # Cases that reach the fast kernels, from transformers where it is.
-  if python3 test/golden/make/large.py "$parts/large" >"$out/large.log" 2>&1; then
-    cases=("$parts"/large/*/)
-    verify large-f32 --provider cuda_reference --stress
-    # Random routers have near-ties, which rounding to bfloat16 decides: the dense models alone.
-    cases=("$parts"/large/{llama,qwen3,mistral}*/)
-    verify large-bf16 --dtype bf16 --stress
-  else
-    echo "large cases: not made: $(tail -1 "$out/large.log")" >>"$summary"
-  fi
-  # Conformance of every CUDA provider on every smoke and ci case: lifecycle, guards, capture, values.
-  for plugin in build-gpu/plugins/*.so; do
-    name="$(basename "$plugin" .so)"
-    [[ "$name" == reference || "$name" == cpu ]] && continue
-    "$host" check "$name" --device cuda:0 --size ci --json "$parts/check-$name.json" 2>>"$summary" || bad=1
-    python3 scripts/check_summary.py "$parts/check-$name.json" >>"$summary"
-  done
-  # Plugins that cheat, and honest ones that look odd (docs/attacks.md).
-  python3 test/attacks/suite.py --device cuda:0 --serve --jobs 1 --host "$host" --naive build-gpu/test/attacks/fk_naive_judge \
-    --plugins build-gpu/test/attacks/plugins --json "$parts/attacks.json" >"$out/attacks.txt" 2>&1 || bad=1
-  grep '<-' "$out/attacks.txt" >>"$summary"
-  tail -1 "$out/attacks.txt" | sed 's/^/attacks: /' >>"$summary"
-  # Plugins inside a torch model, eager and in CUDA graphs.
-  said="$(python3 test/torch/torch_check.py build-gpu/plugins --device cuda --json "$parts/torch.json" 2>&1)"
-  case $? in 0 | 77) ;; *) bad=1 ;; esac
-  echo "$said" | tail -1 | sed 's/^/torch: /' >>"$summary"
-  if [[ "$full" == --full ]]; then
-    HOST="$host" scripts/gpu_sanitize.sh "$out" >>"$summary" || bad=1
-    # Kernels of known speed before the judge, and what a launch's time depends on.
-    python3 scripts/judge_precision.py --build build-gpu --runs 20 --speedups 1 --budget 120 --json "$parts/precision.json" >"$out/precision.txt" 2>&1 || bad=1
-    sed 's/^/precision: /' "$out/precision.txt" >>"$summary"
-    # Values and time of the real sizes.
-    for op in linear linear_fp8_block batched_linear paged_attention rms_norm silu_and_mul rotary_embedding fused_moe; do
-      "$host" bench "$op" --device cuda:0 --seconds 0.2 --json "$parts/bench-$op.json" 2>>"$summary" || bad=1
-    done
-    "$host" run llama3.1 --profile full --device cuda:0 --workload single_request --workload fixed_batch_32 \
-      --json "$parts/run-llama3.1.json" 2>>"$summary" >>"$summary" || bad=1
-  fi
+part_tests() {
+  "$build/test/gpu/fk_gpu_tests" >"$out/tests.log" 2>&1
+  local status=$?
+  sed '/^$/d' "$out/tests.log" | tail -1
+  return $status
 }
-[[ -n "$ranks_only" ]] || one_gpu
-ranks
-python3 - "$parts" "$summary" "$ranks_only $full" >"$out/gpu_check.json" <<'PY'
+part_bad() {
+  ctest --test-dir "$build" -L bad_on_device --output-on-failure >"$out/bad.log" 2>&1
+  local status=$?
+  grep -E 'tests passed|Failed  |Not Run' "$out/bad.log" || tail -1 "$out/bad.log"
+  return $status
+}
+part_verify() {
+  local cases=(test/golden/*/config.json)
+  cases=("${cases[@]%config.json}")
+  verify_f32() { verify f32 "${cases[@]}" -- --device cuda:0 --provider cuda_reference --stress; }
+  verify_bf16() { verify bf16 "${cases[@]}" -- --device cuda:0 --provider cuda_reference --dtype bf16; }
+  verify_ranked() { verify ranked-bf16 "${cases[@]}" -- --device cuda:0 --dtype bf16 --stress; }
+  side_by_side verify_f32 verify_bf16 verify_ranked
+}
+part_large() {
+  if ! python3 test/golden/make/large.py "$parts/large" >"$out/large.log" 2>&1; then
+    echo "not made: $(tail -1 "$out/large.log")"
+    return 0
+  fi
+  large_f32() { verify large-f32 "$parts"/large/*/ -- --device cuda:0 --provider cuda_reference --stress; }
+  # Random routers have near-ties, which rounding to bfloat16 decides: the dense models alone.
+  large_bf16() { verify large-bf16 "$parts"/large/{llama,qwen3,mistral}*/ -- --device cuda:0 --dtype bf16 --stress; }
+  side_by_side large_f32 large_bf16
+}
+part_check() {
+  local plugin bad=0
+  for plugin in "$build"/plugins/*.so; do
+    plugin="$(basename "$plugin" .so)"
+    [[ $plugin == reference || $plugin == cpu ]] || check "$plugin" --device cuda:0 || bad=1
+  done
+  return $bad
+}
+part_torch() {
+  python3 test/torch/torch_check.py "$build/plugins" --device cuda --json "$parts/torch.json" >"$out/torch.log" 2>&1
+  local status=$?
+  tail -1 "$out/torch.log"
+  [[ $status -eq 0 || $status -eq 77 ]]
+}
+attack() { # NAME OPTIONS...
+  python3 test/attacks/suite.py --device cuda:0 --jobs 1 --host "$host" --naive "$build/test/attacks/fk_naive_judge" --plugins "$build/test/attacks/plugins" \
+    --json "$parts/$1.json" "${@:2}" >"$out/$1.log" 2>&1
+  local status=$?
+  grep '<-' "$out/$1.log"
+  tail -1 "$out/$1.log"
+  return $status
+}
+part_attacks() { attack attacks --serve; }
+scenario() { # NAME PROFILE WORKLOAD...
+  local name="$1" profile="$2" workloads=()
+  shift 2
+  for word in "$@"; do workloads+=(--workload "$word"); done
+  timeout -k 10 "${scenario_most:-120}" "$host" run "$name" --profile "$profile" --device cuda:0 "${workloads[@]}" --json "$parts/run-$name-$profile.json" >"$out/run-$name-$profile.log" 2>&1
+  local status=$?
+  [[ $status -eq 0 ]] || echo "run $name --profile $profile: exit $status: $(tail -1 "$out/run-$name-$profile.log")"
+  summarize "$parts/run-$name-$profile.json" && return $status
+}
+part_scenarios() {
+  local bad=0
+  tiny_llama() { scenario llama3.1 tiny; }
+  tiny_mixtral() { scenario mixtral tiny; }
+  tiny_bge() { scenario bge_m3 tiny; }
+  side_by_side tiny_llama tiny_mixtral tiny_bge || bad=1
+  for name in llama3.1 mixtral bge_m3; do scenario "$name" full single_request || bad=1; done
+  return $bad
+}
+
+collectives="all_reduce all_gather all_gather_columns reduce_scatter all_to_all"
+products="linear_all_reduce linear_reduce_scatter all_gather_linear"
+part_communicator() {
+  timeout -k 10 300 "$build/test/gpu/fk_gpu_rank_tests" >"$out/communicator.log" 2>&1
+  local status=$?
+  tail -1 "$out/communicator.log"
+  return $status
+}
+part_collectives() {
+  # Every rank's answers, and their times where each rank has a GPU.
+  local op bad=0
+  for op in $collectives all_reduce_add_rms_norm moe_dispatch moe_combine $products; do
+    timeout -k 10 300 "$host" bench cuda --op "$op" --device cuda --size ci --seconds 0.2 --no-store --json "$parts/judged-$op.json" >/dev/null || bad=1
+    summarize "$parts/judged-$op.json"
+  done
+  # Else with all other attacks.
+  [[ -z $ranks_only ]] || attack attacks-ranks --only '^cuda_(g2|ranks)_' || bad=1
+  return $bad
+}
+part_exchanges() {
+  local plugin op bad=0
+  [[ "$gpus" -ge 2 ]] || { echo "skipped: needs two GPUs"; return 0; }
+  for plugin in cuda nccl; do
+    for op in $collectives $([[ $plugin == nccl ]] || echo all_reduce_add_rms_norm vocab_parallel_embedding moe_dispatch moe_combine) $products; do
+      check "$plugin" --op "$op" --device cuda || bad=1
+    done
+  done
+  return $bad
+}
+part_divided() {
+  local how bad=0
+  [[ "$gpus" -ge 2 ]] || { echo "skipped: needs two GPUs"; return 0; }
+  for how in "llama --tp 2" "qwen3 --tp 2" "mixtral --tp 2" "mixtral --ep 2" "mixtral --ep 3" "mixtral --tp 2 --ep 2" "llama --tp 4" "mixtral --tp 4"; do
+    # shellcheck disable=SC2086
+    verify "${how//[ -]/}" test/golden/${how%% *} -- ${how#* } --device cuda || bad=1
+  done
+  return $bad
+}
+part_rivals() { python3 scripts/gpu_ranks.py "$parts/ranks.json" --host "$host"; }
+
+part_sanitize() { HOST="$host" scripts/gpu_sanitize.sh "$out"; }
+part_precision() { python3 scripts/judge_precision.py --build "$build" --runs 20 --speedups 1 --budget 120 --json "$parts/precision.json" 2>&1; }
+part_latency() {
+  python3 scripts/verdict_latency.py --host "$host" --device cuda:0 --right "$build/test/attacks/plugins/cuda_honest/cuda_plain.so" \
+    --wrong "$build/test/attacks/plugins/cuda_values/cuda_c3_half.so" --crashed "$build/test/attacks/plugins/cuda/cuda_g1_trap.so" --runs 20 --pause 1 --served --json "$parts/verdicts.json" 2>&1
+}
+part_neighbours() { python3 scripts/judge_neighbours.py --build "$build" --device cuda:0 --rounds 3 --budget 120 --json "$parts/neighbours.json" 2>&1; }
+part_ops() { python3 scripts/gpu_ops.py "$parts/ops.json" --host "$host" 2>&1; }
+part_workloads() {
+  local bad=0 scenario_most=900
+  for name in llama3.1 mixtral bge_m3; do scenario "$name" full || bad=1; done
+  return $bad
+}
+
+bad=0
+# The parts of one line, each with its summary and its time; then what they said, in order.
+together() {
+  local part pids=() names=()
+  for part in $1; do
+    ((${#only[@]} == 0)) || [[ " ${only[*]} " == *" $part "* ]] || continue
+    names+=("$part")
+    { start=$SECONDS; "part_$part" >"$parts/$part.txt" 2>&1; status=$?; echo "$part: $((SECONDS - start)) s" >>"$parts/$part.time"; exit $status; } &
+    pids+=($!)
+  done
+  for i in "${!pids[@]}"; do
+    wait "${pids[$i]}" && said=ok || { said=BAD; bad=1; }
+    { echo "== $(cat "$parts/${names[$i]}.time"), $said"; cat "$parts/${names[$i]}.txt"; } >>"$summary"
+  done
+}
+plan=()
+if ((${#only[@]})); then full=1; fi
+[[ -n $ranks_only ]] || plan+=("${one_gpu[@]}")
+plan+=("${several[@]}")
+[[ -z $full || -n $ranks_only ]] || plan+=("${slow[@]}")
+[[ -z $full || $gpus -lt 2 ]] || plan+=("${slow_several[@]}")
+for line in "${plan[@]}"; do together "$line"; done
+echo "all: $SECONDS s, $([[ $bad -eq 0 ]] && echo passed || echo NOT passed)" >>"$summary"
+python3 - "$parts" "$summary" "$words" >"$out/gpu_check.json" <<'PY'
 import json, os, pathlib, subprocess, sys
 def said(*command):
     return subprocess.run(command, capture_output=True, text=True).stdout.strip()
-report = {"command": " ".join(f"scripts/gpu_check.sh OUT {sys.argv[3]}".split()),
+report = {"command": f"scripts/gpu_check.sh OUT{sys.argv[3]}",
           "device": said("nvidia-smi", "--query-gpu=name", "--format=csv,noheader"),
           "driver": said("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"),
+          "clocks": said("nvidia-smi", "--query-gpu=clocks.max.sm,clocks.max.mem", "--format=csv,noheader"),
           "commit": os.environ.get("FK_COMMIT") or said("git", "rev-parse", "--short", "HEAD"), "date": said("date", "-u", "+%F"),
           "summary": pathlib.Path(sys.argv[2]).read_text().splitlines()}
 for part in sorted(pathlib.Path(sys.argv[1]).glob("*.json")):
