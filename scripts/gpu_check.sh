@@ -95,7 +95,7 @@ part_tests() {
   return $status
 }
 part_bad() {
-  ctest --test-dir "$build" -L bad_on_device --output-on-failure >"$out/bad.log" 2>&1
+  ctest --test-dir "$build/test/bad_plugins" -L bad_on_device --output-on-failure >"$out/bad.log" 2>&1
   local status=$?
   grep -E 'tests passed|Failed  |Not Run' "$out/bad.log" || tail -1 "$out/bad.log"
   return $status
