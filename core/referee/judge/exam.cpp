@@ -164,12 +164,13 @@ std::optional<Sitter::Call> Exam::take(Sitter& sitter, int first, const std::vec
   if (ahead) deal(true);
   if (ahead || all_cold_ || (flush_ && sitter.keeps)) {
     enter(": graphs and own memory");
-    runners.thaw();
     const bool once = all_cold_ && &sitter != &candidate_;
-    for (const auto& graph : graphs)
+    for (const auto& graph : graphs) {
+      runners.thaw();  // who has answered stands still
       if (!sitter.arm(exam_->id, plan_, graph, graph.empty() ? first : graph[0],
                       static_cast<int>(graph.size()), all_cold_, once))
         return std::nullopt;
+    }
     runners.freeze();
     enter(": contents");
   }
