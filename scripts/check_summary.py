@@ -52,9 +52,10 @@ def of_run(report):
                f"prefill {of.get('prefill_tokens_per_s', 0):.0f} tok/s, decode {of.get('decode_tokens_per_s', 0):.0f} tok/s, {1e3 * of.get('token_s', 0):.3f} ms a token")
 
 
-path = pathlib.Path(sys.argv[1])
-try:
-    report = json.loads(path.read_text())
-except (OSError, ValueError) as error:
-    sys.exit(f"{path.stem}: no report: {error}")
-print("\n".join(of_run(report) if "scenario" in report else of_verdict(report) if "candidate" in report else of_verify(report, path.stem) if "cases" in report else of_check(report)))
+if __name__ == "__main__":
+    path = pathlib.Path(sys.argv[1])
+    try:
+        report = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        sys.exit(f"{path.stem}: no report: {error}")
+    print("\n".join(of_run(report) if "scenario" in report else of_verdict(report) if "candidate" in report else of_verify(report, path.stem) if "cases" in report else of_check(report)))

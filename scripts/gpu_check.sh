@@ -6,8 +6,7 @@
 #   tests verify large torch              the GPU's tests, the reference cases of the models, cases from transformers that reach the fast
 #                                         kernels, plugins in a torch model
 #   bad                                   a plugin for every rule of a device, which `check` has to name
-#   check                                 the conformance of every provider on every smoke and ci case; memory that it loses is looked
-#                                         for on the whole device, so that nobody else may work there
+#   check                                 the conformance of every provider on every smoke and ci case (nccl: exchanges)
 #   attacks                               plugins that cheat and honest ones that look odd (docs/attacks.md)
 #   scenarios                             llama3.1, mixtral and bge_m3 with the tiny profile, and with the full one a request at a time
 # with several GPUs:
@@ -118,14 +117,7 @@ part_large() {
   large_bf16() { verify large-bf16 "$parts"/large/{llama,qwen3,mistral}*/ -- --device cuda:0 --dtype bf16 --stress; }
   side_by_side large_f32 large_bf16
 }
-part_check() {
-  local plugin bad=0
-  for plugin in "$build"/plugins/*.so; do
-    plugin="$(basename "$plugin" .so)"
-    [[ $plugin == reference || $plugin == cpu ]] || check "$plugin" --device cuda:0 || bad=1
-  done
-  return $bad
-}
+part_check() { python3 scripts/check_ops.py "$parts" --host "$host" --device cuda:0 --size ci --jobs 8 --but reference cpu nccl; }
 part_torch() {
   python3 test/torch/torch_check.py "$build/plugins" --device cuda --json "$parts/torch.json" >"$out/torch.log" 2>&1
   local status=$?

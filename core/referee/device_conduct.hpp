@@ -24,7 +24,8 @@ Misconduct stream_misconduct(Device& device, const DeviceParts& memory,
                              const std::function<void()>& forward);
 
 // Rule `leak`: the device has less free memory after each of several rounds of `cycle`, by a
-// mebibyte and more: one round can be a library's, or another process's.
+// mebibyte and more: three where it is as much each time, or nine, because one round can be a
+// library's and others another process's.
 Misconduct device_leak(Device& device, const std::function<void()>& cycle, const std::string& what);
 
 // stream_misconduct() of the case as it is written, after a first call whose failures are told

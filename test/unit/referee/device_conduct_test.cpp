@@ -149,4 +149,13 @@ TEST_CASE("memory of the device that does not come back is a leak when it is so 
   CHECK(device_leak(
             device, [&] { device.lost += 1 << 10; }, "calls")
             .rule.empty());
+  // Three rounds in which others take something, each another amount; then none of them does.
+  cycles = 0;
+  CHECK(device_leak(
+            device, [&] { device.lost += ++cycles <= 52 ? int64_t{cycles} << 20 : 0; }, "calls")
+            .rule.empty());
+  cycles = 0;  // unequal for so long that it is its own
+  CHECK(device_leak(
+            device, [&] { device.lost += int64_t{++cycles} << 20; }, "calls")
+            .rule == "leak");
 }
