@@ -97,6 +97,7 @@ class Judge {
       out_.status = Status::environment;
       out_.why = error.what();
     }
+    if (gpu_) out_.device = room_.device_name();  // as whoever opened it says
     spent_.enter("ending its processes");
     for (auto& [ranks, stand] : stands_) {
       if (!stand.runners) continue;  // the oracle could not be had
