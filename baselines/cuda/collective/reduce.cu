@@ -46,6 +46,7 @@ __global__ void __launch_bounds__(kThreads) all_reduce_at_once(const char* x, ch
 template <class F> __device__ void each_word(int64_t count, F f) {
   int64_t i = threadIdx.x;
   for (; i + 3 * kThreads < count; i += 4 * kThreads) f(i, std::integral_constant<int, 4>{});
+  for (; i + kThreads < count; i += 2 * kThreads) f(i, std::integral_constant<int, 2>{});  // a step of four ranks
   for (; i < count; i += kThreads) f(i, std::integral_constant<int, 1>{});
 }
 
