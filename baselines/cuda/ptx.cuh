@@ -179,7 +179,7 @@ __device__ inline void store_bulk(void* to, uint32_t from, int bytes) {
   asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(from), "r"(bytes) : "memory");
 }
 __device__ inline void commit_stores() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
-__device__ inline void await_stores_read() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
+template <int kGroups = 0> __device__ void await_stores_read() { asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kGroups) : "memory"); }
 template <int kGroups = 0> __device__ void await_stores() { asm volatile("cp.async.bulk.wait_group %0;" ::"n"(kGroups) : "memory"); }
 // Between what threads write or read and what the copy engine does: in this block's shared memory, anywhere.
 __device__ inline void fence_async_shared() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
@@ -223,6 +223,17 @@ __device__ inline void store_relaxed(unsigned short* at, unsigned short v) { asm
 __device__ inline void store_relaxed(unsigned char* at, unsigned char v) { asm volatile("st.relaxed.sys.global.u8 [%0], %1;" ::"l"(at), "r"(uint32_t(v)) : "memory"); }
 __device__ inline void store_relaxed(uint4* at, uint4 v) {
   asm volatile("st.relaxed.sys.global.v4.u32 [%0], {%1,%2,%3,%4};" ::"l"(at), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
+}
+// NaN where one of them is.
+__device__ inline float max_or_nan(float a, float b) {
+  float v;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(v) : "f"(a), "f"(b));
+  return v;
+}
+__device__ inline float min_or_nan(float a, float b) {
+  float v;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(v) : "f"(a), "f"(b));
+  return v;
 }
 // Which one this block runs on.
 __device__ inline unsigned processor() {

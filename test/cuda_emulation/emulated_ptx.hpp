@@ -172,7 +172,8 @@ inline void store_bulk(void* to, uint32_t from, int bytes) {
   std::memcpy(to, at_shared<char>(from, 16), static_cast<size_t>(bytes));
 }
 inline void commit_stores() {}
-inline void await_stores_read() {}
+template <int kGroups = 0>
+void await_stores_read() {}
 template <int kGroups = 0>
 void await_stores() {}
 inline void fence_async_shared() {}
@@ -201,6 +202,8 @@ void store_relaxed(Word* at, Word word) {
   for (const Part& part : parts)
     __atomic_store_n(reinterpret_cast<Part*>(at) + (&part - parts), part, __ATOMIC_RELEASE);
 }
+inline float max_or_nan(float a, float b) { return a > b || a != a ? a : b; }
+inline float min_or_nan(float a, float b) { return a < b || a != a ? a : b; }
 inline unsigned processor() { return blockIdx.x; }
 inline void let_others_run() { fk_emulation::spin(); }
 // Slower than it is, as everything else.

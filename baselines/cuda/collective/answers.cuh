@@ -36,52 +36,142 @@ __device__ float find_others(const Answers<Word>& a, int token, const Shape& s, 
   return weight;
 }
 
-// How sums travel: of each, its upper half, and behind a row's upper halves the eight bits that
-// come next. An answer that is alone travels as it is, and who takes it knows its weight.
+// 16 bytes of which only every two are aligned; in registers, a word like others.
+struct Loose {
+  unsigned short at[8];
+};
+template <class Word>
+using Held = std::conditional_t<std::is_same_v<Word, Loose>, uint4, Word>;
+template <class Word>
+__device__ Word load_word(const Word* at) {
+  return __ldcg(at);
+}
+__device__ inline uint4 load_word(const Loose* at) {
+  const auto two = [&](int e) {
+    return __ldcg(at->at + e) | uint32_t(__ldcg(at->at + e + 1)) << 16;
+  };
+  return {two(0), two(2), two(4), two(6)};
+}
+template <class Word>
+__device__ void store_word(Word* at, const Word& word) {
+  *at = word;
+}
+__device__ inline void store_word(Loose* at, const uint4& word) {
+  const uint32_t pairs[4] = {word.x, word.y, word.z, word.w};
+#pragma unroll
+  for (int e = 0; e < 8; ++e) at->at[e] = static_cast<unsigned short>(pairs[e / 2] >> e % 2 * 16);
+}
+
+// How an answer travels, in words. One that is alone goes as it is, and who takes it knows its
+// weight; sums of float32 go as they are.
+//
+// Sums of eight elements of 16 bits go as 16 bits each and, for the four words of neighbouring
+// lanes, their least value and what a step is: the upper 24 bits of the one, the exponent of the
+// other. The error is half a step, of which there are 2^15 or more in the range of the 32 elements;
+// nothing, where they are equal or 0. Where one of them is not a number that can be divided so, the
+// exponent is 255 and elements are rounded. A chunk has 128 words and behind them their steps.
+// Rows that are not whole words of 16 bytes go as float32.
+constexpr int kChunk = 128, kChunkBytes = kChunk * 16 + kChunk / 4 * 4;
+
+// Bytes of a row in a box: the same on all ranks, whatever is aligned on each.
+inline int64_t travelling_bytes(int64_t elements, int64_t element) {
+  if (element == 2 && elements % 8 == 0) return cdiv(elements / 8, kChunk) * kChunkBytes;
+  return elements * 4;
+}
+
 template <class T, class Word>
 struct Travelling {
   static constexpr int kCount = Elements<T, Word>::kCount;
-  using Rest = std::conditional_t<kCount == 1, unsigned char, uint2>;
-  Word upper;
-  Rest rest;
-  __device__ static bool in_two(bool alone) { return sizeof(T) == 2 && !alone; }
-  // Of a row that has so many words.
-  __device__ static Word* upper_at(char* box, int i) { return reinterpret_cast<Word*>(box) + i; }
-  __device__ static Rest* rest_at(char* box, int i, int words) {
-    return reinterpret_cast<Rest*>(box + int64_t(words) * int(sizeof(Word))) + i;
+  static constexpr bool kSteps = sizeof(T) == 2 && kCount == 8;
+  using Wire = std::conditional_t<kSteps || sizeof(Word) == 16, uint4, float>;
+  Wire wire;
+  uint32_t step;  // of the words of four lanes
+  __device__ static bool in_steps(bool alone) { return kSteps && !alone; }
+  // Of a row's word `i`, which is that of lane i % 32 of a warp: its chunk, and it.
+  __device__ static char* chunk_at(char* box, int i) {
+    return box + i / kChunk * (kSteps ? kChunkBytes : kChunk * int(sizeof(Wire)));
   }
-  __device__ static Travelling of(const Elements<T, Word>& sum, bool alone) {
+  __device__ static Wire* wire_at(char* box, int i) {
+    return reinterpret_cast<Wire*>(chunk_at(box, i)) + i % kChunk;
+  }
+  __device__ static uint32_t* step_at(char* box, int i) {
+    return reinterpret_cast<uint32_t*>(chunk_at(box, i) + kChunk * 16) +
+           (i % 32 / 4 * 4 + i % kChunk / 32);
+  }
+  // By a whole warp; lanes whose word is not `there` bring nothing.
+  __device__ static Travelling of(const Elements<T, Word>& sum, bool alone, bool there) {
     Travelling v{};
-    if (!in_two(alone)) {
-      v.upper = sum.word();
-    } else if constexpr (sizeof(T) == 2) {
-      unsigned short upper[kCount];
-      unsigned char rest[kCount];
-#pragma unroll
-      for (int e = 0; e < kCount; ++e) {
-        const uint32_t bits = __float_as_uint(sum.at[e]);
-        upper[e] = static_cast<unsigned short>(bits >> 16);
-        rest[e] = static_cast<unsigned char>(bits >> 8);
-      }
-      memcpy(&v.upper, upper, sizeof(Word));
-      memcpy(&v.rest, rest, sizeof(Rest));
+    if (in_steps(alone)) {
+      v.divide(sum, there);
+      return v;
+    }
+    if constexpr (sizeof(Wire) == sizeof(Word)) {
+      const Word word = sum.word();
+      memcpy(&v.wire, &word, sizeof word);
+    } else {
+      v.wire = sum.at[0];
     }
     return v;
   }
   __device__ void add_to(Elements<T, Word>& sum, bool alone, float weight) const {
-    if (!in_two(alone)) {
-      const auto answer = Elements<T, Word>::of(upper);
+    if constexpr (kSteps) {
+      const uint32_t exponent = step & 255;
+      if (!alone && exponent != 255) {
+        const float least = __uint_as_float(step & ~255u),
+                    by = __uint_as_float((exponent - 15) << 23);
+        const uint32_t pairs[4] = {wire.x, wire.y, wire.z, wire.w};
 #pragma unroll
-      for (int e = 0; e < kCount; ++e) sum.at[e] += weight * answer.at[e];
-    } else if constexpr (sizeof(T) == 2) {
-      unsigned short high[kCount];
-      unsigned char low[kCount];
-      memcpy(high, &upper, sizeof upper);
-      memcpy(low, &rest, sizeof rest);
-#pragma unroll
-      for (int e = 0; e < kCount; ++e)
-        sum.at[e] += __uint_as_float(uint32_t(high[e]) << 16 | uint32_t(low[e]) << 8);
+        for (int e = 0; e < 8; ++e) {
+          const uint32_t steps = e % 2 ? pairs[e / 2] >> 16 : pairs[e / 2] & 0xffff;
+          sum.at[e] += fmaf(__uint_as_float(kWhole | steps) - __uint_as_float(kWhole), by, least);
+        }
+        return;
+      }
     }
+    const auto answer = Elements<std::conditional_t<sizeof(Wire) == sizeof(Word), T, float>, Wire>::of(wire);
+#pragma unroll
+    for (int e = 0; e < kCount; ++e) sum.at[e] += weight * answer.at[e];
+  }
+
+ private:
+  static constexpr uint32_t kWhole = 0x4b000000;  // 2^23, whose steps are 1
+  __device__ void divide(const Elements<T, Word>& sum, bool there) {
+    constexpr float kMost = 3.4e38f;
+    float high = there ? sum.at[0] : -kMost, low = there ? sum.at[0] : kMost;
+#pragma unroll
+    for (int e = 1; e < kCount; ++e) {
+      high = there ? max_or_nan(high, sum.at[e]) : high;
+      low = there ? min_or_nan(low, sum.at[e]) : low;
+    }
+#pragma unroll
+    for (int k = 1; k < 4; k *= 2) {
+      high = max_or_nan(high, __shfl_xor_sync(kAll, high, k));
+      low = min_or_nan(low, __shfl_xor_sync(kAll, low, k));
+    }
+    // Down to what 24 bits hold, and then to whole steps, so that 0 is one.
+    const uint32_t bits = __float_as_uint(low);
+    float least = __uint_as_float((bits >> 31 ? bits + 255 : bits) & ~255u);
+    const uint32_t range = __float_as_uint((high - least) * 1.0001f) >> 23 & 255,
+                   exponent = max(max(range, 16u), max(bits >> 23 & 255, 64u) - 64u);
+    if (exponent == 255) {
+      const Word word = sum.word();
+      memcpy(&wire, &word, sizeof wire);
+      step = exponent;
+      return;
+    }
+    const float by = __uint_as_float((exponent - 15) << 23),
+                inverse = __uint_as_float((269 - exponent) << 23);
+    least = floorf(least * inverse) * by;
+    uint32_t pairs[4];
+#pragma unroll
+    for (int e = 0; e < 8; e += 2) {
+      const auto steps = [&](float v) {
+        return __float_as_uint(fmaf(v - least, inverse, __uint_as_float(kWhole)));
+      };
+      pairs[e / 2] = (steps(sum.at[e]) & 0xffff) | steps(sum.at[e + 1]) << 16;
+    }
+    memcpy(&wire, pairs, sizeof wire);
+    step = __float_as_uint(least) | exponent;
   }
 };
 

@@ -1,140 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
 // moe_combine: the rank of experts adds up what they say to a token's choices, in float32, and
 // sends one row; the token's rank adds its own experts' answers and the others' rows in the order
-// of ranks. Sums of 16-bit answers travel as the upper 24 bits of float32: as 16 bits they would be
-// wrong by a tenth where two ranks' sums all but cancel. One launch, whose blocks all run at once.
+// of ranks. How sums travel is in answers.cuh: rounded to 16 bits they would be wrong by a tenth
+// where two ranks' all but cancel. One launch, whose blocks all run at once.
 //
 // Weights go to all ranks first, and meanwhile rows of x are found. Of few tokens, a block looks
 // through all sources for those of its token; every block sends sums and then adds up
-// (combine_few.cuh). Of many, rows are noted by source; half of the blocks send sums, the others
-// add up.
+// (combine_few.cuh). Of many, rows are noted by source; those of some processors send sums, the
+// others add up, a warp for each token that is given out next. Stores to another device wait in a
+// processor's queue, and keep whatever else runs there waiting. Who has sent all helps to add up.
 //
 // Nobody waits in a circle: sums wait for weights alone. Who sends them has heard of their taker
 // that it has begun this call, so it has taken those of the call before.
 #include "combine_few.cuh"
 #include "fk/ops/moe_combine.h"
 #include "in_steps.cuh"
-#include "runs.cuh"
 
 namespace {
 using namespace fkc;
 using namespace fkc::experts;
 
-constexpr int kInFlight = 4;  // words of a thread
+constexpr int kWords = kChunk / 32;  // of a lane at once
 
-// Rows of x that answer choices of a group's tokens, in their order; of this rank's own tokens also
-// who else answers, who of them once, and the weight of what each sends: 1 for a sum.
-struct Rows {
-  int count[kGroup], row[kGroup][kChosenMost];
-  float weight[kGroup][kChosenMost], sent[kGroup][kMostRanks];
-  unsigned others[kGroup], alone[kGroup];
+// Tokens that are given out to warps, who ask for the next one ahead.
+class Tokens {
+ public:
+  __device__ explicit Tokens(uint32_t* given) : given_(given) { ask(); }
+  __device__ int next() {
+    const int mine = int(__shfl_sync(kAll, ahead_, 0));
+    ask();
+    return mine;
+  }
+
+ private:
+  __device__ void ask() {
+    if (threadIdx.x % 32 == 0) ahead_ = atomicAdd(given_, 1u);
+  }
+  uint32_t* given_;
+  uint32_t ahead_ = 0;
 };
-
-// What a lane has for its choice of token `t` becomes the token's list; by a whole warp.
-template <class Word>
-__device__ void list_rows(Rows& rows, int t, int row, const Answers<Word>& a, int from, int token,
-                          const Shape& s, const Ranks& ranks) {
-  const int lane = int(threadIdx.x) % 32, choice = token * s.top_k + lane;
-  const unsigned here = __ballot_sync(kAll, row >= 0);
-  unsigned others = 0, alone = 0;
-  float weight = 0;
-  if (from == ranks.rank) {
-    weight = find_others(a, token, s, ranks, others, alone, rows.sent[t]);
-  } else if (row >= 0) {
-    weight = 1;
-    if (__popc(here) > 1)
-      weight =
-          __ldcg(reinterpret_cast<const float*>(table_of(ranks, s, ranks.rank, from)) + choice);
-  }
-  if (row >= 0) {
-    const int at = __popc(here & ((1u << lane) - 1));
-    rows.row[t][at] = row;
-    rows.weight[t][at] = weight;
-  }
-  if (lane == 0) rows.count[t] = __popc(here), rows.others[t] = others, rows.alone[t] = alone;
-}
-
-// Sums of a group's rows, to the rank that they came from; of this rank's own, with what the others
-// send, to `out`.
-template <class T, class Word>
-__device__ void add_up(const Answers<Word>& a, const Rows& rows, int from, int first, int end,
-                       const Shape& s, const Ranks& ranks, uint32_t call) {
-  const int me = ranks.rank, total = (end - first) * s.words;
-  int most = 0;
-  for (int t = 0; t < end - first; ++t) most = max(most, rows.count[t]);
-  for (int base = 0; base < total; base += kThreads * kInFlight) {
-    Elements<T, Word> sum[kInFlight]{};
-    int token[kInFlight], word[kInFlight], count[kInFlight];
-#pragma unroll
-    for (int k = 0; k < kInFlight; ++k) {
-      const int at = base + k * kThreads + int(threadIdx.x);
-      token[k] = min(at / s.words, end - first - 1);
-      word[k] = at % s.words;
-      count[k] = at < total ? rows.count[token[k]] : 0;
-    }
-#pragma unroll 2
-    for (int p = 0; p < most; ++p) {
-      Word words[kInFlight];
-#pragma unroll
-      for (int k = 0; k < kInFlight; ++k)
-        if (p < count[k])
-          words[k] = __ldcg(a.x + int64_t(rows.row[token[k]][p]) * s.words + word[k]);
-#pragma unroll
-      for (int k = 0; k < kInFlight; ++k) {
-        if (p >= count[k]) continue;
-        const float weight = rows.weight[token[k]][p];
-        const auto answer = Elements<T, Word>::of(words[k]);
-#pragma unroll
-        for (int e = 0; e < Elements<T, Word>::kCount; ++e) sum[k].at[e] += weight * answer.at[e];
-      }
-    }
-    if (from == me) {
-      if (base == 0) {
-        unsigned others = 0;
-        for (int t = 0; t < end - first; ++t) others |= rows.others[t];
-        if (int(threadIdx.x) < ranks.size && (others >> threadIdx.x & 1))
-          wait_until(arrived(ranks, me, int(threadIdx.x), first / s.group), call);
-        __syncthreads();
-      }
-      for (int r = 0; r < ranks.size; ++r) {
-        Travelling<T, Word> came[kInFlight];
-        const auto each = [&](auto f) {
-#pragma unroll
-          for (int k = 0; k < kInFlight; ++k)
-            if (base + k * kThreads + int(threadIdx.x) < total && (rows.others[token[k]] >> r & 1))
-              f(k);
-        };
-        each([&](int k) {
-          char* box = box_of<char>(ranks, s, me, r, first + token[k]);
-          came[k].upper = __ldcg(came[k].upper_at(box, word[k]));
-          if (came[k].in_two(rows.alone[token[k]] >> r & 1))
-            came[k].rest = __ldcg(came[k].rest_at(box, word[k], s.words));
-        });
-        each([&](int k) {
-          came[k].add_to(sum[k], rows.alone[token[k]] >> r & 1, rows.sent[token[k]][r]);
-        });
-      }
-    }
-#pragma unroll
-    for (int k = 0; k < kInFlight; ++k) {
-      if (base + k * kThreads + int(threadIdx.x) >= total) continue;
-      if (from == me)
-        a.out[int64_t(first + token[k]) * s.words + word[k]] = sum[k].word();
-      else if (count[k]) {
-        char* box = box_of<char>(ranks, s, from, me, first + token[k]);
-        const bool alone = count[k] == 1;
-        const auto v = Travelling<T, Word>::of(sum[k], alone);
-        *v.upper_at(box, word[k]) = v.upper;
-        if (v.in_two(alone)) *v.rest_at(box, word[k], s.words) = v.rest;
-      }
-    }
-  }
-  if (from == me) return;
-  __syncthreads();
-  if (threadIdx.x != 0) return;
-  __threadfence_system();
-  store_release(arrived(ranks, from, me, first / s.group), call);
-}
 
 // Rows of x by source; whoever reads them asks whether the source is the row's, so that nothing has
 // to be cleared.
@@ -142,53 +46,222 @@ __device__ inline int32_t* rows_by_source(const Shape& s, const Ranks& ranks) {
   return reinterpret_cast<int32_t*>(ranks.at[ranks.rank] + s.places_at);
 }
 
-template <class T, class Word>
-__device__ void answer_group(const Answers<Word>& a, int from, int group, int tokens,
-                             const Shape& s, const Ranks& ranks, uint32_t call) {
-  __shared__ Rows rows;
-  const int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32, first = group * kGroup,
-            end = min(tokens, first + kGroup);
-  if (first >= end) return;
-  __syncthreads();
-  if (warp < end - first) {
-    int row = -1;
-    if (lane < s.top_k) {
-      const int source = (from * s.most + first + warp) * s.top_k + lane,
-                noted = __ldcg(rows_by_source(s, ranks) + source);
-      if (unsigned(noted) < unsigned(__ldcg(a.count)) && __ldcg(a.source + noted) == source)
-        row = noted;
-    }
-    list_rows(rows, warp, row, a, from, first + warp, s, ranks);
-  }
-  __syncthreads();
-  add_up<T>(a, rows, from, first, end, s, ranks, call);
+// Of a warp: the rows of x that answer choices of a token, in their order, and their weights; what
+// each other rank sends is weighed by `sent`.
+struct Rows {
+  int row[kChosenMost];
+  float weight[kChosenMost], sent[kMostRanks];
+};
+__device__ inline Rows& rows_of_warp() {
+  __shared__ Rows rows[kWarps];
+  return rows[threadIdx.x / 32];
 }
 
+// How many there are. By a lane for its choice: `weight` is that of its row.
+template <class Word>
+__device__ int find_rows(Rows& rows, const Answers<Word>& a, int from, int token, float weight,
+                         const Shape& s, const Ranks& ranks) {
+  const int lane = int(threadIdx.x) % 32;
+  int row = -1;
+  if (lane < s.top_k) {
+    const int source = (from * s.most + token) * s.top_k + lane,
+              noted = __ldcg(rows_by_source(s, ranks) + source);
+    if (unsigned(noted) < unsigned(__ldcg(a.count)) && __ldcg(a.source + noted) == source)
+      row = noted;
+  }
+  const unsigned here = __ballot_sync(kAll, row >= 0);
+  const int at = __popc(here & ((1u << lane) - 1));
+  if (row >= 0) rows.row[at] = row, rows.weight[at] = weight;
+  __syncwarp();
+  return __popc(here);
+}
+
+// The sums of a lane's words, from `first` on.
 template <class T, class Word>
+__device__ void add_rows(Elements<T, Held<Word>> (&sum)[kWords], const Answers<Word>& a, const Rows& rows,
+                         int count, int first, const Shape& s) {
+  constexpr int kRows = 2;  // at once
+  const Word* const x = a.x + first;
+#pragma unroll 1
+  for (int p = 0; p < count; p += kRows) {
+    Held<Word> words[kRows][kWords];
+#pragma unroll
+    for (int q = 0; q < kRows; ++q) {
+      if (p + q >= count) continue;
+      const Word* row = x + int64_t(rows.row[p + q]) * s.words;
+#pragma unroll
+      for (int k = 0; k < kWords; ++k)
+        if (first + k * 32 < s.words) words[q][k] = load_word(row + k * 32);
+    }
+#pragma unroll
+    for (int q = 0; q < kRows; ++q) {
+      if (p + q >= count) continue;
+      const float weight = rows.weight[p + q];
+#pragma unroll
+      for (int k = 0; k < kWords; ++k) {
+        if (first + k * 32 >= s.words) continue;
+        const auto answer = Elements<T, Held<Word>>::of(words[q][k]);
+#pragma unroll
+        for (int e = 0; e < Elements<T, Held<Word>>::kCount; ++e) sum[k].at[e] += weight * answer.at[e];
+      }
+    }
+  }
+}
+
+// Chunks wait in shared memory, two of a warp, until the copy engine has taken them. That a row is
+// there is told when two chunks of the next one are on their way.
+constexpr int kStaged = 2, kStagedBytes = kWarps * kStaged * kChunkBytes;
+struct Owed {
+  uint32_t* number = nullptr;
+  int since = 0;
+  __device__ void tell(uint32_t call) {
+    fence_async();
+    __threadfence_system();
+    store_release(number, call);
+    number = nullptr;
+  }
+  // By one lane, of all rows.
+  __device__ void settle(uint32_t call) {
+    if (!number) return;
+    await_stores();
+    tell(call);
+  }
+};
+
+// What this rank's experts say to a token of another rank.
+template <class T, bool kBulk, class Word>
+__device__ void send_sum(const Answers<Word>& a, int from, int token, Owed& owed, const Shape& s,
+                         const Ranks& ranks, uint32_t call) {
+  using Travels = Travelling<T, Held<Word>>;
+  Rows& rows = rows_of_warp();
+  const int me = ranks.rank, lane = int(threadIdx.x) % 32;
+  float weight = 0;
+  if (lane < s.top_k)
+    weight = __ldcg(reinterpret_cast<const float*>(table_of(ranks, s, me, from)) +
+                    token * s.top_k + lane);
+  const int count = find_rows(rows, a, from, token, weight, s, ranks);
+  if (count == 0) return;
+  const bool alone = count == 1;
+  if (alone && lane == 0) rows.weight[0] = 1;  // it is weighed there
+  __syncwarp();
+  char* const box = box_of<char>(ranks, s, from, me, token);
+  char* const staged = kBulk ? dynamic_shared() + threadIdx.x / 32 * (kStaged * kChunkBytes) : nullptr;
+#pragma unroll 1
+  for (int first = lane, chunk = 0; first - lane < s.words; first += kChunk, ++chunk) {
+    Elements<T, Held<Word>> sum[kWords]{};
+    add_rows(sum, a, rows, count, first, s);
+    char* to = Travels::chunk_at(box, first);
+    if constexpr (kBulk) {
+      if (lane == 0) await_stores_read<kStaged - 1>();
+      __syncwarp();
+      to = staged + chunk % kStaged * kChunkBytes;
+    }
+    uint32_t step = 0;  // that this lane sends for its four
+#pragma unroll
+    for (int k = 0; k < kWords; ++k) {
+      const bool there = first + k * 32 < s.words;
+      const auto v = Travels::of(sum[k], alone, there);
+      if (there) *Travels::wire_at(to, lane + k * 32) = v.wire;
+      if (lane % 4 == k) step = v.step;
+    }
+    if (Travels::in_steps(alone)) *Travels::step_at(to, lane + lane % 4 * 32) = step;
+    if constexpr (kBulk) {
+      fence_async_shared();
+      __syncwarp();
+      if (lane == 0) {
+        store_bulk(Travels::chunk_at(box, first), shared_address(to),
+                   alone ? min(kChunk, s.words - first) * 16 : kChunkBytes);
+        commit_stores();
+        if (owed.number && ++owed.since == 2) await_stores<2>(), owed.tell(call);
+      }
+      __syncwarp();
+    }
+  }
+  __syncwarp();
+  if (lane == 0) {
+    if constexpr (kBulk) owed.settle(call);
+    owed = {arrived(ranks, from, me, token), 0};
+    if constexpr (!kBulk) owed.tell(call);
+  }
+  __syncwarp();
+}
+
+// What all ranks' experts say to a token of this rank.
+template <class T, class Word>
+__device__ void add_up(const Answers<Word>& a, int token, const Shape& s, const Ranks& ranks,
+                       uint32_t call) {
+  using Travels = Travelling<T, Held<Word>>;
+  Rows& rows = rows_of_warp();
+  const int me = ranks.rank, lane = int(threadIdx.x) % 32;
+  unsigned others, alone;
+  const float weight = find_others(a, token, s, ranks, others, alone, rows.sent);
+  const int count = find_rows(rows, a, me, token, weight, s, ranks);
+#pragma unroll 1
+  for (int first = lane; first - lane < s.words; first += kChunk) {
+    Elements<T, Held<Word>> sum[kWords]{};
+    add_rows(sum, a, rows, count, first, s);
+    if (first == lane) {
+      if (lane < ranks.size && (others >> lane & 1)) wait_until(arrived(ranks, me, lane, token), call);
+      __syncwarp();
+    }
+#pragma unroll 1
+    for (int r = 0; r < ranks.size; ++r) {
+      if (!(others >> r & 1)) continue;
+      const bool single = alone >> r & 1;
+      char* const box = box_of<char>(ranks, s, me, r, token);
+      Travels came[kWords]{};
+#pragma unroll
+      for (int k = 0; k < kWords; ++k)
+        if (first + k * 32 < s.words) came[k].wire = __ldcg(Travels::wire_at(box, first + k * 32));
+      if (Travels::in_steps(single)) {
+        const uint32_t step = __ldcg(Travels::step_at(box, first + lane % 4 * 32));
+#pragma unroll
+        for (int k = 0; k < kWords; ++k) came[k].step = __shfl_sync(kAll, step, lane / 4 * 4 + k);
+      }
+#pragma unroll
+      for (int k = 0; k < kWords; ++k) came[k].add_to(sum[k], single, rows.sent[r]);
+    }
+#pragma unroll
+    for (int k = 0; k < kWords; ++k)
+      if (first + k * 32 < s.words)
+        store_word(a.out + int64_t(token) * s.words + first + k * 32, sum[k].word());
+  }
+  __syncwarp();  // the rows of the next token come to the same place
+}
+
+template <class T, bool kBulk, class Word>
 __global__ void __launch_bounds__(kThreads, 2)
-    combine_many(const Answers<Word> a, int senders, Shape s, const __grid_constant__ Ranks ranks) {
+    combine_many(const Answers<Word> a, unsigned senders_every, Shape s,
+                 const __grid_constant__ Ranks ranks) {
   wait_for_inputs();
   State* mine = state_of(ranks, ranks.rank);
   const uint32_t call = next_call(ranks);
-  const int block = int(blockIdx.x), blocks = int(gridDim.x), me = ranks.rank;
+  const int block = int(blockIdx.x), blocks = int(gridDim.x), others = ranks.size - 1;
+  uint32_t* const given = mine->pieces + call % 2 * 2;
   s.turn_to(call);
+  push_table(reinterpret_cast<const int32_t*>(a.weights), a.tokens, block, blocks, s, ranks);
   const int rows = *a.count;
   for (int i = block * kThreads + int(threadIdx.x); i < rows; i += blocks * kThreads)
     rows_by_source(s, ranks)[a.source[i]] = i;
-  push_table(reinterpret_cast<const int32_t*>(a.weights), a.tokens, block, blocks, s, ranks);
+  if (block == 0 && threadIdx.x < 2) mine->pieces[(call + 1) % 2 * 2 + threadIdx.x] = 0;
   if (last_to_come(&mine->pushed, call * unsigned(blocks))) tell_all(ranks, &State::sent, call);
-  wait_for_all(ranks, mine->sent, call);
-  const int groups = (s.most + kGroup - 1) / kGroup;
-  if (block < senders) {
-    for (int job = block; job < groups * (ranks.size - 1); job += senders) {
-      const int from = (me + 1 + job % (ranks.size - 1)) % ranks.size;
-      answer_group<T>(a, from, job / (ranks.size - 1), __ldcg(tokens_of(ranks, s, me) + from), s,
-                      ranks, call);
+  if (block == 0 || processor() % senders_every == 0) {
+    wait_for_all(ranks, mine->sent, call);
+    Tokens tokens(&given[0]);
+    Owed owed;
+    for (int job = tokens.next(); job < s.most * others; job = tokens.next()) {
+      const int from = (ranks.rank + 1 + job % others) % ranks.size, token = job / others;
+      if (token < __ldcg(tokens_of(ranks, s, ranks.rank) + from))
+        send_sum<T, kBulk>(a, from, token, owed, s, ranks, call);
     }
+    owed.settle(call);
   } else {
-    for (int group = block - senders; group < groups; group += blocks - senders)
-      answer_group<T>(a, me, group, a.tokens, s, ranks, call);
+    if (threadIdx.x == 0) wait_until(&mine->pushed, call * unsigned(blocks));
+    __syncthreads();
   }
+  Tokens tokens(&given[1]);
+  for (int token = tokens.next(); token < a.tokens; token = tokens.next())
+    add_up<T>(a, token, s, ranks, call);
   end_call(ranks, call);
 }
 
@@ -196,7 +269,8 @@ struct MoeCombine : Exchanging<fk::moe_combine> {
   using Exchanging::Exchanging;
   void prepare(const op::forward& max, const fk_memory&) {
     const int64_t element = max.x->dtype.bits / 8;
-    share(element, element == 2 ? 3 : element, init.max_tokens_per_rank <= kFew);
+    share(element, travelling_bytes(init.hidden_size, element), init.max_tokens_per_rank <= kFew);
+    if (const char* every = getenv("FK_SENDERS_EVERY")) senders_every = unsigned(atoi(every));
   }
   void forward(const op::forward& a, const fk_ctx& ctx) {
     const int64_t element = a.x->dtype.bits / 8, row = init.hidden_size * element;
@@ -216,16 +290,21 @@ struct MoeCombine : Exchanging<fk::moe_combine> {
         if (s.group == 1)
           launch(combine_few<T, Word>, unsigned(2 * processors), kThreads, 0, ctx, answers, s,
                  exchange->ranks());
+        else if (bulk && sizeof(Word) == 16 && sizeof(T) == 2)
+          launch(combine_many<T, sizeof(Word) == 16 && sizeof(T) == 2, Word>, unsigned(2 * processors), kThreads, kStagedBytes, ctx, answers,
+                 senders_every, s, exchange->ranks());
         else
-          launch(combine_many<T, Word>, unsigned(2 * processors), kThreads, 0, ctx, answers,
-                 processors, s, exchange->ranks());
+          launch(combine_many<T, false, Word>, unsigned(2 * processors), kThreads, 0, ctx, answers,
+                 senders_every, s, exchange->ranks());
       };
-      if (word_bytes({address(a.x->data), address(a.out->data), row}) == 16)
-        go(uint4{});
-      else
-        go(T{});
+      if (word_bytes({address(a.x->data), address(a.out->data), row}) == 16) return go(uint4{});
+      if constexpr (sizeof(T) == 2)
+        if (row % 16 == 0) return go(Loose{});
+      go(T{});
     });
   }
+  unsigned senders_every = 3;
+  bool bulk = getenv("FK_BULK") && atoi(getenv("FK_BULK"));
 };
 FK_OP(moe_combine, MoeCombine);
 

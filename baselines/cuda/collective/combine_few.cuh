@@ -60,23 +60,23 @@ template <class T, bool kOwn, class Word>
 __device__ void add_token(const Answers<Word>& a, const Found& found, int from, int token,
                           const Shape& s, const Ranks& ranks) {
   constexpr int kWords = 2, kRows = 6;  // of a thread at once
-  using Travels = Travelling<T, Word>;
-  const int me = ranks.rank, count = found.count;
+  using Travels = Travelling<T, Held<Word>>;
+  const int me = ranks.rank, count = found.count, lane = int(threadIdx.x) % 32;
   if (!kOwn && count == 0) return;
 #pragma unroll 1
-  for (int first = int(threadIdx.x); first < s.words; first += kThreads * kWords) {
+  for (int first = int(threadIdx.x); first - lane < s.words; first += kThreads * kWords) {
     const auto there = [&](int k) { return first + k * kThreads < s.words; };
-    Elements<T, Word> sum[kWords]{};
+    Elements<T, Held<Word>> sum[kWords]{};
 #pragma unroll 1
     for (int p = 0; p < count; p += kRows) {
-      Word words[kRows][kWords]{};
+      Held<Word> words[kRows][kWords]{};
 #pragma unroll
       for (int q = 0; q < kRows; ++q) {
         if (p + q >= count) continue;
         const Word* row = a.x + int64_t(found.row[p + q]) * s.words + first;
 #pragma unroll
         for (int k = 0; k < kWords; ++k)
-          if (there(k)) words[q][k] = __ldcg(row + k * kThreads);
+          if (there(k)) words[q][k] = load_word(row + k * kThreads);
       }
       float weights[kRows];
       find_weights<kOwn>(weights, found, p, from, token, s, ranks);
@@ -84,7 +84,7 @@ __device__ void add_token(const Answers<Word>& a, const Found& found, int from, 
       for (int q = 0; q < kRows; ++q)
 #pragma unroll
         for (int k = 0; k < kWords; ++k) {
-          const auto answer = Elements<T, Word>::of(words[q][k]);
+          const auto answer = Elements<T, Held<Word>>::of(words[q][k]);
 #pragma unroll
           for (int e = 0; e < Travels::kCount; ++e) sum[k].at[e] += weights[q] * answer.at[e];
         }
@@ -95,42 +95,43 @@ __device__ void add_token(const Answers<Word>& a, const Found& found, int from, 
         if (!(found.others >> r & 1)) continue;
         const bool alone = found.alone >> r & 1;
         char* box = box_of<char>(ranks, s, me, r, token);
-        auto* uppers = Travels::upper_at(box, first);
-        auto* rests = Travels::rest_at(box, first, s.words);
         Travels came[kWords];
         await([&] {
           bool all = true;
 #pragma unroll
           for (int k = 0; k < kWords; ++k) {
             if (!there(k)) continue;
-            all = look_for_word(uppers + k * kThreads, came[k].upper) && all;
-            if (Travels::in_two(alone))
-              all = look_for_word(rests + k * kThreads, came[k].rest) && all;
+            const int i = first + k * kThreads;
+            all = look_for_word(Travels::wire_at(box, i), came[k].wire) && all;
+            if (Travels::in_steps(alone))
+              all = look_for_word(Travels::step_at(box, i), came[k].step) && all;
           }
           return all;
         });
+        __syncwarp();  // four lanes look at one step
 #pragma unroll
         for (int k = 0; k < kWords; ++k) {
           if (!there(k)) continue;
-          uppers[k * kThreads] = Word{};
-          if (Travels::in_two(alone)) rests[k * kThreads] = {};
+          const int i = first + k * kThreads;
+          *Travels::wire_at(box, i) = {};
+          if (Travels::in_steps(alone) && lane % 4 == 0) *Travels::step_at(box, i) = 0;
           came[k].add_to(sum[k], alone, found.sent[r]);
         }
       }
       Word* out = a.out + int64_t(token) * s.words + first;
 #pragma unroll
       for (int k = 0; k < kWords; ++k)
-        if (there(k)) out[k * kThreads] = sum[k].word();
+        if (there(k)) store_word(out + k * kThreads, sum[k].word());
     } else {
       char* box = box_of<char>(ranks, s, from, me, token);
-      auto* uppers = Travels::upper_at(box, first);
-      auto* rests = Travels::rest_at(box, first, s.words);
 #pragma unroll
       for (int k = 0; k < kWords; ++k) {
+        const int i = first + k * kThreads;
+        const auto v = Travels::of(sum[k], count == 1, there(k));
         if (!there(k)) continue;
-        const auto v = Travels::of(sum[k], count == 1);
-        send_word(uppers + k * kThreads, v.upper);
-        if (Travels::in_two(count == 1)) send_word(rests + k * kThreads, v.rest);
+        send_word(Travels::wire_at(box, i), v.wire);
+        if (Travels::in_steps(count == 1) && lane % 4 == 0)
+          send_word(Travels::step_at(box, i), v.step);
       }
     }
   }

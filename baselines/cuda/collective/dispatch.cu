@@ -175,7 +175,7 @@ struct MoeDispatch : Exchanging<fk::moe_dispatch> {
   using Exchanging::Exchanging;
   void prepare(const op::forward& max, const fk_memory&) {
     const int64_t element = max.x->dtype.bits / 8;
-    share(element, element, init.max_tokens_per_rank <= kFew);
+    share(element, init.hidden_size * element, init.max_tokens_per_rank <= kFew);
   }
   void forward(const op::forward& a, const fk_ctx& ctx) {
     const int64_t element = a.x->dtype.bits / 8, row = init.hidden_size * element;

@@ -19,14 +19,14 @@ struct State {
   uint32_t call;            // that has been sent here
   uint32_t blocks[2];       // that have sent, or taken
   uint32_t pushed, sorted;  // blocks, or segments, of all calls
-  uint32_t pieces[3];       // of this call that have been given out, by kind
+  uint32_t pieces[4];       // of this call that have been given out, by kind
 };
-// Behind it, by block: the number of its last call. Then, by rank and group of tokens: the number
-// of the call whose rows have come. At the same place whatever else is in a buffer, as instances
+// Behind it, by block: the number of its last call. Then, by rank and token or group of tokens: the
+// number of the call whose rows have come. At the same place whatever else is in a buffer, as instances
 // share those of the same size.
-constexpr int kBlocksMost = 2048, kGroup = 4, kGroupsMost = 8192, kFew = 512, kChosenMost = 32;
+constexpr int kBlocksMost = 2048, kGroup = 4, kTokensMost = 32768, kFew = 512, kChosenMost = 32;
 constexpr int64_t kNumbersAt = 256, kArrivedAt = kNumbersAt + kBlocksMost * 4,
-                  kHead = kArrivedAt + int64_t{kMostRanks} * kGroupsMost * 4;
+                  kHead = kArrivedAt + int64_t{kMostRanks} * kTokensMost * 4;
 static_assert(sizeof(State) <= kNumbersAt, "the state fits");
 
 __device__ inline State* state_of(const Ranks& ranks, int rank) {
@@ -123,7 +123,7 @@ __device__ Word* box_of(const Ranks& ranks, const Shape& s, int owner, int from,
                                  (int64_t(from) * s.most + token) * s.row_bytes);
 }
 __device__ inline uint32_t* arrived(const Ranks& ranks, int owner, int from, int group) {
-  return reinterpret_cast<uint32_t*>(ranks.at[owner] + kArrivedAt) + from * kGroupsMost + group;
+  return reinterpret_cast<uint32_t*>(ranks.at[owner] + kArrivedAt) + from * kTokensMost + group;
 }
 __device__ inline unsigned ranks_of_token(const Shape& s, const int32_t* choices) {
   unsigned wanted = 0;
@@ -147,7 +147,7 @@ __device__ inline void push_table(const int32_t* words, int tokens, int block, i
 
 inline int64_t whole(int64_t bytes) { return cdiv(bytes, 256) * 256; }
 
-// Rows of words; in boxes an element has `boxed` bytes.
+// Rows of words; in boxes a row has `boxed` bytes.
 template <class Init>
 Shape shape_of(const Init& init, int64_t element, int64_t boxed, int word) {
   const int64_t ranks = init.comm->size, row = init.hidden_size * element;
@@ -159,7 +159,7 @@ Shape shape_of(const Init& init, int64_t element, int64_t boxed, int word) {
   s.most = int(init.max_tokens_per_rank);
   s.stride = int(cdiv(init.max_tokens_per_rank * init.top_k, 4) * 4);
   s.group = s.most <= kFew ? 1 : kGroup;
-  s.row_bytes = cdiv(init.hidden_size * boxed, 16) * 16;
+  s.row_bytes = cdiv(boxed, 16) * 16;
   s.tables = whole(kMostRanks * 4) + whole(ranks * s.stride * 4);
   s.tokens_at = kHead;
   s.table_at = s.tokens_at + whole(kMostRanks * 4);
@@ -201,7 +201,7 @@ struct Exchanging : Base<Op> {
     need_ranks(init.comm);
     need_floats(max.x);
     need(init.top_k <= kChosenMost, "top_k: up to 32");
-    need(init.max_tokens_per_rank <= kGroupsMost * kGroup, "max_tokens_per_rank: up to 32768");
+    need(init.max_tokens_per_rank <= kTokensMost, "max_tokens_per_rank: up to 32768");
     const int64_t choices = init.max_tokens_per_rank * init.comm->size * init.top_k;
     need(init.num_experts > 0 && choices < int64_t{1} << 30, "fewer choices than 2^30 only");
   }

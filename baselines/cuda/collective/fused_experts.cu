@@ -268,7 +268,7 @@ struct FusedMoeEp : Base<fk::fused_moe_ep> {
     int parts, buckets;
   };
   static Shape shape(const op::init& init) {
-    Shape s = shape_of(init, 2, 2, 16);
+    Shape s = shape_of(init, 2, init.hidden_size * 2, 16);
     s.answers_at += init.comm->size * s.most * s.row_bytes;
     return s;
   }
@@ -297,7 +297,7 @@ struct FusedMoeEp : Base<fk::fused_moe_ep> {
     need(init.hidden_size % 8 == 0 && init.intermediate_size % 8 == 0, "hidden_size, intermediate_size: multiples of 8 only");
     need(init.hidden_size < 1 << 20 && init.intermediate_size < 1 << 20, "hidden_size, intermediate_size: below 2^20 only");
     need(init.top_k <= 32, "top_k: up to 32");
-    need(init.max_tokens_per_rank <= kGroupsMost * kGroup, "max_tokens_per_rank: up to 32768");
+    need(init.max_tokens_per_rank <= kTokensMost, "max_tokens_per_rank: up to 32768");
     need(init.max_tokens_per_rank * init.comm->size * init.top_k < (int64_t{1} << 31), "fewer choices than 2^31 only");
     need(shared_bytes(init) <= int64_t{1} << 30, "at most 1 GiB between ranks");
     wants.scratch = scratch_of(init).bytes;

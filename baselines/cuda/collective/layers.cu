@@ -14,52 +14,50 @@ template <class T, int kPer, int kMost>
 __global__ void __launch_bounds__(kThreadsMax)
     add_norm(const uint4* x, uint4* residual, const uint4* weight, uint4* out, int words, int rows, float eps, const __grid_constant__ Ranks ranks) {
   constexpr int kCount = 16 / sizeof(T);
-  wait_for_inputs();
-  const Call<kMost> call(ranks);
-  uint4 own[kPer], before[kPer];
-  for (int row = int(blockIdx.x); row < rows; row += int(gridDim.x)) {
+  // What comes from memory is on its way before it is known where anything goes: of the first row, which mostly is the only one,
+  // x and residual; and weights, where there are registers for them, before x exists.
+  uint4 own[kPer], before[kPer], gain[1];
+  const int first = int(blockIdx.x);
+  const auto each = [&](auto f) {
 #pragma unroll
     for (int p = 0; p < kPer; ++p) {
       const int i = p * int(blockDim.x) + int(threadIdx.x);
-      if (i >= words) continue;
-      own[p] = sendable<T>(x[int64_t(row) * words + i]);
-      call.send(int64_t(row) * words + i, own[p]);
+      if (i < words) f(p, i);
     }
+  };
+  if constexpr (kPer == 1) each([&](int p, int i) { gain[p] = weight[i]; });
+  wait_for_inputs();
+  const auto load = [&](int row) {
+    each([&](int p, int i) { own[p] = x[int64_t(row) * words + i], before[p] = residual[int64_t(row) * words + i]; });
+  };
+  if (first < rows) load(first);
+  const Call<kMost> call(ranks);
+  for (int row = first; row < rows; row += int(gridDim.x)) {
+    if (row != first) load(row);
+    each([&](int p, int i) { call.send(int64_t(row) * words + i, sendable<T>(own[p])); });
   }
   call.clear(int64_t(blockIdx.x) * blockDim.x + threadIdx.x, int64_t(gridDim.x) * blockDim.x);
   call.leave(uint32_t(rows) * uint32_t(words));
   const bool many = rows > int(gridDim.x);
-  for (int row = int(blockIdx.x); row < rows; row += int(gridDim.x)) {
+  for (int row = first; row < rows; row += int(gridDim.x)) {
     const int64_t base = int64_t(row) * words;
     float squares = 0;
     Elements<T, uint4> values[kPer];
-#pragma unroll
-    for (int p = 0; p < kPer; ++p) {
-      const int i = p * int(blockDim.x) + int(threadIdx.x);
-      if (i < words) before[p] = residual[base + i];
-      // One row only is still in registers.
-      if (i < words && many) own[p] = sendable<T>(x[base + i]);
-    }
-#pragma unroll
-    for (int p = 0; p < kPer; ++p) {
-      const int i = p * int(blockDim.x) + int(threadIdx.x);
-      if (i >= words) continue;
-      values[p] = call.template sum<T>(base + i, own[p], FK_SUM);
+    if (many) load(row);
+    each([&](int p, int i) {
+      values[p] = call.template sum<T>(base + i, sendable<T>(own[p]), FK_SUM);
       values[p].add(before[p], FK_SUM);
       residual[base + i] = values[p].word();
 #pragma unroll
       for (int k = 0; k < kCount; ++k) squares += values[p].at[k] * values[p].at[k];
-    }
+    });
     const float scale = rsqrtf(block_sum(squares) / float(words * kCount) + eps);
-#pragma unroll
-    for (int p = 0; p < kPer; ++p) {
-      const int i = p * int(blockDim.x) + int(threadIdx.x);
-      if (i >= words) continue;
-      const auto w = Elements<T, uint4>::of(weight[i]);
+    each([&](int p, int i) {
+      const auto w = Elements<T, uint4>::of(kPer == 1 ? gain[0] : weight[i]);
 #pragma unroll
       for (int k = 0; k < kCount; ++k) values[p].at[k] *= scale * w.at[k];
       out[base + i] = values[p].word();
-    }
+    });
     __syncthreads();  // block_sum's memory
   }
 }

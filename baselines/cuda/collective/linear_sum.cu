@@ -4,7 +4,9 @@
 // where linear and the collective are called one after the other, every rank's share is rounded once and the shares are added
 // in float32 in the order of the ranks. Two ranks have another kernel where K is short (linear_sum_of_two.cuh).
 //   warp 9        sends tiles from shared memory with the copy engine, and says that they were sent
-//   warps 10, 11  add up, and take what others have added up
+//   warps 10, 11  add up, and take what others have added up; warps that have multiplied all of their tiles, too
+//
+// A reduce_scatter of two ranks multiplies all of the other's tiles first, so that at the end there is nothing to be sent.
 //
 // Boxes are as large as the largest call, so within a call nobody waits for room. What is in them is overwritten by the next call: a
 // share is sent only when its owner has said that it is done with the call before (`taken`), and a sum only after a share of
@@ -22,8 +24,8 @@ struct Outgoing {
   uint32_t full, free, tile;
 };
 
-template <class T> __device__ void multiply_tiles(Ring<kStages> ring, const Outgoing& outgoing, const Arguments<T>& a, int me) {
-  Pairs<Order::kLevels> pairs(a.plan, me);
+template <Order kOrder, class T> __device__ void multiply_tiles(Ring<kStages> ring, const Outgoing& outgoing, const Arguments<T>& a, int me) {
+  Pairs<kOrder> pairs(a.plan, me);
   int count = 0;
   for (bool more = pairs.find(); more; more = pairs.next(), ++count) {
     float acc[kWide / 2] = {};
@@ -39,13 +41,13 @@ template <class T> __device__ void multiply_tiles(Ring<kStages> ring, const Outg
 }
 
 // By one thread.
-template <class T> __device__ void send_tiles(const Outgoing& outgoing, const Arguments<T>& a, const Ranks& ranks) {
+template <Order kOrder, class T> __device__ void send_tiles(const Outgoing& outgoing, const Arguments<T>& a, const Ranks& ranks) {
   const int me = ranks.rank;
   wait_for_previous();
   const uint32_t call = calls_done(ranks);
   for (int r = 0; r < ranks.size; ++r)
     if (r != me) wait_until(&state_of(ranks, me)->taken[r], call);
-  Pairs<Order::kLevels> pairs(a.plan, me);
+  Pairs<kOrder> pairs(a.plan, me);
   int count = 0;
   for (bool more = pairs.find(); more; more = pairs.next(), ++count) {
     const int slot = pairs.slot(), owner = pairs.pair.part, rows = a.plan.tile_rows(owner, slot);
@@ -61,12 +63,13 @@ template <class T> __device__ void send_tiles(const Outgoing& outgoing, const Ar
   }
 }
 
-// By warps 10 and 11, which have a row of a tile each: a lane has a word of it.
+// By two warps, which have a row of a tile each: a lane has a word of it.
 template <class T, bool kAll, int kMost> struct Talkers {
   static constexpr int kSeveral = 8 / kMost, kStep = kTalkers * kSeveral;  // words of a thread in flight, of all threads
   const Arguments<T>& a;
   const Ranks& ranks;
-  uint32_t number;  // of this call
+  uint32_t jobs_at;  // in shared memory, where they hear of their job
+  uint32_t number;   // of this call
 
   // Where the first of a thread's words of a slice goes in out.
   __device__ T* place(const Job& job, int word) const {
@@ -130,9 +133,16 @@ template <class T, bool kAll, int kMost> struct Talkers {
       }
     }
   }
+  // Jobs go in their order to whoever comes next, who has done the one before: so the first that is not done is being done.
   __device__ void run() const {
-    const int jobs = a.plan.jobs(kAll);
-    for (int j = int(blockIdx.x); j < jobs; j += int(gridDim.x)) {
+    const int jobs = a.plan.jobs(kAll), thread = int(threadIdx.x) % kTalkers;
+    const uint32_t at = jobs_at + threadIdx.x / kTalkers * 16;
+    for (;;) {
+      if (thread == 0) store_shared(at, uint4{atomicAdd(&state_of(ranks, ranks.rank)->jobs, 1u), 0, 0, 0});
+      talkers_sync();
+      const int j = int(load_shared(at).x);
+      talkers_sync();
+      if (j >= jobs) return;
       const Job job = a.plan.job(j, ranks.rank, kAll);
       const int first = job.slice * kSliceRows * kRowWords, count = a.plan.slice_rows(job.part, job.slot, job.slice) * kRowWords;
       if (count == 0) continue;
@@ -145,6 +155,7 @@ template <class T, bool kAll, int kMost> struct Talkers {
 template <class T, bool kAll, int kMost>
 __global__ void __launch_bounds__(kThreads, 1)
     linear_sum(const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap weight, const __grid_constant__ Arguments<T> a, const __grid_constant__ Ranks ranks) {
+  constexpr Order kOrder = !kAll && kMost == 2 ? Order::kHalves : Order::kLevels;
   char* const shared = dynamic_shared();
   const Ring<kStages> ring{(shared_address(shared) + 1023) & ~1023U};
   const Outgoing outgoing{ring.base + 128, ring.base + 136, ring.base + kBarriers + kStages * kStage};
@@ -156,19 +167,23 @@ __global__ void __launch_bounds__(kThreads, 1)
     fence_barriers();
   }
   cluster_sync();
+  const auto talk = [&] {
+    wait_for_previous();
+    Talkers<T, kAll, kMost>{a, ranks, ring.base + kBarriers / 2, calls_done(ranks) + 1}.run();
+  };
   if (warp < 8) {
     more_registers<kRegistersMultiply>();
-    multiply_tiles<T>(ring, outgoing, a, ranks.rank);
+    multiply_tiles<kOrder>(ring, outgoing, a, ranks.rank);
+    talk();
   } else {
     fewer_registers<kRegistersElse>();
     if (warp == 8) {
       OwnRows rows{x, a.plan};
-      Filler<kStages, Order::kLevels, OwnRows>{weight, rows, a.k, ring, Pairs<Order::kLevels>(a.plan, ranks.rank)}.run();
+      Filler<kStages, kOrder, OwnRows>{weight, rows, a.k, ring, Pairs<kOrder>(a.plan, ranks.rank)}.run();
     } else if (warp == 9) {
-      if (threadIdx.x % 32 == 0) send_tiles(outgoing, a, ranks);
+      if (threadIdx.x % 32 == 0) send_tiles<kOrder>(outgoing, a, ranks);
     } else {
-      wait_for_previous();
-      Talkers<T, kAll, kMost>{a, ranks, calls_done(ranks) + 1}.run();
+      talk();
     }
   }
   leave(ranks);

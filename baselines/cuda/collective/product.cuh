@@ -23,10 +23,10 @@ constexpr int kRegistersMultiply = 192, kRegistersElse = 120;
 static_assert(2 * kRegistersMultiply + kRegistersElse <= 3 * 168);
 constexpr int shared_bytes(int stages, bool tile) { return 1024 + kBarriers + stages * kStage + (tile ? kTileBytes : 0); }  // 1024: alignment
 
-// Of those who talk.
+// Of two neighbouring warps that talk.
 __device__ inline void talkers_sync() {
   __syncwarp();
-  named_sync(1, kTalkers);
+  named_sync(1 + int(threadIdx.x) / kTalkers, kTalkers);
 }
 __device__ inline int block_in_cluster() { return int(blockIdx.x & 1); }
 
@@ -35,6 +35,7 @@ struct State {
   uint32_t call;               // how many this rank has done
   uint32_t blocks;             // that are done with this one
   uint32_t taken[kMostRanks];  // how many the others have done
+  uint32_t jobs;               // of this one that have been given out
 };
 static_assert(sizeof(State) <= Room::kHead && sizeof(State) <= RowRoom::kHead);
 
@@ -55,7 +56,7 @@ __device__ inline void leave(const Ranks& ranks) {
     if (atomicAdd(&mine->blocks, 1u) + 1 == gridDim.x) {
       __threadfence_system();
       const uint32_t done = mine->call + 1;
-      mine->blocks = 0;
+      mine->blocks = mine->jobs = 0;
       mine->call = done;
       for (int r = 0; r < ranks.size; ++r)
         if (r != ranks.rank) store_release(&state_of(ranks, r)->taken[ranks.rank], done);

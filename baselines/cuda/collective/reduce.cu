@@ -32,20 +32,24 @@ __device__ inline void store_part(char* out, int64_t i, int64_t bytes, bool alig
 template <class T, int kMost>
 __global__ void __launch_bounds__(kThreads) all_reduce_at_once(const char* x, char* out, int64_t bytes, const __grid_constant__ Ranks ranks, int op) {
   wait_for_inputs();
-  const Call<kMost> call(ranks);
   const int64_t words = (bytes + 15) / 16, first = int64_t(blockIdx.x) * blockDim.x + threadIdx.x, stride = int64_t(gridDim.x) * blockDim.x;
   const bool aligned = (reinterpret_cast<uintptr_t>(x) | reinterpret_cast<uintptr_t>(out)) % 16 == 0;
-  for (int64_t i = first; i < words; i += stride) call.send(i, sendable<T>(load_part(x, i, bytes, aligned)));
+  // The first word is on its way while it is found out where it goes, and stays: mostly there is no other.
+  uint4 own{};
+  if (first < words) own = load_part(x, first, bytes, aligned);
+  const Call<kMost> call(ranks);
+  const auto word = [&](int64_t i) { return sendable<T>(i == first ? own : load_part(x, i, bytes, aligned)); };
+  for (int64_t i = first; i < words; i += stride) call.send(i, word(i));
   call.clear(first, stride);
   call.leave(uint32_t(words));
-  for (int64_t i = first; i < words; i += stride)
-    store_part(out, i, bytes, aligned, call.template sum<T>(i, sendable<T>(load_part(x, i, bytes, aligned)), op).word());
+  for (int64_t i = first; i < words; i += stride) store_part(out, i, bytes, aligned, call.template sum<T>(i, word(i), op).word());
 }
 
 // Words of the tile, several of a thread's in flight.
 template <class F> __device__ void each_word(int64_t count, F f) {
   int64_t i = threadIdx.x;
   for (; i + 3 * kThreads < count; i += 4 * kThreads) f(i, std::integral_constant<int, 4>{});
+  for (; i + kThreads < count; i += 2 * kThreads) f(i, std::integral_constant<int, 2>{});  // a step of four ranks
   for (; i < count; i += kThreads) f(i, std::integral_constant<int, 1>{});
 }
 

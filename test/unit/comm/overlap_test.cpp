@@ -156,28 +156,31 @@ TEST_CASE("numbers and boxes in symmetric memory do not overlap") {
   REQUIRE(other.box(1) == rows.box(1));
 }
 
-// One rank of linear_sum, or of linear_sum_of_two, as its kernel goes: blocks send tiles and do
-// jobs in their order, a call begins when the one before it has ended. Boxes hold the number of the
-// call that wrote them.
+// One rank of linear_sum, or of linear_sum_of_two, as its kernel goes: blocks send tiles in their
+// order and do jobs that are given out in theirs, a call begins when the one before it has ended.
+// Boxes hold the number of the call that wrote them.
 struct Model {
   struct Rank {
     uint32_t call = 0;  // done
     std::vector<uint32_t> taken;
     std::vector<std::vector<uint32_t>> shared, summed, shared_number,
         summed_number;           // [from][slot, slice]
-    std::vector<int> pair, job;  // of each block: the next one
+    std::vector<int> pair, job;  // of each block: the next one; -1: it asks for one
+    int given = 0;
   };
   std::vector<Plan> calls;
   int size, blocks;
   bool all, halves;
+  Order order;
   std::vector<Rank> ranks;
 
-  Model(std::vector<Plan> plans, int block_count, bool passed_on, bool of_two)
+  Model(std::vector<Plan> plans, int block_count, bool passed_on, bool of_two, Order pairs)
       : calls(std::move(plans)),
         size(calls[0].ranks),
         blocks(block_count),
         all(passed_on),
-        halves(of_two) {
+        halves(of_two),
+        order(pairs) {
     size_t slots = 0;
     for (const Plan& p : calls) slots = std::max(slots, static_cast<size_t>(p.slots()));
     ranks.resize(static_cast<size_t>(size));
@@ -194,9 +197,10 @@ struct Model {
   void start(Rank& r) const {
     r.pair.clear();
     r.job.clear();
+    r.given = 0;
     for (int b = 0; b < blocks; ++b) {
       r.pair.push_back(b / 2);
-      r.job.push_back(halves ? b / 2 : b);
+      r.job.push_back(halves ? b / 2 : -1);
     }
   }
 
@@ -208,7 +212,7 @@ struct Model {
     if (i >= plan.pairs()) return false;
     for (int other = 0; other < size; ++other)
       if (other != me && r.taken[static_cast<size_t>(other)] < r.call) return false;
-    const Pair pair = halves ? plan.halved(i, me) : plan.summed(i, me);
+    const Pair pair = pair_of(plan, order, i, me);
     const auto slot = static_cast<size_t>(plan.slot(pair, block % 2)),
                from = static_cast<size_t>(me);
     if (halves && pair.part == me && plan.tile_rows(me, static_cast<int>(slot)) > 0) {
@@ -250,19 +254,23 @@ struct Model {
     Rank& r = ranks[static_cast<size_t>(me)];
     const Plan& plan = calls[r.call];
     int& j = r.job[static_cast<size_t>(block)];
+    if (j < 0) {
+      j = r.given++;
+      return true;
+    }
     if (j >= plan.jobs(all)) return false;
     const Job job = plan.job(j, me, all);
     const auto slot = static_cast<size_t>(job.slot), from = static_cast<size_t>(job.part);
     const size_t slice = slot * kSlices + static_cast<size_t>(job.slice);
     const uint32_t number = r.call + 1;
     if (plan.slice_rows(job.part, job.slot, job.slice) == 0) {
-      j += blocks;
+      j = -1;
       return true;
     }
     if (job.part != me) {
       if (r.summed_number[from][slice] < number) return false;
       REQUIRE(r.summed[from][slice] == number);
-      j += blocks;
+      j = -1;
       return true;
     }
     for (size_t s = 0; s < ranks.size(); ++s)
@@ -272,7 +280,7 @@ struct Model {
       if (all && s != from)
         ranks[s].summed[from][slice] = ranks[s].summed_number[from][slice] = number;
     }
-    j += blocks;
+    j = -1;
     return true;
   }
   bool end(int me) {
@@ -302,7 +310,9 @@ TEST_CASE("calls of products that are summed up end whatever the order, and see 
       calls.push_back(all ? Plan::of(rows, Plan::share(rows, size), size, 300)
                           : Plan::of(rows * size, rows, size, 300));
     }
-    Model model(calls, blocks, all, size == 2 && random() % 4);
+    const bool of_two = size == 2 && random() % 4;
+    Model model(calls, blocks, all, of_two,
+                of_two || (!all && random() % 2) ? Order::kHalves : Order::kLevels);
     // One rank is often left behind.
     const int slow = static_cast<int>(random()) & 1
                          ? static_cast<int>(random() % static_cast<unsigned>(size))
