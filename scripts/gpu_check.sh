@@ -3,14 +3,14 @@
 # gpu_check.sh OUT [--ranks] [--full] [--only PART ...] [--built DIR]: on a machine with a GPU: builds with CUDA, has everything that a
 # GPU can show shown, and writes what it saw to OUT/gpu_check.txt and, with all rows, to OUT/gpu_check.json. Exit 0 when all passed.
 # The parts, each with a time of its own; those of one line run side by side, because they measure nothing:
-#   tests verify large torch              the GPU's tests, the reference cases of the models, cases from transformers that reach the fast
-#                                         kernels, plugins in a torch model
-#   bad                                   a plugin for every rule of a device, which `check` has to name
+#   tests verify large torch bad          the GPU's tests, the reference cases of the models, cases from transformers that reach the fast
+#                                         kernels, plugins in a torch model, a plugin for every rule of a device
+#   communicator collectives              messages between processes; every collective as a candidate. Where there are several GPUs times
+#                                         are measured, one part after the other
 #   check                                 the conformance of every provider on every smoke and ci case (nccl: exchanges)
 #   attacks                               plugins that cheat and honest ones that look odd (docs/attacks.md)
 #   scenarios                             llama3.1, mixtral and bge_m3 with the tiny profile, and with the full one a request at a time
 # with several GPUs:
-#   communicator collectives              messages between processes; every collective as a candidate
 #   exchanges divided                     conformance of collectives with a GPU for each rank; models divided between 2, 3 and 4
 # with --full also:
 #   sanitize                              compute-sanitizer over the smoke cases of `cuda`
@@ -30,16 +30,17 @@ while (($#)); do
   case "$1" in
     --full) full=1 ;;
     --ranks) ranks_only=1 ;;
-    --built) [[ $# -ge 2 && -x ${2:-}/fk-host ]] || usage "no fk-host in '${2:-}'"; build="$(realpath "$2")" built=1 words+=" $(basename "$2")"; shift ;;
+    --built) [[ $# -ge 2 && -x ${2:-}/fk-host ]] || usage "no fk-host in '${2:-}'"; built="$(realpath "$2")" words+=" $(basename "$2")"; shift ;;
     --only) while [[ $# -ge 2 && $2 != -* ]]; do only+=("$2") words+=" $2"; shift; done; ((${#only[@]})) || usage "--only what?" ;;
     *) usage "unknown $1" ;;
   esac
   shift
 done
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
-one_gpu=("tests verify large torch" bad check attacks scenarios) several=(communicator collectives "exchanges divided")
+[[ -z $built ]] || build="$(realpath --relative-base="$PWD" "$built")"
+side_by_side="tests verify large torch bad" ranks="communicator collectives" one_gpu=(check attacks scenarios) several=("exchanges divided")
 slow=(sanitize precision latency neighbours ops workloads) slow_several=(rivals)
-all=" ${one_gpu[*]} ${several[*]} ${slow[*]} ${slow_several[*]} "
+all=" $side_by_side $ranks ${one_gpu[*]} ${several[*]} ${slow[*]} ${slow_several[*]} "
 for part in "${only[@]}"; do [[ $all == *" $part "* ]] || usage "no part $part; there are$all"; done
 mkdir -p "$out"
 summary="$out/gpu_check.txt"
@@ -80,7 +81,7 @@ check() { # PLUGIN OPTIONS...
   local status=$?
   summarize "$parts/$name.json" && return $status
 }
-side_by_side() { # its arguments are commands
+all_of() { # its arguments are commands, side by side
   local pids=() pid bad=0
   for command in "$@"; do $command & pids+=($!); done
   for pid in "${pids[@]}"; do wait "$pid" || bad=1; done
@@ -105,7 +106,7 @@ part_verify() {
   verify_f32() { verify f32 "${cases[@]}" -- --device cuda:0 --provider cuda_reference --stress; }
   verify_bf16() { verify bf16 "${cases[@]}" -- --device cuda:0 --provider cuda_reference --dtype bf16; }
   verify_ranked() { verify ranked-bf16 "${cases[@]}" -- --device cuda:0 --dtype bf16 --stress; }
-  side_by_side verify_f32 verify_bf16 verify_ranked
+  all_of verify_f32 verify_bf16 verify_ranked
 }
 part_large() {
   if ! python3 test/golden/make/large.py "$parts/large" >"$out/large.log" 2>&1; then
@@ -115,7 +116,7 @@ part_large() {
   large_f32() { verify large-f32 "$parts"/large/*/ -- --device cuda:0 --provider cuda_reference --stress; }
   # Random routers have near-ties, which rounding to bfloat16 decides: the dense models alone.
   large_bf16() { verify large-bf16 "$parts"/large/{llama,qwen3,mistral}*/ -- --device cuda:0 --dtype bf16 --stress; }
-  side_by_side large_f32 large_bf16
+  all_of large_f32 large_bf16
 }
 part_check() { python3 scripts/check_ops.py "$parts" --host "$host" --device cuda:0 --size ci --jobs 8 --but reference cpu nccl; }
 part_torch() {
@@ -147,7 +148,7 @@ part_scenarios() {
   tiny_llama() { scenario llama3.1 tiny; }
   tiny_mixtral() { scenario mixtral tiny; }
   tiny_bge() { scenario bge_m3 tiny; }
-  side_by_side tiny_llama tiny_mixtral tiny_bge || bad=1
+  all_of tiny_llama tiny_mixtral tiny_bge || bad=1
   for name in llama3.1 mixtral bge_m3; do scenario "$name" full single_request || bad=1; done
   return $bad
 }
@@ -173,7 +174,6 @@ part_collectives() {
 }
 part_exchanges() {
   local plugin op bad=0
-  [[ "$gpus" -ge 2 ]] || { echo "skipped: needs two GPUs"; return 0; }
   for plugin in cuda nccl; do
     for op in $collectives $([[ $plugin == nccl ]] || echo all_reduce_add_rms_norm vocab_parallel_embedding moe_dispatch moe_combine) $products; do
       check "$plugin" --op "$op" --device cuda || bad=1
@@ -183,7 +183,6 @@ part_exchanges() {
 }
 part_divided() {
   local how bad=0
-  [[ "$gpus" -ge 2 ]] || { echo "skipped: needs two GPUs"; return 0; }
   for how in "llama --tp 2" "qwen3 --tp 2" "mixtral --tp 2" "mixtral --ep 2" "mixtral --ep 3" "mixtral --tp 2 --ep 2" "llama --tp 4" "mixtral --tp 4"; do
     # shellcheck disable=SC2086
     verify "${how//[ -]/}" test/golden/${how%% *} -- ${how#* } --device cuda || bad=1
@@ -223,13 +222,19 @@ together() {
 }
 plan=()
 if ((${#only[@]})); then full=1; fi
-[[ -n $ranks_only ]] || plan+=("${one_gpu[@]}")
-plan+=("${several[@]}")
+if [[ -n $ranks_only || $gpus -gt 1 ]]; then
+  # shellcheck disable=SC2206 # words
+  plan+=($ranks)
+else
+  side_by_side+=" $ranks"
+fi
+[[ -n $ranks_only ]] || plan+=("$side_by_side" "${one_gpu[@]}")
+[[ $gpus -lt 2 ]] || plan+=("${several[@]}")
 [[ -z $full || -n $ranks_only ]] || plan+=("${slow[@]}")
 [[ -z $full || $gpus -lt 2 ]] || plan+=("${slow_several[@]}")
-for line in "${plan[@]}"; do together "$line"; done
-echo "all: $SECONDS s, $([[ $bad -eq 0 ]] && echo passed || echo NOT passed)" >>"$summary"
-python3 - "$parts" "$summary" "$words" >"$out/gpu_check.json" <<'PY'
+# All rows, again after every line: what was seen stays where the rest is stopped.
+report() {
+  python3 - "$parts" "$summary" "$words" >"$out/gpu_check.json" <<'PY'
 import json, os, pathlib, subprocess, sys
 def said(*command):
     return subprocess.run(command, capture_output=True, text=True).stdout.strip()
@@ -243,5 +248,12 @@ for part in sorted(pathlib.Path(sys.argv[1]).glob("*.json")):
     report[part.stem] = json.loads(part.read_text() or "null")
 json.dump(report, sys.stdout, indent=1)
 PY
+}
+for line in "${plan[@]}"; do
+  together "$line"
+  report
+done
+echo "all: $SECONDS s, $([[ $bad -eq 0 ]] && echo passed || echo NOT passed)" >>"$summary"
+report
 cat "$summary"
 exit "$bad"
