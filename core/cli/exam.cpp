@@ -291,9 +291,10 @@ Json exam_sit(const Json& a, const TaskServices& services) {
     auto exam = std::make_unique<Examinee>(*provider, services.plugins, device, shape, given[0],
                                            given[1], a.at("threads").get<int>(), comm);
     const bool deterministic = exam->deterministic(), keeps = exam->keeps();
+    const int64_t given_bytes = exam->given();
     examinees().cases[a.at("exam").get<int>()] = std::move(exam);
     services.stage(asked.op + ", case " + asked.name);
-    return {{"deterministic", deterministic}, {"keeps", keeps}};
+    return {{"deterministic", deterministic}, {"keeps", keeps}, {"given", given_bytes}};
   });
   for (const int fd : fds) ::close(fd);
   return answer;

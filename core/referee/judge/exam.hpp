@@ -26,6 +26,7 @@ class Exam {
 
   bool open();  // false with the row's status and why
   bool sit();   // the same, of the candidate
+  int64_t given_bytes() const { return candidate_.given_bytes; }  // once it sits
   // The same. Where all are right but a null candidate passes as well, the row is untestable.
   bool values();
   // Else `why`, of one that does not refuse the case.
@@ -34,7 +35,10 @@ class Exam {
   double quickest_s(Sitter& baseline);
   std::string key() const { return request_.key(); }
   // Candidate against baseline; the row's status is one of speed, or what was found on the way.
-  // Error when the baseline fails.
+  // When the baseline fails, its words are thrown, and the row says nothing of the race.
+  struct BaselineFailed {
+    std::string why;
+  };
   void race(Sitter& baseline);
 
  private:

@@ -25,6 +25,8 @@ class Examinee {
   double plan(const std::vector<int>& sets);
   // Whether there is packed or persistent memory, which only this process can make cold.
   bool keeps() const { return device_.host_memory() && !guarded_.memory().empty(); }
+  // Bytes of memory that the instances have asked for and were given.
+  int64_t given() const;
   // Captures the calls that run(first, count) makes where that can be done, for which it may make
   // them. On the CPU caches hold nothing of what is kept afterwards, or nothing of `all` memory of
   // this process.
@@ -69,6 +71,7 @@ class Examinee {
   std::vector<std::unique_ptr<Execution>> executions_;
   std::vector<std::vector<fk_slot>> frames_;
   std::map<std::pair<int, int>, std::shared_ptr<void>> graphs_;
+  int64_t given_ = 0;  // that is not guarded_'s
   bool captured_ = false;
   std::optional<std::pair<double, double>> span_;
   std::optional<LaunchFacts> facts_;

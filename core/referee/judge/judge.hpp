@@ -61,6 +61,10 @@ class Sitter {
   const std::string& words() const { return words_; }
   // Of several ranks the one that said so: "rank 1: ", else empty.
   const std::string& who() const { return who_; }
+  // Why it did not do what it was asked, in either case.
+  std::string why() const {
+    return runners_.failed() ? runners_.failure().sentence() : who_ + words_;
+  }
   // Whether what failed has taken the device from its process.
   bool lost() const { return lost_; }
   // False with words(), which begin with "refused: " where the plugin refused.
@@ -99,7 +103,8 @@ class Sitter {
   std::optional<Conduct> conduct(const Json& request);
   double plan_s = 0;
   bool deterministic = true;
-  bool keeps = false;  // arm() makes cold what it keeps between calls
+  int64_t given_bytes = 0;  // that its instances have asked for, as its processes say
+  bool keeps = false;       // arm() makes cold what it keeps between calls
 
  private:
   // The answers by rank. All stand still afterwards.

@@ -81,13 +81,12 @@ class Exam::Turn final : public Contender {
     const auto call = exam_.take(sitter_, first, contents, looks, way, core_);
     const bool mine = &sitter_ == &exam_.candidate_;
     if (!call && mine) blame(exam_.row_, sitter_);
-    if (!call && !mine)
-      fail("the baseline",
-           sitter_.runners().failed() ? sitter_.runners().failure().sentence() : sitter_.words());
+    if (!call && !mine) throw BaselineFailed{sitter_.why()};
     if (!call || (mine && !exam_.accept(looks, true))) throw Ended{};
     for (const Look& look : looks) {
       if (mine || look.ok) continue;
-      if (look.rule != "guard") fail("the baseline", kItIsWrong + look.text);
+      // It was right before: not what kItIsWrong stands for.
+      if (look.rule != "guard") throw BaselineFailed{"it is wrong in the race: " + look.text};
       // It was right on every set before, and a baseline's addresses do not depend on contents.
       exam_.blame_stray("around a tensor of a call that was not made: " + look.text);
       throw Ended{};
@@ -336,6 +335,9 @@ void Exam::race(Sitter& baseline) {
     }
   } catch (const Ended&) {
     // The row has the reason.
+  } catch (const BaselineFailed&) {
+    flush_ = all_cold_ = false;
+    throw;
   }
   fill_families();
 }
