@@ -249,10 +249,12 @@ class Judge {
       if (!exam.open()) return phase(kClosing);
       phase("create and prepare");
       held_ = used();
-      if (!exam.sit() || took_memory(row, "create() and prepare()", exam.given_bytes()))
-        return phase(kClosing);
+      lent_ = 0;
+      if (!exam.sit()) return phase(kClosing);
+      lent_ = exam.given_bytes();
+      if (took_memory(row, "create() and prepare()")) return phase(kClosing);
       phase("values");
-      held_ = used();
+      hold();
       if (!exam.values() || took_memory(row)) return phase(kClosing);
       row.status = Status::correct;
       if (!timed) return phase(kClosing);
@@ -273,7 +275,7 @@ class Judge {
   bool race(Exam& exam, CaseVerdict& row) {
     for (std::string failures;;) {
       Sitter* const baseline = baseline_of(exam, row);
-      held_ = used();  // with what the baseline has
+      hold();  // with what the baseline has
       if (!baseline && !failures.empty()) fail("the baselines", "none is left" + failures);
       if (!baseline) return false;
       spent_.enter("timing");
@@ -293,16 +295,27 @@ class Judge {
   // Of the device's memory, whoever has it; of the CPU's, what the candidate's processes have for
   // themselves; 0: not known.
   int64_t used() const {
-    if (room_.device() == "cpu") return candidate_runner_->held_bytes();
-    return gpu_ ? gpu_->used_bytes().value_or(0) : 0;
+    if (gpu_) return gpu_->used_bytes().value_or(0);
+    int64_t all = 0;
+    for (int r = 0; room_.device() == "cpu" && r < candidate_runner_->size(); ++r)
+      all += resident_bytes(candidate_runner_->pid(r));
+    return all;
   }
 
-  // Whether `who` have taken memory beside what was `given`. Of a device's nobody keeps accounts
-  // but the driver: who has it shows when the candidate's process has ended.
-  bool took_memory(CaseVerdict& row, const char* who = "calls", int64_t given = 0) {
-    constexpr int64_t kMost = int64_t{1} << 30;  // beyond code, handles, stacks of threads
+  // What is held from here on is not the candidate's. Of a device all memory is taken when it is
+  // given; the CPU's is when it is used for the first time, and nobody else's is counted there.
+  void hold() {
+    if (!gpu_) return;
+    held_ = used();
+    lent_ = 0;
+  }
+
+  // Whether `who` have taken memory beside what was given. Of a device's nobody keeps accounts but
+  // the driver: who has it shows when the candidate's process has ended.
+  bool took_memory(CaseVerdict& row, const char* who = "calls") {
+    constexpr int64_t kMost = int64_t{1} << 30;  // for code and handles
     constexpr double kLongest = 5;
-    const int64_t now = used(), more = now - held_ - given;
+    const int64_t now = used(), more = now - held_ - lent_;
     if (held_ == 0 || now == 0 || more < kMost) return false;
     row.status = Status::memory;
     row.why = std::string("its ") + who + " took " + human_bytes(more) +
@@ -407,7 +420,8 @@ class Judge {
   std::filesystem::path file_;             // the candidate's copy
   std::unique_ptr<Sitter> baseline_;
   std::unique_ptr<GpuWatch> gpu_;  // null on the CPU
-  int64_t held_ = 0;               // of the device's memory before the candidate's calls
+  // Memory before the candidate took any, and what its instances have asked for since.
+  int64_t held_ = 0, lent_ = 0;
   Spent spent_;
 };
 

@@ -1,12 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/referee/judge/outside.hpp"
 
+#include <cstdlib>
+#include <fstream>
+
 #include "core/worker/mapped_code.hpp"
 #include "core/worker/process.hpp"
 
 namespace fk {
 
 OutsideLook OutsideLook::of(pid_t pid) { return {mapped_code(pid), handled_signals(pid)}; }
+
+int64_t resident_bytes(pid_t pid) {
+  std::ifstream status("/proc/" + std::to_string(pid) + "/status");
+  const std::string name = "RssAnon:";
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with(name)) return std::atoll(line.c_str() + name.size()) * 1024;
+  return 0;
+}
 
 void look_at_process(pid_t pid, const OutsideLook& before, const std::string& file,
                      std::optional<pid_t> beside, CaseVerdict& row) {

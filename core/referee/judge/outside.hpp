@@ -27,4 +27,8 @@ struct OutsideLook {
 void look_at_process(pid_t pid, const OutsideLook& before, const std::string& file,
                      std::optional<pid_t> beside, CaseVerdict& row);
 
+// Memory of the process that is its own and was used at least once: of a thread's stack little is.
+// 0 when it is gone.
+int64_t resident_bytes(pid_t pid);
+
 }  // namespace fk
