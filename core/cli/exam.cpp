@@ -318,9 +318,9 @@ Json exam_run(const Json& a, const TaskServices& services) {
   return answered(a, services, [&]() -> Json {
     Examinee& exam = examinees().at(a);
     const int first = a.at("first").get<int>(), core = a.at("core").get<int>();
-    const double seconds = a.at("warm").get<bool>()
-                               ? exam.run_warm(first)
-                               : exam.run(first, a.at("count").get<int>(), core);
+    const double seconds = a.at("warm").get<bool>() ? exam.run_warm(first)
+                                                    : exam.run(first, a.at("count").get<int>(),
+                                                               core, a.at("eager").get<bool>());
     Json answer = {{"call_s", seconds}, {"captured", exam.captured()}, {"late", exam.late()}};
     if (const auto& span = exam.span()) answer["span"] = {span->first, span->second};
     if (const auto& facts = exam.facts())

@@ -187,7 +187,7 @@ std::optional<Sitter::Call> Exam::take(Sitter& sitter, int first, const std::vec
     early_s = std::max(0.0, runners.worked_s() - worked - waking);
     since = now_seconds();
   }
-  auto call = sitter.run(exam_->id, first, count, since, core, singly);
+  auto call = sitter.run(exam_->id, first, count, since, core, singly, way == Way::eager);
   if (!call) return std::nullopt;
   call->early_s = early_s;
   enter(": answers");

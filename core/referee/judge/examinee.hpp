@@ -37,7 +37,8 @@ class Examinee {
   // One call on each of `count` sets from `first` on, round about. Seconds of one call as this
   // process' clock says, 0 of none; Error when a call fails. Ranks begin together.
   // On the CPU a single rank begins on the core with this number (go_to_core), where it has one.
-  double run(int first, int count, int core = -1);
+  // `eager`: nothing is captured, whatever can be.
+  double run(int first, int count, int core = -1, bool eager = false);
   // On a device one call on set `first`, without a flush before it. A call on the set behind it
   // comes before, in which the host gets ahead. Otherwise as run(); the CPU's run() flushes
   // nothing.

@@ -94,7 +94,7 @@ class Sitter {
   // `since` is when the broker's clock began. `core`: as Examinee::run.
   // `warm`: one call on the first set alone, as Examinee::run_warm.
   std::optional<Call> run(int exam, int first, int count, double since, int core = -1,
-                          bool warm = false);
+                          bool warm = false, bool eager = false);
   // The rules of `check` on the first smoke case that it takes: state, leaks, threads, instances,
   // claims. What it says of itself, so that nothing is believed that speaks for it.
   struct Conduct {

@@ -152,10 +152,15 @@ std::optional<Sitter::Conduct> Sitter::conduct(const Json& request) {
 }
 
 std::optional<Sitter::Call> Sitter::run(int exam, int first, int count, double since, int core,
-                                        bool warm) {
-  const auto answers =
-      ask("exam_run",
-          {{"exam", exam}, {"first", first}, {"count", count}, {"core", core}, {"warm", warm}}, {});
+                                        bool warm, bool eager) {
+  const auto answers = ask("exam_run",
+                           {{"exam", exam},
+                            {"first", first},
+                            {"count", count},
+                            {"core", core},
+                            {"warm", warm},
+                            {"eager", eager}},
+                           {});
   const double end = now_seconds();
   if (!answers) return std::nullopt;
   Call out;
