@@ -17,7 +17,6 @@
 #include "core/referee/verify.hpp"
 #include "core/referee/workload_result.hpp"
 #include "core/runtime/ranking.hpp"
-#include "core/worker/launch.hpp"
 
 namespace fk {
 
@@ -77,10 +76,10 @@ class ScenarioRun {
   }
 
  private:
-  // One copy of the caches, for each side while the other stands still. Ranks of a launcher go on.
+  // One copy of the caches, for each side while the other stands still.
   bool shares_states() const {
     const auto judges = [&](const auto& c) { return c.error.empty() && options_.wants(c); };
-    return !agent_of_rank(1) && std::ranges::any_of(roster_.candidates, judges);
+    return std::ranges::any_of(roster_.candidates, judges);
   }
 
   void enter(const std::string& what) {
