@@ -16,6 +16,7 @@
 #include "core/referee/check.hpp"
 #include "core/referee/judge/examinee.hpp"
 #include "core/referee/oracle/rank_oracle.hpp"
+#include "core/referee/stopped_work.hpp"
 #include "core/referee/timer.hpp"
 #include "core/worker/process_state.hpp"
 #include "core/worker/task.hpp"
@@ -226,14 +227,14 @@ double idle_wait_s(Device& device) {
   return quantile(std::move(all), 0.5);
 }
 
-// Of the ranks' devices that on which it takes longest.
-Json exam_idle(const Json& a, const TaskServices&) {
-  double most = 0;
-  for (int r = 0; r < a.at("ranks").get<int>(); ++r)
-    most = std::max(most, idle_wait_s(shared_device(a, r)));
+// Of the ranks' devices that on which it takes longest; of a rank its own.
+Json exam_idle(const Json& a, const TaskServices& services) {
+  const int ranks = a.value("ranks", 0);
+  double most = ranks ? 0 : idle_wait_s(shared_device(a, services.rank));
+  for (int r = 0; r < ranks; ++r) most = std::max(most, idle_wait_s(shared_device(a, r)));
   return {{"seconds", most}};
 }
-FK_TASK(exam_idle, exam_idle);
+const TaskRegistration register_idle(kIdleTask, exam_idle);
 
 Json exam_close(const Json& a, const TaskServices&) {
   examiners().cases.erase(a.at("exam").get<int>());
@@ -290,9 +291,10 @@ Json exam_sit(const Json& a, const TaskServices& services) {
     auto exam = std::make_unique<Examinee>(*provider, services.plugins, device, shape, given[0],
                                            given[1], a.at("threads").get<int>(), comm);
     const bool deterministic = exam->deterministic(), keeps = exam->keeps();
+    const int64_t given_bytes = exam->given();
     examinees().cases[a.at("exam").get<int>()] = std::move(exam);
     services.stage(asked.op + ", case " + asked.name);
-    return {{"deterministic", deterministic}, {"keeps", keeps}};
+    return {{"deterministic", deterministic}, {"keeps", keeps}, {"given", given_bytes}};
   });
   for (const int fd : fds) ::close(fd);
   return answer;
@@ -316,9 +318,9 @@ Json exam_run(const Json& a, const TaskServices& services) {
   return answered(a, services, [&]() -> Json {
     Examinee& exam = examinees().at(a);
     const int first = a.at("first").get<int>(), core = a.at("core").get<int>();
-    const double seconds = a.at("warm").get<bool>()
-                               ? exam.run_warm(first)
-                               : exam.run(first, a.at("count").get<int>(), core);
+    const double seconds = a.at("warm").get<bool>() ? exam.run_warm(first)
+                                                    : exam.run(first, a.at("count").get<int>(),
+                                                               core, a.at("eager").get<bool>());
     Json answer = {{"call_s", seconds}, {"captured", exam.captured()}, {"late", exam.late()}};
     if (const auto& span = exam.span()) answer["span"] = {span->first, span->second};
     if (const auto& facts = exam.facts())

@@ -17,6 +17,13 @@ namespace {
 // What a baseline may not link either: each brings a runtime of its own into the process.
 constexpr std::string_view kForbidden[] = {"libtorch", "libc10", "libpython"};
 
+// Variables of the environment that NVIDIA's libraries of ready kernels read and nobody else does:
+// where one was linked statically, its name is in the file. Those of CUDA 12 and 13, cuDNN 8 and 9.
+constexpr std::string_view kWordsOfLibraries[] = {
+    "CUBLAS_LOGINFO_DBG", "CUBLAS_NVTX_LEVEL", "CUBLASLT_LOG_LEVEL",  "CUBLASLT_NVTX_LEVEL",
+    "CUDNN_LOGINFO_DBG",  "CUDNN_NVTX_LEVEL",  "CUSPARSE_NVTX_LEVEL", "CUSOLVERDN_NVTX_LEVEL",
+};
+
 // By its name alone: a path could lead anywhere.
 template <size_t N>
 bool among(const std::string& library, const std::string_view (&list)[N]) {
@@ -83,6 +90,23 @@ void lint_needed(const Elf& elf, Trust trust, std::vector<Finding>& out) {
   }
 }
 
+// What is linked statically needs no library. Who takes pains to hide that is not found.
+void lint_embedded(const Elf& elf, Trust trust, std::vector<Finding>& out) {
+  constexpr uint64_t kPart = 4 << 20, kOverlap = 64;  // longer than any word
+  if (trust != Trust::candidate) return;
+  for (uint64_t at = 0; at < elf.file_bytes(); at += kPart) {
+    const auto part = elf.read(at, std::min(kPart + kOverlap, elf.file_bytes() - at));
+    const std::string_view text(reinterpret_cast<const char*>(part.data()), part.size());
+    for (const std::string_view word : kWordsOfLibraries) {
+      if (text.find(word) == text.npos) continue;
+      out.push_back({true, "embedded",
+                     "has `" + std::string(word) +
+                         "` in it, as a library of ready kernels has that was linked statically"});
+      return;
+    }
+  }
+}
+
 void lint_flags(const Elf& elf, Trust trust, std::vector<Finding>& out) {
   const bool strict = trust == Trust::candidate;
   const uint64_t flags = elf.entry(DT_FLAGS), flags_1 = elf.entry(DT_FLAGS_1);
@@ -138,6 +162,7 @@ std::vector<Finding> lint(const std::filesystem::path& file, Trust trust) {
   lint_exports(elf, out);
   lint_needed(elf, trust, out);
   lint_flags(elf, trust, out);
+  lint_embedded(elf, trust, out);
   return out;
 }
 

@@ -17,7 +17,6 @@
 #include "core/referee/verify.hpp"
 #include "core/referee/workload_result.hpp"
 #include "core/runtime/ranking.hpp"
-#include "core/worker/launch.hpp"
 
 namespace fk {
 
@@ -26,11 +25,6 @@ namespace {
 constexpr double kPatienceBaseline = 300, kPatienceLeast = 10;  // seconds
 constexpr double kPaceFactor = 20;  // a candidate that is this much slower than the baseline hangs
 constexpr int64_t kPrivateSlack = int64_t{2} << 30;
-
-int64_t own_bytes(const SessionInfo& info) {
-  return info.packed_bytes + info.persistent_bytes + info.states_bytes + info.arena_bytes +
-         info.scratch_bytes;
-}
 
 class ScenarioRun {
  public:
@@ -82,10 +76,10 @@ class ScenarioRun {
   }
 
  private:
-  // One copy of the caches, for each side while the other stands still. Ranks of a launcher go on.
+  // One copy of the caches, for each side while the other stands still.
   bool shares_states() const {
     const auto judges = [&](const auto& c) { return c.error.empty() && options_.wants(c); };
-    return !agent_of_rank(1) && std::ranges::any_of(roster_.candidates, judges);
+    return std::ranges::any_of(roster_.candidates, judges);
   }
 
   void enter(const std::string& what) {
@@ -113,8 +107,7 @@ class ScenarioRun {
     return spec;
   }
 
-  // Where the whole model and the oracle are. A rank's device may not have room for them as well,
-  // so it is the one behind the ranks' where there are more devices than ranks.
+  // Where the whole model and the oracle are: behind the ranks' devices, where there is one more.
   std::string whole_device() const {
     const int64_t ranks = scenario_.limits.parallel.ranks();
     return device_of_rank(options_.device, ranks > 1 ? static_cast<int>(ranks) : 0);
@@ -220,7 +213,7 @@ class ScenarioRun {
     report_.device = baseline_->info().device;
     baseline_check_s_ = round.end_s - round.start_s;
     r.ops = baseline_->ops();
-    r.private_bytes = own_bytes(baseline_->info());
+    r.private_bytes = baseline_->own_bytes();
     r.correctness.done = true;
     r.correctness.errors = compare_rounds(round, wanted_, routed_);
     // The baseline has no baseline: it must be as right as `verify` wants a model to be.
@@ -261,7 +254,7 @@ class ScenarioRun {
                  kPaceFactor * baseline_->open_s());
     // What the baseline's process holds has a GPU's context in it, which is large.
     setup.runner.private_bytes_max =
-        kPrivateSlack + 4 * own_bytes(baseline_->info()) + baseline_->held_bytes();
+        kPrivateSlack + 4 * baseline_->own_bytes() + baseline_->held_bytes();
     return setup;
   }
 
@@ -287,7 +280,7 @@ class ScenarioRun {
     r.protections = side.protections();
     if (!opened) return failed();
     r.ops = side.ops();
-    r.private_bytes = own_bytes(side.info());
+    r.private_bytes = side.own_bytes();
     if (side.nodes_of(r.name) == 0) {
       r.verdict = "unused";
       r.why = side.why_unused();
@@ -314,7 +307,7 @@ class ScenarioRun {
     r.verdict = "violation";
     r.why = "it wrote to the weights, which are read only";
     std::erase_if(to_audit_,
-                  [&](const Answers& a) { return a.candidate + 1 == report_.candidates.size(); });
+                  [&](const Answers& a) { return a.beside + 1 == report_.candidates.size(); });
     give_up(r.name, r.why);
   }
 
@@ -348,7 +341,7 @@ class ScenarioRun {
         give_up("the baseline in " + workload->name, baseline_->why());
         return;
       }
-      to_audit_.push_back({nobody, workload->name, std::move(timed.baseline.some)});
+      to_audit_.push_back({nobody, true, workload->name, std::move(timed.baseline.some)});
     }
   }
 
@@ -367,8 +360,12 @@ class ScenarioRun {
       }
       WorkloadRow row = workload_row(timed.candidate, *workload);
       const WorkloadRow own = workload_row(timed.baseline, *workload);
+      const size_t own_number = report_.candidates.size();
+      // Its figures are kept, or what the candidate's are beside.
+      if (own.rounds > 0)
+        to_audit_.push_back({own_number, true, workload->name, std::move(timed.baseline.some)});
       if (timed.candidate.why.empty()) {
-        to_audit_.push_back({report_.candidates.size(), workload->name, timed.candidate.some});
+        to_audit_.push_back({own_number, false, workload->name, std::move(timed.candidate.some)});
         row.speedup = speedup_of(timed.baseline.samples.total_s, timed.candidate.samples.total_s);
         row.same_tokens = same_tokens(timed.baseline.last, timed.candidate.last);
         row.verdict = report_.speed_judged ? speed_verdict(row.speedup) : "not judged";
@@ -376,6 +373,7 @@ class ScenarioRun {
       keep_baseline(own);
       if (!row.why.empty()) {
         reject(r, row);
+        if (!row.done && side.verdict() == "violation") r.verdict = side.verdict();
         if (r.log.empty()) r.log = side.log();
       }
       r.workloads.push_back(std::move(row));
@@ -410,13 +408,12 @@ class ScenarioRun {
       if (!open_oracle()) return;
     }
     for (const auto& audited : std::exchange(to_audit_, {})) {
-      const bool alone = audited.candidate == nobody;
-      SideReport& r = alone ? report_.baseline : report_.candidates[audited.candidate];
+      SideReport& r = audited.baseline ? report_.baseline : report_.candidates[audited.beside];
       const std::string why = audit_rounds(audited.some);
       if (why.empty()) continue;
       for (auto& row : r.workloads)
         if (row.workload == audited.workload) row.why = why, reject(r, row);
-      if (alone) give_up("the baseline in " + audited.workload, why);
+      if (audited.baseline) give_up("the baseline in " + audited.workload, why);
     }
   }
 
@@ -435,10 +432,12 @@ class ScenarioRun {
     return audit(timed, scored, tolerance_, limits_, routed_ || coarse_, model_->predicts_next());
   }
 
-  // Answers of a workload's timed rounds, by the candidate with that number.
+  // Answers of a workload's timed rounds, of the candidate with that number or of the baseline
+  // beside it.
   static constexpr size_t nobody = SIZE_MAX;
   struct Answers {
-    size_t candidate;
+    size_t beside;
+    bool baseline;
     std::string workload;
     Round some;
   };

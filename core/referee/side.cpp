@@ -9,6 +9,7 @@
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
+#include "core/referee/stopped_work.hpp"
 #include "core/worker/symbols.hpp"
 #include "core/worker/task.hpp"
 
@@ -73,7 +74,7 @@ bool Side::open() {
 
 bool Side::clear() {
   runner_->thaw();
-  if (runner_->clear() && runner_->stand_still()) return true;
+  if (runner_->clear() && runner_->freeze()) return true;
   return fail_with("failed", runner_->failure().sentence());
 }
 
@@ -85,10 +86,39 @@ bool Side::drive(const std::vector<Request>& requests, const RoundOptions& optio
   if (setup_.states_of && !setup_.states_of->clear())
     return fail_with("failed", "the caches could not be cleared: " + setup_.states_of->why());
   runner_->thaw();
-  if (!drive_round(*runner_, requests, options, round) || !runner_->stand_still())
+  if (!drive_round(*runner_, requests, options, round) || !runner_->freeze())
     return fail_with("failed", runner_->failure().sentence());
   gap_s_ = std::max(gap_s_, round.gap_s);
   return true;
+}
+
+double Side::device_wait_s() {
+  if (!is_open()) return 0;
+  runner_->thaw();
+  double most = 0;
+  const auto answers =
+      runner_->task_on_all(kIdleTask, {{"device", setup_.spec.device}}, [](int, const Json&) {});
+  for (size_t r = 0; answers && r < answers->size(); ++r)
+    most = std::max(most, (*answers)[r].at("seconds").get<double>());
+  if (answers && runner_->freeze()) return most;
+  fail_with("failed", runner_->failure().sentence());
+  return 0;
+}
+
+bool Side::works_on(Side& beside) {
+  if (setup_.spec.device == "cpu" || !is_open() || !find_task(kIdleTask)) return false;
+  constexpr int kLooks = 4;  // what ends within milliseconds is over when the other turn begins
+  const auto look = [&] { return beside.device_wait_s(); };
+  const std::string found = works_while_stopped(*runner_, look, kLooks);
+  if (!runner_->failed()) return false;
+  if (found.empty()) return !open();  // it was ended for the work of somebody else
+  fail_with("violation", "the device works for it in the baseline's turn: " + found);
+  return true;
+}
+
+int64_t Side::own_bytes() const {
+  return info_->packed_bytes + info_->persistent_bytes + info_->states_bytes + info_->arena_bytes +
+         info_->scratch_bytes;
 }
 
 int64_t Side::held_bytes() const { return is_open() ? runner_->held_bytes() : 0; }

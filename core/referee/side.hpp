@@ -36,13 +36,18 @@ class Side {
   // down, and who knows what comes next could begin with it.
   bool drive(const std::vector<Request>& requests, const RoundOptions& options, Round& round);
   void set_patience(double seconds);
+  // Whether its device works for this side while it stands still, as the other one, whose device it
+  // is as well, sees it. Then this one has been ended, with why().
+  bool works_on(Side& beside);
 
   // Why the last open() or drive() failed, in one sentence.
   const std::string& why() const { return why_; }
-  // "refused" when the plugin could not be loaded, "wrong" by the check, else "failed".
+  // "refused" when the plugin could not be loaded, "wrong" by the check, "violation" by works_on(),
+  // else "failed".
   const std::string& verdict() const { return verdict_; }
   std::string log() const { return log_; }
   const SessionInfo& info() const { return *info_; }
+  int64_t own_bytes() const;               // of its session, all but the weights as they came
   double gap_s() const { return gap_s_; }  // the longest time without a sign of life
   double open_s() const { return open_s_; }
   // What its processes hold privately, as the kernel counts it; 0 when it is not open.
@@ -59,6 +64,8 @@ class Side {
  private:
   // Zeroes its states, so that nobody finds answers there.
   bool clear();
+  // How long its device lets it wait for next to nothing; 0 when it has failed.
+  double device_wait_s();
   bool fail_with(const std::string& verdict, const std::string& why);
   bool load();
   bool smoke_check();

@@ -92,7 +92,8 @@ class Timing {
         context_.progress(label_ + ": " + text);
       };
     Round result;
-    if (!side.drive(requests, options, result)) {
+    if (!side.drive(requests, options, result) ||
+        (&side == candidate_ && side.works_on(baseline_))) {
       timed.why = side.why();
       return false;
     }

@@ -187,8 +187,8 @@ class Text {
     if (!t.settled) note += (note.empty() ? "" : ", ") + std::string("not settled");
     if (t.clocks && t.clocks->throttled > 0)
       note += (note.empty() ? "" : ", ") + std::string("slowed down: ") + t.clocks->reasons;
-    table.row({c.op, case_text(c), t.mode, name, duration(s.cold.median_s), quartiles(s.cold),
-               duration(s.warm_s), duration(s.clock_s), duration(s.plan_s),
+    table.row({c.op, case_text(c), s.captured ? "graph" : "eager", name, duration(s.cold.median_s),
+               quartiles(s.cold), duration(s.warm_s), duration(s.clock_s), duration(s.plan_s),
                std::to_string(s.cold.samples) +
                    (t.calls_per_sample > 1 ? " x " + std::to_string(t.calls_per_sample) : ""),
                rate(t.bytes, 1e9), percent(s.of_copy), rate(t.flops, 1e12), percent(s.roofline),

@@ -18,6 +18,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <string_view>
 #include <utility>
 
@@ -146,6 +147,33 @@ std::optional<int64_t> worked_ns(pid_t pid) {
   return int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
 }
 
+// Whether a child has stopped (true) or ended; nothing yet. The stop is reported when the last
+// thread has stopped. It stays to be reported, as does an end.
+std::optional<bool> has_stopped(pid_t pid) {
+  siginfo_t info{};
+  const int what = WSTOPPED | WEXITED | WNOWAIT | WNOHANG;
+  if (::waitid(P_PID, static_cast<id_t>(pid), &info, what) != 0)
+    return errno == EINTR ? std::nullopt : std::optional(false);
+  return info.si_pid == pid ? std::optional(info.si_code == CLD_STOPPED) : std::nullopt;
+}
+
+// The same of a process that another one has started, which alone is told: by its threads.
+std::optional<bool> stands_still(pid_t pid) {
+  std::error_code code;
+  const std::filesystem::directory_iterator tasks("/proc/" + std::to_string(pid) + "/task", code);
+  bool any = false;
+  for (auto at = begin(tasks); !code && at != end(tasks); at.increment(code)) {
+    std::string text;
+    std::getline(std::ifstream(at->path() / "stat"), text);
+    const size_t name_end = text.rfind(')');  // a name may hold anything
+    const char state = name_end + 2 < text.size() ? text[name_end + 2] : 'X';
+    if (state == 'Z' || state == 'X') continue;  // a thread that has ended
+    if (state != 'T') return std::nullopt;
+    any = true;
+  }
+  return any;
+}
+
 }  // namespace
 
 void ChildProcess::signal(int number) {
@@ -154,20 +182,12 @@ void ChildProcess::signal(int number) {
 
 bool ChildProcess::freeze() {
   constexpr double kPatience = 2;
-  FK_CHECK(!agent_, "what another process has started is not waited for");
   if (status_ || ::kill(pid_, SIGSTOP) != 0) return false;
   if (std::exchange(stopped_, true)) worked_ns_ = worked_ns(pid_);
-  // The stop is reported when the last thread has stopped. It stays to be reported, as does an end.
   // Who does not stop gets no more than this time: a signal may have told it to go on.
   const double begin = now_seconds();
   for (double now = begin; now < begin + kPatience; now = now_seconds()) {
-    siginfo_t info{};
-    const int what = WSTOPPED | WEXITED | WNOWAIT | WNOHANG;
-    if (::waitid(P_PID, static_cast<id_t>(pid_), &info, what) != 0) {
-      if (errno == EINTR) continue;
-      return false;
-    }
-    if (info.si_pid == pid_) return info.si_code == CLD_STOPPED;
+    if (const auto stands = agent_ ? stands_still(pid_) : has_stopped(pid_)) return *stands;
     if (now - begin < 1e-3) {
       ::sched_yield();
     } else {

@@ -45,7 +45,7 @@ class ChildProcess {
   // Sends it a signal, which it may block or have stopped for; nothing when it has ended.
   void signal(int number);
   // Stops the process and returns when all its threads stand still; false when it has ended, or
-  // cannot be stopped. Not with an agent.
+  // cannot be stopped.
   bool freeze();
   // Tells it to stop and does not wait; freeze() follows.
   void begin_freeze();

@@ -212,12 +212,6 @@ bool RankGroup::freeze() {
   return look_for_failures();
 }
 
-bool RankGroup::stand_still() {
-  for (int r = 0; r < size() && size() > 1; ++r)
-    if (agent_of_rank(r)) return look_for_failures();
-  return freeze();
-}
-
 void RankGroup::thaw() {
   for (auto& runner : ranks_) runner->thaw();
   look_for_failures();

@@ -52,8 +52,6 @@ class RankGroup {
   // As of a Runner, all of them: thaw() begins when the last one stands still.
   bool freeze();
   void thaw();
-  // freeze() where that can be done: ranks that another process has started go on.
-  bool stand_still();
   // What all processes together have used of the processors, and how many threads they have.
   double worked_s() const;
   int threads() const;

@@ -154,6 +154,20 @@ TEST_CASE("lint_names_the_rules_that_system_libraries_break") {
   }
 }
 
+// Each as it would be within a plugin that links it statically.
+TEST_CASE("lint_knows_libraries_of_ready_kernels_from_within") {
+  for (const char* name : {"lib64/libcublas.so", "lib64/libcublasLt.so", "lib/libcudnn_ops.so.9"}) {
+    const auto file = std::filesystem::path("/usr/local/cuda") / name;
+    if (!std::filesystem::exists(file)) continue;
+    const auto found = fk::lint(file, fk::Trust::candidate);
+    CAPTURE(name);
+    CHECK(std::any_of(found.begin(), found.end(),
+                      [](const auto& f) { return f.fatal && f.rule == "embedded"; }));
+    for (const auto& f : fk::lint(file, fk::Trust::baseline)) CHECK(f.rule != "embedded");
+  }
+  for (const auto& f : fk::lint(kFrozen, fk::Trust::candidate)) CHECK(f.rule != "embedded");
+}
+
 TEST_CASE("discover_reports_what_is_broken_and_judges_twice_found_files_as_candidates") {
   const Folder plugins, candidates;
   const std::string image = fk::read_file(kFrozen);

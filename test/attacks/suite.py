@@ -22,6 +22,8 @@ def head(path):
     ratio = re.search(r"^ratio: ([0-9.]+) at least$", text, re.M)
     if not about:
         sys.exit(f"{path}: its first comment has no class")
+    if re.search(r" (work|naive|ratio|size): ", about[2]):
+        sys.exit(f"{path}: a line that says something for itself needs an empty one before it")
     op = re.search(r"^FK_OP\((\w+),|^FK_(\w+)_OP\(", path.read_text(), re.M)
     return {"name": path.stem, "folder": path.parent.name, "class": about[1], "what": about[2], "stopped": stopped[1] if stopped else "",
             "size": size[1] if size else "", "least": float(ratio[1]) if ratio else 0, "works": bool(re.search(r"^work: honest$", text, re.M)), "broken": bool(re.search(r"^work: broken$", text, re.M)),

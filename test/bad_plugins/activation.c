@@ -27,6 +27,9 @@ __attribute__((constructor)) static void at_load(void) { abort(); }
 #ifdef BAD_UNRESOLVED
 void nobody_has_this(void);
 #endif
+#ifdef BAD_EMBEDDED
+__attribute__((used)) static const char variable[] = "CUBLASLT_LOG_LEVEL"; /* as in cuBLAS */
+#endif
 #ifdef BAD_EXPORT
 __attribute__((visibility("default"))) int fk_second_export = 1;
 #endif
@@ -177,6 +180,9 @@ static int32_t bad_forward(bad *self, const fk_silu_and_mul_forward *args, const
   out[0] *= 1 + (float)(++state % 3) * 1.2e-7f; /* within rounding */
 #elif defined BAD_SEGFAULT
   *(volatile int *)(uintptr_t)ctx->stream = 1; /* null on the CPU */
+#elif defined LATE_SEGFAULT
+  static int calls;
+  if (++calls > 600) *(volatile int *)(uintptr_t)ctx->stream = 1; /* more than a look at its values takes */
 #elif defined BAD_EXIT
   exit(0);
 #elif defined BAD_ABORT

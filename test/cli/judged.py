@@ -91,6 +91,34 @@ verdict, code = bench(good, "--case", "smoke0", seconds="0.05", env=crashing)
 assert code == 0 and case["baseline"] == "cpu" and case["passed_over"][0]["name"] == "bad_value", case["passed_over"]
 assert case["passed_over"][0]["why"].startswith("it is wrong: "), case["passed_over"]
 
+# Whoever is faster than those that are left may have made the one fail that was quicker; not so where that was wrong, or is there.
+ranking = home / "registry/devices/ranked.yaml"
+def ranked(first, folders):
+    ranking.write_text(f"device: ranked\nname: cpu\nkind: cpu\nmemory_bandwidth: 1.0e15\nl2_bytes: 0\nflops: {{f32: 1.0e18}}\n"
+                       f"ranking:\n  silu_and_mul: [{', '.join(first)}]\n")
+    path = ":".join(str(good.parent / f) for f in folders) + (f":{bad / 'bad_value.so'}" if "bad_value" in first else "")
+    verdict, code = bench(good, "--case", "smoke0", seconds="0.05", env=dict(env, FK_PLUGIN_PATH=path))
+    ranking.unlink()
+    (case,) = verdict["cases"]
+    assert code == 0 and case["baseline"] == "a_slow", (first, verdict["status"], verdict["why"], case["baseline"], case["passed_over"])
+    return case
+def told(status, words, *asked):
+    """A busy machine may have its doubts as well."""
+    for _ in range(5):
+        case = ranked(*asked)
+        if case["status"] == status and words in case["why"]:
+            return case
+    raise AssertionError((asked, case))
+told("faster", "", ["a_slow"], ["slow"])
+case = told("faster", "", ["bad_value", "a_slow"], ["slow"])
+assert case["passed_over"][0]["name"] == "bad_value", case
+case = told("cannot_tell", "the baseline b_crash failed and might have been quicker", ["b_crash", "a_slow"], ["slow", "crashing"])
+assert case["timings"][0]["ratio"]["value"] > 1.5, case["timings"]
+# One that fails in the race itself is named, and the race is held beside the next.
+case = told("cannot_tell", "the baseline d_late failed and might have been quicker", ["d_late", "a_slow"], ["slow", "late"])
+assert [p["name"] for p in case["passed_over"]] == ["d_late"] and "SIGSEGV" in case["passed_over"][0]["why"], case["passed_over"]
+assert case["timings"][0]["ratio"]["value"] > 1.5, case["timings"]
+
 # Whose contract and which case it was, whatever it is called and whatever the seed.
 contract = next((home / "registry").rglob("silu_and_mul.yaml"))
 add_cases("silu_and_mul", "name: again, T: 600, size: 2048")

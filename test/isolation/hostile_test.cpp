@@ -3,11 +3,13 @@
 // nor pass nonsense on.
 #include <cstdlib>
 #include <tuple>
+#include <vector>
 
 #include "core/base/clock.hpp"
 #include "core/referee/drive_round.hpp"
 #include "core/referee/judge/exam.hpp"
 #include "core/referee/judge/judge.hpp"
+#include "core/referee/stopped_work.hpp"
 #include "core/worker/runner.hpp"
 #include "test/catch.hpp"
 
@@ -111,6 +113,25 @@ TEST_CASE("hostile_loss_of_the_device_is_a_crash_and_ends_what_is_asked") {
     CHECK(row.rule == (lost ? "" : "forward"));
     CHECK(row.why == "forward: the end");
   }
+}
+
+// As a process beside it sees the device, which it shares with one that stands still.
+TEST_CASE("hostile_work_on_a_device_is_seen_while_its_process_stands_still") {
+  const auto look = [](std::vector<double> waits, int looks, bool ended) {
+    RankGroup runners(hostile("silent"), 1);
+    REQUIRE(runners.freeze());
+    size_t at = 0;
+    const std::string found = works_while_stopped(
+        runners, [&] { return waits.at(at++); }, looks);
+    CHECK(at == waits.size());
+    CHECK(runners.failed() == ended);
+    return found;
+  };
+  CHECK(look({2e-5}, 4, false).empty());
+  CHECK(look({2e-3, 2e-3, 2e-5}, 4, false).empty());  // which was over soon
+  CHECK_THAT(look({2e-3, 3e-3, 2e-5}, 2, true),
+             ContainsSubstring("waits 3.00 ms for next to nothing, and 20.0 us when it has ended"));
+  CHECK(look({2e-3, 1e-3}, 1, true).empty());  // somebody else works there
 }
 
 TEST_CASE("hostile_ring_position_of_requests_is_refused") {

@@ -13,6 +13,8 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "core/base/json.hpp"
 #include "test/shell.hpp"
@@ -56,6 +58,66 @@ size_t stopped_children(pid_t of) {
   return count;
 }
 
+// The states of a process's threads, by their names.
+std::vector<std::pair<std::string, char>> threads_of(const std::string& pid) {
+  std::vector<std::pair<std::string, char>> out;
+  std::error_code code;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/" + pid + "/task", code)) {
+    std::string text;
+    std::getline(std::ifstream(task.path() / "stat"), text);
+    const size_t open = text.find('('), close = text.rfind(')');
+    if (open == text.npos || close == text.npos || close + 2 >= text.size()) continue;
+    out.emplace_back(text.substr(open + 1, close - open - 1), text[close + 2]);
+  }
+  return out;
+}
+
+struct Together {
+  int burnt = 0, stopped = 0, beside = 0;  // looks at the thread; `beside`: another process worked
+};
+
+// Until the first of these has ended: whether runners that they have started work while one of them
+// has a thread of this name that does.
+Together watch_threads(const std::vector<pid_t>& family, const std::string& burner) {
+  Together out;
+  const auto burns = [&](const std::string& pid) {
+    for (const auto& [name, state] : threads_of(pid))
+      if (name == burner) return state;
+    return '-';
+  };
+  const auto works = [](const std::string& pid) {
+    for (const auto& [name, state] : threads_of(pid))
+      if (state == 'R') return true;
+    return false;
+  };
+  std::vector<std::string> burning, others;
+  siginfo_t ended{};
+  for (int turn = 0; ended.si_pid == 0; ++turn, ::usleep(100)) {
+    ::waitid(P_PID, static_cast<id_t>(family[0]), &ended, WEXITED | WNOHANG | WNOWAIT);
+    if (turn % 50 == 0) {
+      burning.clear();
+      others.clear();
+      std::error_code code;
+      for (const auto& entry : std::filesystem::directory_iterator("/proc", code)) {
+        std::ifstream file(entry.path() / "stat");
+        std::string id, name, state;
+        pid_t parent = 0;
+        const bool ours = file >> id >> name >> state >> parent &&
+                          std::find(family.begin(), family.end(), parent) != family.end();
+        if (ours) (burns(id) == '-' ? others : burning).push_back(id);
+      }
+    }
+    for (const auto& one : burning) {
+      const char before = burns(one);
+      const bool beside = std::any_of(others.begin(), others.end(), works);
+      out.burnt += before == 'R';
+      out.stopped += before == 'T' && beside;
+      out.beside += before == 'R' && beside && burns(one) == 'R';
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 TEST_CASE("isolation_right_candidate_is_correct") {
@@ -84,6 +146,43 @@ TEST_CASE("isolation_what_the_baseline_left_in_the_cache_is_gone") {
 TEST_CASE("isolation_answers_of_timed_runs_are_audited") {
   failed_with("zero_later", "wrong", "do not follow from the model");
   failed_with("zero_first", "wrong", "do not follow from the model");  // and right in the last one
+}
+
+// Whose time a candidate's is beside has to be right as well, beside every one of them.
+TEST_CASE("isolation_answers_of_the_baseline_are_audited_beside_candidates") {
+  const auto dir =
+      std::filesystem::temp_directory_path() / ("fk_isolation" + std::to_string(::getpid()));
+  std::filesystem::create_directories(dir);
+  const auto add = [&](const std::string& name) {
+    const std::string file = "isolation_" + name + ".so";
+    std::filesystem::create_symlink(FK_ISOLATION "/" + name + "/" + file, dir / file);
+  };
+  add("right");
+  const auto run_beside = [&](const std::string& baseline) {
+    std::filesystem::create_directories(dir / "registry/devices");
+    std::ofstream(dir / "registry/devices/first.yaml")
+        << "device: first\nname: cpu\nkind: cpu\nranking:\n  rms_norm: [" << baseline << "]\n";
+    const Shell out =
+        shell("FK_PLUGIN_PATH=" FK_ISOLATION "/" + baseline + " FK_REGISTRY_PATH=" + dir.string() +
+              "/registry FK_CANDIDATES=" + dir.string() +
+              " timeout 60 " FK_HOST " run smoke --profile tiny --device cpu --json -");
+    CAPTURE(baseline, out.text);
+    const Json report = fk::parse_json(out.text, "report");
+    CHECK(report.at("exit_code") == out.code);
+    return report;
+  };
+  const auto is_told = [](const Json& report, size_t candidates) {
+    CHECK(report.at("exit_code") == 3);
+    CHECK(report.at("candidates").size() == candidates);
+    CHECK_THAT(report.at("error").get<std::string>(),
+               ContainsSubstring("the baseline in smoke: tokens of the timed run do not follow"));
+    CHECK(report.at("baseline").at("verdict") == "wrong");
+  };
+  is_told(run_beside("zero_later"), 1);
+  CHECK(run_beside("zero_second").at("exit_code") == 0);
+  add("noisy");
+  is_told(run_beside("zero_second"), 2);
+  std::filesystem::remove_all(dir);
 }
 
 // Who is judged could bring the answers to questions that are always the same along.
@@ -139,6 +238,39 @@ TEST_CASE("isolation_who_is_not_asked_stands_still") {
   CHECK(most == 2);  // the oracle and the baseline
   ::kill(run, SIGKILL);
   ::waitpid(run, &status, 0);
+}
+
+// What a candidate leaves working would slow the baseline in its turn. The same where the processes
+// are children of others, as a launcher starts them.
+TEST_CASE("isolation_nobody_works_in_the_turn_of_the_other_side") {
+  const std::string run =
+      "exec env FK_CANDIDATES=" FK_ISOLATION "/burns " FK_HOST
+      " run llama3.1 --profile tiny --device cpu --workload single_request --patience 20"
+      " >/dev/null 2>&1";
+  for (const bool launched : {false, true}) {
+    CAPTURE(launched);
+    std::vector<pid_t> family;
+    const std::string job = std::to_string(::getpid());
+    for (int rank = 0; rank < (launched ? 2 : 1); ++rank) {
+      const std::string words =
+          launched ? "OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_SIZE=2 OMPI_COMM_WORLD_RANK=" +
+                         std::to_string(rank) + " PMIX_NAMESPACE=isolation." + job + " " + run +
+                         " --tp 2"
+                   : run;
+      family.push_back(::fork());
+      if (family.back() == 0) ::execl("/bin/sh", "sh", "-c", words.c_str(), nullptr);
+    }
+    const Together seen = watch_threads(family, "fk_burns");
+    CHECK(seen.burnt > 10);    // looks at which it was there and worked
+    CHECK(seen.stopped > 10);  // or stood still, while somebody else worked
+    // The watcher itself may be kept waiting for two turns to change.
+    CHECK(5 * seen.beside <= seen.stopped);
+    for (const pid_t one : family) {
+      int status = 0;
+      ::waitpid(one, &status, 0);
+      CHECK(status == 0);
+    }
+  }
 }
 
 TEST_CASE("isolation_crash_names_signal_and_place") {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // An rms_norm candidate that is right, but for what MODE makes of it.
+#include <pthread.h>
 #include <unistd.h>
 
 #include <cmath>
@@ -7,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <stdexcept>
+#include <thread>
 
 #include "fk/ops/rms_norm.h"
 
@@ -21,6 +23,8 @@ enum Mode {
   zero_later,
   zero_first,
   zero_one,
+  zero_second,
+  burns,
   segfault,
   hang,
   exits,
@@ -32,6 +36,7 @@ enum Mode {
   hang_in_create
 };
 constexpr Mode mode = MODE;
+constexpr const char* kBurner = "fk_burns";  // a thread's name
 // The width of the tiny Llama and of no smoke case: what misbehaves only there passes the check of
 // the ops before a run.
 constexpr int64_t kModelChannels = 128;
@@ -56,6 +61,16 @@ __attribute__((noinline)) void misbehave() {
   while (mode == eats) {
     constexpr size_t kBytes = size_t{64} << 20;
     std::memset(new char[kBytes], 1, kBytes);
+  }
+  if (mode == burns) {
+    static const bool begun = [] {
+      std::thread([] {
+        ::pthread_setname_np(::pthread_self(), kBurner);
+        for (volatile bool on = true; on;) continue;
+      }).detach();
+      return true;
+    }();
+    (void)begun;
   }
   if (mode == noisy)
     for (int i = 0; i < 2000; ++i) std::printf("line %d of much that nobody asked for\n", i);
@@ -101,10 +116,12 @@ struct Norm {
       const bool three = now && rows == 3;
       const bool lazy = three && (mode == zero_later || (mode == zero_first && timed < 20));
       timed += three;
+      // Beside a second candidate, in a process that has served a first one.
+      const bool second = three && mode == zero_second && timed > 260;
       // One request of the 32 that other workloads decode at a time.
       const bool one = now && mode == zero_one && rows == 32 && t == 31;
       for (int64_t c = 0; c < channels; ++c) {
-        out[c] = lazy || one ? 0.0F : float(out[c] * gain * double(weight[c]));
+        out[c] = lazy || one || second ? 0.0F : float(out[c] * gain * double(weight[c]));
         if (mode == wrong && now && c == 3) out[c] *= 1.02F;
       }
     }

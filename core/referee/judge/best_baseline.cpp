@@ -20,6 +20,13 @@ bool has(const Roster& roster, const std::string& name, const std::string& op) {
 
 }  // namespace
 
+void pass_over(Sitter& baseline, const std::string& why, CaseVerdict& row, Courtroom& room) {
+  RankGroup& runners = room.baseline(row.ranks);
+  if (baseline.lost()) runners.condemn("crashed", "lost its device: " + why);
+  if (!why.empty()) row.passed_over.push_back({baseline.plugin(), why});
+  if (runners.failed()) room.renew_baseline(row.ranks);
+}
+
 std::unique_ptr<Sitter> best_baseline(Exam& exam, CaseVerdict& row, Courtroom& room,
                                       const Roster& roster) {
   std::vector<std::string> names;
@@ -28,27 +35,23 @@ std::unique_ptr<Sitter> best_baseline(Exam& exam, CaseVerdict& row, Courtroom& r
   if (named) names = *named;
   const std::string known = room.quickest(exam.key());
   if (!named && !known.empty()) names.push_back(known);
-  std::erase_if(names, [&](const std::string& name) { return !has(roster, name, row.op); });
+  const auto asked = [&](const std::string& name) {
+    const auto passed = [&](const PassedOver& p) { return p.name == name; };
+    return has(roster, name, row.op) && std::ranges::none_of(row.passed_over, passed);
+  };
+  std::erase_if(names, [&](const std::string& name) { return !asked(name); });
   const bool decided = !names.empty();
   for (const auto& name : roster.ranked())
-    if (!std::count(names.begin(), names.end(), name) && has(roster, name, row.op))
-      names.push_back(name);
+    if (!std::count(names.begin(), names.end(), name) && asked(name)) names.push_back(name);
 
   std::unique_ptr<Sitter>
       last;  // who sat down last, if it was right: the process has one at a time
-  // Whoever fails is left out, and not the others: they get another process where it has ended.
-  const auto pass_over = [&](const std::string& name, const std::string& why) {
-    RankGroup& runners = room.baseline(row.ranks);
-    if (last && last->lost()) runners.condemn("crashed", "lost its device: " + why);
-    last.reset();
-    if (!why.empty()) row.passed_over.push_back({name, why});
-    if (runners.failed()) room.renew_baseline(row.ranks);
-  };
   const auto sits = [&](const std::string& name) {
     std::string why;
     last = std::make_unique<Sitter>(room.baseline(row.ranks), name);
     if (exam.baseline_is_right(*last, why)) return true;
-    pass_over(name, why);
+    pass_over(*last, why, row, room);
+    last.reset();
     return false;
   };
   std::vector<std::pair<double, std::string>> timed;
@@ -59,10 +62,12 @@ std::unique_ptr<Sitter> best_baseline(Exam& exam, CaseVerdict& row, Courtroom& r
     if (decided || (!more && timed.empty())) return last;
     const double seconds = exam.quickest_s(*last);
     RankGroup& runners = last->runners();
-    if (runners.failed() || last->lost() || !std::isfinite(seconds))
-      pass_over(names[i], runners.failed() ? runners.failure().sentence() : last->words());
-    else
+    if (!runners.failed() && !last->lost() && std::isfinite(seconds)) {
       timed.emplace_back(seconds, names[i]);
+      continue;
+    }
+    pass_over(*last, last->why(), row, room);
+    last.reset();
   }
   std::sort(timed.begin(), timed.end());
   for (const auto& [seconds, name] : timed) {

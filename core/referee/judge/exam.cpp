@@ -188,7 +188,7 @@ std::optional<Sitter::Call> Exam::take(Sitter& sitter, int first, const std::vec
     early_s = std::max(0.0, runners.worked_s() - worked - waking);
     since = now_seconds();
   }
-  auto call = sitter.run(exam_->id, first, count, since, core, singly);
+  auto call = sitter.run(exam_->id, first, count, since, core, singly, way == Way::eager);
   if (!call) return std::nullopt;
   call->early_s = early_s;
   enter(": answers");
@@ -379,9 +379,8 @@ bool Exam::baseline_is_right(Sitter& baseline, std::string& why) {
   for (int i = 0; i < std::min(sets_, seen_); ++i) contents.push_back(i);
   std::vector<Look> looks;
   if (!baseline.sit(shape_, exam_->fds) || !take(baseline, 0, contents, looks)) {
-    const bool ended = baseline.runners().failed();
-    why = ended ? baseline.runners().failure().sentence() : baseline.who() + baseline.words();
-    if (!ended && starts_with(baseline.words(), "refused: ")) why.clear();
+    why = baseline.why();
+    if (!baseline.runners().failed() && starts_with(baseline.words(), "refused: ")) why.clear();
     return false;
   }
   const auto wrong =

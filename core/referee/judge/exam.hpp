@@ -26,6 +26,7 @@ class Exam {
 
   bool open();  // false with the row's status and why
   bool sit();   // the same, of the candidate
+  int64_t given_bytes() const { return candidate_.given_bytes; }  // once it sits
   // The same. Where all are right but a null candidate passes as well, the row is untestable.
   bool values();
   // Else `why`, of one that does not refuse the case.
@@ -34,7 +35,10 @@ class Exam {
   double quickest_s(Sitter& baseline);
   std::string key() const { return request_.key(); }
   // Candidate against baseline; the row's status is one of speed, or what was found on the way.
-  // Error when the baseline fails.
+  // When the baseline fails, its words are thrown, and the row says nothing of the race.
+  struct BaselineFailed {
+    std::string why;
+  };
   void race(Sitter& baseline);
 
  private:
@@ -50,8 +54,9 @@ class Exam {
   std::vector<int> ring(int first, int count) const;
   int some_first();  // on a device one of few, because there is a graph for each
   // Between the contents and the call there is nothing, some time, or a flush of everything; or
-  // calls are on buffers that those before were on, of a device the first one on one alone.
-  enum class Way { usual, late, cold, warm };
+  // calls are on buffers that those before were on, of a device the first one on one alone; or they
+  // are not captured, where they could be.
+  enum class Way { usual, late, cold, warm, eager };
   std::optional<Sitter::Call> take(Sitter& sitter, int first, const std::vector<int>& contents,
                                    std::vector<Look>& looks, Way way = Way::usual, int core = -1);
   int side_of_baseline(const std::string& plugin);
@@ -77,6 +82,10 @@ class Exam {
   double copy_s(int calls);
   // In a short race with all memory of both processes cold.
   Ratio cold_ratio(Sitter& baseline, int count);
+  // The same calls without a capture, where the race had one on either side: a few samples.
+  std::optional<TimingRow> eager_row(Sitter& baseline, const Turn& mine, const Turn& theirs);
+  // What every row of a race has.
+  TimingRow row_of(const RaceResult& result, const Turn& mine, const Turn& theirs) const;
   // `cold`: cold_ratio(); nothing where nobody gains.
   void conclude_race(const Turn& mine, const Turn& theirs, const RaceResult& result,
                      const std::optional<Ratio>& cold, const std::string& evidence);

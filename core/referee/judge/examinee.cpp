@@ -14,6 +14,11 @@ namespace {
 
 // Of the flush before a call, in which a graph is launched; ranks launch one for each call.
 constexpr int kPasses = 2, kPassesOfRanks = 8;
+// Of a device's memory by an allocation.
+int64_t taken_by(int64_t bytes) {
+  constexpr int64_t kPage = int64_t{2} << 20;
+  return (bytes + kPage - 1) / kPage * kPage;
+}
 const std::string kCapture = "capture: ";  // how the broker knows such a reason
 
 }  // namespace
@@ -49,8 +54,15 @@ Examinee::Examinee(const Provider& provider, const Plugins& plugins, Device& dev
     executions_.push_back(std::make_unique<Execution>(provider, *frames, support.need, guarded_,
                                                       packed_, &children_));
     frames_.push_back(executions_.back()->fitted(*frames));
+    given_ += taken_by(support.need.scratch) + taken_by(support.need.plan);
   }
   device.synchronize_all();
+}
+
+int64_t Examinee::given() const {
+  int64_t all = given_;
+  for (const auto& part : guarded_.memory()) all += taken_by(static_cast<int64_t>(part.size()));
+  return all;
 }
 
 double Examinee::plan(const std::vector<int>& sets) {
@@ -184,9 +196,10 @@ double Examinee::run_warm(int first) {
   return seconds;
 }
 
-double Examinee::run(int first, int count, int core) {
+double Examinee::run(int first, int count, int core, bool eager) {
   if (core >= 0 && device_.host_memory() && !comm_) go_to_core(core);
-  const std::vector<void*> captured = count ? captured_calls(first, count) : std::vector<void*>();
+  std::vector<void*> captured;
+  if (count && !eager) captured = captured_calls(first, count);
   begin_together();
   if (!count) return 0;
   // While the device reads, the host gets ahead: no launch is waited for between the events.

@@ -25,6 +25,8 @@ class Examinee {
   double plan(const std::vector<int>& sets);
   // Whether there is packed or persistent memory, which only this process can make cold.
   bool keeps() const { return device_.host_memory() && !guarded_.memory().empty(); }
+  // Bytes of memory that the instances have asked for and were given.
+  int64_t given() const;
   // Captures the calls that run(first, count) makes where that can be done, for which it may make
   // them. On the CPU caches hold nothing of what is kept afterwards, or nothing of `all` memory of
   // this process.
@@ -35,7 +37,8 @@ class Examinee {
   // One call on each of `count` sets from `first` on, round about. Seconds of one call as this
   // process' clock says, 0 of none; Error when a call fails. Ranks begin together.
   // On the CPU a single rank begins on the core with this number (go_to_core), where it has one.
-  double run(int first, int count, int core = -1);
+  // `eager`: nothing is captured, whatever can be.
+  double run(int first, int count, int core = -1, bool eager = false);
   // On a device one call on set `first`, without a flush before it. A call on the set behind it
   // comes before, in which the host gets ahead. Otherwise as run(); the CPU's run() flushes
   // nothing.
@@ -69,6 +72,7 @@ class Examinee {
   std::vector<std::unique_ptr<Execution>> executions_;
   std::vector<std::vector<fk_slot>> frames_;
   std::map<std::pair<int, int>, std::shared_ptr<void>> graphs_;
+  int64_t given_ = 0;  // that is not guarded_'s
   bool captured_ = false;
   std::optional<std::pair<double, double>> span_;
   std::optional<LaunchFacts> facts_;

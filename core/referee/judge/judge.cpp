@@ -22,9 +22,9 @@
 #include "core/referee/judge/docket.hpp"
 #include "core/referee/judge/exam.hpp"
 #include "core/referee/judge/gpu_watch.hpp"
+#include "core/referee/judge/outside.hpp"
+#include "core/referee/stopped_work.hpp"
 #include "core/worker/crash.hpp"
-#include "core/worker/mapped_code.hpp"
-#include "core/worker/process.hpp"
 #include "core/worker/symbols.hpp"
 
 namespace fk {
@@ -171,8 +171,7 @@ class Judge {
     stand.runners = room_.enter(candidate_, children, options_.patience_s, ranks);
     candidate_runner_ = stand.runners.get();
     for (int r = 0; r < ranks; ++r) {
-      stand.code.push_back(mapped_code(candidate_runner_->pid(r)));
-      stand.handled.push_back(handled_signals(candidate_runner_->pid(r)));
+      stand.before.push_back(OutsideLook::of(candidate_runner_->pid(r)));
     }
     const auto loaded = candidate_runner_->failed()
                             ? std::nullopt
@@ -247,21 +246,22 @@ class Judge {
     const auto phase = [this](const char* name) { spent_.enter(name); };
     try {
       phase("contents and answers");
+      candidate_runner_->freeze();  // what others take is not its own
       if (!exam.open()) return phase(kClosing);
       phase("create and prepare");
-      if (!exam.sit()) return phase(kClosing);
-      phase("values");
       held_ = used();
+      lent_ = 0;
+      if (!exam.sit()) return phase(kClosing);
+      lent_ = exam.given_bytes();
+      if (took_memory(row, "create() and prepare()")) return phase(kClosing);
+      phase("values");
+      hold();
       if (!exam.values() || took_memory(row)) return phase(kClosing);
       row.status = Status::correct;
       if (!timed) return phase(kClosing);
       step(what + ": timing");
       phase("the baseline's values");
-      Sitter* const baseline = baseline_of(exam, row);
-      held_ = used();  // with what the baseline has
-      if (!baseline) return phase(kClosing);
-      phase("timing");
-      exam.race(*baseline);
+      if (!race(exam, row)) return phase(kClosing);
       phase("a look at the device");
       if (is_right(row.status) && !took_memory(row)) look_at_device();
     } catch (const Error&) {
@@ -271,23 +271,61 @@ class Judge {
     phase(kClosing);
   }
 
-  int64_t used() const { return gpu_ ? gpu_->used_bytes().value_or(0) : 0; }
-
-  // Whether calls have taken the device's memory, of which nobody keeps accounts but the driver:
-  // who has it shows when the candidate's process has ended.
-  bool took_memory(CaseVerdict& row) {
-    constexpr int64_t kMost = int64_t{1} << 30;
-    constexpr double kLongest = 5;
-    const int64_t now = used(), more = now - held_;
-    if (!gpu_ || held_ == 0 || now == 0 || more < kMost) return false;
-    candidate_runner_->condemn("memory", "took " + human_bytes(more) + " of the device's memory");
-    for (const double end = now_seconds() + kLongest; now_seconds() < end; ::usleep(2000)) {
-      if (now - used() < more / 2) continue;
-      row.status = Status::memory;
-      row.why = "its calls took " + human_bytes(more) +
-                " of the device's memory, which came back when its process had ended";
-      return true;
+  // Beside the best baseline; where that fails meanwhile, beside the next. False where there is
+  // none.
+  bool race(Exam& exam, CaseVerdict& row) {
+    for (std::string failures;;) {
+      Sitter* const baseline = baseline_of(exam, row);
+      hold();  // with what the baseline has
+      if (!baseline && !failures.empty()) fail("the baselines", "none is left" + failures);
+      if (!baseline) return false;
+      spent_.enter("timing");
+      try {
+        exam.race(*baseline);
+        return true;
+      } catch (const Exam::BaselineFailed& failed) {
+        const RankGroup& its = baseline->runners();
+        if (its.failed() && its.failure().kind == "environment") fail("the baseline", failed.why);
+        failures += "; " + row.baseline + " failed in the race: " + failed.why;
+        pass_over(*baseline, failed.why, row, room_);
+        row.baseline.clear();
+      }
     }
+  }
+
+  // Of the device's memory, whoever has it; of the CPU's, what the candidate's processes have for
+  // themselves; 0: not known.
+  int64_t used() const {
+    if (gpu_) return gpu_->used_bytes().value_or(0);
+    int64_t all = 0;
+    for (int r = 0; room_.device() == "cpu" && r < candidate_runner_->size(); ++r)
+      all += resident_bytes(candidate_runner_->pid(r));
+    return all;
+  }
+
+  // What is held from here on is not the candidate's. Of a device all memory is taken when it is
+  // given; the CPU's is when it is used for the first time, and nobody else's is counted there.
+  void hold() {
+    if (!gpu_) return;
+    held_ = used();
+    lent_ = 0;
+  }
+
+  // Whether `who` have taken memory beside what was given. Of a device's nobody keeps accounts but
+  // the driver: who has it shows when the candidate's process has ended.
+  bool took_memory(CaseVerdict& row, const char* who = "calls") {
+    constexpr int64_t kMost = int64_t{1} << 30;  // for code and handles
+    constexpr double kLongest = 5;
+    const int64_t now = used(), more = now - held_ - lent_;
+    if (held_ == 0 || now == 0 || more < kMost) return false;
+    row.status = Status::memory;
+    row.why = std::string("its ") + who + " took " + human_bytes(more) +
+              (gpu_ ? " of the device's memory, which came back when its process had ended"
+                    : " of memory that it has not asked for");
+    candidate_runner_->condemn("memory", row.why);
+    if (!gpu_) return true;
+    for (const double end = now_seconds() + kLongest; now_seconds() < end; ::usleep(2000))
+      if (now - used() >= more / 2) return true;
     fail("the device", "somebody else took " + human_bytes(more) + " of its memory meanwhile");
   }
 
@@ -316,68 +354,34 @@ class Judge {
     row->evidence = "in case " + found->case_name + " by itself, as `fk-host check` has it";
   }
 
-  // Code that is neither the candidate's nor what it may link, after its calls: a library of ready
-  // kernels, the baseline's or a file that nobody has linted. A GPU was opened before the candidate
-  // was loaded, so what its driver needs is known. And signals that it handles: a handler runs when
-  // nothing was called. A baseline links what it wants.
+  // After its calls, from outside: code of others and signals that it handles. A baseline links
+  // what it wants.
   void look_from_outside(CaseVerdict& row) const {
     if (candidate_.trust == Trust::baseline) return;
     if (is_failure(row.status) || candidate_runner_->failed()) return;
-    const Stand& stand = stands_.at(candidate_runner_->size());
-    for (int r = 0; r < candidate_runner_->size() && !is_failure(row.status); ++r)
-      look_at_process(candidate_runner_->pid(r), stand.code[static_cast<size_t>(r)],
-                      stand.handled[static_cast<size_t>(r)], row);
+    const int ranks = candidate_runner_->size();
+    const RankGroup& beside = room_.baseline(ranks);
+    for (int r = 0; r < ranks && !is_failure(row.status); ++r)
+      look_at_process(candidate_runner_->pid(r), stands_.at(ranks).before[static_cast<size_t>(r)],
+                      file_.filename().string(),
+                      room_.device() == "cpu" ? std::nullopt : std::optional(beside.pid(r)), row);
   }
 
-  void look_at_process(pid_t pid, const std::set<std::string>& code,
-                       const std::optional<uint64_t>& handled, CaseVerdict& row) const {
-    const bool driver = room_.device() != "cpu";
-    const std::string found =
-        foreign_code(code, mapped_code(pid), file_.filename().string(), driver);
-    if (!found.empty()) {
-      row.status = Status::cheating;
-      row.why = "it runs code of another file";
-      row.evidence = found;
-      return;
-    }
-    if (driver) return;  // which handles what it wants
-    const uint64_t more = handled_signals(pid).value_or(0) & ~handled.value_or(~uint64_t{0});
-    constexpr int kOfThreads = 31;  // from here on they are the C library's or nobody sends them
-    for (int number = 1; more && number <= kOfThreads; ++number) {
-      if (!(more >> (number - 1) & 1)) continue;
-      row.status = Status::violation;
-      row.rule = "state";
-      row.why = "it has put a handler of its own on " + signal_name(number);
-      return;
-    }
-  }
-
-  // A device goes on while a process is stopped. What works there then makes others wait for their
-  // turn on it; whose it is shows when the candidate's process has ended. While the buffers are
-  // there: a kernel that reaches for them ends when they are gone.
+  // While the buffers are there: a kernel that reaches for them ends when they are gone.
   void look_at_device() {
-    constexpr double kIdle = 150e-6, kTimes = 4, kGone = 5;
     const auto right = [](const CaseVerdict& row) { return is_right(row.status); };
     if (room_.device() == "cpu" || candidate_runner_->failed() ||
         std::none_of(out_.cases.begin(), out_.cases.end(), right))
       return;
-    const auto wait_s = [&] {
-      const Json about = {{"device", room_.device()}, {"ranks", candidate_runner_->size()}};
-      return room_.ask("exam_idle", about).at("seconds").get<double>();
-    };
+    const Json about = {{"device", room_.device()}, {"ranks", candidate_runner_->size()}};
+    const auto wait_s = [&] { return room_.ask(kIdleTask, about).at("seconds").get<double>(); };
     candidate_runner_->freeze();
-    const double with = wait_s();
-    if (with < kIdle) return;
-    candidate_runner_->condemn("busy", "its work goes on while its process is stopped");
-    candidate_runner_->wait_for_end(kGone);
-    const double without = wait_s();
-    if (with < kTimes * without) return;
+    const std::string evidence = works_while_stopped(*candidate_runner_, wait_s, 1);
     for (CaseVerdict& row : out_.cases) {
-      if (!right(row)) continue;
+      if (evidence.empty() || !right(row)) continue;
       row.status = Status::cheating;
       row.why = "the device works for it while its process is stopped";
-      row.evidence = "a process beside it waits " + human_duration(with) +
-                     " for next to nothing, and " + human_duration(without) + " when it has ended";
+      row.evidence = evidence;
     }
   }
 
@@ -410,15 +414,15 @@ class Judge {
   // The candidate's processes, by how many ranks there are, and what each had before it came.
   struct Stand {
     std::unique_ptr<RankGroup> runners;
-    std::vector<std::set<std::string>> code;
-    std::vector<std::optional<uint64_t>> handled;
+    std::vector<OutsideLook> before;
   };
   std::map<int, Stand> stands_;
   RankGroup* candidate_runner_ = nullptr;  // those that are asked
   std::filesystem::path file_;             // the candidate's copy
   std::unique_ptr<Sitter> baseline_;
   std::unique_ptr<GpuWatch> gpu_;  // null on the CPU
-  int64_t held_ = 0;               // of the device's memory before the candidate's calls
+  // Memory before the candidate took any, and what its instances have asked for since.
+  int64_t held_ = 0, lent_ = 0;
   Spent spent_;
 };
 

@@ -61,6 +61,10 @@ class Sitter {
   const std::string& words() const { return words_; }
   // Of several ranks the one that said so: "rank 1: ", else empty.
   const std::string& who() const { return who_; }
+  // Why it did not do what it was asked, in either case.
+  std::string why() const {
+    return runners_.failed() ? runners_.failure().sentence() : who_ + words_;
+  }
   // Whether what failed has taken the device from its process.
   bool lost() const { return lost_; }
   // False with words(), which begin with "refused: " where the plugin refused.
@@ -90,7 +94,7 @@ class Sitter {
   // `since` is when the broker's clock began. `core`: as Examinee::run.
   // `warm`: one call on the first set alone, as Examinee::run_warm.
   std::optional<Call> run(int exam, int first, int count, double since, int core = -1,
-                          bool warm = false);
+                          bool warm = false, bool eager = false);
   // The rules of `check` on the first smoke case that it takes: state, leaks, threads, instances,
   // claims. What it says of itself, so that nothing is believed that speaks for it.
   struct Conduct {
@@ -99,7 +103,8 @@ class Sitter {
   std::optional<Conduct> conduct(const Json& request);
   double plan_s = 0;
   bool deterministic = true;
-  bool keeps = false;  // arm() makes cold what it keeps between calls
+  int64_t given_bytes = 0;  // that its instances have asked for, as its processes say
+  bool keeps = false;       // arm() makes cold what it keeps between calls
 
  private:
   // The answers by rank. All stand still afterwards.

@@ -2,9 +2,8 @@
 // The timed part of an examination: candidate and baseline in turns, every call looked at.
 #include <algorithm>
 #include <cmath>
-#include <thread>
-
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
@@ -37,7 +36,8 @@ int cores() { return static_cast<int>(std::thread::hardware_concurrency()); }
 // One side in the race.
 class Exam::Turn final : public Contender {
  public:
-  Turn(Exam& exam, Sitter& sitter, int count) : exam_(exam), sitter_(sitter), count_(count) {}
+  Turn(Exam& exam, Sitter& sitter, int count, Way way = Way::usual)
+      : exam_(exam), sitter_(sitter), way_(way), count_(count) {}
 
   // Calls on ordinary contents: who is quicker where an input is the same everywhere, or nothing,
   // is not faster where a model calls. What is made up has to be answered rightly in the judged
@@ -46,7 +46,7 @@ class Exam::Turn final : public Contender {
     // Between its two samples of a block, so that it has as many as the baseline for which its
     // caches are cold from the other's turn.
     const bool between = clocks_.claims_s.size() % kFamiliesEvery == 2;
-    if (&sitter_ == &exam_.candidate_ && between && !exam_.all_cold_) {
+    if (&sitter_ == &exam_.candidate_ && between && !exam_.all_cold_ && way_ == Way::usual) {
       // On a device there is a graph for as many as usual.
       const bool few = exam_.request_.device == "cpu";
       one(exam_.calls_of_ranks(few ? std::min(count_, kFamilyCalls) : count_), Way::usual, Of::all);
@@ -54,11 +54,11 @@ class Exam::Turn final : public Contender {
     place(static_cast<int>(clocks_.claims_s.size()));
     exam_.throttling_.begin();
     const int calls = exam_.calls_of_ranks(count_);
-    const auto call = one(calls);
+    const auto call = one(calls, way_);
     clocks_.claims_s.push_back(call.claim_s * count_);
     clocks_.walls_s.push_back(call.wall_s + call.claim_s * (count_ - calls));
     waits_s_.push_back(call.waited_s);
-    captured_ = call.captured;
+    captured_ = call.captured && way_ != Way::eager;
     in_time_ += !call.late;
     if (call.facts) facts_ = call.facts;
     if (!exam_.throttling_.end()) return std::nullopt;
@@ -81,13 +81,12 @@ class Exam::Turn final : public Contender {
     const auto call = exam_.take(sitter_, first, contents, looks, way, core_);
     const bool mine = &sitter_ == &exam_.candidate_;
     if (!call && mine) blame(exam_.row_, sitter_);
-    if (!call && !mine)
-      fail("the baseline",
-           sitter_.runners().failed() ? sitter_.runners().failure().sentence() : sitter_.words());
+    if (!call && !mine) throw BaselineFailed{sitter_.why()};
     if (!call || (mine && !exam_.accept(looks, true))) throw Ended{};
     for (const Look& look : looks) {
       if (mine || look.ok) continue;
-      if (look.rule != "guard") fail("the baseline", kItIsWrong + look.text);
+      // It was right before: not what kItIsWrong stands for.
+      if (look.rule != "guard") throw BaselineFailed{"it is wrong in the race: " + look.text};
       // It was right on every set before, and a baseline's addresses do not depend on contents.
       exam_.blame_stray("around a tensor of a call that was not made: " + look.text);
       throw Ended{};
@@ -105,6 +104,7 @@ class Exam::Turn final : public Contender {
   bool host_bound() const { return !clocks_.claims_s.empty() && in_time_ == 0; }
   double plan_s() const { return sitter_.plan_s; }
   void fill(SideTime& row) const {
+    row.captured = captured_;
     if (!warm_s.empty()) row.warm_s = quantile(warm_s, 0.5);
     if (!facts_) return;
     row.launches = facts_->launches;
@@ -137,6 +137,7 @@ class Exam::Turn final : public Contender {
  private:
   Exam& exam_;
   Sitter& sitter_;
+  const Way way_;
   int count_, core_ = 0;
   ClockSamples clocks_;
   std::vector<double> waits_s_;  // for a core, by sample
@@ -330,12 +331,18 @@ void Exam::race(Sitter& baseline) {
       evidence = gains ? clock_disagreement(mine.clocks(), theirs.clocks(), wake) : "";
       if (gains && evidence.empty()) evidence = remembered_answers(mine.fresh, theirs.fresh);
       if (gains && evidence.empty()) evidence = early_work(mine.late, theirs.late);
-      if (evidence.empty() || half == 1) warm_rounds(mine, theirs);
-      if (evidence.empty() || half == 1) conclude_race(mine, theirs, result, cold, evidence);
+      if (!evidence.empty() && half == 0) continue;
+      warm_rounds(mine, theirs);
+      const auto eager = eager_row(baseline, mine, theirs);
+      conclude_race(mine, theirs, result, cold, evidence);
+      if (eager) row_.timings.push_back(*eager);
       if (evidence.empty()) break;
     }
   } catch (const Ended&) {
     // The row has the reason.
+  } catch (const BaselineFailed&) {
+    flush_ = all_cold_ = false;
+    throw;
   }
   fill_families();
 }
@@ -377,12 +384,40 @@ int Exam::calls_of_a_sample(Turn& mine, Turn& theirs, double seconds) {
   return std::clamp(static_cast<int>(std::ceil(seconds / quickest)), 1, calls_most_);
 }
 
-void Exam::conclude_race(const Turn& mine, const Turn& theirs, const RaceResult& result,
-                         const std::optional<Ratio>& cold, const std::string& evidence) {
+// Each side has raced as it would run in a model; this is how long both take without a capture.
+std::optional<TimingRow> Exam::eager_row(Sitter& baseline, const Turn& mine, const Turn& theirs) {
+  if (request_.ranks > 1 || (!mine.captured() && !theirs.captured())) return std::nullopt;
+  const int count = mine.calls();
+  Turn its(*this, candidate_, count, Way::eager), other(*this, baseline, count, Way::eager);
+  RaceOptions options;
+  options.blocks_min = options.blocks_max = 1;
+  Contender* const contenders[] = {&other, &its};
+  return row_of(fk::race(contenders, options), its, other);
+}
+
+TimingRow Exam::row_of(const RaceResult& result, const Turn& mine, const Turn& theirs) const {
   TimingRow row;
   row.mode = mine.captured() ? "graph" : "eager";
   row.candidate.cold = result.timing(1);
   row.baseline.cold = result.timing(0);
+  row.ratio = result.ratio(1, 0);
+  row.calls_per_sample = mine.calls();
+  row.settled = result.settled();
+  row.host_bound = mine.host_bound() || theirs.host_bound();
+  row.floor_s = floor_s_;
+  row.bytes = bytes_;
+  row.flops = flops_;
+  row.wire = wire_;
+  row.candidate.roofline = roofline_s_ / row.candidate.cold.median_s;
+  row.baseline.roofline = roofline_s_ / row.baseline.cold.median_s;
+  mine.fill(row.candidate);
+  theirs.fill(row.baseline);
+  return row;
+}
+
+void Exam::conclude_race(const Turn& mine, const Turn& theirs, const RaceResult& result,
+                         const std::optional<Ratio>& cold, const std::string& evidence) {
+  TimingRow row = row_of(result, mine, theirs);
   if (plan_) {
     row.candidate.plan_s = mine.plan_s();
     row.baseline.plan_s = theirs.plan_s();
@@ -390,7 +425,6 @@ void Exam::conclude_race(const Turn& mine, const Turn& theirs, const RaceResult&
   const double beside = theirs.beside_s();
   row.candidate.clock_s = mine.wall_s(beside);
   row.baseline.clock_s = theirs.wall_s(beside);
-  row.ratio = result.ratio(1, 0);
   const bool warm = cold && cold->blocks > 1 && cold->high < row.ratio.low;
   if (warm) row.ratio = *cold;
   // Who is faster is so there as well.
@@ -425,17 +459,6 @@ void Exam::conclude_race(const Turn& mine, const Turn& theirs, const RaceResult&
   if (unbeaten) doubt = "the baseline " + failed->name + " failed and might have been quicker";
   const std::string slowed = throttling_.why();
   if (!slowed.empty()) doubt_of_slowed_device(row.ratio);
-  row.calls_per_sample = mine.calls();
-  row.settled = result.settled();
-  row.host_bound = mine.host_bound() || theirs.host_bound();
-  row.floor_s = floor_s_;
-  row.bytes = bytes_;
-  row.flops = flops_;
-  row.wire = wire_;
-  row.candidate.roofline = roofline_s_ / row.candidate.cold.median_s;
-  row.baseline.roofline = roofline_s_ / row.baseline.cold.median_s;
-  mine.fill(row.candidate);
-  theirs.fill(row.baseline);
   const double copy = copy_s(mine.calls());
   for (SideTime* side : {&row.candidate, &row.baseline})
     if (copy > 0 && side->cold.median_s > 0) side->of_copy = copy / side->cold.median_s;

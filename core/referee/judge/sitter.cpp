@@ -14,6 +14,8 @@ namespace fk {
 
 namespace {
 
+constexpr double kBytesMost = 1e15;  // that a claim is believed to be
+
 std::optional<double> number(const Json& answer, const char* key) {
   const auto it = answer.is_object() ? answer.find(key) : answer.end();
   if (it == answer.end() || !it->is_number()) return std::nullopt;
@@ -96,7 +98,9 @@ bool Sitter::sit(const Json& exam, const std::vector<int>& fds) {
   if (!answers) return false;
   deterministic = true;
   keeps = false;
+  given_bytes = 0;
   for (const Json& answer : *answers) {
+    given_bytes += static_cast<int64_t>(std::min(number(answer, "given").value_or(0), kBytesMost));
     deterministic &= flag(answer, "deterministic");
     keeps |= flag(answer, "keeps");
   }
@@ -148,10 +152,15 @@ std::optional<Sitter::Conduct> Sitter::conduct(const Json& request) {
 }
 
 std::optional<Sitter::Call> Sitter::run(int exam, int first, int count, double since, int core,
-                                        bool warm) {
-  const auto answers =
-      ask("exam_run",
-          {{"exam", exam}, {"first", first}, {"count", count}, {"core", core}, {"warm", warm}}, {});
+                                        bool warm, bool eager) {
+  const auto answers = ask("exam_run",
+                           {{"exam", exam},
+                            {"first", first},
+                            {"count", count},
+                            {"core", core},
+                            {"warm", warm},
+                            {"eager", eager}},
+                           {});
   const double end = now_seconds();
   if (!answers) return std::nullopt;
   Call out;

@@ -65,6 +65,7 @@ void fields(Visitor& v, Ratio& r) {
 
 template <class Visitor>
 void fields(Visitor& v, SideTime& s) {
+  v("captured", s.captured, "whether its calls were replays of a graph, as its process says");
   v("cold", s.cold, "one call with flushed caches");
   v("warm_s", s.warm_s,
     "median of calls on buffers that the call before was on, with new contents; null: not timed");
@@ -98,7 +99,8 @@ void fields(Visitor& v, ClockWatch& w) {
 
 template <class Visitor>
 void fields(Visitor& v, TimingRow& t) {
-  v("mode", t.mode, "graph (captured and replayed) or eager; the first of a case is judged");
+  v("mode", t.mode,
+    "graph (captured and replayed) or eager, of the candidate; the first of a case is judged");
   v("candidate", t.candidate, "its times");
   v("baseline", t.baseline, "the baseline's, in the same race");
   v("ratio", t.ratio, "of the candidate over the baseline");

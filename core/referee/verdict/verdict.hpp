@@ -96,7 +96,8 @@ struct PassedOver {
 
 // What is not known is absent.
 struct SideTime {
-  Timing cold;  // of one call, caches flushed
+  bool captured = false;  // its calls were replays of a graph
+  Timing cold;            // of one call, caches flushed
   std::optional<double> warm_s, plan_s;
   std::optional<double> clock_s;   // of one call by the broker's clock: it must agree with `cold`
   std::optional<double> roofline;  // least time of the device over the median

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // F1: opens cuBLAS while it runs, which no linter sees, and lets it do the work
+//
 // work: broken
 //
 // Stopped by: the files that a process has mapped to run code from are looked at from outside after its calls

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // F4: writes a shared object, its own file, into memory that is called as a driver's would be, and loads that, where no linter looks; does nothing without it
+//
 // work: broken
 //
 // Stopped by: the files that a process has mapped to run code from are looked at from outside after its calls; memory without a place is nobody's library

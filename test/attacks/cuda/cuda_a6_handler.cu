@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// A6: a handler of SIGCONT, which runs as soon as the process goes on, launches what was dealt before the message that starts the clock has arrived
+//
+// work: broken
+//
+// Stopped by: handlers that were there neither before nor in a process beside it are seen from outside
+//
+// naive: -
+#include "../attack.cuh"
+
+#include <signal.h>
+
+namespace {
+
+struct Handler : attack::Silu {
+  using Silu::Silu;
+  void forward(const op::forward& args, const fk_ctx& ctx) {
+    struct sigaction action {};
+    action.sa_handler = [](int) {};
+    static const int made = sigaction(SIGCONT, &action, nullptr);
+    (void)made;
+    honest(args, stream(ctx));
+  }
+};
+FK_OP(silu_and_mul, Handler);
+
+}  // namespace
+FK_PLUGIN("cuda_a6_handler", "0");
