@@ -57,17 +57,16 @@ __device__ inline Rows& rows_of_warp() {
   return rows[threadIdx.x / 32];
 }
 
-// How many there are. By a lane for its choice: `weight` is that of its row.
+// How many there are, of `all` in x. By a lane for its choice: `weight` is that of its row.
 template <class Word>
-__device__ int find_rows(Rows& rows, const Answers<Word>& a, int from, int token, float weight,
-                         const Shape& s, const Ranks& ranks) {
+__device__ int find_rows(Rows& rows, const Answers<Word>& a, int all, int from, int token,
+                         float weight, const Shape& s, const Ranks& ranks) {
   const int lane = int(threadIdx.x) % 32;
   int row = -1;
   if (lane < s.top_k) {
     const int source = (from * s.most + token) * s.top_k + lane,
               noted = __ldcg(rows_by_source(s, ranks) + source);
-    if (unsigned(noted) < unsigned(__ldcg(a.count)) && __ldcg(a.source + noted) == source)
-      row = noted;
+    if (unsigned(noted) < unsigned(all) && __ldcg(a.source + noted) == source) row = noted;
   }
   const unsigned here = __ballot_sync(kAll, row >= 0);
   const int at = __popc(here & ((1u << lane) - 1));
@@ -130,7 +129,7 @@ struct Owed {
 
 // What this rank's experts say to a token of another rank.
 template <class T, bool kBulk, class Word>
-__device__ void send_sum(const Answers<Word>& a, int from, int token, Owed& owed, const Shape& s,
+__device__ void send_sum(const Answers<Word>& a, int all, int from, int token, Owed& owed, const Shape& s,
                          const Ranks& ranks, uint32_t call) {
   using Travels = Travelling<T, Held<Word>>;
   Rows& rows = rows_of_warp();
@@ -139,7 +138,7 @@ __device__ void send_sum(const Answers<Word>& a, int from, int token, Owed& owed
   if (lane < s.top_k)
     weight = __ldcg(reinterpret_cast<const float*>(table_of(ranks, s, me, from)) +
                     token * s.top_k + lane);
-  const int count = find_rows(rows, a, from, token, weight, s, ranks);
+  const int count = find_rows(rows, a, all, from, token, weight, s, ranks);
   if (count == 0) return;
   const bool alone = count == 1;
   if (alone && lane == 0) rows.weight[0] = 1;  // it is weighed there
@@ -188,14 +187,14 @@ __device__ void send_sum(const Answers<Word>& a, int from, int token, Owed& owed
 
 // What all ranks' experts say to a token of this rank.
 template <class T, class Word>
-__device__ void add_up(const Answers<Word>& a, int token, const Shape& s, const Ranks& ranks,
+__device__ void add_up(const Answers<Word>& a, int all, int token, const Shape& s, const Ranks& ranks,
                        uint32_t call) {
   using Travels = Travelling<T, Held<Word>>;
   Rows& rows = rows_of_warp();
   const int me = ranks.rank, lane = int(threadIdx.x) % 32;
   unsigned others, alone;
   const float weight = find_others(a, token, s, ranks, others, alone, rows.sent);
-  const int count = find_rows(rows, a, me, token, weight, s, ranks);
+  const int count = find_rows(rows, a, all, me, token, weight, s, ranks);
 #pragma unroll 1
   for (int first = lane; first - lane < s.words; first += kChunk) {
     Elements<T, Held<Word>> sum[kWords]{};
@@ -252,7 +251,7 @@ __global__ void __launch_bounds__(kThreads, 2)
     for (int job = tokens.next(); job < s.most * others; job = tokens.next()) {
       const int from = (ranks.rank + 1 + job % others) % ranks.size, token = job / others;
       if (token < __ldcg(tokens_of(ranks, s, ranks.rank) + from))
-        send_sum<T, kBulk>(a, from, token, owed, s, ranks, call);
+        send_sum<T, kBulk>(a, rows, from, token, owed, s, ranks, call);
     }
     owed.settle(call);
   } else {
@@ -261,7 +260,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   }
   Tokens tokens(&given[1]);
   for (int token = tokens.next(); token < a.tokens; token = tokens.next())
-    add_up<T>(a, token, s, ranks, call);
+    add_up<T>(a, rows, token, s, ranks, call);
   end_call(ranks, call);
 }
 
