@@ -77,8 +77,8 @@ __device__ int find_rows(Rows& rows, const Answers<Word>& a, int all, int from, 
 
 // The sums of a lane's words, from `first` on.
 template <class T, class Word>
-__device__ void add_rows(Elements<T, Held<Word>> (&sum)[kWords], const Answers<Word>& a, const Rows& rows,
-                         int count, int first, const Shape& s) {
+__device__ void add_rows(Elements<T, Held<Word>> (&sum)[kWords], const Answers<Word>& a,
+                         const Rows& rows, int count, int first, const Shape& s) {
   constexpr int kRows = 2;  // at once
   const Word* const x = a.x + first;
 #pragma unroll 1
@@ -101,7 +101,8 @@ __device__ void add_rows(Elements<T, Held<Word>> (&sum)[kWords], const Answers<W
         if (first + k * 32 >= s.words) continue;
         const auto answer = Elements<T, Held<Word>>::of(words[q][k]);
 #pragma unroll
-        for (int e = 0; e < Elements<T, Held<Word>>::kCount; ++e) sum[k].at[e] += weight * answer.at[e];
+        for (int e = 0; e < Elements<T, Held<Word>>::kCount; ++e)
+          sum[k].at[e] += weight * answer.at[e];
       }
     }
   }
@@ -129,22 +130,23 @@ struct Owed {
 
 // What this rank's experts say to a token of another rank.
 template <class T, bool kBulk, class Word>
-__device__ void send_sum(const Answers<Word>& a, int all, int from, int token, Owed& owed, const Shape& s,
-                         const Ranks& ranks, uint32_t call) {
+__device__ void send_sum(const Answers<Word>& a, int all, int from, int token, Owed& owed,
+                         const Shape& s, const Ranks& ranks, uint32_t call) {
   using Travels = Travelling<T, Held<Word>>;
   Rows& rows = rows_of_warp();
   const int me = ranks.rank, lane = int(threadIdx.x) % 32;
   float weight = 0;
   if (lane < s.top_k)
-    weight = __ldcg(reinterpret_cast<const float*>(table_of(ranks, s, me, from)) +
-                    token * s.top_k + lane);
+    weight = __ldcg(reinterpret_cast<const float*>(table_of(ranks, s, me, from)) + token * s.top_k +
+                    lane);
   const int count = find_rows(rows, a, all, from, token, weight, s, ranks);
   if (count == 0) return;
   const bool alone = count == 1;
   if (alone && lane == 0) rows.weight[0] = 1;  // it is weighed there
   __syncwarp();
   char* const box = box_of<char>(ranks, s, from, me, token);
-  char* const staged = kBulk ? dynamic_shared() + threadIdx.x / 32 * (kStaged * kChunkBytes) : nullptr;
+  char* const staged =
+      kBulk ? dynamic_shared() + threadIdx.x / 32 * (kStaged * kChunkBytes) : nullptr;
 #pragma unroll 1
   for (int first = lane, chunk = 0; first - lane < s.words; first += kChunk, ++chunk) {
     Elements<T, Held<Word>> sum[kWords]{};
@@ -187,8 +189,8 @@ __device__ void send_sum(const Answers<Word>& a, int all, int from, int token, O
 
 // What all ranks' experts say to a token of this rank.
 template <class T, class Word>
-__device__ void add_up(const Answers<Word>& a, int all, int token, const Shape& s, const Ranks& ranks,
-                       uint32_t call) {
+__device__ void add_up(const Answers<Word>& a, int all, int token, const Shape& s,
+                       const Ranks& ranks, uint32_t call) {
   using Travels = Travelling<T, Held<Word>>;
   Rows& rows = rows_of_warp();
   const int me = ranks.rank, lane = int(threadIdx.x) % 32;
@@ -200,7 +202,8 @@ __device__ void add_up(const Answers<Word>& a, int all, int token, const Shape& 
     Elements<T, Held<Word>> sum[kWords]{};
     add_rows(sum, a, rows, count, first, s);
     if (first == lane) {
-      if (lane < ranks.size && (others >> lane & 1)) wait_until(arrived(ranks, me, lane, token), call);
+      if (lane < ranks.size && (others >> lane & 1))
+        wait_until(arrived(ranks, me, lane, token), call);
       __syncwarp();
     }
 #pragma unroll 1
@@ -290,8 +293,9 @@ struct MoeCombine : Exchanging<fk::moe_combine> {
           launch(combine_few<T, Word>, unsigned(2 * processors), kThreads, 0, ctx, answers, s,
                  exchange->ranks());
         else if (bulk && sizeof(Word) == 16 && sizeof(T) == 2)
-          launch(combine_many<T, sizeof(Word) == 16 && sizeof(T) == 2, Word>, unsigned(2 * processors), kThreads, kStagedBytes, ctx, answers,
-                 senders_every, s, exchange->ranks());
+          launch(combine_many<T, sizeof(Word) == 16 && sizeof(T) == 2, Word>,
+                 unsigned(2 * processors), kThreads, kStagedBytes, ctx, answers, senders_every, s,
+                 exchange->ranks());
         else
           launch(combine_many<T, false, Word>, unsigned(2 * processors), kThreads, 0, ctx, answers,
                  senders_every, s, exchange->ranks());
