@@ -128,7 +128,8 @@ struct Travelling {
         return;
       }
     }
-    const auto answer = Elements<std::conditional_t<sizeof(Wire) == sizeof(Word), T, float>, Wire>::of(wire);
+    const auto answer =
+        Elements<std::conditional_t<sizeof(Wire) == sizeof(Word), T, float>, Wire>::of(wire);
 #pragma unroll
     for (int e = 0; e < kCount; ++e) sum.at[e] += weight * answer.at[e];
   }

@@ -20,7 +20,8 @@ namespace {
 using namespace fkc;
 using namespace fkc::experts;
 
-constexpr int kWords = kChunk / 32;  // of a lane at once
+constexpr int kWords = kChunk / 32;    // of a lane at once
+constexpr unsigned kSendersEvery = 3;  // processors; that of the first block is one of them
 
 // Tokens that are given out to warps, who ask for the next one ahead.
 class Tokens {
@@ -57,17 +58,16 @@ __device__ inline Rows& rows_of_warp() {
   return rows[threadIdx.x / 32];
 }
 
-// How many there are. By a lane for its choice: `weight` is that of its row.
+// How many there are, of `all` in x. By a lane for its choice: `weight` is that of its row.
 template <class Word>
-__device__ int find_rows(Rows& rows, const Answers<Word>& a, int from, int token, float weight,
-                         const Shape& s, const Ranks& ranks) {
+__device__ int find_rows(Rows& rows, const Answers<Word>& a, int all, int from, int token,
+                         float weight, const Shape& s, const Ranks& ranks) {
   const int lane = int(threadIdx.x) % 32;
   int row = -1;
   if (lane < s.top_k) {
     const int source = (from * s.most + token) * s.top_k + lane,
               noted = __ldcg(rows_by_source(s, ranks) + source);
-    if (unsigned(noted) < unsigned(__ldcg(a.count)) && __ldcg(a.source + noted) == source)
-      row = noted;
+    if (unsigned(noted) < unsigned(all) && __ldcg(a.source + noted) == source) row = noted;
   }
   const unsigned here = __ballot_sync(kAll, row >= 0);
   const int at = __popc(here & ((1u << lane) - 1));
@@ -78,8 +78,8 @@ __device__ int find_rows(Rows& rows, const Answers<Word>& a, int from, int token
 
 // The sums of a lane's words, from `first` on.
 template <class T, class Word>
-__device__ void add_rows(Elements<T, Held<Word>> (&sum)[kWords], const Answers<Word>& a, const Rows& rows,
-                         int count, int first, const Shape& s) {
+__device__ void add_rows(Elements<T, Held<Word>> (&sum)[kWords], const Answers<Word>& a,
+                         const Rows& rows, int count, int first, const Shape& s) {
   constexpr int kRows = 2;  // at once
   const Word* const x = a.x + first;
 #pragma unroll 1
@@ -102,106 +102,69 @@ __device__ void add_rows(Elements<T, Held<Word>> (&sum)[kWords], const Answers<W
         if (first + k * 32 >= s.words) continue;
         const auto answer = Elements<T, Held<Word>>::of(words[q][k]);
 #pragma unroll
-        for (int e = 0; e < Elements<T, Held<Word>>::kCount; ++e) sum[k].at[e] += weight * answer.at[e];
+        for (int e = 0; e < Elements<T, Held<Word>>::kCount; ++e)
+          sum[k].at[e] += weight * answer.at[e];
       }
     }
   }
 }
 
-// Chunks wait in shared memory, two of a warp, until the copy engine has taken them. That a row is
-// there is told when two chunks of the next one are on their way.
-constexpr int kStaged = 2, kStagedBytes = kWarps * kStaged * kChunkBytes;
-struct Owed {
-  uint32_t* number = nullptr;
-  int since = 0;
-  __device__ void tell(uint32_t call) {
-    fence_async();
-    __threadfence_system();
-    store_release(number, call);
-    number = nullptr;
-  }
-  // By one lane, of all rows.
-  __device__ void settle(uint32_t call) {
-    if (!number) return;
-    await_stores();
-    tell(call);
-  }
-};
-
 // What this rank's experts say to a token of another rank.
-template <class T, bool kBulk, class Word>
-__device__ void send_sum(const Answers<Word>& a, int from, int token, Owed& owed, const Shape& s,
+template <class T, class Word>
+__device__ void send_sum(const Answers<Word>& a, int all, int from, int token, const Shape& s,
                          const Ranks& ranks, uint32_t call) {
   using Travels = Travelling<T, Held<Word>>;
   Rows& rows = rows_of_warp();
   const int me = ranks.rank, lane = int(threadIdx.x) % 32;
   float weight = 0;
   if (lane < s.top_k)
-    weight = __ldcg(reinterpret_cast<const float*>(table_of(ranks, s, me, from)) +
-                    token * s.top_k + lane);
-  const int count = find_rows(rows, a, from, token, weight, s, ranks);
+    weight = __ldcg(reinterpret_cast<const float*>(table_of(ranks, s, me, from)) + token * s.top_k +
+                    lane);
+  const int count = find_rows(rows, a, all, from, token, weight, s, ranks);
   if (count == 0) return;
   const bool alone = count == 1;
   if (alone && lane == 0) rows.weight[0] = 1;  // it is weighed there
   __syncwarp();
   char* const box = box_of<char>(ranks, s, from, me, token);
-  char* const staged = kBulk ? dynamic_shared() + threadIdx.x / 32 * (kStaged * kChunkBytes) : nullptr;
 #pragma unroll 1
-  for (int first = lane, chunk = 0; first - lane < s.words; first += kChunk, ++chunk) {
+  for (int first = lane; first - lane < s.words; first += kChunk) {
     Elements<T, Held<Word>> sum[kWords]{};
     add_rows(sum, a, rows, count, first, s);
-    char* to = Travels::chunk_at(box, first);
-    if constexpr (kBulk) {
-      if (lane == 0) await_stores_read<kStaged - 1>();
-      __syncwarp();
-      to = staged + chunk % kStaged * kChunkBytes;
-    }
     uint32_t step = 0;  // that this lane sends for its four
 #pragma unroll
     for (int k = 0; k < kWords; ++k) {
       const bool there = first + k * 32 < s.words;
       const auto v = Travels::of(sum[k], alone, there);
-      if (there) *Travels::wire_at(to, lane + k * 32) = v.wire;
+      if (there) *Travels::wire_at(box, first + k * 32) = v.wire;
       if (lane % 4 == k) step = v.step;
     }
-    if (Travels::in_steps(alone)) *Travels::step_at(to, lane + lane % 4 * 32) = step;
-    if constexpr (kBulk) {
-      fence_async_shared();
-      __syncwarp();
-      if (lane == 0) {
-        store_bulk(Travels::chunk_at(box, first), shared_address(to),
-                   alone ? min(kChunk, s.words - first) * 16 : kChunkBytes);
-        commit_stores();
-        if (owed.number && ++owed.since == 2) await_stores<2>(), owed.tell(call);
-      }
-      __syncwarp();
-    }
+    if (Travels::in_steps(alone)) *Travels::step_at(box, first + lane % 4 * 32) = step;
   }
   __syncwarp();
   if (lane == 0) {
-    if constexpr (kBulk) owed.settle(call);
-    owed = {arrived(ranks, from, me, token), 0};
-    if constexpr (!kBulk) owed.tell(call);
+    __threadfence_system();
+    store_release(arrived(ranks, from, me, token), call);
   }
-  __syncwarp();
+  __syncwarp();  // the rows of the next token come to the same place
 }
 
 // What all ranks' experts say to a token of this rank.
 template <class T, class Word>
-__device__ void add_up(const Answers<Word>& a, int token, const Shape& s, const Ranks& ranks,
-                       uint32_t call) {
+__device__ void add_up(const Answers<Word>& a, int all, int token, const Shape& s,
+                       const Ranks& ranks, uint32_t call) {
   using Travels = Travelling<T, Held<Word>>;
   Rows& rows = rows_of_warp();
   const int me = ranks.rank, lane = int(threadIdx.x) % 32;
   unsigned others, alone;
   const float weight = find_others(a, token, s, ranks, others, alone, rows.sent);
-  const int count = find_rows(rows, a, me, token, weight, s, ranks);
+  const int count = find_rows(rows, a, all, me, token, weight, s, ranks);
 #pragma unroll 1
   for (int first = lane; first - lane < s.words; first += kChunk) {
     Elements<T, Held<Word>> sum[kWords]{};
     add_rows(sum, a, rows, count, first, s);
     if (first == lane) {
-      if (lane < ranks.size && (others >> lane & 1)) wait_until(arrived(ranks, me, lane, token), call);
+      if (lane < ranks.size && (others >> lane & 1))
+        wait_until(arrived(ranks, me, lane, token), call);
       __syncwarp();
     }
 #pragma unroll 1
@@ -229,10 +192,9 @@ __device__ void add_up(const Answers<Word>& a, int token, const Shape& s, const 
   __syncwarp();  // the rows of the next token come to the same place
 }
 
-template <class T, bool kBulk, class Word>
+template <class T, class Word>
 __global__ void __launch_bounds__(kThreads, 2)
-    combine_many(const Answers<Word> a, unsigned senders_every, Shape s,
-                 const __grid_constant__ Ranks ranks) {
+    combine_many(const Answers<Word> a, Shape s, const __grid_constant__ Ranks ranks) {
   wait_for_inputs();
   State* mine = state_of(ranks, ranks.rank);
   const uint32_t call = next_call(ranks);
@@ -245,23 +207,21 @@ __global__ void __launch_bounds__(kThreads, 2)
     rows_by_source(s, ranks)[a.source[i]] = i;
   if (block == 0 && threadIdx.x < 2) mine->pieces[(call + 1) % 2 * 2 + threadIdx.x] = 0;
   if (last_to_come(&mine->pushed, call * unsigned(blocks))) tell_all(ranks, &State::sent, call);
-  if (block == 0 || processor() % senders_every == 0) {
+  if (block == 0 || processor() % kSendersEvery == 0) {
     wait_for_all(ranks, mine->sent, call);
     Tokens tokens(&given[0]);
-    Owed owed;
     for (int job = tokens.next(); job < s.most * others; job = tokens.next()) {
       const int from = (ranks.rank + 1 + job % others) % ranks.size, token = job / others;
       if (token < __ldcg(tokens_of(ranks, s, ranks.rank) + from))
-        send_sum<T, kBulk>(a, from, token, owed, s, ranks, call);
+        send_sum<T>(a, rows, from, token, s, ranks, call);
     }
-    owed.settle(call);
   } else {
     if (threadIdx.x == 0) wait_until(&mine->pushed, call * unsigned(blocks));
     __syncthreads();
   }
   Tokens tokens(&given[1]);
   for (int token = tokens.next(); token < a.tokens; token = tokens.next())
-    add_up<T>(a, token, s, ranks, call);
+    add_up<T>(a, rows, token, s, ranks, call);
   end_call(ranks, call);
 }
 
@@ -270,7 +230,6 @@ struct MoeCombine : Exchanging<fk::moe_combine> {
   void prepare(const op::forward& max, const fk_memory&) {
     const int64_t element = max.x->dtype.bits / 8;
     share(element, travelling_bytes(init.hidden_size, element), init.max_tokens_per_rank <= kFew);
-    if (const char* every = getenv("FK_SENDERS_EVERY")) senders_every = unsigned(atoi(every));
   }
   void forward(const op::forward& a, const fk_ctx& ctx) {
     const int64_t element = a.x->dtype.bits / 8, row = init.hidden_size * element;
@@ -290,12 +249,9 @@ struct MoeCombine : Exchanging<fk::moe_combine> {
         if (s.group == 1)
           launch(combine_few<T, Word>, unsigned(2 * processors), kThreads, 0, ctx, answers, s,
                  exchange->ranks());
-        else if (bulk && sizeof(Word) == 16 && sizeof(T) == 2)
-          launch(combine_many<T, sizeof(Word) == 16 && sizeof(T) == 2, Word>, unsigned(2 * processors), kThreads, kStagedBytes, ctx, answers,
-                 senders_every, s, exchange->ranks());
         else
-          launch(combine_many<T, false, Word>, unsigned(2 * processors), kThreads, 0, ctx, answers,
-                 senders_every, s, exchange->ranks());
+          launch(combine_many<T, Word>, unsigned(2 * processors), kThreads, 0, ctx, answers, s,
+                 exchange->ranks());
       };
       if (word_bytes({address(a.x->data), address(a.out->data), row}) == 16) return go(uint4{});
       if constexpr (sizeof(T) == 2)
@@ -303,8 +259,6 @@ struct MoeCombine : Exchanging<fk::moe_combine> {
       go(T{});
     });
   }
-  unsigned senders_every = 3;
-  bool bulk = getenv("FK_BULK") && atoi(getenv("FK_BULK"));
 };
 FK_OP(moe_combine, MoeCombine);
 

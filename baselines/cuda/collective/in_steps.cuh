@@ -66,13 +66,13 @@ struct Tile {
   }
 };
 
-// How a call of `total` words is cut: all blocks busy, in as few steps as the room allows, all of them alike.
+// How a call of `total` words is cut: all blocks busy first, then tiles as large as the room.
 struct Cut {
   int tile, blocks;
   unsigned steps;
   Cut(int64_t total, int64_t room_words) {
-    const int64_t least = cdiv(total, Boxes::kBlocks * room_words);
-    tile = int(std::clamp<int64_t>(cdiv(cdiv(total, Boxes::kBlocks * std::max<int64_t>(least, 1)), 8) * 8, 128, room_words));
+    const int64_t even = cdiv(cdiv(total, Boxes::kBlocks), 32) * 32;
+    tile = int(std::clamp<int64_t>(even, 128, room_words));
     blocks = int(std::clamp<int64_t>(cdiv(total, tile), 1, Boxes::kBlocks));
     steps = unsigned(cdiv(total, int64_t(tile) * blocks));
   }

@@ -6,8 +6,6 @@
 //   warp 9        sends tiles from shared memory with the copy engine, and says that they were sent
 //   warps 10, 11  add up, and take what others have added up; warps that have multiplied all of their tiles, too
 //
-// A reduce_scatter of two ranks multiplies all of the other's tiles first, so that at the end there is nothing to be sent.
-//
 // Boxes are as large as the largest call, so within a call nobody waits for room. What is in them is overwritten by the next call: a
 // share is sent only when its owner has said that it is done with the call before (`taken`), and a sum only after a share of
 // this call has come from the rank that it goes to, which is then done with the call before, too.
@@ -24,8 +22,8 @@ struct Outgoing {
   uint32_t full, free, tile;
 };
 
-template <Order kOrder, class T> __device__ void multiply_tiles(Ring<kStages> ring, const Outgoing& outgoing, const Arguments<T>& a, int me) {
-  Pairs<kOrder> pairs(a.plan, me);
+template <class T> __device__ void multiply_tiles(Ring<kStages> ring, const Outgoing& outgoing, const Arguments<T>& a, int me) {
+  Pairs<Order::kLevels> pairs(a.plan, me);
   int count = 0;
   for (bool more = pairs.find(); more; more = pairs.next(), ++count) {
     float acc[kWide / 2] = {};
@@ -41,13 +39,13 @@ template <Order kOrder, class T> __device__ void multiply_tiles(Ring<kStages> ri
 }
 
 // By one thread.
-template <Order kOrder, class T> __device__ void send_tiles(const Outgoing& outgoing, const Arguments<T>& a, const Ranks& ranks) {
+template <class T> __device__ void send_tiles(const Outgoing& outgoing, const Arguments<T>& a, const Ranks& ranks) {
   const int me = ranks.rank;
   wait_for_previous();
   const uint32_t call = calls_done(ranks);
   for (int r = 0; r < ranks.size; ++r)
     if (r != me) wait_until(&state_of(ranks, me)->taken[r], call);
-  Pairs<kOrder> pairs(a.plan, me);
+  Pairs<Order::kLevels> pairs(a.plan, me);
   int count = 0;
   for (bool more = pairs.find(); more; more = pairs.next(), ++count) {
     const int slot = pairs.slot(), owner = pairs.pair.part, rows = a.plan.tile_rows(owner, slot);
@@ -155,7 +153,6 @@ template <class T, bool kAll, int kMost> struct Talkers {
 template <class T, bool kAll, int kMost>
 __global__ void __launch_bounds__(kThreads, 1)
     linear_sum(const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap weight, const __grid_constant__ Arguments<T> a, const __grid_constant__ Ranks ranks) {
-  constexpr Order kOrder = !kAll && kMost == 2 ? Order::kHalves : Order::kLevels;
   char* const shared = dynamic_shared();
   const Ring<kStages> ring{(shared_address(shared) + 1023) & ~1023U};
   const Outgoing outgoing{ring.base + 128, ring.base + 136, ring.base + kBarriers + kStages * kStage};
@@ -173,15 +170,15 @@ __global__ void __launch_bounds__(kThreads, 1)
   };
   if (warp < 8) {
     more_registers<kRegistersMultiply>();
-    multiply_tiles<kOrder>(ring, outgoing, a, ranks.rank);
+    multiply_tiles<T>(ring, outgoing, a, ranks.rank);
     talk();
   } else {
     fewer_registers<kRegistersElse>();
     if (warp == 8) {
       OwnRows rows{x, a.plan};
-      Filler<kStages, kOrder, OwnRows>{weight, rows, a.k, ring, Pairs<kOrder>(a.plan, ranks.rank)}.run();
+      Filler<kStages, Order::kLevels, OwnRows>{weight, rows, a.k, ring, Pairs<Order::kLevels>(a.plan, ranks.rank)}.run();
     } else if (warp == 9) {
-      if (threadIdx.x % 32 == 0) send_tiles<kOrder>(outgoing, a, ranks);
+      if (threadIdx.x % 32 == 0) send_tiles(outgoing, a, ranks);
     } else {
       talk();
     }

@@ -171,16 +171,14 @@ struct Model {
   std::vector<Plan> calls;
   int size, blocks;
   bool all, halves;
-  Order order;
   std::vector<Rank> ranks;
 
-  Model(std::vector<Plan> plans, int block_count, bool passed_on, bool of_two, Order pairs)
+  Model(std::vector<Plan> plans, int block_count, bool passed_on, bool of_two)
       : calls(std::move(plans)),
         size(calls[0].ranks),
         blocks(block_count),
         all(passed_on),
-        halves(of_two),
-        order(pairs) {
+        halves(of_two) {
     size_t slots = 0;
     for (const Plan& p : calls) slots = std::max(slots, static_cast<size_t>(p.slots()));
     ranks.resize(static_cast<size_t>(size));
@@ -212,7 +210,7 @@ struct Model {
     if (i >= plan.pairs()) return false;
     for (int other = 0; other < size; ++other)
       if (other != me && r.taken[static_cast<size_t>(other)] < r.call) return false;
-    const Pair pair = pair_of(plan, order, i, me);
+    const Pair pair = halves ? plan.halved(i, me) : plan.summed(i, me);
     const auto slot = static_cast<size_t>(plan.slot(pair, block % 2)),
                from = static_cast<size_t>(me);
     if (halves && pair.part == me && plan.tile_rows(me, static_cast<int>(slot)) > 0) {
@@ -310,9 +308,7 @@ TEST_CASE("calls of products that are summed up end whatever the order, and see 
       calls.push_back(all ? Plan::of(rows, Plan::share(rows, size), size, 300)
                           : Plan::of(rows * size, rows, size, 300));
     }
-    const bool of_two = size == 2 && random() % 4;
-    Model model(calls, blocks, all, of_two,
-                of_two || (!all && random() % 2) ? Order::kHalves : Order::kLevels);
+    Model model(calls, blocks, all, size == 2 && random() % 4);
     // One rank is often left behind.
     const int slow = static_cast<int>(random()) & 1
                          ? static_cast<int>(random() % static_cast<unsigned>(size))
