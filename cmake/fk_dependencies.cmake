@@ -14,7 +14,7 @@ set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
 
 find_package(fmt 9 QUIET)
-fk_need("TARGET;fmt::fmt-header-only" libfmt-dev)
+fk_need("TARGET;fmt::fmt" libfmt-dev)
 
 # 0.7 names its target yaml-cpp, 0.8 yaml-cpp::yaml-cpp; both names work after this.
 find_package(yaml-cpp QUIET)

@@ -19,7 +19,8 @@ cd "$fk_root"
 cmake_args=(-DBUILD_TESTING=ON)
 if command -v nvcc >/dev/null || [[ -x /usr/local/cuda/bin/nvcc ]]; then export PATH="$PATH:/usr/local/cuda/bin"; cmake_args+=(-DFK_CUDA=ON); fi
 if ((asan)); then
-  FK_BUILD_TYPE=Debug FK_CMAKE_ARGS="-DBUILD_TESTING=ON -DFK_SANITIZE=ON -DFK_CUDA=OFF -DCMAKE_CXX_FLAGS_DEBUG=-O0 -DCMAKE_C_FLAGS_DEBUG=-O0" fk_build build-asan fk_sanitized_tests
+  # Twelve files at once: instances of templates, of which most of the instrumented code is, are compiled once for all of them.
+  FK_BUILD_TYPE=Debug FK_CMAKE_ARGS="-DBUILD_TESTING=ON -DFK_SANITIZE=ON -DFK_CUDA=OFF -DCMAKE_CXX_FLAGS_DEBUG=-O0 -DCMAKE_C_FLAGS_DEBUG=-O0 -DFK_UNITY=12" fk_build build-asan fk_sanitized_tests
   echo "unit and ABI tests under AddressSanitizer and UndefinedBehaviourSanitizer"
   # Leaks are not looked for: plugins and tables stay on purpose until the process ends.
   ASAN_OPTIONS=detect_leaks=0 ctest --test-dir build-asan -L 'unit|abi|fuzz' --output-on-failure --no-tests=error -j "$(nproc)"

@@ -9,7 +9,9 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cerrno>
 #include <cmath>
+#include <cstring>
 
 namespace fk {
 namespace {
@@ -126,6 +128,19 @@ std::string excerpt(std::string_view text, std::size_t bytes_max) {
   }
   return cut ? result + "..." : result;
 }
+
+std::string bounded(const char* text, std::size_t size) {
+  std::string out(text, strnlen(text, size));
+  for (auto& c : out)
+    if (static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) >= 0x7F) c = '?';
+  return out;
+}
+
+bool contains(const std::vector<std::string>& list, std::string_view word) {
+  return std::find(list.begin(), list.end(), word) != list.end();
+}
+
+std::string errno_text() { return std::strerror(errno); }
 
 std::string human_bytes(int64_t bytes) {
   constexpr std::array kUnits = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};

@@ -40,6 +40,15 @@ std::string lower(std::string_view text);
 /// written as \xNN: for quoting untrusted input inside a message.
 std::string excerpt(std::string_view text, std::size_t bytes_max = 60);
 
+/// The text before the first NUL of `size` bytes that somebody else may write to, what is not
+/// printable ASCII as `?`.
+std::string bounded(const char* text, std::size_t size);
+
+bool contains(const std::vector<std::string>& list, std::string_view word);
+
+/// What the system call before it failed with, in words.
+std::string errno_text();
+
 /// "640 B", "1.5 KiB", "93.0 GiB".
 std::string human_bytes(int64_t bytes);
 

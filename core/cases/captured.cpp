@@ -102,10 +102,6 @@ void read_fields(const Config& node, const Contract& c, Case& out) {
   }
 }
 
-bool is_read(const Slot& slot) {
-  return slot.section == SectionId::weights || slot.role != Role::out;
-}
-
 }  // namespace
 
 Captured Captured::open(const std::filesystem::path& folder, const Catalog& catalog) {
@@ -162,7 +158,7 @@ void Captured::read_tensors(const Config& node, const Contract& contract, Entry&
   const Config shapes = node.child("shapes"), tensors = node.child("tensors");
   for (const auto& key : shapes.keys()) field_of(shapes, contract, key);
   for (const auto& key : tensors.keys())
-    if (!is_read(field_of(tensors, contract, key))) tensors.fail_at(key, "is an output");
+    if (!field_of(tensors, contract, key).is_read()) tensors.fail_at(key, "is an output");
   for (const auto& field : resolved.fields) {
     const std::string& name = field.slot->name;
     if (!field.present) {
@@ -177,8 +173,8 @@ void Captured::read_tensors(const Config& node, const Contract& contract, Entry&
       if (seen[static_cast<size_t>(i)] != field.shape_of(i))
         shapes.fail_at(name, "is " + shape_text(seen[static_cast<size_t>(i)]) + ", but " +
                                  shape_text(field.shape_of(i)) + " by the other values");
-    const bool numbers =
-        field.slot->section == SectionId::forward && is_read(*field.slot) && !is_float(field.dtype);
+    const bool numbers = field.slot->section == SectionId::forward && field.slot->is_read() &&
+                         !is_float(field.dtype);
     if (!tensors.has(name)) {
       if (numbers && field.entries) tensors.fail_at(name, "whole numbers are not made up");
       continue;

@@ -19,7 +19,7 @@ namespace fk {
 
 namespace {
 
-constexpr size_t kPage = 4096;
+constexpr size_t kGuardPage = 4096;
 constexpr size_t kFar =
     64 << 20;  // without access on either side: what an index that is off by rows hits
 constexpr int64_t kPattern = 1 << 20;  // bytes of poison made at a time
@@ -29,11 +29,11 @@ struct Room {
   size_t before = 0, used = 0;
 };
 Room room_of(int64_t bytes, int shift, bool at_end) {
-  const auto pages = [](size_t size) { return (size + kPage - 1) / kPage * kPage; };
+  const auto pages = [](size_t size) { return (size + kGuardPage - 1) / kGuardPage * kGuardPage; };
   const size_t aligned = (static_cast<size_t>(bytes) + 255) / 256 * 256;
-  if (at_end) return {kPage + pages(aligned) - aligned, kPage + pages(aligned)};
-  const size_t before = kPage + 256 * static_cast<size_t>(shift % 15);
-  return {before, pages(before + static_cast<size_t>(bytes) + kPage / 2)};
+  if (at_end) return {kGuardPage + pages(aligned) - aligned, kGuardPage + pages(aligned)};
+  const size_t before = kGuardPage + 256 * static_cast<size_t>(shift % 15);
+  return {before, pages(before + static_cast<size_t>(bytes) + kGuardPage / 2)};
 }
 
 // The canaries of [from, to), wherever that memory is. They repeat every 64 KiB of addresses, so
@@ -106,13 +106,13 @@ GuardedBuffer::GuardedBuffer(Device& device, SharedRegion& region, int64_t bytes
   if (!bytes) return;
   at_end &= device.host_memory();
   const Room room = room_of(bytes, shift, at_end);
-  begin_ = region.take(static_cast<int64_t>(room.used + (at_end ? kPage : 0)));
+  begin_ = region.take(static_cast<int64_t>(room.used + (at_end ? kGuardPage : 0)));
   if (!begin_) return;
   end_ = begin_ + room.used;
   data_ = begin_ + room.before;
   if (owner)
     write_canaries();
-  else if (at_end && mprotect(end_, kPage, PROT_NONE) == 0)
+  else if (at_end && mprotect(end_, kGuardPage, PROT_NONE) == 0)
     forbidden_ = end_;
 }
 

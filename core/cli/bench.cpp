@@ -442,7 +442,7 @@ int bench(const Arguments& asked, bool as_json) {
   return good ? kExitOk : kExitFailed;
 }
 
-std::function<int()> add(CLI::App& app) {
+std::function<int()> add(const Options& app) {
   auto a = std::make_shared<Arguments>();
   app.add_option("WHAT", a->what,
                  "an op (default: all of level 1), whose providers race, or a candidate (a .so, or "
@@ -472,9 +472,10 @@ std::function<int()> add(CLI::App& app) {
   app.add_option("--size", a->options.size, "full (the default), ci or smoke cases");
   app.add_flag("!--no-sandbox", a->sandbox, "candidates run with all that this user may do");
   app.add_option("--seconds", a->options.seconds, "about, per case and provider");
-  auto* json = app.add_option("--json", a->json, "write JSON, to a file or to the standard output")
-                   ->expected(0, 1);
-  return [a, json] { return bench(*a, json->count() > 0); };
+  const auto json =
+      app.add_option("--json", a->json, "write JSON, to a file or to the standard output")
+          .value_optional();
+  return [a, json] { return bench(*a, json.given()); };
 }
 
 FK_VERB(bench, "correctness and time: of every provider of an op, or of a candidate", add);

@@ -242,9 +242,9 @@ int build(const std::string& name) {
   return fatal ? kExitFailed : kExitOk;
 }
 
-std::function<int()> add(CLI::App& app) {
+std::function<int()> add(const Options& app) {
   auto name = std::make_shared<std::string>();
-  app.add_option("NAME", *name, "a folder of candidates/, or a path")->required();
+  app.add_option("NAME", *name, "a folder of candidates/, or a path").required();
   return [name] { return build(*name); };
 }
 

@@ -111,12 +111,11 @@ int run(Arguments a) {
   return kExitOk;
 }
 
-std::function<int()> add(CLI::App& app) {
+std::function<int()> add(const Options& app) {
   auto a = std::make_shared<Arguments>();
   a->options.device.clear();
-  app.add_option("SCENARIO", a->scenario, "a file, or a name in scenarios/")->required();
-  app.add_option("--op", a->options.record.ops, "only this op (may be repeated)")
-      ->allow_extra_args(false);
+  app.add_option("SCENARIO", a->scenario, "a file, or a name in scenarios/").required();
+  app.add_option("--op", a->options.record.ops, "only this op (may be repeated)").one_at_a_time();
   app.add_flag("--values", a->options.record.values, "floats too, weights among them");
   app.add_option("--weights", a->weights, "a checkpoint; default: random weights from the seed");
   app.add_option("--out", a->out, "the folder; default: captured/<scenario>");
@@ -124,21 +123,21 @@ std::function<int()> add(CLI::App& app) {
                  "cases of one op in one phase at most (8); a quarter of them with equal shapes");
   app.add_option("--gib", a->gib, "room for tensors, in GiB (1)");
   app.add_option("--workload", a->options.workloads, "only this workload (may be repeated)")
-      ->allow_extra_args(false);
+      .one_at_a_time();
   app.add_option("--requests", a->options.requests, "the first of every workload; default: all");
   app.add_option("--profile", a->profile, "tiny or full; default: full with a GPU, else tiny");
   app.add_option("--provider", a->pins, "OP=PLUGIN: who must run an op (may be repeated)")
-      ->allow_extra_args(false);
+      .one_at_a_time();
   app.add_option("--device", a->options.device, "cpu, cuda:0; default: a GPU where there is one");
   add_parallel_options(app, a->parallel);
-  auto* seed = app.add_option("--seed", a->seed, "of weights and requests");
-  auto* json = app.add_option("--json", a->json,
-                              "write the index, to a file or to the standard "
-                              "output")
-                   ->expected(0, 1);
+  const auto seed = app.add_option("--seed", a->seed, "of weights and requests");
+  const auto json = app.add_option("--json", a->json,
+                                   "write the index, to a file or to the standard "
+                                   "output")
+                        .value_optional();
   return [a, seed, json] {
-    a->has_seed = seed->count() > 0;
-    a->as_json = json->count() > 0;
+    a->has_seed = seed.given();
+    a->as_json = json.given();
     return run(*a);
   };
 }

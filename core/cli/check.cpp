@@ -384,29 +384,30 @@ int run(Arguments a, bool as_json) {
   return good ? kExitOk : kExitFailed;
 }
 
-std::function<int()> add(CLI::App& app) {
+std::function<int()> add(const Options& app) {
   auto a = std::make_shared<Arguments>();
-  app.add_option("PLUGIN", a->plugin, "a .so, or the name of a plugin")->required();
-  app.add_option("--op", a->ops, "only this op (may be repeated)")->allow_extra_args(false);
+  app.add_option("PLUGIN", a->plugin, "a .so, or the name of a plugin").required();
+  app.add_option("--op", a->ops, "only this op (may be repeated)").one_at_a_time();
   app.add_option("--size", a->options.size,
                  "smoke (the default), ci or full; each with the smaller ones");
   app.add_option("--captured", a->captured, "instead: the cases of this folder (fk-host capture)");
-  app.add_option("--ranks", a->ranks, "only cases of so many ranks")->check(CLI::PositiveNumber);
+  app.add_option("--ranks", a->ranks, "only cases of so many ranks").positive();
   app.add_flag("--quick", a->options.quick,
                "the cases as they are written, in no other dtypes, layouts and inputs");
   app.add_option("--device", a->device, "cpu (the default) or cuda:0");
-  auto* seed =
+  const auto seed =
       app.add_option("--seed", a->options.seed, "of the inputs; random otherwise, and printed");
   app.add_option("--patience", a->patience_s,
                  "seconds without a sign of life before a runner is stopped");
   app.add_flag("!--no-sandbox", a->sandbox, "it runs with all that this user may do");
   app.add_flag("--verbose", a->verbose, "a line for every case and variant");
-  auto* json = app.add_option("--json", a->json, "write JSON, to a file or to the standard output")
-                   ->expected(0, 1);
+  const auto json =
+      app.add_option("--json", a->json, "write JSON, to a file or to the standard output")
+          .value_optional();
   return [a, seed, json] {
     // Short, because somebody may have to type it.
-    if (!seed->count()) a->options.seed = Secret::draw().seed("check") >> 32;
-    return run(*a, json->count() > 0);
+    if (!seed.given()) a->options.seed = Secret::draw().seed("check") >> 32;
+    return run(*a, json.given());
   };
 }
 

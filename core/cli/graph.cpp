@@ -207,9 +207,9 @@ std::string default_device() {
   return "cpu";
 }
 
-std::function<int()> add(CLI::App& app) {
+std::function<int()> add(const Options& app) {
   auto a = std::make_shared<Arguments>();
-  app.add_option("SCENARIO", a->scenario, "a file, or a name in scenarios/")->required();
+  app.add_option("SCENARIO", a->scenario, "a file, or a name in scenarios/").required();
   app.add_option("--phase", a->phase, "prefill, decode, encode ...; default: the last");
   app.add_option("--format", a->format, "dot or mermaid");
   app.add_option("--level", a->level, "expand down to this level: 1 (the default) to 4");

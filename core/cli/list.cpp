@@ -275,13 +275,14 @@ int list(const Arguments& a, bool as_json) {
   return kExitOk;
 }
 
-std::function<int()> add(CLI::App& app) {
+std::function<int()> add(const Options& app) {
   auto a = std::make_shared<Arguments>();
-  app.add_option("WHAT", a->what, "ops, models, plugins, workloads or devices")->required();
+  app.add_option("WHAT", a->what, "ops, models, plugins, workloads or devices").required();
   app.add_flag("--map", a->map, "with models: which model uses which op at which level");
-  auto* json = app.add_option("--json", a->json, "write JSON, to a file or to the standard output")
-                   ->expected(0, 1);
-  return [a, json] { return list(*a, json->count() > 0); };
+  const auto json =
+      app.add_option("--json", a->json, "write JSON, to a file or to the standard output")
+          .value_optional();
+  return [a, json] { return list(*a, json.given()); };
 }
 
 FK_VERB(list, "what there is: ops, models, plugins, workloads, devices", add);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // fk-host: finds the verb, parses its options, runs it, and turns what it throws into one line on
 // stderr and an exit code.
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
@@ -49,7 +50,7 @@ int main_of(int argc, char** argv) {
     // Only the verb that was asked for declares its options: start-up stays short.
     CLI::App* sub = app.add_subcommand(verb.name, verb.help);
     if (verb.help.empty()) sub->group("");
-    if (argc >= 2 && verb.name == argv[1]) action = verb.add(*sub);
+    if (argc >= 2 && verb.name == argv[1]) action = verb.add(Options(*sub));
   }
   try {
     app.parse(argc, argv);
@@ -68,7 +69,7 @@ std::vector<Verb> verbs() {
 }
 
 VerbRegistration::VerbRegistration(const char* name, const char* help,
-                                   std::function<int()> (*add)(CLI::App&)) {
+                                   std::function<int()> (*add)(const Options&)) {
   registered().push_back({name, help, add});
 }
 

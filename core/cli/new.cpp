@@ -72,10 +72,10 @@ int make(const Arguments& a) {
   return kExitOk;
 }
 
-std::function<int()> add(CLI::App& app) {
+std::function<int()> add(const Options& app) {
   auto a = std::make_shared<Arguments>();
-  app.add_option("OP", a->op, "the op to implement")->required();
-  app.add_option("--name", a->name, "of the plugin and its folder")->required();
+  app.add_option("OP", a->op, "the op to implement").required();
+  app.add_option("--name", a->name, "of the plugin and its folder").required();
   app.add_option("--lang", a->language, "c, cpp (the default) or cu");
   return [a] { return make(*a); };
 }

@@ -9,11 +9,11 @@
 
 namespace fk {
 
-void add_parallel_options(CLI::App& app, Parallel& parallel) {
+void add_parallel_options(const Options& app, Parallel& parallel) {
   app.add_option("--tp", parallel.tp, "tensor parallel: ranks between which layers are divided")
-      ->check(CLI::Range(1, kRanksMax));
+      .range(1, kRanksMax);
   app.add_option("--ep", parallel.ep, "expert parallel: ranks between which experts are divided")
-      ->check(CLI::Range(1, kRanksMax));
+      .range(1, kRanksMax);
 }
 
 void check_parallel(const Parallel& parallel) {

@@ -10,7 +10,7 @@
 namespace fk {
 
 // Both into `parallel`, which outlives the parsing.
-void add_parallel_options(CLI::App& app, Parallel& parallel);
+void add_parallel_options(const Options& app, Parallel& parallel);
 // Error when the degrees do not go together.
 void check_parallel(const Parallel& parallel);
 // Where a launcher (mpirun, srun) has started a process for every rank: in the first one waits for

@@ -134,15 +134,15 @@ int profiled_alone(const Arguments& a) {
   std::_Exit(code);
 }
 
-std::function<int()> add(CLI::App& app) {
+std::function<int()> add(const Options& app) {
   auto a = std::make_shared<Arguments>();
-  app.add_option("plugin", a->plugin)->required();
-  app.add_option("--sha256", a->sha256)->required();
-  app.add_option("--op", a->op)->required();
-  app.add_option("--case", a->name)->required();
-  app.add_option("--size", a->options.size)->required();
-  app.add_option("--device", a->device)->required();
-  app.add_option("--secret", a->secret)->required();
+  app.add_option("plugin", a->plugin).required();
+  app.add_option("--sha256", a->sha256).required();
+  app.add_option("--op", a->op).required();
+  app.add_option("--case", a->name).required();
+  app.add_option("--size", a->options.size).required();
+  app.add_option("--device", a->device).required();
+  app.add_option("--secret", a->secret).required();
   app.add_option("--threads", a->options.threads);
   app.add_option("--variant", a->variant);
   app.add_option("--captured", a->options.captured);

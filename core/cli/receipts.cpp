@@ -65,15 +65,16 @@ int receipts(const Arguments& a, bool as_json) {
   return kExitOk;
 }
 
-std::function<int()> add(CLI::App& app) {
+std::function<int()> add(const Options& app) {
   auto a = std::make_shared<Arguments>();
   app.add_option("ID", a->id, "of one receipt, or its first digits; default: a list");
   app.add_option("--count", a->count, "of the list (20)");
   app.add_option("--output", a->output,
                  "write the receipt to a file, for fk-host replay elsewhere");
-  auto* json = app.add_option("--json", a->json, "write JSON, to a file or to the standard output")
-                   ->expected(0, 1);
-  return [a, json] { return receipts(*a, json->count() > 0); };
+  const auto json =
+      app.add_option("--json", a->json, "write JSON, to a file or to the standard output")
+          .value_optional();
+  return [a, json] { return receipts(*a, json.given()); };
 }
 
 FK_VERB(receipts, "verdicts that were given, and their signed receipts", add);

@@ -133,7 +133,8 @@ int replay(const Arguments& a, bool as_json) {
   question.policy = was.policy;
   question.device = a.device.empty() ? device_word(r.receipt.key) : a.device;
   r.key = key_differences(r.receipt.key, key_of(question, store));
-  r.now = ask(question, the_judge(Seeds::these), Secret::from_hex(was.secret, a.receipt), FK_VERSION);
+  r.now =
+      ask(question, the_judge(Seeds::these), Secret::from_hex(was.secret, a.receipt), FK_VERSION);
   r.verdict = verdict_differences(was, r.now);
   if (as_json)
     print_json(replay_json(r), a.json);
@@ -144,15 +145,16 @@ int replay(const Arguments& a, bool as_json) {
   return r.reproduced() ? kExitOk : kExitFailed;
 }
 
-std::function<int()> add(CLI::App& app) {
+std::function<int()> add(const Options& app) {
   auto a = std::make_shared<Arguments>();
-  app.add_option("RECEIPT", a->receipt, "a file, or an id that fk-host receipts lists")->required();
+  app.add_option("RECEIPT", a->receipt, "a file, or an id that fk-host receipts lists").required();
   app.add_option("--plugin", a->plugin, "where the judged file is now");
   app.add_option("--key", a->key, "the public key that must have signed it");
   app.add_option("--device", a->device, "cpu or cuda:0; default: as in the receipt");
-  auto* json = app.add_option("--json", a->json, "write JSON, to a file or to the standard output")
-                   ->expected(0, 1);
-  return [a, json] { return replay(*a, json->count() > 0); };
+  const auto json =
+      app.add_option("--json", a->json, "write JSON, to a file or to the standard output")
+          .value_optional();
+  return [a, json] { return replay(*a, json.given()); };
 }
 
 FK_VERB(replay, "reach the verdict of a receipt again, with its seeds", add);

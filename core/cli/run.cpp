@@ -124,44 +124,46 @@ int run(Arguments a) {
   return code;
 }
 
-std::function<int()> add(CLI::App& app) {
+std::function<int()> add(const Options& app) {
   auto a = std::make_shared<Arguments>();
   a->options.device.clear();
-  app.add_option("SCENARIO", a->scenario, "a file, or a name in scenarios/")->required();
+  app.add_option("SCENARIO", a->scenario, "a file, or a name in scenarios/").required();
   app.add_option("--profile", a->profile, "tiny or full; default: full with a GPU, else tiny");
   app.add_option("--candidate", a->options.candidates, "only this candidate (may be repeated)")
-      ->allow_extra_args(false);
+      .one_at_a_time();
   app.add_option("--workload", a->options.workloads, "only this workload (may be repeated)")
-      ->allow_extra_args(false);
+      .one_at_a_time();
   app.add_option("--provider", a->pins, "OP=PLUGIN: who must run an op (may be repeated)")
-      ->allow_extra_args(false);
-  auto* json = app.add_option("--json", a->json, "write JSON, to a file or to the standard output")
-                   ->expected(0, 1);
+      .one_at_a_time();
+  const auto json =
+      app.add_option("--json", a->json, "write JSON, to a file or to the standard output")
+          .value_optional();
   app.add_option("--device", a->options.device, "cpu, cuda:0; default: a GPU where there is one");
   app.add_flag("--no-graph", a->no_graph, "without CUDA graphs");
   app.add_flag("!--no-sandbox", a->options.sandbox,
                "candidates run with all that this user may do");
   add_parallel_options(app, a->parallel);
   app.add_option("--max-batch", a->max_batch, "requests at the same time; default: the scenario's")
-      ->check(CLI::Range(1, 65536));
+      .range(1, 65536);
   app.add_option("--pages", a->pages,
                  "of the cache on each rank, 0: enough for --max-batch requests of any length; "
                  "default: the scenario's")
-      ->check(CLI::Range(int64_t{0}, int64_t{1} << 31));
+      .range(0, int64_t{1} << 31);
   app.add_option("--weights", a->weights, "a checkpoint; default: random weights from the seed");
-  auto* seed = app.add_option("--seed", a->seed, "of weights and requests");
-  auto* requests = app.add_option("--requests-seed", a->options.requests_seed,
-                                  "of the requests alone; default: --seed, or with candidates one "
-                                  "that they cannot know, which the report tells");
+  const auto seed = app.add_option("--seed", a->seed, "of weights and requests");
+  const auto requests =
+      app.add_option("--requests-seed", a->options.requests_seed,
+                     "of the requests alone; default: --seed, or with candidates one "
+                     "that they cannot know, which the report tells");
   app.add_option("--time-limit", a->options.time_limit_s,
                  "seconds per workload and candidate, after which no further round begins");
   app.add_option("--patience", a->options.patience_s,
                  "seconds without a sign of life before a candidate is stopped; default: 20 times "
                  "the baseline's longest, at least 10");
   return [a, json, seed, requests] {
-    a->as_json = json->count() > 0;
-    a->has_seed = seed->count() > 0;
-    a->has_requests_seed = requests->count() > 0;
+    a->as_json = json.given();
+    a->has_seed = seed.given();
+    a->has_requests_seed = requests.given();
     return run(*a);
   };
 }

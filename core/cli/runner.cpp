@@ -8,9 +8,9 @@
 namespace fk {
 namespace {
 
-std::function<int()> add(CLI::App& app) {
+std::function<int()> add(const Options& app) {
   auto parent = std::make_shared<int>(0);
-  app.add_option("parent", *parent)->required();
+  app.add_option("parent", *parent).required();
   return [parent]() -> int { serve_runner(*parent); };
 }
 

@@ -284,7 +284,7 @@ int serve(const std::string& device) {
   return kExitOk;
 }
 
-std::function<int()> add(CLI::App& app) {
+std::function<int()> add(const Options& app) {
   auto device = std::make_shared<std::string>("cpu");
   app.add_option("--device", *device, "cpu (the default) or cuda:0");
   app.footer(

@@ -123,9 +123,9 @@ int show(const Arguments& a) {
   fail("show", "there is no op or model `" + a.name + "`", did_you_mean(a.name, known));
 }
 
-std::function<int()> add(CLI::App& app) {
+std::function<int()> add(const Options& app) {
   auto a = std::make_shared<Arguments>();
-  app.add_option("NAME", a->name, "an op, a model or `verdict`")->required();
+  app.add_option("NAME", a->name, "an op, a model or `verdict`").required();
   app.add_flag("--header", a->header, "the whole generated header of an op");
   app.add_flag("--schema", a->schema, "of `verdict`: the JSON Schema");
   return [a] { return show(*a); };

@@ -3,10 +3,11 @@
 // registers one verb; there is no central list. Exit codes of every verb: 0 all is well, 1
 // something that was judged failed, 2 bad input or usage, 3 the environment (or a baseline) failed.
 #pragma once
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <string>
 #include <vector>
+
+#include "core/cli/options.hpp"
 
 namespace fk {
 
@@ -18,14 +19,14 @@ struct Verb {
   // Declares options on the verb's own sub-command and returns what to run after parsing. The
   // options' storage is best held in a shared_ptr that the returned function captures. That
   // function returns an ExitCode; an fk::Error that it throws is printed to stderr and ends with 2.
-  std::function<int()> (*add)(CLI::App& app) = nullptr;
+  std::function<int()> (*add)(const Options& app) = nullptr;
 };
 
 // In order of name.
 std::vector<Verb> verbs();
 
 struct VerbRegistration {
-  VerbRegistration(const char* name, const char* help, std::function<int()> (*add)(CLI::App&));
+  VerbRegistration(const char* name, const char* help, std::function<int()> (*add)(const Options&));
 };
 
 }  // namespace fk

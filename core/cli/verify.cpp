@@ -143,11 +143,11 @@ int verify(const Arguments& a) {
   return bad ? kExitUsage : passed == total ? kExitOk : kExitFailed;
 }
 
-std::function<int()> add(CLI::App& app) {
+std::function<int()> add(const Options& app) {
   auto a = std::make_shared<Arguments>();
   app.add_option("DIR", a->folders,
                  "folders with config.json, model.safetensors, golden.safetensors")
-      ->required();
+      .required();
   app.add_option("--device", a->options.device, "cpu, cuda:0");
   app.add_option("--dtype", a->dtype, "f32 (judged to 1e-4 of the spread), bf16, f16");
   app.add_option("--provider", a->options.provider,
@@ -158,15 +158,16 @@ std::function<int()> add(CLI::App& app) {
   add_parallel_options(app, a->options.parallel);
   app.add_option("--decode", a->options.decode,
                  "also with so many tokens at the end of every row decoded one by one")
-      ->check(CLI::NonNegativeNumber);
+      .non_negative();
   app.add_option("--save", a->options.save, "a folder for the computed values, <case>.safetensors")
-      ->check(CLI::ExistingDirectory);
+      .existing_folder();
   app.add_option("--patience", a->options.patience_s,
                  "seconds without a sign of life before a runner is stopped");
-  auto* json = app.add_option("--json", a->json, "write JSON, to a file or to the standard output")
-                   ->expected(0, 1);
+  const auto json =
+      app.add_option("--json", a->json, "write JSON, to a file or to the standard output")
+          .value_optional();
   return [a, json] {
-    a->as_json = json->count() > 0;
+    a->as_json = json.given();
     return verify(*a);
   };
 }

@@ -181,7 +181,7 @@ int watch(const Arguments& a) {
   return status;
 }
 
-std::function<int()> add(CLI::App& app) {
+std::function<int()> add(const Options& app) {
   auto a = std::make_shared<Arguments>();
   app.add_option("SCENARIO", a->scenario, "a file, or a name in scenarios/");
   app.add_flag("--check", a->check, "check the candidate that changed, instead of a scenario");

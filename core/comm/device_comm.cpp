@@ -8,7 +8,7 @@
 namespace fk {
 
 namespace {
-std::map<std::string, MakeCommunicator>& kinds() {
+std::map<std::string, MakeCommunicator>& makers() {
   static auto* map = new std::map<std::string, MakeCommunicator>;
   return *map;
 }
@@ -16,17 +16,17 @@ std::string kind_of(const std::string& device) { return device.substr(0, device.
 }  // namespace
 
 CommunicatorRegistration::CommunicatorRegistration(const char* kind, MakeCommunicator make) {
-  kinds()[kind] = make;
+  makers()[kind] = make;
 }
 
 std::unique_ptr<Communicator> make_communicator(Device& device, const CommGround& ground) {
   const std::string kind = kind_of(device.name());
   need_communicator(ground.host.size(), kind);
-  return kinds().at(kind)(device, ground);
+  return makers().at(kind)(device, ground);
 }
 
 void need_communicator(int64_t ranks, const std::string& device) {
-  if (ranks > 1 && device != "cpu" && kinds().count(kind_of(device)) == 0)
+  if (ranks > 1 && device != "cpu" && makers().count(kind_of(device)) == 0)
     fail("--tp, --ep", "there is no communicator for " + device + " in this host", "--device cpu");
 }
 

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <thread>
 
+#include "core/base/clock.hpp"
 #include "core/base/text.hpp"
 #include "core/tensor/dtype.hpp"
 
@@ -23,12 +24,6 @@ namespace {
 // a step on a GPU is not much longer than it takes to be woken up a few times.
 constexpr int kSpins = 200, kSpinsAlone = 20000;
 constexpr double kNapMax = 0.05;  // seconds: a wake-up that was missed costs no more
-
-double now() {
-  timespec t{};
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
-}
 
 uint32_t* word_of(std::atomic<uint32_t>& word) {
   static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t));
@@ -46,13 +41,6 @@ void nap(MeetingBoard& board, uint32_t seen, double seconds) {
   board.sleepers.fetch_add(1, std::memory_order_seq_cst);
   ::syscall(SYS_futex, word_of(board.pulse), FUTEX_WAIT, seen, &time, nullptr, 0);
   board.sleepers.fetch_sub(1, std::memory_order_seq_cst);
-}
-
-std::string bounded(const char* text, size_t size) {
-  std::string out(text, strnlen(text, size));
-  for (auto& c : out)
-    if (static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) >= 0x7F) c = '?';
-  return out;
 }
 
 std::string rank_text(int rank) { return "rank " + std::to_string(rank); }
@@ -105,8 +93,8 @@ void end_meeting(MeetingBoard& board, const std::string& why) {
 std::string meeting_failure(const MeetingBoard& board) {
   if (board.failed.load(std::memory_order_acquire) == 0) return "";
   // Whoever writes the text may die while doing so.
-  const double end = now() + 1;
-  while (board.failed.load(std::memory_order_acquire) == 1 && now() < end) ::sched_yield();
+  const double end = now_seconds() + 1;
+  while (board.failed.load(std::memory_order_acquire) == 1 && now_seconds() < end) ::sched_yield();
   const std::string text = bounded(board.text.data(), board.text.size());
   return text.empty() ? "the ranks have failed" : text;
 }
@@ -136,7 +124,7 @@ int Meeting::wait_for(std::atomic<uint64_t> MeetingBoard::Seat::*counter, uint64
                       double patience_s, bool despite_failure) {
   static const auto cores = static_cast<int>(std::thread::hardware_concurrency());
   const int spins = cores >= 4 * size_ ? kSpinsAlone : kSpins;
-  const double end = now() + patience_s;
+  const double end = now_seconds() + patience_s;
   for (int turn = 0, at = 0;; ++turn) {
     const uint32_t seen = board_.pulse.load(std::memory_order_seq_cst);
     while (at < size_ &&
@@ -151,7 +139,7 @@ int Meeting::wait_for(std::atomic<uint64_t> MeetingBoard::Seat::*counter, uint64
       if (turn % 16 == 15) ::sched_yield();
       continue;
     }
-    const double left = end - now();
+    const double left = end - now_seconds();
     if (left <= 0) return at;
     nap(board_, seen, left);
   }

@@ -2,12 +2,11 @@
 #include "core/comm/one_device_comm.hpp"
 
 #include "core/base/error.hpp"
+#include "core/comm/views.hpp"
 
 namespace fk {
 
 namespace {
-
-constexpr int64_t kPadBytes = FK_SIGNALS * static_cast<int64_t>(sizeof(uint32_t));
 
 [[noreturn]] void only_buffers(const char* call) {
   fail("ranks", std::string(call) + ": this communicator has symmetric buffers and barriers alone");

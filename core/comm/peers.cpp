@@ -11,6 +11,7 @@
 #include <cstring>
 #include <string>
 
+#include "core/base/clock.hpp"
 #include "core/base/error.hpp"
 
 namespace fk {
@@ -18,12 +19,6 @@ namespace fk {
 namespace {
 
 constexpr int kSliceMs = 50;  // between two looks at the meeting
-
-double now() {
-  timespec t{};
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
-}
 
 // One byte and, beside it, a descriptor.
 struct Parcel {
@@ -99,12 +94,13 @@ std::vector<int> Peers::exchange(int fd, const Meeting& meeting) const {
   };
   for (size_t r = 0; r < sockets_.size(); ++r)
     if (sockets_[r] >= 0 && !send_fd(sockets_[r], fd)) give_up(r, " takes no memory of others");
-  const double end = now() + meeting.patience();
+  const double end = now_seconds() + meeting.patience();
   for (size_t r = 0; r < sockets_.size(); ++r) {
     if (sockets_[r] < 0) continue;
     pollfd ready{sockets_[r], POLLIN, 0};
     while (::poll(&ready, 1, kSliceMs) <= 0)
-      if (now() > end || !meeting.failure().empty()) give_up(r, " did not share its memory");
+      if (now_seconds() > end || !meeting.failure().empty())
+        give_up(r, " did not share its memory");
     theirs[r] = receive_fd(sockets_[r]);
     if (theirs[r] < 0) give_up(r, " shared no memory");
   }

@@ -18,8 +18,6 @@ namespace {
 
 constexpr size_t kStageBytes = size_t{1} << 18;  // of one half
 constexpr size_t kHeadBytes = (sizeof(MeetingBoard) + 4095) / 4096 * 4096;
-constexpr int64_t kPadBytes = FK_SIGNALS * static_cast<int64_t>(sizeof(uint32_t));
-
 DType dtype_of(const fk_in& view) { return from_dlpack({view.dtype.code, view.dtype.bits}); }
 
 void copy_bytes(std::byte* to, const std::byte* from, int64_t bytes) {

@@ -10,6 +10,9 @@
 
 namespace fk {
 
+// Of a symmetric buffer: the signal pad at its beginning.
+inline constexpr int64_t kPadBytes = FK_SIGNALS * static_cast<int64_t>(sizeof(uint32_t));
+
 inline const std::byte* data_of(const fk_in& view) {
   return static_cast<const std::byte*>(view.data);
 }

@@ -60,6 +60,8 @@ struct Slot {
   int since = 1;     // edition in which it was appended
   std::string line;  // canonical text; what is before " | " is hashed
 
+  // A kernel reads it: everything but pure outputs.
+  bool is_read() const { return section == SectionId::weights || role != Role::out; }
   bool is_tensor() const { return kind == SlotKind::tensor; }
   bool required() const { return !optional && !has_default; }
   std::vector<std::string> axis_names() const;  // of an ints slot; empty when its length is free

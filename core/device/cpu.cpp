@@ -163,11 +163,11 @@ class Cpu final : public Device {
 };
 
 std::vector<std::string> names() { return {"cpu"}; }
-std::unique_ptr<Device> open(const std::string&) { return std::make_unique<Cpu>(); }
+std::unique_ptr<Device> open_cpu(const std::string&) { return std::make_unique<Cpu>(); }
 std::string missing() { return ""; }
 
 }  // namespace
 
-DeviceKind cpu_device_kind() { return {names, open, missing}; }
+DeviceKind cpu_device_kind() { return {names, open_cpu, missing}; }
 
 }  // namespace fk

@@ -122,7 +122,7 @@ class Region {
 // The host's own expansion of an op above L1 into lower ops: it must write every output of the
 // region. It may tap values; those taps are there where the expansion is what runs.
 using Expansion = void (*)(Builder&, const Region&);
-// At file scope in baselines/blocks/<kind>/<op>.cpp: FK_BLOCK(gated_mlp, expand);
+// At file scope in baselines/blocks/<kind>/<op>.cpp: FK_BLOCK(gated_mlp, expand_gated_mlp);
 struct BlockRegistration {
   BlockRegistration(const char* op, Expansion expansion);
 };

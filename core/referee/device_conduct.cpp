@@ -15,7 +15,7 @@ namespace fk {
 namespace {
 
 constexpr double kHold = 0.4, kStray = 0.03;  // seconds
-constexpr int kRounds = 3, kRoundsMost = 9, kCycles = 16;
+constexpr int kRounds = 3, kRoundsMost = 9, kDeviceCycles = 16;
 constexpr int64_t kLost = int64_t{1} << 20, kPiece = int64_t{4} << 20;  // in which it is given
 
 void sleep(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
@@ -125,14 +125,15 @@ Misconduct device_leak(Device& device, const std::function<void()>& cycle,
   for (int round = 0; round < kRounds || (!alike() && round < kRoundsMost); ++round) {
     device.synchronize_all();
     const auto before = device.free_bytes();
-    for (int i = 0; i < kCycles; ++i) cycle();
+    for (int i = 0; i < kDeviceCycles; ++i) cycle();
     device.synchronize_all();
     const auto after = device.free_bytes();
     if (!before || !after || *before - *after < kLost) return {};
     least = round == 0 ? *before - *after : std::min(least, *before - *after);
     most = std::max(most, *before - *after);
   }
-  return {"leak", what + ": the device loses about " + human_bytes(least / kCycles) + " each time"};
+  return {"leak",
+          what + ": the device loses about " + human_bytes(least / kDeviceCycles) + " each time"};
 }
 
 Misconduct stream_of_forward(const ConductCase& c) {

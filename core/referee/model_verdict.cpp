@@ -27,13 +27,13 @@ std::string percent(double value) {
 
 // All values of a round as rows of equal width, a divisor of every result's; `want` gives the rows
 // that must be there.
-struct Rows {
+struct ComparedRows {
   int64_t width = 0;
   std::vector<float> values;
 };
 
 // Appends what `got` has for every row that `want` has; empty, or what is missing.
-std::string collect(const RequestResult& got, const RequestResult& want, Rows& rows) {
+std::string collect(const RequestResult& got, const RequestResult& want, ComparedRows& rows) {
   for (const auto& [position, logits] : want.logits) {
     const auto it = got.logits.find(position);
     if (it == got.logits.end())
@@ -52,7 +52,7 @@ std::string collect(const RequestResult& got, const RequestResult& want, Rows& r
   return {};
 }
 
-std::string collect(const Round& got, const Round& want, Rows& rows) {
+std::string collect(const Round& got, const Round& want, ComparedRows& rows) {
   for (const auto& [id, wanted] : want.requests) {
     const auto it = got.requests.find(id);
     if (it == got.requests.end()) return "a request is missing";
@@ -63,7 +63,7 @@ std::string collect(const Round& got, const Round& want, Rows& rows) {
   return {};
 }
 
-std::vector<double> row_errors(const Rows& got, const Rows& want) {
+std::vector<double> row_errors(const ComparedRows& got, const ComparedRows& want) {
   std::vector<double> errors;
   const auto width = static_cast<size_t>(want.width);
   for (size_t at = 0; at + width <= want.values.size(); at += width) {
@@ -78,13 +78,13 @@ std::vector<double> row_errors(const Rows& got, const Rows& want) {
 }
 
 // Takes the rows with outlying errors out of both; their number.
-int64_t drop_rerouted(Rows& got, Rows& want) {
+int64_t drop_rerouted(ComparedRows& got, ComparedRows& want) {
   const auto errors = row_errors(got, want);
   auto sorted = errors;
   std::nth_element(sorted.begin(), sorted.begin() + static_cast<int64_t>(sorted.size() / 2),
                    sorted.end());
   const double limit = kReroutedOfMedian * sorted[sorted.size() / 2];
-  Rows kept_got{got.width, {}}, kept_want{want.width, {}};
+  ComparedRows kept_got{got.width, {}}, kept_want{want.width, {}};
   int64_t dropped = 0;
   for (size_t row = 0; row < errors.size(); ++row) {
     // A NaN stays, so that it is found.
@@ -149,7 +149,7 @@ std::vector<Request> correctness_requests(const Scenario& s, bool generates, uin
 
 ErrorNumbers compare_rounds(const Round& got, const Round& want, bool routed) {
   ErrorNumbers errors;
-  Rows a, b;
+  ComparedRows a, b;
   if (errors.wrong = collect(want, want, b); !errors.wrong.empty()) return errors;
   if (errors.wrong = collect(got, want, a); !errors.wrong.empty()) return errors;
   if (a.values.size() != b.values.size()) {

@@ -45,7 +45,7 @@ class Rows {
   std::map<std::string, size_t> index_;
 };
 
-int64_t number(const Json& row, const char* name) { return row.at(name).get<int64_t>(); }
+int64_t integer_at(const Json& row, const char* name) { return row.at(name).get<int64_t>(); }
 
 }  // namespace
 
@@ -58,15 +58,15 @@ Json merge_recorded(const std::vector<Json>& by_rank) {
     const Json& recorded = by_rank[rank];
     for (const auto& row : recorded.at("ops")) {
       Json& sum = ops.row(row);
-      Rows::add(sum, "calls", number(row, "calls"));
-      sum["shapes"] = std::max(number(sum, "shapes"), number(row, "shapes"));
+      Rows::add(sum, "calls", integer_at(row, "calls"));
+      sum["shapes"] = std::max(integer_at(sum, "shapes"), integer_at(row, "shapes"));
     }
     for (const auto& row : recorded.at("left_out"))
-      Rows::add(left_out.row(row), "calls", number(row, "calls"));
+      Rows::add(left_out.row(row), "calls", integer_at(row, "calls"));
     for (const auto& text : recorded.at("cases")) {
       const auto [it, fresh] = known.try_emplace(identity(text), cases.size());
       if (!fresh) {
-        Rows::add(cases[it->second], "count", number(text, "count"));
+        Rows::add(cases[it->second], "count", integer_at(text, "count"));
         continue;
       }
       cases.push_back(text);

@@ -25,11 +25,6 @@ struct Broken {
   std::string rule, text;
 };
 
-bool same_bytes(const Tensor& a, const Tensor& b) {
-  const auto size = static_cast<size_t>(a.bytes());
-  return a.bytes() == b.bytes() && (!size || std::memcmp(a.data(), b.data(), size) == 0);
-}
-
 class Trial {
  public:
   Trial(const Provider& provider, const Oracles& oracles, const Case& source,

@@ -41,9 +41,9 @@ void keep_some(const Round& round, Round& some) {
   for (const RequestResult* r : all) keep(*r, some);
 }
 
-class Timing {
+class TimedRounds {
  public:
-  Timing(Side& baseline, Side* candidate, const TimedContext& context, TimedPair& timed)
+  TimedRounds(Side& baseline, Side* candidate, const TimedContext& context, TimedPair& timed)
       : baseline_(baseline), candidate_(candidate), context_(context), timed_(timed) {}
 
   bool run() {
@@ -123,11 +123,11 @@ double candidate_limit(double baseline_s) {
 }
 
 bool time_pair(Side& baseline, Side& candidate, const TimedContext& context, TimedPair& timed) {
-  return Timing(baseline, &candidate, context, timed).run();
+  return TimedRounds(baseline, &candidate, context, timed).run();
 }
 
 bool time_alone(Side& baseline, const TimedContext& context, TimedPair& timed) {
-  return Timing(baseline, nullptr, context, timed).run();
+  return TimedRounds(baseline, nullptr, context, timed).run();
 }
 
 WorkloadRow workload_row(const TimedSide& side, const Workload& workload) {

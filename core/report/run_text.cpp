@@ -43,9 +43,9 @@ Style style_of(const std::string& verdict) {
   return Style::bad;
 }
 
-class Text {
+class RunText {
  public:
-  Text(const RunReport& report, bool colour) : r_(report), colour_(colour) {}
+  RunText(const RunReport& report, bool colour) : r_(report), colour_(colour) {}
 
   std::string all() {
     head();
@@ -242,6 +242,6 @@ class Text {
 
 }  // namespace
 
-std::string run_text(const RunReport& report, bool colour) { return Text(report, colour).all(); }
+std::string run_text(const RunReport& report, bool colour) { return RunText(report, colour).all(); }
 
 }  // namespace fk

@@ -18,7 +18,7 @@ std::string number(const char* format, double value) {
   return text;
 }
 
-std::string percent(const std::optional<double>& share) {
+std::string share_percent(const std::optional<double>& share) {
   return share && *share > 0 ? number("%.3g%%", 100 * *share) : "";
 }
 
@@ -46,9 +46,9 @@ Style style_of(Status status) {
   return status == Status::slower ? Style::bad : Style::plain;
 }
 
-class Text {
+class VerdictText {
  public:
-  Text(const Verdict& verdict, bool colour) : v_(verdict), colour_(colour) {}
+  VerdictText(const Verdict& verdict, bool colour) : v_(verdict), colour_(colour) {}
 
   std::string all() {
     head();
@@ -97,7 +97,7 @@ class Text {
       const TimingRow* t = c.timings.empty() ? nullptr : &c.timings.front();
       table.row({c.op, case_text(c), Cell(name_of(c.status), style_of(c.status)),
                  t ? ratio_text(t->ratio) : "", t ? duration(t->candidate.cold.median_s) : "",
-                 t ? percent(t->candidate.roofline) : "",
+                 t ? share_percent(t->candidate.roofline) : "",
                  c.errors ? share_text(c.errors->worst) : "",
                  c.families.empty() ? "" : std::to_string(c.families.size() - left_out(c, "")),
                  c.baseline, excerpt(c.why.empty() ? note_text(c) : c.why, 120)});
@@ -191,9 +191,9 @@ class Text {
                quartiles(s.cold), duration(s.warm_s), duration(s.clock_s), duration(s.plan_s),
                std::to_string(s.cold.samples) +
                    (t.calls_per_sample > 1 ? " x " + std::to_string(t.calls_per_sample) : ""),
-               rate(t.bytes, 1e9), percent(s.of_copy), rate(t.flops, 1e12), percent(s.roofline),
-               whole(s.launches), whole(s.registers), whole(s.local_bytes), percent(s.occupancy),
-               note});
+               rate(t.bytes, 1e9), share_percent(s.of_copy), rate(t.flops, 1e12),
+               share_percent(s.roofline), whole(s.launches), whole(s.registers),
+               whole(s.local_bytes), share_percent(s.occupancy), note});
   }
 
   void times() {
@@ -260,7 +260,7 @@ class Text {
 }  // namespace
 
 std::string verdict_text(const Verdict& verdict, bool colour) {
-  return Text(verdict, colour).all();
+  return VerdictText(verdict, colour).all();
 }
 
 }  // namespace fk

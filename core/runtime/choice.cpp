@@ -10,10 +10,6 @@ namespace fk {
 
 namespace {
 
-bool contains(const std::vector<std::string>& list, const std::string& word) {
-  return std::find(list.begin(), list.end(), word) != list.end();
-}
-
 // Asks one plugin's implementation; fills `chosen` and returns true if it takes the call.
 bool ask(const ProviderPolicy& policy, const Plugins& plugins, const Contract& contract,
          const Frames& meta, const std::string& plugin, Chosen& chosen) {

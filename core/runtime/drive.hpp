@@ -126,7 +126,7 @@ class Model {
 
 using MakeModel = std::unique_ptr<Model> (*)(const Config& config);
 // At file scope in baselines/models/<domain>/<arch>.cpp:
-//   FK_MODEL(llama, make, {"LlamaForCausalLM"}, {"llama"});
+//   FK_MODEL(llama, make_llama, {"LlamaForCausalLM"}, {"llama"});
 // with the class names of config.json's `architectures` and the values of its `model_type`.
 struct ModelRegistration {
   ModelRegistration(const char* arch, MakeModel make, std::vector<std::string> architectures,

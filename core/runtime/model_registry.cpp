@@ -21,10 +21,6 @@ std::map<std::string, Entry>& table() {
   return *entries;
 }
 
-bool contains(const std::vector<std::string>& list, const std::string& word) {
-  return std::find(list.begin(), list.end(), word) != list.end();
-}
-
 }  // namespace
 
 std::string Model::refusal(const Parallel& parallel) const {

@@ -31,10 +31,6 @@ bool is_metadata(const Slot& slot, const fk_in& view) {
          !slot.values.empty() && view.nbytes <= kMetadataBytes;
 }
 
-bool is_read(const Slot& slot) {
-  return slot.section == SectionId::weights || slot.role != Role::out;
-}
-
 void write_all(int fd, const std::byte* data, size_t count) {
   while (count > 0) {
     const ssize_t written = ::write(fd, data, count);
@@ -209,7 +205,7 @@ struct CaseRecorder::Impl {
     std::vector<Fetched> fields;
     std::string contents;
     for (const auto& slot : node.contract->section(SectionId::forward)) {
-      if (!slot.is_tensor() || !is_read(slot)) continue;
+      if (!slot.is_tensor() || !slot.is_read()) continue;
       for (const fk_in* view : views_of(slot, node.frames.forward)) {
         if (!is_metadata(slot, *view)) continue;
         fields.push_back(get(slot, *view));
@@ -274,7 +270,7 @@ struct CaseRecorder::Impl {
         for (const fk_in* view : views_of(slot, frame)) {
           shapes[slot.name].push_back(shape_of(*view));
           const bool there = id == SectionId::forward && is_metadata(slot, *view);
-          if (options.values && is_read(slot) && !there) put_value(text, stored, slot, *view);
+          if (options.values && slot.is_read() && !there) put_value(text, stored, slot, *view);
         }
       }
     }

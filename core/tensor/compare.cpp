@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "core/base/error.hpp"
@@ -150,6 +151,11 @@ Difference compare(const TensorView& got, const TensorView& want, double limit_o
   }
   result.pattern = finder.sentence(result.nan_count);
   return result;
+}
+
+bool same_bytes(const Tensor& a, const Tensor& b) {
+  const auto size = static_cast<size_t>(a.bytes());
+  return a.bytes() == b.bytes() && (!size || std::memcmp(a.data(), b.data(), size) == 0);
 }
 
 std::string position_text(const Shape& shape, int64_t flat) {

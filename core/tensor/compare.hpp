@@ -40,6 +40,9 @@ double noise_limit_of_spread(DType got, DType want);
 /// only. Error when shapes differ. An empty tensor is identical.
 Difference compare(const TensorView& got, const TensorView& want, double limit_of_spread = -1);
 
+/// The same number of bytes, and every one equal; shapes and dtypes are not looked at.
+bool same_bytes(const Tensor& a, const Tensor& b);
+
 /// "row 3 column 17" style position of a flat index: "[0, 3, 17]".
 std::string position_text(const Shape& shape, int64_t flat);
 

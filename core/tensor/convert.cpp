@@ -248,10 +248,10 @@ FK_CLONES void f32_to_f64(const char* source, char* target, int64_t count) {
 
 // The comparison reads everything as double, so the 16-bit floats go there by way of float32.
 void half_to_f64(const char* source, DType dtype, char* target, int64_t count) {
-  constexpr int64_t kBlock = 1024;
-  float block[kBlock];
-  for (int64_t begin = 0; begin < count; begin += kBlock) {
-    const int64_t size = std::min(kBlock, count - begin);
+  constexpr int64_t kAtOnce = 1024;
+  float block[kAtOnce];
+  for (int64_t begin = 0; begin < count; begin += kAtOnce) {
+    const int64_t size = std::min(kAtOnce, count - begin);
     auto* floats = reinterpret_cast<char*>(block);
     (dtype == DType::bf16 ? bf16_to_f32 : f16_to_f32)(source + 2 * begin, floats, size);
     f32_to_f64(floats, target + 8 * begin, size);

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "core/base/text.hpp"
 #include "core/worker/every_thread.hpp"
 
 namespace fk {
@@ -51,8 +52,6 @@ bool restrict_this_thread() {
          ::syscall(kRestrictSelf, rules_to_take, 0U) == 0;
 }
 
-std::string error_text() { return std::strerror(errno); }
-
 }  // namespace
 
 Landlock::Landlock(const std::vector<std::filesystem::path>& read,
@@ -61,13 +60,13 @@ Landlock::Landlock(const std::vector<std::filesystem::path>& read,
                    const std::vector<std::filesystem::path>& made) {
   const long version = ::syscall(kCreateRuleset, nullptr, size_t{0}, kVersion);
   if (version < 1) {
-    why_ = "the kernel has no Landlock: " + error_text();
+    why_ = "the kernel has no Landlock: " + errno_text();
     return;
   }
   abi_ = static_cast<int>(version);
   const RulesetAttributes attributes = handled(abi_);
   rules_ = static_cast<int>(::syscall(kCreateRuleset, &attributes, sizeof attributes, 0U));
-  if (rules_ < 0) why_ = "no Landlock rules can be made: " + error_text();
+  if (rules_ < 0) why_ = "no Landlock rules can be made: " + errno_text();
   const uint64_t look = kReadFile | kReadFolder;
   const uint64_t use = (look | kWriteFile | kTruncate | kDeviceIoctl) & attributes.files;
   for (const auto& path : read) add(path, look);
@@ -97,7 +96,7 @@ void Landlock::enforce() {
   // The others first: later, this thread may not signal them on some kernels.
   const int missing = in_every_other_thread(restrict_this_thread);
   if (!restrict_this_thread())
-    why_ = "Landlock rules cannot be set: " + error_text();
+    why_ = "Landlock rules cannot be set: " + errno_text();
   else if (missing > 0)
     why_ = std::to_string(missing) + " threads of this process did not take the rules";
   else

@@ -17,7 +17,7 @@ namespace fk {
 namespace {
 
 int list_of_memory = -1;
-constexpr uintptr_t kPage = 4096;
+constexpr uintptr_t kMappedPage = 4096;
 
 // As the kernel writes them: "7f00-7f10 rw-p 00000000 08:01 1234   /usr/lib/libm.so".
 std::string list_text() {
@@ -32,12 +32,12 @@ std::string list_text() {
   }
 }
 
-struct Mapping {
+struct MappedRange {
   uintptr_t begin = 0, end = 0;
   std::string_view access, file, path;  // file: device and inode
 };
 
-bool parse(std::string_view line, Mapping& out) {
+bool parse(std::string_view line, MappedRange& out) {
   unsigned long begin = 0, end = 0;
   int access = 0, file = 0, file_end = 0, path = 0;
   const std::string text(line);
@@ -54,7 +54,7 @@ bool parse(std::string_view line, Mapping& out) {
   return true;
 }
 
-bool may_hold(const Mapping& m, std::string_view own_file) {
+bool may_hold(const MappedRange& m, std::string_view own_file) {
   // More than this is only reserved, as by sanitizers; or without access, as around buffers that
   // are guarded (64 MiB on either side), of which to ask takes long.
   constexpr uintptr_t kMost = uintptr_t{1} << 36, kMostHidden = uintptr_t{64} << 20;
@@ -65,20 +65,20 @@ bool may_hold(const Mapping& m, std::string_view own_file) {
 }
 
 // Where [begin, end) is in memory and in none of `but`.
-void visit_resident(const Mapping& m, std::span<const std::span<const std::byte>> but,
+void visit_resident(const MappedRange& m, std::span<const std::span<const std::byte>> but,
                     const std::function<void(std::span<const std::byte>)>& visit) {
-  constexpr uintptr_t kAtOnce = 4096 * kPage;
-  static std::vector<unsigned char> there(kAtOnce / kPage);
+  constexpr uintptr_t kAtOnce = 4096 * kMappedPage;
+  static std::vector<unsigned char> there(kAtOnce / kMappedPage);
   const bool hidden = m.access[0] != 'r';
   for (uintptr_t from = m.begin; from < m.end; from += kAtOnce) {
     const uintptr_t to = std::min(m.end, from + kAtOnce);
     if (::mincore(reinterpret_cast<void*>(from), to - from, there.data()) != 0) continue;
     for (uintptr_t at = from; at < to;) {
       uintptr_t next = at;
-      while (next < to && (there[(next - from) / kPage] & 1)) next += kPage;
+      while (next < to && (there[(next - from) / kMappedPage] & 1)) next += kMappedPage;
       const auto* const data = reinterpret_cast<const std::byte*>(at);
       if (next == at) {
-        at += kPage;
+        at += kMappedPage;
         continue;
       }
       const bool known = std::any_of(but.begin(), but.end(), [&](const auto& part) {
@@ -102,11 +102,11 @@ void open_own_memory() {
 bool visit_own_memory(const void* code, std::span<const std::span<const std::byte>> but,
                       const std::function<void(std::span<const std::byte>)>& visit) {
   const std::string text = list_of_memory < 0 ? "" : list_text();
-  std::vector<Mapping> all;
+  std::vector<MappedRange> all;
   std::string_view own_file;
   for (size_t at = 0; at < text.size();) {
     const size_t end = std::min(text.find('\n', at), text.size());
-    Mapping one;
+    MappedRange one;
     if (parse(std::string_view(text).substr(at, end - at), one)) {
       all.push_back(one);
       const auto place = reinterpret_cast<uintptr_t>(code);
@@ -115,7 +115,7 @@ bool visit_own_memory(const void* code, std::span<const std::span<const std::byt
     at = end + 1;
   }
   // What this function itself has taken since is not in the list.
-  for (const Mapping& one : all)
+  for (const MappedRange& one : all)
     if (may_hold(one, own_file)) visit_resident(one, but, visit);
   return !all.empty();
 }

@@ -43,13 +43,6 @@ int make_event() {
   return fd;
 }
 
-std::string bounded(const char* text, size_t size) {
-  std::string out(text, strnlen(text, size));
-  for (auto& c : out)
-    if (static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) >= 0x7F) c = '?';
-  return out;
-}
-
 // What the kernel is going to say of a process that has noted its end on the board.
 std::optional<int> status_told(const std::string& note) {
   if (starts_with(note, kItCalled)) return W_EXITCODE(0, SIGSYS);

@@ -28,8 +28,6 @@ namespace fk {
 
 namespace {
 
-std::string error_text() { return std::strerror(errno); }
-
 Protection protection(const std::string& name, const std::string& why) {
   return {name, why.empty(), why};
 }
@@ -63,17 +61,17 @@ std::string change_user() {
   if (!may_end_others()) return "this root may not end processes of others (CAP_KILL)";
   const uint32_t id = free_id();
   if (::setgroups(0, nullptr) != 0 || ::setresgid(id, id, id) != 0)
-    return "the group cannot be changed: " + error_text();
-  if (::setresuid(id, id, id) != 0) return "the user cannot be changed: " + error_text();
+    return "the group cannot be changed: " + errno_text();
+  if (::setresuid(id, id, id) != 0) return "the user cannot be changed: " + errno_text();
   return {};
 }
 
 std::string limit(int what, rlim_t most) {
   rlimit now{};
-  if (::getrlimit(static_cast<__rlimit_resource_t>(what), &now) != 0) return error_text();
+  if (::getrlimit(static_cast<__rlimit_resource_t>(what), &now) != 0) return errno_text();
   now.rlim_max = std::min(now.rlim_max, most);
   now.rlim_cur = std::min(now.rlim_cur, now.rlim_max);
-  return ::setrlimit(static_cast<__rlimit_resource_t>(what), &now) == 0 ? "" : error_text();
+  return ::setrlimit(static_cast<__rlimit_resource_t>(what), &now) == 0 ? "" : errno_text();
 }
 
 // The address space has no limit: what is private in it is counted by RLIMIT_DATA, what is shared
@@ -89,14 +87,14 @@ std::string set_limits(bool own_user, bool driver) {
 }
 
 std::string no_new_privileges() {
-  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 ? "" : error_text();
+  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 ? "" : errno_text();
 }
 
-std::string not_dumpable() { return ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0 ? "" : error_text(); }
+std::string not_dumpable() { return ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0 ? "" : errno_text(); }
 
-const char* const kNames[] = {"own_user",         "no_new_privileges", "not_dumpable",
-                              "limits",           "landlock_files",    "landlock_network",
-                              "landlock_signals", "system_calls"};
+const char* const kProtections[] = {"own_user",         "no_new_privileges", "not_dumpable",
+                                    "limits",           "landlock_files",    "landlock_network",
+                                    "landlock_signals", "system_calls"};
 
 // Where the libraries lie that are loaded now: parts of them are loaded later. Without the copies
 // of plugins, which are in one folder with those of other candidates.
@@ -116,7 +114,7 @@ std::vector<std::filesystem::path> library_folders() {
   return folders;
 }
 
-std::string clean(const std::string& text) {
+std::string clean_text(const std::string& text) {
   std::string out = text.substr(0, 300);
   for (auto& c : out)
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = '?';
@@ -201,7 +199,7 @@ std::vector<Protection> seal(const SandboxPolicy& policy, const Protection& user
 
 std::vector<Protection> unsealed(const std::string& why) {
   std::vector<Protection> all;
-  for (const char* name : kNames) all.push_back(protection(name, why));
+  for (const char* name : kProtections) all.push_back(protection(name, why));
   return all;
 }
 
@@ -220,9 +218,10 @@ std::vector<Protection> protections_from(const Json& json) {
     if (!entry.is_object() || all.size() == kMost) continue;
     const auto name = entry.find("name"), active = entry.find("active"), why = entry.find("why");
     if (name == entry.end() || !name->is_string()) continue;
-    all.push_back({clean(name->get<std::string>()),
-                   active != entry.end() && active->is_boolean() && active->get<bool>(),
-                   why != entry.end() && why->is_string() ? clean(why->get<std::string>()) : ""});
+    all.push_back(
+        {clean_text(name->get<std::string>()),
+         active != entry.end() && active->is_boolean() && active->get<bool>(),
+         why != entry.end() && why->is_string() ? clean_text(why->get<std::string>()) : ""});
   }
   return all;
 }

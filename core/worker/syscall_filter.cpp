@@ -259,9 +259,9 @@ constexpr uint32_t kAllow = SECCOMP_RET_ALLOW, kKill = SECCOMP_RET_TRAP,
 
 // The filter as the kernel wants it. A block for one call ends in a ruling, so that the next one
 // finds the number still loaded.
-class Program {
+class FilterProgram {
  public:
-  explicit Program(const SyscallRules& rules)
+  explicit FilterProgram(const SyscallRules& rules)
       : rules_(rules), own_(static_cast<uint32_t>(::getpid())) {
     load(offsetof(seccomp_data, arch));
     unless(BPF_JEQ, kArchitecture, kOver);
@@ -424,7 +424,7 @@ class Program {
 
 std::string install_syscall_filter(const SyscallRules& rules) {
   if (kArchitecture == 0) return "there is no filter for this architecture";
-  Program filter(rules);
+  FilterProgram filter(rules);
   const sock_fprog program = filter.program();
   // Without the second flag some kernels make the process slower, and what is measured with it.
   constexpr unsigned kFlags = SECCOMP_FILTER_FLAG_TSYNC | SECCOMP_FILTER_FLAG_SPEC_ALLOW;

@@ -48,9 +48,7 @@ enum cudaLaunchAttributeID {
   cudaLaunchAttributePreferredSharedMemoryCarveout,
   cudaLaunchAttributeClusterDimension
 };
-enum cudaFuncAttribute {
-  cudaFuncAttributeMaxDynamicSharedMemorySize
-};
+enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize };
 enum cudaDeviceAttr { cudaDevAttrMultiProcessorCount };
 inline constexpr int cudaSharedmemCarveoutMaxShared = 100;
 inline const char* cudaGetErrorString(cudaError_t) { return "invalid configuration argument"; }
@@ -124,13 +122,12 @@ T __shfl_xor_sync(unsigned, T v, int mask) {
 // What all 32 lanes bring, to each of them.
 template <class T>
 std::array<T, 32> fk_all_lanes(T v) {
-  auto& values = fk_emulation::brought<std::array<T, 32>>(fk_emulation::cluster().warps.size());
+  auto* const values =
+      fk_emulation::brought<std::array<T, 32>>(fk_emulation::cluster().warps.size());
   const unsigned warp = fk_emulation::machine.current / 32;
   values[warp][fk_lane()] = v;
   fk_emulation::wait(fk_emulation::warp());
-  const std::array<T, 32> got = values[warp];
-  fk_emulation::wait(fk_emulation::warp());
-  return got;
+  return values[warp];
 }
 inline unsigned __ballot_sync(unsigned, bool v) {
   const auto all = fk_all_lanes(v);

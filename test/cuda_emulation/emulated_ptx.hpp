@@ -224,23 +224,26 @@ inline uint32_t swizzled(uint32_t at) { return at ^ (at >> 7 & 7) << 4; }
 inline void copy_map(uint32_t to, const CUtensorMap& map, const int64_t (&from)[5],
                      uint32_t barrier) {
   if (to % 128) refuse("a box that is not aligned");
-  int64_t count = 1;
-  for (uint32_t d = 0; d < map.rank; ++d) count *= map.box[d];
-  for (int64_t i = 0; i < count; ++i) {
-    int64_t rest = i;
-    const char* element = map.data;
+  int64_t rows = 1, count = 0;
+  for (uint32_t d = 1; d < map.rank; ++d) rows *= map.box[d];
+  for (int64_t row = 0; row < rows; ++row) {
+    int64_t rest = row;
+    const char* elements = map.data;
     bool there = true;
-    for (uint32_t d = 0; d < map.rank; ++d) {
+    for (uint32_t d = 1; d < map.rank; ++d) {
       const int64_t at = from[d] + rest % map.box[d];
       rest /= map.box[d];
       there &= at >= 0 && at < static_cast<int64_t>(map.sizes[d]);
-      if (there) element += at * static_cast<int64_t>(map.strides[d]);
+      if (there) elements += at * static_cast<int64_t>(map.strides[d]);
     }
-    uint16_t& place = *at_shared<uint16_t>(swizzled(to + static_cast<uint32_t>(i) * 2));
-    if (there)
-      std::memcpy(&place, element, 2);
-    else
-      place = 0;
+    for (int64_t k = 0; k < map.box[0]; ++k, ++count) {
+      const int64_t at = from[0] + k;
+      uint16_t& place = *at_shared<uint16_t>(swizzled(to + static_cast<uint32_t>(count) * 2));
+      if (there && at >= 0 && at < static_cast<int64_t>(map.sizes[0]))
+        std::memcpy(&place, elements + at * static_cast<int64_t>(map.strides[0]), 2);
+      else
+        place = 0;
+    }
   }
   arrived(barrier, static_cast<int>(count) * 2);
 }
@@ -277,27 +280,34 @@ inline void wgmma_begin() {}
 inline void wgmma_commit() {}
 template <int kGroups>
 void wgmma_wait() {}
+// Sixteen elements of a row of an operand: two pieces that the swizzle leaves as they are.
+template <class T>
+void load_operand(float (&row_of)[16], uint64_t operand, unsigned row) {
+  const uint32_t from = in_block(kBegin + (static_cast<uint32_t>(operand & 0x3fff) << 4),
+                                 static_cast<int>(fk_emulation::rank()));
+  for (unsigned piece = 0; piece < 2; ++piece) {
+    const T* const at =
+        at_shared<T>(swizzled(from + row / 8 * 1024 + row % 8 * 128 + piece * 16), 16);
+    for (unsigned k = 0; k < 8; ++k) row_of[piece * 8 + k] = to_float(at[k]);
+  }
+}
 // Each thread has the sums of its rows and columns, so that it needs no other.
 template <class T, int kN, int kSums>
 void wgmma(float (&d)[kSums], uint64_t a, uint64_t b, bool add) {
-  const auto element = [](uint64_t operand, unsigned row, unsigned k) {
-    const uint32_t from = in_block(kBegin + (static_cast<uint32_t>(operand & 0x3fff) << 4),
-                                   static_cast<int>(fk_emulation::rank()));
-    return to_float(*at_shared<T>(swizzled(from + row / 8 * 1024 + row % 8 * 128 + k * 2)));
-  };
   const unsigned lane = fk_lane(), warp = threadIdx.x / 32 % 4;
-  for (unsigned half = 0; half < 2; ++half) {
-    float left[16];
-    for (unsigned k = 0; k < 16; ++k) left[k] = element(a, warp * 16 + lane / 4 + half * 8, k);
-    for (unsigned j = 0; j < kN / 8; ++j)
-      for (unsigned i = 0; i < 2; ++i) {
+  float left[2][16], right[16];
+  for (unsigned half = 0; half < 2; ++half)
+    load_operand<T>(left[half], a, warp * 16 + lane / 4 + half * 8);
+  for (unsigned j = 0; j < kN / 8; ++j)
+    for (unsigned i = 0; i < 2; ++i) {
+      load_operand<T>(right, b, j * 8 + lane % 4 * 2 + i);
+      for (unsigned half = 0; half < 2; ++half) {
         float& sum = d[j * 4 + half * 2 + i];
         double total = add ? double{sum} : 0;
-        for (unsigned k = 0; k < 16; ++k)
-          total += double{left[k]} * double{element(b, j * 8 + lane % 4 * 2 + i, k)};
+        for (unsigned k = 0; k < 16; ++k) total += double{left[half][k]} * double{right[k]};
         sum = static_cast<float>(total);
       }
-  }
+    }
 }
 
 }  // namespace fkc

@@ -7,23 +7,25 @@
 
 namespace fk_emulation {
 
-// What the lanes of a warp bring for each other, by cluster.
+// Places for what the lanes of a warp bring for each other, in its turns' order: one half of them
+// in every second turn. Who is ahead comes to this half again when all have taken what is there
+// now, so one barrier is enough.
 template <class T>
-std::vector<T>& brought(size_t count) {
+T* brought(size_t count) {
   static std::map<const Cluster*, std::vector<T>> all;
-  auto& mine = all[machine.running];
-  if (mine.size() < count) mine.resize(count);
-  return mine;
+  static const Cluster* of = nullptr;
+  static std::vector<T>* mine = nullptr;
+  if (of != machine.running) mine = &all[of = machine.running];
+  if (mine->size() < 2 * count) mine->resize(2 * count);
+  return mine->data() + (warp().passed % 2 ? count : 0);
 }
 
 template <class T>
 T exchange(T v, unsigned partner) {
-  auto& values = brought<T>(cluster().fibers.size());
+  T* const values = brought<T>(cluster().fibers.size());
   values[machine.current] = v;
   wait(warp());
-  const T got = values[machine.current / 32 * 32 + partner];
-  wait(warp());
-  return got;
+  return values[machine.current / 32 * 32 + partner];
 }
 // mma.sync.m16n8k4 in double, as baselines/cuda_reference/device.cuh describes it.
 inline void multiply(double (&c)[4], double a0, double a1, double b) {
@@ -38,7 +40,6 @@ inline void multiply(double (&c)[4], double a0, double a1, double b) {
   wait(warp());
   for (unsigned i = 0; i < 4; ++i)
     for (unsigned k = 0; k < 4; ++k) c[i] += of.left[g + i / 2 * 8][k] * of.right[k][2 * t + i % 2];
-  wait(warp());
 }
 
 }  // namespace fk_emulation

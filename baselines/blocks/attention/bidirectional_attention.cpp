@@ -6,7 +6,7 @@
 namespace fk {
 namespace {
 
-void expand(Builder& b, const Region& r) {
+void expand_bidirectional_attention(Builder& b, const Region& r) {
   const int64_t channels = r.integer("hidden_size"), heads = r.integer("num_heads");
   const int64_t kv_heads = r.integer("num_kv_heads"), width = r.integer("head_dim");
   const Value qkv = b.call("linear", r.path() + ".qkv_proj",
@@ -52,7 +52,7 @@ void expand(Builder& b, const Region& r) {
           {"out", r["out"]}});
 }
 
-FK_BLOCK(bidirectional_attention, expand);
+FK_BLOCK(bidirectional_attention, expand_bidirectional_attention);
 
 }  // namespace
 }  // namespace fk

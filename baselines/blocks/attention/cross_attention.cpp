@@ -5,7 +5,7 @@
 namespace fk {
 namespace {
 
-void expand(Builder& b, const Region& r) {
+void expand_cross_attention(Builder& b, const Region& r) {
   const int64_t channels = r.integer("hidden_size"), heads = r.integer("num_heads");
   const int64_t width = r.integer("head_dim"), source = r.integer("source_len");
   const Value q = b.call("linear", r.path() + ".q_proj",
@@ -39,7 +39,7 @@ void expand(Builder& b, const Region& r) {
           {"out", r["out"]}});
 }
 
-FK_BLOCK(cross_attention, expand);
+FK_BLOCK(cross_attention, expand_cross_attention);
 
 }  // namespace
 }  // namespace fk

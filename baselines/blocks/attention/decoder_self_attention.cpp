@@ -6,7 +6,7 @@
 namespace fk {
 namespace {
 
-void expand(Builder& b, const Region& r) {
+void expand_decoder_self_attention(Builder& b, const Region& r) {
   const int64_t channels = r.integer("hidden_size"), heads = r.integer("num_heads");
   const int64_t width = r.integer("head_dim"), page_size = r.integer("page_size");
   const Value qkv = b.call("linear", r.path() + ".qkv_proj",
@@ -51,7 +51,7 @@ void expand(Builder& b, const Region& r) {
           {"out", r["out"]}});
 }
 
-FK_BLOCK(decoder_self_attention, expand);
+FK_BLOCK(decoder_self_attention, expand_decoder_self_attention);
 
 }  // namespace
 }  // namespace fk

@@ -5,7 +5,7 @@
 namespace fk {
 namespace {
 
-void expand(Builder& b, const Region& r) {
+void expand_encoder_attention(Builder& b, const Region& r) {
   const int64_t channels = r.integer("hidden_size"), heads = r.integer("num_heads");
   const int64_t width = r.integer("head_dim");
   const Value qkv = b.call("linear", r.path() + ".self.qkv",
@@ -40,7 +40,7 @@ void expand(Builder& b, const Region& r) {
           {"out", r["out"]}});
 }
 
-FK_BLOCK(encoder_attention, expand);
+FK_BLOCK(encoder_attention, expand_encoder_attention);
 
 }  // namespace
 }  // namespace fk

@@ -51,7 +51,7 @@ void rotate_and_store(Builder& b, const Region& r, const Parts& parts) {
   b.call("mla_cache_append", r.path() + ".kv_cache", store);
 }
 
-void expand(Builder& b, const Region& r) {
+void expand_mla_self_attention(Builder& b, const Region& r) {
   const int64_t heads = r.integer("num_heads"), latent = r.integer("kv_lora_rank");
   const int64_t nope = r.integer("qk_nope_head_dim"), values = r.integer("v_head_dim");
   const Parts parts = project_all(b, r);
@@ -79,7 +79,7 @@ void expand(Builder& b, const Region& r) {
                   r["o_scale_inv"], b.reshape(v, {b.shape(v)[0], heads * values}), r["out"]);
 }
 
-FK_BLOCK(mla_self_attention, expand);
+FK_BLOCK(mla_self_attention, expand_mla_self_attention);
 
 }  // namespace
 }  // namespace fk

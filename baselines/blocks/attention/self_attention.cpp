@@ -28,7 +28,7 @@ Qkv project(Builder& b, const Region& r) {
   return {part(0, heads), part(heads, kv_heads), part(heads + kv_heads, kv_heads)};
 }
 
-void expand(Builder& b, const Region& r) {
+void expand_self_attention(Builder& b, const Region& r) {
   const int64_t heads = r.integer("num_heads"), kv_heads = r.integer("num_kv_heads");
   const int64_t width = r.integer("head_dim"), page_size = r.integer("page_size");
   const auto [q, k, v] = project(b, r);
@@ -100,7 +100,7 @@ void expand(Builder& b, const Region& r) {
           {"out", r["out"]}});
 }
 
-FK_BLOCK(self_attention, expand);
+FK_BLOCK(self_attention, expand_self_attention);
 
 }  // namespace
 }  // namespace fk

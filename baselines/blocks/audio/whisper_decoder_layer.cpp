@@ -48,7 +48,7 @@ Value cross_attention(Builder& b, const Region& r, Value x) {
                  {"max_query_len", r.scalar("max_query_len")}});
 }
 
-void expand(Builder& b, const Region& r) {
+void expand_whisper_decoder_layer(Builder& b, const Region& r) {
   const Value x = r["x"];
   const Value own = self_attention(b, r, whisper_norm(b, r, ".self_attn_layer_norm", "attn", x));
   const Value y = whisper_sum(b, r, ".self_attn.residual", x, own, Value{});
@@ -57,7 +57,7 @@ void expand(Builder& b, const Region& r) {
   whisper_mlp(b, r, whisper_sum(b, r, ".encoder_attn.residual", y, heard, Value{}));
 }
 
-FK_BLOCK(whisper_decoder_layer, expand);
+FK_BLOCK(whisper_decoder_layer, expand_whisper_decoder_layer);
 
 }  // namespace
 }  // namespace fk

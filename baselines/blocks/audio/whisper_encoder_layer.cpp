@@ -5,7 +5,7 @@
 namespace fk {
 namespace {
 
-void expand(Builder& b, const Region& r) {
+void expand_whisper_encoder_layer(Builder& b, const Region& r) {
   const Value attended = b.call("encoder_attention", r.path() + ".self_attn",
                                 {{"hidden_size", r.integer("hidden_size")},
                                  {"num_heads", r.integer("num_heads")},
@@ -21,7 +21,7 @@ void expand(Builder& b, const Region& r) {
   whisper_mlp(b, r, whisper_sum(b, r, ".self_attn.residual", r["x"], attended, Value{}));
 }
 
-FK_BLOCK(whisper_encoder_layer, expand);
+FK_BLOCK(whisper_encoder_layer, expand_whisper_encoder_layer);
 
 }  // namespace
 }  // namespace fk

@@ -5,7 +5,7 @@
 namespace fk {
 namespace {
 
-void expand(Builder& b, const Region& r) {
+void expand_all_gather_linear(Builder& b, const Region& r) {
   const Value rows =
       b.call("all_gather", r.path() + ".all_gather", {{"comm", r.integer("comm")}, {"x", r["x"]}});
   b.call("linear", r.path(),
@@ -16,7 +16,7 @@ void expand(Builder& b, const Region& r) {
           {"out", r["out"]}});
 }
 
-FK_BLOCK(all_gather_linear, expand);
+FK_BLOCK(all_gather_linear, expand_all_gather_linear);
 
 }  // namespace
 }  // namespace fk

@@ -5,7 +5,7 @@
 namespace fk {
 namespace {
 
-void expand(Builder& b, const Region& r) {
+void expand_all_reduce_add_rms_norm(Builder& b, const Region& r) {
   const Value sum =
       b.call("all_reduce", r.path() + ".all_reduce", {{"comm", r.integer("comm")}, {"x", r["x"]}});
   b.call("rms_norm", r.path(),
@@ -17,7 +17,7 @@ void expand(Builder& b, const Region& r) {
           {"out", r["out"]}});
 }
 
-FK_BLOCK(all_reduce_add_rms_norm, expand);
+FK_BLOCK(all_reduce_add_rms_norm, expand_all_reduce_add_rms_norm);
 
 }  // namespace
 }  // namespace fk

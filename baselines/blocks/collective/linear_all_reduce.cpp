@@ -5,7 +5,7 @@
 namespace fk {
 namespace {
 
-void expand(Builder& b, const Region& r) {
+void expand_linear_all_reduce(Builder& b, const Region& r) {
   const Value product = b.call("linear", r.path(),
                                {{"in_features", r.integer("in_features")},
                                 {"out_features", r.integer("out_features")},
@@ -16,7 +16,7 @@ void expand(Builder& b, const Region& r) {
          {{"comm", r.integer("comm")}, {"x", product}, {"out", r["out"]}});
 }
 
-FK_BLOCK(linear_all_reduce, expand);
+FK_BLOCK(linear_all_reduce, expand_linear_all_reduce);
 
 }  // namespace
 }  // namespace fk

@@ -5,7 +5,7 @@
 namespace fk {
 namespace {
 
-void expand(Builder& b, const Region& r) {
+void expand_linear_reduce_scatter(Builder& b, const Region& r) {
   const Expr rows = b.shape(r["x"])[0];
   const int64_t width = r.integer("out_features");
   const Value product = b.call("linear", r.path(),
@@ -18,7 +18,7 @@ void expand(Builder& b, const Region& r) {
          {{"comm", r.integer("comm")}, {"x", product}, {"out", r["out"]}});
 }
 
-FK_BLOCK(linear_reduce_scatter, expand);
+FK_BLOCK(linear_reduce_scatter, expand_linear_reduce_scatter);
 
 }  // namespace
 }  // namespace fk

@@ -5,7 +5,7 @@
 namespace fk {
 namespace {
 
-void expand(Builder& b, const Region& r) {
+void expand_bert_embedding(Builder& b, const Region& r) {
   const int64_t channels = r.integer("hidden_size");
   const auto rows = [&](const char* name, int64_t count, Value table, Value ids) -> Value {
     return b.call("embedding", r.path() + name,
@@ -32,7 +32,7 @@ void expand(Builder& b, const Region& r) {
           {"out", r["out"]}});
 }
 
-FK_BLOCK(bert_embedding, expand);
+FK_BLOCK(bert_embedding, expand_bert_embedding);
 
 }  // namespace
 }  // namespace fk

@@ -5,7 +5,7 @@
 namespace fk {
 namespace {
 
-void expand(Builder& b, const Region& r) {
+void expand_encoder_layer(Builder& b, const Region& r) {
   const int64_t channels = r.integer("hidden_size");
   const auto norm = [&](const char* name, Value weight, Value bias, Value x, Value residual,
                         Value out) -> Value {
@@ -44,7 +44,7 @@ void expand(Builder& b, const Region& r) {
   norm(".output.LayerNorm", r["mlp_norm_weight"], r["mlp_norm_bias"], wide, middle, r["out"]);
 }
 
-FK_BLOCK(encoder_layer, expand);
+FK_BLOCK(encoder_layer, expand_encoder_layer);
 
 }  // namespace
 }  // namespace fk

@@ -6,7 +6,7 @@
 namespace fk {
 namespace {
 
-void expand(Builder& b, const Region& r) {
+void expand_bidirectional_decoder_layer(Builder& b, const Region& r) {
   const int64_t channels = r.integer("hidden_size");
   const auto norm = [&](const char* name, Value weight, Value x) -> Value {
     return b.call("rms_norm", r.path() + name,
@@ -35,7 +35,7 @@ void expand(Builder& b, const Region& r) {
           {"out", r["hidden"]}});
 }
 
-FK_BLOCK(bidirectional_decoder_layer, expand);
+FK_BLOCK(bidirectional_decoder_layer, expand_bidirectional_decoder_layer);
 
 }  // namespace
 }  // namespace fk

@@ -28,7 +28,7 @@ Args layer_args(const Builder& b, const Region& r, int64_t i) {
   return args;
 }
 
-void expand(Builder& b, const Region& r) {
+void expand_decode_step(Builder& b, const Region& r) {
   const int64_t channels = r.integer("hidden_size");
   const DType dtype = r.choice("activations") == "f32" ? DType::f32 : b.dtype(r["embed_tokens"]);
   const Value hidden = b.call("embedding", r.path() + ".embed_tokens",
@@ -71,7 +71,7 @@ void expand(Builder& b, const Region& r) {
           {"tokens", r["tokens"]}});
 }
 
-FK_BLOCK(decode_step, expand);
+FK_BLOCK(decode_step, expand_decode_step);
 
 }  // namespace
 }  // namespace fk

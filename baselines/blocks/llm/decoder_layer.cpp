@@ -6,7 +6,7 @@
 namespace fk {
 namespace {
 
-void expand(Builder& b, const Region& r) {
+void expand_decoder_layer(Builder& b, const Region& r) {
   const Value x = blocks::attention_part(b, r, {"tree_lens", "tree_mask"});
   b.call("gated_mlp", r.path() + ".mlp",
          {{"hidden_size", r.integer("hidden_size")},
@@ -17,7 +17,7 @@ void expand(Builder& b, const Region& r) {
           {"out", r["hidden"]}});
 }
 
-FK_BLOCK(decoder_layer, expand);
+FK_BLOCK(decoder_layer, expand_decoder_layer);
 
 }  // namespace
 }  // namespace fk

@@ -57,7 +57,7 @@ Value attend(Builder& b, const Region& r, Value x) {
                  {"x", b.reshape(mixed, {tokens, heads * width})}});
 }
 
-void expand(Builder& b, const Region& r) {
+void expand_eagle3_decoder_layer(Builder& b, const Region& r) {
   const int64_t channels = r.integer("hidden_size");
   const auto norm = [&](const char* name, Value weight, Value x, Value residual) -> Value {
     return b.call("rms_norm", r.path() + name,
@@ -84,7 +84,7 @@ void expand(Builder& b, const Region& r) {
           {"out", r["out"]}});
 }
 
-FK_BLOCK(eagle3_decoder_layer, expand);
+FK_BLOCK(eagle3_decoder_layer, expand_eagle3_decoder_layer);
 
 }  // namespace
 }  // namespace fk

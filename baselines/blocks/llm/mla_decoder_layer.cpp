@@ -5,7 +5,7 @@
 namespace fk {
 namespace {
 
-void expand(Builder& b, const Region& r) {
+void expand_mla_decoder_layer(Builder& b, const Region& r) {
   Args args = {{"x", blocks::mla_attention_part(b, r)}, {"out", r["hidden"]}};
   blocks::pass_integers(
       args, r, {"hidden_size", "intermediate_size", "block_n", "block_k", "quantize_input"});
@@ -13,7 +13,7 @@ void expand(Builder& b, const Region& r) {
   b.call("gated_mlp", r.path() + ".mlp", args);
 }
 
-FK_BLOCK(mla_decoder_layer, expand);
+FK_BLOCK(mla_decoder_layer, expand_mla_decoder_layer);
 
 }  // namespace
 }  // namespace fk

@@ -5,7 +5,7 @@
 namespace fk {
 namespace {
 
-void expand(Builder& b, const Region& r) {
+void expand_mla_moe_decoder_layer(Builder& b, const Region& r) {
   Args args = {{"x", blocks::mla_attention_part(b, r)},
                {"scoring_func", r.choice("scoring_func")},
                {"routed_scaling_factor", r.number("routed_scaling_factor")},
@@ -21,7 +21,7 @@ void expand(Builder& b, const Region& r) {
   b.call("deepseek_moe", r.path() + ".mlp", args);
 }
 
-FK_BLOCK(mla_moe_decoder_layer, expand);
+FK_BLOCK(mla_moe_decoder_layer, expand_mla_moe_decoder_layer);
 
 }  // namespace
 }  // namespace fk

@@ -5,7 +5,7 @@
 namespace fk {
 namespace {
 
-void expand(Builder& b, const Region& r) {
+void expand_moe_decoder_layer(Builder& b, const Region& r) {
   const Value x = blocks::attention_part(b, r, {"sinks", "o_bias"});
   b.call("moe_block", r.path() + ".block_sparse_moe",
          {{"hidden_size", r.integer("hidden_size")},
@@ -24,7 +24,7 @@ void expand(Builder& b, const Region& r) {
           {"out", r["hidden"]}});
 }
 
-FK_BLOCK(moe_decoder_layer, expand);
+FK_BLOCK(moe_decoder_layer, expand_moe_decoder_layer);
 
 }  // namespace
 }  // namespace fk

@@ -5,7 +5,7 @@
 namespace fk {
 namespace {
 
-void expand(Builder& b, const Region& r) {
+void expand_gated_mlp(Builder& b, const Region& r) {
   const int64_t channels = r.integer("hidden_size"), hidden = r.integer("intermediate_size");
   const Value gate_up = blocks::project(b, r, ".gate_up_proj", channels, 2 * hidden, r["gate_up"],
                                         r["gate_up_scale_inv"], r["x"]);
@@ -15,7 +15,7 @@ void expand(Builder& b, const Region& r) {
                   r["out"]);
 }
 
-FK_BLOCK(gated_mlp, expand);
+FK_BLOCK(gated_mlp, expand_gated_mlp);
 
 }  // namespace
 }  // namespace fk

@@ -5,7 +5,7 @@
 namespace fk {
 namespace {
 
-void expand(Builder& b, const Region& r) {
+void expand_gelu_mlp(Builder& b, const Region& r) {
   const int64_t channels = r.integer("hidden_size"), hidden = r.integer("intermediate_size");
   const Value wide = b.call("linear", r.path() + ".fc1",
                             {{"in_features", channels},
@@ -25,7 +25,7 @@ void expand(Builder& b, const Region& r) {
           {"out", r["out"]}});
 }
 
-FK_BLOCK(gelu_mlp, expand);
+FK_BLOCK(gelu_mlp, expand_gelu_mlp);
 
 }  // namespace
 }  // namespace fk

@@ -6,7 +6,7 @@
 namespace fk {
 namespace {
 
-void expand(Builder& b, const Region& r) {
+void expand_global_response_norm_mlp(Builder& b, const Region& r) {
   const int64_t channels = r.integer("hidden_size"), hidden = r.integer("intermediate_size");
   const Dims image = b.shape(r["x"]);
   const Expr rows = image[0] * image[1] * image[2];
@@ -35,7 +35,7 @@ void expand(Builder& b, const Region& r) {
           {"out", b.reshape(r["out"], {rows, channels})}});
 }
 
-FK_BLOCK(global_response_norm_mlp, expand);
+FK_BLOCK(global_response_norm_mlp, expand_global_response_norm_mlp);
 
 }  // namespace
 }  // namespace fk

@@ -30,7 +30,7 @@ Value routed(Builder& b, const Region& r, Value out) {
   return b.call("fused_moe", r.path() + ".experts", args);
 }
 
-void expand(Builder& b, const Region& r) {
+void expand_deepseek_moe(Builder& b, const Region& r) {
   if (!r.has("shared_down")) {
     routed(b, r, r["out"]);
     return;
@@ -48,7 +48,7 @@ void expand(Builder& b, const Region& r) {
          {{"size", r.integer("hidden_size")}, {"a", sum}, {"b", shared}, {"out", r["out"]}});
 }
 
-FK_BLOCK(deepseek_moe, expand);
+FK_BLOCK(deepseek_moe, expand_deepseek_moe);
 
 }  // namespace
 }  // namespace fk

@@ -7,7 +7,7 @@
 namespace fk {
 namespace {
 
-void expand(Builder& b, const Region& r) {
+void expand_fused_moe_ep(Builder& b, const Region& r) {
   const int64_t channels = r.integer("hidden_size"), hidden = r.integer("intermediate_size");
   const int64_t ranks = r.integer("comm"), experts = r.integer("num_experts");
   const int64_t local = (experts + ranks - 1) / ranks;
@@ -42,7 +42,7 @@ void expand(Builder& b, const Region& r) {
   b.call("moe_combine", r.path() + ".combine", combine);
 }
 
-FK_BLOCK(fused_moe_ep, expand);
+FK_BLOCK(fused_moe_ep, expand_fused_moe_ep);
 
 }  // namespace
 }  // namespace fk

@@ -6,7 +6,7 @@
 namespace fk {
 namespace {
 
-void expand(Builder& b, const Region& r) {
+void expand_fused_moe_mxfp4(Builder& b, const Region& r) {
   const int64_t channels = r.integer("hidden_size"), hidden = r.integer("intermediate_size");
   const int64_t experts = r.integer("num_experts"), top_k = r.integer("top_k");
   const Outputs order = b.call("moe_align", r.path() + ".align",
@@ -37,7 +37,7 @@ void expand(Builder& b, const Region& r) {
           {"out", r["out"]}});
 }
 
-FK_BLOCK(fused_moe_mxfp4, expand);
+FK_BLOCK(fused_moe_mxfp4, expand_fused_moe_mxfp4);
 
 }  // namespace
 }  // namespace fk

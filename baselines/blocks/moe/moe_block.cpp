@@ -5,7 +5,7 @@
 namespace fk {
 namespace {
 
-void expand(Builder& b, const Region& r) {
+void expand_moe_block(Builder& b, const Region& r) {
   const int64_t channels = r.integer("hidden_size"), experts = r.integer("num_experts");
   const int64_t top_k = r.integer("top_k");
   const Expr tokens = b.shape(r["x"])[0];
@@ -37,7 +37,7 @@ void expand(Builder& b, const Region& r) {
           {"out", r["out"]}});
 }
 
-FK_BLOCK(moe_block, expand);
+FK_BLOCK(moe_block, expand_moe_block);
 
 }  // namespace
 }  // namespace fk

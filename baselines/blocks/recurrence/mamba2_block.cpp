@@ -6,7 +6,7 @@
 namespace fk {
 namespace {
 
-void expand(Builder& b, const Region& r) {
+void expand_mamba2_block(Builder& b, const Region& r) {
   const Value x = b.call("rms_norm", r.path() + ".norm",
                          {{"hidden_size", r.integer("hidden_size")},
                           {"eps", r.number("eps")},
@@ -31,7 +31,7 @@ void expand(Builder& b, const Region& r) {
   b.call("mamba_mixer2", r.path() + ".mixer", args);
 }
 
-FK_BLOCK(mamba2_block, expand);
+FK_BLOCK(mamba2_block, expand_mamba2_block);
 
 }  // namespace
 }  // namespace fk

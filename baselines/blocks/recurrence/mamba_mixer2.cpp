@@ -75,7 +75,7 @@ Value scan(Builder& b, const Region& r, const Sizes& s, Value xbc, Value dt) {
   return b.call("ssd_chunk_scan", r.path() + ".ssm", args);
 }
 
-void expand(Builder& b, const Region& r) {
+void expand_mamba_mixer2(Builder& b, const Region& r) {
   const Sizes s(r);
   const int64_t channels = r.integer("hidden_size");
   const Value projected = b.call("linear", r.path() + ".in_proj",
@@ -103,7 +103,7 @@ void expand(Builder& b, const Region& r) {
           {"out", r["out"]}});
 }
 
-FK_BLOCK(mamba_mixer2, expand);
+FK_BLOCK(mamba_mixer2, expand_mamba_mixer2);
 
 }  // namespace
 }  // namespace fk

@@ -7,7 +7,7 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-void expand(Builder& b, const Region& r) {
+void expand_convnextv2_block(Builder& b, const Region& r) {
   const int64_t channels = r.integer("hidden_size"), kernel = r.integer("kernel_size");
   const Value x = r["x"];
   const Dims image = b.shape(x);
@@ -48,7 +48,7 @@ void expand(Builder& b, const Region& r) {
           {"out", b.reshape(r["out"], rows)}});
 }
 
-FK_BLOCK(convnextv2_block, expand);
+FK_BLOCK(convnextv2_block, expand_convnextv2_block);
 
 }  // namespace
 }  // namespace fk

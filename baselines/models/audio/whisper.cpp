@@ -34,7 +34,7 @@ Stack read_stack(const Config& config, const std::string& prefix, int64_t channe
   return s;
 }
 
-WhisperConfig read(const Config& config) {
+WhisperConfig read_whisper(const Config& config) {
   WhisperConfig c;
   c.channels = read_size(config, "d_model");
   c.mel = read_count(config, "num_mel_bins");
@@ -52,7 +52,7 @@ WhisperConfig read(const Config& config) {
 }
 
 // Weights by their checkpoint names; everything but the head is below `model.`.
-struct Weights {
+struct WhisperWeights {
   Builder& b;
   DType dtype;
 
@@ -92,12 +92,12 @@ struct Weights {
 
 class Whisper : public Model {
  public:
-  explicit Whisper(const Config& config) : config_(read(config)) {}
+  explicit Whisper(const Config& config) : config_(read_whisper(config)) {}
 
   std::vector<std::string> phases() const override { return {"encode", "prefill", "decode"}; }
 
   void forward(Builder& b, const std::string& phase, const Limits& limits) const override {
-    const Weights w{b, limits.weights()};
+    const WhisperWeights w{b, limits.weights()};
     phase == "encode" ? encode(w, limits) : decode(w, phase, limits);
   }
 
@@ -121,7 +121,7 @@ class Whisper : public Model {
   }
 
   // What layers of both kinds have: sizes, attention to themselves, an MLP.
-  Args layer_args(const Weights& w, const Stack& stack, const std::string& path) const {
+  Args layer_args(const WhisperWeights& w, const Stack& stack, const std::string& path) const {
     const int64_t channels = config_.channels, width = channels / stack.heads;
     const std::string self = path + ".self_attn.", fc1 = path + ".fc1", fc2 = path + ".fc2";
     const std::string before = path + ".self_attn_layer_norm", last = path + ".final_layer_norm";
@@ -151,7 +151,7 @@ class Whisper : public Model {
   }
 
   // gelu(convolution) over time of x [B,1,frames,in]: a line is an image of one row.
-  Value convolve(const Weights& w, const std::string& module, Value x, int64_t in,
+  Value convolve(const WhisperWeights& w, const std::string& module, Value x, int64_t in,
                  int64_t stride) const {
     const int64_t out = config_.channels;
     const double gain = 1 / std::sqrt(static_cast<double>(3 * in));
@@ -171,7 +171,7 @@ class Whisper : public Model {
     return w.b.reshape(z, shape);
   }
 
-  void encode(const Weights& w, const Limits& limits) const {
+  void encode(const WhisperWeights& w, const Limits& limits) const {
     Builder& b = w.b;
     const int64_t channels = config_.channels, source = config_.source, frames = 2 * source;
     const Expr requests = b.axis("B"), tokens = requests * source;
@@ -220,7 +220,7 @@ class Whisper : public Model {
   }
 
   // Projects what the encoder made of each request and writes it into the request's slot.
-  void leave(const Weights& w, const Limits& limits, int64_t layer, const std::string& kind,
+  void leave(const WhisperWeights& w, const Limits& limits, int64_t layer, const std::string& kind,
              Value x, Value slots, Value bias) const {
     Builder& b = w.b;
     const int64_t channels = config_.channels, all = config_.source * channels;
@@ -264,7 +264,7 @@ class Whisper : public Model {
     return spec;
   }
 
-  void decode(const Weights& w, const std::string& phase, const Limits& limits) const {
+  void decode(const WhisperWeights& w, const std::string& phase, const Limits& limits) const {
     Builder& b = w.b;
     const int64_t channels = config_.channels;
     const DecoderStep step = begin(b, phase, limits);
@@ -298,7 +298,7 @@ class Whisper : public Model {
     sample_rows(b, step, x, config_.tied ? table : tokens_table(w.dtype, "proj_out.weight"));
   }
 
-  Args decoder_args(const Weights& w, const DecoderStep& step, const Limits& limits,
+  Args decoder_args(const WhisperWeights& w, const DecoderStep& step, const Limits& limits,
                     int64_t layer) const {
     const int64_t channels = config_.channels;
     const std::string path = layer_name("decoder", layer), cross = path + ".encoder_attn.";
@@ -334,9 +334,11 @@ class Whisper : public Model {
   WhisperConfig config_;
 };
 
-std::unique_ptr<Model> make(const Config& config) { return std::make_unique<Whisper>(config); }
+std::unique_ptr<Model> make_whisper(const Config& config) {
+  return std::make_unique<Whisper>(config);
+}
 
-FK_MODEL(whisper, make, {"WhisperForConditionalGeneration"}, {"whisper"});
+FK_MODEL(whisper, make_whisper, {"WhisperForConditionalGeneration"}, {"whisper"});
 
 }  // namespace
 }  // namespace fk

@@ -60,7 +60,7 @@ void read_experts(const Config& config, DeepseekConfig& c) {
     config.fail_at("moe_layer_freq", "only 1 is implemented");
 }
 
-DeepseekConfig read(const Config& config) {
+DeepseekConfig read_deepseek_v3(const Config& config) {
   DeepseekConfig c;
   // The only rotated part of a head is this one, whatever hidden_size / heads may be.
   const std::string rotary = std::to_string(read_count(config, "qk_rope_head_dim"));
@@ -74,7 +74,7 @@ DeepseekConfig read(const Config& config) {
 
 class DeepseekV3 : public Model {
  public:
-  explicit DeepseekV3(const Config& config) : config_(read(config)) {}
+  explicit DeepseekV3(const Config& config) : config_(read_deepseek_v3(config)) {}
 
   std::vector<std::string> phases() const override { return {"prefill", "decode"}; }
 
@@ -243,9 +243,11 @@ void DeepseekV3::add_experts(Args& args, Builder& b, DType dtype, const std::str
     add_mlp(args, b, dtype, path + "shared_experts.", "shared_", config_.shared_hidden);
 }
 
-std::unique_ptr<Model> make(const Config& config) { return std::make_unique<DeepseekV3>(config); }
+std::unique_ptr<Model> make_deepseek_v3(const Config& config) {
+  return std::make_unique<DeepseekV3>(config);
+}
 
-FK_MODEL(deepseek_v3, make, {"DeepseekV3ForCausalLM"}, {"deepseek_v3"});
+FK_MODEL(deepseek_v3, make_deepseek_v3, {"DeepseekV3ForCausalLM"}, {"deepseek_v3"});
 
 }  // namespace
 }  // namespace fk

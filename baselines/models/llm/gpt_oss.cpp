@@ -20,7 +20,7 @@ struct GptOssConfig {
   bool mxfp4 = false;
 };
 
-GptOssConfig read(const Config& config) {
+GptOssConfig read_gpt_oss(const Config& config) {
   GptOssConfig c;
   c.decoder = read_decoder(config, true);
   const int64_t window = config.integer("sliding_window", 0);
@@ -56,7 +56,7 @@ GptOssConfig read(const Config& config) {
 
 class GptOss : public Model {
  public:
-  explicit GptOss(const Config& config) : config_(read(config)) {}
+  explicit GptOss(const Config& config) : config_(read_gpt_oss(config)) {}
 
   std::vector<std::string> phases() const override { return {"prefill", "decode"}; }
 
@@ -211,9 +211,11 @@ class GptOss : public Model {
   GptOssConfig config_;
 };
 
-std::unique_ptr<Model> make(const Config& config) { return std::make_unique<GptOss>(config); }
+std::unique_ptr<Model> make_gpt_oss(const Config& config) {
+  return std::make_unique<GptOss>(config);
+}
 
-FK_MODEL(gpt_oss, make, {"GptOssForCausalLM"}, {"gpt_oss"});
+FK_MODEL(gpt_oss, make_gpt_oss, {"GptOssForCausalLM"}, {"gpt_oss"});
 
 }  // namespace
 }  // namespace fk

@@ -28,7 +28,7 @@ void need(const Config& config, const char* key, const std::string& wanted) {
     config.fail_at(key, "`" + value + "` is not supported: it must be `" + wanted + "`");
 }
 
-LladaConfig read(const Config& config) {
+LladaConfig read_llada(const Config& config) {
   LladaConfig c;
   c.channels = read_size(config, "d_model");
   c.hidden = config.has("mlp_hidden_size")
@@ -76,7 +76,7 @@ std::string block_path(int64_t layer) {
 
 class Llada : public Model {
  public:
-  explicit Llada(const Config& config) : config_(read(config)) {}
+  explicit Llada(const Config& config) : config_(read_llada(config)) {}
 
   std::vector<std::string> phases() const override { return {"denoise"}; }
   bool generates() const override { return true; }
@@ -219,9 +219,9 @@ class Llada : public Model {
   LladaConfig config_;
 };
 
-std::unique_ptr<Model> make(const Config& config) { return std::make_unique<Llada>(config); }
+std::unique_ptr<Model> make_llada(const Config& config) { return std::make_unique<Llada>(config); }
 
-FK_MODEL(llada, make, {"LLaDAModelLM"}, {"llada"});
+FK_MODEL(llada, make_llada, {"LLaDAModelLM"}, {"llada"});
 
 }  // namespace
 }  // namespace fk

@@ -7,11 +7,11 @@ namespace {
 
 using namespace parts;
 
-std::unique_ptr<Model> make(const Config& config) {
+std::unique_ptr<Model> make_llama(const Config& config) {
   return std::make_unique<DenseDecoder>(read_decoder(config));
 }
 
-FK_MODEL(llama, make, {"LlamaForCausalLM"}, {"llama"});
+FK_MODEL(llama, make_llama, {"LlamaForCausalLM"}, {"llama"});
 
 }  // namespace
 }  // namespace fk

@@ -35,7 +35,7 @@ SpeculateOptions read_options(const Config& config) {
   return o;
 }
 
-EagleConfig read(const Config& config) {
+EagleConfig read_llama_eagle3(const Config& config) {
   EagleConfig c;
   c.target = read_decoder(config);
   const Config draft = config.child("draft");
@@ -69,7 +69,7 @@ int64_t pages_of_request(const EagleConfig& c, const Limits& limits) {
 
 class LlamaEagle3 : public Model {
  public:
-  explicit LlamaEagle3(const Config& config) : config_(read(config)) {}
+  explicit LlamaEagle3(const Config& config) : config_(read_llama_eagle3(config)) {}
 
   std::vector<std::string> phases() const override {
     return {"prefill", "verify", "accept", "extend", "draft"};
@@ -330,9 +330,11 @@ class LlamaEagle3 : public Model {
   EagleConfig config_;
 };
 
-std::unique_ptr<Model> make(const Config& config) { return std::make_unique<LlamaEagle3>(config); }
+std::unique_ptr<Model> make_llama_eagle3(const Config& config) {
+  return std::make_unique<LlamaEagle3>(config);
+}
 
-FK_MODEL(llama_eagle3, make, {"LlamaEagle3ForCausalLM"}, {"llama_eagle3"});
+FK_MODEL(llama_eagle3, make_llama_eagle3, {"LlamaEagle3ForCausalLM"}, {"llama_eagle3"});
 
 }  // namespace
 }  // namespace fk

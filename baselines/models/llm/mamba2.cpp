@@ -31,7 +31,7 @@ void read_time_steps(const Config& config, Mamba2Config& c) {
   c.dt_max = std::isinf(limit[1]) ? 0 : limit[1];
 }
 
-Mamba2Config read(const Config& config) {
+Mamba2Config read_mamba2(const Config& config) {
   Mamba2Config c;
   c.channels = read_size(config, "hidden_size");
   c.layers = read_count(config, "num_hidden_layers");
@@ -140,7 +140,7 @@ void layer(Builder& b, const Mamba2Config& c, const DecoderStep& step, const Slo
 
 class Mamba2 : public Model {
  public:
-  explicit Mamba2(const Config& config) : config_(read(config)) {}
+  explicit Mamba2(const Config& config) : config_(read_mamba2(config)) {}
 
   std::vector<std::string> phases() const override { return {"prefill", "decode"}; }
 
@@ -199,9 +199,11 @@ class Mamba2 : public Model {
   Mamba2Config config_;
 };
 
-std::unique_ptr<Model> make(const Config& config) { return std::make_unique<Mamba2>(config); }
+std::unique_ptr<Model> make_mamba2(const Config& config) {
+  return std::make_unique<Mamba2>(config);
+}
 
-FK_MODEL(mamba2, make, {"Mamba2ForCausalLM"}, {"mamba2"});
+FK_MODEL(mamba2, make_mamba2, {"Mamba2ForCausalLM"}, {"mamba2"});
 
 }  // namespace
 }  // namespace fk

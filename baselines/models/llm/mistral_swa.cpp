@@ -8,13 +8,13 @@ namespace {
 
 using namespace parts;
 
-std::unique_ptr<Model> make(const Config& config) {
+std::unique_ptr<Model> make_mistral_swa(const Config& config) {
   DecoderConfig d = read_decoder(config);
   slide_all_layers(config, d);
   return std::make_unique<DenseDecoder>(std::move(d));
 }
 
-FK_MODEL(mistral_swa, make, {"MistralForCausalLM"}, {"mistral"});
+FK_MODEL(mistral_swa, make_mistral_swa, {"MistralForCausalLM"}, {"mistral"});
 
 }  // namespace
 }  // namespace fk

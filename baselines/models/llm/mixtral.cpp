@@ -16,7 +16,7 @@ struct MixtralConfig {
   int64_t experts = 0, top_k = 0;
 };
 
-MixtralConfig read(const Config& config) {
+MixtralConfig read_mixtral(const Config& config) {
   MixtralConfig c;
   c.decoder = read_decoder(config);
   slide_all_layers(config, c.decoder);
@@ -65,7 +65,7 @@ void add_experts(Args& args, Builder& b, const MixtralConfig& config, const Limi
 
 class Mixtral : public Model {
  public:
-  explicit Mixtral(const Config& config) : config_(read(config)) {}
+  explicit Mixtral(const Config& config) : config_(read_mixtral(config)) {}
 
   std::vector<std::string> phases() const override { return {"prefill", "decode"}; }
 
@@ -156,9 +156,11 @@ class Mixtral : public Model {
   MixtralConfig config_;
 };
 
-std::unique_ptr<Model> make(const Config& config) { return std::make_unique<Mixtral>(config); }
+std::unique_ptr<Model> make_mixtral(const Config& config) {
+  return std::make_unique<Mixtral>(config);
+}
 
-FK_MODEL(mixtral, make, {"MixtralForCausalLM"}, {"mixtral"});
+FK_MODEL(mixtral, make_mixtral, {"MixtralForCausalLM"}, {"mixtral"});
 
 }  // namespace
 }  // namespace fk

@@ -27,7 +27,7 @@ void read_windows(const Config& config, DecoderConfig& d) {
   }
 }
 
-DecoderConfig read(const Config& config) {
+DecoderConfig read_qwen3(const Config& config) {
   DecoderConfig d = read_decoder(config);
   read_windows(config, d);
   return d;
@@ -35,7 +35,7 @@ DecoderConfig read(const Config& config) {
 
 class Qwen3 final : public DenseDecoder {
  public:
-  explicit Qwen3(const Config& config) : DenseDecoder(read(config)) {}
+  explicit Qwen3(const Config& config) : DenseDecoder(read_qwen3(config)) {}
 
  private:
   void add_to_layer(Args& args, Builder& b, const Limits& limits, int64_t layer) const override {
@@ -46,9 +46,9 @@ class Qwen3 final : public DenseDecoder {
   }
 };
 
-std::unique_ptr<Model> make(const Config& config) { return std::make_unique<Qwen3>(config); }
+std::unique_ptr<Model> make_qwen3(const Config& config) { return std::make_unique<Qwen3>(config); }
 
-FK_MODEL(qwen3, make, {"Qwen3ForCausalLM"}, {"qwen3"});
+FK_MODEL(qwen3, make_qwen3, {"Qwen3ForCausalLM"}, {"qwen3"});
 
 }  // namespace
 }  // namespace fk

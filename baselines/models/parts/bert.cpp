@@ -15,7 +15,7 @@ namespace fk::parts {
 namespace {
 
 // Declares weights by checkpoint name, with the gains of random ones.
-struct Weights {
+struct BertWeights {
   Builder& b;
   DType dtype;
   std::string prefix;
@@ -48,7 +48,7 @@ struct Weights {
   }
 };
 
-Args layer_args(const Weights& w, const BertConfig& config, const std::string& path) {
+Args layer_args(const BertWeights& w, const BertConfig& config, const std::string& path) {
   const int64_t channels = config.hidden_size, hidden = config.intermediate_size;
   const std::string self = path + ".attention.self.", after = path + ".attention.output.";
   const auto names = [&](const char* kind) {
@@ -103,7 +103,7 @@ BertConfig read_bert(const Config& config) {
 Value record_bert(Builder& b, const BertConfig& config, const Limits& limits) {
   const Expr tokens = b.axis("T"), requests = b.axis("B");
   const int64_t channels = config.hidden_size;
-  const Weights w{b, limits.weights(), config.prefix};
+  const BertWeights w{b, limits.weights(), config.prefix};
   const std::string embed = "embeddings.";
   const auto input = [&](const char* name) { return b.input(name, DType::i64, {tokens}); };
   const Value cu_seqlens = b.input("cu_seqlens", DType::i32, {requests + 1});

@@ -12,7 +12,7 @@ struct BgeConfig {
   int64_t pad_token = 1;
 };
 
-BgeConfig read(const Config& config) {
+BgeConfig read_bge_m3(const Config& config) {
   BgeConfig c;
   c.bert = read_bert(config);
   c.pad_token = config.integer("pad_token_id", c.pad_token);
@@ -24,7 +24,7 @@ BgeConfig read(const Config& config) {
 
 class BgeM3 : public Model {
  public:
-  explicit BgeM3(const Config& config) : config_(read(config)) {}
+  explicit BgeM3(const Config& config) : config_(read_bge_m3(config)) {}
 
   std::vector<std::string> phases() const override { return {"encode"}; }
 
@@ -52,9 +52,9 @@ class BgeM3 : public Model {
   BgeConfig config_;
 };
 
-std::unique_ptr<Model> make(const Config& config) { return std::make_unique<BgeM3>(config); }
+std::unique_ptr<Model> make_bge_m3(const Config& config) { return std::make_unique<BgeM3>(config); }
 
-FK_MODEL(bge_m3, make, {"XLMRobertaModel"}, {"xlm-roberta"});
+FK_MODEL(bge_m3, make_bge_m3, {"XLMRobertaModel"}, {"xlm-roberta"});
 
 }  // namespace
 }  // namespace fk

@@ -17,7 +17,7 @@ struct ColbertConfig {
   int64_t projected = 0;  // 0: no projection
 };
 
-ColbertConfig read(const Config& config) {
+ColbertConfig read_colbertv2(const Config& config) {
   ColbertConfig c;
   c.bert = read_bert(config);
   const auto classes = config.texts("architectures", {});
@@ -30,7 +30,7 @@ ColbertConfig read(const Config& config) {
 
 class Colbert : public Model {
  public:
-  explicit Colbert(const Config& config) : config_(read(config)) {}
+  explicit Colbert(const Config& config) : config_(read_colbertv2(config)) {}
 
   std::vector<std::string> phases() const override { return {"encode"}; }
 
@@ -68,9 +68,11 @@ class Colbert : public Model {
   ColbertConfig config_;
 };
 
-std::unique_ptr<Model> make(const Config& config) { return std::make_unique<Colbert>(config); }
+std::unique_ptr<Model> make_colbertv2(const Config& config) {
+  return std::make_unique<Colbert>(config);
+}
 
-FK_MODEL(colbertv2, make, {"HF_ColBERT", "BertModel"}, {"bert"});
+FK_MODEL(colbertv2, make_colbertv2, {"HF_ColBERT", "BertModel"}, {"bert"});
 
 }  // namespace
 }  // namespace fk

@@ -34,7 +34,7 @@ int64_t read_classes(const Config& config) {
   return bounded(config, "id2label", count, kSizeMax);
 }
 
-ConvnextConfig read(const Config& config) {
+ConvnextConfig read_convnextv2(const Config& config) {
   ConvnextConfig c;
   c.colours = bounded(config, "num_channels", config.integer("num_channels", c.colours), kCountMax);
   c.image_size =
@@ -60,7 +60,7 @@ ConvnextConfig read(const Config& config) {
 }
 
 // Weights by their checkpoint names.
-struct Weights {
+struct ConvnextWeights {
   Builder& b;
   DType dtype;
 
@@ -95,12 +95,12 @@ struct Weights {
 
 class ConvnextV2 : public Model {
  public:
-  explicit ConvnextV2(const Config& config) : config_(read(config)) {}
+  explicit ConvnextV2(const Config& config) : config_(read_convnextv2(config)) {}
 
   std::vector<std::string> phases() const override { return {"classify"}; }
 
   void forward(Builder& b, const std::string&, const Limits& limits) const override {
-    const Weights w{b, limits.weights()};
+    const ConvnextWeights w{b, limits.weights()};
     Value x = stem(w);
     b.tap("hidden.0", {x});
     int64_t channels = config_.widths[0];
@@ -129,7 +129,7 @@ class ConvnextV2 : public Model {
   }
 
  private:
-  Value norm(const Weights& w, const std::string& module, Value x, int64_t channels,
+  Value norm(const ConvnextWeights& w, const std::string& module, Value x, int64_t channels,
              double eps) const {
     const Dims shape = w.b.shape(x);
     Expr rows = 1;
@@ -144,8 +144,8 @@ class ConvnextV2 : public Model {
   }
 
   // A convolution whose windows lie side by side.
-  Value patches(const Weights& w, const std::string& module, Value x, int64_t in, int64_t out,
-                int64_t window) const {
+  Value patches(const ConvnextWeights& w, const std::string& module, Value x, int64_t in,
+                int64_t out, int64_t window) const {
     return w.b.call("conv2d", module,
                     {{"in_channels", in},
                      {"out_channels", out},
@@ -159,7 +159,7 @@ class ConvnextV2 : public Model {
   }
 
   // Pixels come channels first and in float32.
-  Value stem(const Weights& w) const {
+  Value stem(const ConvnextWeights& w) const {
     const Expr batch = w.b.axis("B");
     const int64_t side = config_.image_size, colours = config_.colours, width = config_.widths[0];
     const Value pixels = w.b.input("pixel_values", DType::f32, {batch, colours, side, side});
@@ -173,11 +173,12 @@ class ConvnextV2 : public Model {
     return norm(w, path + "layernorm", x, width, kEps);
   }
 
-  Value halve(const Weights& w, const std::string& path, Value x, int64_t in, int64_t out) const {
+  Value halve(const ConvnextWeights& w, const std::string& path, Value x, int64_t in,
+              int64_t out) const {
     return patches(w, path + ".1", norm(w, path + ".0", x, in, kEps), in, out, 2);
   }
 
-  Value block(const Weights& w, const std::string& path, Value x, int64_t channels) const {
+  Value block(const ConvnextWeights& w, const std::string& path, Value x, int64_t channels) const {
     const int64_t hidden = kRatio * channels;
     const std::string local = path + ".dwconv", fc1 = path + ".pwconv1", fc2 = path + ".pwconv2";
     return w.b.call("convnextv2_block", path,
@@ -200,7 +201,7 @@ class ConvnextV2 : public Model {
                      {"x", x}});
   }
 
-  Value head(const Weights& w, Value x, int64_t channels) const {
+  Value head(const ConvnextWeights& w, Value x, int64_t channels) const {
     const Value mean = w.b.call("mean_pool", "convnextv2.pooler", {{"size", channels}, {"x", x}});
     const Value y = norm(w, "convnextv2.layernorm", mean, channels, config_.eps);
     return w.b.call("linear", "classifier",
@@ -215,9 +216,11 @@ class ConvnextV2 : public Model {
   ConvnextConfig config_;
 };
 
-std::unique_ptr<Model> make(const Config& config) { return std::make_unique<ConvnextV2>(config); }
+std::unique_ptr<Model> make_convnextv2(const Config& config) {
+  return std::make_unique<ConvnextV2>(config);
+}
 
-FK_MODEL(convnextv2, make, {"ConvNextV2ForImageClassification"}, {"convnextv2"});
+FK_MODEL(convnextv2, make_convnextv2, {"ConvNextV2ForImageClassification"}, {"convnextv2"});
 
 }  // namespace
 }  // namespace fk

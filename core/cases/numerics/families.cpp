@@ -22,8 +22,9 @@ namespace fk {
 
 namespace {
 
-constexpr std::array kNames = {"ordinary", "large",     "small",    "shift", "heavy_tails", "ties",
-                               "sparse",   "denormals", "permuted", "equal", "outliers"};
+constexpr std::array kFamilyNames = {"ordinary",    "large", "small",   "shift",
+                                     "heavy_tails", "ties",  "sparse",  "denormals",
+                                     "permuted",    "equal", "outliers"};
 
 // Uniform in [0, 1) by position: what is changed does not depend on the number of threads.
 class Coins {
@@ -243,18 +244,18 @@ bool constant(const Tensor& t, DType dtype) {
 
 }  // namespace
 
-const char* family_name(Family family) { return kNames[static_cast<size_t>(family)]; }
+const char* family_name(Family family) { return kFamilyNames[static_cast<size_t>(family)]; }
 
 Family family_of(const std::string& text, const std::string& where) {
-  for (size_t i = 0; i < kNames.size(); ++i)
-    if (text == kNames[i]) return static_cast<Family>(i);
+  for (size_t i = 0; i < kFamilyNames.size(); ++i)
+    if (text == kFamilyNames[i]) return static_cast<Family>(i);
   fail(where, "there is no family of inputs `" + text + "`",
-       did_you_mean(text, {kNames.begin(), kNames.end()}));
+       did_you_mean(text, {kFamilyNames.begin(), kFamilyNames.end()}));
 }
 
 std::vector<Family> all_families() {
   std::vector<Family> out;
-  for (size_t i = 0; i < kNames.size(); ++i) out.push_back(static_cast<Family>(i));
+  for (size_t i = 0; i < kFamilyNames.size(); ++i) out.push_back(static_cast<Family>(i));
   return out;
 }
 

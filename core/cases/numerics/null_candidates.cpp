@@ -7,15 +7,11 @@
 
 #include "core/cases/comparison.hpp"
 #include "core/cases/counted.hpp"
+#include "core/tensor/compare.hpp"
 
 namespace fk {
 
 namespace {
-
-bool same_bytes(const Tensor& a, const Tensor& b) {
-  const auto size = static_cast<size_t>(a.bytes());
-  return a.bytes() == b.bytes() && (!size || std::memcmp(a.data(), b.data(), size) == 0);
-}
 
 bool same(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), same_bytes);

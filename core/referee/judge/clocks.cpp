@@ -16,16 +16,16 @@ constexpr double kShare = 0.05;        // of the calls' time, which may be a mat
 constexpr double kLittle = 1.05;       // a ratio that says nearly the same
 constexpr double kResolution = 40e-6;  // a process of many threads wakes up that much later
 
-struct Difference {
+struct ClockDifference {
   double usual_s = 0, error_s = 0;
 };
 
 // What is usual is the lower quartile: a busy machine adds to some samples, a slow clock to all.
-Difference difference_of(const ClockSamples& samples) {
+ClockDifference difference_of(const ClockSamples& samples) {
   std::vector<double> all;
   for (size_t i = 0; i < samples.claims_s.size(); ++i)
     all.push_back(samples.walls_s[i] - samples.claims_s[i]);
-  Difference out;
+  ClockDifference out;
   out.usual_s = quantile(all, 0.25);
   const double scatter = quantile(all, 0.5) - quantile(all, 0.1);
   out.error_s = 1.25 * scatter / std::sqrt(static_cast<double>(std::max<size_t>(all.size(), 1)));
@@ -39,7 +39,7 @@ double counted_s(double claim_s) { return std::max(claim_s, 1e-9); }
 std::string clock_disagreement(const ClockSamples& candidate, const ClockSamples& baseline,
                                double wake_s) {
   if (candidate.claims_s.empty() || baseline.claims_s.empty()) return "";
-  const Difference mine = difference_of(candidate), theirs = difference_of(baseline);
+  const ClockDifference mine = difference_of(candidate), theirs = difference_of(baseline);
   const double claimed = quantile(candidate.claims_s, 0.5);
   const double excess = mine.usual_s - theirs.usual_s - std::clamp(wake_s, 0.0, kWakeMost);
   const double allowed =

@@ -6,17 +6,13 @@
 
 #include "core/base/error.hpp"
 #include "core/cases/counted.hpp"
+#include "core/tensor/compare.hpp"
 
 namespace fk {
 
 namespace {
 
 constexpr size_t kAcceptedMax = 3;  // answers of one side that differ and are all right
-
-bool same_bytes(const Tensor& x, const Tensor& y) {
-  const auto size = static_cast<size_t>(x.bytes());
-  return x.bytes() == y.bytes() && (!size || std::memcmp(x.data(), y.data(), size) == 0);
-}
 
 bool equal(const CaseValues& a, const CaseValues& b) {
   for (const auto& [name, tensors] : a) {

@@ -9,6 +9,7 @@
 #include "core/base/clock.hpp"
 #include "core/cases/comparison.hpp"
 #include "core/cases/numerics/null_candidates.hpp"
+#include "core/tensor/compare.hpp"
 
 namespace fk {
 
@@ -18,11 +19,6 @@ namespace {
 constexpr const char* kNoTime = "no time";
 constexpr const char* kNoTimeOnAll = "no time on all ranks";
 constexpr const char* kNoAnswer = "the oracle has no answer to it";
-
-bool same_bytes(const Tensor& a, const Tensor& b) {
-  const auto size = static_cast<size_t>(a.bytes());
-  return a.bytes() == b.bytes() && (!size || std::memcmp(a.data(), b.data(), size) == 0);
-}
 
 class Gate {
  public:

@@ -16,7 +16,7 @@ namespace {
 
 constexpr double kBytesMost = 1e15;  // that a claim is believed to be
 
-std::optional<double> number(const Json& answer, const char* key) {
+std::optional<double> number_in(const Json& answer, const char* key) {
   const auto it = answer.is_object() ? answer.find(key) : answer.end();
   if (it == answer.end() || !it->is_number()) return std::nullopt;
   const double value = it->get<double>();
@@ -47,14 +47,14 @@ std::optional<LaunchFacts> facts_of(const Json& answer) {
   if (it == answer.end() || !it->is_object()) return std::nullopt;
   constexpr double kMost = 1e12;
   const auto whole = [&](const char* key) {
-    return static_cast<int64_t>(std::min(number(*it, key).value_or(0), kMost));
+    return static_cast<int64_t>(std::min(number_in(*it, key).value_or(0), kMost));
   };
   LaunchFacts out;
   out.launches = whole("launches");
   out.registers = whole("registers");
   out.local_bytes = whole("local_bytes");
   out.shared_bytes = whole("shared_bytes");
-  out.occupancy = std::min(number(*it, "occupancy").value_or(0), 1.0);
+  out.occupancy = std::min(number_in(*it, "occupancy").value_or(0), 1.0);
   if (const auto name = it->find("kernel"); name != it->end() && name->is_string())
     out.kernel = excerpt(name->get<std::string>(), 200);
   return out;
@@ -100,7 +100,7 @@ bool Sitter::sit(const Json& exam, const std::vector<int>& fds) {
   keeps = false;
   given_bytes = 0;
   for (const Json& answer : *answers) {
-    given_bytes += static_cast<int64_t>(std::min(number(answer, "given").value_or(0), kBytesMost));
+    given_bytes += static_cast<int64_t>(std::min(number_in(answer, "given").value_or(0), kBytesMost));
     deterministic &= flag(answer, "deterministic");
     keeps |= flag(answer, "keeps");
   }
@@ -121,7 +121,7 @@ bool Sitter::arm(int exam, bool plan, const std::vector<int>& sets, int first, i
   if (!answers) return false;
   plan_s = 0;
   for (const Json& answer : *answers)
-    plan_s = std::max(plan_s, number(answer, "plan_s").value_or(0));
+    plan_s = std::max(plan_s, number_in(answer, "plan_s").value_or(0));
   if (runners_.size() == 1) armed_.emplace(first, count);
   for (const int set : sets)
     if (runners_.size() > 1) armed_.emplace(set, 1);
@@ -168,7 +168,7 @@ std::optional<Sitter::Call> Sitter::run(int exam, int first, int count, double s
   double first_s = end, last_s = since;  // that any rank began, and ended
   for (size_t r = 0; r < answers->size(); ++r) {
     const Json& answer = (*answers)[r];
-    const auto claim = number(answer, "call_s");
+    const auto claim = number_in(answer, "call_s");
     if (!claim) {
       runners_.condemn("protocol", rank_text(r) + "its time is no number");
       return std::nullopt;

@@ -12,19 +12,11 @@
 
 #include "core/base/error.hpp"
 #include "test/catch.hpp"
+#include "test/folder.hpp"
 
 using namespace fk;
 
-namespace {
-
-struct Folder {
-  std::filesystem::path path =
-      std::filesystem::temp_directory_path() / ("fk_io_test_" + std::to_string(::getpid()));
-  Folder() { std::filesystem::create_directories(path); }
-  ~Folder() { std::filesystem::remove_all(path); }
-};
-
-}  // namespace
+namespace {}  // namespace
 
 TEST_CASE("file_written_is_read_back", "[base]") {
   const Folder folder;
@@ -40,7 +32,7 @@ TEST_CASE("file_written_is_read_back", "[base]") {
   const std::string text(300000, 'x');
   write_file_atomic(file, text);
   CHECK(hash_file(file) == hash_bytes(text));
-  CHECK(hash_bytes(std::string_view("")) .size() == 32);
+  CHECK(hash_bytes(std::string_view("")).size() == 32);
 }
 
 TEST_CASE("file_errors_say_why", "[base]") {

@@ -17,23 +17,23 @@ using namespace fk;
 
 namespace {
 
-std::string refusal(const std::string& text) {
+std::string json_refusal(const std::string& text) {
   return message_of<Error>([&] { parse_json(text, "f.json"); });
 }
 
-Config config(const std::string& text) { return {parse_json(text, "f.json"), "f.json"}; }
+Config config_of(const std::string& text) { return {parse_json(text, "f.json"), "f.json"}; }
 
 }  // namespace
 
 TEST_CASE("json_invalid_names_line_and_column", "[base]") {
-  CHECK_THAT(refusal("{\n  \"a\": ,\n}"), ContainsSubstring("f.json:2:8: not valid JSON"));
-  CHECK_THAT(refusal(""), ContainsSubstring("not valid JSON"));
-  CHECK_THAT(refusal("{} x"), ContainsSubstring("not valid JSON"));
-  CHECK_THAT(refusal("[NaN]"), ContainsSubstring("not valid JSON"));
-  CHECK_THAT(refusal("\"\xFF\""), ContainsSubstring("not valid JSON"));
-  CHECK_THAT(refusal("[1e999]"), ContainsSubstring("f.json"));
-  CHECK(refusal("{\"a\": {\"b\": 1, \"b\": 2}}") == "f.json: the key `a.b` is there twice");
-  CHECK_THAT(refusal(std::string(100000, '[')), ContainsSubstring("deeper than 64"));
+  CHECK_THAT(json_refusal("{\n  \"a\": ,\n}"), ContainsSubstring("f.json:2:8: not valid JSON"));
+  CHECK_THAT(json_refusal(""), ContainsSubstring("not valid JSON"));
+  CHECK_THAT(json_refusal("{} x"), ContainsSubstring("not valid JSON"));
+  CHECK_THAT(json_refusal("[NaN]"), ContainsSubstring("not valid JSON"));
+  CHECK_THAT(json_refusal("\"\xFF\""), ContainsSubstring("not valid JSON"));
+  CHECK_THAT(json_refusal("[1e999]"), ContainsSubstring("f.json"));
+  CHECK(json_refusal("{\"a\": {\"b\": 1, \"b\": 2}}") == "f.json: the key `a.b` is there twice");
+  CHECK_THAT(json_refusal(std::string(100000, '[')), ContainsSubstring("deeper than 64"));
   CHECK(parse_json("{\"z\": 1, \"a\": [1, {\"k\": null}]}", "").dump() ==
         "{\"z\":1,\"a\":[1,{\"k\":null}]}");
 }
@@ -55,7 +55,7 @@ TEST_CASE("config_reads_infinity", "[base]") {
 }
 
 TEST_CASE("config_reads_types", "[base]") {
-  const Config c = config(
+  const Config c = config_of(
       "{\"hidden_size\": 4096, \"eps\": 1e-5, \"act\": \"silu\", \"tie\": false, \"null\": null,"
       "\"rope\": {\"type\": \"yarn\"}, \"ids\": [1, 2], \"arch\": [\"Llama\"], \"f\": 10000.0,"
       "\"parts\": [{\"a\": 1}, {\"a\": \"x\"}]}");
@@ -83,7 +83,8 @@ TEST_CASE("config_reads_types", "[base]") {
 }
 
 TEST_CASE("config_errors_name_file_and_key", "[base]") {
-  const Config c = config("{\"hidden_size\": \"big\", \"n\": 1.5, \"l\": [1, \"x\"], \"o\": {}}");
+  const Config c =
+      config_of("{\"hidden_size\": \"big\", \"n\": 1.5, \"l\": [1, \"x\"], \"o\": {}}");
   CHECK(message_of<Error>([&] { c.integer("hiden_size"); }) ==
         "f.json: `hiden_size` is missing (did you mean `hidden_size`?)");
   CHECK(message_of<Error>([&] { c.integer("hidden_size"); }) ==
@@ -95,8 +96,8 @@ TEST_CASE("config_errors_name_file_and_key", "[base]") {
   CHECK_THAT(message_of<Error>([&] { c.child("o").text("x"); }),
              ContainsSubstring("f.json: o: `x` is missing"));
   CHECK_THAT(message_of<Error>([&] { c.boolean("n"); }), ContainsSubstring("true or false"));
-  CHECK_THAT(message_of<Error>([&] { config("[1]"); }),
+  CHECK_THAT(message_of<Error>([&] { config_of("[1]"); }),
              ContainsSubstring("f.json: expected an object, found a list"));
-  CHECK_THROWS_AS(config("{\"a\": 18446744073709551615}").integer("a"), Error);
+  CHECK_THROWS_AS(config_of("{\"a\": 18446744073709551615}").integer("a"), Error);
   CHECK_THROWS_AS(load_json("/no/such.json"), Error);
 }

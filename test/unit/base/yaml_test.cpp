@@ -15,7 +15,7 @@ namespace {
 
 Yaml yaml(const std::string& text) { return Yaml::parse(text, "f.yaml"); }
 
-std::string refusal(const std::string& text) {
+std::string yaml_refusal(const std::string& text) {
   return message_of<Error>([&] { yaml(text); });
 }
 
@@ -83,26 +83,27 @@ TEST_CASE("yaml_keys_missing_unknown_twice_are_refused", "[base]") {
           root.only({"shape", "dtype"});
         }) == "f.yaml:2:1: unknown key `dtpye` (did you mean `dtype`?)");
   CHECK_NOTHROW(root.only({"shape", "dtpye", "more"}));
-  CHECK(refusal("a: 1\nb: 2\na: 3\n") ==
+  CHECK(yaml_refusal("a: 1\nb: 2\na: 3\n") ==
         "f.yaml:3:1: the key `a` is there twice (the first value is in line 1)");
 }
 
 TEST_CASE("yaml_unsupported_or_hostile_is_refused", "[base]") {
-  CHECK_THAT(refusal("a: &x 1\nb: *x\n"), ContainsSubstring("anchors are not supported"));
-  CHECK_THAT(refusal("a: !!binary abc\n"), ContainsSubstring("tag `tag:yaml.org,2002:binary`"));
-  CHECK_THAT(refusal("? [a, b]\n: c\n"), ContainsSubstring("a key must be a plain word"));
-  CHECK_THAT(refusal("~: c\n"), ContainsSubstring("a key must be a plain word"));
-  CHECK_THAT(refusal("<<: {a: b}\n"), ContainsSubstring("merge keys"));
-  CHECK_THAT(refusal("a: 1\n---\nb: 2\n"), ContainsSubstring("f.yaml:3:1: a second document"));
-  CHECK_THAT(refusal("a: [1, 2\n"), ContainsSubstring("f.yaml:2:1: not valid YAML"));
-  CHECK_THAT(refusal("a: b: c\n"), ContainsSubstring("not valid YAML"));
-  CHECK_THAT(refusal(std::string("a: \0b", 5)), ContainsSubstring("zero byte"));
-  CHECK_THAT(refusal(std::string(200, '[') + std::string(200, ']')),
+  CHECK_THAT(yaml_refusal("a: &x 1\nb: *x\n"), ContainsSubstring("anchors are not supported"));
+  CHECK_THAT(yaml_refusal("a: !!binary abc\n"),
+             ContainsSubstring("tag `tag:yaml.org,2002:binary`"));
+  CHECK_THAT(yaml_refusal("? [a, b]\n: c\n"), ContainsSubstring("a key must be a plain word"));
+  CHECK_THAT(yaml_refusal("~: c\n"), ContainsSubstring("a key must be a plain word"));
+  CHECK_THAT(yaml_refusal("<<: {a: b}\n"), ContainsSubstring("merge keys"));
+  CHECK_THAT(yaml_refusal("a: 1\n---\nb: 2\n"), ContainsSubstring("f.yaml:3:1: a second document"));
+  CHECK_THAT(yaml_refusal("a: [1, 2\n"), ContainsSubstring("f.yaml:2:1: not valid YAML"));
+  CHECK_THAT(yaml_refusal("a: b: c\n"), ContainsSubstring("not valid YAML"));
+  CHECK_THAT(yaml_refusal(std::string("a: \0b", 5)), ContainsSubstring("zero byte"));
+  CHECK_THAT(yaml_refusal(std::string(200, '[') + std::string(200, ']')),
              ContainsSubstring("deeper than 64"));
   CHECK_THROWS_AS(yaml(std::string(10000, '[')), Error);
   std::string deep;
   for (int i = 0; i < 100; ++i) deep += std::string(static_cast<std::size_t>(i), ' ') + "a:\n";
-  CHECK_THAT(refusal(deep), ContainsSubstring("deeper than 64"));
+  CHECK_THAT(yaml_refusal(deep), ContainsSubstring("deeper than 64"));
   CHECK_THAT(message_of<Error>([] { Yaml::load("/no/such.yaml"); }),
              ContainsSubstring("/no/such.yaml: no such file"));
   CHECK_THAT(message_of<Error>([] { Yaml::load("/tmp"); }), ContainsSubstring("is a folder"));

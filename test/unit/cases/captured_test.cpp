@@ -13,26 +13,22 @@
 #include "core/runtime/recorder.hpp"
 #include "core/tensor/random.hpp"
 #include "test/catch.hpp"
+#include "test/unit/catalog.hpp"
 
 namespace fs = std::filesystem;
 using fk::Json;
 
 namespace {
 
-const fk::Catalog& catalog() {
-  static const fk::Catalog all(fk::paths::registry_dirs());
-  return all;
-}
-
 std::string name_of(const fk::Tensor& t) { return fk::content_name(t.dtype, t.shape, t.data()); }
 
 // A folder with one case of moe_align and one of rms_norm.
-struct Folder {
+struct CapturedFolder {
   fs::path path = fs::temp_directory_path() / ("fk-captured-" + std::to_string(::getpid()));
   fk::Tensor ids = fk::Tensor::of(fk::DType::i32, {3, 2}, {1, 0, 3, 2, 1, 3});
   Json index;
 
-  Folder() {
+  CapturedFolder() {
     fs::create_directories(path);
     fk::write_safetensors(path / "tensors-0.safetensors", {{name_of(ids), ids}});
     Json align = {{"op", "moe_align"},
@@ -57,7 +53,7 @@ struct Folder {
              {"cases", Json::array({align})}};
     write(index);
   }
-  ~Folder() { fs::remove_all(path); }
+  ~CapturedFolder() { fs::remove_all(path); }
   void write(const Json& what) const {
     fk::write_file_atomic(path / fk::kCaptureIndex, what.dump());
   }
@@ -82,7 +78,7 @@ void places(const Json& node, const std::string& at, std::vector<std::string>& o
 }  // namespace
 
 TEST_CASE("captured_cases_have_the_contents_that_were_seen") {
-  const Folder folder;
+  const CapturedFolder folder;
   const auto captured = fk::Captured::open(folder.path, catalog());
   CHECK(captured.ops() == std::vector<std::string>{"moe_align"});
   CHECK(captured.random_weights());
@@ -101,7 +97,7 @@ TEST_CASE("captured_cases_have_the_contents_that_were_seen") {
 }
 
 TEST_CASE("captured_mistakes_are_told_with_case_and_field") {
-  const Folder folder;
+  const CapturedFolder folder;
   const auto changed = [&](const std::string& pointer, const Json& value) {
     Json index = folder.index;
     index[Json::json_pointer(pointer)] = value;
@@ -137,7 +133,7 @@ TEST_CASE("captured_mistakes_are_told_with_case_and_field") {
 
 // Nothing but an Error, whatever stands in the index or the file of tensors.
 TEST_CASE("captured_folders_of_strangers_never_do_harm") {
-  const Folder folder;
+  const CapturedFolder folder;
   const auto survives = [&] {
     try {
       for (const auto& c : fk::Captured::open(folder.path, catalog()).cases("moe_align"))

@@ -28,7 +28,7 @@ cases:
 )yaml";
 }
 
-fk::Contract contract(const std::string& pairs, const std::string& counts) {
+fk::Contract counted_contract(const std::string& pairs, const std::string& counts) {
   return fk::Contract::parse(text_with(pairs, counts), "found.yaml", 1, "test");
 }
 
@@ -47,8 +47,8 @@ std::vector<double> values(const Tensor& t) {
 }  // namespace
 
 TEST_CASE("counted_rows_of_every_group_are_compared_and_no_others") {
-  const auto c = contract("shape: [K, I, 2], dtype: [i32], count: counts, order: any",
-                          "shape: [K], dtype: [i32]");
+  const auto c = counted_contract("shape: [K, I, 2], dtype: [i32], count: counts, order: any",
+                                  "shape: [K], dtype: [i32]");
   const auto r = fk::resolve(c, c.cases[0], {});
   const fk::CaseField& field = *r.find("pairs");
   fk::CaseValues outputs;
@@ -66,7 +66,8 @@ TEST_CASE("counted_rows_of_every_group_are_compared_and_no_others") {
 }
 
 TEST_CASE("counted_by_one_number_the_first_axis_is_the_capacity") {
-  const auto c = contract("shape: [I, 3], dtype: [f32], count: counts", "shape: [1], dtype: [i64]");
+  const auto c =
+      counted_contract("shape: [I, 3], dtype: [f32], count: counts", "shape: [1], dtype: [i64]");
   CHECK(c.count_axes(c.at("pairs")) == 0);
   const auto r = fk::resolve(c, c.cases[0], {});
   fk::CaseValues outputs;
@@ -81,7 +82,7 @@ TEST_CASE("counted_outputs_that_make_no_sense_are_refused") {
   const auto refused = [](const std::string& pairs, const std::string& counts,
                           const std::string& why) {
     CAPTURE(pairs, counts);
-    CHECK_THROWS_WITH(contract(pairs, counts), ContainsSubstring(why));
+    CHECK_THROWS_WITH(counted_contract(pairs, counts), ContainsSubstring(why));
   };
   const std::string one = "shape: [1], dtype: [i32]";
   refused("shape: [I], dtype: [i32], count: cunts", one, "did you mean `counts`?");

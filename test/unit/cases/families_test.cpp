@@ -15,7 +15,7 @@ namespace {
 
 using fk::Family;
 
-fk::Contract contract(int level = 1, const std::string& values = "") {
+fk::Contract family_contract(int level = 1, const std::string& values = "") {
   return fk::Contract::parse(
       "op: thing\nrevision: 1\nsummary: a thing\n"
       "axes: {T: tokens, C: channels}\n"
@@ -55,7 +55,7 @@ double deviation(const std::vector<double>& v) {
 }  // namespace
 
 TEST_CASE("families_change_free_floats_alone_and_stay_within_ranges") {
-  const auto c = contract();
+  const auto c = family_contract();
   for (const Family family : fk::all_families()) {
     for (const auto dtype : {fk::DType::f32, fk::DType::bf16, fk::DType::f16}) {
       for (uint64_t seed = 1; seed < 9; ++seed) {
@@ -82,13 +82,13 @@ TEST_CASE("families_change_free_floats_alone_and_stay_within_ranges") {
 }
 
 TEST_CASE("families_of_whole_layers_leave_weights_alone") {
-  const auto c = contract(3);
+  const auto c = family_contract(3);
   for (const Family family : fk::all_families())
     CHECK(same(make(c, family, 3).at("weight")[0], make(c, Family::ordinary, 3).at("weight")[0]));
 }
 
 TEST_CASE("families_are_what_their_names_say") {
-  const auto c = contract();
+  const auto c = family_contract();
   const std::vector<double> plain = make(c, Family::ordinary, 5).at("x")[0].values();
   // With this seed some leave x alone, so each is looked at where it changed.
   std::map<Family, int> seen;
@@ -157,7 +157,7 @@ TEST_CASE("families_are_what_their_names_say") {
 }
 
 TEST_CASE("families_permute_tensors_with_the_same_first_axis_alike") {
-  const auto c = contract();
+  const auto c = family_contract();
   const auto plain = make(c, Family::ordinary, 2), v = make(c, Family::permuted, 2);
   for (int64_t row = 0; row < 64; ++row) {
     int64_t from = 0;
@@ -190,7 +190,7 @@ TEST_CASE("families_that_do_not_fit_say_why") {
 }
 
 TEST_CASE("families_whose_answer_judges_nothing_say_why") {
-  const auto c = contract();
+  const auto c = family_contract();
   fk::Variant half;
   half.dtypes["x"] = fk::DType::f16;
   const auto r = fk::resolve(c, c.cases[0], half);

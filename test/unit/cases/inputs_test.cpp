@@ -15,7 +15,7 @@
 namespace {
 
 // `values` is the generator of the field under test.
-fk::Contract contract(const std::string& fields, const std::string& cases) {
+fk::Contract input_contract(const std::string& fields, const std::string& cases) {
   return fk::Contract::parse(
       "op: thing\nrevision: 1\nsummary: a thing\n"
       "axes: {T: tokens, B: requests, C: channels, P: pages, W: width, Z: slots, E: experts, J: "
@@ -40,7 +40,7 @@ const std::string kPaged =
 }  // namespace
 
 TEST_CASE("inputs_of_paged_requests_belong_together") {
-  const auto c = contract(kPaged, "    - {T: 23, B: 4, P: 64, W: 8, Z: 4, size: 8}\n");
+  const auto c = input_contract(kPaged, "    - {T: 23, B: 4, P: 64, W: 8, Z: 4, size: 8}\n");
   for (uint64_t seed = 1; seed < 30; ++seed) {
     const auto resolved = fk::resolve(c, c.cases[0], {});
     const auto v = fk::make_inputs(resolved, seed, 1);
@@ -67,7 +67,7 @@ TEST_CASE("inputs_of_paged_requests_belong_together") {
 }
 
 TEST_CASE("inputs_depend_on_the_seed_and_the_names_alone") {
-  const auto c = contract(kPaged, "    - {T: 5, B: 2, P: 16, W: 4, Z: 4, size: 8}\n");
+  const auto c = input_contract(kPaged, "    - {T: 5, B: 2, P: 16, W: 4, Z: 4, size: 8}\n");
   const auto resolved = fk::resolve(c, c.cases[0], {});
   const auto bytes = [&](uint64_t seed, const char* field) {
     const auto v = fk::make_inputs(resolved, seed, 1);
@@ -78,7 +78,7 @@ TEST_CASE("inputs_depend_on_the_seed_and_the_names_alone") {
 }
 
 TEST_CASE("inputs_of_routing_belong_together_and_leave_experts_idle") {
-  const auto c = contract(
+  const auto c = input_contract(
       "  - {name: rows, role: in, shape: [J], dtype: [i32], values: \"moe_rows(E)\"}\n"
       "  - {name: offsets, role: in, shape: [\"E+1\"], dtype: [i32], values: \"moe_offsets(E)\"}\n"
       "  - {name: out, role: out, shape: [J, C], dtype: float}\n",
@@ -103,7 +103,7 @@ TEST_CASE("inputs_of_routing_belong_together_and_leave_experts_idle") {
 TEST_CASE("inputs_errors_name_the_case_and_the_field") {
   const std::string out = "  - {name: out, role: out, shape: [T, C], dtype: float}\n";
   const auto make = [&](const std::string& fields, const std::string& axes) {
-    const auto c = contract(fields + out, "    - {" + axes + ", size: 4}\n");
+    const auto c = input_contract(fields + out, "    - {" + axes + ", size: 4}\n");
     return message_of<fk::Error>([&] { fk::make_inputs(fk::resolve(c, c.cases[0], {}), 1, 1); });
   };
   const auto field = [](const std::string& values) {
@@ -120,7 +120,7 @@ TEST_CASE("inputs_errors_name_the_case_and_the_field") {
 }
 
 TEST_CASE("slice_keeps_the_first_requests_with_their_contents") {
-  const auto c = contract(kPaged, "    - {T: 23, B: 4, P: 64, W: 8, Z: 4, size: 8}\n");
+  const auto c = input_contract(kPaged, "    - {T: 23, B: 4, P: 64, W: 8, Z: 4, size: 8}\n");
   const auto resolved = fk::resolve(c, c.cases[0], {});
   const auto values = fk::make_inputs(resolved, 1, 1);
   const auto slice = fk::first_rows(resolved, c.cases[0], {}, values, 2);
@@ -135,7 +135,7 @@ TEST_CASE("slice_keeps_the_first_requests_with_their_contents") {
 }
 
 TEST_CASE("inputs_of_pyramids_fill_their_pixels") {
-  const auto c = contract(
+  const auto c = input_contract(
       "  - {name: shapes, role: in, shape: [3, 2], dtype: [i64], values: \"levels(T)\"}\n"
       "  - {name: starts, role: in, shape: [3], dtype: [i64], values: \"level_starts(shapes)\"}\n",
       "    - {T: 8400, size: 1}\n    - {T: 101, size: 1}\n    - {T: 0, size: 1}\n");
@@ -151,7 +151,7 @@ TEST_CASE("inputs_of_pyramids_fill_their_pixels") {
 }
 
 TEST_CASE("inputs_of_voxels_are_distinct_cells") {
-  const auto c = contract(
+  const auto c = input_contract(
       "  - {name: coords, role: in, shape: [T, 4], dtype: [i32], values: \"voxels(B,P,W,Z)\"}\n",
       "    - {T: 24, B: 2, P: 2, W: 3, Z: 2, size: 1}\n    - {T: 25, B: 2, P: 2, W: 3, Z: 2, size: "
       "1}\n");
@@ -176,9 +176,9 @@ TEST_CASE("a_case_gives_a_tighter_bound_for_its_own_sizes_alone") {
       "  - {name: cu, role: in, shape: [\"B+1\"], dtype: [i32], values: \"cu(T)\"}\n"
       "  - {name: most, type: int, capture: true, expr: T}\n"
       "  - {name: out, role: out, shape: [T, C], dtype: x}\n";
-  const auto c = contract(fields,
-                          "    - {T: 3, B: 3, size: 8, most: 1}\n"
-                          "    - {T: 3, B: 3, size: 8}\n");
+  const auto c = input_contract(fields,
+                                "    - {T: 3, B: 3, size: 8, most: 1}\n"
+                                "    - {T: 3, B: 3, size: 8}\n");
   CHECK(fk::resolve(c, c.cases[0], {}).scalars[2].i == 1);
   CHECK(fk::resolve(c, c.cases[1], {}).scalars[2].i == 3);
   fk::Variant larger;
@@ -187,9 +187,9 @@ TEST_CASE("a_case_gives_a_tighter_bound_for_its_own_sizes_alone") {
   fk::Variant padded;
   padded.layout = fk::Variant::Layout::padded;
   CHECK(fk::resolve(c, c.cases[0], padded).scalars[2].i == 1);
-  CHECK_THROWS_WITH(contract(fields, "    - {T: 3, B: 3, size: 8, mots: 1}\n"),
+  CHECK_THROWS_WITH(input_contract(fields, "    - {T: 3, B: 3, size: 8, mots: 1}\n"),
                     ContainsSubstring("unknown key `mots`") && ContainsSubstring("most"));
-  CHECK_THROWS_WITH(contract(fields, "    - {T: 3, B: 3, size: 8, most: -1}\n"),
+  CHECK_THROWS_WITH(input_contract(fields, "    - {T: 3, B: 3, size: 8, most: -1}\n"),
                     ContainsSubstring("most") && ContainsSubstring("bound"));
 }
 

@@ -37,7 +37,7 @@ cases:
     - {B: 3, J: [5, 0, 9], tables_count: 3, rows: [4, 1, 7], size: 2}
 )yaml";
 
-fk::Contract contract(const std::string& from = "", const std::string& to = "") {
+fk::Contract list_contract(const std::string& from = "", const std::string& to = "") {
   std::string text = kBags;
   if (!from.empty()) text.replace(text.find(from), from.size(), to);
   return fk::Contract::parse(text, "bags.yaml", 1, "test");
@@ -46,7 +46,7 @@ fk::Contract contract(const std::string& from = "", const std::string& to = "") 
 }  // namespace
 
 TEST_CASE("lists_have_entries_of_their_own_shape") {
-  const auto c = contract();
+  const auto c = list_contract();
   const auto r = fk::resolve(c, c.cases[0], {});
   CHECK(r.find("tables")->shape_of(0) == Shape{4, 2});
   CHECK(r.find("tables")->shape_of(2) == Shape{7, 2});
@@ -69,7 +69,7 @@ TEST_CASE("lists_have_entries_of_their_own_shape") {
 }
 
 TEST_CASE("lists_shrink_with_the_rows_of_a_case") {
-  const auto c = contract();
+  const auto c = list_contract();
   int seen = 0;
   for (const auto& variant : fk::variants_of(c, c.cases[0], false)) {
     const auto r = fk::resolve(c, c.cases[0], variant);
@@ -86,7 +86,7 @@ TEST_CASE("lists_that_do_not_fit_are_refused") {
     CAPTURE(from, to);
     CHECK_THROWS_WITH(
         [&] {
-          const auto c = contract(from, to);
+          const auto c = list_contract(from, to);
           fk::resolve(c, c.cases[0], {});
         }(),
         ContainsSubstring(why));

@@ -7,6 +7,7 @@
 #include "core/base/text.hpp"
 #include "core/graph/builder.hpp"
 #include "test/catch.hpp"
+#include "test/unit/catalog.hpp"
 
 namespace {
 
@@ -18,11 +19,6 @@ using fk::SectionId;
 using fk::Slot;
 using fk::SlotKind;
 using fk::Value;
-
-const fk::Catalog& catalog() {
-  static const fk::Catalog all(fk::paths::registry_dirs());
-  return all;
-}
 
 using Axes = std::map<std::string, Expr>;
 

@@ -6,13 +6,9 @@
 #include "core/base/paths.hpp"
 #include "core/runtime/drive.hpp"
 #include "test/catch.hpp"
+#include "test/unit/catalog.hpp"
 
 namespace {
-
-const fk::Catalog& catalog() {
-  static const fk::Catalog all(fk::paths::registry_dirs());
-  return all;
-}
 
 fk::Graph decode_of(const std::string& golden) {
   const auto folder = fk::paths::home() / "test" / "golden" / golden;

@@ -21,14 +21,14 @@ fk::Contract copies() {
 }
 
 // A desk with one content, on which sides give answers that differ in their last bits.
-struct Bound {
+struct BoundDesk {
   fk::Contract contract = copies();
   std::unique_ptr<fk::Device> device = fk::open_device("cpu");
   fk::ResolvedCase resolved = fk::resolve(contract, contract.cases[0], {});
   fk::ExamDesk desk{*device, resolved, {}};
   fk::Tensor x;
 
-  Bound() {
+  BoundDesk() {
     auto inputs = fk::make_inputs(resolved, 1, 1);
     x = inputs.at("x")[0];
     fk::CaseValues want;
@@ -60,7 +60,7 @@ struct Bound {
 }  // namespace
 
 TEST_CASE("exam_desk_tells_a_side_from_itself_alone") {
-  Bound b;
+  BoundDesk b;
   CHECK_FALSE(b.call(fk::kCandidateSide, 0).changed);
   CHECK(b.call(fk::kCandidateSide, 1).changed);
   CHECK_FALSE(b.call(kFirst, 2).changed);
@@ -75,7 +75,7 @@ TEST_CASE("exam_desk_tells_a_side_from_itself_alone") {
 
 // What was compared has an error, what is known to be right is not compared again.
 TEST_CASE("exam_desk_has_room_for_each_baseline") {
-  Bound b;
+  BoundDesk b;
   for (int bits = 1; bits <= 3; ++bits) CHECK(b.call(kFirst, bits).worst > 0);
   CHECK(b.call(kFirst, 1).worst == 0);
   CHECK(b.call(kSecond, 4).worst > 0);
@@ -84,7 +84,7 @@ TEST_CASE("exam_desk_has_room_for_each_baseline") {
 
 // Outputs may be large, and one baseline sits at a time.
 TEST_CASE("exam_desk_forgets_a_baseline_that_another_one_follows") {
-  Bound b;
+  BoundDesk b;
   CHECK(b.call(fk::kCandidateSide, 1).worst > 0);
   CHECK(b.call(kFirst, 1).worst > 0);
   CHECK(b.call(kFirst, 1).worst == 0);

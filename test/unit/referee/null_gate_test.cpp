@@ -18,7 +18,7 @@ fk::Contract twice() {
       "twice.yaml", 1, "test");
 }
 
-fk::CaseValues answer(const fk::CaseValues& in) {
+fk::CaseValues right_answer(const fk::CaseValues& in) {
   fk::CaseValues out;
   fk::Tensor t = in.at("x")[0].to(fk::DType::f32);
   for (float& v : t.as<float>()) v *= 2;
@@ -36,9 +36,9 @@ TEST_CASE("null_gate_tries_some_rows_of_a_large_output") {
   const auto ask = [&](const fk::ResolvedCase& call, const fk::Variant&,
                        const fk::CaseValues& values) {
     most = std::max(most, fk::numel(call.find("out")->shape));
-    return answer(values);
+    return right_answer(values);
   };
-  const auto tried = fk::try_fakes(r, c.cases[0], {}, inputs, answer(inputs), ask, 1e9);
+  const auto tried = fk::try_fakes(r, c.cases[0], {}, inputs, right_answer(inputs), ask, 1e9);
   CHECK(most > 1 << 14);
   CHECK(most <= 1 << 15);
   CHECK(tried.size() >= 9);
@@ -54,9 +54,9 @@ TEST_CASE("null_gate_ends_with_its_time") {
   const auto r = fk::resolve(c, c.cases[0], {});
   const auto inputs = fk::make_inputs(r, 1, 1);
   const auto ask = [](const fk::ResolvedCase&, const fk::Variant&, const fk::CaseValues& values) {
-    return answer(values);
+    return right_answer(values);
   };
-  const auto tried = fk::try_fakes(r, c.cases[0], {}, inputs, answer(inputs), ask, 0);
+  const auto tried = fk::try_fakes(r, c.cases[0], {}, inputs, right_answer(inputs), ask, 0);
   REQUIRE(tried.size() > 1);
   CHECK(tried[0].why.empty());
   for (size_t i = 1; i < tried.size(); ++i) {

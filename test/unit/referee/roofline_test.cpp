@@ -7,7 +7,7 @@
 
 namespace {
 
-fk::Contract sums() {
+fk::Contract summed() {
   return fk::Contract::parse(
       "op: sums\nrevision: 1\nsummary: the ranks' x\naxes: {T: rows, C: width, NR: ranks}\n"
       "init:\n  - {name: comm, type: comm, axis: NR}\n"
@@ -21,7 +21,7 @@ fk::Contract sums() {
 }  // namespace
 
 TEST_CASE("roofline_has_bytes_operations_and_the_link") {
-  const auto c = sums();
+  const auto c = summed();
   const auto resolved = fk::resolve(c, c.cases[0], {});
   fk::Peaks peaks;
   peaks.bytes_per_s = 1e6;
@@ -35,7 +35,7 @@ TEST_CASE("roofline_has_bytes_operations_and_the_link") {
 
 // Their exchange goes through memory, and the link's peak would condemn it.
 TEST_CASE("ranks_that_share_a_device_have_no_link") {
-  const auto c = sums();
+  const auto c = summed();
   const auto resolved = fk::resolve(c, c.cases[0], {});
   const auto none = [](const fk::ResolvedCase&, const std::string&) { return fk::Tensor(); };
   CHECK(fk::wire_bytes(resolved, none) == 4000);

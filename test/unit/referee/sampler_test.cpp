@@ -17,9 +17,9 @@ struct Log {
   size_t sample = 0;
 };
 
-class FakeWatch final : public fk::Stopwatch {
+class FakeStopwatch final : public fk::Stopwatch {
  public:
-  explicit FakeWatch(Log& log) : log_(log) {}
+  explicit FakeStopwatch(Log& log) : log_(log) {}
   void flush() override { log_.said.push_back("flush"); }
   void start() override { log_.said.push_back("start"); }
   void stop() override {
@@ -60,7 +60,9 @@ class FakeDevice final : public fk::Device {
   Shared allocate_shared(int64_t, const std::string&, Sharing) override { return {}; }
   void* open_shared(int, int64_t, Sharing) override { return nullptr; }
   void close_shared(void*, int64_t) override {}
-  std::unique_ptr<fk::Stopwatch> stopwatch() override { return std::make_unique<FakeWatch>(log_); }
+  std::unique_ptr<fk::Stopwatch> stopwatch() override {
+    return std::make_unique<FakeStopwatch>(log_);
+  }
   void synchronize() override {}
   void* stream() override { return nullptr; }
   int32_t cpu_threads() const override { return 1; }

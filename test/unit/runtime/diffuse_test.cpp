@@ -28,9 +28,9 @@ Answer answer(const std::vector<int64_t>& text, int64_t position) {
   return {static_cast<int64_t>((h >> 40) % kMask), -static_cast<float>((h >> 20) % 1000) / 100};
 }
 
-class Program : public fk::Program {
+class DiffuseProgram : public fk::Program {
  public:
-  Program(int64_t tokens, int64_t batch, int64_t rows) : limits_{tokens, batch, rows} {
+  DiffuseProgram(int64_t tokens, int64_t batch, int64_t rows) : limits_{tokens, batch, rows} {
     for (const char* name : {"ids", "positions"}) make(name, tokens * 8);
     make("cu_seqlens", (batch + 1) * 4);
     for (const char* name : {"rows", "temperature", "top_k", "top_p", "uniform"})
@@ -105,7 +105,7 @@ struct Got {
   bool done = false;
 };
 
-class Exchange : public fk::Exchange {
+class DiffuseExchange : public fk::Exchange {
  public:
   std::deque<fk::Request> requests;
   std::map<uint64_t, Got> got;
@@ -194,8 +194,9 @@ std::vector<fk::Request> mixed(int count) {
   return requests;
 }
 
-Exchange serve(Program& program, const std::vector<fk::Request>& requests, bool late) {
-  Exchange exchange;
+DiffuseExchange serve(DiffuseProgram& program, const std::vector<fk::Request>& requests,
+                      bool late) {
+  DiffuseExchange exchange;
   exchange.late = late;
   exchange.requests.assign(requests.begin(), requests.end());
   fk::diffuse(program, exchange, {{kMask, kBlock, kSteps}, 34, kVocab});
@@ -208,8 +209,8 @@ TEST_CASE("diffuse_gives_every_request_what_it_would_get_alone") {
   const auto requests = mixed(40);
   for (const auto& [tokens, batch, rows, late] :
        {std::tuple{500, 8, 64, false}, {40, 3, 5, false}, {34, 1, 6, false}, {90, 4, 13, true}}) {
-    Program program(tokens, batch, rows);
-    const Exchange exchange = serve(program, requests, late);
+    DiffuseProgram program(tokens, batch, rows);
+    const DiffuseExchange exchange = serve(program, requests, late);
     for (const auto& r : requests) {
       INFO("request " << r.id << " of batches of " << batch);
       const auto it = exchange.got.find(r.id);
@@ -229,7 +230,7 @@ TEST_CASE("diffuse_spreads_a_block_over_its_steps") {
   CHECK(fk::fixed_in_step(8, 3, 2) == 2);
   CHECK(fk::fixed_in_step(2, 32, 1) == 1);
   CHECK(fk::fixed_in_step(2, 32, 2) == 0);
-  Program program(100, 2, 8);
+  DiffuseProgram program(100, 2, 8);
   fk::Request r;
   r.id = 1;
   r.tokens = {1, 2, 3};
@@ -254,8 +255,8 @@ TEST_CASE("diffuse_refuses_what_can_never_run_and_goes_on") {
   requests[5].order = {0, 1, 2, 3, 5, 4};  // of two blocks
   requests[6].forced = requests[5].forced;
   requests[6].order = {0, 1, 2, 2, 4, 5};
-  Program program(100, 4, 20);
-  const Exchange exchange = serve(program, requests, false);
+  DiffuseProgram program(100, 4, 20);
+  const DiffuseExchange exchange = serve(program, requests, false);
   for (uint64_t id = 1; id <= 7; ++id) CHECK_FALSE(exchange.got.at(id).failure.empty());
   CHECK(exchange.got.at(8).done);
   CHECK(exchange.got.at(8).failure.empty());

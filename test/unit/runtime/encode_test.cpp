@@ -13,9 +13,9 @@
 namespace {
 
 // Gives every token the vector (id, position, number of tokens of its text).
-class Program : public fk::Program {
+class EncodeProgram : public fk::Program {
  public:
-  Program(int64_t tokens, int64_t batch)
+  EncodeProgram(int64_t tokens, int64_t batch)
       : limits_{tokens, batch},
         ids_(at(tokens)),
         positions_(at(tokens)),
@@ -69,7 +69,7 @@ class Program : public fk::Program {
   std::vector<NodeInfo> nodes_;
 };
 
-class Exchange : public fk::Exchange {
+class EncodeExchange : public fk::Exchange {
  public:
   std::deque<fk::Request> requests;
   std::map<uint64_t, std::vector<float>> got;
@@ -108,8 +108,8 @@ fk::EncodeSetup setup() {
 }  // namespace
 
 TEST_CASE("encode_packs_by_token_budget_and_batch") {
-  Program program(8, 3);
-  Exchange exchange;
+  EncodeProgram program(8, 3);
+  EncodeExchange exchange;
   for (uint64_t id = 1; id <= 7; ++id)
     exchange.requests.push_back(
         text(id, std::vector<int64_t>(1 + id % 4, static_cast<int64_t>(id))));
@@ -128,8 +128,8 @@ TEST_CASE("encode_packs_by_token_budget_and_batch") {
 }
 
 TEST_CASE("encode_counts_positions_from_an_offset_and_skips_pads") {
-  Program program(8, 3);
-  Exchange exchange;
+  EncodeProgram program(8, 3);
+  EncodeExchange exchange;
   exchange.requests.push_back(text(1, {7, 1, 8}));
   fk::EncodeSetup s = setup();
   s.options.position_offset = 2;
@@ -139,8 +139,8 @@ TEST_CASE("encode_counts_positions_from_an_offset_and_skips_pads") {
 }
 
 TEST_CASE("encode_refuses_what_it_cannot_take_and_goes_on") {
-  Program program(8, 3);
-  Exchange exchange;
+  EncodeProgram program(8, 3);
+  EncodeExchange exchange;
   exchange.requests = {text(1, {}), text(2, {1, 2, 3, 4, 5, 6}), text(3, {100}), text(4, {5})};
   fk::encode(program, exchange, setup());
   CHECK(exchange.got.size() == 1);

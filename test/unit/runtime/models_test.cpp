@@ -9,13 +9,9 @@
 #include "core/runtime/drive.hpp"
 #include "core/tensor/safetensors.hpp"
 #include "test/catch.hpp"
+#include "test/unit/catalog.hpp"
 
 namespace {
-
-const fk::Catalog& catalog() {
-  static const fk::Catalog all(fk::paths::registry_dirs());
-  return all;
-}
 
 fk::Graph record(const fk::Model& model, const std::string& phase, const fk::Limits& limits,
                  const std::shared_ptr<fk::WeightTable>& weights) {

@@ -13,9 +13,9 @@
 namespace {
 
 // answer [B,2] = the sums of the two rows of image [B,2,3].
-class Program : public fk::Program {
+class PassProgram : public fk::Program {
  public:
-  explicit Program(int64_t batch) : batch_(batch), image_(static_cast<size_t>(batch) * 6) {}
+  explicit PassProgram(int64_t batch) : batch_(batch), image_(static_cast<size_t>(batch) * 6) {}
   int axis(const std::string& name) const override { return name == "B" ? 0 : -1; }
   int64_t limit(const std::string&) const override { return batch_; }
   void bind(int, int64_t value) override { bound_ = value; }
@@ -49,7 +49,7 @@ class Program : public fk::Program {
   std::vector<NodeInfo> nodes_;
 };
 
-class Exchange : public fk::Exchange {
+class PassExchange : public fk::Exchange {
  public:
   std::deque<fk::Request> requests;
   std::map<uint64_t, std::vector<float>> got;
@@ -82,8 +82,8 @@ fk::Request image(uint64_t id, std::vector<int64_t> shape) {
 }  // namespace
 
 TEST_CASE("pass_answers_every_request_with_its_own_row") {
-  Program program(3);
-  Exchange exchange;
+  PassProgram program(3);
+  PassExchange exchange;
   for (uint64_t id = 1; id <= 7; ++id) exchange.requests.push_back(image(id, {2, 3}));
   fk::pass(program, exchange, {{"image", {2, 3}}}, {"classify", {"answer"}});
   CHECK(program.batches == std::vector<int64_t>{3, 3, 1});
@@ -94,8 +94,8 @@ TEST_CASE("pass_answers_every_request_with_its_own_row") {
 }
 
 TEST_CASE("pass_refuses_requests_that_do_not_fit") {
-  Program program(3);
-  Exchange exchange;
+  PassProgram program(3);
+  PassExchange exchange;
   exchange.requests = {image(1, {3, 2}), {}, image(3, {2, 3}), image(4, {2, 3})};
   exchange.requests[1].id = 2;
   exchange.requests[2].tensors[0].name = "picture";

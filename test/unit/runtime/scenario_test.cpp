@@ -10,16 +10,15 @@
 #include "core/base/error.hpp"
 #include "core/base/paths.hpp"
 #include "test/catch.hpp"
+#include "test/folder.hpp"
 
 namespace {
 
 namespace fs = std::filesystem;
 
 // A folder of scenarios of its own, removed at the end.
-struct Folder {
-  fs::path path = fs::temp_directory_path() / ("fk_scenario_" + std::to_string(::getpid()));
-  Folder() { fs::create_directories(path / "workloads"); }
-  ~Folder() { fs::remove_all(path); }
+struct ScenarioFolder : Folder {
+  ScenarioFolder() { fs::create_directories(path / "workloads"); }
   fs::path write(const std::string& name, const std::string& text) const {
     std::ofstream(path / name) << text;
     return path / name;
@@ -49,8 +48,8 @@ std::string scenario(const std::string& more) {
          more;
 }
 
-struct Setting : Folder {
-  Setting() {
+struct ScenarioSetting : ScenarioFolder {
+  ScenarioSetting() {
     write("workloads/w.yaml", kWorkloads);
     write("workloads/lengths.csv", kLengths);
   }
@@ -86,7 +85,7 @@ TEST_CASE("scenario_of_the_project_loads_in_both_profiles") {
 }
 
 TEST_CASE("scenario_tiny_applies_sizes_and_scaling") {
-  const Setting dir;
+  const ScenarioSetting dir;
   const fk::Scenario s = fk::load_scenario(dir.write("mine.yaml", scenario("")), "tiny");
   CHECK(s.config.integer("hidden_size") == 128);
   CHECK(s.config.child("rope_scaling").number("factor") == 8);
@@ -98,7 +97,7 @@ TEST_CASE("scenario_tiny_applies_sizes_and_scaling") {
 }
 
 TEST_CASE("scenario_full_keeps_sizes_and_leaves_out_what_does_not_fit") {
-  const Setting dir;
+  const ScenarioSetting dir;
   const fk::Scenario s = fk::load_scenario(
       dir.write("mine.yaml", scenario("limits: {max_context: 100}\nproviders: {rms_norm: cpu}\n")),
       "full");
@@ -109,7 +108,7 @@ TEST_CASE("scenario_full_keeps_sizes_and_leaves_out_what_does_not_fit") {
 }
 
 TEST_CASE("scenario_mistakes_have_line_and_nearest_name") {
-  const Setting dir;
+  const ScenarioSetting dir;
   const auto check = [&](const std::string& text, const std::string& part) {
     INFO(text);
     CHECK_THAT(dir.why(text), ContainsSubstring(part));
@@ -136,7 +135,7 @@ TEST_CASE("scenario_mistakes_have_line_and_nearest_name") {
 }
 
 TEST_CASE("scenario_mistakes_in_workloads_and_lengths_are_located") {
-  const Setting dir;
+  const ScenarioSetting dir;
   dir.write("workloads/lengths.csv", "prompt_tokens,output_tokens\n10,5\n10;5\n");
   CHECK_THAT(dir.why(scenario("")), ContainsSubstring("lengths.csv:3"));
   dir.write("workloads/lengths.csv", "prompt_tokens,output_tokens\n10,-5\n");
@@ -146,7 +145,7 @@ TEST_CASE("scenario_mistakes_in_workloads_and_lengths_are_located") {
 }
 
 TEST_CASE("scenario_lists_name_files_beside_them") {
-  const Folder dir;
+  const ScenarioFolder dir;
   dir.write("a.yaml", "scenario: a\n");
   CHECK(fk::scenario_files(dir.write("all.yaml", "scenarios: [a]\n")).size() == 1);
   const auto bad = dir.write("bad.yaml", "scenarios: [mixtrl]\n");
@@ -157,7 +156,7 @@ TEST_CASE("scenario_lists_name_files_beside_them") {
 }
 
 TEST_CASE("workload_requests_depend_on_seed_name_round_and_id_alone") {
-  const Setting dir;
+  const ScenarioSetting dir;
   const auto w = fk::load_workload(dir.path / "workloads" / "w.yaml", "few", false, 1000);
   const auto a = fk::make_requests(w, 50, {}, 1, 0), b = fk::make_requests(w, 50, {}, 1, 0);
   REQUIRE(a.size() == 5);

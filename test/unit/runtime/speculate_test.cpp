@@ -185,12 +185,12 @@ void draft(World& world, Phase& p) {
   }
 }
 
-struct Setting {
+struct SpeculateSetting {
   int64_t max_batch, max_context, chunk, rows, pages, depth, tokens;
   int skill;
 };
 
-fk::SpeculateStats serve(const Setting& s, const std::vector<fk::Request>& requests,
+fk::SpeculateStats serve(const SpeculateSetting& s, const std::vector<fk::Request>& requests,
                          fake::Exchange& exchange) {
   fk::SpeculateSetup setup;
   setup.options = {{}, s.depth, kK, s.tokens};
@@ -248,12 +248,12 @@ std::vector<fk::Request> mixed(int count, int64_t prompt_max, int64_t new_max) {
 
 TEST_CASE("speculate_gives_every_request_what_the_target_alone_would") {
   const auto requests = mixed(40, 30, 24);
-  for (const Setting& s : {Setting{8, 64, 64, 16, 400, 4, 9, 7},
-                           {8, 64, 5, 8, 400, 3, 6, 10},
-                           {3, 64, 7, 4, 60, 4, 12, 9},
-                           {1, 64, 16, 1, 40, 2, 4, 5},
-                           {5, 64, 13, 5, 50, 5, 16, 10},
-                           {4, 64, 64, 8, 200, 1, 3, 10}}) {
+  for (const SpeculateSetting& s : {SpeculateSetting{8, 64, 64, 16, 400, 4, 9, 7},
+                                    {8, 64, 5, 8, 400, 3, 6, 10},
+                                    {3, 64, 7, 4, 60, 4, 12, 9},
+                                    {1, 64, 16, 1, 40, 2, 4, 5},
+                                    {5, 64, 13, 5, 50, 5, 16, 10},
+                                    {4, 64, 64, 8, 200, 1, 3, 10}}) {
     fake::Exchange exchange;
     serve(s, requests, exchange);
     CHECK(exchange.failures.empty());

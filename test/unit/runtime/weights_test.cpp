@@ -9,15 +9,9 @@
 
 #include "core/base/error.hpp"
 #include "test/catch.hpp"
+#include "test/folder.hpp"
 
 namespace {
-
-struct Folder {
-  std::filesystem::path path =
-      std::filesystem::temp_directory_path() / ("fk_weights_test_" + std::to_string(::getpid()));
-  Folder() { std::filesystem::create_directories(path); }
-  ~Folder() { std::filesystem::remove_all(path); }
-};
 
 // The only weight of a table, as float32 values.
 std::vector<float> filled(const fk::WeightSpec& spec, const fk::Checkpoint* checkpoint) {

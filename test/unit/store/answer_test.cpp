@@ -18,11 +18,11 @@ namespace fs = std::filesystem;
 
 namespace {
 
-struct Setting {
+struct StoreSetting {
   fs::path path;
   Question question;
   int asked = 0;
-  Setting() {
+  StoreSetting() {
     std::string name = (fs::temp_directory_path() / "fk_answer_XXXXXX").string();
     REQUIRE(::mkdtemp(name.data()) != nullptr);
     path = name;
@@ -30,7 +30,7 @@ struct Setting {
     question.candidate = path / "mine.so";
     write_file_atomic(question.candidate, "no plugin at all");
   }
-  ~Setting() {
+  ~StoreSetting() {
     ::unsetenv("FK_DATA");
     std::error_code ignored;
     fs::remove_all(path, ignored);
@@ -78,7 +78,7 @@ bool reproduced(const Verdict& was, const Verdict& now) {
 }  // namespace
 
 TEST_CASE("a question that was asked before is not asked again") {
-  Setting s;
+  StoreSetting s;
   const Answer first = s.ask_again();
   CHECK_FALSE(first.verdict.stored);
   CHECK(first.verdict.candidate.sha256 == sha256("no plugin at all"));
@@ -110,7 +110,7 @@ TEST_CASE("a question that was asked before is not asked again") {
 
 TEST_CASE("what the answer depends on makes another question") {
   if (!no_store().empty()) return;
-  Setting s;
+  StoreSetting s;
   s.ask_again();
   REQUIRE(s.ask_again().verdict.stored);
   const auto changes = std::vector<std::function<void(Question&)>>{
@@ -141,14 +141,14 @@ TEST_CASE("what the answer depends on makes another question") {
 }
 
 TEST_CASE("a verdict in which the host failed is never an answer") {
-  Setting s;
+  StoreSetting s;
   s.ask_again({}, Status::environment);
   CHECK_FALSE(s.ask_again({}, Status::environment).verdict.stored);
   CHECK(s.asked == 2);
 }
 
 TEST_CASE("a file that changes while it is judged has no verdict") {
-  Setting s;
+  StoreSetting s;
   const AskJudge judge = [&](const Question& q, const Secret&) {
     write_file_atomic(q.candidate, "another");
     Verdict v;
@@ -163,7 +163,7 @@ TEST_CASE("a file that changes while it is judged has no verdict") {
 }
 
 TEST_CASE("a store that cannot be written changes nothing but the notes") {
-  Setting s;
+  StoreSetting s;
   write_file_atomic(s.path / "file", "x");
   ::setenv("FK_DATA", (s.path / "file" / "below").c_str(), 1);
   const Answer a = s.ask_again();

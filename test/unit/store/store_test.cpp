@@ -19,6 +19,7 @@
 #include "core/base/text.hpp"
 #include "core/referee/verdict/secret.hpp"
 #include "test/catch.hpp"
+#include "test/folder.hpp"
 #if defined(FK_SQLITE)
 #include "core/store/database.hpp"
 #endif
@@ -27,20 +28,6 @@ using namespace fk;
 namespace fs = std::filesystem;
 
 namespace {
-
-struct Folder {
-  fs::path path;
-  Folder() {
-    std::string name = (fs::temp_directory_path() / "fk_store_XXXXXX").string();
-    REQUIRE(::mkdtemp(name.data()) != nullptr);
-    path = name;
-  }
-  ~Folder() {
-    std::error_code ignored;
-    fs::permissions(path, fs::perms::owner_all, ignored);
-    fs::remove_all(path, ignored);
-  }
-};
 
 Verdict some_verdict(const std::string& name) {
   Verdict v;

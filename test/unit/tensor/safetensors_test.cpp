@@ -10,18 +10,13 @@
 
 #include "core/base/error.hpp"
 #include "test/catch.hpp"
+#include "test/folder.hpp"
 
 using namespace fk;
 
 namespace {
 
 namespace fs = std::filesystem;
-
-struct Folder {
-  fs::path path = fs::temp_directory_path() / ("fk_safetensors_test_" + std::to_string(::getpid()));
-  Folder() { fs::create_directories(path); }
-  ~Folder() { fs::remove_all(path); }
-};
 
 std::string image_of(const std::string& header, std::size_t data_bytes) {
   std::string image(8, '\0');
@@ -30,11 +25,11 @@ std::string image_of(const std::string& header, std::size_t data_bytes) {
   return image + header + std::string(data_bytes, 'x');
 }
 
-std::string refusal(const std::string& image) {
+std::string refusal_of_file(const std::string& image) {
   return message_of<Error>([&] { SafeTensors::parse(std::as_bytes(std::span(image)), "f"); });
 }
-std::string refusal(const std::string& header, std::size_t data_bytes) {
-  return refusal(image_of(header, data_bytes));
+std::string refusal_of_file(const std::string& header, std::size_t data_bytes) {
+  return refusal_of_file(image_of(header, data_bytes));
 }
 
 std::string entry(const std::string& name, const std::string& dtype, const std::string& shape,
@@ -85,28 +80,31 @@ TEST_CASE("safetensors_unaligned_data_is_read", "[tensor]") {
 }
 
 TEST_CASE("safetensors_damaged_is_refused", "[tensor]") {
-  CHECK_THAT(refusal(std::string("abc")), ContainsSubstring("header length alone takes 8"));
-  CHECK_THAT(refusal(std::string(16, '\xFF')), ContainsSubstring("its header would take"));
-  CHECK_THAT(refusal(image_of("{}", 0).substr(0, 9)), ContainsSubstring("is truncated"));
-  CHECK_THAT(refusal("[]", 0), ContainsSubstring("no JSON object"));
-  CHECK_THAT(refusal("{\"a\":", 0), ContainsSubstring("f (header):1:"));
-  CHECK_THAT(refusal("{\"a\":1}", 0), ContainsSubstring("must be an object"));
-  CHECK_THAT(refusal("{}", 3), ContainsSubstring("3 bytes of data that belong to no tensor"));
-  CHECK_THAT(refusal("{\"a\":" + std::string(1000, '['), 0), ContainsSubstring("deeper than"));
-  CHECK_THAT(refusal("{\"__metadata__\":{\"a\":1}}", 0), ContainsSubstring("must be text"));
+  CHECK_THAT(refusal_of_file(std::string("abc")), ContainsSubstring("header length alone takes 8"));
+  CHECK_THAT(refusal_of_file(std::string(16, '\xFF')), ContainsSubstring("its header would take"));
+  CHECK_THAT(refusal_of_file(image_of("{}", 0).substr(0, 9)), ContainsSubstring("is truncated"));
+  CHECK_THAT(refusal_of_file("[]", 0), ContainsSubstring("no JSON object"));
+  CHECK_THAT(refusal_of_file("{\"a\":", 0), ContainsSubstring("f (header):1:"));
+  CHECK_THAT(refusal_of_file("{\"a\":1}", 0), ContainsSubstring("must be an object"));
+  CHECK_THAT(refusal_of_file("{}", 3),
+             ContainsSubstring("3 bytes of data that belong to no tensor"));
+  CHECK_THAT(refusal_of_file("{\"a\":" + std::string(1000, '['), 0),
+             ContainsSubstring("deeper than"));
+  CHECK_THAT(refusal_of_file("{\"__metadata__\":{\"a\":1}}", 0), ContainsSubstring("must be text"));
+  CHECK_THAT(refusal_of_file(
+                 "{" + entry("a", "U8", "1", "0,1") + "," + entry("a", "U8", "1", "0,1") + "}", 1),
+             ContainsSubstring("the key `a` is there twice"));
   CHECK_THAT(
-      refusal("{" + entry("a", "U8", "1", "0,1") + "," + entry("a", "U8", "1", "0,1") + "}", 1),
-      ContainsSubstring("the key `a` is there twice"));
-  CHECK_THAT(refusal("{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1],\"x\":1}}", 1),
-             ContainsSubstring("unknown key `x`"));
-  CHECK_THAT(refusal("{\"a\":{\"dtype\":\"U8\",\"shape\":[1]}}", 1),
+      refusal_of_file("{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1],\"x\":1}}", 1),
+      ContainsSubstring("unknown key `x`"));
+  CHECK_THAT(refusal_of_file("{\"a\":{\"dtype\":\"U8\",\"shape\":[1]}}", 1),
              ContainsSubstring("has no `data_offsets`"));
 }
 
 TEST_CASE("safetensors_wrong_ranges_are_refused", "[tensor]") {
   const auto one = [](const std::string& dtype, const std::string& shape,
                       const std::string& offsets) {
-    return refusal("{" + entry("a", dtype, shape, offsets) + "}", 4);
+    return refusal_of_file("{" + entry("a", dtype, shape, offsets) + "}", 4);
   };
   CHECK_THAT(one("F32", "1", "0,8"), ContainsSubstring("ends at byte 8 of 4 bytes"));
   CHECK_THAT(one("F32", "1", "4,0"), ContainsSubstring("before it begins"));
@@ -120,9 +118,9 @@ TEST_CASE("safetensors_wrong_ranges_are_refused", "[tensor]") {
   CHECK_THAT(one("F99", "1", "0,4"), ContainsSubstring("unknown element type `F99`"));
   CHECK_THAT(one("U8", "3", "1,4"), ContainsSubstring("leaves 1 bytes before it unused"));
   CHECK_THAT(one("U8", "3", "0,3"), ContainsSubstring("1 bytes of data that belong to no tensor"));
-  CHECK_THAT(
-      refusal("{" + entry("a", "U8", "3", "0,3") + "," + entry("b", "U8", "2", "2,4") + "}", 4),
-      ContainsSubstring("tensor `b`: overlaps another tensor"));
+  CHECK_THAT(refusal_of_file(
+                 "{" + entry("a", "U8", "3", "0,3") + "," + entry("b", "U8", "2", "2,4") + "}", 4),
+             ContainsSubstring("tensor `b`: overlaps another tensor"));
 }
 
 TEST_CASE("checkpoint_index_is_checked", "[tensor]") {
