@@ -7,8 +7,9 @@
 // Weights go to all ranks first, and meanwhile rows of x are found. Of few tokens, a block looks
 // through all sources for those of its token; every block sends sums and then adds up
 // (combine_few.cuh). Of many, rows are noted by source; those of some processors send sums, the
-// others add up, a warp for each token that is given out next. Stores to another device wait in a
-// processor's queue, and keep whatever else runs there waiting. Who has sent all helps to add up.
+// others add up, a warp for each half of a token that is given out next. Stores to another device
+// wait in a processor's queue, and keep whatever else runs there waiting. Who has sent all helps to
+// add up.
 //
 // Nobody waits in a circle: sums wait for weights alone. Who sends them has heard of their taker
 // that it has begun this call, so it has taken those of the call before.
@@ -23,10 +24,19 @@ using namespace fkc::experts;
 constexpr int kWords = kChunk / 32;    // of a lane at once
 constexpr unsigned kSendersEvery = 3;  // processors; that of the first block is one of them
 
-// Tokens that are given out to warps, who ask for the next one ahead.
-class Tokens {
+// A half of a token's row: its number among all of its rank, and words that are whole chunks.
+struct Part {
+  int number, token, first, end;
+  __device__ Part(int i, const Shape& s) : number(i), token(i / kParts) {
+    const int size = (s.words + kChunk * kParts - 1) / (kChunk * kParts) * kChunk;
+    first = min(s.words, i % kParts * size), end = min(s.words, first + size);
+  }
+};
+
+// Parts that are given out to warps, who ask for the next one ahead.
+class Parts {
  public:
-  __device__ explicit Tokens(uint32_t* given) : given_(given) { ask(); }
+  __device__ explicit Parts(uint32_t* given) : given_(given) { ask(); }
   __device__ int next() {
     const int mine = int(__shfl_sync(kAll, ahead_, 0));
     ask();
@@ -84,7 +94,7 @@ __device__ void add_rows(Elements<T, Held<Word>> (&sum)[kWords], const Answers<W
   const Word* const x = a.x + first;
 #pragma unroll 1
   for (int p = 0; p < count; p += kRows) {
-    Held<Word> words[kRows][kWords];
+    Held<Word> words[kRows][kWords]{};
 #pragma unroll
     for (int q = 0; q < kRows; ++q) {
       if (p + q >= count) continue;
@@ -99,7 +109,6 @@ __device__ void add_rows(Elements<T, Held<Word>> (&sum)[kWords], const Answers<W
       const float weight = rows.weight[p + q];
 #pragma unroll
       for (int k = 0; k < kWords; ++k) {
-        if (first + k * 32 >= s.words) continue;
         const auto answer = Elements<T, Held<Word>>::of(words[q][k]);
 #pragma unroll
         for (int e = 0; e < Elements<T, Held<Word>>::kCount; ++e)
@@ -111,11 +120,11 @@ __device__ void add_rows(Elements<T, Held<Word>> (&sum)[kWords], const Answers<W
 
 // What this rank's experts say to a token of another rank.
 template <class T, class Word>
-__device__ void send_sum(const Answers<Word>& a, int all, int from, int token, const Shape& s,
-                         const Ranks& ranks, uint32_t call) {
+__device__ void send_sum(const Answers<Word>& a, int all, int from, const Part& part,
+                         const Shape& s, const Ranks& ranks, uint32_t call) {
   using Travels = Travelling<T, Held<Word>>;
   Rows& rows = rows_of_warp();
-  const int me = ranks.rank, lane = int(threadIdx.x) % 32;
+  const int me = ranks.rank, lane = int(threadIdx.x) % 32, token = part.token;
   float weight = 0;
   if (lane < s.top_k)
     weight = __ldcg(reinterpret_cast<const float*>(table_of(ranks, s, me, from)) + token * s.top_k +
@@ -127,7 +136,7 @@ __device__ void send_sum(const Answers<Word>& a, int all, int from, int token, c
   __syncwarp();
   char* const box = box_of<char>(ranks, s, from, me, token);
 #pragma unroll 1
-  for (int first = lane; first - lane < s.words; first += kChunk) {
+  for (int first = part.first + lane; first - lane < part.end; first += kChunk) {
     Elements<T, Held<Word>> sum[kWords]{};
     add_rows(sum, a, rows, count, first, s);
     uint32_t step = 0;  // that this lane sends for its four
@@ -143,28 +152,28 @@ __device__ void send_sum(const Answers<Word>& a, int all, int from, int token, c
   __syncwarp();
   if (lane == 0) {
     __threadfence_system();
-    store_release(arrived(ranks, from, me, token), call);
+    store_release(arrived(ranks, from, me, part.number), call);
   }
   __syncwarp();  // the rows of the next token come to the same place
 }
 
 // What all ranks' experts say to a token of this rank.
 template <class T, class Word>
-__device__ void add_up(const Answers<Word>& a, int all, int token, const Shape& s,
+__device__ void add_up(const Answers<Word>& a, int all, const Part& part, const Shape& s,
                        const Ranks& ranks, uint32_t call) {
   using Travels = Travelling<T, Held<Word>>;
   Rows& rows = rows_of_warp();
-  const int me = ranks.rank, lane = int(threadIdx.x) % 32;
+  const int me = ranks.rank, lane = int(threadIdx.x) % 32, token = part.token;
   unsigned others, alone;
   const float weight = find_others(a, token, s, ranks, others, alone, rows.sent);
   const int count = find_rows(rows, a, all, me, token, weight, s, ranks);
 #pragma unroll 1
-  for (int first = lane; first - lane < s.words; first += kChunk) {
+  for (int first = part.first + lane; first - lane < part.end; first += kChunk) {
     Elements<T, Held<Word>> sum[kWords]{};
     add_rows(sum, a, rows, count, first, s);
-    if (first == lane) {
+    if (first == part.first + lane) {
       if (lane < ranks.size && (others >> lane & 1))
-        wait_until(arrived(ranks, me, lane, token), call);
+        wait_until(arrived(ranks, me, lane, part.number), call);
       __syncwarp();
     }
 #pragma unroll 1
@@ -201,27 +210,33 @@ __global__ void __launch_bounds__(kThreads, 2)
   const int block = int(blockIdx.x), blocks = int(gridDim.x), others = ranks.size - 1;
   uint32_t* const given = mine->pieces + call % 2 * 2;
   s.turn_to(call);
+  // Three loads at once: what is behind the last row is there to be read, and is not noted.
+  const int thread = block * kThreads + int(threadIdx.x), threads = blocks * kThreads;
+  int source = thread < a.most ? __ldcg(a.source + thread) : 0;
+  const int rows = __ldcg(a.count);
   push_table(reinterpret_cast<const int32_t*>(a.weights), a.tokens, block, blocks, s, ranks);
-  const int rows = *a.count;
-  for (int i = block * kThreads + int(threadIdx.x); i < rows; i += blocks * kThreads)
-    rows_by_source(s, ranks)[a.source[i]] = i;
+  for (int i = thread; i < rows; i += threads) {
+    if (i != thread) source = __ldcg(a.source + i);
+    rows_by_source(s, ranks)[source] = i;
+  }
   if (block == 0 && threadIdx.x < 2) mine->pieces[(call + 1) % 2 * 2 + threadIdx.x] = 0;
   if (last_to_come(&mine->pushed, call * unsigned(blocks))) tell_all(ranks, &State::sent, call);
   if (block == 0 || processor() % kSendersEvery == 0) {
     wait_for_all(ranks, mine->sent, call);
-    Tokens tokens(&given[0]);
-    for (int job = tokens.next(); job < s.most * others; job = tokens.next()) {
-      const int from = (ranks.rank + 1 + job % others) % ranks.size, token = job / others;
-      if (token < __ldcg(tokens_of(ranks, s, ranks.rank) + from))
-        send_sum<T>(a, rows, from, token, s, ranks, call);
+    Parts parts(&given[0]);
+    for (int job = parts.next(); job < s.most * kParts * others; job = parts.next()) {
+      const int from = (ranks.rank + 1 + job % others) % ranks.size;
+      const Part part(job / others, s);
+      if (part.token < __ldcg(tokens_of(ranks, s, ranks.rank) + from) && part.first < part.end)
+        send_sum<T>(a, rows, from, part, s, ranks, call);
     }
   } else {
     if (threadIdx.x == 0) wait_until(&mine->pushed, call * unsigned(blocks));
     __syncthreads();
   }
-  Tokens tokens(&given[1]);
-  for (int token = tokens.next(); token < a.tokens; token = tokens.next())
-    add_up<T>(a, rows, token, s, ranks, call);
+  Parts parts(&given[1]);
+  for (int i = parts.next(); i < a.tokens * kParts; i = parts.next())
+    if (const Part part(i, s); part.first < part.end) add_up<T>(a, rows, part, s, ranks, call);
   end_call(ranks, call);
 }
 

@@ -21,12 +21,13 @@ struct State {
   uint32_t pushed, sorted;  // blocks, or segments, of all calls
   uint32_t pieces[4];       // of this call that have been given out, by kind
 };
-// Behind it, by block: the number of its last call. Then, by rank and token or group of tokens: the
-// number of the call whose rows have come. At the same place whatever else is in a buffer, as instances
-// share those of the same size.
-constexpr int kBlocksMost = 2048, kGroup = 4, kTokensMost = 32768, kFew = 512, kChosenMost = 32;
+// Behind it, by block: the number of its last call. Then, by rank and part of a token or group of
+// tokens: the number of the call whose rows have come. At the same place whatever else is in a
+// buffer, as instances share those of the same size.
+constexpr int kBlocksMost = 2048, kGroup = 4, kTokensMost = 32768, kParts = 2, kFew = 512,
+              kChosenMost = 32;
 constexpr int64_t kNumbersAt = 256, kArrivedAt = kNumbersAt + kBlocksMost * 4,
-                  kHead = kArrivedAt + int64_t{kMostRanks} * kTokensMost * 4;
+                  kHead = kArrivedAt + int64_t{kMostRanks} * kTokensMost * kParts * 4;
 static_assert(sizeof(State) <= kNumbersAt, "the state fits");
 
 __device__ inline State* state_of(const Ranks& ranks, int rank) {
@@ -122,8 +123,9 @@ __device__ Word* box_of(const Ranks& ranks, const Shape& s, int owner, int from,
   return reinterpret_cast<Word*>(ranks.at[owner] + s.rows_at +
                                  (int64_t(from) * s.most + token) * s.row_bytes);
 }
-__device__ inline uint32_t* arrived(const Ranks& ranks, int owner, int from, int group) {
-  return reinterpret_cast<uint32_t*>(ranks.at[owner] + kArrivedAt) + from * kTokensMost + group;
+__device__ inline uint32_t* arrived(const Ranks& ranks, int owner, int from, int i) {
+  return reinterpret_cast<uint32_t*>(ranks.at[owner] + kArrivedAt) +
+         from * (kTokensMost * kParts) + i;
 }
 __device__ inline unsigned ranks_of_token(const Shape& s, const int32_t* choices) {
   unsigned wanted = 0;
