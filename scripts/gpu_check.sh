@@ -50,6 +50,7 @@ if ! [[ -e /dev/nvidiactl ]]; then
 fi
 export PATH="$PATH:/usr/local/cuda/bin"
 host=$build/fk-host parts="$(mktemp -d)" gpus="$(nvidia-smi -L | wc -l)"
+[[ -z ${CUDA_VISIBLE_DEVICES:-} ]] || gpus="$(tr ',' '\n' <<<"$CUDA_VISIBLE_DEVICES" | grep -c .)"
 trap 'rm -rf "$parts"' EXIT
 if [[ -z $built ]]; then
   { cmake -S . -B build-gpu -G Ninja -DCMAKE_BUILD_TYPE=Release -DFK_CUDA=ON &&
@@ -118,7 +119,7 @@ part_large() {
   large_bf16() { verify large-bf16 "$parts"/large/{llama,qwen3,mistral}*/ -- --device cuda:0 --dtype bf16 --stress; }
   all_of large_f32 large_bf16
 }
-part_check() { python3 scripts/check_ops.py "$parts" --host "$host" --device cuda:0 --size ci --jobs 8 --but reference cpu nccl; }
+part_check() { python3 scripts/check_ops.py "$parts" --host "$host" --device cuda:0 --size ci --jobs "$(($(nproc) / 2))" --but reference cpu nccl; }
 part_torch() {
   python3 test/torch/torch_check.py "$build/plugins" --device cuda --json "$parts/torch.json" >"$out/torch.log" 2>&1
   local status=$?
