@@ -218,6 +218,9 @@ Instance::Instance(const Provider& provider, const Frames& frames, const fk_need
     const int32_t status = child->instance->forward(slots, ctx);
     return status == FK_OK ? status : fk_fail(parent->error, status, child->instance->error().text);
   };
+  // They have no stream on which they could wait: weights and memory are there when they are
+  // called, and what prepare() has begun, on whatever stream, is done when others work with it.
+  device.synchronize();
   int32_t status =
       provider_.op->create(host_, frame_data(kept_[0]), frame_data(kept_[1]), &self_, &error_);
   if (status != FK_OK) fail(where, "create: " + words(error_, status));
@@ -234,11 +237,13 @@ Instance::Instance(const Provider& provider, const Frames& frames, const fk_need
     device.fill_zero(persistent_.data(), need.persistent);
     memory.persistent = persistent_.data();
   }
+  device.synchronize();
   status = provider_.op->prepare(self_, frame_data(max), &memory, &error_);
   if (status != FK_OK) {
     provider_.op->destroy(self_);
     fail(where, "prepare: " + words(error_, status));
   }
+  device.synchronize_all();
   if (packed_) packed_->ready = true;
   prepared_ = true;
 }

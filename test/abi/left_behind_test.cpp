@@ -1,42 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a plugin leaves behind on a device's thread is told of the function after which it is there,
 // and what the host left before is not the plugin's. The device is the CPU with made-up words.
-#include <memory>
-
 #include "core/cases/execute.hpp"
+#include "test/abi/over_cpu.hpp"
 #include "test/catch.hpp"
 
 namespace {
 
-class Words final : public fk::Device {
+class Words final : public OverCpu {
  public:
   int at = 0, asked = 0;  // the question that has words for an answer, from 1 on
   std::string left_behind() override { return ++asked == at ? "something" : ""; }
-
-  int32_t type() const override { return cpu_->type(); }
-  int32_t id() const override { return 0; }
-  std::string name() const override { return "words"; }
-  void* allocate(int64_t bytes, const std::string& purpose) override {
-    return cpu_->allocate(bytes, purpose);
-  }
-  void release(void* memory) override { cpu_->release(memory); }
-  void upload(void* to, const void* from, int64_t n) override { cpu_->upload(to, from, n); }
-  void download(void* to, const void* from, int64_t n) override { cpu_->download(to, from, n); }
-  void* allocate_host(int64_t bytes) override { return cpu_->allocate_host(bytes); }
-  void release_host(void* memory) override { cpu_->release_host(memory); }
-  void upload_later(void* to, const void* from, int64_t n) override { cpu_->upload(to, from, n); }
-  void fill_zero(void* to, int64_t n) override { cpu_->fill_zero(to, n); }
-  void copy(void* to, const void* from, int64_t n) override { cpu_->copy(to, from, n); }
-  void synchronize() override {}
-  void* stream() override { return nullptr; }
-  int32_t cpu_threads() const override { return 1; }
-  std::unique_ptr<fk::Stopwatch> stopwatch() override { return cpu_->stopwatch(); }
-  Shared allocate_shared(int64_t, const std::string&, Sharing) override { return {}; }
-  void* open_shared(int, int64_t, Sharing) override { return nullptr; }
-  void close_shared(void*, int64_t) override {}
-
- private:
-  std::unique_ptr<Device> cpu_ = fk::open_device("cpu");
 };
 
 }  // namespace

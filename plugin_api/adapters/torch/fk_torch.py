@@ -47,6 +47,7 @@ def room_on(device):
 
     def allocate(nbytes):
         memory = torch.zeros(nbytes, dtype=torch.uint8, device=device)
+        torch.cuda.synchronize(device)  # prepare() has no stream to wait on; weights are there as well
         return memory.data_ptr(), memory
     return allocate
 
@@ -117,6 +118,8 @@ class Op(torch.nn.Module):
             self.instance = self.op.create(self.init, weights, given, threads=torch.get_num_threads(),
                                            device_id=device.index or 0, allocate=room_on(device),
                                            copy=copy_into)
+            if device.type == "cuda":
+                torch.cuda.synchronize(device)  # what prepare() has begun, on any stream
             self.key, self.largest = key, fk_plugin.meta(given)
         return self.instance
 

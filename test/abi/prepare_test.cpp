@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// prepare() has no stream: what the host has enqueued on its own is done before, so that it cannot
+// come over what prepare() writes. The device is the CPU with a stream that is a list.
+#include <cstring>
+#include <functional>
+#include <vector>
+
+#include "core/cases/execute.hpp"
+#include "test/abi/over_cpu.hpp"
+#include "test/catch.hpp"
+
+namespace {
+
+class Late final : public OverCpu {
+ public:
+  void upload(void* to, const void* from, int64_t n) override {
+    std::vector<std::byte> kept(static_cast<const std::byte*>(from),
+                                static_cast<const std::byte*>(from) + n);
+    queue_.push_back([=, this] { OverCpu::upload(to, kept.data(), n); });
+  }
+  void download(void* to, const void* from, int64_t n) override {
+    synchronize();
+    OverCpu::download(to, from, n);
+  }
+  void fill_zero(void* to, int64_t n) override {
+    queue_.push_back([=, this] { OverCpu::fill_zero(to, n); });
+  }
+  void synchronize() override {
+    for (const auto& work : std::exchange(queue_, {})) work();
+  }
+
+ private:
+  std::vector<std::function<void()>> queue_;
+};
+
+constexpr int kWritten = 42;
+int32_t (*prepare_of_plugin)(void*, const void*, const fk_memory*, fk_error*);
+fk_memory given;
+
+int32_t prepare(void* self, const void* max, const fk_memory* memory, fk_error* error) {
+  given = *memory;
+  std::memcpy(memory->persistent, &kWritten, sizeof kWritten);
+  return prepare_of_plugin(self, max, memory, error);
+}
+
+}  // namespace
+
+TEST_CASE("what prepare() writes stays, whatever the host had enqueued before") {
+#ifndef __x86_64__
+  SUCCEED("the frozen binary is for x86-64");
+  return;
+#endif
+  const fk::Catalog catalog({std::filesystem::path(FK_SOURCE_DIR) / "registry"});
+  fk::Plugins plugins(catalog);
+  plugins.load(std::filesystem::path(FK_ABI_DIR) / "frozen/silu_and_mul.v0.so",
+               fk::Trust::candidate);
+  fk::Provider provider = *plugins.of("silu_and_mul").at(0);
+  fk_op op = *provider.op;
+  prepare_of_plugin = std::exchange(op.prepare, prepare);
+  provider.op = &op;
+  const fk::ResolvedCase resolved =
+      fk::resolve(*provider.contract, provider.contract->cases.at(0), {});
+  const fk::CaseValues values = fk::make_inputs(resolved, 1, 1);
+  Late device;
+  const fk::CaseFrames frames(device, resolved, values, {});
+  fk::Support support = fk::Instance::supports(provider, frames.meta());
+  REQUIRE(support.ok);
+  support.need.persistent = 64;
+  fk::PackedCache packed;
+  const fk::Instance instance(provider, frames.prepare_frames(), support.need,
+                              {device, packed, nullptr, [](int, const std::string&) {}});
+  device.synchronize();
+  int now = 0;
+  std::memcpy(&now, given.persistent, sizeof now);
+  CHECK(now == kWritten);
+  CHECK(static_cast<const char*>(given.persistent)[sizeof now] == 0);
+}
