@@ -3,11 +3,12 @@
 # gpu_check.sh OUT [--ranks] [--full] [--only PART ...] [--built DIR]: on a machine with a GPU: builds with CUDA, has everything that a
 # GPU can show shown, and writes what it saw to OUT/gpu_check.txt and, with all rows, to OUT/gpu_check.json. Exit 0 when all passed.
 # The parts, each with a time of its own; those of one line run side by side, because they measure nothing:
-#   tests verify large torch bad          the GPU's tests, the reference cases of the models, cases from transformers that reach the fast
-#                                         kernels, plugins in a torch model, a plugin for every rule of a device
-#   communicator collectives              messages between processes; every collective as a candidate. Where there are several GPUs times
-#                                         are measured, one part after the other
-#   check                                 the conformance of every provider on every smoke and ci case (nccl: exchanges)
+#   tests verify large torch              the GPU's tests, the reference cases of the models, cases from transformers that reach the fast
+#                                         kernels, plugins in a torch model
+#   bad                                   a plugin for every rule of a device, which `check` has to name
+#   check                                 the conformance of every provider on every smoke and ci case as it is written (nccl: exchanges);
+#                                         with --full in every variant
+#   communicator collectives              messages between processes; every collective as a candidate
 #   attacks                               plugins that cheat and honest ones that look odd (docs/attacks.md)
 #   scenarios                             llama3.1, mixtral and bge_m3 with the tiny profile, and with the full one a request at a time
 # with several GPUs:
@@ -38,9 +39,9 @@ while (($#)); do
 done
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 [[ -z $built ]] || build="$(realpath --relative-base="$PWD" "$built")"
-side_by_side="tests verify large torch bad" ranks="communicator collectives" one_gpu=(check attacks scenarios) several=("exchanges divided")
+one_gpu=("tests verify large torch" bad check) ranks=(communicator collectives) judged=(attacks scenarios) several=("exchanges divided")
 slow=(sanitize precision latency neighbours ops workloads) slow_several=(rivals)
-all=" $side_by_side $ranks ${one_gpu[*]} ${several[*]} ${slow[*]} ${slow_several[*]} "
+all=" ${one_gpu[*]} ${ranks[*]} ${judged[*]} ${several[*]} ${slow[*]} ${slow_several[*]} "
 for part in "${only[@]}"; do [[ $all == *" $part "* ]] || usage "no part $part; there are$all"; done
 mkdir -p "$out"
 summary="$out/gpu_check.txt"
@@ -76,9 +77,10 @@ verify() { # NAME CASES... -- OPTIONS...
   local status=$?
   summarize "$parts/verify-$name.json" && return $status
 }
-check() { # PLUGIN OPTIONS...
-  local name="check-$1${3:+-$3}"
-  timeout -k 10 400 "$host" check "$@" --size ci --json "$parts/$name.json" >/dev/null
+check() { # NAME PLUGIN OPTIONS...
+  local name="check-$1"
+  shift
+  timeout -k 10 900 "$host" check "$@" --size ci --json "$parts/$name.json" >/dev/null
   local status=$?
   summarize "$parts/$name.json" && return $status
 }
@@ -119,7 +121,17 @@ part_large() {
   large_bf16() { verify large-bf16 "$parts"/large/{llama,qwen3,mistral}*/ -- --device cuda:0 --dtype bf16 --stress; }
   all_of large_f32 large_bf16
 }
-part_check() { python3 scripts/check_ops.py "$parts" --host "$host" --device cuda:0 --size ci --jobs "$(($(nproc) / 2))" --but reference cpu nccl; }
+# Rules look at all of the device's memory, and processes beside each other wait for turns that take longer than calls: one at a time.
+part_check() {
+  local plugin bad=0 quick=()
+  [[ -n $full ]] || quick=(--quick)
+  for plugin in "$build"/plugins/*.so; do
+    plugin="$(basename "$plugin" .so)"
+    # What talks to other ranks through NCCL needs a GPU for each of them.
+    [[ $plugin == reference || $plugin == cpu || $plugin == nccl ]] || check "$plugin" "$plugin" --device cuda:0 "${quick[@]}" || bad=1
+  done
+  return $bad
+}
 part_torch() {
   python3 test/torch/torch_check.py "$build/plugins" --device cuda --json "$parts/torch.json" >"$out/torch.log" 2>&1
   local status=$?
@@ -177,7 +189,7 @@ part_exchanges() {
   local plugin op bad=0
   for plugin in cuda nccl; do
     for op in $collectives $([[ $plugin == nccl ]] || echo all_reduce_add_rms_norm vocab_parallel_embedding moe_dispatch moe_combine) $products; do
-      check "$plugin" --op "$op" --device cuda || bad=1
+      check "$plugin-$op" "$plugin" --op "$op" --device cuda || bad=1
     done
   done
   return $bad
@@ -221,18 +233,11 @@ together() {
     { echo "== $(cat "$parts/${names[$i]}.time"), $said"; cat "$parts/${names[$i]}.txt"; } >>"$summary"
   done
 }
-plan=()
-if ((${#only[@]})); then full=1; fi
-if [[ -n $ranks_only || $gpus -gt 1 ]]; then
-  # shellcheck disable=SC2206 # words
-  plan+=($ranks)
-else
-  side_by_side+=" $ranks"
-fi
-[[ -n $ranks_only ]] || plan+=("$side_by_side" "${one_gpu[@]}")
+plan=("${ranks[@]}")
+[[ -n $ranks_only ]] || plan=("${one_gpu[@]}" "${ranks[@]}" "${judged[@]}")
 [[ $gpus -lt 2 ]] || plan+=("${several[@]}")
-[[ -z $full || -n $ranks_only ]] || plan+=("${slow[@]}")
-[[ -z $full || $gpus -lt 2 ]] || plan+=("${slow_several[@]}")
+[[ -z $full${only[*]} || -n $ranks_only ]] || plan+=("${slow[@]}")
+[[ -z $full${only[*]} || $gpus -lt 2 ]] || plan+=("${slow_several[@]}")
 # All rows, again after every line: what was seen stays where the rest is stopped.
 report() {
   python3 - "$parts" "$summary" "$words" >"$out/gpu_check.json" <<'PY'
