@@ -31,7 +31,6 @@ using cuda::RankPointers;
 
 constexpr int64_t kChunkBytes = int64_t{32} << 20;  // of symmetric memory, at least
 constexpr int64_t kStageBytes = int64_t{8} << 20;
-constexpr int64_t kPadBytes = FK_SIGNALS * static_cast<int64_t>(sizeof(uint32_t));
 constexpr int64_t kCountAt = kRanksMax * static_cast<int64_t>(sizeof(uint32_t));  // in the head
 
 void check(cudaError_t status, const char* what) {
