@@ -15,7 +15,7 @@
 
 namespace {
 
-const std::filesystem::path kFrozenFolder =
+const std::filesystem::path kFrozenFile =
     std::filesystem::path(FK_ABI_DIR) / "frozen/silu_and_mul.v0.so";
 
 class Folder {
@@ -73,11 +73,11 @@ struct Environment {
 }  // namespace
 
 TEST_CASE("notes_say_what_a_plugin_is_and_lint_finds_nothing") {
-  const fk::PluginNote note = fk::read_notes(kFrozenFolder);
+  const fk::PluginNote note = fk::read_notes(kFrozenFile);
   CHECK(note.abi_major == FK_ABI_MAJOR);
   REQUIRE(note.ops.size() == 1);
   CHECK(note.ops[0].op == "silu_and_mul");
-  for (const auto& finding : fk::lint(kFrozenFolder, fk::Trust::candidate)) {
+  for (const auto& finding : fk::lint(kFrozenFile, fk::Trust::candidate)) {
     INFO(finding.text);
     CHECK_FALSE(finding.fatal);
   }
@@ -90,7 +90,7 @@ TEST_CASE("notes_refusals_say_what_is_wrong") {
   CHECK_THAT(why(folder.write("empty.so", "")), ContainsSubstring("not an ELF file"));
   CHECK_THAT(why(folder.write("text.so", "#!/bin/sh\n")), ContainsSubstring("not an ELF file"));
   CHECK_THAT(why("/proc/self/exe"), ContainsSubstring("not a shared object"));
-  std::string image = fk::read_file(kFrozenFolder);
+  std::string image = fk::read_file(kFrozenFile);
   CHECK_THAT(why(folder.write("cut.so", image.substr(0, image.size() / 2))),
              ContainsSubstring("truncated"));
   const auto patched = [&](size_t at, char value) {
@@ -124,7 +124,7 @@ TEST_CASE("notes_refusals_say_what_is_wrong") {
 
 TEST_CASE("notes_survive_every_cut_and_flipped_bytes") {
   const Folder folder;
-  const std::string image = fk::read_file(kFrozenFolder);
+  const std::string image = fk::read_file(kFrozenFile);
   for (size_t cut = 0; cut < image.size(); cut += cut < 1024 ? 7 : 509)
     survive(folder.write("cut.so", image.substr(0, cut)));
   fk::Random random(7);
@@ -165,12 +165,12 @@ TEST_CASE("lint_knows_libraries_of_ready_kernels_from_within") {
                       [](const auto& f) { return f.fatal && f.rule == "embedded"; }));
     for (const auto& f : fk::lint(file, fk::Trust::baseline)) CHECK(f.rule != "embedded");
   }
-  for (const auto& f : fk::lint(kFrozen, fk::Trust::candidate)) CHECK(f.rule != "embedded");
+  for (const auto& f : fk::lint(kFrozenFile, fk::Trust::candidate)) CHECK(f.rule != "embedded");
 }
 
 TEST_CASE("discover_reports_what_is_broken_and_judges_twice_found_files_as_candidates") {
   const Folder plugins, candidates;
-  const std::string image = fk::read_file(kFrozenFolder);
+  const std::string image = fk::read_file(kFrozenFile);
   plugins.write("good.so", image);
   plugins.write("broken.so", "nothing");
   plugins.write(".hidden.so", "nothing");
