@@ -251,7 +251,10 @@ report = {"command": f"scripts/gpu_check.sh OUT{sys.argv[3]}",
           "commit": os.environ.get("FK_COMMIT") or said("git", "rev-parse", "--short", "HEAD"), "date": said("date", "-u", "+%F"),
           "summary": pathlib.Path(sys.argv[2]).read_text().splitlines()}
 for part in sorted(pathlib.Path(sys.argv[1]).glob("*.json")):
-    report[part.stem] = json.loads(part.read_text() or "null")
+    try:
+        report[part.stem] = json.loads(part.read_text())
+    except ValueError:  # who wrote it was stopped
+        report[part.stem] = None
 json.dump(report, sys.stdout, indent=1)
 PY
 }

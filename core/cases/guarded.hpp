@@ -133,6 +133,7 @@ class GuardDevice final : public Device {
   void close_shared(void* data, int64_t bytes) override { device_.close_shared(data, bytes); }
   std::unique_ptr<Stopwatch> stopwatch() override { return device_.stopwatch(); }
   void synchronize() override { device_.synchronize(); }
+  void synchronize_all() override { device_.synchronize_all(); }
   void* stream() override { return device_.stream(); }
   std::string left_behind() override { return device_.left_behind(); }
   int32_t cpu_threads() const override { return threads_; }

@@ -289,7 +289,7 @@ class ScenarioRun {
     enter(r.name + " is checked");
     RoundOptions options = round_options(r.name + " is checked");
     options.time_limit_s = candidate_limit(baseline_check_s_);
-    if (!side.drive(correctness_, options, round)) return failed();
+    if (!side.drive(correctness_, options, round) || side.works_on(*baseline_)) return failed();
     r.correctness = {true, true, compare_rounds(round, wanted_, routed_), limits_, ""};
     r.correctness.why = judge_errors(r.correctness.errors, limits_);
     r.correctness.ok = r.correctness.why.empty();
@@ -372,8 +372,10 @@ class ScenarioRun {
       }
       keep_baseline(own);
       if (!row.why.empty()) {
+        const bool violation =
+            r.verdict == "violation" || (!row.done && side.verdict() == "violation");
         reject(r, row);
-        if (!row.done && side.verdict() == "violation") r.verdict = side.verdict();
+        if (violation) r.verdict = "violation";
         if (r.log.empty()) r.log = side.log();
       }
       r.workloads.push_back(std::move(row));

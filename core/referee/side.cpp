@@ -111,7 +111,8 @@ bool Side::works_on(Side& beside) {
   const auto look = [&] { return beside.device_wait_s(); };
   const std::string found = works_while_stopped(*runner_, look, kLooks);
   if (!runner_->failed()) return false;
-  if (found.empty()) return !open();  // it was ended for the work of somebody else
+  // It was ended for the work of somebody else.
+  if (found.empty()) return !open() || !runner_->freeze();
   fail_with("violation", "the device works for it in the baseline's turn: " + found);
   return true;
 }

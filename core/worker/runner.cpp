@@ -256,7 +256,8 @@ std::optional<Json> Runner::heard() {
 bool Runner::freeze() {
   if (failed()) return false;
   if (child_->freeze()) return true;
-  if (!child_->status()) bury("protocol", "cannot be stopped: something tells it to go on");
+  constexpr double kSoon = 0.2;  // another process may have to tell that it has ended
+  if (!child_->wait(kSoon)) bury("protocol", "cannot be stopped: something tells it to go on");
   return false;
 }
 

@@ -166,6 +166,12 @@ TEST_CASE("lint_knows_libraries_of_ready_kernels_from_within") {
     for (const auto& f : fk::lint(file, fk::Trust::baseline)) CHECK(f.rule != "embedded");
   }
   for (const auto& f : fk::lint(kFrozenFile, fk::Trust::candidate)) CHECK(f.rule != "embedded");
+  // Where none of them is installed: a plugin with a word of theirs in it.
+  const Folder folder;
+  folder.write("with.so", fk::read_file(kFrozenFile) + "CUBLAS_LOGINFO_DBG");
+  const auto found = fk::lint(folder.path() / "with.so", fk::Trust::candidate);
+  CHECK(std::any_of(found.begin(), found.end(),
+                    [](const auto& f) { return f.fatal && f.rule == "embedded"; }));
 }
 
 TEST_CASE("discover_reports_what_is_broken_and_judges_twice_found_files_as_candidates") {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // prepare() has no stream: what the host has enqueued on its own is done before, so that it cannot
-// come over what prepare() writes. The device is the CPU with a stream that is a list.
+// come over what prepare() writes; and what it begins on a stream of its own is done afterwards.
+// The device is the CPU with streams that are lists.
 #include <cstring>
 #include <functional>
 #include <vector>
@@ -28,24 +29,31 @@ class Late final : public OverCpu {
   void synchronize() override {
     for (const auto& work : std::exchange(queue_, {})) work();
   }
+  void synchronize_all() override {
+    synchronize();
+    for (const auto& work : std::exchange(beside, {})) work();
+  }
+  static inline std::vector<std::function<void()>> beside;  // of a stream of the plugin's
 
  private:
   std::vector<std::function<void()>> queue_;
 };
 
-constexpr int kWritten = 42;
+constexpr int kWritten = 42, kLater = 43;
 int32_t (*prepare_of_plugin)(void*, const void*, const fk_memory*, fk_error*);
 fk_memory given;
 
 int32_t prepare(void* self, const void* max, const fk_memory* memory, fk_error* error) {
   given = *memory;
   std::memcpy(memory->persistent, &kWritten, sizeof kWritten);
+  Late::beside.push_back(
+      [] { std::memcpy(static_cast<int*>(given.persistent) + 1, &kLater, sizeof kLater); });
   return prepare_of_plugin(self, max, memory, error);
 }
 
 }  // namespace
 
-TEST_CASE("what prepare() writes stays, whatever the host had enqueued before") {
+TEST_CASE("what prepare() writes stays, and what it has begun is waited for") {
 #ifndef __x86_64__
   SUCCEED("the frozen binary is for x86-64");
   return;
@@ -67,11 +75,15 @@ TEST_CASE("what prepare() writes stays, whatever the host had enqueued before") 
   REQUIRE(support.ok);
   support.need.persistent = 64;
   fk::PackedCache packed;
-  const fk::Instance instance(provider, frames.prepare_frames(), support.need,
-                              {device, packed, nullptr, [](int, const std::string&) {}});
-  device.synchronize();
-  int now = 0;
-  std::memcpy(&now, given.persistent, sizeof now);
-  CHECK(now == kWritten);
-  CHECK(static_cast<const char*>(given.persistent)[sizeof now] == 0);
+  fk::GuardDevice guarded(device, 0, 1);
+  for (fk::Device* of : {static_cast<fk::Device*>(&device), static_cast<fk::Device*>(&guarded)}) {
+    const fk::Instance instance(provider, frames.prepare_frames(), support.need,
+                                {*of, packed, nullptr, [](int, const std::string&) {}});
+    device.synchronize();
+    int now[3] = {};
+    std::memcpy(now, given.persistent, sizeof now);
+    CHECK(now[0] == kWritten);
+    CHECK(now[1] == kLater);
+    CHECK(now[2] == 0);
+  }
 }

@@ -14,10 +14,10 @@ namespace {
 
 // Of the flush before a call, in which a graph is launched; ranks launch one for each call.
 constexpr int kPasses = 2, kPassesOfRanks = 8;
-// Of a device's memory by an allocation.
+// Of a device's memory by an allocation, with what guards it.
 int64_t taken_by(int64_t bytes) {
-  constexpr int64_t kPage = int64_t{2} << 20;
-  return (bytes + kPage - 1) / kPage * kPage;
+  constexpr int64_t kPage = int64_t{2} << 20, kGuards = 8 << 10;
+  return (bytes + kGuards + kPage - 1) / kPage * kPage;
 }
 const std::string kCapture = "capture: ";  // how the broker knows such a reason
 

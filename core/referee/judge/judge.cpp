@@ -264,6 +264,8 @@ class Judge {
       if (!race(exam, row)) return phase(kClosing);
       phase("a look at the device");
       if (is_right(row.status) && !took_memory(row)) look_at_device();
+    } catch (const SomebodyElse&) {
+      throw;
     } catch (const Error&) {
       // Who finds no memory is not to blame for it.
       if (!took_memory(row)) throw;
@@ -284,6 +286,7 @@ class Judge {
         exam.race(*baseline);
         return true;
       } catch (const Exam::BaselineFailed& failed) {
+        if (took_memory(row)) return true;  // which it may have needed
         const RankGroup& its = baseline->runners();
         if (its.failed() && its.failure().kind == "environment") fail("the baseline", failed.why);
         failures += "; " + row.baseline + " failed in the race: " + failed.why;
@@ -317,17 +320,26 @@ class Judge {
     constexpr int64_t kMost = int64_t{1} << 30;  // for code and handles
     constexpr double kLongest = 5;
     const int64_t now = used(), more = now - held_ - lent_;
-    if (held_ == 0 || now == 0 || more < kMost) return false;
+    if (held_ == 0 || now == 0 || more < kMost * (gpu_ ? 1 : candidate_runner_->size()))
+      return false;
+    const std::string why =
+        std::string("its ") + who + " took " + human_bytes(more) +
+        (gpu_ ? " of the device's memory, which came back when its process had ended"
+              : " of memory that it has not asked for");
+    candidate_runner_->condemn("memory", why);
+    bool its = !gpu_;
+    for (const double end = now_seconds() + kLongest; !its && now_seconds() < end; ::usleep(2000))
+      its = now - used() >= more / 2;
+    if (!its)
+      throw SomebodyElse("the device",
+                         "somebody else took " + human_bytes(more) + " of its memory meanwhile");
     row.status = Status::memory;
-    row.why = std::string("its ") + who + " took " + human_bytes(more) +
-              (gpu_ ? " of the device's memory, which came back when its process had ended"
-                    : " of memory that it has not asked for");
-    candidate_runner_->condemn("memory", row.why);
-    if (!gpu_) return true;
-    for (const double end = now_seconds() + kLongest; now_seconds() < end; ::usleep(2000))
-      if (now - used() >= more / 2) return true;
-    fail("the device", "somebody else took " + human_bytes(more) + " of its memory meanwhile");
+    row.why = why;
+    return true;
   }
+  struct SomebodyElse : Error {
+    using Error::Error;
+  };
 
   // After the values and times, which it must not disturb. What is found is the fault of the first
   // case that is right.

@@ -333,9 +333,9 @@ void Exam::race(Sitter& baseline) {
       if (gains && evidence.empty()) evidence = early_work(mine.late, theirs.late);
       if (!evidence.empty() && half == 0) continue;
       warm_rounds(mine, theirs);
-      const auto eager = eager_row(baseline, mine, theirs);
       conclude_race(mine, theirs, result, cold, evidence);
-      if (eager) row_.timings.push_back(*eager);
+      // Whatever becomes of it, the race is over.
+      if (const auto eager = eager_row(baseline, mine, theirs)) row_.timings.push_back(*eager);
       if (evidence.empty()) break;
     }
   } catch (const Ended&) {
@@ -392,7 +392,11 @@ std::optional<TimingRow> Exam::eager_row(Sitter& baseline, const Turn& mine, con
   RaceOptions options;
   options.blocks_min = options.blocks_max = 1;
   Contender* const contenders[] = {&other, &its};
-  return row_of(fk::race(contenders, options), its, other);
+  try {
+    return row_of(fk::race(contenders, options), its, other);
+  } catch (const BaselineFailed&) {
+    return std::nullopt;
+  }
 }
 
 TimingRow Exam::row_of(const RaceResult& result, const Turn& mine, const Turn& theirs) const {

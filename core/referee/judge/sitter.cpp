@@ -100,7 +100,8 @@ bool Sitter::sit(const Json& exam, const std::vector<int>& fds) {
   keeps = false;
   given_bytes = 0;
   for (const Json& answer : *answers) {
-    given_bytes += static_cast<int64_t>(std::min(number_in(answer, "given").value_or(0), kBytesMost));
+    given_bytes +=
+        static_cast<int64_t>(std::min(number_in(answer, "given").value_or(0), kBytesMost));
     deterministic &= flag(answer, "deterministic");
     keeps |= flag(answer, "keeps");
   }
