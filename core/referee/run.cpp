@@ -372,10 +372,7 @@ class ScenarioRun {
       }
       keep_baseline(own);
       if (!row.why.empty()) {
-        const bool violation =
-            r.verdict == "violation" || (!row.done && side.verdict() == "violation");
-        reject(r, row);
-        if (violation) r.verdict = "violation";
+        reject(r, row, r.verdict == "violation" || (!row.done && side.verdict() == "violation"));
         if (r.log.empty()) r.log = side.log();
       }
       r.workloads.push_back(std::move(row));
@@ -383,9 +380,9 @@ class ScenarioRun {
   }
 
   // A workload that failed, or whose answers were wrong.
-  static void reject(SideReport& r, WorkloadRow& row) {
+  static void reject(SideReport& r, WorkloadRow& row, bool violation = false) {
     row.verdict = row.done ? "wrong" : "failed";
-    if (r.verdict == "correct" || !row.done) r.verdict = row.verdict;
+    if (r.verdict == "correct" || !row.done) r.verdict = violation ? "violation" : row.verdict;
     if (r.why.empty()) r.why = row.workload + ": " + row.why;
   }
 

@@ -82,8 +82,9 @@ class Exam {
   double copy_s(int calls);
   // In a short race with all memory of both processes cold.
   Ratio cold_ratio(Sitter& baseline, int count);
-  // The same calls without a capture, where the race had one on either side: a few samples.
-  std::optional<TimingRow> eager_row(Sitter& baseline, const Turn& mine, const Turn& theirs);
+  // The same calls without a capture, where the race had one on either side: a few samples, after
+  // it, whose row comes behind that of the race.
+  void eager_row(Sitter& baseline, const Turn& mine, const Turn& theirs);
   // What every row of a race has.
   TimingRow row_of(const RaceResult& result, const Turn& mine, const Turn& theirs) const;
   // `cold`: cold_ratio(); nothing where nobody gains.

@@ -47,8 +47,7 @@ class Exam::Turn final : public Contender {
     // caches are cold from the other's turn.
     const bool between = clocks_.claims_s.size() % kFamiliesEvery == 2;
     if (&sitter_ == &exam_.candidate_ && between && !exam_.all_cold_ && way_ == Way::usual) {
-      // On a device there is a graph for as many as usual.
-      const bool few = exam_.request_.device == "cpu";
+      const bool few = exam_.request_.device == "cpu";  // a device has a graph for as many as usual
       one(exam_.calls_of_ranks(few ? std::min(count_, kFamilyCalls) : count_), Way::usual, Of::all);
     }
     place(static_cast<int>(clocks_.claims_s.size()));
@@ -316,9 +315,8 @@ void Exam::race(Sitter& baseline) {
       Contender* const contenders[] = {&theirs, &mine};
       const RaceResult result = fk::race(contenders, options);
       fresh_rounds(mine, theirs, half);
-      // Who is slower by its own clock has gained nothing, whatever that clock leaves out: a
-      // process of a hundred threads takes long to wake up.
-      // Nor has anybody where times are not compared.
+      // Who is slower by its own clock has gained nothing, whatever that clock leaves out (a
+      // process of a hundred threads wakes up late); nor has anybody where times are not compared.
       const bool gains = result.ratio(1, 0).speed != Speed::slower && ranks_take_turns().empty();
       if (gains) late_rounds(mine, theirs);
       if (gains) alone_rounds(mine, theirs);
@@ -334,8 +332,7 @@ void Exam::race(Sitter& baseline) {
       if (!evidence.empty() && half == 0) continue;
       warm_rounds(mine, theirs);
       conclude_race(mine, theirs, result, cold, evidence);
-      // Whatever becomes of it, the race is over.
-      if (const auto eager = eager_row(baseline, mine, theirs)) row_.timings.push_back(*eager);
+      eager_row(baseline, mine, theirs);
       if (evidence.empty()) break;
     }
   } catch (const Ended&) {
@@ -385,18 +382,17 @@ int Exam::calls_of_a_sample(Turn& mine, Turn& theirs, double seconds) {
 }
 
 // Each side has raced as it would run in a model; this is how long both take without a capture.
-std::optional<TimingRow> Exam::eager_row(Sitter& baseline, const Turn& mine, const Turn& theirs) {
-  if (request_.ranks > 1 || (!mine.captured() && !theirs.captured())) return std::nullopt;
-  const int count = mine.calls();
-  Turn its(*this, candidate_, count, Way::eager), other(*this, baseline, count, Way::eager);
+void Exam::eager_row(Sitter& baseline, const Turn& mine, const Turn& theirs) {
+  if (request_.ranks > 1 || (!mine.captured() && !theirs.captured())) return;
+  Turn its(*this, candidate_, mine.calls(), Way::eager);
+  Turn other(*this, baseline, mine.calls(), Way::eager);
   RaceOptions options;
   options.blocks_min = options.blocks_max = 1;
   Contender* const contenders[] = {&other, &its};
   try {
-    return row_of(fk::race(contenders, options), its, other);
+    row_.timings.push_back(row_of(fk::race(contenders, options), its, other));
   } catch (const BaselineFailed&) {
-    return std::nullopt;
-  }
+  }  // the race is over
 }
 
 TimingRow Exam::row_of(const RaceResult& result, const Turn& mine, const Turn& theirs) const {
