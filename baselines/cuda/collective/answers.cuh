@@ -68,8 +68,8 @@ __device__ inline void store_word(Loose* at, const uint4& word) {
 // Sums of eight elements of 16 bits go as 16 bits each and, for the four words of neighbouring
 // lanes, their least value and what a step is: the upper 24 bits of the one, the exponent of the
 // other. The error is half a step, of which there are 2^15 or more in the range of the 32 elements;
-// nothing, where they are equal or 0. Where one of them is not a number that can be divided so, the
-// exponent is 255 and elements are rounded. A chunk has 128 words and behind them their steps.
+// nothing, where they are equal or 0. Where one of them is not a number that can be divided so (it is
+// infinite, say), the exponent is 255 and all 32 are rounded to the dtype of x. A chunk has 128 words and behind them their steps.
 // Rows that are not whole words of 16 bytes go as float32.
 constexpr int kChunk = 128, kChunkBytes = kChunk * 16 + kChunk / 4 * 4;
 

@@ -24,11 +24,14 @@ using namespace fkc::experts;
 constexpr int kWords = kChunk / 32;    // of a lane at once
 constexpr unsigned kSendersEvery = 3;  // processors; that of the first block is one of them
 
-// A half of a token's row: its number among all of its rank, and words that are whole chunks.
+// A half of a token's row: its number among all of its rank, and words that are whole chunks. It is
+// cut by bytes: another rank may have words of another size, and waits for the same halves.
+template <class Word>
 struct Part {
   int number, token, first, end;
   __device__ Part(int i, const Shape& s) : number(i), token(i / kParts) {
-    const int size = (s.words + kChunk * kParts - 1) / (kChunk * kParts) * kChunk;
+    constexpr int kWhole = kChunk * 16 / int(sizeof(Word));  // words
+    const int size = (s.words + kWhole * kParts - 1) / (kWhole * kParts) * kWhole;
     first = min(s.words, i % kParts * size), end = min(s.words, first + size);
   }
 };
@@ -120,7 +123,7 @@ __device__ void add_rows(Elements<T, Held<Word>> (&sum)[kWords], const Answers<W
 
 // What this rank's experts say to a token of another rank.
 template <class T, class Word>
-__device__ void send_sum(const Answers<Word>& a, int all, int from, const Part& part,
+__device__ void send_sum(const Answers<Word>& a, int all, int from, const Part<Word>& part,
                          const Shape& s, const Ranks& ranks, uint32_t call) {
   using Travels = Travelling<T, Held<Word>>;
   Rows& rows = rows_of_warp();
@@ -159,7 +162,7 @@ __device__ void send_sum(const Answers<Word>& a, int all, int from, const Part& 
 
 // What all ranks' experts say to a token of this rank.
 template <class T, class Word>
-__device__ void add_up(const Answers<Word>& a, int all, const Part& part, const Shape& s,
+__device__ void add_up(const Answers<Word>& a, int all, const Part<Word>& part, const Shape& s,
                        const Ranks& ranks, uint32_t call) {
   using Travels = Travelling<T, Held<Word>>;
   Rows& rows = rows_of_warp();
@@ -226,7 +229,7 @@ __global__ void __launch_bounds__(kThreads, 2)
     Parts parts(&given[0]);
     for (int job = parts.next(); job < s.most * kParts * others; job = parts.next()) {
       const int from = (ranks.rank + 1 + job % others) % ranks.size;
-      const Part part(job / others, s);
+      const Part<Word> part(job / others, s);
       if (part.token < __ldcg(tokens_of(ranks, s, ranks.rank) + from) && part.first < part.end)
         send_sum<T>(a, rows, from, part, s, ranks, call);
     }
@@ -236,7 +239,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   }
   Parts parts(&given[1]);
   for (int i = parts.next(); i < a.tokens * kParts; i = parts.next())
-    if (const Part part(i, s); part.first < part.end) add_up<T>(a, rows, part, s, ranks, call);
+    if (const Part<Word> part(i, s); part.first < part.end) add_up<T>(a, rows, part, s, ranks, call);
   end_call(ranks, call);
 }
 
