@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a plugin leaves behind on a device's thread is told of the function after which it is there,
 // and what the host left before is not the plugin's. The device is the CPU with made-up words.
-#include "core/cases/execute.hpp"
+#include "test/abi/frozen.hpp"
 #include "test/abi/over_cpu.hpp"
 #include "test/catch.hpp"
 
@@ -20,14 +20,8 @@ TEST_CASE("what a plugin leaves behind is told of the function that it came afte
   SUCCEED("the frozen binary is for x86-64");
   return;
 #endif
-  const fk::Catalog catalog({std::filesystem::path(FK_SOURCE_DIR) / "registry"});
-  fk::Plugins plugins(catalog);
-  plugins.load(std::filesystem::path(FK_ABI_DIR) / "frozen/silu_and_mul.v0.so",
-               fk::Trust::candidate);
-  const fk::Provider& provider = *plugins.of("silu_and_mul").at(0);
-  const fk::ResolvedCase resolved =
-      fk::resolve(*provider.contract, provider.contract->cases.at(0), {});
-  const fk::CaseValues values = fk::make_inputs(resolved, 1, 1);
+  const FrozenSilu frozen;
+  const fk::Provider& provider = frozen.provider();
   // Asked before and after create() and prepare(), before a run, after its plan() and its
   // forward().
   const char* const wanted[] = {"",
@@ -39,7 +33,7 @@ TEST_CASE("what a plugin leaves behind is told of the function that it came afte
   for (int at = 0; at < 6; ++at) {
     CAPTURE(at);
     Words device;
-    const fk::CaseFrames frames(device, resolved, values, {});
+    const fk::CaseFrames frames(device, frozen.resolved, frozen.values, {});
     device.at = at;
     fk::GuardDevice guarded(device, 0, 1);
     fk::PackedCache packed;

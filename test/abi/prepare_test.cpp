@@ -6,7 +6,7 @@
 #include <functional>
 #include <vector>
 
-#include "core/cases/execute.hpp"
+#include "test/abi/frozen.hpp"
 #include "test/abi/over_cpu.hpp"
 #include "test/catch.hpp"
 
@@ -58,19 +58,13 @@ TEST_CASE("what prepare() writes stays, and what it has begun is waited for") {
   SUCCEED("the frozen binary is for x86-64");
   return;
 #endif
-  const fk::Catalog catalog({std::filesystem::path(FK_SOURCE_DIR) / "registry"});
-  fk::Plugins plugins(catalog);
-  plugins.load(std::filesystem::path(FK_ABI_DIR) / "frozen/silu_and_mul.v0.so",
-               fk::Trust::candidate);
-  fk::Provider provider = *plugins.of("silu_and_mul").at(0);
+  const FrozenSilu frozen;
+  fk::Provider provider = frozen.provider();
   fk_op op = *provider.op;
   prepare_of_plugin = std::exchange(op.prepare, prepare);
   provider.op = &op;
-  const fk::ResolvedCase resolved =
-      fk::resolve(*provider.contract, provider.contract->cases.at(0), {});
-  const fk::CaseValues values = fk::make_inputs(resolved, 1, 1);
   Late device;
-  const fk::CaseFrames frames(device, resolved, values, {});
+  const fk::CaseFrames frames(device, frozen.resolved, frozen.values, {});
   fk::Support support = fk::Instance::supports(provider, frames.meta());
   REQUIRE(support.ok);
   support.need.persistent = 64;
