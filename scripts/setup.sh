@@ -57,9 +57,11 @@ fk_need_packages() {
   }
 }
 
-# fk_build DIR TARGET...: configures once, builds quietly; the compiler's words are shown only on failure.
+# fk_build DIR TARGET...: configures once, builds quietly; the compiler's words are shown only on failure. Where ccache is,
+# what another clone has compiled is not compiled again.
 fk_build() {
   local dir="$1" log
+  export CCACHE_BASEDIR="${CCACHE_BASEDIR:-$fk_root}" CCACHE_NOHASHDIR="${CCACHE_NOHASHDIR:-1}"
   shift
   log="$(mktemp)"
   # The header-only libraries of CUDA providers; without network the build goes on without them.
