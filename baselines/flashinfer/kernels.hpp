@@ -65,4 +65,34 @@ void split(const Attention&, const Blocks&);
 template <class T, int D, bool Causal, bool Window>
 void dense(const Attention&, const Tiles&);
 
+// Latent attention (MLA): all heads see the same keys, so the rows of a tile are heads of query
+// tokens: row = token of the request * heads + head.
+constexpr int kLatent = 512, kRotary = 64, kLatentRows = 64;  // rows of one block
+struct LatentAttention {
+  const void *q_latent, *q_pe, *cache;
+  void* out;
+  int64_t q_latent_token, q_latent_head, q_pe_token, q_pe_head, page, slot;  // strides; out is dense
+  const int32_t* tables;
+  int width, page_size, heads;
+  float scale;
+  cudaStream_t stream;
+};
+// Teams of one or two persistent blocks, each block with its rows of the team's tile; team t does
+// items bounds[t] to bounds[t + 1].
+struct LatentWork {
+  int per_tile, teams;
+  const int32_t* bounds;
+  // By item: the request, its first query token, its query tokens and keys; the tile's first row;
+  // the keys of this part; where its rows are in `partial`, or -1: all keys, written to out.
+  const int32_t *request, *q_first, *queries, *keys, *row, *key_first, *key_end, *partial_row;
+  // By block: rows of out (token * heads + head) to merge; the first of their parts, the end of all
+  // parts, and how far the parts of a row are apart.
+  const int32_t *merge_row, *merge_end, *parts_row, *parts_end, *parts_stride;
+  void* partial;
+  float* partial_lse;
+};
+
+template <class T>
+void latent_attention(const LatentAttention&, const LatentWork&);
+
 }  // namespace fkf
