@@ -26,7 +26,12 @@ struct Attention {
   int requests, width, page_size, heads, kv_heads, window;
   float scale, softcap;
   cudaStream_t stream;
+  // Mask::tree: how many of a request's last positions are nodes; by query token, which of them it
+  // sees; and how many such numbers a token has.
+  const int32_t *tree_lengths, *tree_mask;
+  int tree_width;
 };
+enum class Mask { none, causal, tree };
 
 // FA2: a block is 16 or 64 rows of one request (query token, head of the group) times a part of its
 // keys.
@@ -60,7 +65,7 @@ constexpr int dense_rows(int64_t head_dim) {
 }  // query tokens of a tile
 constexpr int kPiece = 16;  // rows of a page that FA3 fetches at once; smaller pages must have 8
 
-template <class T, int D, int Rows, bool Causal>
+template <class T, int D, int Rows, Mask M>
 void split(const Attention&, const Blocks&);
 template <class T, int D, bool Causal, bool Window>
 void dense(const Attention&, const Tiles&);
@@ -71,7 +76,8 @@ constexpr int kLatent = 512, kRotary = 64, kLatentRows = 64;  // rows of one blo
 struct LatentAttention {
   const void *q_latent, *q_pe, *cache;
   void* out;
-  int64_t q_latent_token, q_latent_head, q_pe_token, q_pe_head, page, slot;  // strides; out is dense
+  int64_t q_latent_token, q_latent_head, q_pe_token, q_pe_head, page,
+      slot;  // strides; out is dense
   const int32_t* tables;
   int width, page_size, heads;
   float scale;

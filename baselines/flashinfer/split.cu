@@ -2,15 +2,15 @@
 // Instances of split.cuh.
 #include "split.cuh"
 
-template void fkf::split<__nv_bfloat16, 128, 16, true>(const Attention&, const Blocks&);
-template void fkf::split<__nv_bfloat16, 128, 64, true>(const Attention&, const Blocks&);
-template void fkf::split<__nv_bfloat16, 128, 64, false>(const Attention&, const Blocks&);
-template void fkf::split<__nv_bfloat16, 64, 16, true>(const Attention&, const Blocks&);
-template void fkf::split<__nv_bfloat16, 64, 64, true>(const Attention&, const Blocks&);
-template void fkf::split<__nv_bfloat16, 64, 64, false>(const Attention&, const Blocks&);
-template void fkf::split<__half, 128, 16, true>(const Attention&, const Blocks&);
-template void fkf::split<__half, 128, 64, true>(const Attention&, const Blocks&);
-template void fkf::split<__half, 128, 64, false>(const Attention&, const Blocks&);
-template void fkf::split<__half, 64, 16, true>(const Attention&, const Blocks&);
-template void fkf::split<__half, 64, 64, true>(const Attention&, const Blocks&);
-template void fkf::split<__half, 64, 64, false>(const Attention&, const Blocks&);
+template void fkf::split<__nv_bfloat16, 128, 16, fkf::Mask::causal>(const Attention&, const Blocks&);
+template void fkf::split<__nv_bfloat16, 128, 64, fkf::Mask::causal>(const Attention&, const Blocks&);
+template void fkf::split<__nv_bfloat16, 128, 64, fkf::Mask::none>(const Attention&, const Blocks&);
+template void fkf::split<__nv_bfloat16, 64, 16, fkf::Mask::causal>(const Attention&, const Blocks&);
+template void fkf::split<__nv_bfloat16, 64, 64, fkf::Mask::causal>(const Attention&, const Blocks&);
+template void fkf::split<__nv_bfloat16, 64, 64, fkf::Mask::none>(const Attention&, const Blocks&);
+template void fkf::split<__half, 128, 16, fkf::Mask::causal>(const Attention&, const Blocks&);
+template void fkf::split<__half, 128, 64, fkf::Mask::causal>(const Attention&, const Blocks&);
+template void fkf::split<__half, 128, 64, fkf::Mask::none>(const Attention&, const Blocks&);
+template void fkf::split<__half, 64, 16, fkf::Mask::causal>(const Attention&, const Blocks&);
+template void fkf::split<__half, 64, 64, fkf::Mask::causal>(const Attention&, const Blocks&);
+template void fkf::split<__half, 64, 64, fkf::Mask::none>(const Attention&, const Blocks&);

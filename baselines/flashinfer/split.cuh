@@ -39,6 +39,8 @@ template <class T> struct SplitParams {
   bool* block_valid_mask;
   int32_t* kv_chunk_size_ptr;
   bool partition_kv;
+  const int32_t *tree_lengths, *tree_mask;
+  int32_t tree_width;
   __host__ __device__ uint32_t get_qo_len(uint32_t r) const { return q_indptr[r + 1] - q_indptr[r]; }
   __host__ __device__ uint32_t get_kv_len(uint32_t r) const { return lengths[r]; }
 };
@@ -60,6 +62,18 @@ struct Scores : flashinfer::AttentionVariantBase {
   })
   REGISTER_LOGITS_MASK(params, batch_idx, qo_idx, kv_idx, qo_head_idx, kv_head_idx,
                        { return kv_idx + qo_len + window_left >= kv_len + qo_idx; })
+};
+
+// All that is before the tree, and of the tree what the mask names. Rows of a tile that are no query have no mask.
+struct TreeScores : Scores {
+  uint32_t before;
+  const int32_t* mask;
+  template <class P> __device__ __host__ TreeScores(const P& p, uint32_t request, uint8_t* shared) : Scores(p, request, shared) {
+    before = kv_len - min(uint32_t(p.tree_lengths[request]), kv_len);
+    mask = p.tree_mask + int64_t(p.q_indptr[request]) * p.tree_width;
+  }
+  REGISTER_LOGITS_MASK(params, batch_idx, qo_idx, kv_idx, qo_head_idx, kv_head_idx,
+                       { return kv_idx < before || (qo_idx < qo_len && mask[qo_idx * params.tree_width + kv_idx - before] != 0); })
 };
 
 template <class P> void launch(void (*kernel)(P), dim3 grid, dim3 block, size_t shared, cudaStream_t stream, const P& params) {
@@ -103,16 +117,21 @@ template <class T> SplitParams<T> split_params(const Attention& a, const Blocks&
   p.block_valid_mask = reinterpret_cast<bool*>(const_cast<uint8_t*>(b.valid));
   p.kv_chunk_size_ptr = writable(b.part_keys);
   p.partition_kv = b.merge != nullptr;
+  p.tree_lengths = a.tree_lengths;
+  p.tree_mask = a.tree_mask;
+  p.tree_width = a.tree_width;
   return p;
 }
 
-template <class T, int D, int Rows, bool Causal> void split(const Attention& a, const Blocks& b) {
+template <class T, int D, int Rows, Mask M> void split(const Attention& a, const Blocks& b) {
   using namespace flashinfer;
   static_assert(Rows == 16 || Rows == 64);
   constexpr uint32_t kWarpsQ = Rows / 16, kWarpsKv = 4 / kWarpsQ;
   constexpr uint32_t kMmaKv = Rows == 64 ? 4 : D == 64 ? 4 : 2;  // two blocks and more on an SM
-  using Traits = KernelTraits<Causal ? MaskMode::kCausal : MaskMode::kNone, Rows, 1, kMmaKv, D / 16, D / 16, kWarpsQ, kWarpsKv,
-                              PosEncodingMode::kNone, T, T, T, float, int32_t, Scores>;
+  using Variant = std::conditional_t<M == Mask::tree, TreeScores, Scores>;
+  constexpr MaskMode kMode = M == Mask::causal ? MaskMode::kCausal : M == Mask::tree ? MaskMode::kCustom : MaskMode::kNone;
+  using Traits = KernelTraits<kMode, Rows, 1, kMmaKv, D / 16, D / 16, kWarpsQ, kWarpsKv,
+                              PosEncodingMode::kNone, T, T, T, float, int32_t, Variant>;
   const SplitParams<T> p = split_params<T>(a, b, D);
   launch(BatchPrefillWithPagedKVCacheKernel<Traits, SplitParams<T>>, dim3(unsigned(b.count), 1, unsigned(a.kv_heads)),
          dim3(32, kWarpsQ, kWarpsKv), sizeof(typename Traits::SharedStoragePaged), a.stream, p);

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// The plan of FlashInfer's FA2 kernel over pages, as its planners make it: a list of blocks, and
+// how far contexts are split so that the device has work for all of them.
+#pragma once
+#include "common.hpp"
+
+namespace fkf {
+
+class SplitPlan {
+ public:
+  struct Shape {
+    int64_t heads, kv_heads, width;  // width: of a head
+    int64_t rows;                    // of a block: 16 or 64
+    bool splits;                     // contexts, whose parts are merged
+    int64_t window;                  // 0: none
+    int64_t tokens, requests;        // limits
+  };
+  explicit SplitPlan(const Shape& shape)
+      : s_(shape), blocks_(count(shape.tokens, shape.requests)) {}
+
+  int64_t rows() const { return s_.rows; }
+  // What supports() asks for.
+  void ask(int64_t table_width, fk_need& wanted) const {
+    wanted.persistent = (widths(table_width) + 1) * (s_.requests + 1) * 4;
+    wanted.plan = bytes();
+    if (s_.splits) wanted.scratch = parts_room() * s_.heads * (s_.width * 2 + 4);
+  }
+  // In prepare(), with the persistent memory that was asked for.
+  void prepare(int64_t table_width, void* persistent) {
+    page_starts_ = static_cast<int32_t*>(persistent);
+    widest_ = table_width;
+    std::vector<int32_t> all;
+    for (int64_t i = 0; i <= widths(widest_); ++i)
+      for (int64_t r = 0; r <= s_.requests; ++r)
+        all.push_back(int32_t(r * (i < widths(widest_) ? int64_t{1} << i : widest_)));
+    if (cudaMemcpy(page_starts_, all.data(), all.size() * 4, cudaMemcpyHostToDevice) != cudaSuccess)
+      throw std::runtime_error("attention over pages: the upload of page starts failed");
+  }
+
+  // Returns the bytes written. `lengths` are those of the contexts.
+  int64_t write(const int32_t* starts, const int32_t* lengths, int64_t requests, void* blob) const {
+    const int64_t room = count(starts[requests], requests);
+    const auto tiles_of = [&](int64_t r) {
+      return cdiv((starts[r + 1] - starts[r]) * group(), s_.rows);
+    };
+    // The smallest part for which the blocks suffice.
+    int64_t part_keys = int64_t{1} << 30;
+    if (s_.splits) {
+      int64_t longest = 1;
+      for (int64_t r = 0; r < requests; ++r) longest = std::max<int64_t>(longest, lengths[r]);
+      const auto fits = [&](int64_t steps) {
+        int64_t n = 0;
+        for (int64_t r = 0; r < requests; ++r)
+          n += tiles_of(r) * parts_of(lengths[r], steps * kKeysStep);
+        return n <= room;
+      };
+      int64_t low = 1, high = cdiv(longest, kKeysStep);
+      while (low < high) {
+        const int64_t middle = (low + high) / 2;
+        if (fits(middle))
+          high = middle;
+        else
+          low = middle + 1;
+      }
+      part_keys = low * kKeysStep;
+    }
+    each(blob, [&](int32_t* numbers, int32_t* request, int32_t* tile, int32_t* part,
+                   int32_t* first_part, int32_t* merge, uint8_t* valid) {
+      int64_t n = 0, parts = 0;
+      for (int64_t r = 0; r < requests; ++r) {
+        const int64_t own = s_.splits ? parts_of(lengths[r], part_keys) : 1;
+        first_part[r] = int32_t(parts);
+        for (int64_t t = 0; t < tiles_of(r); ++t)
+          for (int64_t p = 0; p < own; ++p, ++n)
+            request[n] = int32_t(r), tile[n] = int32_t(t), part[n] = int32_t(p), valid[n] = 1;
+        for (int64_t token = starts[r]; token < starts[r + 1]; ++token, parts += own)
+          merge[token] = int32_t(parts);
+      }
+      merge[starts[requests]] = int32_t(parts);
+      std::fill(valid + n, valid + blocks_, uint8_t{0});
+      numbers[0] = int32_t(part_keys);
+      numbers[1] = starts[requests];
+    });
+    return bytes();
+  }
+
+  // For a call whose plan and scratch are in `ctx`.
+  Blocks blocks(const Attention& a, const fk_ctx& ctx) const {
+    const int64_t at = width_at(a.width);
+    Blocks b{};
+    b.count = int(count(a.tokens, a.requests));
+    each(const_cast<void*>(ctx.plan), [&](int32_t* numbers, int32_t* request, int32_t* tile,
+                                          int32_t* part, int32_t* first_part, int32_t* merge,
+                                          uint8_t* valid) {
+      b.request = request, b.tile = tile, b.part = part, b.first_part = first_part, b.valid = valid;
+      b.part_keys = numbers, b.tokens = reinterpret_cast<uint32_t*>(numbers + 1),
+      b.page_starts = page_starts_ + at * (s_.requests + 1);
+      if (s_.splits) b.merge = merge;
+    });
+    if (b.merge) {
+      b.partial = ctx.scratch;
+      b.partial_lse = reinterpret_cast<float*>(static_cast<char*>(ctx.scratch) +
+                                               parts_room() * s_.heads * s_.width * 2);
+    }
+    return b;
+  }
+
+ private:
+  static constexpr int64_t kKeysStep = 256;  // parts of a context are multiples of it
+
+  int64_t group() const { return s_.heads / s_.kv_heads; }
+  // Of the grid: every tile once, and where contexts are split about two more waves for the parts.
+  int64_t count(int64_t tokens, int64_t requests) const {
+    return cdiv(tokens * group(), s_.rows) + requests +
+           (s_.splits ? cdiv(2 * 132, s_.kv_heads) : 0);
+  }
+  // A part is what a block leaves of a token: 16 rows are 16 / group tokens.
+  int64_t parts_room() const { return cdiv(s_.rows * blocks_, group()); }
+  // How many keys are split into parts, as the kernel counts them.
+  int64_t seen(int64_t length) const {
+    return s_.window ? std::min(length, s_.window - 1 + s_.rows) : length;
+  }
+  int64_t parts_of(int64_t length, int64_t keys) const {
+    return std::max<int64_t>(1, cdiv(seen(length), keys));
+  }
+
+  // The blob: arrays one after the other; the room of each follows from the limits and not from the
+  // step.
+  int64_t bytes() const {
+    return (2 + 3 * blocks_ + (s_.requests + 1) + s_.tokens + 1) * 4 + blocks_;
+  }
+  template <class F>
+  void each(void* blob, F f) const {
+    auto* at = static_cast<int32_t*>(blob);
+    const auto take = [&at](int64_t n) { return std::exchange(at, at + n); };
+    int32_t* const numbers = take(2);
+    int32_t *const request = take(blocks_), *const tile = take(blocks_),
+                   *const part = take(blocks_);
+    int32_t *const first_part = take(s_.requests + 1), *const merge = take(s_.tokens + 1);
+    f(numbers, request, tile, part, first_part, merge, reinterpret_cast<uint8_t*>(at));
+  }
+
+  // Block tables are as wide as the limit or as a smaller power of two.
+  static int64_t widths(int64_t widest) {
+    return std::bit_width(uint64_t(std::max<int64_t>(widest, 1)));
+  }
+  int64_t width_at(int64_t width) const {
+    if (width == widest_) return widths(widest_);
+    if (width <= widest_ && std::has_single_bit(uint64_t(width)))
+      return std::bit_width(uint64_t(width)) - 1;
+    throw std::runtime_error("block_tables: neither the limit nor a power of two wide");
+  }
+
+  Shape s_;
+  int64_t blocks_;                  // room
+  int32_t* page_starts_ = nullptr;  // of every width: request r's pages begin at r * width
+  int64_t widest_ = 0;
+};
+
+// The cache of an op over pages, as the kernels have it.
+inline Cache cache_of(const fk_in* c) {
+  return {c->data, c->strides[0], c->strides[1], c->strides[2]};
+}
+
+}  // namespace fkf
