@@ -106,6 +106,15 @@ void multiply(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
     c[i] = static_cast<float>(c[i] + sum);
   }
 }
+inline uint32_t multiply_bf16x2(uint32_t a, uint32_t b) {
+  uint32_t v = 0;
+  for (unsigned i = 0; i < 2; ++i)
+    v |= uint32_t{from_float<__nv_bfloat16>(half_of<__nv_bfloat16>(a, i) *
+                                            half_of<__nv_bfloat16>(b, i))
+                      .bits}
+         << i * 16;
+  return v;
+}
 inline float exp2_of(float v) { return std::exp2(v); }
 
 inline void copy_async(uint32_t to, const void* from, bool there) {
