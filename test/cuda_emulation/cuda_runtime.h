@@ -182,6 +182,7 @@ auto max(A a, B b) {
   return static_cast<C>(a) < static_cast<C>(b) ? static_cast<C>(b) : static_cast<C>(a);
 }
 inline float __expf(float v) { return std::exp(v); }
+inline float __fdiv_rn(float a, float b) { return a / b; }
 inline float rsqrtf(float v) { return 1 / std::sqrt(v); }
 inline uint32_t __float_as_uint(float v) {
   uint32_t bits;
