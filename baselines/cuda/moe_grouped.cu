@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Mixtures of experts for many tokens: the sort of assignments by expert, the grouped product on tensor cores
-// (mma.m16n8k16, tiles of 128 x 128, three stages of cp.async) and the weighted sum.
-#include "attention_common.cuh"
+// (tile_product.cuh) and the weighted sum.
+#include "tile_product.cuh"
 #define FK_MOE_GROUPED_GEMM_EDITION 2
 #include "fk/ops/moe_align.h"
 #include "fk/ops/moe_grouped_gemm.h"
@@ -88,13 +88,9 @@ struct MoeSum : Base<fk::moe_sum> {
   }
 };
 
-constexpr int kTile = 128, kDepth = 64, kStages = 3, kThreads = 256;
-constexpr int kSide = kTile * kDepth * 2, kShared = kStages * 2 * kSide;  // bytes
-
-// blockIdx.x: tile of columns of out; blockIdx.y: tile of assignments, counted over all experts. Warps: two over
-// rows (64 each), four over columns (32 each).
+// blockIdx.x: tile of columns of out; blockIdx.y: tile of assignments, counted over all experts.
 template <class T>
-__global__ void __launch_bounds__(kThreads) grouped(const T* __restrict__ x, const T* __restrict__ weight, const int32_t* __restrict__ row_ids,
+__global__ void __launch_bounds__(kTileThreads) grouped(const T* __restrict__ x, const T* __restrict__ weight, const int32_t* __restrict__ row_ids,
                                                     const int32_t* __restrict__ offsets, T* __restrict__ out, int experts, int top_k, int n, int k) {
   char* const shared = dynamic_shared();
   __shared__ int source[kTile], target[kTile];  // -1: none
@@ -108,7 +104,7 @@ __global__ void __launch_bounds__(kThreads) grouped(const T* __restrict__ x, con
   }
   if (expert == experts) return;
   begin += tile * kTile;
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, row0 = warp / 4 * 64, column0 = warp % 4 * 32, first = blockIdx.x * kTile;
+  const int first = blockIdx.x * kTile;
   if (threadIdx.x < kTile) {
     const int id = begin + int(threadIdx.x) < end ? row_ids[begin + threadIdx.x] : -1;
     target[threadIdx.x] = id;
@@ -116,8 +112,6 @@ __global__ void __launch_bounds__(kThreads) grouped(const T* __restrict__ x, con
   }
   __syncthreads();
 
-  const uint32_t base = shared_address(shared);
-  const auto at = [](uint32_t side, int row, int chunk) { return side + (row * (kDepth / 8) + (chunk ^ (row & 7))) * 16; };
   const int chunk = threadIdx.x % 8;
   const T* a_from[4];
   const T* b_from[4];
@@ -130,55 +124,20 @@ __global__ void __launch_bounds__(kThreads) grouped(const T* __restrict__ x, con
     b_there[i] = first + row < n;
     b_from[i] = weight + (int64_t(expert) * n + (b_there[i] ? first + row : 0)) * k + chunk * 8;
   }
-  const int steps = (k + kDepth - 1) / kDepth;
-  const auto fetch = [&](int step) {
-    if (step < steps) {
-      const uint32_t a_side = base + step % kStages * 2 * kSide, b_side = a_side + kSide;
-      const bool inside = step * kDepth + chunk * 8 < k;
+  float acc[4][4][4];
+  tile_product<T>(shared, (k + kDepth - 1) / kDepth, acc, [&](int step, uint32_t a_side, uint32_t b_side) {
+    const bool inside = step * kDepth + chunk * 8 < k;
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int row = i * 32 + threadIdx.x / 8;
-        const int64_t skip = inside ? int64_t(step) * kDepth : 0;
-        copy_async(at(a_side, row, chunk), a_from[i] + (inside ? skip : -chunk * 8), inside && a_there[i]);
-        copy_async(at(b_side, row, chunk), b_from[i] + (inside ? skip : -chunk * 8), inside && b_there[i]);
-      }
+    for (int i = 0; i < 4; ++i) {
+      const int row = i * 32 + threadIdx.x / 8;
+      const int64_t skip = inside ? int64_t(step) * kDepth : -chunk * 8;
+      copy_async(in_tile(a_side, row, chunk), a_from[i] + skip, inside && a_there[i]);
+      copy_async(in_tile(b_side, row, chunk), b_from[i] + skip, inside && b_there[i]);
     }
-    commit_copies();
-  };
-#pragma unroll
-  for (int s = 0; s < kStages - 1; ++s) fetch(s);
-
-  float acc[4][4][4] = {};
-  for (int step = 0; step < steps; ++step) {
-    await_copies<kStages - 2>();
-    __syncthreads();
-    fetch(step + kStages - 1);
-    const uint32_t a_side = base + step % kStages * 2 * kSide, b_side = a_side + kSide;
-#pragma unroll
-    for (int d = 0; d < kDepth / 16; ++d) {
-      uint32_t a[4][4], b[2][4];
-#pragma unroll
-      for (int i = 0; i < 4; ++i) load_matrices(a[i], at(a_side, row0 + i * 16 + lane % 16, d * 2 + lane / 16));
-#pragma unroll
-      for (int j = 0; j < 2; ++j) load_matrices(b[j], at(b_side, column0 + j * 16 + lane % 8 + lane / 16 * 8, d * 2 + lane / 8 % 2));
-#pragma unroll
-      for (int i = 0; i < 4; ++i)
-#pragma unroll
-        for (int j = 0; j < 4; ++j) multiply<T>(acc[i][j], a[i], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
-    }
-  }
-#pragma unroll
-  for (int i = 0; i < 4; ++i)
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      const int row = target[row0 + i * 16 + h * 8 + lane / 4];
-      if (row < 0) continue;
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const int column = first + column0 + j * 8 + lane % 4 * 2;
-        if (column < n) *reinterpret_cast<uint32_t*>(out + int64_t(row) * n + column) = pair<T>(acc[i][j][2 * h], acc[i][j][2 * h + 1]);
-      }
-    }
+  });
+  each_of_tile(acc, [&](int row, int column, float v, float w) {
+    if (target[row] >= 0 && first + column < n) *reinterpret_cast<uint32_t*>(out + int64_t(target[row]) * n + first + column) = pair<T>(v, w);
+  });
 }
 
 struct MoeGroupedGemm : Base<fk::moe_grouped_gemm> {
@@ -197,8 +156,8 @@ struct MoeGroupedGemm : Base<fk::moe_grouped_gemm> {
     const dim3 grid(unsigned(cdiv(init.out_features, kTile)), unsigned(rows / kTile + std::min(rows, init.num_experts)));
     dispatch(a.x, [&](auto type) {
       using T = decltype(type);
-      cudaFuncSetAttribute(grouped<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared);
-      launch(grouped<T>, grid, kThreads, kShared, ctx, fk::data<T>(a.x), fk::data<T>(weights.weight), fk::data<int32_t>(a.row_ids),
+      cudaFuncSetAttribute(grouped<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, kTileShared);
+      launch(grouped<T>, grid, kTileThreads, kTileShared, ctx, fk::data<T>(a.x), fk::data<T>(weights.weight), fk::data<int32_t>(a.row_ids),
              fk::data<int32_t>(a.expert_offsets), fk::data<T>(a.out), int(init.num_experts), int(init.top_k), int(init.out_features), int(init.in_features));
     });
   }
