@@ -2,6 +2,7 @@
 // What ops with a communicator share here: what a rank has for others lies in a symmetric buffer between two barriers, in double
 // or as it came. Nothing but buffers and barriers of the communicator is used.
 #pragma once
+#include "fk/comm_library.h"
 #include "../common.cuh"
 
 namespace fkr {
@@ -27,6 +28,7 @@ template <class Op> struct Ranked : Plain<Op> {
   using Plain<Op>::Plain;
   static void supports(const typename Op::init& init, const typename Op::weights&, const typename Op::forward&, fk_need&) {
     if (!init.comm) throw fk::unsupported{"comm: a communicator is needed"};
+    if (!fk_comm_has_symmetric(init.comm)) throw fk::unsupported{"comm: ranks on one machine only, which share memory"};
     if (init.comm->size > kRanksMax) throw fk::unsupported{"up to 64 ranks only"};
   }
 
