@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What ops with a communicator share here. Where a rank's part of the work goes to others, it is
-// laid into symmetric buffers between two barriers.
+// laid into symmetric buffers between two barriers, or, between machines, into buffers of its own,
+// which collectives carry.
 #pragma once
 #include <cstring>
 
+#include "fk/comm_library.h"
 #include "op.hpp"
 
 namespace fk::reference {
@@ -16,35 +18,89 @@ inline void must(const fk_comm* comm, int32_t status) {
   if (status != FK_OK) throw std::runtime_error(comm->error(comm));
 }
 
+// `count` doubles as a view.
+struct Doubles {
+  const int64_t shape[1], strides[1] = {1};
+  fk_out view{};
+  Doubles(double* values, int64_t count) : shape{count} {
+    view.data = values;
+    view.device_type = FK_CPU;
+    view.ndim = 1;
+    view.dtype = {2, 64, 1};
+    view.shape = shape;
+    view.strides = strides;
+    view.nbytes = count * 8;
+  }
+  Doubles(const Doubles&) = delete;
+  const fk_in* in() const { return fk_as_in(&view); }
+};
+
 // The sum over the ranks of `count` doubles on each, in the order of the ranks.
 inline void sum_over_ranks(const fk_comm* comm, double* values, int64_t count, void* stream) {
-  const int64_t shape[] = {count}, strides[] = {1};
-  fk_out view{};
-  view.data = values;
-  view.device_type = FK_CPU;
-  view.ndim = 1;
-  view.dtype = {2, 64, 1};
-  view.shape = shape;
-  view.strides = strides;
-  view.nbytes = count * 8;
-  must(comm, comm->all_reduce(comm, fk_as_in(&view), &view, FK_SUM, stream));
+  const Doubles all(values, count);
+  must(comm, comm->all_reduce(comm, all.in(), &all.view, FK_SUM, stream));
 }
 
-template <class T>
-T* buffer_of(const fk_symmetric* symmetric, int64_t rank) {
-  return static_cast<T*>(symmetric->buffers[rank]);
-}
-
-// Base with one symmetric buffer per instance.
+// Base with one buffer per rank and instance: every rank lays down what all others read, which
+// share() makes visible, or writes to all buffers what deliver() takes there. done() ends both.
 template <class Op>
 struct Ranked : Base<Op> {
   using Base<Op>::Base;
 
  protected:
   const fk_comm* comm() const { return this->init.comm; }
+  // In supports(), how large a buffer is; and in prepare().
+  static void need_buffer(const fk_comm* comm, int64_t bytes, fk_need& need) {
+    if (!fk_comm_has_symmetric(comm)) need.persistent = (comm->size + 1) * words_of(bytes) * 8;
+  }
+  void make_buffer(int64_t bytes, const fk_memory& memory) {
+    if (fk_comm_has_symmetric(comm()))
+      return must(comm(), comm()->symmetric(comm(), bytes, &shared_));
+    words_ = words_of(bytes);
+    mine_ = static_cast<double*>(memory.persistent);
+    images_ = mine_ + words_;
+  }
+  // This rank's buffer.
+  template <class T>
+  T* mine() {
+    return static_cast<T*>(shared_ ? shared_->buffers[comm()->rank] : mine_);
+  }
+  // After all ranks have laid down as many bytes.
+  void share(const fk_ctx& ctx, int64_t bytes) {
+    if (shared_) return barrier(ctx);
+    shared_words_ = words_of(bytes);
+    const Doubles from(mine_, shared_words_);
+    const Doubles to(images_, shared_words_ * comm()->size);
+    must(comm(), comm()->all_gather(comm(), from.in(), &to.view, ctx.stream));
+  }
+  template <class T>
+  const T* shared_by(int64_t rank) const {
+    return static_cast<const T*>(shared_ ? shared_->buffers[rank] : images_ + rank * shared_words_);
+  }
+  // To write doubles into any rank's buffer, where no other rank does.
+  double* to(int64_t rank) {
+    return shared_ ? static_cast<double*>(shared_->buffers[rank]) : images_ + rank * words_;
+  }
+  // Between machines everybody adds zeros to what one has written.
+  void before_writing() {
+    if (!shared_) std::fill_n(images_, words_ * comm()->size, 0.0);
+  }
+  void deliver(const fk_ctx& ctx) {
+    if (shared_) return barrier(ctx);
+    const Doubles from(images_, words_ * comm()->size), to(mine_, words_);
+    must(comm(), comm()->reduce_scatter(comm(), from.in(), &to.view, FK_SUM, ctx.stream));
+  }
+  // Nobody writes before all have read.
+  void done(const fk_ctx& ctx) const {
+    if (shared_) barrier(ctx);
+  }
+
+ private:
+  static int64_t words_of(int64_t bytes) { return (bytes + 7) / 8; }
   void barrier(const fk_ctx& ctx) const { must(comm(), comm()->barrier(comm(), ctx.stream)); }
-  void make_buffer(int64_t bytes) { must(comm(), comm()->symmetric(comm(), bytes, &shared)); }
-  const fk_symmetric* shared = nullptr;
+  const fk_symmetric* shared_ = nullptr;  // null: between machines
+  int64_t words_ = 0, shared_words_ = 0;
+  double *mine_ = nullptr, *images_ = nullptr;
 };
 
 // x @ weight^T, added up over the ranks in double; `Op` has x, weight and out.

@@ -20,12 +20,21 @@ class Communicator {
   virtual const fk_comm* table() const = 0;
   virtual Meeting& meeting() = 0;
   const Meeting& meeting() const { return const_cast<Communicator*>(this)->meeting(); }
+  // Whether some ranks are on other machines: then there is no memory that all of them see.
+  virtual bool apart() const { return false; }
   // Meeting::settle(), after which no symmetric buffer is in use: all of them are given back.
   virtual void settle() = 0;
   // What the device's stream is given from now on begins on all ranks at the same time. All call
   // it; the host does not wait.
   virtual void align() {}
 };
+
+// Error where ranks ask for symmetric buffers that cannot be.
+inline void need_one_machine(const Communicator& comm) {
+  if (comm.apart())
+    fail("ranks",
+         "there are no symmetric buffers between ranks on several machines: only collectives");
+}
 
 // A call of a communicator's table: FK_FAILED with the reason in `error` where `body` throws. What
 // one rank cannot do, all have to know: they would wait for it.

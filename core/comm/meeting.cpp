@@ -30,22 +30,22 @@ uint32_t* word_of(std::atomic<uint32_t>& word) {
   return reinterpret_cast<uint32_t*>(&word);
 }
 
-void wake(MeetingBoard& board) {
+std::string rank_text(int rank) { return "rank " + std::to_string(rank); }
+
+}  // namespace
+
+void wake_all(MeetingBoard& board) {
   board.pulse.fetch_add(1, std::memory_order_seq_cst);
   if (board.sleepers.load(std::memory_order_seq_cst) != 0)
     ::syscall(SYS_futex, word_of(board.pulse), FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
 }
 
-void nap(MeetingBoard& board, uint32_t seen, double seconds) {
+void nap_at(MeetingBoard& board, uint32_t seen, double seconds) {
   const timespec time{0, static_cast<long>(std::clamp(seconds, 1e-4, kNapMax) * 1e9)};
   board.sleepers.fetch_add(1, std::memory_order_seq_cst);
   ::syscall(SYS_futex, word_of(board.pulse), FUTEX_WAIT, seen, &time, nullptr, 0);
   board.sleepers.fetch_sub(1, std::memory_order_seq_cst);
 }
-
-std::string rank_text(int rank) { return "rank " + std::to_string(rank); }
-
-}  // namespace
 
 CommCall CommCall::of(const char* op, uint32_t dtype, int64_t count, uint32_t detail) {
   CommCall call;
@@ -81,13 +81,13 @@ void fail_meeting(MeetingBoard& board, const std::string& why) {
   std::memcpy(board.text.data(), why.data(), length);
   board.text[length] = 0;
   board.failed.store(2, std::memory_order_seq_cst);
-  wake(board);
+  wake_all(board);
 }
 
 void end_meeting(MeetingBoard& board, const std::string& why) {
   fail_meeting(board, why);
   board.over.store(1, std::memory_order_seq_cst);
-  wake(board);
+  wake_all(board);
 }
 
 std::string meeting_failure(const MeetingBoard& board) {
@@ -117,7 +117,7 @@ void Meeting::give_up(const std::string& why) {
 
 void Meeting::arrive(std::atomic<uint64_t>& at, uint64_t number) {
   at.store(number, std::memory_order_seq_cst);
-  wake(board_);
+  wake_all(board_);
 }
 
 int Meeting::wait_for(std::atomic<uint64_t> MeetingBoard::Seat::*counter, uint64_t number,
@@ -141,7 +141,7 @@ int Meeting::wait_for(std::atomic<uint64_t> MeetingBoard::Seat::*counter, uint64
     }
     const double left = end - now_seconds();
     if (left <= 0) return at;
-    nap(board_, seen, left);
+    nap_at(board_, seen, left);
   }
 }
 
@@ -211,7 +211,8 @@ void Meeting::settle() {
   // every number that was used.
   number_ = settled_ << 32;
   board_.seats[static_cast<size_t>(rank_)].arrived.store(number_, std::memory_order_seq_cst);
-  if (rank_ == 0) board_.failed.store(0, std::memory_order_seq_cst);
+  if (rank_ == 0 && board_.over.load(std::memory_order_seq_cst) == 0)
+    board_.failed.store(0, std::memory_order_seq_cst);
   settle_once();
 }
 

@@ -22,6 +22,7 @@ struct CommCall {
   uint32_t detail = 0;        // the reduction, a width
   int64_t count = 0;          // elements, or bytes without a dtype
   uint64_t value = 0;         // not compared: what this rank wants to tell
+  int64_t staged = 0;         // not compared: bytes that it has laid into its stage
 
   static CommCall of(const char* op, uint32_t dtype, int64_t count, uint32_t detail = 0);
   bool same(const CommCall& other) const;
@@ -41,6 +42,7 @@ struct MeetingBoard {
   std::atomic<uint32_t> sleepers;
   alignas(64) std::atomic<uint32_t> failed;  // 0: no, 1: the text is being written, 2: yes
   std::atomic<uint32_t> over;                // 1: a rank is gone, so that nobody will ever settle
+  std::atomic<uint32_t> apart;               // 1: ranks of other machines have seats here too
   std::array<char, 512> text;
   std::array<Seat, kRanksMax> seats;
 };
@@ -53,6 +55,10 @@ void fail_meeting(MeetingBoard& board, const std::string& why);
 void end_meeting(MeetingBoard& board, const std::string& why);
 // The reason, without control characters, or empty.
 std::string meeting_failure(const MeetingBoard& board);
+// For who watches the board: whoever sleeps at it looks again; and sleeps until the pulse is not
+// `seen` any more, or for so long, 50 ms at most.
+void wake_all(MeetingBoard& board);
+void nap_at(MeetingBoard& board, uint32_t seen, double seconds);
 
 // One rank's place at the board. One thread at a time.
 class Meeting {

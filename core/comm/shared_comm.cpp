@@ -11,13 +11,19 @@
 #include "core/base/text.hpp"
 #include "core/comm/reduce.hpp"
 #include "core/comm/views.hpp"
+#include "fk/comm_library.h"
 
 namespace fk {
 
 namespace {
 
-constexpr size_t kStageBytes = size_t{1} << 18;  // of one half
 constexpr size_t kHeadBytes = (sizeof(MeetingBoard) + 4095) / 4096 * 4096;
+
+// What a rank has of a block: both halves of its stage, then its symmetric buffers.
+size_t rank_bytes(const SharedMemory& memory, int size) {
+  return (memory.bytes() - kHeadBytes) / static_cast<size_t>(size) / 4096 * 4096;
+}
+
 DType dtype_of(const fk_in& view) { return from_dlpack({view.dtype.code, view.dtype.bits}); }
 
 void copy_bytes(std::byte* to, const std::byte* from, int64_t bytes) {
@@ -38,22 +44,24 @@ MeetingBoard& meeting_board(const SharedMemory& memory) {
   return *static_cast<MeetingBoard*>(memory.data());
 }
 
+std::byte* meeting_stage(const SharedMemory& memory, int size, int rank, uint64_t number) {
+  return static_cast<std::byte*>(memory.data()) + kHeadBytes +
+         static_cast<size_t>(rank) * rank_bytes(memory, size) + (number % 2) * kStageBytes;
+}
+
 SharedCommunicator::SharedCommunicator(SharedMemory memory, int rank, int size, double patience_s)
     : SharedCommunicator(std::make_shared<SharedMemory>(std::move(memory)), rank, size,
                          patience_s) {}
 
 SharedCommunicator::SharedCommunicator(std::shared_ptr<SharedMemory> memory, int rank, int size,
                                        double patience_s)
-    : memory_(std::move(memory)), meeting_(meeting_board(*memory_), rank, size, patience_s) {
+    : memory_(std::move(memory)),
+      meeting_(meeting_board(*memory_), rank, size, patience_s),
+      apart_(meeting_board(*memory_).apart.load(std::memory_order_acquire) != 0) {
   FK_CHECK(memory_->bytes() >= shared_comm_bytes(size, 0), "a block for all ranks");
-  rank_bytes_ = (memory_->bytes() - kHeadBytes) / static_cast<size_t>(size) / 4096 * 4096;
   make_table();
 }
 
-std::byte* SharedCommunicator::stage(int rank, uint64_t number) const {
-  return static_cast<std::byte*>(memory_->data()) + kHeadBytes +
-         static_cast<size_t>(rank) * rank_bytes_ + (number % 2) * kStageBytes;
-}
 std::byte* SharedCommunicator::heap(int rank) const { return stage(rank, 0) + 2 * kStageBytes; }
 
 template <class Body>
@@ -66,6 +74,7 @@ void SharedCommunicator::make_table() {
   table_.struct_size = FK_END(fk_comm, error);
   table_.rank = meeting_.rank();
   table_.size = meeting_.size();
+  table_.reserved = apart_ ? FK_COMM_APART : 0;
   table_.self = this;
   using Self = SharedCommunicator;
   table_.all_reduce = [](const fk_comm* c, const fk_in* x, const fk_out* out, int64_t op, void*) {
@@ -91,8 +100,8 @@ void SharedCommunicator::make_table() {
 }
 
 template <class Body>
-void SharedCommunicator::exchange(const CommCall& call, const std::byte* from, int parts,
-                                  int64_t bytes, int64_t width, const Body& body) {
+void SharedCommunicator::exchange(CommCall call, const std::byte* from, int parts, int64_t bytes,
+                                  int64_t width, const Body& body) {
   const int64_t room = static_cast<int64_t>(kStageBytes) / parts / width * width;
   // Nothing to exchange is still a call that everybody has to make.
   for (int64_t at = 0; at == 0 || at < bytes; at += room) {
@@ -100,6 +109,7 @@ void SharedCommunicator::exchange(const CommCall& call, const std::byte* from, i
     const uint64_t number = meeting_.count() + 1;
     std::byte* to = stage(meeting_.rank(), number);
     for (int p = 0; p < parts; ++p) copy_bytes(to + p * here, from + p * bytes + at, here);
+    call.staged = parts * here;
     meeting_.meet(call);
     body(at, here, number);
   }
@@ -148,8 +158,10 @@ void SharedCommunicator::all_to_all(const fk_in& x, const fk_out& out) {
 
 const fk_symmetric* SharedCommunicator::symmetric(int64_t bytes) {
   if (bytes < 0) fail("ranks", "a symmetric buffer of " + std::to_string(bytes) + " bytes");
+  need_one_machine(*this);
   const int64_t whole = (bytes + 255) / 256 * 256 + kPadBytes;
-  if (heap_used_ + whole > static_cast<int64_t>(rank_bytes_ - 2 * kStageBytes))
+  if (heap_used_ + whole >
+      static_cast<int64_t>(rank_bytes(*memory_, meeting_.size()) - 2 * kStageBytes))
     fail("ranks", "there is no room for a symmetric buffer of " + human_bytes(bytes));
   meeting_.meet(CommCall::of("symmetric", 0, bytes));
   Symmetric& made = symmetric_.emplace_back();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The communicator of the CPU: ranks are processes of one machine, and all that they exchange goes
 // through one block of shared memory, which the broker makes and passes to each of them. Pages that
-// nobody touches cost nothing.
+// nobody touches cost nothing. Of several machines each has such a block (block_mirror.hpp); then
+// there are no symmetric buffers.
 #pragma once
 #include <deque>
 #include <memory>
@@ -14,10 +15,14 @@ namespace fk {
 
 // Bytes of the block for so many ranks, each with so much for symmetric buffers.
 inline constexpr size_t kHeapBytes = size_t{1} << 30;
+inline constexpr size_t kStageBytes = size_t{1} << 18;  // of one half
 size_t shared_comm_bytes(int size, size_t heap = kHeapBytes);
 SharedMemory make_shared_comm(int size);
 // The head of such a block, for the broker's fail_meeting().
 MeetingBoard& meeting_board(const SharedMemory& memory);
+// The part of it in which rank `rank` of `size` lays what it sends in meeting number `number`:
+// kStageBytes.
+std::byte* meeting_stage(const SharedMemory& memory, int size, int rank, uint64_t number);
 
 class SharedCommunicator final : public Communicator {
  public:
@@ -30,6 +35,7 @@ class SharedCommunicator final : public Communicator {
 
   const fk_comm* table() const override { return &table_; }
   Meeting& meeting() override { return meeting_; }
+  bool apart() const override { return apart_; }
   void settle() override;
 
  private:
@@ -38,8 +44,9 @@ class SharedCommunicator final : public Communicator {
     std::vector<uint32_t*> signals;
     fk_symmetric view{};
   };
-  // The part of the block in which rank `rank` lays what it sends in meeting number `number`.
-  std::byte* stage(int rank, uint64_t number) const;
+  std::byte* stage(int rank, uint64_t number) const {
+    return meeting_stage(*memory_, meeting_.size(), rank, number);
+  }
   std::byte* heap(int rank) const;
   void make_table();
   template <class Body>
@@ -53,14 +60,14 @@ class SharedCommunicator final : public Communicator {
   // Cuts `parts` parts of `bytes` each into pieces that fit into a stage, and calls body(first
   // byte, bytes, number of the meeting) for each after everybody has laid down its pieces.
   template <class Body>
-  void exchange(const CommCall& call, const std::byte* from, int parts, int64_t bytes,
-                int64_t width, const Body& body);
+  void exchange(CommCall call, const std::byte* from, int parts, int64_t bytes, int64_t width,
+                const Body& body);
 
   const std::shared_ptr<SharedMemory> memory_;
   Meeting meeting_;
   fk_comm table_{};
   std::string error_;
-  size_t rank_bytes_ = 0;  // of the block
+  const bool apart_;  // some ranks are on other machines
   int64_t heap_used_ = 0;
   std::deque<Symmetric> symmetric_;
 };

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "../common.cuh"
-#include "fk/comm.h"
+#include "fk/comm_library.h"
 
 namespace fkc {
 
@@ -72,6 +72,7 @@ template <class Kind> class Shared {
 
 inline void need_ranks(const fk_comm* comm) {
   need(comm, "comm: a communicator is needed");
+  need(fk_comm_has_symmetric(comm), "comm: ranks on one machine only, which share memory");
   need(comm->size <= kMostRanks, "up to 8 ranks only");
 }
 inline void need_floats(const fk_in* view) {

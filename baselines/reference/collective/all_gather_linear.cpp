@@ -13,21 +13,25 @@ struct AllGatherLinear : Ranked<all_gather_linear> {
     need_comm(init.comm);
     need_floats(weights.weight, max.x, max.out);
     need.scratch = init.out_features * 8;
+    need_buffer(init.comm, buffer_bytes(init, max), need);
   }
-  void prepare(const op::forward& max, const fk_memory&) {
-    make_buffer(max.x->shape[0] * init.in_features * 8);
+  static int64_t buffer_bytes(const op::init& init, const op::forward& max) {
+    return max.x->shape[0] * init.in_features * 8;
+  }
+  void prepare(const op::forward& max, const fk_memory& memory) {
+    make_buffer(buffer_bytes(init, max), memory);
   }
   void forward(const op::forward& args, const fk_ctx& ctx) {
     const int64_t here = args.x->shape[0], width = init.in_features;
-    load(args.x, 0, here * width, buffer_of<double>(shared, comm()->rank));
-    barrier(ctx);
+    load(args.x, 0, here * width, mine<double>());
+    share(ctx, here * width * 8);
     double* out = Scratch(ctx).take(init.out_features);
     for (int64_t m = 0; m < comm()->size * here; ++m) {
       matrix_vector(weights.weight, 0, init.out_features, width, nullptr,
-                    buffer_of<double>(shared, m / here) + m % here * width, out);
+                    shared_by<double>(m / here) + m % here * width, out);
       store(args.out, offset(args.out, m), init.out_features, out);
     }
-    barrier(ctx);
+    done(ctx);
   }
 };
 FK_OP(all_gather_linear, AllGatherLinear);

@@ -23,38 +23,46 @@ struct FusedMoeEp : Ranked<fused_moe_ep> {
     if (max.x->shape[0] > init.max_tokens_per_rank)
       throw unsupported{"x: more rows than max_tokens_per_rank"};
     need.scratch = scratch_bytes<Rows>(init);
+    need_buffer(init.comm, (asked(init) + answered(init)) * 8, need);
   }
   // Of a rank: [1 + tokens * (C + 2 K)] of what it asks, then [ranks, tokens, C] of its shares.
-  void prepare(const op::forward&, const fk_memory&) {
-    asked_ = 1 + init.max_tokens_per_rank * (init.hidden_size + 2 * init.top_k);
-    make_buffer((asked_ + init.comm->size * init.max_tokens_per_rank * init.hidden_size) * 8);
+  static int64_t asked(const op::init& init) {
+    return 1 + init.max_tokens_per_rank * (init.hidden_size + 2 * init.top_k);
+  }
+  static int64_t answered(const op::init& init) {
+    return init.comm->size * init.max_tokens_per_rank * init.hidden_size;
+  }
+  void prepare(const op::forward&, const fk_memory& memory) {
+    asked_ = asked(init);
+    answered_ = answered(init);
+    make_buffer((asked_ + answered_) * 8, memory);
   }
   void forward(const op::forward& args, const fk_ctx& ctx) {
     const ExpertRanks ranks(init);
     const int64_t channels = init.hidden_size, tokens = args.x->shape[0];
     ask(args, ranks, tokens);
-    barrier(ctx);
+    share(ctx, asked_ * 8);
     Scratch scratch(ctx);
     const Rows row(scratch, init);
     for (int64_t r = 0; r < ranks.ranks; ++r) answer(ranks, r, row);
-    barrier(ctx);
+    share(ctx, (asked_ + answered_) * 8);
     for (int64_t t = 0; t < tokens; ++t) {
       std::fill_n(row.sum, channels, 0.0);
       for (int64_t r = 0; r < ranks.ranks; ++r) {
-        const double* share = shares(r) + (ranks.rank * ranks.most + t) * channels;
+        const double* share =
+            shared_by<double>(r) + asked_ + (ranks.rank * ranks.most + t) * channels;
         for (int64_t c = 0; c < channels; ++c) row.sum[c] += share[c];
       }
       store(args.out, offset(args.out, t), channels, row.sum);
     }
-    barrier(ctx);
+    done(ctx);
   }
 
  private:
-  double* shares(int64_t rank) const { return buffer_of<double>(shared, rank) + asked_; }
   int64_t stride() const { return init.hidden_size + 2 * init.top_k; }
 
-  void ask(const op::forward& args, const ExpertRanks& ranks, int64_t tokens) const {
-    double* mine = buffer_of<double>(shared, ranks.rank);
+  void ask(const op::forward& args, const ExpertRanks& ranks, int64_t tokens) {
+    double* mine = this->mine<double>();
     mine[0] = static_cast<double>(tokens);
     for (int64_t t = 0; t < tokens; ++t) {
       double* to = mine + 1 + t * stride();
@@ -67,12 +75,12 @@ struct FusedMoeEp : Ranked<fused_moe_ep> {
   }
 
   // This rank's share of another rank's tokens.
-  void answer(const ExpertRanks& ranks, int64_t from, const Rows& row) const {
-    const double* theirs = buffer_of<double>(shared, from);
+  void answer(const ExpertRanks& ranks, int64_t from, const Rows& row) {
+    const double* theirs = shared_by<double>(from);
     const int64_t channels = init.hidden_size;
     for (int64_t t = 0; t < static_cast<int64_t>(theirs[0]); ++t) {
       const double* x = theirs + 1 + t * stride();
-      double* share = shares(ranks.rank) + (from * ranks.most + t) * channels;
+      double* share = mine<double>() + asked_ + (from * ranks.most + t) * channels;
       std::fill_n(share, channels, 0.0);
       for (int64_t k = 0; k < ranks.top_k; ++k) {
         const int64_t expert = ranks.local_of(static_cast<int32_t>(x[channels + ranks.top_k + k]));
@@ -83,7 +91,7 @@ struct FusedMoeEp : Ranked<fused_moe_ep> {
       }
     }
   }
-  int64_t asked_ = 0;  // doubles
+  int64_t asked_ = 0, answered_ = 0;  // doubles
 };
 FK_OP(fused_moe_ep, FusedMoeEp);
 

@@ -20,23 +20,28 @@ struct MoeCombine : Ranked<moe_combine> {
     if (max.out->shape[0] > init.max_tokens_per_rank)
       throw unsupported{"out: more rows than max_tokens_per_rank"};
     need.scratch = scratch_bytes<Rows>(init);
+    need_buffer(init.comm, buffer_bytes(init), need);
   }
-  void prepare(const op::forward&, const fk_memory&) {
-    make_buffer(init.max_tokens_per_rank * init.top_k * init.hidden_size * 8);
+  static int64_t buffer_bytes(const op::init& init) {
+    return init.max_tokens_per_rank * init.top_k * init.hidden_size * 8;
+  }
+  void prepare(const op::forward&, const fk_memory& memory) {
+    make_buffer(buffer_bytes(init), memory);
   }
   void forward(const op::forward& args, const fk_ctx& ctx) {
     const ExpertRanks ranks(init);
     const int64_t channels = init.hidden_size, per_rank = ranks.most * ranks.top_k;
     const int64_t count = index<int32_t>(args.count, 0);
+    before_writing();
     for (int64_t i = 0; i < count; ++i) {
       const int64_t source = index<int32_t>(args.source, i);
       load(args.x, offset(args.x, i), channels,
-           buffer_of<double>(shared, source / per_rank) + source % per_rank * channels);
+           to(source / per_rank) + source % per_rank * channels);
     }
-    barrier(ctx);
+    deliver(ctx);
     Scratch scratch(ctx);
     const Rows row(scratch, init);
-    const double* answers = buffer_of<double>(shared, ranks.rank);
+    const double* answers = mine<double>();
     for (int64_t t = 0; t < args.out->shape[0]; ++t) {
       load(args.topk_weights, offset(args.topk_weights, t), ranks.top_k, row.weights);
       std::fill_n(row.sum, channels, 0.0);
@@ -45,7 +50,7 @@ struct MoeCombine : Ranked<moe_combine> {
           row.sum[c] += row.weights[k] * answers[(t * ranks.top_k + k) * channels + c];
       store(args.out, offset(args.out, t), channels, row.sum);
     }
-    barrier(ctx);
+    done(ctx);
   }
 };
 FK_OP(moe_combine, MoeCombine);

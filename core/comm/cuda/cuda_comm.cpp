@@ -3,8 +3,8 @@
 // in virtual memory of the driver, which every rank exports to all others as a descriptor and maps
 // for its own device: peer memory where that is another one, without multicast. Collectives are
 // NCCL's where it is here and no two ranks share a device, else copies and simple kernels over
-// stages in the same memory. Before anything is enqueued the ranks agree about it in their meeting;
-// what was captured is agreed about when it is captured.
+// stages in the same memory. Between machines there is NCCL or nothing. Before anything is enqueued
+// the ranks agree about it in their meeting; what was captured is agreed about when it is captured.
 #include <cuda_runtime_api.h>
 #include <unistd.h>
 
@@ -41,9 +41,19 @@ class CudaCommunicator final : public Communicator {
  public:
   CudaCommunicator(Device& device, const CommGround& ground)
       : device_(device), ground_(ground), size_(ground.host.size()) {
-    stage_ = take(kPadBytes + kStageBytes);
-    for (int r = 0; r < size_; ++r) pads_.at[r] = stage_[static_cast<size_t>(r)];
-    if (ground.libraries) join_nccl();
+    if (apart()) {
+      if (!ground.libraries)
+        fail("ranks",
+             "between machines GPUs have NCCL alone, which opens sockets: a process that runs a "
+             "candidate may not");
+      join_nccl();
+      word_ = DeviceMemory(device_, sizeof(int32_t), "a word of barriers");
+      device_.fill_zero(word_.data(), word_.bytes());
+    } else {
+      stage_ = take(kPadBytes + kStageBytes);
+      for (int r = 0; r < size_; ++r) pads_.at[r] = stage_[static_cast<size_t>(r)];
+      if (ground.libraries) join_nccl();
+    }
     make_table();
   }
   CudaCommunicator(const CudaCommunicator&) = delete;
@@ -60,6 +70,7 @@ class CudaCommunicator final : public Communicator {
 
   const fk_comm* table() const override { return &table_; }
   Meeting& meeting() override { return ground_.host.meeting(); }
+  bool apart() const override { return ground_.host.apart(); }
   void align() override { barrier(static_cast<cudaStream_t>(device_.stream())); }
   void settle() override;
 
@@ -83,6 +94,8 @@ class CudaCommunicator final : public Communicator {
   static int32_t guarded(const fk_comm* comm, const Body& body);
 
   void barrier(cudaStream_t stream) {
+    // Nobody has the sum before everybody has given something.
+    if (apart()) return nccl_->all_reduce(word_.data(), word_.data(), 1, FK_I32, FK_SUM, stream);
     auto* count = reinterpret_cast<uint32_t*>(static_cast<std::byte*>(pads_.at[rank()]) + kCountAt);
     check(cuda::barrier(pads_, count, rank(), size_, stream), "barrier");
   }
@@ -124,6 +137,7 @@ class CudaCommunicator final : public Communicator {
   RankPointers pads_{};
   std::deque<Symmetric> symmetric_;
   std::unique_ptr<cuda::Nccl> nccl_;  // null: the host's own collectives
+  DeviceMemory word_;                 // between machines, for barriers
 };
 
 void CudaCommunicator::add_chunk(int64_t bytes) {
@@ -188,9 +202,10 @@ void CudaCommunicator::join_nccl() {
     if (!nccl->join(id, rank(), size_, why)) nccl.reset();
     if (meeting().all_say("nccl", nccl != nullptr)) nccl_ = std::move(nccl);
   }
-  if (!nccl_ && rank() == 0)
-    log_info("collectives are the host's own, not NCCL's: " +
-             (why.empty() ? "another rank has none" : why));
+  if (nccl_) return;
+  if (why.empty()) why = "another rank has none";
+  if (apart()) fail("ranks", "between machines GPUs have NCCL alone: " + why);
+  if (rank() == 0) log_info("collectives are the host's own, not NCCL's: " + why);
 }
 
 template <class Body>
@@ -203,7 +218,7 @@ void CudaCommunicator::make_table() {
   table_.struct_size = FK_END(fk_comm, error);
   table_.rank = rank();
   table_.size = size_;
-  table_.reserved = nccl_ ? FK_LIBRARY_NCCL : FK_LIBRARY_NONE;
+  table_.reserved = (nccl_ ? FK_LIBRARY_NCCL : FK_LIBRARY_NONE) | (apart() ? FK_COMM_APART : 0);
   table_.self = this;
   using Self = CudaCommunicator;
   table_.all_reduce = [](const fk_comm* c, const fk_in* x, const fk_out* out, int64_t op,
@@ -280,6 +295,7 @@ void CudaCommunicator::all_to_all(const fk_in& x, const fk_out& out, cudaStream_
 
 const fk_symmetric* CudaCommunicator::symmetric(int64_t bytes) {
   if (bytes < 0) fail("ranks", "a symmetric buffer of " + std::to_string(bytes) + " bytes");
+  need_one_machine(*this);
   Symmetric& made = symmetric_.emplace_back();
   for (std::byte* at : take(kPadBytes + bytes)) {
     made.buffers.push_back(at + kPadBytes);

@@ -3,55 +3,16 @@
 // happens to the others when a rank dies, hangs or disagrees.
 #include <array>
 #include <memory>
-#include <numeric>
 #include <thread>
 
-#include "core/tensor/tensor.hpp"
 #include "test/catch.hpp"
+#include "test/unit/comm/collectives.hpp"
 #include "test/unit/comm/ranks.hpp"
 
 namespace {
 
 using namespace fk;
 using namespace fk::test;
-
-// A dense view of a tensor that owns its dims.
-struct View {
-  fk_out out{};
-  Shape shape, strides;
-  explicit View(Tensor& tensor) : shape(tensor.shape), strides(contiguous_strides(tensor.shape)) {
-    const auto type = to_dlpack(tensor.dtype);
-    out.data = tensor.data();
-    out.device_type = FK_CPU;
-    out.ndim = static_cast<int32_t>(shape.size());
-    out.dtype = {type.code, type.bits, 1};
-    out.shape = shape.data();
-    out.strides = strides.data();
-    out.nbytes = tensor.bytes();
-  }
-  const fk_in* in() const { return fk_as_in(&out); }
-};
-
-// What rank r has at element i: different on every rank, and small whole numbers, so that sums are
-// exact in every dtype.
-double element(int rank, int64_t i) { return static_cast<double>((rank + 1) * 7 + i % 11); }
-
-Tensor numbers(DType dtype, int rank, int64_t count) {
-  Tensor t(dtype, {count});
-  for (int64_t i = 0; i < count; ++i)
-    from_double(element(rank, i), static_cast<std::byte*>(t.data()) + i * bytes(dtype), dtype);
-  return t;
-}
-
-// "" when every element of `got` is want(i).
-template <class Want>
-std::string differs(const Tensor& got, const Want& want) {
-  for (int64_t i = 0; i < got.numel(); ++i)
-    if (got.at(i) != want(i))
-      return "element " + std::to_string(i) + " is " + std::to_string(got.at(i)) + ", not " +
-             std::to_string(want(i));
-  return "";
-}
 
 void all_well(const std::vector<RankResult>& results) {
   for (size_t r = 0; r < results.size(); ++r) {
@@ -62,43 +23,6 @@ void all_well(const std::vector<RankResult>& results) {
 
 // More than one stage of 256 KiB, and no multiple of anything.
 constexpr int64_t kLong = 70'003;
-
-std::string collectives(SharedCommunicator& comm, DType dtype, int64_t n) {
-  const int size = comm.size(), rank = comm.rank();
-  const fk_comm& c = *comm.table();
-  Tensor x = numbers(dtype, rank, n), wide = numbers(dtype, rank, size * n);
-  Tensor all(dtype, {size * n}), part(dtype, {n});
-  const View vx(x), vwide(wide), vall(all), vpart(part);
-  const auto fails = [&](const char* what, int32_t status, const std::string& difference) {
-    if (status == FK_OK && difference.empty()) return std::string();
-    return std::string(what) + ": " + c.error(&c) + difference;
-  };
-  int32_t status = c.all_gather(&c, vx.in(), &vall.out, nullptr);
-  auto why =
-      fails("all_gather", status,
-            differs(all, [&](int64_t i) { return element(static_cast<int>(i / n), i % n); }));
-  if (!why.empty()) return why;
-  status = c.all_to_all(&c, vwide.in(), &vall.out, nullptr);
-  why = fails("all_to_all", status, differs(all, [&](int64_t i) {
-                return element(static_cast<int>(i / n), rank * n + i % n);
-              }));
-  if (!why.empty()) return why;
-  const auto sum = [&](int64_t i) {
-    double total = 0;
-    for (int r = 0; r < size; ++r) total += element(r, i);
-    return total;
-  };
-  status = c.reduce_scatter(&c, vwide.in(), &vpart.out, FK_SUM, nullptr);
-  why =
-      fails("reduce_scatter", status, differs(part, [&](int64_t i) { return sum(rank * n + i); }));
-  if (!why.empty()) return why;
-  status = c.all_reduce(&c, vx.in(), &vpart.out, FK_MAX, nullptr);
-  why = fails("all_reduce max", status,
-              differs(part, [&](int64_t i) { return element(size - 1, i); }));
-  if (!why.empty()) return why;
-  status = c.all_reduce(&c, vx.in(), &vx.out, FK_SUM, nullptr);  // in place
-  return fails("all_reduce", status, differs(x, sum));
-}
 
 }  // namespace
 
