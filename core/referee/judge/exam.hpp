@@ -67,6 +67,7 @@ class Exam {
   // Of those that may be called in the sets from `first` on.
   enum class Of { ordinary, all };
   std::vector<int> some_contents(int first, int count, Of of);
+  void sort_contents();  // into those that a race may call at any time, and others
   int calls_of_a_sample(Turn& mine, Turn& theirs, double seconds);
   // How many calls a sample has that may have so many.
   int calls_of_ranks(int most);
@@ -115,7 +116,7 @@ class Exam {
   int versions_ = 1;         // of the weights: set i and content i have i % versions_
   int calls_most_ = 1;       // in a sample
   bool plan_ = false, flush_ = false, all_cold_ = false, own_devices_ = false;
-  int poison_ = 0;
+  int poison_ = 0, races_ = 0;
   double late_s_ = 0;  // that a late call comes after its contents
   double bytes_ = 0, flops_ = 0, roofline_s_ = 0, floor_s_ = 0, wire_ = 0;
   std::unique_ptr<GpuWatch> watch_;  // during a race, where the device has one

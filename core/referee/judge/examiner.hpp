@@ -86,6 +86,10 @@ class Examiner {
   // know where. look() says so, of its first set and by the rule `guard`.
   void deal_beside(int set, int content, Poison poison);
 
+  // Others, of the same families, in the place of the contents from this one on: nobody has seen
+  // them, whatever was dealt before. Error when they have no answer.
+  void renew(size_t from, uint64_t seed);
+
   // What the sets hold after a call each of one side (exam_desk.hpp). Of
   // several ranks the first that is wrong, which the text names; worst is that of all. Ends with
   // the first set that is wrong. `alive` is called between sets.

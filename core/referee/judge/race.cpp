@@ -293,10 +293,7 @@ void Exam::cold_rounds(Turn& mine, Turn& theirs) {
 void Exam::race(Sitter& baseline) {
   flush_ = true;
   watch_ = GpuWatch::of(request_.device);
-  ordinary_.assign(static_cast<size_t>(versions_), {});  // the first of each version is
-  for (int i = 0; i < seen_; ++i)
-    if (families_[static_cast<size_t>(i)] == "ordinary")
-      ordinary_[static_cast<size_t>(i % versions_)].push_back(i);
+  sort_contents();
   try {
     std::string evidence;
     // What looks like cheating is looked at twice: a busy machine does odd things once.
