@@ -12,6 +12,7 @@
 
 #include "core/base/clock.hpp"
 #include "core/base/text.hpp"
+#include "core/device/rank_device.hpp"
 #include "core/worker/process.hpp"
 
 namespace fk {
@@ -81,15 +82,8 @@ class Nvml final : public GpuWatch {
         init() != 0)
       return false;
     // NVML counts all devices, CUDA those that are visible.
-    const size_t colon = device.find(':');
-    const int number = colon == std::string::npos ? 0 : std::atoi(device.c_str() + colon + 1);
-    const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
-    std::string name = std::to_string(number);
-    if (visible && *visible) {
-      const auto names = split(visible, ',');
-      if (static_cast<size_t>(number) >= names.size()) return false;
-      name = std::string(trim(names[static_cast<size_t>(number)]));
-    }
+    const std::string name = name_on_machine(device);
+    if (name.empty()) return false;
     const bool index = name.find_first_not_of("0123456789") == std::string::npos;
     return (index ? by_index(static_cast<unsigned>(std::atoi(name.c_str())), &handle_)
                   : by_uuid(name.c_str(), &handle_)) == 0;

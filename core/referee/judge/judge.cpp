@@ -66,12 +66,14 @@ class Judge {
     const double start = now_seconds();
     spent_.enter("waiting for the device");
     room_.take_turn(
-        std::any_of(candidate_.note.ops.begin(), candidate_.note.ops.end(), [this](const auto& op) {
-          const Contract* const contract = catalog_.find(op.op);
-          const auto& asked = options_.ops;
-          return contract && contract->comm() &&
-                 (asked.empty() || std::count(asked.begin(), asked.end(), op.op));
-        }));
+        std::any_of(candidate_.note.ops.begin(), candidate_.note.ops.end(),
+                    [this](const auto& op) {
+                      const Contract* const contract = catalog_.find(op.op);
+                      const auto& asked = options_.ops;
+                      return contract && contract->comm() &&
+                             (asked.empty() || std::count(asked.begin(), asked.end(), op.op));
+                    }),
+        [this] { step("waiting for others on the device"); });
     spent_.enter("reading the file");
     gpu_ = GpuWatch::of(room_.device());
     if (gpu_) gpu_->listen();
