@@ -26,7 +26,8 @@ class Exam {
 
   bool open();  // false with the row's status and why
   bool sit();   // the same, of the candidate
-  int64_t given_bytes() const { return candidate_.given_bytes; }  // once it sits
+  // Once it sits, by rank.
+  const std::vector<int64_t>& given_bytes() const { return candidate_.given_bytes; }
   // The same. Where all are right but a null candidate passes as well, the row is untestable.
   bool values();
   // Else `why`, of one that does not refuse the case.

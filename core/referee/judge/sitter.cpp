@@ -98,10 +98,10 @@ bool Sitter::sit(const Json& exam, const std::vector<int>& fds) {
   if (!answers) return false;
   deterministic = true;
   keeps = false;
-  given_bytes = 0;
+  given_bytes.clear();
   for (const Json& answer : *answers) {
-    given_bytes +=
-        static_cast<int64_t>(std::min(number_in(answer, "given").value_or(0), kBytesMost));
+    given_bytes.push_back(
+        static_cast<int64_t>(std::min(number_in(answer, "given").value_or(0), kBytesMost)));
     deterministic &= flag(answer, "deterministic");
     keeps |= flag(answer, "keeps");
   }
