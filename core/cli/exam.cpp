@@ -334,7 +334,8 @@ Json exam_run(const Json& a, const TaskServices& services) {
     if (const auto& facts = exam.facts())
       answer["facts"] = {{"launches", facts->launches},         {"kernel", facts->kernel},
                          {"registers", facts->registers},       {"local_bytes", facts->local_bytes},
-                         {"shared_bytes", facts->shared_bytes}, {"occupancy", facts->occupancy}};
+                         {"shared_bytes", facts->shared_bytes}, {"occupancy", facts->occupancy},
+                         {"of_library", facts->of_library}};
     return answer;
   });
 }

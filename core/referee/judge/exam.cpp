@@ -208,6 +208,8 @@ std::optional<Sitter::Call> Exam::take(Sitter& sitter, int first, const std::vec
   auto call = sitter.run(exam_->id, first, count, since, core, singly, way == Way::eager);
   if (!call) return std::nullopt;
   call->early_s = early_s;
+  if (&sitter == &candidate_ && call->facts && kernel_of_library_.empty())
+    kernel_of_library_ = call->facts->of_library;
   enter(": answers");
   runners.freeze();
   const std::vector<double> waits = waits_of(runners);

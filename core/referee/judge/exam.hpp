@@ -35,6 +35,9 @@ class Exam {
   // Of a call, of one that is right; to choose a baseline by, not to judge by.
   double quickest_s(Sitter& baseline);
   std::string key() const { return request_.key(); }
+  // A kernel that the candidate has launched and that is a library's, as its process says; empty:
+  // none. Calls that are not captured tell nothing.
+  const std::string& kernel_of_library() const { return kernel_of_library_; }
   // Candidate against baseline; the row's status is one of speed, or what was found on the way.
   // When the baseline fails, its words are thrown, and the row says nothing of the race.
   struct BaselineFailed {
@@ -118,6 +121,7 @@ class Exam {
   int calls_most_ = 1;       // in a sample
   bool plan_ = false, flush_ = false, all_cold_ = false, own_devices_ = false;
   int poison_ = 0, races_ = 0;
+  std::string kernel_of_library_;
   double late_s_ = 0;  // that a late call comes after its contents
   double bytes_ = 0, flops_ = 0, roofline_s_ = 0, floor_s_ = 0, wire_ = 0;
   std::unique_ptr<GpuWatch> watch_;  // during a race, where the device has one

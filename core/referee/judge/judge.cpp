@@ -269,6 +269,7 @@ class Judge {
       if (!race(exam, row)) return phase(kClosing);
       phase("a look at the device");
       if (is_right(row.status) && !took_memory(row)) look_at_device();
+      look_at_kernels(exam, row);
     } catch (const SomebodyElse&) {
       throw;
     } catch (const Error&) {
@@ -339,6 +340,17 @@ class Judge {
     row->rule = found->rule;
     row->why = found->text;
     row->evidence = "in case " + found->case_name + " by itself, as `fk-host check` has it";
+  }
+
+  // Those of a child are the baseline's that it was given.
+  void look_at_kernels(const Exam& exam, CaseVerdict& row) const {
+    const bool children = catalog_.at(row.op).level > 1;
+    if (candidate_.trust == Trust::baseline || children || is_failure(row.status) ||
+        exam.kernel_of_library().empty())
+      return;
+    row.status = Status::cheating;
+    row.why = "it runs a kernel of a library of ready ones";
+    row.evidence = exam.kernel_of_library();
   }
 
   // After its calls, from outside: code of others and signals that it handles. A baseline links

@@ -55,8 +55,8 @@ std::optional<LaunchFacts> facts_of(const Json& answer) {
   out.local_bytes = whole("local_bytes");
   out.shared_bytes = whole("shared_bytes");
   out.occupancy = std::min(number_in(*it, "occupancy").value_or(0), 1.0);
-  if (const auto name = it->find("kernel"); name != it->end() && name->is_string())
-    out.kernel = excerpt(name->get<std::string>(), 200);
+  out.kernel = excerpt(words_of(*it, "kernel"), 200);
+  out.of_library = excerpt(words_of(*it, "of_library"), 200);
   return out;
 }
 
