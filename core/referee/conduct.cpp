@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/referee/conduct.hpp"
 
+#include <unistd.h>
+
 #include <atomic>
 #include <chrono>
 #include <exception>
+#include <functional>
 #include <optional>
 #include <thread>
 
 #include "core/base/error.hpp"
 #include "core/referee/device_conduct.hpp"
+#include "core/referee/judge/outside.hpp"
 #include "core/worker/process_state.hpp"
 
 namespace fk {
@@ -19,6 +23,19 @@ constexpr int kCycles = 24, kTogether = 16;
 
 std::string per(int64_t bytes, const char* what) {
   return std::to_string(bytes) + " bytes per " + what;
+}
+
+// Memory that is not the allocator's: pages that became the process's own in each of three rounds,
+// for every call one at least. Pages that are there for later come in one of them.
+bool grows(const std::function<void(int)>& calls) {
+  constexpr int kRounds = 3, kOfRound = 16;
+  for (int i = 0; i < kRounds; ++i) {
+    const int64_t before = resident_bytes(::getpid());
+    calls(kOfRound);
+    if (resident_bytes(::getpid()) - before < kOfRound * int64_t{::sysconf(_SC_PAGESIZE)})
+      return false;
+  }
+  return true;
 }
 
 // Memory that grows with every instance, or with every call.
@@ -33,6 +50,7 @@ Misconduct leaks(const ConductCase& c) {
   const int64_t instance = (allocated_bytes() - before) / kCycles;
   if (instance > (c.provider.contract->level == 1 ? 1 << 10 : 1 << 16))
     return {"leak", "create(), prepare() and destroy() lose " + per(instance, "instance")};
+  if (grows(cycle)) return {"leak", "create(), prepare() and destroy() lose pages of memory"};
   Lone lone(c);
   const auto calls = [&](int count) {
     for (int i = 0; i < count; ++i) lone.execution.run(c.frames, Poison::ones);
@@ -42,6 +60,7 @@ Misconduct leaks(const ConductCase& c) {
   calls(kCycles);
   const int64_t one = (allocated_bytes() - before) / kCycles;
   if (one > 256) return {"leak", "forward() loses " + per(one, "call")};
+  if (grows(calls)) return {"leak", "forward() loses pages of memory in every call"};
   return {};
 }
 

@@ -220,6 +220,10 @@ class Judge {
       // somewhere is not timed elsewhere.
       one_case(requests_[i], row, !timed && !failed && options_.seconds > 0);
       timed |= row.status != Status::refused;
+      // In destroy(), by the process itself: nothing could be asked of it any more.
+      if (!is_failure(row.status) && candidate_runner_->failed() &&
+          candidate_runner_->failure().kind != kBusy)
+        blame_failure(row, candidate_runner_->failure());
       look_from_outside(row);
       failed |= is_failure(row.status);
     }
@@ -263,11 +267,14 @@ class Judge {
       memory().hold();
       if (!exam.values() || took_memory(row)) return phase(kClosing);
       row.status = Status::correct;
-      if (!timed) return phase(kClosing);
+      // As long as its instances are there, which may put away what shows.
+      look_from_outside(row);
+      if (!timed || is_failure(row.status)) return phase(kClosing);
       step(what + ": timing");
       phase("the baseline's values");
       if (!race(exam, row)) return phase(kClosing);
       phase("a look at the device");
+      look_from_outside(row);
       if (is_right(row.status) && !took_memory(row)) look_at_device();
       look_at_kernels(exam, row);
     } catch (const SomebodyElse&) {
