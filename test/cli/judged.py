@@ -120,8 +120,7 @@ case = told("cannot_tell", "the baseline d_late failed and might have been quick
 assert [p["name"] for p in case["passed_over"]] == ["d_late"] and "SIGSEGV" in case["passed_over"][0]["why"], case["passed_over"]
 assert case["timings"][0]["ratio"]["value"] > 1.5, case["timings"]
 # What that race kept for later, the candidate may have called: there is something new for the next.
-anew = "timing: contents for another race"
-assert anew in case["spent_of"] and anew not in told("faster", "", ["a_slow"], ["slow"])["spent_of"], case["spent_of"]
+assert "timing: contents for another race" in case["spent_of"], case["spent_of"]
 
 # Whose contract and which case it was, whatever it is called and whatever the seed.
 contract = next((home / "registry").rglob("silu_and_mul.yaml"))

@@ -10,7 +10,7 @@
 namespace {
 
 struct Asked {
-  explicit Asked(const char* op, int contents) : contract(catalog.at(op)) {
+  explicit Asked(const char* op, int contents, double seconds = 20) : contract(catalog.at(op)) {
     plugins.load(PLUGINS "/reference.so", fk::Trust::baseline);
     const auto source = std::find_if(contract.cases.begin(), contract.cases.end(),
                                      [](const fk::Case& c) { return c.size == "smoke"; });
@@ -21,7 +21,7 @@ struct Asked {
     options.plugins = &plugins;
     options.contents_max = contents;
     options.call_s = 1e-5;
-    options.seconds = 20;
+    options.seconds = options.families_s = seconds;
     exam.emplace(contract, asked, fk::pose(asked, contract, &catalog), 7, options);
     REQUIRE(exam->unjudged().empty());
     const int read = ::fcntl(exam->fds()[0], F_DUPFD_CLOEXEC, 0);
@@ -77,5 +77,19 @@ TEST_CASE("examiner_renews_what_nobody_may_have_seen") {
     const auto once = a.dealt(kept);
     a.exam->renew(static_cast<size_t>(kept), 9);
     CHECK(a.dealt(kept) != once);
+  }
+}
+
+// However long answers take, there is one that is called once, and ordinary, as those that count.
+TEST_CASE("examiner_keeps_a_content_where_there_is_no_time") {
+  for (const char* op : {"silu_and_mul", "linear"}) {
+    INFO(op);
+    const Asked a(op, 40, 0);
+    const size_t all = a.exam->contents(), versions = static_cast<size_t>(a.exam->versions());
+    REQUIRE(all == 3 * versions);
+    for (size_t i = 0; i < all; ++i) {
+      const bool ordinary = std::string(a.exam->family(i)) == "ordinary";
+      CHECK(ordinary == (i < versions || i >= 2 * versions));
+    }
   }
 }

@@ -57,7 +57,7 @@ void Examiner::make_contents(uint64_t seed) {
   int number = 0;
   for (; number < most && unjudged_.empty(); ++number) {
     const double passed = now_seconds() - start;
-    if (made[0].size() >= 2 && passed > options_.seconds) break;
+    if (made[0].size() >= kOfVersion && passed > options_.seconds) break;
     options_.alive();
     auto pool = std::find_if(made.begin(), made.end(),
                              [](const auto& one) { return one.size() < kOfVersion; });

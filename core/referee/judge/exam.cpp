@@ -127,19 +127,14 @@ std::vector<int> Exam::some_contents(int first, int count, Of of) {
   return out;
 }
 
-// What a race that a baseline has failed in has dealt, the candidate has called: the next race has
-// contents of its own that nobody has seen.
-void Exam::sort_contents() {
-  if (races_++ > 0 && kept_ < static_cast<int>(families_.size())) {
-    spent_.enter(kNewContents);
-    const std::string which = "race " + std::to_string(races_) + "/" + request_.key();
-    room_.ask("exam_renew", {{"exam", exam_->id}, {"from", kept_}, {"seed", secret_.seed(which)}});
-    spent_.enter("timing");
-  }
-  ordinary_.assign(static_cast<size_t>(versions_), {});  // the first of each version is
-  for (int i = 0; i < seen_; ++i)
-    if (families_[static_cast<size_t>(i)] == "ordinary")
-      ordinary_[static_cast<size_t>(i % versions_)].push_back(i);
+// What an earlier race has dealt, the candidate has called, also where a baseline has failed in it:
+// each has contents of its own that nobody has seen.
+void Exam::renew_contents() {
+  if (races_++ == 0 || kept_ >= static_cast<int>(families_.size())) return;
+  spent_.enter(kNewContents);
+  const std::string which = "race " + std::to_string(races_) + "/" + request_.key();
+  room_.ask("exam_renew", {{"exam", exam_->id}, {"from", kept_}, {"seed", secret_.seed(which)}});
+  spent_.enter("timing");
 }
 
 void Exam::enter(const char* part) {

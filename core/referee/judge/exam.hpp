@@ -71,13 +71,13 @@ class Exam {
   // Of those that may be called in the sets from `first` on.
   enum class Of { ordinary, all };
   std::vector<int> some_contents(int first, int count, Of of);
-  void sort_contents();  // into those that a race may call at any time, and others
+  void renew_contents();  // that a race calls once, for every race but the first
   int calls_of_a_sample(Turn& mine, Turn& theirs, double seconds);
   // How many calls a sample has that may have so many.
   int calls_of_ranks(int most);
   // A request without calls, after standing still as long as others do; median.
   double wake_s(Sitter& sitter);
-  void fresh_rounds(Turn& mine, Turn& theirs, int half);
+  void fresh_rounds(Turn& mine, Turn& theirs);
   void late_rounds(Turn& mine, Turn& theirs);
   void cold_rounds(Turn& mine, Turn& theirs);
   void alone_rounds(Turn& mine, Turn& theirs);

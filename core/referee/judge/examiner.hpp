@@ -29,7 +29,7 @@ struct ExamOptions {
   std::vector<Device*> devices;
   const Plugins* plugins = nullptr;  // with the oracle's
   int threads = 2;
-  double seconds = 0.5;   // for answers, about; two contents are made whatever that takes
+  double seconds = 0.5;   // for answers, about; three contents are made whatever that takes
   double families_s = 8;  // for them until every family that fits was tried once
   int64_t memory = int64_t{256} << 20;  // of all sets of all ranks
   std::vector<std::string> families;    // empty: those that fit, chosen by the seed
