@@ -10,6 +10,7 @@
 #include <optional>
 #include <thread>
 
+#include "core/base/clock.hpp"
 #include "core/base/error.hpp"
 #include "core/referee/device_conduct.hpp"
 #include "core/referee/judge/outside.hpp"
@@ -25,15 +26,24 @@ std::string per(int64_t bytes, const char* what) {
   return std::to_string(bytes) + " bytes per " + what;
 }
 
-// Memory that is not the allocator's: pages that became the process's own in each of three rounds,
-// for every call one at least. Pages that are there for later come in one of them.
+// Memory that is not the allocator's: pages that become the process's own for every call, one at
+// least, without end. Who goes round in an arena of its own comes back to where it was before that
+// has taken kMost bytes; where calls take so long that there is no time to see, three rounds are
+// enough.
 bool grows(const std::function<void(int)>& calls) {
   constexpr int kRounds = 3, kOfRound = 16;
-  for (int i = 0; i < kRounds; ++i) {
-    const int64_t before = resident_bytes(::getpid());
+  constexpr int64_t kMost = int64_t{256} << 20;
+  constexpr double kSeconds = 0.5;
+  const int64_t page = ::sysconf(_SC_PAGESIZE);
+  const double start = now_seconds();
+  const int64_t first = resident_bytes(::getpid());
+  int64_t before = first;
+  for (int i = 0; i < kRounds || (now_seconds() - start < kSeconds && before - first < kMost);
+       ++i) {
     calls(kOfRound);
-    if (resident_bytes(::getpid()) - before < kOfRound * int64_t{::sysconf(_SC_PAGESIZE)})
-      return false;
+    const int64_t now = resident_bytes(::getpid());
+    if (now - before < kOfRound * page) return false;
+    before = now;
   }
   return true;
 }
