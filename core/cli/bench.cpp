@@ -22,6 +22,7 @@
 #include "core/plugin/discover.hpp"
 #include "core/plugin/notes.hpp"
 #include "core/referee/bench.hpp"
+#include "core/referee/judge/device_turn.hpp"
 #include "core/referee/roster.hpp"
 #include "core/report/table.hpp"
 #include "core/worker/rank_group.hpp"
@@ -146,6 +147,7 @@ std::vector<Json> run_op(const Arguments& a, const std::string& op, const Roster
   options.sandbox = a.sandbox;
   options.patience_s = 120;
   if (!a.captured.empty()) options.read = {a.captured};
+  const DeviceTurn turn(devices_of_ranks(a.device, ranks));
   RankGroup runner(options, ranks);
   std::vector<PluginFile> files;
   for (const auto& b : roster.baselines) files.push_back({b.path, b.trust});

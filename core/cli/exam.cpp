@@ -165,6 +165,14 @@ Json exam_deal(const Json& a, const TaskServices&) {
 }
 FK_TASK(exam_deal, exam_deal);
 
+Json exam_renew(const Json& a, const TaskServices& services) {
+  Examiner& exam = examiners().at(a);
+  services.stage("contents and answers again");
+  exam.renew(a.at("from").get<size_t>(), a.at("seed").get<uint64_t>());
+  return Json::object();
+}
+FK_TASK(exam_renew, exam_renew);
+
 Json exam_damage(const Json& a, const TaskServices&) {
   return {{"text", examiners().at(a).damage()}};
 }
@@ -326,7 +334,8 @@ Json exam_run(const Json& a, const TaskServices& services) {
     if (const auto& facts = exam.facts())
       answer["facts"] = {{"launches", facts->launches},         {"kernel", facts->kernel},
                          {"registers", facts->registers},       {"local_bytes", facts->local_bytes},
-                         {"shared_bytes", facts->shared_bytes}, {"occupancy", facts->occupancy}};
+                         {"shared_bytes", facts->shared_bytes}, {"occupancy", facts->occupancy},
+                         {"of_library", facts->of_library}};
     return answer;
   });
 }

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 
@@ -28,7 +29,10 @@ SharedMapping::~SharedMapping() {
   if (device_ && shared_.data) device_->close_shared(shared_.data, bytes_);
 }
 
-uint64_t Device::checksum(const void*, int64_t) { fail("device", name() + " has no checksum"); }
+uint64_t Device::checksum(const void* data, int64_t bytes) {
+  if (!host_memory()) fail("device", name() + " has no checksum");
+  return checksum_of({static_cast<const std::byte*>(data), static_cast<size_t>(bytes)});
+}
 
 std::vector<uint64_t> Device::checksums(std::span<const std::span<const std::byte>> /*parts*/) {
   fail("device", name() + " has no checksum");
@@ -90,6 +94,22 @@ bool ranks_share_devices(const std::string& name, int ranks) {
   for (int r = 1; r < ranks; ++r)
     if (device_of_rank(first, r) == first) return true;
   return false;
+}
+
+std::vector<std::string> devices_of_ranks(const std::string& name, int ranks) {
+  std::vector<std::string> out;
+  for (int r = 0; r < ranks; ++r) out.push_back(device_of_rank(name, r));
+  return out;
+}
+
+std::string name_on_machine(const std::string& device) {
+  const size_t colon = device.find(':');
+  const int number = colon == std::string::npos ? 0 : std::atoi(device.c_str() + colon + 1);
+  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (!visible || !*visible) return std::to_string(number);
+  const auto names = split(visible, ',');
+  if (static_cast<size_t>(number) >= names.size()) return "";
+  return std::string(trim(names[static_cast<size_t>(number)]));
 }
 
 std::unique_ptr<Device> open_device(const std::string& name) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which device each of several ranks has.
+// Which device each of several ranks has, and which one of the machine's that is.
 #pragma once
 #include <string>
+#include <vector>
 
 namespace fk {
 
@@ -11,5 +12,10 @@ std::string device_of_rank(const std::string& name, int rank);
 // Whether two of so many ranks have the same one. `name` may have the model behind it, as
 // Device::name() does.
 bool ranks_share_devices(const std::string& name, int ranks);
+// Those of so many ranks; some may be there twice.
+std::vector<std::string> devices_of_ranks(const std::string& name, int ranks);
+// How the driver names a GPU ("cuda", "cuda:2"), whatever this process sees of the machine: by its
+// number there ("2") or as CUDA_VISIBLE_DEVICES has it ("GPU-..."). Empty: it is not visible.
+std::string name_on_machine(const std::string& device);
 
 }  // namespace fk

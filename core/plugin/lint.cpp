@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "core/base/text.hpp"
+#include "core/device/launch_facts.hpp"
 #include "core/plugin/elf.hpp"
 #include "core/plugin/libraries.hpp"
 #include "core/plugin/notes.hpp"
@@ -90,7 +91,8 @@ void lint_needed(const Elf& elf, Trust trust, std::vector<Finding>& out) {
   }
 }
 
-// What is linked statically needs no library. Who takes pains to hide that is not found.
+// What is linked statically needs no library, nor does a kernel that was cut out of one. Who takes
+// pains to hide that is not found here; of kernels what runs is looked at as well (LaunchFacts).
 void lint_embedded(const Elf& elf, Trust trust, std::vector<Finding>& out) {
   constexpr uint64_t kPart = 4 << 20, kOverlap = 64;  // longer than any word
   if (trust != Trust::candidate) return;
@@ -102,6 +104,12 @@ void lint_embedded(const Elf& elf, Trust trust, std::vector<Finding>& out) {
       out.push_back({true, "embedded",
                      "has `" + std::string(word) +
                          "` in it, as a library of ready kernels has that was linked statically"});
+      return;
+    }
+    if (const auto name = kernel_of_library(text); !name.empty()) {
+      out.push_back({true, "embedded",
+                     "has `" + std::string(name) +
+                         "` in it, as the names of kernels of a library of ready ones have"});
       return;
     }
   }

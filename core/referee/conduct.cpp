@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/referee/conduct.hpp"
 
+#include <unistd.h>
+
 #include <atomic>
 #include <chrono>
 #include <exception>
+#include <functional>
 #include <optional>
 #include <thread>
 
+#include "core/base/clock.hpp"
 #include "core/base/error.hpp"
 #include "core/referee/device_conduct.hpp"
+#include "core/referee/judge/outside.hpp"
 #include "core/worker/process_state.hpp"
 
 namespace fk {
@@ -19,6 +24,28 @@ constexpr int kCycles = 24, kTogether = 16;
 
 std::string per(int64_t bytes, const char* what) {
   return std::to_string(bytes) + " bytes per " + what;
+}
+
+// Memory that is not the allocator's: pages that become the process's own for every call, one at
+// least, without end. Who goes round in an arena of its own comes back to where it was before that
+// has taken kMost bytes; where calls take so long that there is no time to see, three rounds are
+// enough.
+bool grows(const std::function<void(int)>& calls) {
+  constexpr int kRounds = 3, kOfRound = 16;
+  constexpr int64_t kMost = int64_t{256} << 20;
+  constexpr double kSeconds = 0.5;
+  const int64_t page = ::sysconf(_SC_PAGESIZE);
+  const double start = now_seconds();
+  const int64_t first = resident_bytes(::getpid());
+  int64_t before = first;
+  for (int i = 0; i < kRounds || (now_seconds() - start < kSeconds && before - first < kMost);
+       ++i) {
+    calls(kOfRound);
+    const int64_t now = resident_bytes(::getpid());
+    if (now - before < kOfRound * page) return false;
+    before = now;
+  }
+  return true;
 }
 
 // Memory that grows with every instance, or with every call.
@@ -33,6 +60,7 @@ Misconduct leaks(const ConductCase& c) {
   const int64_t instance = (allocated_bytes() - before) / kCycles;
   if (instance > (c.provider.contract->level == 1 ? 1 << 10 : 1 << 16))
     return {"leak", "create(), prepare() and destroy() lose " + per(instance, "instance")};
+  if (grows(cycle)) return {"leak", "create(), prepare() and destroy() lose pages of memory"};
   Lone lone(c);
   const auto calls = [&](int count) {
     for (int i = 0; i < count; ++i) lone.execution.run(c.frames, Poison::ones);
@@ -42,6 +70,7 @@ Misconduct leaks(const ConductCase& c) {
   calls(kCycles);
   const int64_t one = (allocated_bytes() - before) / kCycles;
   if (one > 256) return {"leak", "forward() loses " + per(one, "call")};
+  if (grows(calls)) return {"leak", "forward() loses pages of memory in every call"};
   return {};
 }
 

@@ -13,6 +13,7 @@
 #include "core/base/text.hpp"
 #include "core/device/device.hpp"
 #include "core/device/rank_device.hpp"
+#include "core/referee/judge/device_turn.hpp"
 #include "core/referee/oracle/model_oracle.hpp"
 #include "core/referee/verify.hpp"
 #include "core/referee/workload_result.hpp"
@@ -485,14 +486,13 @@ RunReport run_scenario(const Scenario& scenario, const RunOptions& options, cons
   if (roster.oracle_files().empty())
     fail("plugins", "there is no reference provider to judge with",
          "build the target plugin_reference, or set FK_PLUGIN_PATH");
+  // On the devices of all ranks and of the oracle, from the weights on: who makes them or computes
+  // answers on a device is as much in the way of others there as who is timed.
+  const int ranks = static_cast<int>(parallel.ranks());
+  const DeviceTurn turn(devices_of_ranks(options.device, ranks > 1 ? ranks + 1 : 1), [&] {
+    if (options.progress) options.progress(scenario.name + ": waiting for others on the device");
+  });
   return ScenarioRun(scenario, options, catalog, roster).run();
-}
-
-int RunReport::exit_code() const {
-  if (!error.empty()) return 3;
-  for (const auto& candidate : candidates)
-    if (candidate.verdict != "correct" && candidate.verdict != "unused") return 1;
-  return 0;
 }
 
 }  // namespace fk

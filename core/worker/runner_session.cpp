@@ -20,7 +20,7 @@ std::optional<WeightsHandle> Runner::keep(const SessionSpec& spec, uint64_t seed
     bury("protocol", "a malformed answer to keeping");
     return std::nullopt;
   }
-  return WeightsHandle{fds[0], reply->at("kept").get<int64_t>(), true};
+  return WeightsHandle{fds[0], reply->at("kept").get<int64_t>(), reply->value("on_device", true)};
 }
 
 std::optional<uint64_t> Runner::checksum() {

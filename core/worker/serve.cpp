@@ -340,7 +340,7 @@ class Server {
                    if (!channel_.send({{"progress", {done, total}}}, {}, kForever)) leave(0);
                  });
     answer_fds_ = {kept_.fd};
-    return {{"kept", kept_bytes_}};
+    return {{"kept", kept_bytes_}, {"on_device", !device_->host_memory()}};
   }
 
   Json checksum() {

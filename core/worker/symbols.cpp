@@ -21,9 +21,12 @@ namespace {
 
 constexpr uint64_t kSectionsMax = 4096, kTableBytesMax = 64 << 20;
 
+// Nobody reads more, and every one is looked for in all functions.
+constexpr int kNamesMost = 64;
+
 struct Function {
   uint64_t begin, end;
-  std::string name;
+  uint64_t name;  // where it is in the file
 };
 
 template <class T>
@@ -34,7 +37,21 @@ std::vector<T> table(const Elf& elf, uint64_t offset, uint64_t bytes) {
   return entries;
 }
 
+// What refers back to an earlier part of its name may say that twice, and the next one this: a name
+// of three hundred characters can stand for 2^30.
+bool may_be_endless(const std::string& name) {
+  constexpr int kMost = 24;
+  int back = 0;
+  for (size_t i = 0; i < name.size(); ++i) {
+    if (name[i] != 'S' && name[i] != 'T') continue;
+    const size_t end = name.find_first_not_of("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ", i + 1);
+    back += end != std::string::npos && name[end] == '_';
+  }
+  return back > kMost;
+}
+
 std::string readable(const std::string& name) {
+  if (may_be_endless(name)) return excerpt(name, 120);
   int status = -1;
   char* text = abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status);
   std::string out = status == 0 ? text : name;
@@ -56,8 +73,8 @@ std::vector<Function> functions_of(const std::filesystem::path& file) {
     for (const auto& symbol : table<Elf64_Sym>(elf, section.sh_offset, section.sh_size)) {
       if (ELF64_ST_TYPE(symbol.st_info) != STT_FUNC || symbol.st_size == 0) continue;
       if (symbol.st_name >= strings.sh_size) continue;
-      functions.push_back({symbol.st_value, symbol.st_value + symbol.st_size,
-                           elf.text(strings.sh_offset + symbol.st_name)});
+      functions.push_back(
+          {symbol.st_value, symbol.st_value + symbol.st_size, strings.sh_offset + symbol.st_name});
     }
   }
   return functions;
@@ -72,6 +89,7 @@ std::string with_symbols(const std::string& text, const std::filesystem::path& f
     const std::string stem = file.stem().string();
     std::vector<Function> functions;
     bool read = false;
+    int names = 0;
     std::string out;
     size_t at = 0;
     for (size_t mark; (mark = text.find(kMark, at)) != std::string::npos;) {
@@ -83,14 +101,14 @@ std::string with_symbols(const std::string& text, const std::filesystem::path& f
       const size_t begin = space == std::string::npos ? 0 : space + 1;
       const bool ours = text.compare(begin, stem.size(), stem) == 0 &&
                         text.find_first_not_of("0123456789abcdef-", begin + stem.size()) == mark;
-      if (!ours || end == digits || end - digits > 16) continue;
+      if (!ours || end == digits || end - digits > 16 || ++names > kNamesMost) continue;
       if (!read) functions = functions_of(file);
       read = true;
       // A return address may be the first byte behind a function that ends in a call.
       const uint64_t address = std::strtoull(text.c_str() + digits, nullptr, 16) - 1;
       for (const auto& f : functions) {
         if (address < f.begin || address >= f.end) continue;
-        out += " " + readable(f.name);
+        out += " " + readable(Elf(file).text(f.name));
         break;
       }
     }

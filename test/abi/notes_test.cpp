@@ -9,6 +9,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/io.hpp"
+#include "core/device/launch_facts.hpp"
 #include "core/tensor/random.hpp"
 #include "fk/plugin.h"
 #include "test/catch.hpp"
@@ -166,12 +167,22 @@ TEST_CASE("lint_knows_libraries_of_ready_kernels_from_within") {
     for (const auto& f : fk::lint(file, fk::Trust::baseline)) CHECK(f.rule != "embedded");
   }
   for (const auto& f : fk::lint(kFrozenFile, fk::Trust::candidate)) CHECK(f.rule != "embedded");
-  // Where none of them is installed: a plugin with a word of theirs in it.
+  // Where none of them is installed: a plugin with a word of theirs in it, or with a kernel that
+  // was cut out of one.
   const Folder folder;
-  folder.write("with.so", fk::read_file(kFrozenFile) + "CUBLAS_LOGINFO_DBG");
-  const auto found = fk::lint(folder.path() / "with.so", fk::Trust::candidate);
-  CHECK(std::any_of(found.begin(), found.end(),
-                    [](const auto& f) { return f.fatal && f.rule == "embedded"; }));
+  for (const char* word :
+       {"CUBLAS_LOGINFO_DBG", "sm80_xmma_gemm_f32f32_tf32f32", "_ZN8cublasLt19splitKreduce_kernel",
+        "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coop"}) {
+    CAPTURE(word);
+    folder.write("with.so", fk::read_file(kFrozenFile) + word);
+    const auto found = fk::lint(folder.path() / "with.so", fk::Trust::candidate);
+    CHECK(std::any_of(found.begin(), found.end(),
+                      [](const auto& f) { return f.fatal && f.rule == "embedded"; }));
+  }
+  // What its author has written.
+  for (const char* name : {"_ZN7cutlass7Kernel2I70cutlass_80_tensorop_bf16_s16816gemm_bf16",
+                           "_Z18splitKreduce_kernelPf", "_ZN14cudnn_frontend5graphE"})
+    CHECK(fk::kernel_of_library(name).empty());
 }
 
 TEST_CASE("discover_reports_what_is_broken_and_judges_twice_found_files_as_candidates") {

@@ -227,11 +227,14 @@ void GraphReader::read_kernel(CUgraphNode node, GraphNode& out) {
   const char* name = nullptr;
   if (cuFuncGetName_ && cuFuncGetName_(&name, function) == CUDA_SUCCESS && name) out.name = name;
   add_parameters(function, p, out.touches);
+  if (!facts_) facts_.emplace();
+  if (facts_->of_library.empty() && !kernel_of_library(out.name).empty())
+    facts_->of_library = out.name;
   const uint64_t block = uint64_t{p.blockDimX} * p.blockDimY * p.blockDimZ;
   const uint64_t threads = block * p.gridDimX * p.gridDimY * p.gridDimZ;
   if (threads <= threads_) return;
   threads_ = threads;
-  LaunchFacts& facts = facts_.emplace(facts_.value_or(LaunchFacts{}));
+  LaunchFacts& facts = *facts_;
   facts.kernel = out.name;
   facts.registers = attribute(function, CU_FUNC_ATTRIBUTE_NUM_REGS);
   facts.local_bytes = attribute(function, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/base/clock.hpp"
+#include "core/base/error.hpp"
 #include "core/base/text.hpp"
 #include "core/cases/numerics/families.hpp"
 #include "core/referee/judge/examiner.hpp"
@@ -56,7 +57,7 @@ void Examiner::make_contents(uint64_t seed) {
   int number = 0;
   for (; number < most && unjudged_.empty(); ++number) {
     const double passed = now_seconds() - start;
-    if (made[0].size() >= 2 && passed > options_.seconds) break;
+    if (made[0].size() >= kOfVersion && passed > options_.seconds) break;
     options_.alive();
     auto pool = std::find_if(made.begin(), made.end(),
                              [](const auto& one) { return one.size() < kOfVersion; });
@@ -157,6 +158,38 @@ bool Examiner::make_content(uint64_t seed, Family family, size_t version,
   if (good) pool.push_back(std::move(content));
   if (!good && unjudged_.empty()) left_out_.emplace_back(family_name(family), meaningless);
   return good;
+}
+
+// Of a family that says nothing here for some inputs, those that say something are looked for.
+void Examiner::renew(size_t from, uint64_t seed) {
+  constexpr int kTries = 16;
+  for (size_t i = from; i < families_.size(); ++i) {
+    bool good = false;
+    for (int t = 0; t < kTries && !good; ++t) {
+      options_.alive();
+      const uint64_t its = seed_of("contents " + std::to_string(i * kTries + t), seed);
+      std::vector<CaseValues> inputs;
+      for (const auto& desk : desks_) {
+        inputs.push_back(
+            make_forward_inputs(desk->resolved(), its, options_.threads, families_[i]));
+        desk->lend_weights(inputs.back(), i % versions_);
+      }
+      std::vector<CaseValues> want = answers_to(inputs);
+      good = unjudged_.empty();
+      for (size_t r = 0; r < desks_.size() && good; ++r)
+        good = family_meaningless(desks_[r]->resolved(), families_[i], want[r]).empty();
+      for (size_t r = 0; r < desks_.size(); ++r) {
+        if (good)
+          desks_[r]->replace(i, std::move(inputs[r]), std::move(want[r]));
+        else
+          desks_[r]->take_weights(inputs[r], i % versions_);
+      }
+    }
+    if (!good)
+      fail(oracle_,
+           "it has no answer to other contents" + (unjudged_.empty() ? "" : ": " + unjudged_));
+  }
+  synchronize();
 }
 
 // As many versions as have what they need, all with as many contents, in turns.

@@ -9,6 +9,8 @@
 #include <thread>
 
 #include "core/base/error.hpp"
+#include "core/device/device.hpp"
+#include "core/device/rank_device.hpp"
 
 namespace fk {
 
@@ -63,10 +65,14 @@ Courtroom::~Courtroom() {
   see_off();
 }
 
-void Courtroom::take_turn(bool all) {
+void Courtroom::take_turn(bool all, const std::function<void()>& waits) {
   close_waiting();
   see_off();
-  turn_ = std::make_unique<DeviceTurn>(device(), all);
+  const int every = static_cast<int>(device_names().size());
+  turn_ = std::make_unique<DeviceTurn>(devices_of_ranks(device(), all ? every : 1), [&] {
+    if (options_of(Seat::candidate, 0).given_up()) fail("the device", "nobody waits for it");
+    if (waits) waits();
+  });
 }
 
 void Courtroom::leave(std::unique_ptr<RankGroup> candidate) {
@@ -252,6 +258,9 @@ bool Courtroom::prepare() {
     see_off();
     return true;
   }
+  // Whoever has the device now does not want to measure this.
+  const auto turn = DeviceTurn::if_free({device()});
+  if (!turn) return false;
   const auto baseline = baselines_.find(1);
   if (!oracle_ || oracle_->failed() || baseline == baselines_.end() || baseline->second->failed() ||
       !spare_ || spare_->failed()) {

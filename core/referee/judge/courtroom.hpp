@@ -76,8 +76,8 @@ class Courtroom {
   // To the oracle; Error when its process fails.
   Json ask(const char* task, const Json& arguments);
   // The turn of one judgement on the device, after what the one before has left.
-  // `all`: on every device of its kind, for ranks.
-  void take_turn(bool all);
+  // `all`: on every device of its kind, for ranks. `waits` is called while others have it.
+  void take_turn(bool all, const std::function<void()>& waits);
   // Who knows of the device's kernels during this turn; null: nobody. Outlives the turn.
   void listen_to(GpuWatch* watch) { watch_ = watch; }
   // A candidate's processes end, and after them the turn. Whoever comes next waits for both, but
@@ -103,7 +103,8 @@ class Courtroom {
   // away once.
   Secret secret_for(const std::vector<ExamRequest>& cases);
   // Does one piece of what the next judgement will want if it is like one of the last ones; false
-  // when nothing is left to do. Between judgements only. Error as for enter().
+  // when nothing is left to do, or somebody else has the device. Between judgements only. Error as
+  // for enter().
   bool prepare();
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A lock on a file that nobody else can open; the kernel lets go of it when the process ends.
+// Locks on files that nobody else can open; the kernel lets go of them when the process ends.
 #include "core/referee/judge/device_turn.hpp"
 
 #include <fcntl.h>
@@ -7,39 +7,88 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <filesystem>
+#include <set>
+
+#include "core/base/text.hpp"
+#include "core/device/rank_device.hpp"
 
 namespace fk {
 
 namespace {
 
-// The descriptor that keeps the lock; -1 where there can be none.
-int locked(const std::string& what, int how) {
-  // What a number means depends on what is visible.
-  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
-  std::string name = "fk-host-" + std::to_string(::geteuid()) + "-" + what + "-" +
-                     std::string(visible ? visible : "").substr(0, 100);
+constexpr int kEvery = 5000;  // us
+
+// A descriptor of the lock; -1 where there can be none.
+int lock_of(const std::string& what) {
+  std::string name = "fk-host-" + std::to_string(::geteuid()) + "-" + what.substr(0, 100);
   for (char& c : name)
     if (c == '/' || c == ':' || c == ',') c = '-';
   std::error_code none;
   const auto path = std::filesystem::temp_directory_path(none) / (name + ".lock");
-  const int fd = ::open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600);
-  while (fd >= 0 && ::flock(fd, how) != 0 && errno == EINTR) continue;
-  return fd;
+  return ::open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600);
 }
+
+bool locked(int fd) {
+  while (::flock(fd, LOCK_EX | LOCK_NB) != 0)
+    if (errno != EINTR) return errno != EWOULDBLOCK;
+  return true;
+}
+
+// By what everybody on this machine calls them, without the CPU.
+std::set<std::string> names_of(const std::vector<std::string>& devices) {
+  std::set<std::string> out;
+  for (const auto& device : devices) {
+    const bool gpu = starts_with(device, "cuda");
+    const std::string known = gpu ? name_on_machine(device) : "";
+    if (device != "cpu") out.insert(known.empty() ? device : "cuda-" + known);
+  }
+  return out;
+}
+
+struct Descriptor {
+  int fd = -1;
+  ~Descriptor() {
+    if (fd >= 0) ::close(fd);
+  }
+};
 
 }  // namespace
 
-// Everybody takes the kind before the device, so that nobody waits in a ring.
-DeviceTurn::DeviceTurn(const std::string& device, bool all) {
-  if (device == "cpu") return;
-  kind_ = locked(device.substr(0, device.find(':')) + "-all", all ? LOCK_EX : LOCK_SH);
-  if (!all) fd_ = locked(device, LOCK_EX);
+// Everybody takes them in the order of their names, so that nobody waits in a ring; and a place
+// in the queue before the turn, or who gives it back and wants it again at once would always be
+// first.
+DeviceTurn::DeviceTurn(const std::vector<std::string>& devices,
+                       const std::function<void()>& waits) {
+  const auto take = [&](int fd) {
+    for (; !locked(fd); ::usleep(kEvery))
+      if (waits) waits();
+  };
+  try {
+    for (const auto& name : names_of(devices)) {
+      const Descriptor queue{lock_of(name + "-next")};
+      take(queue.fd);
+      fds_.push_back(lock_of(name));
+      take(fds_.back());
+    }
+  } catch (...) {
+    for (const int fd : fds_) ::close(fd);
+    throw;
+  }
+}
+
+std::unique_ptr<DeviceTurn> DeviceTurn::if_free(const std::vector<std::string>& devices) {
+  std::unique_ptr<DeviceTurn> out(new DeviceTurn);
+  for (const auto& name : names_of(devices)) {
+    const Descriptor queue{lock_of(name + "-next")};
+    out->fds_.push_back(lock_of(name));
+    if (!locked(queue.fd) || !locked(out->fds_.back())) return nullptr;
+  }
+  return out;
 }
 
 DeviceTurn::~DeviceTurn() {
-  for (const int fd : {fd_, kind_})
+  for (const int fd : fds_)
     if (fd >= 0) ::close(fd);
 }
 

@@ -1,22 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// Judges of one device take turns: who shares it with another measures both, and finds its memory
-// gone where the other one's candidate takes all of it.
+// Who measures on a device takes turns with others: who shares it with somebody measures both, and
+// finds its memory gone where the other one's candidate takes all of it.
 #pragma once
+#include <functional>
+#include <memory>
 #include <string>
+#include <vector>
 
 namespace fk {
 
-// Of this user's processes on this machine. Waits for its turn and gives it back when it ends; on
-// the CPU, which many processes share anyhow, there are no turns.
+// Of this user's processes on this machine, on all of the devices at once. Waits for its turn
+// behind those who came before and gives it back when it ends; on the CPU, which many processes
+// share anyhow, there are no turns.
 class DeviceTurn {
  public:
-  // `all`: the turn of every device of this kind, when nobody has one.
-  explicit DeviceTurn(const std::string& device, bool all = false);
+  // `waits` is called again and again while others have one of them; what it throws ends the
+  // waiting.
+  explicit DeviceTurn(const std::vector<std::string>& devices,
+                      const std::function<void()>& waits = nullptr);
+  // Null where somebody else has one of them, or waits for it.
+  static std::unique_ptr<DeviceTurn> if_free(const std::vector<std::string>& devices);
   ~DeviceTurn();
   DeviceTurn(const DeviceTurn&) = delete;
 
  private:
-  int kind_ = -1, fd_ = -1;
+  DeviceTurn() = default;
+  std::vector<int> fds_;
 };
 
 }  // namespace fk

@@ -17,6 +17,8 @@ namespace fk {
 
 namespace {
 
+constexpr const char* kNewContents = "timing: contents for another race";
+
 // For a core, of every rank where there are several.
 std::vector<double> waits_of(const RankGroup& runners) {
   std::vector<double> out;
@@ -125,6 +127,16 @@ std::vector<int> Exam::some_contents(int first, int count, Of of) {
   return out;
 }
 
+// What an earlier race has dealt, the candidate has called, also where a baseline has failed in it:
+// each has contents of its own that nobody has seen.
+void Exam::renew_contents() {
+  if (races_++ == 0 || kept_ >= static_cast<int>(families_.size())) return;
+  spent_.enter(kNewContents);
+  const std::string which = "race " + std::to_string(races_) + "/" + request_.key();
+  room_.ask("exam_renew", {{"exam", exam_->id}, {"from", kept_}, {"seed", secret_.seed(which)}});
+  spent_.enter("timing");
+}
+
 void Exam::enter(const char* part) {
   if (flush_) spent_.enter(std::string("timing") + part);
 }
@@ -191,6 +203,8 @@ std::optional<Sitter::Call> Exam::take(Sitter& sitter, int first, const std::vec
   auto call = sitter.run(exam_->id, first, count, since, core, singly, way == Way::eager);
   if (!call) return std::nullopt;
   call->early_s = early_s;
+  if (&sitter == &candidate_ && call->facts && kernel_of_library_.empty())
+    kernel_of_library_ = call->facts->of_library;
   enter(": answers");
   runners.freeze();
   const std::vector<double> waits = waits_of(runners);

@@ -26,7 +26,8 @@ class Exam {
 
   bool open();  // false with the row's status and why
   bool sit();   // the same, of the candidate
-  int64_t given_bytes() const { return candidate_.given_bytes; }  // once it sits
+  // Once it sits, by rank.
+  const std::vector<int64_t>& given_bytes() const { return candidate_.given_bytes; }
   // The same. Where all are right but a null candidate passes as well, the row is untestable.
   bool values();
   // Else `why`, of one that does not refuse the case.
@@ -34,6 +35,9 @@ class Exam {
   // Of a call, of one that is right; to choose a baseline by, not to judge by.
   double quickest_s(Sitter& baseline);
   std::string key() const { return request_.key(); }
+  // A kernel that the candidate has launched and that is a library's, as its process says; empty:
+  // none. Calls that are not captured tell nothing.
+  const std::string& kernel_of_library() const { return kernel_of_library_; }
   // Candidate against baseline; the row's status is one of speed, or what was found on the way.
   // When the baseline fails, its words are thrown, and the row says nothing of the race.
   struct BaselineFailed {
@@ -67,12 +71,13 @@ class Exam {
   // Of those that may be called in the sets from `first` on.
   enum class Of { ordinary, all };
   std::vector<int> some_contents(int first, int count, Of of);
+  void renew_contents();  // that a race calls once, for every race but the first
   int calls_of_a_sample(Turn& mine, Turn& theirs, double seconds);
   // How many calls a sample has that may have so many.
   int calls_of_ranks(int most);
   // A request without calls, after standing still as long as others do; median.
   double wake_s(Sitter& sitter);
-  void fresh_rounds(Turn& mine, Turn& theirs, int half);
+  void fresh_rounds(Turn& mine, Turn& theirs);
   void late_rounds(Turn& mine, Turn& theirs);
   void cold_rounds(Turn& mine, Turn& theirs);
   void alone_rounds(Turn& mine, Turn& theirs);
@@ -115,7 +120,8 @@ class Exam {
   int versions_ = 1;         // of the weights: set i and content i have i % versions_
   int calls_most_ = 1;       // in a sample
   bool plan_ = false, flush_ = false, all_cold_ = false, own_devices_ = false;
-  int poison_ = 0;
+  int poison_ = 0, races_ = 0;
+  std::string kernel_of_library_;
   double late_s_ = 0;  // that a late call comes after its contents
   double bytes_ = 0, flops_ = 0, roofline_s_ = 0, floor_s_ = 0, wire_ = 0;
   std::unique_ptr<GpuWatch> watch_;  // during a race, where the device has one

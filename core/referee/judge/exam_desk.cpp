@@ -91,13 +91,24 @@ void ExamDesk::place(int sets, int64_t read_bytes, int64_t written_bytes) {
     // Where the weights are needed again, for choices that are as right, they come from here.
     take_weights(values, version);
   }
-  // Contents lie ready in the device's memory, without weights, which all have in common.
-  ResolvedCase inputs = resolved_;
-  for (auto& field : inputs.fields) field.present &= field.slot->section != SectionId::weights;
+  for (auto& content : contents_) content.master = master_of(content.inputs);
+}
+
+std::unique_ptr<CaseFrames> ExamDesk::master_of(const CaseValues& inputs) const {
+  ResolvedCase read = resolved_;
+  for (auto& field : read.fields) field.present &= field.slot->section != SectionId::weights;
   Layout layout = exam_layout(variant_, 0);
   layout.snapshot = false;
-  for (auto& content : contents_)
-    content.master = std::make_unique<CaseFrames>(device_, inputs, content.inputs, layout);
+  return std::make_unique<CaseFrames>(device_, read, inputs, layout);
+}
+
+void ExamDesk::replace(size_t content, CaseValues inputs, CaseValues want) {
+  take_weights(inputs, version_of(content));
+  Content& old = contents_.at(content);
+  old = {};  // its memory first
+  old.inputs = std::move(inputs);
+  old.want = std::move(want);
+  old.master = master_of(old.inputs);
 }
 
 void ExamDesk::deal(int set, int content, Poison poison, bool numbers_only) {

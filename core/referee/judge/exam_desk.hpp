@@ -56,6 +56,9 @@ class ExamDesk {
   CaseValues lend(size_t content);
   void take_back(size_t content, CaseValues values);
 
+  // Another content in the place of one that is placed, of the same family and version.
+  void replace(size_t content, CaseValues inputs, CaseValues want);
+
   // Shares this many bytes and lays the sets and all contents out; nothing is added afterwards.
   void place(int sets, int64_t read_bytes, int64_t written_bytes);
   int read_fd() const { return read_.fd(); }
@@ -84,6 +87,10 @@ class ExamDesk {
     std::map<int, std::vector<CaseValues>> accepted;
     std::map<int, std::vector<uint64_t>> prints;
   };
+
+  // Where a content is dealt from: in the device's memory, without weights, which all have in
+  // common.
+  std::unique_ptr<CaseFrames> master_of(const CaseValues& inputs) const;
 
   Device& device_;
   ResolvedCase resolved_;

@@ -29,7 +29,7 @@ struct ExamOptions {
   std::vector<Device*> devices;
   const Plugins* plugins = nullptr;  // with the oracle's
   int threads = 2;
-  double seconds = 0.5;   // for answers, about; two contents are made whatever that takes
+  double seconds = 0.5;   // for answers, about; three contents are made whatever that takes
   double families_s = 8;  // for them until every family that fits was tried once
   int64_t memory = int64_t{256} << 20;  // of all sets of all ranks
   std::vector<std::string> families;    // empty: those that fit, chosen by the seed
@@ -85,6 +85,10 @@ class Examiner {
   // The same of a set that is not going to be called: whoever writes to it works ahead, or does not
   // know where. look() says so, of its first set and by the rule `guard`.
   void deal_beside(int set, int content, Poison poison);
+
+  // Others, of the same families, in the place of the contents from this one on: nobody has seen
+  // them, whatever was dealt before. Error when they have no answer.
+  void renew(size_t from, uint64_t seed);
 
   // What the sets hold after a call each of one side (exam_desk.hpp). Of
   // several ranks the first that is wrong, which the text names; worst is that of all. Ends with

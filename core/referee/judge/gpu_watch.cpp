@@ -12,6 +12,7 @@
 
 #include "core/base/clock.hpp"
 #include "core/base/text.hpp"
+#include "core/device/rank_device.hpp"
 #include "core/worker/process.hpp"
 
 namespace fk {
@@ -66,10 +67,10 @@ class Nvml final : public GpuWatch {
       function = reinterpret_cast<std::decay_t<decltype(function)>>(::dlsym(library, name));
       return function != nullptr;
     };
-    can_listen_ =
-        find(make_events_, "nvmlEventSetCreate") && find(free_events_, "nvmlEventSetFree") &&
-        find(register_, "nvmlDeviceRegisterEvents") && find(wait_, "nvmlEventSetWait_v2") &&
-        find(processes_, "nvmlDeviceGetComputeRunningProcesses_v3");
+    can_listen_ = find(processes_, "nvmlDeviceGetComputeRunningProcesses_v3") &&
+                  find(make_events_, "nvmlEventSetCreate") &&
+                  find(free_events_, "nvmlEventSetFree") &&
+                  find(register_, "nvmlDeviceRegisterEvents") && find(wait_, "nvmlEventSetWait_v2");
     int (*init)() = nullptr;
     int (*by_index)(unsigned, void**) = nullptr;
     int (*by_uuid)(const char*, void**) = nullptr;
@@ -81,15 +82,8 @@ class Nvml final : public GpuWatch {
         init() != 0)
       return false;
     // NVML counts all devices, CUDA those that are visible.
-    const size_t colon = device.find(':');
-    const int number = colon == std::string::npos ? 0 : std::atoi(device.c_str() + colon + 1);
-    const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
-    std::string name = std::to_string(number);
-    if (visible && *visible) {
-      const auto names = split(visible, ',');
-      if (static_cast<size_t>(number) >= names.size()) return false;
-      name = std::string(trim(names[static_cast<size_t>(number)]));
-    }
+    const std::string name = name_on_machine(device);
+    if (name.empty()) return false;
     const bool index = name.find_first_not_of("0123456789") == std::string::npos;
     return (index ? by_index(static_cast<unsigned>(std::atoi(name.c_str())), &handle_)
                   : by_uuid(name.c_str(), &handle_)) == 0;
@@ -133,16 +127,30 @@ class Nvml final : public GpuWatch {
     if (memory_(handle_, &memory) != 0) return std::nullopt;
     return static_cast<int64_t>(memory.used);
   }
+  std::optional<int64_t> used_bytes_of(const std::vector<pid_t>& pids) const override {
+    return bytes_of(processes(), pids);
+  }
 
  private:
-  // Whether all processes on the device are this one's.
-  bool alone() const {
+  // Empty where they are too many, or not told.
+  std::vector<GpuProcess> processes() const {
+    constexpr unsigned long long kNotTold = ~0ull;
     std::array<ComputeProcess, 64> all{};
     auto count = static_cast<unsigned>(all.size());
-    return processes_(handle_, &count, all.data()) == 0 && count > 0 &&
-           std::all_of(all.begin(), all.begin() + count, [](const ComputeProcess& process) {
-             return is_own_process(static_cast<pid_t>(process.pid));
-           });
+    std::vector<GpuProcess> out;
+    if (!processes_ || processes_(handle_, &count, all.data()) != 0) return out;
+    for (unsigned i = 0; i < count; ++i) {
+      out.push_back({static_cast<pid_t>(all[i].pid), std::nullopt});
+      if (all[i].bytes != kNotTold) out.back().bytes = static_cast<int64_t>(all[i].bytes);
+    }
+    return out;
+  }
+  // Whether all processes on the device are this one's.
+  bool alone() const {
+    const auto all = processes();
+    return !all.empty() && std::ranges::all_of(all, [](const GpuProcess& process) {
+      return is_own_process(process.pid);
+    });
   }
 
   int (*make_events_)(void**) = nullptr;
@@ -162,6 +170,17 @@ class Nvml final : public GpuWatch {
 };
 
 }  // namespace
+
+std::optional<int64_t> bytes_of(const std::vector<GpuProcess>& all,
+                                const std::vector<pid_t>& pids) {
+  int64_t sum = 0;
+  for (const pid_t pid : pids) {
+    const auto its = std::ranges::find(all, pid, &GpuProcess::pid);
+    if (its == all.end() || !its->bytes) return std::nullopt;
+    sum += *its->bytes;
+  }
+  return sum;
+}
 
 std::string throttle_reasons(uint64_t bits) {
   std::string out;

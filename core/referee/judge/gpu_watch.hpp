@@ -4,10 +4,13 @@
 // was not; turns cancel a drift, and what is left is told. A kernel that traps is known here at
 // once, to its own process after a third of a second.
 #pragma once
+#include <sys/types.h>
+
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/referee/verdict/verdict.hpp"
 
@@ -25,6 +28,14 @@ std::string throttle_reasons(uint64_t bits);
 bool is_throttled(uint64_t bits);
 void add_look(ClockWatch& watch, const ClockLook& look);
 
+// A process on a device, as the driver lists it.
+struct GpuProcess {
+  pid_t pid = 0;
+  std::optional<int64_t> bytes;  // of the device's memory
+};
+// What used_bytes_of() makes of the list.
+std::optional<int64_t> bytes_of(const std::vector<GpuProcess>& all, const std::vector<pid_t>& pids);
+
 class GpuWatch {
  public:
   virtual ~GpuWatch() = default;
@@ -41,6 +52,9 @@ class GpuWatch {
   virtual std::string stopped() = 0;
   // Of the device's memory, whoever has it.
   virtual std::optional<int64_t> used_bytes() const = 0;
+  // The same of these processes together. Nothing where the driver does not tell of each of them:
+  // in a container it may know them by other numbers, or keep them to itself.
+  virtual std::optional<int64_t> used_bytes_of(const std::vector<pid_t>& pids) const = 0;
 };
 
 // Which samples of a race count. One during which the device was slowed down measures its cooling

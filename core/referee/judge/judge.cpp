@@ -18,6 +18,7 @@
 #include "core/plugin/library.hpp"
 #include "core/referee/check.hpp"
 #include "core/referee/judge/best_baseline.hpp"
+#include "core/referee/judge/candidate_memory.hpp"
 #include "core/referee/judge/clocks.hpp"
 #include "core/referee/judge/docket.hpp"
 #include "core/referee/judge/exam.hpp"
@@ -66,12 +67,14 @@ class Judge {
     const double start = now_seconds();
     spent_.enter("waiting for the device");
     room_.take_turn(
-        std::any_of(candidate_.note.ops.begin(), candidate_.note.ops.end(), [this](const auto& op) {
-          const Contract* const contract = catalog_.find(op.op);
-          const auto& asked = options_.ops;
-          return contract && contract->comm() &&
-                 (asked.empty() || std::count(asked.begin(), asked.end(), op.op));
-        }));
+        std::any_of(candidate_.note.ops.begin(), candidate_.note.ops.end(),
+                    [this](const auto& op) {
+                      const Contract* const contract = catalog_.find(op.op);
+                      const auto& asked = options_.ops;
+                      return contract && contract->comm() &&
+                             (asked.empty() || std::count(asked.begin(), asked.end(), op.op));
+                    }),
+        [this] { step("waiting for others on the device"); });
     spent_.enter("reading the file");
     gpu_ = GpuWatch::of(room_.device());
     if (gpu_) gpu_->listen();
@@ -170,13 +173,16 @@ class Judge {
     Stand& stand = stands_[ranks];
     stand.runners = room_.enter(candidate_, children, options_.patience_s, ranks);
     candidate_runner_ = stand.runners.get();
-    for (int r = 0; r < ranks; ++r) {
+    stand.memory = std::make_unique<CandidateMemory>(room_, *candidate_runner_);
+    for (int r = 0; r < ranks; ++r)
       stand.before.push_back(OutsideLook::of(candidate_runner_->pid(r)));
-    }
     const auto loaded = candidate_runner_->failed()
                             ? std::nullopt
                             : candidate_runner_->load({{file_, candidate_.trust}});
-    if (out_.protections.empty()) out_.protections = candidate_runner_->protections();
+    if (out_.protections.empty()) {
+      out_.protections = candidate_runner_->protections();
+      if (room_.device() != "cpu") out_.protections.push_back(stand.memory->protection());
+    }
     if (!loaded)
       return end(status_of_failure(candidate_runner_->failure()),
                  candidate_runner_->failure().sentence());
@@ -214,6 +220,10 @@ class Judge {
       // somewhere is not timed elsewhere.
       one_case(requests_[i], row, !timed && !failed && options_.seconds > 0);
       timed |= row.status != Status::refused;
+      // In destroy(), by the process itself: nothing could be asked of it any more.
+      if (!is_failure(row.status) && candidate_runner_->failed() &&
+          candidate_runner_->failure().kind != kBusy)
+        blame_failure(row, candidate_runner_->failure());
       look_from_outside(row);
       failed |= is_failure(row.status);
     }
@@ -249,21 +259,24 @@ class Judge {
       candidate_runner_->freeze();  // what others take is not its own
       if (!exam.open()) return phase(kClosing);
       phase("create and prepare");
-      held_ = used();
-      lent_ = 0;
+      memory().begin();
       if (!exam.sit()) return phase(kClosing);
-      lent_ = exam.given_bytes();
+      memory().lend(exam.given_bytes());
       if (took_memory(row, "create() and prepare()")) return phase(kClosing);
       phase("values");
-      hold();
+      memory().hold();
       if (!exam.values() || took_memory(row)) return phase(kClosing);
       row.status = Status::correct;
-      if (!timed) return phase(kClosing);
+      // As long as its instances are there, which may put away what shows.
+      look_from_outside(row);
+      if (!timed || is_failure(row.status)) return phase(kClosing);
       step(what + ": timing");
       phase("the baseline's values");
       if (!race(exam, row)) return phase(kClosing);
       phase("a look at the device");
+      look_from_outside(row);
       if (is_right(row.status) && !took_memory(row)) look_at_device();
+      look_at_kernels(exam, row);
     } catch (const SomebodyElse&) {
       throw;
     } catch (const Error&) {
@@ -278,7 +291,7 @@ class Judge {
   bool race(Exam& exam, CaseVerdict& row) {
     for (std::string failures;;) {
       Sitter* const baseline = baseline_of(exam, row);
-      hold();  // with what the baseline has
+      memory().hold();  // with what the baseline has
       if (!baseline && !failures.empty()) fail("the baselines", "none is left" + failures);
       if (!baseline) return false;
       spent_.enter("timing");
@@ -296,47 +309,17 @@ class Judge {
     }
   }
 
-  // Of the device's memory, whoever has it; of the CPU's, what the candidate's processes have for
-  // themselves; 0: not known.
-  int64_t used() const {
-    if (gpu_) return gpu_->used_bytes().value_or(0);
-    int64_t all = 0;
-    for (int r = 0; room_.device() == "cpu" && r < candidate_runner_->size(); ++r)
-      all += resident_bytes(candidate_runner_->pid(r));
-    return all;
-  }
-
-  // What is held from here on is not the candidate's. Of a device all memory is taken when it is
-  // given; the CPU's is when it is used for the first time, and nobody else's is counted there.
-  void hold() {
-    if (!gpu_) return;
-    held_ = used();
-    lent_ = 0;
-  }
-
-  // Whether `who` have taken memory beside what was given. Of a device's nobody keeps accounts but
-  // the driver: who has it shows when the candidate's process has ended.
+  // Whether `who` have taken memory beside what was given.
   bool took_memory(CaseVerdict& row, const char* who = "calls") {
-    constexpr int64_t kMost = int64_t{1} << 30;  // for code and handles
-    constexpr double kLongest = 5;
-    const int64_t now = used(), more = now - held_ - lent_;
-    if (held_ == 0 || now == 0 || more < kMost * (gpu_ ? 1 : candidate_runner_->size()))
-      return false;
-    const std::string why =
-        std::string("its ") + who + " took " + human_bytes(more) +
-        (gpu_ ? " of the device's memory, which came back when its process had ended"
-              : " of memory that it has not asked for");
-    candidate_runner_->condemn("memory", why);
-    bool its = !gpu_;
-    for (const double end = now_seconds() + kLongest; !its && now_seconds() < end; ::usleep(2000))
-      its = now - used() >= more / 2;
-    if (!its)
-      throw SomebodyElse("the device",
-                         "somebody else took " + human_bytes(more) + " of its memory meanwhile");
+    std::string somebody;
+    const std::string why = memory().taken(who, somebody);
+    if (!somebody.empty()) throw SomebodyElse("the device", somebody);
+    if (why.empty()) return false;
     row.status = Status::memory;
     row.why = why;
     return true;
   }
+  CandidateMemory& memory() { return *stands_.at(candidate_runner_->size()).memory; }
   struct SomebodyElse : Error {
     using Error::Error;
   };
@@ -364,6 +347,17 @@ class Judge {
     row->rule = found->rule;
     row->why = found->text;
     row->evidence = "in case " + found->case_name + " by itself, as `fk-host check` has it";
+  }
+
+  // Those of a child are the baseline's that it was given.
+  void look_at_kernels(const Exam& exam, CaseVerdict& row) const {
+    const bool children = catalog_.at(row.op).level > 1;
+    if (candidate_.trust == Trust::baseline || children || is_failure(row.status) ||
+        exam.kernel_of_library().empty())
+      return;
+    row.status = Status::cheating;
+    row.why = "it runs a kernel of a library of ready ones";
+    row.evidence = exam.kernel_of_library();
   }
 
   // After its calls, from outside: code of others and signals that it handles. A baseline links
@@ -427,14 +421,13 @@ class Judge {
   struct Stand {
     std::unique_ptr<RankGroup> runners;
     std::vector<OutsideLook> before;
+    std::unique_ptr<CandidateMemory> memory;
   };
   std::map<int, Stand> stands_;
   RankGroup* candidate_runner_ = nullptr;  // those that are asked
   std::filesystem::path file_;             // the candidate's copy
   std::unique_ptr<Sitter> baseline_;
   std::unique_ptr<GpuWatch> gpu_;  // null on the CPU
-  // Memory before the candidate took any, and what its instances have asked for since.
-  int64_t held_ = 0, lent_ = 0;
   Spent spent_;
 };
 

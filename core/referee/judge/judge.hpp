@@ -103,8 +103,9 @@ class Sitter {
   std::optional<Conduct> conduct(const Json& request);
   double plan_s = 0;
   bool deterministic = true;
-  int64_t given_bytes = 0;  // that its instances have asked for, as its processes say
-  bool keeps = false;       // arm() makes cold what it keeps between calls
+  // By rank, what its instances have asked for, as its processes say.
+  std::vector<int64_t> given_bytes;
+  bool keeps = false;  // arm() makes cold what it keeps between calls
 
  private:
   // The answers by rank. All stand still afterwards.

@@ -145,10 +145,9 @@ class Exam::Turn final : public Contender {
   std::optional<LaunchFacts> facts_;
 };
 
-// Rounds of calls on ordinary contents that nobody has called beside rounds on others; of those
-// that are kept for this, one half each time.
-void Exam::fresh_rounds(Turn& mine, Turn& theirs, int half) {
-  const int kept = (static_cast<int>(families_.size()) - kept_) / 2;
+// Rounds of calls on ordinary contents that nobody has called beside rounds on others.
+void Exam::fresh_rounds(Turn& mine, Turn& theirs) {
+  const int kept = static_cast<int>(families_.size()) - kept_;
   // Ranks wait for each other in microseconds, which many calls show; where they have to wait for
   // cores as well, it is some samples that take several times as long.
   const int rounds = std::min(request_.ranks > 1 ? kFreshRounds / 2 : kFreshRounds, kept);
@@ -162,7 +161,7 @@ void Exam::fresh_rounds(Turn& mine, Turn& theirs, int half) {
   const double unseen = unseen_s(mine.clocks(), theirs.clocks());
   for (int round = 0; round < rounds; ++round) {
     std::vector<int> contents;
-    for (int i = 0; i < count; ++i) contents.push_back(kept_ + half * kept + round * count + i);
+    for (int i = 0; i < count; ++i) contents.push_back(kept_ + round * count + i);
     for (Turn* turn : {&mine, &theirs}) {
       const int first = versions_ == 1 ? some_first() : contents[0] % sets_;
       turn->place(round);
@@ -301,6 +300,7 @@ void Exam::race(Sitter& baseline) {
     std::string evidence;
     // What looks like cheating is looked at twice: a busy machine does odd things once.
     for (int half = 0; half < 2; ++half) {
+      renew_contents();
       Turn mine(*this, candidate_, 1), theirs(*this, baseline, 1);
       // In a longer sample what is believed of waking up is a smaller share.
       const double wake = half == 0 ? 0 : wake_s(candidate_) - wake_s(baseline);
@@ -314,7 +314,7 @@ void Exam::race(Sitter& baseline) {
       throttling_ = Throttling(watch_.get());
       Contender* const contenders[] = {&theirs, &mine};
       const RaceResult result = fk::race(contenders, options);
-      fresh_rounds(mine, theirs, half);
+      fresh_rounds(mine, theirs);
       // Who is slower by its own clock has gained nothing, whatever that clock leaves out (a
       // process of a hundred threads wakes up late); nor has anybody where times are not compared.
       const bool gains = result.ratio(1, 0).speed != Speed::slower && ranks_take_turns().empty();

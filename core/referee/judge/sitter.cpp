@@ -55,8 +55,8 @@ std::optional<LaunchFacts> facts_of(const Json& answer) {
   out.local_bytes = whole("local_bytes");
   out.shared_bytes = whole("shared_bytes");
   out.occupancy = std::min(number_in(*it, "occupancy").value_or(0), 1.0);
-  if (const auto name = it->find("kernel"); name != it->end() && name->is_string())
-    out.kernel = excerpt(name->get<std::string>(), 200);
+  out.kernel = excerpt(words_of(*it, "kernel"), 200);
+  out.of_library = excerpt(words_of(*it, "of_library"), 200);
   return out;
 }
 
@@ -98,10 +98,10 @@ bool Sitter::sit(const Json& exam, const std::vector<int>& fds) {
   if (!answers) return false;
   deterministic = true;
   keeps = false;
-  given_bytes = 0;
+  given_bytes.clear();
   for (const Json& answer : *answers) {
-    given_bytes +=
-        static_cast<int64_t>(std::min(number_in(answer, "given").value_or(0), kBytesMost));
+    given_bytes.push_back(
+        static_cast<int64_t>(std::min(number_in(answer, "given").value_or(0), kBytesMost)));
     deterministic &= flag(answer, "deterministic");
     keeps |= flag(answer, "keeps");
   }

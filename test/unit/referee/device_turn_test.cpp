@@ -1,37 +1,107 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/referee/judge/device_turn.hpp"
 
+#include <stdlib.h>
+
 #include <atomic>
 #include <chrono>
 #include <memory>
 #include <thread>
 
 #include "test/catch.hpp"
+#include "test/folder.hpp"
 
 using namespace fk;
 
-TEST_CASE("judges of one device take turns, those of the CPU do not") {
-  const auto waits = [](const std::string& first, const std::string& second, bool first_all = false,
-                        bool second_all = false) {
-    auto turn = std::make_unique<DeviceTurn>(first, first_all);
-    std::atomic<bool> had = false;
-    std::thread other([&] {
-      const DeviceTurn next(second, second_all);
-      had = true;
-    });
-    for (int i = 0; i < 200 && !had; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    const bool waited = !had;
-    turn.reset();
-    other.join();
-    return waited;
-  };
-  CHECK(waits("nowhere:7", "nowhere:7"));
-  CHECK_FALSE(waits("nowhere:7", "nowhere:6"));
-  CHECK_FALSE(waits("cpu", "cpu"));
-  // Ranks have all of them.
-  CHECK(waits("nowhere:7", "nowhere:6", false, true));
-  CHECK(waits("nowhere:7", "nowhere:6", true, false));
-  CHECK(waits("nowhere:7", "nowhere:7", true, true));
-  CHECK_FALSE(waits("nowhere:7", "elsewhere:7", true, true));
-  CHECK_FALSE(waits("cpu", "cpu", true, true));
+namespace {
+
+using Names = std::vector<std::string>;
+
+struct Waited {};
+
+// Whether who wants these has to wait for who has those.
+bool waits(const Names& first, const Names& second) {
+  const DeviceTurn turn(first);
+  try {
+    const DeviceTurn next(second, [] { throw Waited(); });
+  } catch (const Waited&) {
+    return true;
+  }
+  return false;
+}
+
+// GPUs that this process sees, for as long as this lives.
+struct Visible {
+  explicit Visible(const char* names) { ::setenv("CUDA_VISIBLE_DEVICES", names, 1); }
+  ~Visible() { ::unsetenv("CUDA_VISIBLE_DEVICES"); }
+};
+
+}  // namespace
+
+TEST_CASE("device_turn_is_had_by_one_at_a_time") {
+  CHECK(waits({"nowhere:7"}, {"nowhere:7"}));
+  CHECK_FALSE(waits({"nowhere:7"}, {"nowhere:6"}));
+  CHECK_FALSE(waits({"cpu"}, {"cpu"}));
+  // Ranks have one each, or share them.
+  CHECK(waits({"nowhere:6", "nowhere:7"}, {"nowhere:7"}));
+  CHECK(waits({"nowhere:7"}, {"nowhere:7", "nowhere:6"}));
+  CHECK_FALSE(waits({"nowhere:6", "nowhere:7"}, {"nowhere:8"}));
+  CHECK_FALSE(waits({"nowhere:6", "nowhere:6"}, {"nowhere:7"}));
+  // Who has not got all of them has none.
+  CHECK_FALSE(waits({"nowhere:5"}, {"nowhere:6"}));
+}
+
+// A number means another device where others are visible.
+TEST_CASE("device_turn_knows_a_gpu_by_the_machines_name") {
+  const Folder folder;  // not where somebody may have a turn on a GPU
+  const char* before = ::getenv("TMPDIR");
+  const std::string kept = before ? before : "";
+  ::setenv("TMPDIR", folder.path.c_str(), 1);
+  {
+    CHECK(waits({"cuda"}, {"cuda:0"}));
+    const DeviceTurn turn({"cuda:3"});
+    const auto free = [](const char* name) { return DeviceTurn::if_free({name}) != nullptr; };
+    CHECK_FALSE(free("cuda:3"));
+    CHECK(free("cuda:0"));
+    const Visible two("5, 3");
+    CHECK_FALSE(free("cuda:1"));
+    CHECK(free("cuda"));
+    CHECK(free("cuda:0"));
+    const Visible by_uuid("GPU-a,GPU-b");
+    CHECK(waits({"cuda:1"}, {"cuda:1"}));
+    CHECK_FALSE(waits({"cuda:1"}, {"cuda:0"}));
+  }
+  before ? ::setenv("TMPDIR", kept.c_str(), 1) : ::unsetenv("TMPDIR");
+}
+
+// Whoever waits for the first of several has none of the others, in whatever order they are asked
+// for: nobody waits in a ring.
+TEST_CASE("device_turn_makes_no_ring") {
+  const DeviceTurn turn({"nowhere:1"});
+  for (const Names& names : {Names{"nowhere:1", "nowhere:2"}, Names{"nowhere:2", "nowhere:1"}}) {
+    bool other = false;
+    const auto look = [&] {
+      other = DeviceTurn::if_free({"nowhere:2"}) != nullptr;
+      throw Waited();
+    };
+    CHECK_THROWS_AS(DeviceTurn(names, look), Waited);
+    CHECK(other);
+  }
+}
+
+// Who gives it back and wants it again at once comes behind those who wait.
+TEST_CASE("device_turn_comes_to_who_waits") {
+  auto turn = std::make_unique<DeviceTurn>(Names{"nowhere:3"});
+  std::atomic<bool> waits = false, had = false;
+  std::thread other([&] {
+    const DeviceTurn next({"nowhere:3"}, [&] { waits = true; });
+    had = true;
+  });
+  while (!waits) std::this_thread::yield();
+  CHECK(DeviceTurn::if_free({"nowhere:3"}) == nullptr);
+  turn.reset();
+  turn = std::make_unique<DeviceTurn>(Names{"nowhere:3"});
+  CHECK(had);
+  turn.reset();
+  other.join();
 }

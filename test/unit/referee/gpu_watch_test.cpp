@@ -26,6 +26,9 @@ class FakeWatch final : public GpuWatch {
   void listen() override {}
   std::string stopped() override { return ""; }
   std::optional<int64_t> used_bytes() const override { return std::nullopt; }
+  std::optional<int64_t> used_bytes_of(const std::vector<pid_t>&) const override {
+    return std::nullopt;
+  }
   bool slow() const { return last_ && is_throttled(last_->reasons); }
 
  private:
@@ -165,3 +168,13 @@ TEST_CASE("looks at a GPU's clocks add up to their range and a share") {
 }
 
 TEST_CASE("the CPU has no clocks to be watched") { CHECK_FALSE(GpuWatch::of("cpu")); }
+
+// A container may have other numbers for its processes, or be told of none.
+TEST_CASE("memory of processes is known where the driver tells of each of them") {
+  const std::vector<GpuProcess> all = {{7, 100}, {8, 20}, {9, std::nullopt}};
+  CHECK(bytes_of(all, {7}) == 100);
+  CHECK(bytes_of(all, {8, 7}) == 120);
+  CHECK_FALSE(bytes_of(all, {7, 9}));
+  CHECK_FALSE(bytes_of(all, {7, 6}));
+  CHECK_FALSE(bytes_of({}, {7}));
+}
