@@ -31,7 +31,8 @@ void CandidateMemory::lend(const std::vector<int64_t>& by_rank) {
   account_.lend(std::move(out));
 }
 
-MemoryLooks CandidateMemory::look() const {
+// Whose it is takes the driver milliseconds to tell.
+MemoryLooks CandidateMemory::look(bool whose) const {
   MemoryLooks out(gpus_.empty() ? places_.size() : gpus_.size());
   const auto pids_at = [&](const RankGroup& group, size_t place) {
     std::vector<pid_t> pids;
@@ -45,10 +46,12 @@ MemoryLooks CandidateMemory::look() const {
       out[i].own = out[i].all;
     } else if (gpus_[i]) {
       out[i].all = gpus_[i]->used_bytes().value_or(0);
-      // Who knows these, which have the device as well, knows processes by the numbers that they
-      // have here.
-      if (gpus_[i]->used_bytes_of(pids_at(room_.baseline(candidate_.size()), i)))
-        out[i].own = gpus_[i]->used_bytes_of(pids_at(candidate_, i));
+      if (!whose) continue;
+      // Who knows the baseline's, which have the device as well, knows processes by the numbers
+      // that they have here.
+      const auto all = gpus_[i]->processes();
+      if (bytes_of(all, pids_at(room_.baseline(candidate_.size()), i)))
+        out[i].own = bytes_of(all, pids_at(candidate_, i));
     }
   }
   return out;
@@ -58,7 +61,8 @@ std::string CandidateMemory::taken(const char* who, std::string& somebody) {
   using Whose = MemoryAccount::Whose;
   constexpr double kLongest = 5;
   somebody.clear();
-  const MemoryLooks now = look();
+  if (!account_.taken(look(false))) return "";
+  const MemoryLooks now = look(true);
   const auto found = account_.taken(now);
   if (!found) return "";
   const std::string some = human_bytes(found->bytes);
@@ -73,14 +77,14 @@ std::string CandidateMemory::taken(const char* who, std::string& somebody) {
   if (found->whose == Whose::candidate) return why;
   const double end = now_seconds() + kLongest;
   for (; found->whose == Whose::unknown && now_seconds() < end; ::usleep(2000))
-    if (account_.came_back(*found, now, look())) return why;
+    if (account_.came_back(*found, now, look(false))) return why;
   somebody = "somebody else took " + some + " of its memory meanwhile";
   return "";
 }
 
 Protection CandidateMemory::protection() const {
   Protection out{"memory by process", true, ""};
-  for (const MemoryLook& place : look()) out.active &= place.own.has_value();
+  for (const MemoryLook& place : look(true)) out.active &= place.own.has_value();
   if (!out.active)
     out.why =
         "the driver does not tell which process has it; that of the whole device is looked "

@@ -17,7 +17,7 @@ class CandidateMemory {
   CandidateMemory(Courtroom& room, RankGroup& candidate);
 
   // Before its instances are made; and what they have been given then, by rank.
-  void begin() { account_.begin(look()); }
+  void begin() { account_.begin(look(true)); }
   void lend(const std::vector<int64_t>& by_rank);
   // What is held from here on is not the candidate's. Of a device all memory is taken when it is
   // given; the CPU's is when it is used for the first time, and nobody else's is counted there.
@@ -31,7 +31,7 @@ class CandidateMemory {
   Protection protection() const;
 
  private:
-  MemoryLooks look() const;
+  MemoryLooks look(bool whose) const;
   Courtroom& room_;
   RankGroup& candidate_;
   std::vector<size_t> places_;                   // by rank

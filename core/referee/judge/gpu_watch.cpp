@@ -127,13 +127,7 @@ class Nvml final : public GpuWatch {
     if (memory_(handle_, &memory) != 0) return std::nullopt;
     return static_cast<int64_t>(memory.used);
   }
-  std::optional<int64_t> used_bytes_of(const std::vector<pid_t>& pids) const override {
-    return bytes_of(processes(), pids);
-  }
-
- private:
-  // Empty where they are too many, or not told.
-  std::vector<GpuProcess> processes() const {
+  std::vector<GpuProcess> processes() const override {
     constexpr unsigned long long kNotTold = ~0ull;
     std::array<ComputeProcess, 64> all{};
     auto count = static_cast<unsigned>(all.size());
@@ -145,6 +139,8 @@ class Nvml final : public GpuWatch {
     }
     return out;
   }
+
+ private:
   // Whether all processes on the device are this one's.
   bool alone() const {
     const auto all = processes();

@@ -33,7 +33,8 @@ struct GpuProcess {
   pid_t pid = 0;
   std::optional<int64_t> bytes;  // of the device's memory
 };
-// What used_bytes_of() makes of the list.
+// What these processes have together. Nothing where the list does not tell of each of them: in a
+// container the driver may know them by other numbers, or keep them to itself.
 std::optional<int64_t> bytes_of(const std::vector<GpuProcess>& all, const std::vector<pid_t>& pids);
 
 class GpuWatch {
@@ -52,9 +53,8 @@ class GpuWatch {
   virtual std::string stopped() = 0;
   // Of the device's memory, whoever has it.
   virtual std::optional<int64_t> used_bytes() const = 0;
-  // The same of these processes together. Nothing where the driver does not tell of each of them:
-  // in a container it may know them by other numbers, or keep them to itself.
-  virtual std::optional<int64_t> used_bytes_of(const std::vector<pid_t>& pids) const = 0;
+  // Who has the device. Empty where they are too many, or not told.
+  virtual std::vector<GpuProcess> processes() const = 0;
 };
 
 // Which samples of a race count. One during which the device was slowed down measures its cooling

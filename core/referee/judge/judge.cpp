@@ -267,14 +267,16 @@ class Judge {
       memory().hold();
       if (!exam.values() || took_memory(row)) return phase(kClosing);
       row.status = Status::correct;
+      bool raced = false;
+      if (timed) {
+        step(what + ": timing");
+        phase("the baseline's values");
+        raced = race(exam, row);
+        phase("a look at the device");
+      }
       // As long as its instances are there, which may put away what shows.
       look_from_outside(row);
-      if (!timed || is_failure(row.status)) return phase(kClosing);
-      step(what + ": timing");
-      phase("the baseline's values");
-      if (!race(exam, row)) return phase(kClosing);
-      phase("a look at the device");
-      look_from_outside(row);
+      if (!raced) return phase(kClosing);
       if (is_right(row.status) && !took_memory(row)) look_at_device();
       look_at_kernels(exam, row);
     } catch (const SomebodyElse&) {

@@ -26,9 +26,7 @@ class FakeWatch final : public GpuWatch {
   void listen() override {}
   std::string stopped() override { return ""; }
   std::optional<int64_t> used_bytes() const override { return std::nullopt; }
-  std::optional<int64_t> used_bytes_of(const std::vector<pid_t>&) const override {
-    return std::nullopt;
-  }
+  std::vector<GpuProcess> processes() const override { return {}; }
   bool slow() const { return last_ && is_throttled(last_->reasons); }
 
  private:
