@@ -44,7 +44,8 @@ struct fk_comm {
   /* Nobody goes on before all ranks are here; what they wrote to symmetric buffers is then visible. */
   int32_t (*barrier)(const fk_comm *, void *stream);
   /* A buffer of `bytes` on every rank, for as long as the process lives. All ranks ask for the same sizes
-   * in the same order. [control: in create() or prepare() only] */
+   * in the same order. FK_FAILED where ranks are on several machines: supports() refuses there
+   * (fk_comm_has_symmetric() in comm_library.h). [control: in create() or prepare() only] */
   int32_t (*symmetric)(const fk_comm *, int64_t bytes, const fk_symmetric **out);
   /* Why a call failed, in one sentence; empty while none has. Valid until the next call. */
   const char *(*error)(const fk_comm *);

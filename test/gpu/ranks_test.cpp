@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The communicator of CUDA devices between processes, as many as there are GPUs and two at least:
 // its own collectives and those of NCCL, eager and captured, of one piece and of several, and
-// symmetric memory before and after it was settled. Exit code 0 when every rank saw what it had to.
+// symmetric memory before and after it was settled; and each rank as if it were on a machine of its
+// own. Exit code 0 when every rank saw what it had to.
+#include <dlfcn.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,6 +15,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
+#include "core/comm/block_mirror.hpp"
 #include "core/comm/device_comm.hpp"
 #include "core/comm/shared_comm.hpp"
 #include "core/device/rank_device.hpp"
@@ -22,15 +26,18 @@ namespace {
 // What rank r has at i: small whole numbers, so that sums are exact in any order.
 float value(int rank, int64_t i) { return static_cast<float>((i * 7 + rank * 13) % 101 - 50); }
 
+enum class Mode { own, libraries, apart };
+const char* const kModes[] = {"own collectives", "libraries", "between machines"};
+
 class Rank {
  public:
-  Rank(fk::SharedMemory memory, fk::Peers peers, int rank, int size, bool libraries)
+  Rank(fk::SharedMemory memory, fk::Peers peers, int rank, int size, Mode mode)
       : rank_(rank),
         size_(size),
         peers_(std::move(peers)),
         host_(std::move(memory), rank, size, 30),
         device_(fk::open_device(fk::device_of_rank("cuda", rank))),
-        comm_(fk::make_communicator(*device_, {host_, peers_, libraries})) {}
+        comm_(fk::make_communicator(*device_, {host_, peers_, mode != Mode::own})) {}
 
   bool run() {
     std::printf("rank %d of %d on %s, library %d\n", rank_, size_, device_->name().c_str(),
@@ -44,9 +51,13 @@ class Rank {
       }
     }
     for (int round = 0; round < 2; ++round) {
-      symmetric();
+      if (fk_comm_has_symmetric(comm_->table()))
+        symmetric();
+      else
+        no_symmetric();
       comm_->settle();
     }
+    all_reduce(1000, false);
     comm_->meeting().meet(fk::CommCall::of("end", 0, 0));
     return good_;
   }
@@ -133,6 +144,15 @@ class Rank {
         [&](int64_t i) { return value(static_cast<int>(i / count), rank_ * count + i % count); });
   }
 
+  // That fails the meeting, until it is settled.
+  void no_symmetric() {
+    const fk_symmetric* shared = nullptr;
+    const fk_comm* comm = comm_->table();
+    const bool failed = comm->symmetric(comm, 256, &shared) == FK_FAILED;
+    good_ = good_ && failed && comm->barrier(comm, stream()) == FK_FAILED;
+    device_->synchronize();
+  }
+
   // Every rank writes a word to every other rank's buffer; all of it was zero.
   void symmetric() {
     for (const int64_t bytes : {int64_t{256}, int64_t{40} << 20}) {
@@ -176,10 +196,36 @@ int gpus() {
   return count;
 }
 
-// The processes are made before anything of CUDA is touched.
-bool all_ranks(int size, bool libraries) {
-  const fk::SharedMemory memory = fk::make_shared_comm(size);
-  auto sockets = fk::make_peer_sockets(size);
+// Mirrors of blocks that have one rank each, the first one's in the middle.
+std::vector<std::unique_ptr<fk::BlockMirror>> mirrors(const std::vector<fk::SharedMemory>& blocks) {
+  const int size = static_cast<int>(blocks.size());
+  std::vector<std::unique_ptr<fk::BlockMirror>> out;
+  std::vector<fk::BlockMirror::Peer> first;
+  for (int r = 1; r < size; ++r) {
+    int pair[2];
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
+      fk::fail("test", "no sockets");
+    fk::BlockMirror::Peer others{pair[1], {}};
+    for (int other = 0; other < size; ++other)
+      if (other != r) others.ranks.push_back(other);
+    const std::vector<fk::BlockMirror::Peer> only = {others};
+    out.push_back(std::make_unique<fk::BlockMirror>(blocks[static_cast<size_t>(r)], size, only));
+    first.push_back({pair[0], {r}});
+  }
+  out.push_back(std::make_unique<fk::BlockMirror>(blocks[0], size, first));
+  return out;
+}
+
+// The processes are made before anything of CUDA is touched, and before there are threads.
+bool all_ranks(int size, Mode mode) {
+  std::vector<fk::SharedMemory> blocks;
+  for (int b = 0; b < (mode == Mode::apart ? size : 1); ++b) {
+    blocks.push_back(fk::make_shared_comm(size));
+    // As mirrors say, which come when the ranks are there.
+    if (mode == Mode::apart) fk::meeting_board(blocks.back()).apart = 1;
+  }
+  auto sockets = mode == Mode::apart ? std::vector<std::vector<int>>(static_cast<size_t>(size))
+                                     : fk::make_peer_sockets(size);
   std::vector<pid_t> children;
   for (int r = 0; r < size; ++r) {
     const pid_t child = ::fork();
@@ -189,8 +235,9 @@ bool all_ranks(int size, bool libraries) {
     }
     bool good = false;
     try {
-      good = Rank(fk::SharedMemory::from_fd(memory.fd(), memory.bytes(), true),
-                  fk::Peers(sockets[static_cast<size_t>(r)]), r, size, libraries)
+      const fk::SharedMemory& block = blocks[blocks.size() > 1 ? static_cast<size_t>(r) : 0];
+      good = Rank(fk::SharedMemory::from_fd(block.fd(), block.bytes(), true),
+                  fk::Peers(sockets[static_cast<size_t>(r)]), r, size, mode)
                  .run();
     } catch (const std::exception& e) {
       std::printf("rank %d: %s\n", r, e.what());
@@ -201,14 +248,14 @@ bool all_ranks(int size, bool libraries) {
   for (const auto& row : sockets)
     for (const int fd : row)
       if (fd >= 0) ::close(fd);
+  const auto between = blocks.size() > 1 ? mirrors(blocks) : decltype(mirrors(blocks)){};
   bool good = true;
   for (const pid_t child : children) {
     int status = 0;
     ::waitpid(child, &status, 0);
     good = good && status == 0;
   }
-  std::printf("%d ranks, %s: %s\n", size, libraries ? "libraries" : "own collectives",
-              good ? "good" : "BAD");
+  std::printf("%d ranks, %s: %s\n", size, kModes[static_cast<int>(mode)], good ? "good" : "BAD");
   std::fflush(stdout);
   return good;
 }
@@ -217,6 +264,11 @@ bool all_ranks(int size, bool libraries) {
 
 int main() {
   const int size = std::max(2, gpus());
-  const bool own = all_ranks(size, false);
-  return all_ranks(size, true) && own ? 0 : 1;
+  bool good = all_ranks(size, Mode::own);
+  good = all_ranks(size, Mode::libraries) && good;
+  if (gpus() >= 2 && ::dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL))
+    good = all_ranks(size, Mode::apart) && good;
+  else
+    std::printf("between machines: skipped, there is one GPU or no NCCL\n");
+  return good ? 0 : 1;
 }
