@@ -146,7 +146,7 @@ class RunnerService {
     try {
       answer = answer_to(message.at("do").get<std::string>(), message);
     } catch (const std::exception& e) {
-      runner_->condemn("environment", e.what());
+      runner_->condemn("refused", e.what());
     }
     tell_failure();
     line_.answer(message, std::move(answer));
