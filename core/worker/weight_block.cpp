@@ -86,14 +86,11 @@ Json said_of_weights(RemoteCalls& calls, const char* question) {
   return std::move(*answer);
 }
 
-WeightBlock remote_weight_block(Machine& machine, const Model& model, const Catalog& catalog,
-                                const SessionSpec& spec, const std::string& checkpoint,
-                                uint64_t seed) {
+// Into a block that has its table: a model is asked by one thread at a time.
+void fill_remotely(WeightBlock& block, Machine& machine, const SessionSpec& spec,
+                   const std::string& checkpoint, uint64_t seed) {
   const int rank = static_cast<int>(spec.limits.parallel.rank),
             size = static_cast<int>(spec.limits.parallel.ranks());
-  WeightBlock block;
-  block.table = weight_table(model, catalog, spec.limits);
-  block.bytes = WeightLayout(*block.table).bytes;
   block.remote = std::make_shared<RemoteCalls>(
       machine,
       Json{{"weights", to_json(spec)},
@@ -105,7 +102,6 @@ WeightBlock remote_weight_block(Machine& machine, const Model& model, const Cata
     fail("weights of " + machine.who(), "on " + machine.name() + " they have another size");
   block.handle.bytes = block.bytes;
   block.handle.remote = block.remote->id();
-  return block;
 }
 
 }  // namespace
@@ -115,23 +111,29 @@ std::vector<WeightBlock> make_weight_blocks(const Model& model, const Catalog& c
                                             uint64_t seed, const Progress& progress) {
   const int size = static_cast<int>(spec.limits.parallel.ranks());
   std::vector<WeightBlock> blocks(static_cast<size_t>(size));
-  const auto make = [&](int rank) {
-    SessionSpec own = spec;
-    own.limits.parallel.rank = rank;
-    Machine* machine = machine_of_rank(rank);
-    blocks[static_cast<size_t>(rank)] =
-        machine ? remote_weight_block(*machine, model, catalog, own, checkpoint, seed)
-                : make_weight_block(model, catalog, own, checkpoint, seed, progress,
-                                    seat_of_rank(rank, size).local_rank);
-  };
+  std::vector<SessionSpec> specs(static_cast<size_t>(size), spec);
+  for (int rank = 0; rank < size; ++rank) {
+    const auto at = static_cast<size_t>(rank);
+    specs[at].limits.parallel.rank = rank;
+    if (!machine_of_rank(rank)) continue;
+    blocks[at].table = weight_table(model, catalog, specs[at].limits);
+    blocks[at].bytes = WeightLayout(*blocks[at].table).bytes;
+  }
   // One after the other on each machine, which has the threads for one, and all machines at once.
   std::vector<std::future<void>> others;
   for (const auto& machine : machines())
-    others.push_back(std::async(std::launch::async, [&make, &machine] {
-      for (const int rank : machine->ranks()) make(rank);
+    others.push_back(std::async(std::launch::async, [&blocks, &specs, &machine, &checkpoint, seed] {
+      for (const int rank : machine->ranks()) {
+        const auto at = static_cast<size_t>(rank);
+        fill_remotely(blocks[at], *machine, specs[at], checkpoint, seed);
+      }
     }));
-  for (int rank = 0; rank < size; ++rank)
-    if (!machine_of_rank(rank)) make(rank);
+  for (int rank = 0; rank < size; ++rank) {
+    const auto at = static_cast<size_t>(rank);
+    if (!machine_of_rank(rank))
+      blocks[at] = make_weight_block(model, catalog, specs[at], checkpoint, seed, progress,
+                                     seat_of_rank(rank, size).local_rank);
+  }
   for (auto& other : others) other.get();
   return blocks;
 }
