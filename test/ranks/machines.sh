@@ -76,8 +76,8 @@ deaths() {
     sleep 0.5
     if [ $victim = leader ]; then kill -9 "$leader"; else kill -9 "$broker"; fi
     wait $broker && [ $victim = leader ] && die "rank 0 ended well without rank 1"
-    wait $leader
     until_gone "$leader|$broker"
+    wait $leader
     if [ $victim = leader ]; then grep -q "rank 1" "$log" || die "rank 1 is not named"; fi
   done
 }
