@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Models divided between ranks that mpirun and srun start, each for real on this machine: for Slurm a cluster of one node is
-# started and ended here. What is not installed is skipped with a reason (Debian: openmpi-bin; slurmctld slurmd slurm-client munge).
+# Models divided between ranks that mpirun and srun start, each for real on this machine, as one machine and as two that meet over
+# TCP: mpirun is given a second name for it, and for Slurm a cluster of two nodes is started and ended here. What is not installed is skipped with a reason (Debian: openmpi-bin; slurmctld slurmd slurm-client munge).
 # Usage: scripts/launchers.sh [BUILD_FOLDER [mpirun|srun]]; 77: nothing was tried
 set -eu
 cd "$(dirname "$0")/.."
@@ -31,6 +31,15 @@ models() {
   says 'it started 3 processes, and there are to be 2 ranks' "$@" 3 "$host" verify test/golden/llama --tp 2
 }
 
+# across LAUNCHER...: the same, where the launcher takes two machines.
+export MASTER_ADDR=127.0.0.1 MASTER_PORT=$((20000 + $$ % 6000)) FK_LAUNCH_KEY=a-key-of-no-importance
+across() {
+  says 'tp 2.*PASS' "$@" 2 "$host" verify test/golden/llama --tp 2
+  says 'tp 4.*PASS' "$@" 4 "$host" verify test/golden/llama --tp 4
+  says 'baseline.*correct' "$@" 4 "$host" run test/ranks/uneven_mixtral.yaml --profile full --device cpu --tp 4 --ep 4
+  says 'MASTER_ADDR is not set' env -u MASTER_ADDR "$@" 2 "$host" verify test/golden/llama --tp 2
+}
+
 if [ "$only" = srun ]; then
   :
 elif command -v mpirun >/dev/null; then
@@ -39,6 +48,12 @@ elif command -v mpirun >/dev/null; then
     echo "skip  mpirun: it starts nothing here: $why"
   else
     models mpirun $root --oversubscribe -n
+    agent=$(mktemp)
+    printf '#!/bin/sh\nshift\nexec sh -c "$*"\n' >"$agent"
+    chmod +x "$agent"
+    across mpirun $root --host "$(hostname):2,another:2" --map-by node --mca plm_rsh_agent "$agent" \
+           -x MASTER_ADDR -x MASTER_PORT -x FK_LAUNCH_KEY -n
+    rm -f "$agent"
   fi
 else
   echo "skip  mpirun: it is not installed (openmpi-bin)"
@@ -53,7 +68,7 @@ if [ -n "$missing" ]; then echo "skip  srun: not installed:$missing"; leave; fi
 PATH=$PATH:/usr/sbin
 dir=$(mktemp -d)
 end() {
-  for file in slurmd.pid slurmctld.pid munge.pid; do
+  for file in one.pid two.pid slurmctld.pid munge.pid; do
     [ ! -s "$dir/$file" ] || kill "$(cat "$dir/$file")" 2>/dev/null || true
   done
   sleep 1
@@ -61,7 +76,7 @@ end() {
 }
 trap end EXIT
 node=$(hostname -s)
-mkdir "$dir/state" "$dir/spool"
+mkdir "$dir/state" "$dir/spool.one" "$dir/spool.two"
 head -c 1024 /dev/urandom > "$dir/munge.key"
 chmod 600 "$dir/munge.key"
 cat > "$dir/slurm.conf" <<CONF
@@ -73,37 +88,39 @@ AuthType=auth/munge
 CredType=cred/munge
 AuthInfo=socket=$dir/munge.socket
 SlurmctldPort=26817
-SlurmdPort=26818
 StateSaveLocation=$dir/state
-SlurmdSpoolDir=$dir/spool
+SlurmdSpoolDir=$dir/spool.%n
 SlurmctldPidFile=$dir/slurmctld.pid
-SlurmdPidFile=$dir/slurmd.pid
+SlurmdPidFile=$dir/%n.pid
 SlurmctldLogFile=$dir/slurmctld.log
-SlurmdLogFile=$dir/slurmd.log
+SlurmdLogFile=$dir/%n.log
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 MpiDefault=none
 SwitchType=switch/none
 SelectType=select/cons_tres
 SlurmdParameters=config_overrides
-NodeName=$node NodeAddr=127.0.0.1 CPUs=8 State=UNKNOWN
-PartitionName=all Nodes=$node Default=YES MaxTime=INFINITE State=UP
+NodeName=one NodeHostname=$node NodeAddr=127.0.0.1 Port=26818 CPUs=8 State=UNKNOWN
+NodeName=two NodeHostname=$node NodeAddr=127.0.0.1 Port=26820 CPUs=8 State=UNKNOWN
+PartitionName=all Nodes=one,two Default=YES MaxTime=INFINITE State=UP
 CONF
 export SLURM_CONF="$dir/slurm.conf"
 unable() {
-  echo "skip  srun: the cluster of one node does not start here"
+  echo "skip  srun: the cluster does not start here"
   tail -n 5 "$dir"/*.log || true
   leave
 }
 munged --force --key-file="$dir/munge.key" --socket="$dir/munge.socket" --pid-file="$dir/munge.pid" \
        --log-file="$dir/munge.log" --seed-file="$dir/munge.seed" || unable
 slurmctld -c || unable
-slurmd -c || unable
+slurmd -c -N one || unable
+slurmd -c -N two || unable
 tries=0
-until sinfo -h -t idle | grep -q .; do
+until [ "$(sinfo -h -t idle -o %D)" = 2 ]; do
   tries=$((tries + 1))
   [ $tries -le 60 ] || unable
   sleep 0.5
 done
-models srun --overcommit -n
+models srun --overcommit -N 1 -n
+across srun --overcommit -N 2 -n
 leave

@@ -184,6 +184,23 @@ std::string sha256(std::string_view text) {
   return hex_text(hash.finish());
 }
 
+Sha256::Digest hmac_sha256(std::string_view key, std::string_view message) {
+  constexpr size_t kBlock = 64;
+  const auto text_of = [](const Sha256::Digest& d) { return std::string(d.begin(), d.end()); };
+  const auto digest = [](std::string_view pad, std::string_view text) {
+    Sha256 hash;
+    hash.update(pad);
+    hash.update(text);
+    return hash.finish();
+  };
+  std::string padded(key.size() > kBlock ? text_of(digest("", key)) : std::string(key));
+  padded.resize(kBlock, 0);
+  std::string inner = padded, outer = padded;
+  for (char& c : inner) c = static_cast<char>(c ^ 0x36);
+  for (char& c : outer) c = static_cast<char>(c ^ 0x5c);
+  return digest(outer, text_of(digest(inner, message)));
+}
+
 std::string sha256_file(const std::filesystem::path& path) {
   struct Descriptor {
     int fd;

@@ -41,6 +41,8 @@ std::string bytes_of_hex(std::string_view hex, std::size_t bytes, const std::str
 
 /// 64 hex digits.
 std::string sha256(std::string_view text);
+/// HMAC (RFC 2104) of a message under a key, as bytes.
+Sha256::Digest hmac_sha256(std::string_view key, std::string_view message);
 /// Of a file's contents, which are read and not mapped: a linker may truncate it meanwhile. Error
 /// when it is missing, no regular file, unreadable or larger than anything that is loaded or kept
 /// here: a file may claim to have more bytes than its disk.

@@ -85,7 +85,7 @@ Json row_json(const BenchRow& r) {
 Json bench_task(const Json& arguments, const TaskServices& services) {
   BenchOptions options;
   const auto device =
-      open_device(device_of_rank(arguments.at("device").get<std::string>(), services.rank));
+      open_device(device_of_rank(arguments.at("device").get<std::string>(), services.local_rank));
   const auto comm = services.communicator(*device);
   options.device = device.get();
   if (!device->host_memory())

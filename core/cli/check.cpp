@@ -64,7 +64,7 @@ Json check_op(const Json& arguments, const TaskServices& services) {
   adopt_orphans();
   CheckOptions options;
   const auto device =
-      open_device(device_of_rank(arguments.at("device").get<std::string>(), services.rank));
+      open_device(device_of_rank(arguments.at("device").get<std::string>(), services.local_rank));
   const auto comm = services.communicator(*device);
   options.device = device.get();
   options.threads = threads_beside(*device);

@@ -32,9 +32,9 @@ std::map<std::string, Device*>& known_devices() {
 
 // That of a rank, where the first one's is what was asked for: of one of the ranks in a runner, of
 // all of them in the oracle.
-Device& shared_device(const Json& arguments, int rank) {
+Device& shared_device(const Json& arguments, int local_rank) {
   auto& known = known_devices();
-  const std::string name = device_of_rank(arguments.at("device").get<std::string>(), rank);
+  const std::string name = device_of_rank(arguments.at("device").get<std::string>(), local_rank);
   Device*& device = known[name];
   if (device) return *device;
   auto opened = open_device(name);
@@ -53,7 +53,7 @@ bool any_device_lost() {
 // Of the ranks, which make it together; null where there is one.
 Communicator* shared_comm(const Json& arguments, const TaskServices& services) {
   static auto* comm = new std::shared_ptr<Communicator>(
-      services.communicator(shared_device(arguments, services.rank)));
+      services.communicator(shared_device(arguments, services.local_rank)));
   return comm->get();
 }
 
@@ -238,7 +238,7 @@ double idle_wait_s(Device& device) {
 // Of the ranks' devices that on which it takes longest; of a rank its own.
 Json exam_idle(const Json& a, const TaskServices& services) {
   const int ranks = a.value("ranks", 0);
-  double most = ranks ? 0 : idle_wait_s(shared_device(a, services.rank));
+  double most = ranks ? 0 : idle_wait_s(shared_device(a, services.local_rank));
   for (int r = 0; r < ranks; ++r) most = std::max(most, idle_wait_s(shared_device(a, r)));
   return {{"seconds", most}};
 }
@@ -254,7 +254,7 @@ FK_TASK(exam_close, exam_close);
 // Any side, before there is anything to do.
 Json exam_enter(const Json& a, const TaskServices& services) {
   shared_comm(a, services);
-  return {{"device", shared_device(a, services.rank).name()}};
+  return {{"device", shared_device(a, services.local_rank).name()}};
 }
 FK_TASK(exam_enter, exam_enter);
 
@@ -289,7 +289,7 @@ Json exam_sit(const Json& a, const TaskServices& services) {
     shape.read_bytes = a.at("read_bytes").get<int64_t>();
     shape.written_bytes = a.at("written_bytes").get<int64_t>();
     const auto plugin = a.at("plugin").get<std::string>();
-    Device& device = shared_device(a, services.rank);
+    Device& device = shared_device(a, services.local_rank);
     const Provider* provider = nullptr;
     for (const Provider* p : services.plugins.of(asked.op))
       if (p->plugin == plugin && p->op->claims->device_type == device.type()) provider = p;
@@ -348,7 +348,7 @@ Json exam_conduct(const Json& a, const TaskServices& services) {
   Communicator* const comm = shared_comm(a, services);
   const int ranks = comm ? comm->size() : 1;
   CheckOptions options;
-  options.device = &shared_device(a, services.rank);
+  options.device = &shared_device(a, services.local_rank);
   options.threads = a.at("threads").get<int>();
   options.seed = a.at("seed").get<uint64_t>();
   options.plugins = &services.plugins;

@@ -6,6 +6,7 @@
 #include "core/base/error.hpp"
 #include "core/comm/meeting.hpp"
 #include "core/worker/launch.hpp"
+#include "core/worker/remote/leader.hpp"
 
 namespace fk {
 
@@ -27,6 +28,7 @@ void check_parallel(const Parallel& parallel) {
 
 std::optional<int> join_launch(const Parallel& parallel) {
   constexpr double kPatienceS = 30;
+  const std::string key = take_from_environment(kLaunchKey);
   const auto launch = launch_from([](const char* name) { return std::getenv(name); });
   if (!launch) return std::nullopt;
   if (launch->size != parallel.ranks())
@@ -35,11 +37,12 @@ std::optional<int> join_launch(const Parallel& parallel) {
              std::to_string(parallel.ranks()) + " ranks",
          "--tp " + std::to_string(launch->size) + ", --ep " + std::to_string(launch->size) +
              ", or both");
-  if (!launch->one_machine)
-    fail(launch->by, "its processes are on several machines, and ranks share memory",
-         "start all of them on one");
-  if (launch->rank > 0) return serve_agent(*launch, kPatienceS);
-  await_agents(*launch, kPatienceS);
+  std::optional<LinkPlace> place;
+  if (!launch->one_machine()) place = link_place(*launch, key);
+  if (launch->local_rank > 0) return serve_agent(*launch, kPatienceS);
+  const std::vector<int> here = await_agents(*launch, kPatienceS);
+  if (launch->rank > 0) return lead_machine(*launch, *place, here, kPatienceS);
+  if (place) await_machines(*launch, *place, here, kPatienceS);
   return std::nullopt;
 }
 

@@ -19,8 +19,8 @@
 #include "core/device/device.hpp"
 #include "core/referee/drive_round.hpp"
 #include "core/referee/recorded.hpp"
-#include "core/referee/weight_block.hpp"
 #include "core/runtime/ranking.hpp"
+#include "core/worker/weight_block.hpp"
 
 namespace fk {
 

@@ -224,11 +224,10 @@ int64_t GoldenCase::row_longest() const {
 
 GoldenCase GoldenCase::load(const fs::path& folder) {
   if (!fs::is_directory(folder)) fail(folder.string(), "is not a folder");
+  const bool shards = fs::exists(folder / "model.safetensors.index.json");
   GoldenCase golden{fs::absolute(folder).lexically_normal().filename().string(),
                     Config::load(folder / "config.json"),
-                    Checkpoint::open(fs::exists(folder / "model.safetensors.index.json")
-                                         ? folder
-                                         : folder / "model.safetensors"),
+                    shards ? folder : folder / "model.safetensors",
                     {},
                     {},
                     0,
@@ -237,6 +236,7 @@ GoldenCase GoldenCase::load(const fs::path& folder) {
                     {},
                     {}};
   if (golden.name.empty()) golden.name = fs::absolute(folder).parent_path().filename().string();
+  Checkpoint::open(golden.weights);  // what is wrong with it is said now
   const auto file = SafeTensors::open(folder / "golden.safetensors");
   read_inputs(golden, file);
   read_outputs(golden, file);

@@ -17,7 +17,7 @@ namespace fk {
 struct GoldenCase {
   std::string name;  // of the folder
   Config config;
-  Checkpoint checkpoint;
+  std::filesystem::path weights;                  // a checkpoint
   std::vector<std::vector<int64_t>> rows;         // tokens of every row, without right padding
   std::vector<std::vector<NamedTensor>> tensors;  // what else comes with every row
   int64_t padded = 0;                             // length of a row with padding; 0 without tokens

@@ -8,8 +8,8 @@
 
 #include "core/referee/roster.hpp"
 #include "core/referee/run_report.hpp"
-#include "core/referee/weight_block.hpp"
 #include "core/worker/rank_group.hpp"
+#include "core/worker/weight_block.hpp"
 
 namespace fk {
 

@@ -14,9 +14,9 @@
 #include "core/referee/drive_round.hpp"
 #include "core/referee/golden_case.hpp"
 #include "core/referee/model_verdict.hpp"
-#include "core/referee/weight_block.hpp"
 #include "core/runtime/ranking.hpp"
 #include "core/tensor/compare.hpp"
+#include "core/worker/weight_block.hpp"
 
 namespace fk {
 
@@ -171,10 +171,16 @@ class Verifier {
           throw CaseFailed{path + ": " + why};
     if (weights_.empty() ||
         weights_[0].bytes != WeightLayout(*weight_table(*model_, catalog_, limits)).bytes)
-      weights_ = make_weight_blocks(*model_, catalog_, limits, &golden_.checkpoint, 0, {});
+      weights_ = make_weights(spec);
     const auto info = runner.open(spec, handles_of(weights_));
     if (!info) throw CaseFailed{runner.failure().sentence()};
     return *info;
+  }
+
+  // In memory of the host, whatever the device.
+  std::vector<WeightBlock> make_weights(SessionSpec spec) const {
+    spec.device = "cpu";
+    return make_weight_blocks(*model_, catalog_, spec, golden_.weights.string(), 0, {});
   }
 
   Runner::Options runner_options() const {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Broker and places meet at an abstract socket named after user and job.
+// The first rank of a machine and its places meet at an abstract socket named after user, job and
+// machine.
 #include "core/worker/launch.hpp"
 
 #include <poll.h>
@@ -32,26 +33,43 @@ constexpr double kAnswerS = 30;
 
 struct Words {
   const char *by, *rank, *size;
-  std::vector<const char*> job;                   // together
-  const char *local = nullptr, *nodes = nullptr;  // ranks of this machine; machines
+  std::vector<const char*> job;  // together
+  const char *node, *local_rank, *local_size;
+  // Where `node` is a number, "2(x3),1": the local sizes of all machines; and how many there are.
+  const char *tasks, *nodes;
 };
 
 // The most particular first: a launcher that imitates another one sets its words, too.
 const std::vector<Words>& launchers() {
   static const std::vector<Words> all = {
+      // The node's name would not tell two daemons of one machine apart; their folders do.
       {"mpirun",
        "OMPI_COMM_WORLD_RANK",
        "OMPI_COMM_WORLD_SIZE",
        {"PMIX_NAMESPACE"},
+       "PMIX_SERVER_TMPDIR",
+       "OMPI_COMM_WORLD_LOCAL_RANK",
        "OMPI_COMM_WORLD_LOCAL_SIZE",
+       nullptr,
        nullptr},
-      {"mpirun", "PMI_RANK", "PMI_SIZE", {"PMI_ID"}, "MPI_LOCALNRANKS", nullptr},
+      {"mpirun",
+       "PMI_RANK",
+       "PMI_SIZE",
+       {"PMI_ID"},
+       nullptr,
+       "MPI_LOCALRANKID",
+       "MPI_LOCALNRANKS",
+       nullptr,
+       nullptr},
       // Outside of a step (in a batch script) there is one process, whatever the job's tasks.
       {"srun",
        "SLURM_PROCID",
        "SLURM_STEP_NUM_TASKS",
        {"SLURM_JOB_ID", "SLURM_STEP_ID"},
+       "SLURM_NODEID",
+       "SLURM_LOCALID",
        nullptr,
+       "SLURM_STEP_TASKS_PER_NODE",
        "SLURM_STEP_NUM_NODES"}};
   return all;
 }
@@ -65,8 +83,48 @@ int number(const char* name, const char* text, int low, int high) {
   return static_cast<int>(value);
 }
 
+// Of "2(x3),1" the entry of machine `node`.
+int tasks_of(const char* name, const std::string& text, int node, int most) {
+  for (const std::string& part : split(text, ',')) {
+    const size_t times = part.find("(x");
+    const int here = number(name, part.substr(0, times).c_str(), 1, most);
+    if (times != std::string::npos)
+      node -= number(name, part.substr(times + 2, part.size() - times - 3).c_str(), 1, most);
+    else
+      --node;
+    if (node < 0) return here;
+  }
+  fail(name, "`" + excerpt(text) + "` does not have this machine");
+}
+
+// How many ranks of the job are on this machine, and which of them this one is. A launcher that
+// says nothing of machines has one.
+void find_machine(Launch& launch, const Words& words,
+                  const std::function<const char*(const char*)>& value_of) {
+  const auto value = [&](const char* name) { return name ? value_of(name) : nullptr; };
+  if (const char* node = value(words.node)) launch.node = node;
+  const char *tasks = value(words.tasks), *local_size = value(words.local_size),
+             *local_rank = value(words.local_rank), *nodes = value(words.nodes);
+  launch.local_size = launch.size;
+  if (local_size)
+    launch.local_size = number(words.local_size, local_size, 1, launch.size);
+  else if (tasks)
+    launch.local_size = tasks_of(
+        words.tasks, tasks, number(words.node, launch.node.c_str(), 0, kRanksMax - 1), launch.size);
+  else if (nodes && number(words.nodes, nodes, 1, 1 << 20) > 1)
+    fail(words.by, std::string("it does not say ") + words.tasks);
+  launch.local_rank = launch.rank;
+  if (local_rank && !launch.one_machine())
+    launch.local_rank = number(words.local_rank, local_rank, 0, launch.local_size - 1);
+  else if (!launch.one_machine())
+    fail(words.by, std::string("it does not say ") + words.local_rank);
+  if (launch.rank == 0 && launch.local_rank != 0)
+    fail(words.by, "rank 0 is not the first of its machine");
+}
+
 sockaddr_un address_of(const Launch& launch) {
-  const std::string name = "fk-host-" + std::to_string(::getuid()) + "-" + hash_bytes(launch.job);
+  const std::string name =
+      "fk-host-" + std::to_string(::getuid()) + "-" + hash_bytes(launch.job + " " + launch.node);
   sockaddr_un out{};
   out.sun_family = AF_UNIX;
   std::memcpy(out.sun_path + 1, name.data(), std::min(name.size(), sizeof out.sun_path - 1));
@@ -121,10 +179,7 @@ std::optional<Launch> launch_from(const std::function<const char*(const char*)>&
       const char* value = value_of(part);
       out.job += value ? std::string("/") + value : "/parent " + std::to_string(::getppid());
     }
-    const char *local = words.local ? value_of(words.local) : nullptr,
-               *nodes = words.nodes ? value_of(words.nodes) : nullptr;
-    if (local) out.one_machine = number(words.local, local, 1, out.size) == out.size;
-    if (nodes) out.one_machine = number(words.nodes, nodes, 1, 1 << 20) == 1;
+    find_machine(out, words, value_of);
     return out;
   }
   return std::nullopt;
@@ -159,7 +214,7 @@ std::optional<int> LaunchAgent::status(pid_t child) {
   return channel_->closed() ? std::optional<int>(SIGKILL) : std::nullopt;
 }
 
-void await_agents(const Launch& launch, double patience_s) {
+std::vector<int> await_agents(const Launch& launch, double patience_s) {
   const int listener = unix_socket();
   const sockaddr_un name = address_of(launch);
   if (::bind(listener, reinterpret_cast<const sockaddr*>(&name), sizeof name) != 0 ||
@@ -169,7 +224,7 @@ void await_agents(const Launch& launch, double patience_s) {
     fail(launch.by, std::string("its ranks cannot meet: ") + std::strerror(code));
   }
   const double end = now_seconds() + patience_s;
-  while (static_cast<int>(agents().size()) < launch.size - 1 && now_seconds() < end) {
+  while (static_cast<int>(agents().size()) < launch.local_size - 1 && now_seconds() < end) {
     if (!wait_readable(listener, end - now_seconds())) continue;
     const int fd = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
     if (fd < 0) continue;
@@ -177,16 +232,23 @@ void await_agents(const Launch& launch, double patience_s) {
     const pid_t pid = peer_of(fd);
     const auto hello = next(*channel, kAnswerS);
     const int rank = hello ? hello->value("rank", -1) : -1;
-    if (rank > 0 && rank < launch.size)
+    if (rank > launch.rank && rank < launch.size)
       agents()[rank] = std::make_unique<LaunchAgent>(rank, pid, std::move(channel));
   }
   ::close(listener);
+  std::vector<int> ranks = {launch.rank};
+  for (const auto& [rank, agent] : agents()) ranks.push_back(rank);
+  if (static_cast<int>(ranks.size()) == launch.local_size) return ranks;
+  // Which ranks are to be here is known where all are.
   std::string missing;
   for (int r = 1; r < launch.size; ++r)
     if (!agent_of_rank(r)) missing += (missing.empty() ? "" : ", ") + std::to_string(r);
-  if (!missing.empty())
-    fail(launch.by,
-         "of its ranks these did not come within " + human_duration(patience_s) + ": " + missing);
+  fail(launch.by, "of its ranks these did not come within " + human_duration(patience_s) + ": " +
+                      (launch.one_machine()
+                           ? missing
+                           : std::to_string(launch.local_size - static_cast<int>(ranks.size())) +
+                                 " of the " + std::to_string(launch.local_size) +
+                                 " on the machine of rank " + std::to_string(launch.rank)));
 }
 
 LaunchAgent* agent_of_rank(int rank) {
@@ -198,13 +260,13 @@ LaunchAgent* agent_of_rank(int rank) {
 
 namespace {
 
-int connect_to_broker(const Launch& launch, double patience_s) {
+int connect_to_first(const Launch& launch, double patience_s) {
   const sockaddr_un name = address_of(launch);
   for (const double end = now_seconds() + patience_s;;) {
     const int fd = unix_socket();
     if (::connect(fd, reinterpret_cast<const sockaddr*>(&name), sizeof name) == 0) return fd;
     ::close(fd);
-    if (now_seconds() >= end) fail(launch.by, "rank 0 did not come");
+    if (now_seconds() >= end) fail(launch.by, "the first rank of this machine did not come");
     ::usleep(20000);
   }
 }
@@ -272,7 +334,7 @@ class Place {
 }  // namespace
 
 int serve_agent(const Launch& launch, double patience_s) {
-  const int fd = connect_to_broker(launch, patience_s);
+  const int fd = connect_to_first(launch, patience_s);
   Place place(fd);
   peer_of(fd);
   place.serve(launch.rank);

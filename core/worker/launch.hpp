@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ranks that a launcher has started: mpirun or srun runs this program once per rank, with a rank's
 // cores, devices and limits. The first one is the broker as always. The others lend their place:
-// they start the runners of their ranks when the broker asks them to, and end with it. All that is
-// read of a launcher are environment variables, so nothing of MPI is linked.
+// they start the runners of their ranks when they are asked to, and end with who asks: the first
+// rank of their machine, which is the broker, or its leader (remote/). All that is read of a
+// launcher are environment variables, so nothing of MPI is linked.
 #pragma once
 #include <sys/types.h>
 
@@ -22,7 +23,9 @@ struct Launch {
   std::string by;   // "mpirun"
   std::string job;  // the same for all ranks of one start, and for no other
   int rank = 0, size = 1;
-  bool one_machine = true;
+  std::string node;                    // this machine, among those of the job
+  int local_rank = 0, local_size = 1;  // of the ranks of this machine, which it counts by itself
+  bool one_machine() const { return local_size == size; }
 };
 
 // Of Open MPI, Slurm's steps, and what speaks PMI (MPICH, Intel MPI); nothing for one rank.
@@ -52,13 +55,13 @@ class LaunchAgent {
   std::map<pid_t, int> ended_;
 };
 
-// In the first rank: waits for the places of all others, which agent_of_rank() has from then on.
-// Error with the ranks that did not come.
-void await_agents(const Launch& launch, double patience_s);
+// In the first rank of a machine: waits for the places of its others, which agent_of_rank() has
+// from then on. The ranks of the machine, or Error when some did not come.
+std::vector<int> await_agents(const Launch& launch, double patience_s);
 // Null where this process starts the runners of a rank.
 LaunchAgent* agent_of_rank(int rank);
-// In the other ranks: serves until the broker ends, and returns an exit code. Error when there is
-// no broker.
+// In its other ranks: serves until that one ends, and returns an exit code. Error when there is
+// none.
 int serve_agent(const Launch& launch, double patience_s);
 
 }  // namespace fk

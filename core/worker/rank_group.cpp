@@ -11,6 +11,7 @@
 #include "core/base/clock.hpp"
 #include "core/worker/launch.hpp"
 #include "core/worker/process.hpp"
+#include "core/worker/remote/remote_runner.hpp"
 
 namespace fk {
 
@@ -23,36 +24,58 @@ bool is_own_fault(const RunnerFailure& f) { return f.kind != "op_failed" && f.ki
 
 }  // namespace
 
-// Here beside its only caller.
-bool Runner::join(int rank, int size, int block_fd, const std::vector<int>& sockets,
-                  double patience_s) {
-  std::vector<int> fds = {block_fd};
-  for (const int fd : sockets)
-    if (fd >= 0) fds.push_back(fd);
-  return ask({{"do", "join"}, {"rank", rank}, {"size", size}, {"patience_s", patience_s}}, fds,
-             "joined", options_.open_patience_s, {})
-      .has_value();
+void RankGroup::make_blocks(int size) {
+  if (size == 1) return;
+  block_ = make_shared_comm(size);
+  std::vector<BlockMirror::Peer> peers;
+  for (const auto& machine : machines()) {
+    auto& far = far_blocks_.emplace_back(std::make_unique<FarBlock>());
+    far->machine = machine.get();
+    try {
+      peers.push_back({machine->open({{"ranks", size}}, far->id), machine->ranks()});
+    } catch (...) {
+      for (const auto& peer : peers) ::close(peer.fd);
+      throw;
+    }
+  }
+  if (!peers.empty()) mirror_ = std::make_unique<BlockMirror>(block_, size, std::move(peers));
 }
 
 RankGroup::RankGroup(const Runner::Options& options, int size) {
-  if (size > 1) block_ = make_shared_comm(size);
+  tokens_.resize(static_cast<size_t>(size));
+  compared_.resize(static_cast<size_t>(size));
+  driven_.resize(static_cast<size_t>(size));
+  try {
+    make_blocks(size);
+  } catch (const Error& e) {
+    failure_ = RunnerFailure{"environment", "", e.what(), ""};
+    return;
+  }
   for (int r = 0; r < size; ++r) {
     Runner::Options own = options;
     if (size > 1) {
       own.name += " rank " + std::to_string(r);
       own.agent = agent_of_rank(r);
     }
-    ranks_.push_back(std::make_unique<Runner>(std::move(own)));
+    local_.push_back(nullptr);
+    Machine* machine = size > 1 ? machine_of_rank(r) : nullptr;
+    if (!machine) {
+      auto runner = std::make_unique<Runner>(std::move(own));
+      local_.back() = runner.get();
+      ranks_.push_back(std::move(runner));
+      continue;
+    }
+    const auto is_its = [&](const auto& far) { return far->machine == machine; };
+    const auto far = std::find_if(far_blocks_.begin(), far_blocks_.end(), is_its);
+    ranks_.push_back(std::make_unique<RemoteRunner>(own, *machine, r, (*far)->id));
   }
-  tokens_.resize(ranks_.size());
-  compared_.resize(ranks_.size());
-  driven_.resize(ranks_.size());
   if (!look_for_failures() || size == 1) return;
   const double patience = std::min(kPatienceS, 0.4 * options.patience_s);
   std::vector<std::vector<int>> sockets(static_cast<size_t>(size));
-  if (options.device != "cpu") sockets = make_peer_sockets(size);
-  on_all([&](Runner& runner, int rank) {
-    runner.join(rank, size, block_.fd(), sockets[static_cast<size_t>(rank)], patience);
+  if (options.device != "cpu" && !mirror_) sockets = make_peer_sockets(size);
+  on_all([&](RankRunner& runner, int rank) {
+    runner.join(seat_of_rank(rank, size), block_.fd(), sockets[static_cast<size_t>(rank)],
+                patience);
   });
   for (const auto& row : sockets)
     for (const int fd : row)
@@ -66,10 +89,10 @@ void RankGroup::tell_others(int rank) {
   end_meeting(meeting_board(block_), "rank " + std::to_string(rank) + ": " + failure.sentence());
 }
 
-bool RankGroup::on_all(const std::function<void(Runner&, int)>& work) {
+bool RankGroup::on_all(const std::function<void(RankRunner&, int)>& work) {
   if (failed()) return false;
   const auto one = [&](int rank) {
-    Runner& runner = *ranks_[static_cast<size_t>(rank)];
+    RankRunner& runner = *ranks_[static_cast<size_t>(rank)];
     work(runner, rank);
     if (runner.failed()) tell_others(rank);
   };
@@ -94,12 +117,16 @@ bool RankGroup::look_for_failures() {
   if (size() == 1) return false;
   failure_->text = "rank " + std::to_string(at_fault) + ": " + failure_->text;
   for (auto& runner : ranks_) runner->condemn("protocol", "another rank has failed");
+  // A machine that is gone does not say what its ranks were at, and the first one waited for them.
+  const RunnerFailure& first = ranks_[0]->failure();
+  if (failure_->kind == "environment" && at_fault > 0 && !first.where.empty())
+    failure_->text += ", while rank 0 was in " + first.where;
   return false;
 }
 
 std::optional<Runner::Loaded> RankGroup::load(const std::vector<PluginFile>& plugins) {
   std::vector<std::optional<Runner::Loaded>> loaded(ranks_.size());
-  const auto load_one = [&](Runner& runner, int rank) {
+  const auto load_one = [&](RankRunner& runner, int rank) {
     loaded[static_cast<size_t>(rank)] = runner.load(plugins);
   };
   if (!on_all(load_one)) return std::nullopt;
@@ -112,7 +139,7 @@ std::optional<SessionInfo> RankGroup::open(const SessionSpec& spec,
   FK_CHECK(weights.size() == ranks_.size(), "every rank has weights");
   FK_CHECK(states.empty() || states.size() == ranks_.size(), "every rank has states, or none");
   std::vector<std::optional<SessionInfo>> infos(ranks_.size());
-  const auto open_one = [&](Runner& runner, int rank) {
+  const auto open_one = [&](RankRunner& runner, int rank) {
     const auto at = static_cast<size_t>(rank);
     SessionSpec own = spec;
     own.limits.parallel.rank = rank;
@@ -130,21 +157,22 @@ std::vector<StatesHandle> RankGroup::states() const {
 }
 
 bool RankGroup::clear() {
-  return on_all([](Runner& runner, int) { runner.clear(); });
+  return on_all([](RankRunner& runner, int) { runner.clear(); });
 }
 
 bool RankGroup::record(const RecordOptions& options, const std::vector<int>& files,
                        const std::string& workload) {
   FK_CHECK(files.size() == ranks_.size(), "every rank has a file");
-  return on_all([&](Runner& runner, int rank) {
-    runner.record(options, files[static_cast<size_t>(rank)], workload);
+  return on_all([&](RankRunner&, int rank) {
+    here(rank).record(options, files[static_cast<size_t>(rank)], workload);
   });
 }
 
 std::optional<std::vector<Json>> RankGroup::recorded() {
   std::vector<Json> all(ranks_.size());
-  const auto take = [&](Runner& runner, int rank) {
-    if (auto recorded = runner.recorded()) all[static_cast<size_t>(rank)] = std::move(*recorded);
+  const auto take = [&](RankRunner&, int rank) {
+    if (auto recorded = here(rank).recorded())
+      all[static_cast<size_t>(rank)] = std::move(*recorded);
   };
   if (!on_all(take)) return std::nullopt;
   return all;
@@ -155,11 +183,12 @@ std::optional<std::vector<Json>> RankGroup::task_on_all(const std::string& name,
                                                         const OnProgress& progress) {
   std::vector<Json> answers(ranks_.size());
   std::mutex mutex;
-  const auto run_one = [&](Runner& runner, int rank) {
-    const auto answer = runner.task(name, arguments, [&](const Json& json) {
+  const auto run_one = [&](RankRunner& runner, int rank) {
+    const auto on_progress = [&](const Json& json) {
       const std::lock_guard lock(mutex);
       progress(rank, json);
-    });
+    };
+    const auto answer = runner.task(name, arguments, on_progress, {});
     if (answer) answers[static_cast<size_t>(rank)] = *answer;
   };
   if (!on_all(run_one)) return std::nullopt;
@@ -169,10 +198,9 @@ std::optional<std::vector<Json>> RankGroup::task_on_all(const std::string& name,
 void RankGroup::wait_for_any(const std::vector<int>& ranks) const {
   std::vector<pollfd> entries;
   for (const int r : ranks)
-    for (const int fd : ranks_[static_cast<size_t>(r)]->wakers())
-      entries.push_back({fd, POLLIN, 0});
-  spin(entries, ranks_[0]->spin_s());
-  ::poll(entries.data(), entries.size(), ranks_[0]->tick_ms());  // for who ends without a word
+    for (const int fd : here(r).wakers()) entries.push_back({fd, POLLIN, 0});
+  spin(entries, here(0).spin_s());
+  ::poll(entries.data(), entries.size(), here(0).tick_ms());  // for who ends without a word
 }
 
 std::optional<std::vector<Json>> RankGroup::ask_all(const std::string& name, const Json& arguments,
@@ -185,11 +213,11 @@ std::optional<std::vector<Json>> RankGroup::ask_all(const std::string& name, con
     const auto first = fds.begin() + static_cast<std::ptrdiff_t>(share * static_cast<size_t>(r));
     const std::vector<int> own(first, first + static_cast<std::ptrdiff_t>(share));
     waiting.push_back(r);
-    if (!ranks_[static_cast<size_t>(r)]->tell(name, arguments, own)) tell_others(r);
+    if (!here(r).tell(name, arguments, own)) tell_others(r);
   }
   while (!waiting.empty()) {
     std::erase_if(waiting, [&](int r) {
-      Runner& runner = *ranks_[static_cast<size_t>(r)];
+      Runner& runner = here(r);
       if (runner.failed()) return true;
       if (auto answer = runner.heard()) {
         runner.begin_freeze();
@@ -219,19 +247,19 @@ void RankGroup::thaw() {
 
 double RankGroup::worked_s() const {
   double all = 0;
-  for (const auto& runner : ranks_) all += runner->worked_s().value_or(0);
+  for (int r = 0; r < size(); ++r) all += here(r).worked_s().value_or(0);
   return all;
 }
 
 int RankGroup::threads() const {
   int all = 0;
-  for (const auto& runner : ranks_) all += runner->threads();
+  for (int r = 0; r < size(); ++r) all += here(r).threads();
   return all;
 }
 
 std::optional<Json> RankGroup::task(const std::string& name, const Json& arguments,
                                     const Runner::OnProgress& progress) {
-  auto answer = ranks_[0]->task(name, arguments, progress);
+  auto answer = here(0).task(name, arguments, progress);
   look_for_failures();
   return answer;
 }
@@ -338,7 +366,7 @@ std::string RankGroup::log() {
 
 int64_t RankGroup::held_bytes() const {
   int64_t total = 0;
-  for (const auto& runner : ranks_) total += private_bytes(runner->pid());
+  for (const auto& runner : ranks_) total += runner->held_bytes();
   return total;
 }
 

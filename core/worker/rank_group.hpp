@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The runners of all ranks as the broker holds them: what one Runner offers, done by every rank.
 // With one rank it is that Runner and nothing more. When a rank fails, all are ended, and the
-// failure names the rank that was at fault.
+// failure names the rank that was at fault. Ranks may be on other machines (remote/), but for what
+// is timed together or recorded.
 #pragma once
 #include <functional>
 #include <memory>
@@ -9,8 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "core/comm/block_mirror.hpp"
 #include "core/comm/device_comm.hpp"
 #include "core/comm/shared_comm.hpp"
+#include "core/worker/remote/machines.hpp"
 #include "core/worker/runner.hpp"
 
 namespace fk {
@@ -55,7 +58,7 @@ class RankGroup {
   // What all processes together have used of the processors, and how many threads they have.
   double worked_s() const;
   int threads() const;
-  pid_t pid(int rank) const { return ranks_[static_cast<size_t>(rank)]->pid(); }
+  pid_t pid(int rank) const { return here(rank).pid(); }
   // On the first rank alone: work that needs no other.
   std::optional<Json> task(const std::string& name, const Json& arguments,
                            const Runner::OnProgress& progress);
@@ -79,7 +82,7 @@ class RankGroup {
 
   std::string log();
   // Of the first rank, which has those of all.
-  const std::vector<Protection>& protections() const { return ranks_[0]->protections(); }
+  const std::vector<Protection>& protections() const { return here(0).protections(); }
   int64_t held_bytes() const;  // private memory of all processes, as the kernel counts it
   void set_patience(double seconds);
   // Of loading too.
@@ -91,8 +94,20 @@ class RankGroup {
     int64_t index, token;
     bool operator==(const Token&) const = default;
   };
+  // The ranks' block on another machine, which is kept in step with the one here.
+  struct FarBlock {
+    Machine* machine = nullptr;
+    uint64_t id = 0;
+    ~FarBlock() { machine->tell({{"drop", id}}); }
+  };
+  void make_blocks(int size);
+  // A runner of this machine.
+  Runner& here(int rank) const {
+    FK_CHECK(local_[static_cast<size_t>(rank)], "only done by the ranks of one machine");
+    return *local_[static_cast<size_t>(rank)];
+  }
   // Calls work(runner, rank) for all ranks at the same time; false when a runner has failed.
-  bool on_all(const std::function<void(Runner&, int)>& work);
+  bool on_all(const std::function<void(RankRunner&, int)>& work);
   // Takes the failure of the rank that is at fault, and ends the others.
   bool look_for_failures();
   // A rank has failed: the others are told at once, because they would wait for it.
@@ -102,7 +117,10 @@ class RankGroup {
   std::string tokens_differ();
 
   SharedMemory block_;  // of the communicator, where there are several ranks
-  std::vector<std::unique_ptr<Runner>> ranks_;
+  std::vector<std::unique_ptr<FarBlock>> far_blocks_;
+  std::unique_ptr<BlockMirror> mirror_;
+  std::vector<std::unique_ptr<RankRunner>> ranks_;
+  std::vector<Runner*> local_;  // those of this machine, null for the others
   std::optional<RunnerFailure> failure_;
   std::vector<std::vector<Token>> tokens_;  // of this drive, by rank
   std::vector<size_t> compared_;            // of each rank's tokens

@@ -18,39 +18,14 @@
 #include "core/worker/board.hpp"
 #include "core/worker/channel.hpp"
 #include "core/worker/process.hpp"
+#include "core/worker/rank_runner.hpp"
 #include "core/worker/record.hpp"
 #include "core/worker/sandbox.hpp"
 #include "core/worker/spec.hpp"
 
 namespace fk {
 
-struct RunnerFailure {
-  // refused: an error with a text (loading, opening); op_failed: an op returned an error; threw;
-  // crashed: a signal; exited; hang; memory; protocol: records that make no sense; environment: the
-  // process could not be started; forbidden: it did what a sealed runner may not.
-  std::string kind;
-  std::string where;  // "paged_attention (model.layers.0.self_attn.attn)" or a stage; may be empty
-  std::string text;   // "crashed: SIGSEGV at address 0x10 in mine.so+0x1139"
-  std::string log;    // what the process printed, at most 64 KiB
-  // "crashed: SIGSEGV ... in rms_norm (model.norm)"
-  std::string sentence() const;
-};
-
-// Something that a runner sent, with the broker's clock at the moment it was seen.
-struct RunnerEvent {
-  enum class Kind { token, logits, tensor, failed, progress, driven };
-  Kind kind = Kind::progress;
-  double time_s = 0;
-  uint64_t id = 0;
-  int64_t index = 0;  // token: number after the prompt; logits: position
-  int64_t token = 0;
-  bool last = false;
-  std::vector<float> values;  // logits
-  NamedTensor tensor;
-  std::string text;  // failed, progress
-};
-
-class Runner {
+class Runner final : public RankRunner {
  public:
   struct Options {
     std::string name = "runner";                     // for messages
@@ -76,48 +51,33 @@ class Runner {
   };
   // Starts the process; a failure to do so is in failure() too.
   explicit Runner(Options options);
-  ~Runner();  // ends the process
-  Runner(const Runner&) = delete;
+  ~Runner() override;  // ends the process
 
-  // ---- one after the other; each returns false or nothing when the runner has failed ----
-  struct Loaded {
-    struct Refused {
-      std::string plugin, op, why;
-    };
-    std::vector<std::string> errors;  // by file; empty: loaded
-    std::vector<Refused> refused;     // ops whose contract does not match
-  };
-  // Baselines first, in both groups as listed; then nothing more where a candidate was among them.
-  std::optional<Loaded> load(const std::vector<PluginFile>& plugins);
+  std::optional<Loaded> load(const std::vector<PluginFile>& plugins) override;
   // What protects the host from the candidate that was loaded, said before that was loaded; empty
   // without one.
   const std::vector<Protection>& protections() const { return protections_; }
-  // `states`: those of another runner, whose session has the same ones; null: its own.
   std::optional<SessionInfo> open(const SessionSpec& spec, const WeightsHandle& weights,
-                                  const StatesHandle* states = nullptr);
-  // Of the session that was opened last, where its spec shares them. The descriptor stays this
-  // runner's.
-  const StatesHandle& states() const { return states_; }
-  // Makes it rank `rank` of those that share this block (shared_comm.hpp). Before open() or task().
-  // `sockets`: to each other rank in their order (peers.hpp), or none where the CPU does the work.
-  // All stay the caller's.
-  bool join(int rank, int size, int block_fd, const std::vector<int>& sockets, double patience_s);
+                                  const StatesHandle* states = nullptr) override;
+  const StatesHandle& states() const override { return states_; }
+  bool join(const RankSeat& seat, int block_fd, const std::vector<int>& sockets,
+            double patience_s) override;
   // In place of a session, a process without plugins keeps the weights of one on its device, from
   // the checkpoint in this folder or from the seed. The descriptor is the caller's, and good as
   // long as the process lives; checksum() is that of the weights.
-  using OnProgress = std::function<void(const Json&)>;
+  // `local_rank`: which of its machine's ranks they are of.
   std::optional<WeightsHandle> keep(const SessionSpec& spec, uint64_t seed,
-                                    const std::string& checkpoint, const OnProgress& progress);
+                                    const std::string& checkpoint, int local_rank,
+                                    const OnProgress& progress);
   std::optional<uint64_t> checksum();
-  bool clear();  // states to zero, between independent drives
+  bool clear() override;
   // From now on what the session's nodes are called with is kept: tensors in the file, which is the
   // caller's, the rest for recorded(), which ends it. Called again (the file is not looked at
   // then), it names the workload that follows.
   bool record(const RecordOptions& options, int file, const std::string& workload);
   std::optional<Json> recorded();  // CaseRecorder::result(), unchecked
-  // `fds` go with it and stay the caller's.
   std::optional<Json> task(const std::string& name, const Json& arguments,
-                           const OnProgress& progress, const std::vector<int>& fds = {});
+                           const OnProgress& progress, const std::vector<int>& fds = {}) override;
   // The two halves of task(), for who asks several runners at once. tell() asks; heard() takes
   // the answer if it is there and never waits: nothing also means that it has failed.
   bool tell(const std::string& name, const Json& arguments, const std::vector<int>& fds);
@@ -128,40 +88,28 @@ class Runner {
   double spin_s() const { return options_.spin_s; }
   // Descriptors that the last answer brought; the caller owns them.
   std::vector<int> take_fds() { return channel_->take_fds(); }
-  // Stops all threads of the process, and lets them go on. What is asked of a stopped runner waits.
-  // False when it has ended; one that cannot be stopped, or works while it is, is ended.
-  bool freeze();
-  void thaw();
-  // Begins a freeze(), which has to follow, without waiting for it.
-  void begin_freeze() {
+  bool freeze() override;
+  void thaw() override;
+  void begin_freeze() override {
     if (!failed()) child_->begin_freeze();
   }
 
-  // ---- a drive: begin, submit, close_requests, events until `driven` ----
-  bool begin(bool taps);
-  void submit(const Request& request);  // any time until close_requests
-  void close_requests();
-  // The next event; nothing when the time is over or the runner has failed.
-  std::optional<RunnerEvent> wait(double timeout_s);
+  bool begin(bool taps) override;
+  void submit(const Request& request) override;
+  void close_requests() override;
+  std::optional<RunnerEvent> wait(double timeout_s) override;
 
-  bool failed() const { return failure_.has_value(); }
-  const RunnerFailure& failure() const { return *failure_; }
-  // Ends its process without waiting for that, which the destructor does. Nothing is asked of it
-  // any more.
-  void dismiss() {
+  void dismiss() override {
     if (child_) child_->kill();
   }
-  // Ends it with a failure that the broker found (a nonsensical result, a deadline).
-  void condemn(const std::string& kind, const std::string& text);
-  // Of one that has failed or was dismissed, until it has given back what it had. False when the
-  // time is over.
-  bool wait_for_end(double seconds);
-  std::string log();
+  void condemn(const std::string& kind, const std::string& text) override;
+  bool wait_for_end(double seconds) override;
+  std::string log() override;
   const std::string& name() const { return options_.name; }
-  // When it hangs, nobody asks it where: another rank has failed, and has been asked.
-  void ask_no_place() { asks_place_ = false; }
-  void set_patience(double seconds) { options_.patience_s = seconds; }
-  void set_open_patience(double seconds) { options_.open_patience_s = seconds; }
+  void ask_no_place() override { asks_place_ = false; }
+  void set_patience(double seconds) override { options_.patience_s = seconds; }
+  void set_open_patience(double seconds) override { options_.open_patience_s = seconds; }
+  int64_t held_bytes() override { return child_ ? private_bytes(child_->pid()) : 0; }
   pid_t pid() const { return child_ ? child_->pid() : -1; }
   int threads() const { return child_ ? child_->threads() : 0; }
   std::optional<double> worked_s() const { return child_ ? child_->worked_s() : std::nullopt; }
@@ -201,7 +149,6 @@ class Runner {
   SessionInfo info_;
   StatesHandle states_;
   std::vector<Protection> protections_;
-  std::optional<RunnerFailure> failure_;
   double life_s_ = 0;   // when it last gave a sign of life
   double asked_s_ = 0;  // when it was last asked
   int64_t run_ = 0;

@@ -8,11 +8,14 @@
 namespace fk {
 
 std::optional<WeightsHandle> Runner::keep(const SessionSpec& spec, uint64_t seed,
-                                          const std::string& checkpoint,
+                                          const std::string& checkpoint, int local_rank,
                                           const OnProgress& progress) {
-  const auto reply =
-      ask({{"do", "keep"}, {"spec", to_json(spec)}, {"seed", seed}, {"checkpoint", checkpoint}}, {},
-          "kept", options_.open_patience_s, progress);
+  const auto reply = ask({{"do", "keep"},
+                          {"spec", to_json(spec)},
+                          {"seed", seed},
+                          {"checkpoint", checkpoint},
+                          {"local_rank", local_rank}},
+                         {}, "kept", options_.open_patience_s, progress);
   if (!reply) return std::nullopt;
   const auto fds = channel_->take_fds();
   if (fds.size() != 1 || !reply->at("kept").is_number_integer()) {
@@ -20,7 +23,11 @@ std::optional<WeightsHandle> Runner::keep(const SessionSpec& spec, uint64_t seed
     bury("protocol", "a malformed answer to keeping");
     return std::nullopt;
   }
-  return WeightsHandle{fds[0], reply->at("kept").get<int64_t>(), reply->value("on_device", true)};
+  WeightsHandle kept;
+  kept.fd = fds[0];
+  kept.bytes = reply->at("kept").get<int64_t>();
+  kept.on_device = reply->value("on_device", true);
+  return kept;
 }
 
 std::optional<uint64_t> Runner::checksum() {
@@ -57,13 +64,24 @@ bool Runner::take_states(const Json& reply) {
   states_ = {};
   const auto bytes = reply.find("states_bytes");
   if (fds.size() == 1 && bytes != reply.end() && bytes->is_number_integer()) {
-    states_ = {fds[0], bytes->get<int64_t>()};
+    states_.fd = fds[0];
+    states_.bytes = bytes->get<int64_t>();
     return true;
   }
   for (const int fd : fds) ::close(fd);
   if (fds.empty() && bytes != reply.end() && *bytes == 0) return true;  // it has no states
   bury("protocol", "a malformed answer to opening");
   return false;
+}
+
+bool Runner::join(const RankSeat& seat, int block_fd, const std::vector<int>& sockets,
+                  double patience_s) {
+  std::vector<int> fds = {block_fd};
+  for (const int fd : sockets)
+    if (fd >= 0) fds.push_back(fd);
+  return ask({{"do", "join"}, {"seat", to_json(seat)}, {"patience_s", patience_s}}, fds, "joined",
+             options_.open_patience_s, {})
+      .has_value();
 }
 
 bool Runner::clear() {

@@ -143,23 +143,21 @@ class Server {
   // One of several ranks from now on.
   Json join(const Json& message) {
     const auto fds = channel_.take_fds();
-    const int rank = message.at("rank").get<int>(), size = message.at("size").get<int>();
-    FK_CHECK(fds.size() == 1 || static_cast<int>(fds.size()) == size,
+    seat_ = rank_seat_from(message.at("seat"));
+    FK_CHECK(fds.size() == 1 || static_cast<int>(fds.size()) == seat_.size,
              "join brings a descriptor, and one for each other rank where they need them");
     comm_ = std::make_unique<SharedCommunicator>(
-        SharedMemory::from_fd(fds[0], shared_comm_bytes(size), true), rank, size,
+        SharedMemory::from_fd(fds[0], shared_comm_bytes(seat_.size), true), seat_.rank, seat_.size,
         message.at("patience_s").get<double>());
     ::close(fds[0]);
     if (fds.size() > 1) {
       std::vector<int> sockets(fds.begin() + 1, fds.end());
-      sockets.insert(sockets.begin() + rank, -1);
+      sockets.insert(sockets.begin() + seat_.rank, -1);
       peers_ = Peers(std::move(sockets));
     }
     rank_exchange_ = std::make_unique<RankExchange>(*exchange_, comm_->meeting());
-    return {{"joined", rank}};
+    return {{"joined", seat_.rank}};
   }
-
-  int rank() const { return comm_ ? comm_->rank() : 0; }
 
   // The communicator for this device; null for one rank.
   std::shared_ptr<Communicator> communicator(Device& device) {
@@ -241,7 +239,7 @@ class Server {
       file.copy = reachable(file.copy);
       policy.read.push_back(file.copy);
     }
-    sealed_device_ = open_device(device_of_rank(device, rank()));
+    sealed_device_ = open_device(device_of_rank(device, seat_.local_rank));
     tell(seal(policy, *user_));
   }
 
@@ -286,11 +284,11 @@ class Server {
     if (!on_device) ::close(fds[0]);
     set_stage(*board_, "creating instances");
     model_ = make_model(spec.arch, spec.config);
-    device_ = open_device(device_of_rank(spec.device, rank()));
+    device_ = open_device(device_of_rank(spec.device, seat_.local_rank));
     Session::Options options{spec.limits, spec.policy, message.at("name").get<std::string>(),
                              spec.graphs, spec.decode_sizes};
     if (comm_) {
-      device_->share_cores(comm_->size());
+      device_->share_cores(seat_.local_size);
       device_comm_ = communicator(*device_);
       options.comm = device_comm_->table();
     }
@@ -329,7 +327,7 @@ class Server {
     std::optional<Checkpoint> checkpoint;
     if (!path.empty()) checkpoint = Checkpoint::open(path);
     model_ = make_model(spec.arch, spec.config);
-    device_ = open_device(device_of_rank(spec.device, static_cast<int>(spec.limits.parallel.rank)));
+    device_ = open_device(device_of_rank(spec.device, message.at("local_rank").get<int>()));
     const auto table = weight_table(*model_, catalog_, spec.limits);
     kept_bytes_ = WeightLayout(*table).bytes;
     kept_ = device_->allocate_shared(kept_bytes_, "the weights", Device::Sharing::read);
@@ -412,7 +410,8 @@ class Server {
     if (!function) fail("runner", "this program has no task `" + name + "`");
     const TaskServices services{catalog_,
                                 plugins_,
-                                rank(),
+                                seat_.rank,
+                                seat_.local_rank,
                                 [this](Device& device) { return communicator(device); },
                                 [this](const std::string& stage) { set_stage(*board_, stage); },
                                 [this](const Json& progress) {
@@ -453,6 +452,7 @@ class Server {
   std::optional<Protection> user_;
   std::unique_ptr<Device> sealed_device_;     // its driver stays open as long as this
   std::unique_ptr<SharedCommunicator> comm_;  // null: there is one rank
+  RankSeat seat_;
   Peers peers_;
   std::unique_ptr<RankExchange> rank_exchange_;
   std::unique_ptr<Device> device_;

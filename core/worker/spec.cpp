@@ -135,6 +135,15 @@ SessionSpec session_spec_from(const Json& json) {
   return spec;
 }
 
+Json to_json(const RankSeat& seat) {
+  return {seat.rank, seat.size, seat.local_rank, seat.local_size};
+}
+
+RankSeat rank_seat_from(const Json& json) {
+  return {json.at(0).get<int>(), json.at(1).get<int>(), json.at(2).get<int>(),
+          json.at(3).get<int>()};
+}
+
 Json to_json(const SessionInfo& info) {
   Json phases = Json::array();
   for (const auto& phase : info.phases) {

@@ -30,11 +30,17 @@ struct SessionSpec {
   bool shares_states = false;              // in a block that other runners can be given
 };
 
+// A rank's place among all, and among those of its machine, which share cores and devices.
+struct RankSeat {
+  int rank = 0, size = 1, local_rank = 0, local_size = 1;
+};
+
 // Weights as they go to a runner: a sealed block of shared memory, or memory of the device.
 struct WeightsHandle {
   int fd = -1;
   int64_t bytes = 0;
   bool on_device = false;
+  uint64_t remote = 0;  // instead of a descriptor: their number on another machine
 };
 
 // Caches and other states of a session that two runners have in turns: one physical copy. Whoever
@@ -42,6 +48,7 @@ struct WeightsHandle {
 struct StatesHandle {
   int fd = -1;
   int64_t bytes = 0;
+  uint64_t remote = 0;  // as of weights
 };
 
 struct NodeRow {
@@ -68,6 +75,8 @@ SessionInfo info_of(Session& session);
 
 Json to_json(const SessionSpec& spec);
 SessionSpec session_spec_from(const Json& json);  // Error when it is malformed
+Json to_json(const RankSeat& seat);
+RankSeat rank_seat_from(const Json& json);
 Json to_json(const SessionInfo& info);
 SessionInfo session_info_from(const Json& json);
 

@@ -19,6 +19,7 @@ struct TaskServices {
   const Catalog& catalog;
   const Plugins& plugins;  // all that this runner was told to load
   int rank;                // of this process; 0 where there is one
+  int local_rank;          // among the ranks of this machine, which have its devices in turn
   // The communicator of the ranks for this device, which outlives it; all ranks ask together. Null:
   // there is one rank.
   std::function<std::shared_ptr<Communicator>(Device& device)> communicator;

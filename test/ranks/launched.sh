@@ -49,13 +49,9 @@ for victim in place broker; do
   if [ $victim = place ]; then grep -q "rank 1" "$log" || die "rank 1 is not named"; fi
 done
 
-# Fewer ranks than processes, and processes of several machines.
+# Fewer ranks than processes.
 job=2
 start 0 "$1" verify "$2"
 wait $pid && die "two processes for one rank"
 grep -q "it started 2 processes, and there are to be 1 ranks" "$log" || die "the number is not told"
-OMPI_COMM_WORLD_LOCAL_SIZE=1
-start 0 "$1" verify "$2" --tp 2
-wait $pid && die "several machines"
-grep -q "its processes are on several machines, and ranks share memory" "$log" || die "machines are not told"
 echo "nobody is left"

@@ -35,6 +35,19 @@ TEST_CASE("SHA-256 in pieces, or in portable code, is SHA-256 in one") {
   }
 }
 
+TEST_CASE("messages are signed as RFC 4231 says") {
+  const auto signed_by = [](const std::string& key, const std::string& text) {
+    return hex_text(hmac_sha256(key, text));
+  };
+  CHECK(signed_by("Jefe", "what do ya want for nothing?") ==
+        "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+  CHECK(signed_by(std::string(20, '\x0b'), "Hi There") ==
+        "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");
+  CHECK(signed_by(std::string(131, '\xaa'),
+                  "Test Using Larger Than Block-Size Key - Hash Key First") ==
+        "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
+}
+
 TEST_CASE("a file's hash is that of its contents") {
   const auto path = std::filesystem::temp_directory_path() / "fk_sha256_test";
   const std::string text(700000, 'x');

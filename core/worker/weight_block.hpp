@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The weights of a model, once for all runners: in a sealed block of shared memory that the broker
-// makes, or in memory of the device that a process without plugins keeps, since the broker has no
-// CUDA context.
+// The weights of a model, once for all runners of a machine: in a sealed block of shared memory
+// that the broker makes, or in memory of the device that a process without plugins keeps, since the
+// broker has no CUDA context.
 #pragma once
 #include <memory>
 #include <span>
@@ -9,6 +9,7 @@
 
 #include "core/base/io.hpp"
 #include "core/runtime/session.hpp"
+#include "core/worker/remote/remote_calls.hpp"
 #include "core/worker/runner.hpp"
 
 namespace fk {
@@ -19,6 +20,7 @@ struct WeightBlock {
   int64_t bytes = 0;
   std::shared_ptr<Runner> keeper;
   std::shared_ptr<const int> exported;  // closed with the block: until then the device keeps it
+  std::shared_ptr<RemoteCalls> remote;  // instead of all of this: of a rank on another machine
   WeightsHandle handle;
   // Of the weights on a device, 0 elsewhere: host memory is sealed. Error when the keeper is gone.
   uint64_t checksum() const;
@@ -29,16 +31,13 @@ WeightBlock make_weight_block(const Model& model, const Catalog& catalog, const 
                               const Checkpoint* checkpoint, uint64_t seed,
                               const Progress& progress);
 // Where `spec` says, from the checkpoint in a folder, or from the seed when that is empty.
+// `local_rank`: which of its machine's ranks they are of.
 WeightBlock make_weight_block(const Model& model, const Catalog& catalog, const SessionSpec& spec,
                               const std::string& checkpoint, uint64_t seed,
-                              const Progress& progress);
+                              const Progress& progress, int local_rank = 0);
 
-// A block for each rank of limits.parallel, in host memory: the same weights, of which every rank
-// has its part.
-std::vector<WeightBlock> make_weight_blocks(const Model& model, const Catalog& catalog,
-                                            const Limits& limits, const Checkpoint* checkpoint,
-                                            uint64_t seed, const Progress& progress);
-// The same where `spec` says, each on the device of its rank.
+// The same weights in a block for each rank of the spec's, of which every rank has its part: on the
+// device of its rank, and on its machine, where the checkpoint has to be, too.
 std::vector<WeightBlock> make_weight_blocks(const Model& model, const Catalog& catalog,
                                             const SessionSpec& spec, const std::string& checkpoint,
                                             uint64_t seed, const Progress& progress);

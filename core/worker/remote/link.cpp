@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who connects says a number and what the connection is for, the listener answers with a number of
+// its own and an HMAC of both, and is answered with another HMAC. Both numbers are random, and each
+// side's HMAC begins with its own word, so nothing that was heard before is of use.
+#include "core/worker/remote/link.hpp"
+
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+#include "core/base/clock.hpp"
+#include "core/base/error.hpp"
+#include "core/base/sha256.hpp"
+
+namespace fk {
+
+namespace {
+
+constexpr double kProofS = 5;  // for each step of the proof
+constexpr std::array<char, 8> kMagic = {'f', 'k', '-', 'l', 'i', 'n', 'k', '1'};
+
+using Nonce = std::array<char, 16>;
+struct LinkCall {
+  std::array<char, 8> magic;
+  Nonce nonce;
+  uint64_t id;
+};
+struct LinkAnswer {
+  Nonce nonce;
+  Sha256::Digest proof;
+};
+static_assert(sizeof(LinkCall) == 32 && sizeof(LinkAnswer) == 48);
+
+Nonce random_nonce() {
+  Nonce out;
+  if (::getentropy(out.data(), out.size()) != 0) fail("launcher", "there is no randomness");
+  return out;
+}
+
+Sha256::Digest proof_of(const std::string& key, const char* who, const LinkCall& call,
+                        const Nonce& answer) {
+  std::string text = std::string(who) + '\0';
+  text.append(reinterpret_cast<const char*>(&call), sizeof call);
+  text.append(answer.data(), answer.size());
+  return hmac_sha256(key, text);
+}
+
+// In a time that does not tell how much is equal.
+bool same_proof(const Sha256::Digest& a, const Sha256::Digest& b) {
+  unsigned differ = 0;
+  for (size_t i = 0; i < a.size(); ++i) differ |= static_cast<unsigned>(a[i] ^ b[i]);
+  return differ == 0;
+}
+
+bool link_ready(int fd, short events, double end) {
+  for (;;) {
+    pollfd entry{fd, events, 0};
+    const double left = std::max(0.0, end - now_seconds());
+    const int got = ::poll(&entry, 1, static_cast<int>(std::ceil(left * 1e3)));
+    if (got > 0) return true;
+    if (got == 0 || errno != EINTR) return false;
+  }
+}
+
+// All of it within the time. No byte more is read: what follows is somebody else's.
+bool transfer(int fd, void* data, size_t bytes, bool send, double patience_s) {
+  const double end = now_seconds() + patience_s;
+  for (auto* at = static_cast<char*>(data); bytes > 0;) {
+    const ssize_t done = send ? ::send(fd, at, bytes, MSG_DONTWAIT | MSG_NOSIGNAL)
+                              : ::recv(fd, at, bytes, MSG_DONTWAIT);
+    if (done > 0) {
+      at += done;
+      bytes -= static_cast<size_t>(done);
+    } else if (done == 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) ||
+               !link_ready(fd, send ? POLLOUT : POLLIN, end)) {
+      return false;
+    }
+  }
+  return true;
+}
+template <class T>
+bool send_all(int fd, T value) {
+  return transfer(fd, &value, sizeof value, true, kProofS);
+}
+template <class T>
+bool receive_all(int fd, T& value) {
+  return transfer(fd, &value, sizeof value, false, kProofS);
+}
+
+// Answers go out at once, and a machine that is gone without a word is noticed within seconds.
+void set_options_of(int fd) {
+  const auto set = [&](int level, int name, int value) {
+    ::setsockopt(fd, level, name, &value, sizeof value);
+  };
+  set(IPPROTO_TCP, TCP_NODELAY, 1);
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, 4);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, 2);
+  set(IPPROTO_TCP, TCP_KEEPCNT, 3);
+  set(IPPROTO_TCP, TCP_USER_TIMEOUT, 10'000);
+}
+
+int listening(int family, int port) {
+  const int fd = ::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return -1;
+  const int yes = 1, no = 0;
+  ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  sockaddr_in6 six{};
+  six.sin6_family = AF_INET6;
+  six.sin6_port = htons(static_cast<uint16_t>(port));
+  sockaddr_in four{};
+  four.sin_family = AF_INET;
+  four.sin_port = six.sin6_port;
+  const bool is_six = family == AF_INET6;
+  if (is_six) ::setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);
+  const auto* address =
+      is_six ? reinterpret_cast<const sockaddr*>(&six) : reinterpret_cast<const sockaddr*>(&four);
+  if (::bind(fd, address, is_six ? sizeof six : sizeof four) == 0 && ::listen(fd, 128) == 0)
+    return fd;
+  const int code = errno;
+  ::close(fd);
+  errno = code;
+  return -1;
+}
+
+// A connection to one of the host's addresses, or -1.
+int connected(const std::string& host, int port, double end) {
+  addrinfo wanted{}, *found = nullptr;
+  wanted.ai_socktype = SOCK_STREAM;
+  if (::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &wanted, &found) != 0) return -1;
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> all(found, ::freeaddrinfo);
+  for (const addrinfo* at = found; at; at = at->ai_next) {
+    const int fd = ::socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) continue;
+    int code = 0;
+    socklen_t size = sizeof code;
+    if ((::connect(fd, at->ai_addr, at->ai_addrlen) == 0 || errno == EINPROGRESS) &&
+        link_ready(fd, POLLOUT, std::min(end, now_seconds() + kProofS)) &&
+        ::getsockopt(fd, SOL_SOCKET, SO_ERROR, &code, &size) == 0 && code == 0) {
+      ::fcntl(fd, F_SETFL, 0);  // callers say themselves what must not block
+      return fd;
+    }
+    ::close(fd);
+  }
+  return -1;
+}
+
+}  // namespace
+
+std::string take_from_environment(const char* name) {
+  char* value = std::getenv(name);
+  if (!value) return "";
+  std::string out = value;
+  std::fill_n(value, out.size(), '\0');
+  ::unsetenv(name);
+  return out;
+}
+
+LinkListener::LinkListener(int port) : fd_(listening(AF_INET6, port)) {
+  if (fd_ < 0 && errno != EADDRINUSE) fd_ = listening(AF_INET, port);
+  if (fd_ < 0)
+    fail("MASTER_PORT " + std::to_string(port), std::string("cannot be had: ") + strerror(errno),
+         "choose another one");
+}
+
+LinkListener::~LinkListener() { ::close(fd_); }
+
+std::optional<LinkListener::Link> LinkListener::accept(const std::string& key, double patience_s) {
+  for (const double end = now_seconds() + patience_s; link_ready(fd_, POLLIN, end);) {
+    const int fd = ::accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC);
+    if (fd < 0) continue;
+    set_options_of(fd);
+    LinkCall call{};
+    Sha256::Digest proof{};
+    if (receive_all(fd, call) && call.magic == kMagic) {
+      LinkAnswer answer{random_nonce(), {}};
+      answer.proof = proof_of(key, "first", call, answer.nonce);
+      if (send_all(fd, answer) && receive_all(fd, proof) &&
+          same_proof(proof, proof_of(key, "other", call, answer.nonce)))
+        return Link{fd, call.id};
+    }
+    ++strangers_;
+    ::close(fd);
+  }
+  return std::nullopt;
+}
+
+int connect_link(const std::string& host, int port, const std::string& key, uint64_t id,
+                 double patience_s) {
+  const std::string where = host + ":" + std::to_string(port);
+  const double end = now_seconds() + patience_s;
+  int fd = -1;
+  while ((fd = connected(host, port, end)) < 0) {
+    if (now_seconds() >= end)
+      fail(where, "rank 0 does not answer there", "MASTER_ADDR and MASTER_PORT say where it is");
+    ::usleep(50'000);
+  }
+  set_options_of(fd);
+  const LinkCall call{kMagic, random_nonce(), id};
+  LinkAnswer answer{};
+  // Somebody who says nothing may have come before.
+  const bool told = send_all(fd, call) && transfer(fd, &answer, sizeof answer, false, 3 * kProofS);
+  if (told && same_proof(answer.proof, proof_of(key, "first", call, answer.nonce)) &&
+      send_all(fd, proof_of(key, "other", call, answer.nonce)))
+    return fd;
+  ::close(fd);
+  fail(
+      where,
+      told ? "who listens there does not know the key" : "who listens there is no rank of this job",
+      std::string(kLaunchKey) + " has to be the same on all machines");
+}
+
+}  // namespace fk

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// A runner on another machine as the broker holds it: a Runner of that machine's leader, which
+// watches over its process, and tells here what it was asked. Of a drive only the tokens come, and
+// the end: all else the first rank says, which is never on another machine.
+#pragma once
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/worker/rank_runner.hpp"
+#include "core/worker/remote/remote_calls.hpp"
+#include "core/worker/runner.hpp"
+
+namespace fk {
+
+class RemoteRunner final : public RankRunner {
+ public:
+  // Starts the process; a failure to do so is in failure() too. `block`: the number of the ranks'
+  // block on that machine.
+  RemoteRunner(const Runner::Options& options, Machine& machine, int rank, uint64_t block);
+
+  std::optional<Loaded> load(const std::vector<PluginFile>& plugins) override;
+  std::optional<SessionInfo> open(const SessionSpec& spec, const WeightsHandle& weights,
+                                  const StatesHandle* states) override;
+  const StatesHandle& states() const override { return states_; }
+  // The block is that of its machine.
+  bool join(const RankSeat& seat, int block_fd, const std::vector<int>& sockets,
+            double patience_s) override;
+  bool clear() override;
+  std::optional<Json> task(const std::string& name, const Json& arguments,
+                           const OnProgress& progress, const std::vector<int>& fds) override;
+  bool freeze() override;
+  void thaw() override;
+  void begin_freeze() override;
+  bool begin(bool taps) override;
+  void submit(const Request& request) override;
+  void close_requests() override;
+  std::optional<RunnerEvent> wait(double timeout_s) override;
+  void dismiss() override;
+  void condemn(const std::string& kind, const std::string& text) override;
+  bool wait_for_end(double seconds) override;
+  std::string log() override;
+  void ask_no_place() override;
+  void set_patience(double seconds) override;
+  void set_open_patience(double seconds) override;
+  int64_t held_bytes() override;
+
+ private:
+  void tell(const Json& message);
+  // Nothing when it has failed.
+  std::optional<Json> ask(const Json& message, const OnProgress& progress = {});
+  bool take(const Json& message, const OnProgress& progress);  // false when it has failed
+  void lost();
+  void bury(const std::string& kind, const std::string& text);
+
+  std::unique_ptr<RemoteCalls> calls_;
+  StatesHandle states_;
+  std::deque<RunnerEvent> events_;
+};
+
+}  // namespace fk

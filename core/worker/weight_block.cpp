@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/worker/weight_block.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <future>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "core/base/error.hpp"
+#include "core/base/text.hpp"
+
+namespace fk {
+
+namespace {
+
+WeightBlock empty_block(const Model& model, const Catalog& catalog, const Limits& limits) {
+  WeightBlock block;
+  block.table = weight_table(model, catalog, limits);
+  block.bytes = WeightLayout(*block.table).bytes;
+  block.memory =
+      SharedMemory::create("fk-weights", static_cast<size_t>(std::max<int64_t>(block.bytes, 1)));
+  return block;
+}
+
+// Null where there is none.
+std::unique_ptr<Checkpoint> opened(const std::string& folder) {
+  return folder.empty() ? nullptr : std::make_unique<Checkpoint>(Checkpoint::open(folder));
+}
+
+}  // namespace
+
+WeightBlock make_weight_block(const Model& model, const Catalog& catalog, const Limits& limits,
+                              const Checkpoint* checkpoint, uint64_t seed,
+                              const Progress& progress) {
+  WeightBlock block = empty_block(model, catalog, limits);
+  const int threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  fill_weights(*block.table, checkpoint, seed, static_cast<std::byte*>(block.memory.data()),
+               threads, progress);
+  block.memory.seal_read_only();
+  block.handle.fd = block.memory.fd();
+  block.handle.bytes = static_cast<int64_t>(block.memory.bytes());
+  return block;
+}
+
+WeightBlock make_weight_block(const Model& model, const Catalog& catalog, const SessionSpec& spec,
+                              const std::string& checkpoint, uint64_t seed,
+                              const Progress& progress, int local_rank) {
+  if (spec.device == "cpu") {
+    const auto from = opened(checkpoint);
+    return make_weight_block(model, catalog, spec.limits, from.get(), seed, progress);
+  }
+  WeightBlock block;
+  block.table = weight_table(model, catalog, spec.limits);
+  block.bytes = WeightLayout(*block.table).bytes;
+  Runner::Options options;
+  options.name = "weights";
+  options.sends_fds = true;
+  block.keeper = std::make_shared<Runner>(options);
+  const auto kept = block.keeper->keep(spec, seed, checkpoint, local_rank, [&](const Json& done) {
+    if (progress && done.is_array() && done.size() == 2)
+      progress(done[0].get<int64_t>(), done[1].get<int64_t>());
+  });
+  if (!kept) fail("weights", block.keeper->failure().sentence());
+  block.exported = {new int(kept->fd), [](const int* fd) {
+                      ::close(*fd);
+                      delete fd;
+                    }};
+  block.handle = *kept;
+  return block;
+}
+
+namespace {
+
+// What the leader of a rank's machine says about the rank's weights. Error with its reason.
+Json said_of_weights(RemoteCalls& calls, const char* question) {
+  constexpr double kNoEnd = 1e9;
+  auto answer = calls.ask({{"do", question}}, kNoEnd, [](const Json&) { return true; });
+  const std::string who = "weights of " + calls.machine().who();
+  if (!answer) fail(who, calls.gone());
+  if (answer->is_object() && answer->contains("error"))
+    fail(who, "on " + calls.machine().name() + ": " +
+                  excerpt(answer->at("error").get<std::string>(), 1024));
+  return std::move(*answer);
+}
+
+// Into a block that has its table: a model is asked by one thread at a time.
+void fill_remotely(WeightBlock& block, Machine& machine, const SessionSpec& spec,
+                   const std::string& checkpoint, uint64_t seed) {
+  const int rank = static_cast<int>(spec.limits.parallel.rank),
+            size = static_cast<int>(spec.limits.parallel.ranks());
+  block.remote = std::make_shared<RemoteCalls>(
+      machine,
+      Json{{"weights", to_json(spec)},
+           {"checkpoint",
+            checkpoint.empty() ? checkpoint : std::filesystem::absolute(checkpoint).string()},
+           {"seed", seed},
+           {"local_rank", seat_of_rank(rank, size).local_rank}});
+  if (said_of_weights(*block.remote, "start").at("bytes") != block.bytes)
+    fail("weights of " + machine.who(), "on " + machine.name() + " they have another size");
+  block.handle.bytes = block.bytes;
+  block.handle.remote = block.remote->id();
+}
+
+}  // namespace
+
+std::vector<WeightBlock> make_weight_blocks(const Model& model, const Catalog& catalog,
+                                            const SessionSpec& spec, const std::string& checkpoint,
+                                            uint64_t seed, const Progress& progress) {
+  const int size = static_cast<int>(spec.limits.parallel.ranks());
+  std::vector<WeightBlock> blocks(static_cast<size_t>(size));
+  std::vector<SessionSpec> specs(static_cast<size_t>(size), spec);
+  for (int rank = 0; rank < size; ++rank) {
+    const auto at = static_cast<size_t>(rank);
+    specs[at].limits.parallel.rank = rank;
+    if (!machine_of_rank(rank)) continue;
+    blocks[at].table = weight_table(model, catalog, specs[at].limits);
+    blocks[at].bytes = WeightLayout(*blocks[at].table).bytes;
+  }
+  // One after the other on each machine, which has the threads for one, and all machines at once.
+  std::vector<std::future<void>> others;
+  for (const auto& machine : machines())
+    others.push_back(std::async(std::launch::async, [&blocks, &specs, &machine, &checkpoint, seed] {
+      for (const int rank : machine->ranks()) {
+        const auto at = static_cast<size_t>(rank);
+        fill_remotely(blocks[at], *machine, specs[at], checkpoint, seed);
+      }
+    }));
+  for (int rank = 0; rank < size; ++rank) {
+    const auto at = static_cast<size_t>(rank);
+    if (!machine_of_rank(rank))
+      blocks[at] = make_weight_block(model, catalog, specs[at], checkpoint, seed, progress,
+                                     seat_of_rank(rank, size).local_rank);
+  }
+  for (auto& other : others) other.get();
+  return blocks;
+}
+
+std::vector<WeightsHandle> handles_of(std::span<const WeightBlock> blocks) {
+  std::vector<WeightsHandle> handles;
+  for (const auto& block : blocks) handles.push_back(block.handle);
+  return handles;
+}
+
+uint64_t WeightBlock::checksum() const {
+  if (remote) {
+    const Json sum = said_of_weights(*remote, "checksum");
+    if (!sum.is_number_unsigned()) fail("weights", "no checksum");
+    return sum.get<uint64_t>();
+  }
+  if (!keeper) return 0;
+  const auto sum = keeper->checksum();
+  if (!sum) fail("weights", keeper->failed() ? keeper->failure().sentence() : "no checksum");
+  return *sum;
+}
+
+}  // namespace fk
