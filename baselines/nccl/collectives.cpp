@@ -65,28 +65,18 @@ struct AllGather : Collective<all_gather> {
 };
 FK_OP(all_gather, AllGather);
 
-// One row is a plain all_gather. Of more rows each is one: only between machines, where nobody else
-// has this op.
+// One row is a plain all_gather.
 struct AllGatherColumns : Collective<all_gather_columns> {
   using Collective::Collective;
   static void supports(const op::init& i, const op::weights& w, const op::forward& max,
                        fk_need& need) {
     Collective::supports(i, w, max, need);
-    if (max.x->shape[0] > 1 && fk_comm_has_symmetric(i.comm)) throw unsupported{"x: one row only"};
+    if (max.x->shape[0] > 1) throw unsupported{"x: one row only"};
     if (i.out_features != i.comm->size * max.x->shape[1])
       throw unsupported{"out_features: as many columns as the ranks have only"};
   }
   void forward(const op::forward& a, const fk_ctx& ctx) {
-    for (int64_t m = 0; m < a.x->shape[0]; ++m) {
-      const auto row = [&](const fk_in* all, fk_temp& to) {
-        const int64_t shape[] = {1, all->shape[1]}, bytes = all->nbytes / all->shape[0];
-        auto* data = static_cast<char*>(const_cast<void*>(all->data)) + m * bytes;
-        return fk_temp_view(&to, all, data, 2, shape);
-      };
-      fk_temp x, out;
-      const fk_in* from = fk_as_in(row(a.x, x));
-      must(comm, comm->all_gather(comm, from, row(fk_as_in(a.out), out), ctx.stream));
-    }
+    must(comm, comm->all_gather(comm, a.x, a.out, ctx.stream));
   }
 };
 FK_OP(all_gather_columns, AllGatherColumns);

@@ -146,7 +146,7 @@ class BlockMirror::Link {
   // A plugin's process maps the board as well: what no rank does is not passed on.
   void refuse(size_t rank) {
     overwritten_.at(rank) = true;
-    end("rank " + std::to_string(rank) + " overwrote the memory of its meeting");
+    end("what rank " + std::to_string(rank) + " says at the meeting was overwritten");
   }
 
   // ---- what is said there ----

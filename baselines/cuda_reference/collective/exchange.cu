@@ -41,19 +41,22 @@ struct ReduceScatter : Reduction<fk::reduce_scatter> {
 struct Place {
   int64_t rank, byte;
 };
-template <class Op> struct Copies : Ranked<Op> {
-  using Ranked<Op>::Ranked;
-  void prepare(const typename Op::forward& max, const fk_memory&) { this->make_buffers(max.x->nbytes); }
+template <class Op> struct Copies : Carried<Op> {
+  using Carried<Op>::Carried;
+  static void supports(const typename Op::init& init, const typename Op::weights&, const typename Op::forward& max, fk_need& need) {
+    Carried<Op>::need_buffers(init.comm, max.x->nbytes, need);
+  }
+  void prepare(const typename Op::forward& max, const fk_memory& memory) { this->make_buffers(max.x->nbytes, memory); }
   template <class Find> void exchange(const typename Op::forward& a, const fk_ctx& ctx, Find find) const {
     copy_bytes(this->buffers.at[this->buffers.rank], a.x->data, a.x->nbytes, ctx);
-    this->barrier(ctx);
+    this->share(a.x, ctx);
     const Buffers all = this->buffers;
     char* out = static_cast<char*>(a.out->data);
     for_each(a.out->nbytes, ctx, [=] __device__(int64_t i) {
       const Place from = find(i);
       out[i] = all.at[from.rank][from.byte];
     });
-    this->barrier(ctx);
+    this->done(ctx);
   }
 };
 struct AllGather : Copies<fk::all_gather> {

@@ -10,8 +10,6 @@
 namespace {
 using namespace fkr;
 
-int64_t whole(int64_t bytes) { return (bytes + 255) / 256 * 256; }
-
 // Rank r has the experts from r * local on. A buffer begins with how many tokens there are and their choices; rows are behind.
 struct Spread {
   int64_t experts, local, chosen, most, rows_at;
@@ -52,17 +50,24 @@ void sort(const Buffers& all, const Spread& s, int32_t* offsets, int32_t* source
   });
 }
 
-struct MoeDispatch : Ranked<fk::moe_dispatch> {
-  using Ranked::Ranked;
-  int64_t row_bytes(const fk_in* x) const { return init.hidden_size * (x->dtype.bits / 8); }
-  void prepare(const op::forward& max, const fk_memory&) { make_buffers(Spread(init).rows_at + init.max_tokens_per_rank * row_bytes(max.x)); }
+struct MoeDispatch : Carried<fk::moe_dispatch> {
+  using Carried::Carried;
+  static int64_t row_bytes(const op::init& init, const fk_in* x) { return init.hidden_size * (x->dtype.bits / 8); }
+  static int64_t buffer_bytes(const op::init& init, const op::forward& max) {
+    return Spread(init).rows_at + init.max_tokens_per_rank * row_bytes(init, max.x);
+  }
+  static void supports(const op::init& init, const op::weights&, const op::forward& max, fk_need& need) {
+    need_comm(init.comm);
+    need_buffers(init.comm, buffer_bytes(init, max), need);
+  }
+  void prepare(const op::forward& max, const fk_memory& memory) { make_buffers(buffer_bytes(init, max), memory); }
   void forward(const op::forward& a, const fk_ctx& ctx) {
     const Spread s(init);
     const Buffers all = buffers;
-    const int64_t row = row_bytes(a.x), tokens = a.x->shape[0];
+    const int64_t row = row_bytes(init, a.x), tokens = a.x->shape[0];
     ask(all, s, a.topk_ids->data, tokens, ctx);
     copy_bytes(all.at[all.rank] + s.rows_at, a.x->data, tokens * row, ctx);
-    barrier(ctx);
+    share(a.x, ctx);
     auto *offsets = fk::data<int32_t>(a.expert_offsets), *source = fk::data<int32_t>(a.recv_source), *ids = fk::data<int32_t>(a.row_ids);
     auto* count = fk::data<int32_t>(a.recv_count);
     char* out = fk::data<char>(a.recv_x);
@@ -75,7 +80,7 @@ struct MoeDispatch : Ranked<fk::moe_dispatch> {
       for (int64_t b = threadIdx.x; b < row; b += blockDim.x) out[i * row + b] = there[b];
       if (threadIdx.x == 0) ids[i] = int32_t(i);
     });
-    barrier(ctx);
+    done(ctx);
   }
 };
 
@@ -102,17 +107,25 @@ void answer(const Buffers& all, const Spread& s, const Ref& x, const int32_t* so
   });
 }
 
-struct MoeCombine : Ranked<fk::moe_combine> {
-  using Ranked::Ranked;
-  void prepare(const op::forward& max, const fk_memory&) { make_buffers(init.max_tokens_per_rank * init.top_k * init.hidden_size * (max.x->dtype.bits / 8)); }
+struct MoeCombine : Carried<fk::moe_combine> {
+  using Carried::Carried;
+  static int64_t buffer_bytes(const op::init& init, const op::forward& max) {
+    return init.max_tokens_per_rank * init.top_k * init.hidden_size * (max.x->dtype.bits / 8);
+  }
+  static void supports(const op::init& init, const op::weights&, const op::forward& max, fk_need& need) {
+    need_comm(init.comm);
+    need_buffers(init.comm, buffer_bytes(init, max), need);
+  }
+  void prepare(const op::forward& max, const fk_memory& memory) { make_buffers(buffer_bytes(init, max), memory); }
   void forward(const op::forward& a, const fk_ctx& ctx) {
     const Spread s(init);
+    before_writing(ctx);
     answer(buffers, s, ref(a.x), fk::data<int32_t>(a.source), fk::data<int32_t>(a.count), 0, a.x->shape[0], init.hidden_size, ctx);
-    barrier(ctx);
+    deliver(a.x, ctx);
     Ref answers = doubles(buffers, buffers.rank);
     answers.dtype = FK_DTYPE(a.x);
     add_up(answers, s, fk::data<int32_t>(a.topk_ids), fk::data<float>(a.topk_weights), ref(a.out), a.out->shape[0], init.hidden_size, ctx);
-    barrier(ctx);
+    done(ctx);
   }
 };
 

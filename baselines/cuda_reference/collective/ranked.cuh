@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What ops with a communicator share here: what a rank has for others lies in a symmetric buffer between two barriers, in double
-// or as it came. Nothing but buffers and barriers of the communicator is used.
+// or as it came. Nothing but buffers and barriers of the communicator is used, but between machines (Carried).
 #pragma once
 #include "fk/comm_library.h"
 #include "../common.cuh"
@@ -27,9 +27,12 @@ inline Ref doubles(const Buffers& buffers, int of, int64_t from = 0) {
 template <class Op> struct Ranked : Plain<Op> {
   using Plain<Op>::Plain;
   static void supports(const typename Op::init& init, const typename Op::weights&, const typename Op::forward&, fk_need&) {
-    if (!init.comm) throw fk::unsupported{"comm: a communicator is needed"};
+    need_comm(init.comm);
     if (!fk_comm_has_symmetric(init.comm)) throw fk::unsupported{"comm: ranks on one machine only, which share memory"};
-    if (init.comm->size > kRanksMax) throw fk::unsupported{"up to 64 ranks only"};
+  }
+  static void need_comm(const fk_comm* comm) {
+    if (!comm) throw fk::unsupported{"comm: a communicator is needed"};
+    if (comm->size > kRanksMax) throw fk::unsupported{"up to 64 ranks only"};
   }
 
   // `count` elements of a dense view into this rank's buffer, in double.
@@ -55,10 +58,70 @@ template <class Op> struct Ranked : Plain<Op> {
   Buffers buffers{};
 };
 
+inline int64_t whole(int64_t bytes) { return (bytes + 255) / 256 * 256; }
+
 inline void copy_bytes(char* to, const void* from, int64_t bytes, const fk_ctx& ctx) {
   const char* source = static_cast<const char*>(from);
   for_each(bytes, ctx, [=] __device__(int64_t i) { to[i] = source[i]; });
 }
+
+// Between machines too, where nobody else has such an op: there a rank has images of all buffers, and collectives carry what
+// was written to them.
+template <class Op> struct Carried : Ranked<Op> {
+  using Ranked<Op>::Ranked;
+  // In supports(), how large a buffer is; and in prepare().
+  static void need_buffers(const fk_comm* comm, int64_t bytes, fk_need& need) {
+    Ranked<Op>::need_comm(comm);
+    if (!fk_comm_has_symmetric(comm)) need.persistent = (comm->size + 1) * whole(bytes);
+  }
+  void make_buffers(int64_t bytes, const fk_memory& memory) {
+    if (fk_comm_has_symmetric(this->comm())) return Ranked<Op>::make_buffers(bytes);
+    bytes_ = whole(bytes);
+    mine_ = static_cast<char*>(memory.persistent);
+    this->buffers.rank = this->comm()->rank;
+    this->buffers.size = this->comm()->size;
+    for (int r = 0; r < this->buffers.size; ++r) this->buffers.at[r] = mine_ + (r + 1) * bytes_;
+  }
+  // deliver() adds to zeros.
+  void before_writing(const fk_ctx& ctx) const {
+    if (!mine_) return;
+    char* images = this->buffers.at[0];
+    for_each(bytes_ * this->buffers.size, ctx, [=] __device__(int64_t i) { images[i] = 0; });
+  }
+
+ protected:
+  // What every rank has written to its own buffer is now in all ranks' images of it.
+  void share(const fk_in* like, const fk_ctx& ctx) const {
+    if (!mine_) return this->barrier(ctx);
+    copy_bytes(mine_, own(), bytes_, ctx);
+    const View from(like, mine_, bytes_), to(like, this->buffers.at[0], bytes_ * this->buffers.size);
+    this->must(this->comm()->all_gather(this->comm(), fk_as_in(&from.temp.view), &to.temp.view, ctx.stream));
+  }
+  // What ranks have written to any buffer, each to other elements of `like`'s dtype, is now there.
+  void deliver(const fk_in* like, const fk_ctx& ctx) const {
+    if (!mine_) return this->barrier(ctx);
+    const View from(like, this->buffers.at[0], bytes_ * this->buffers.size), to(like, mine_, bytes_);
+    this->must(this->comm()->reduce_scatter(this->comm(), fk_as_in(&from.temp.view), &to.temp.view, FK_SUM, ctx.stream));
+    copy_bytes(own(), mine_, bytes_, ctx);
+  }
+  // Nobody writes before all have read.
+  void done(const fk_ctx& ctx) const {
+    if (!mine_) this->barrier(ctx);
+  }
+
+ private:
+  struct View {
+    fk_temp temp;
+    View(const fk_in* like, char* data, int64_t bytes) {
+      const int64_t count = bytes / (like->dtype.bits / 8);
+      fk_temp_view(&temp, like, data, 1, &count);
+    }
+    View(const View&) = delete;
+  };
+  char* own() const { return this->buffers.at[this->buffers.rank]; }
+  char* mine_ = nullptr;  // null: on one machine
+  int64_t bytes_ = 0;
+};
 
 // The reduction of element i of all ranks' doubles, in their order.
 __device__ inline double reduced(const Buffers& buffers, int64_t i, int64_t op) {

@@ -218,7 +218,7 @@ TEST_CASE("what a plugin writes to the board is not passed on when no rank can h
     REQUIRE(back.bytes < 512);
     std::string why(back.bytes, 0);
     REQUIRE(wire.takes(why.data(), why.size()));
-    CHECK(why == "rank 2 overwrote the memory of its meeting");
+    CHECK(why == "what rank 2 says at the meeting was overwritten");
   }
 }
 
