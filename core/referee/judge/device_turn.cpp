@@ -17,7 +17,7 @@ namespace fk {
 
 namespace {
 
-constexpr int kEvery = 5000;  // us
+constexpr int kTurnPollUs = 5000;  // us
 
 // A descriptor of the lock; -1 where there can be none.
 int lock_of(const std::string& what) {
@@ -61,7 +61,7 @@ struct Descriptor {
 DeviceTurn::DeviceTurn(const std::vector<std::string>& devices,
                        const std::function<void()>& waits) {
   const auto take = [&](int fd) {
-    for (; !locked(fd); ::usleep(kEvery))
+    for (; !locked(fd); ::usleep(kTurnPollUs))
       if (waits) waits();
   };
   try {
