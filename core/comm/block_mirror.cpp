@@ -23,9 +23,9 @@
 //    more. (It could if it were told back: who brought it may have settled before it comes.) A
 //    failure that stands after an even number of rank 0 is told again.
 // 3. Everybody waits for all even numbers, so nobody meets before the failure is taken back there.
-// Numbers of meetings begin anew above all others. That is not told: an old number is below every
-// new one, so such a rank has not come yet. The next arrival that is sent is the first of the new
-// ones; older ones that were not sent nobody waits for, since all have settled.
+// Numbers of meetings begin anew above all others. That is not told: an old number is below
+// every new one, so such a rank has not come yet. The next arrival that is sent is the first of the
+// new ones; older ones that were not sent nobody waits for, since all have settled.
 #include "core/comm/block_mirror.hpp"
 
 #include <netinet/in.h>
@@ -52,25 +52,26 @@ namespace fk {
 
 namespace {
 
-constexpr int kSpins = 200;      // looks at the board before the watching thread sleeps
-constexpr double kNap = 0.05;    // seconds
-constexpr int kGoneMs = 10'000;  // a machine that does not answer TCP for so long is gone
+constexpr int kMirrorSpins = 200;    // looks at the board before the watching thread sleeps
+constexpr double kMirrorNap = 0.05;  // seconds
+constexpr int kGoneMs = 10'000;      // a machine that does not answer TCP for so long is gone
 
-enum Kind : uint32_t { kArrived = 1, kSettled = 2, kFailed = 3 };
-constexpr uint32_t kMagic = 0x314d4b46;  // "FKM1"
+enum FrameKind : uint32_t { kArrived = 1, kSettled = 2, kFailed = 3 };
+constexpr uint32_t kFrameMagic = 0x314d4b46;  // "FKM1"
 
 // What goes over the wire; then `bytes` bytes: the stage of an arrival, why it failed.
-struct Frame {
-  uint32_t magic = kMagic;
+struct MirrorFrame {
+  uint32_t magic = kFrameMagic;
   uint32_t kind = 0;
   uint32_t rank = 0;
   uint32_t bytes = 0;
   uint64_t number = 0;  // of the meeting; of settle(); of a failure 1: the meeting is over
   CommCall call;
 };
-static_assert(std::is_trivially_copyable_v<Frame> && sizeof(Frame) == 24 + sizeof(CommCall));
+static_assert(std::is_trivially_copyable_v<MirrorFrame> &&
+              sizeof(MirrorFrame) == 24 + sizeof(CommCall));
 
-using Numbers = std::array<uint64_t, kRanksMax>;
+using SeatNumbers = std::array<uint64_t, kRanksMax>;
 
 uint64_t epoch_of(uint64_t number) { return number >> 32; }
 bool follows(uint64_t number, uint64_t last) {
@@ -79,7 +80,7 @@ bool follows(uint64_t number, uint64_t last) {
 }
 
 // Where a system sees a machine vanish without a word, and sends small messages at once.
-void tune(int fd) {
+void tune_link(int fd) {
   const auto set = [&](int level, int option, int value) {
     // A socket that is not TCP's has none of this and does not need it.
     (void)::setsockopt(fd, level, option, &value, sizeof value);
@@ -92,7 +93,7 @@ void tune(int fd) {
   set(IPPROTO_TCP, TCP_KEEPCNT, 3);
 }
 
-std::string name_of(const std::vector<int>& ranks) {
+std::string name_of_ranks(const std::vector<int>& ranks) {
   std::string out = ranks.size() == 1 ? "rank " : "ranks ";
   for (size_t i = 0; i < ranks.size(); ++i)
     out += (i == 0 ? "" : i + 1 == ranks.size() ? " and " : ", ") + std::to_string(ranks[i]);
@@ -108,9 +109,9 @@ class BlockMirror::Link {
         board_(meeting_board(block)),
         size_(static_cast<size_t>(size)),
         fd_(peer.fd),
-        name_(name_of(peer.ranks)) {
+        name_(name_of_ranks(peer.ranks)) {
     for (const int rank : peer.ranks) there_.at(static_cast<size_t>(rank)) = true;
-    tune(fd_);
+    tune_link(fd_);
   }
   Link(const Link&) = delete;
   ~Link() {
@@ -142,7 +143,7 @@ class BlockMirror::Link {
   void say_arrivals(size_t rank);
   void say_settled(size_t rank, uint64_t number);
   void say_failure(bool over);
-  bool send(const Frame& frame, const void* payload);
+  bool send(const MirrorFrame& frame, const void* payload);
   // A plugin's process maps the board as well: what no rank does is not passed on.
   void refuse(size_t rank) {
     overwritten_.at(rank) = true;
@@ -152,10 +153,10 @@ class BlockMirror::Link {
   // ---- what is said there ----
 
   void read();
-  const char* accept(const Frame& frame);
-  const char* accept_arrival(const Frame& frame);
-  const char* accept_settled(const Frame& frame);
-  const char* accept_failure(const Frame& frame);
+  const char* accept(const MirrorFrame& frame);
+  const char* accept_arrival(const MirrorFrame& frame);
+  const char* accept_settled(const MirrorFrame& frame);
+  const char* accept_failure(const MirrorFrame& frame);
   bool receive(void* to, size_t bytes);
 
   const SharedMemory& block_;
@@ -172,9 +173,9 @@ class BlockMirror::Link {
   // Of the watching thread.
   bool said_ = false, broken_ = false;
   std::array<bool, kRanksMax> overwritten_{};
-  Numbers told_{}, told_settled_{};
+  SeatNumbers told_{}, told_settled_{};
   // Of the reading thread.
-  Numbers heard_{}, heard_settled_{};
+  SeatNumbers heard_{}, heard_settled_{};
 
   std::thread reader_, watcher_;
 };
@@ -186,17 +187,17 @@ void BlockMirror::Link::watch() {
     pass();
     if (said_) {
       idle = 0;
-    } else if (++idle < kSpins) {
+    } else if (++idle < kMirrorSpins) {
       if (idle % 16 == 15) ::sched_yield();
     } else {
-      nap_at(board_, seen, kNap);
+      nap_at(board_, seen, kMirrorNap);
     }
   }
   if (broken_) lost();
 }
 
 void BlockMirror::Link::pass() {
-  Numbers settled{};
+  SeatNumbers settled{};
   for (size_t r = 0; r < size_; ++r)
     settled[r] = board_.seats[r].settled.load(std::memory_order_seq_cst);
   bool failed = false, over = false;
@@ -225,7 +226,7 @@ void BlockMirror::Link::say_arrivals(size_t rank) {
   if (epoch_of(last) > epoch_of(told)) told = epoch_of(last) << 32;
   if (last - told > 2) return refuse(rank);
   while (told != last) {
-    Frame frame;
+    MirrorFrame frame;
     frame.kind = kArrived;
     frame.rank = static_cast<uint32_t>(rank);
     frame.number = told + 1;
@@ -241,7 +242,7 @@ void BlockMirror::Link::say_arrivals(size_t rank) {
 }
 
 void BlockMirror::Link::say_settled(size_t rank, uint64_t number) {
-  Frame frame;
+  MirrorFrame frame;
   frame.kind = kSettled;
   frame.rank = static_cast<uint32_t>(rank);
   frame.number = number;
@@ -255,15 +256,15 @@ void BlockMirror::Link::say_settled(size_t rank, uint64_t number) {
 void BlockMirror::Link::say_failure(bool over) {
   std::string why = meeting_failure(board_);
   why.resize(std::min(why.size(), board_.text.size() - 1));
-  Frame frame;
+  MirrorFrame frame;
   frame.kind = kFailed;
   frame.number = over ? 1 : 0;
   frame.bytes = static_cast<uint32_t>(why.size());
   send(frame, why.data());
 }
 
-bool BlockMirror::Link::send(const Frame& frame, const void* payload) {
-  std::array<iovec, 2> parts = {iovec{const_cast<Frame*>(&frame), sizeof frame},
+bool BlockMirror::Link::send(const MirrorFrame& frame, const void* payload) {
+  std::array<iovec, 2> parts = {iovec{const_cast<MirrorFrame*>(&frame), sizeof frame},
                                 iovec{const_cast<void*>(payload), frame.bytes}};
   msghdr message{};
   message.msg_iov = parts.data();
@@ -284,7 +285,7 @@ bool BlockMirror::Link::send(const Frame& frame, const void* payload) {
 }
 
 void BlockMirror::Link::read() {
-  Frame frame;
+  MirrorFrame frame;
   while (receive(&frame, sizeof frame)) {
     const char* wrong = accept(frame);
     if (!wrong) continue;
@@ -296,8 +297,8 @@ void BlockMirror::Link::read() {
 }
 
 // What is wrong with it, or null. A connection that ends within is found by the next receive().
-const char* BlockMirror::Link::accept(const Frame& frame) {
-  if (frame.magic != kMagic) return "what is no message of a meeting";
+const char* BlockMirror::Link::accept(const MirrorFrame& frame) {
+  if (frame.magic != kFrameMagic) return "what is no message of a meeting";
   if (frame.kind == kFailed) return accept_failure(frame);
   if (frame.rank >= size_ || !there_.at(frame.rank)) return "the word of a rank that is not there";
   if (frame.kind == kArrived) return accept_arrival(frame);
@@ -305,7 +306,7 @@ const char* BlockMirror::Link::accept(const Frame& frame) {
   return "a message of no known kind";
 }
 
-const char* BlockMirror::Link::accept_arrival(const Frame& frame) {
+const char* BlockMirror::Link::accept_arrival(const MirrorFrame& frame) {
   const size_t rank = frame.rank;
   if (!follows(frame.number, heard_[rank])) return "a meeting out of order";
   if (frame.bytes > kStageBytes) return "more than a stage holds";
@@ -322,7 +323,7 @@ const char* BlockMirror::Link::accept_arrival(const Frame& frame) {
   return nullptr;
 }
 
-const char* BlockMirror::Link::accept_settled(const Frame& frame) {
+const char* BlockMirror::Link::accept_settled(const MirrorFrame& frame) {
   const size_t rank = frame.rank;
   if (frame.number != heard_settled_[rank] + 1 || frame.bytes != 0) return "a number out of order";
   heard_settled_[rank] = frame.number;
@@ -337,7 +338,7 @@ const char* BlockMirror::Link::accept_settled(const Frame& frame) {
   return nullptr;
 }
 
-const char* BlockMirror::Link::accept_failure(const Frame& frame) {
+const char* BlockMirror::Link::accept_failure(const MirrorFrame& frame) {
   std::array<char, sizeof(MeetingBoard::text)> why{};
   if (frame.bytes >= why.size() || frame.number > 1) return "a failure of no sense";
   if (!receive(why.data(), frame.bytes)) return nullptr;

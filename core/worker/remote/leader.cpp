@@ -33,7 +33,7 @@ constexpr double kLineSendS = 30;
 constexpr double kDriveSlice =
     0.005;  // of waiting for a runner's tokens, while the broker may speak
 
-struct Block {
+struct MirroredBlock {
   SharedMemory memory;
   std::unique_ptr<BlockMirror> mirror;
 };
@@ -49,7 +49,7 @@ class Holdings {
   using Map = std::map<uint64_t, std::shared_ptr<T>>;
   Map<WeightBlock> weights;
   Map<SharedStates> states;
-  Map<Block> blocks;
+  Map<MirroredBlock> blocks;
 
   template <class T>
   std::shared_ptr<T> find(const Map<T>& map, uint64_t id, const char* what) {
@@ -261,7 +261,7 @@ class RunnerService {
   Holdings& holdings_;
   Line line_;
   const uint64_t id_;
-  std::shared_ptr<Block> block_;
+  std::shared_ptr<MirroredBlock> block_;
   std::unique_ptr<Runner> runner_;
   bool driving_ = false, told_ = false, taps_ = false;
   std::vector<Request> requests_;
@@ -380,7 +380,7 @@ class Leader {
     std::vector<int> others;
     for (int r = 0; r < launch_.size; ++r)
       if (std::find(ranks_.begin(), ranks_.end(), r) == ranks_.end()) others.push_back(r);
-    auto block = std::make_shared<Block>();
+    auto block = std::make_shared<MirroredBlock>();
     block->memory = make_shared_comm(launch_.size);
     std::vector<BlockMirror::Peer> peers;
     peers.push_back({link(id), std::move(others)});

@@ -30,7 +30,7 @@ namespace fk {
 namespace {
 
 constexpr double kProofS = 5;  // for each step of the proof
-constexpr std::array<char, 8> kMagic = {'f', 'k', '-', 'l', 'i', 'n', 'k', '1'};
+constexpr std::array<char, 8> kLinkMagic = {'f', 'k', '-', 'l', 'i', 'n', 'k', '1'};
 
 using Nonce = std::array<char, 16>;
 struct LinkCall {
@@ -185,7 +185,7 @@ std::optional<LinkListener::Link> LinkListener::accept(const std::string& key, d
     set_options_of(fd);
     LinkCall call{};
     Sha256::Digest proof{};
-    if (receive_all(fd, call) && call.magic == kMagic) {
+    if (receive_all(fd, call) && call.magic == kLinkMagic) {
       LinkAnswer answer{random_nonce(), {}};
       answer.proof = proof_of(key, "first", call, answer.nonce);
       if (send_all(fd, answer) && receive_all(fd, proof) &&
@@ -209,7 +209,7 @@ int connect_link(const std::string& host, int port, const std::string& key, uint
     ::usleep(50'000);
   }
   set_options_of(fd);
-  const LinkCall call{kMagic, random_nonce(), id};
+  const LinkCall call{kLinkMagic, random_nonce(), id};
   LinkAnswer answer{};
   // Somebody who says nothing may have come before.
   const bool told = send_all(fd, call) && transfer(fd, &answer, sizeof answer, false, 3 * kProofS);
