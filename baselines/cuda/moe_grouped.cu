@@ -148,6 +148,7 @@ struct MoeGroupedGemm : Base<fk::moe_grouped_gemm> {
     need(!weights.bias.or_null, "bias: none");
     need(init.in_features % 8 == 0 && init.out_features % 2 == 0, "in_features: a multiple of 8, out_features: even");
     need(init.out_features < (1 << 30) && init.in_features < (1 << 30), "features: fewer than 2^30");
+    need(max.row_ids->shape[0] / kTile + init.num_experts < 65536, "row_ids: fewer");
   }
   void forward(const op::forward& a, const fk_ctx& ctx) {
     const int64_t rows = a.row_ids->shape[0];

@@ -269,10 +269,13 @@ template <class W> void multiply_grouped(const Arguments& a, int64_t rows, const
   else run(std::integral_constant<int, 64>{}, std::integral_constant<int, 2>{});
 }
 
-template <class Init> void need_features(const Init& init, const fk_in* x, const fk_out* out) {
+template <class Op> void need_features(const typename Op::init& init, const typename Op::forward& max) {
+  const auto *x = max.x, *row_ids = max.row_ids;
+  const fk_out* out = max.out;
   need(FK_DTYPE(x) == FK_BF16 && FK_DTYPE(out) == FK_BF16, "x and out: bfloat16 only");
   need(init.in_features % 16 == 0 && init.out_features % 2 == 0, "in_features: a multiple of 16, out_features: even");
   need(init.out_features < (1 << 30) && init.in_features < (1 << 30), "features: fewer than 2^30");
+  need(row_ids->shape[0] / 64 + init.num_experts < 65536 && init.num_experts < (1 << 15), "row_ids: fewer");
 }
 template <class Op> Arguments arguments_of(const typename Op::init& init, const typename Op::weights& weights, const typename Op::forward& a) {
   return {fk::data<B16>(a.x), static_cast<const uint8_t*>(weights.weight->data), nullptr, {}, fk::data<int32_t>(a.row_ids), fk::data<int32_t>(a.expert_offsets),
@@ -283,7 +286,7 @@ struct MoeGroupedGemmFp8Block : Base<fk::moe_grouped_gemm_fp8_block> {
   using Base::Base;
   static constexpr fk_claims claims = claims_of(FK_GRAPH_ALWAYS, 0);
   static void supports(const op::init& init, const op::weights&, const op::forward& max, fk_need& wanted) {
-    need_features(init, max.x, max.out);
+    need_features<op>(init, max);
     need(init.block_k % kDeep == 0 && init.block_k < (1 << 30), "block_k: a multiple of 128");
     if (init.quantize_input) wanted.scratch = max.x->shape[0] * init.in_features * 2;
   }
@@ -306,7 +309,7 @@ struct MoeGroupedGemmMxfp4 : Base<fk::moe_grouped_gemm_mxfp4> {
   using Base::Base;
   static constexpr fk_claims claims = claims_of(FK_GRAPH_ALWAYS, 0);
   static void supports(const op::init& init, const op::weights& weights, const op::forward& max, fk_need&) {
-    need_features(init, max.x, max.out);
+    need_features<op>(init, max);
     need(init.in_features % 32 == 0, "in_features: a multiple of 32");
     need_parameter(weights.bias.or_null, max.x);
   }

@@ -138,13 +138,14 @@ struct NeighborMap : Base<fk::sparse_conv_neighbor_map> {
   };
   static void supports(const op::init& init, const op::weights&, const op::forward& max, fk_need& wanted) {
     constexpr int64_t kMany = int64_t{1} << 31, kFar = int64_t{1} << 24;
+    need(init.batch_size < kMany, "fewer than 2^31 batches");
     int64_t cells = init.batch_size, taps = 1;
     for (int64_t i = 0; i < 3; ++i) {
       const int64_t kernel = init.kernel_size->at[i], stride = init.stride->at[i], padding = init.padding->at[i], dilation = init.dilation->at[i];
       need(init.spatial_shape->at[i] < kFar && padding < kFar && kernel < 1024 && stride < kFar && dilation < (1 << 14), "a grid of up to 2^24 cells a side");
       need(!init.submanifold || (stride == 1 && kernel % 2 == 1 && 2 * padding == dilation * (kernel - 1)), "submanifold: strides of 1 and an odd, centered kernel");
       cells *= init.submanifold ? init.spatial_shape->at[i] : init.spatial_shape->at[i] + 2 * padding;
-      need(cells < kMany * 32, "fewer than 2^36 cells");
+      need(cells < (kMany - 1) * 32, "fewer than 2^36 cells");
       taps *= kernel;
     }
     need(taps < (1 << 16) && taps * max.coords->shape[0] < kMany, "fewer than 2^31 pairs");

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "core/base/error.hpp"
 #include "core/base/paths.hpp"
@@ -147,7 +148,11 @@ std::vector<Json> run_op(const Arguments& a, const std::string& op, const Roster
   options.sandbox = a.sandbox;
   options.patience_s = 120;
   if (!a.captured.empty()) options.read = {a.captured};
-  const DeviceTurn turn(devices_of_ranks(a.device, ranks));
+  bool told = false;
+  const DeviceTurn turn(devices_of_ranks(a.device, ranks), [&] {
+    if (!std::exchange(told, true))
+      std::fprintf(stderr, "fk-host: waiting for others on the device\n");
+  });
   RankGroup runner(options, ranks);
   std::vector<PluginFile> files;
   for (const auto& b : roster.baselines) files.push_back({b.path, b.trust});

@@ -167,8 +167,10 @@ FK_TASK(exam_deal, exam_deal);
 
 Json exam_renew(const Json& a, const TaskServices& services) {
   Examiner& exam = examiners().at(a);
-  services.stage("contents and answers again");
-  exam.renew(a.at("from").get<size_t>(), a.at("seed").get<uint64_t>());
+  const std::string stage = "contents and answers again";
+  services.stage(stage);
+  exam.renew(a.at("from").get<size_t>(), a.at("seed").get<uint64_t>(),
+             signs_of_life(services, stage));
   return Json::object();
 }
 FK_TASK(exam_renew, exam_renew);

@@ -3,6 +3,8 @@
 #include "core/cli/verb.hpp"
 
 #include <memory>
+
+#include "core/worker/remote/link.hpp"
 #include "core/worker/serve.hpp"
 
 namespace fk {
@@ -11,7 +13,10 @@ namespace {
 std::function<int()> add(const Options& app) {
   auto parent = std::make_shared<int>(0);
   app.add_option("parent", *parent).required();
-  return [parent]() -> int { serve_runner(*parent); };
+  return [parent]() -> int {
+    take_from_environment(kLaunchKey);  // of a shell that exports it: not for plugins
+    serve_runner(*parent);
+  };
 }
 
 FK_VERB(__runner, "", add);

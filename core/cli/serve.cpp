@@ -144,6 +144,7 @@ class House {
     refresh();
     return room_->prepare();
   }
+  bool busy() const { return room_ && room_->busy(); }
 
  private:
   void refresh() {
@@ -189,6 +190,7 @@ class Server {
         idle = false;
       } else if (idle) {
         wait();
+        idle = !house_.busy();
       } else {
         idle = !prepare();
       }
@@ -217,7 +219,10 @@ class Server {
   void wait() const {
     std::vector<pollfd> entries{{listener_.fd(), POLLIN, 0}, {interrupts_.fd(), POLLIN, 0}};
     for (const auto& client : clients_) entries.push_back({client->channel.fd(), POLLIN, 0});
-    const int limit_ms = clients_.empty() ? -1 : static_cast<int>(1e3 * kAskSeconds);
+    constexpr int kAgainMs = 1000;  // until a device that others have is looked at again
+    const int limit_ms = house_.busy()      ? kAgainMs
+                         : clients_.empty() ? -1
+                                            : static_cast<int>(1e3 * kAskSeconds);
     ::poll(entries.data(), entries.size(), limit_ms);
   }
 

@@ -329,8 +329,7 @@ const char* BlockMirror::Link::accept_settled(const MirrorFrame& frame) {
   heard_settled_[rank] = frame.number;
   if (rank == 0 && frame.number % 2 == 0) {
     const std::lock_guard lock(mutex_);
-    if (board_.over.load(std::memory_order_seq_cst) == 0)
-      board_.failed.store(0, std::memory_order_seq_cst);
+    if (board_.over.load(std::memory_order_seq_cst) == 0) take_back_failure(board_);
     knows_failure_ = false;
   }
   board_.seats[rank].settled.store(frame.number, std::memory_order_seq_cst);

@@ -87,7 +87,13 @@ void fail_meeting(MeetingBoard& board, const std::string& why) {
 void end_meeting(MeetingBoard& board, const std::string& why) {
   fail_meeting(board, why);
   board.over.store(1, std::memory_order_seq_cst);
+  fail_meeting(board, why);  // somebody may have taken it back before seeing that all is over
   wake_all(board);
+}
+
+void take_back_failure(MeetingBoard& board) {
+  board.failed.store(0, std::memory_order_seq_cst);
+  if (board.over.load(std::memory_order_seq_cst) != 0) fail_meeting(board, "a rank is gone");
 }
 
 std::string meeting_failure(const MeetingBoard& board) {
@@ -211,8 +217,7 @@ void Meeting::settle() {
   // every number that was used.
   number_ = settled_ << 32;
   board_.seats[static_cast<size_t>(rank_)].arrived.store(number_, std::memory_order_seq_cst);
-  if (rank_ == 0 && board_.over.load(std::memory_order_seq_cst) == 0)
-    board_.failed.store(0, std::memory_order_seq_cst);
+  if (rank_ == 0 && board_.over.load(std::memory_order_seq_cst) == 0) take_back_failure(board_);
   settle_once();
 }
 

@@ -53,6 +53,8 @@ void fail_meeting(MeetingBoard& board, const std::string& why);
 // The same for good, for the broker, which sees that a rank is gone: there is nobody to settle
 // with.
 void end_meeting(MeetingBoard& board, const std::string& why);
+// After settle() nothing has failed, unless all is over.
+void take_back_failure(MeetingBoard& board);
 // The reason, without control characters, or empty.
 std::string meeting_failure(const MeetingBoard& board);
 // For who watches the board: whoever sleeps at it looks again; and sleeps until the pulse is not

@@ -24,9 +24,8 @@ bool is_own_fault(const RunnerFailure& f) { return f.kind != "op_failed" && f.ki
 
 }  // namespace
 
-void RankGroup::make_blocks(int size) {
+void RankGroup::make_far_blocks(int size) {
   if (size == 1) return;
-  block_ = make_shared_comm(size);
   std::vector<BlockMirror::Peer> peers;
   for (const auto& machine : machines()) {
     auto& far = far_blocks_.emplace_back(std::make_unique<FarBlock>());
@@ -45,8 +44,9 @@ RankGroup::RankGroup(const Runner::Options& options, int size) {
   tokens_.resize(static_cast<size_t>(size));
   compared_.resize(static_cast<size_t>(size));
   driven_.resize(static_cast<size_t>(size));
+  if (size > 1) block_ = make_shared_comm(size);  // Error, as of whatever this machine lacks
   try {
-    make_blocks(size);
+    make_far_blocks(size);
   } catch (const Error& e) {
     failure_ = RunnerFailure{"environment", "", e.what(), ""};
     return;

@@ -100,7 +100,7 @@ class RankGroup {
     uint64_t id = 0;
     ~FarBlock() { machine->tell({{"drop", id}}); }
   };
-  void make_blocks(int size);
+  void make_far_blocks(int size);
   // A runner of this machine.
   Runner& here(int rank) const {
     FK_CHECK(local_[static_cast<size_t>(rank)], "only done by the ranks of one machine");

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <unistd.h>
+#include <atomic>
 
 #include <cstdlib>
 #include <fstream>
@@ -82,7 +83,7 @@ TEST_CASE("shadow_runs_take_turns") {
   ::setenv("TMPDIR", shadow.folder.path.c_str(), 1);
   auto turn = std::make_unique<fk::DeviceTurn>(std::vector<std::string>{"shadow:0"});
   ::unsetenv("TMPDIR");
-  double given = 0;
+  std::atomic<int> given = 0;
   Shell out;
   std::thread run([&] {
     out = shell(shadow.command("right") + " 2>&1 >" + (shadow.folder.path / "report").string());

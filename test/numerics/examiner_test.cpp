@@ -63,7 +63,7 @@ TEST_CASE("examiner_renews_what_nobody_may_have_seen") {
     const int all = static_cast<int>(a.exam->contents()), kept = all - 2 * a.exam->versions();
     std::vector<std::vector<std::byte>> before;
     for (int i = 0; i < all; ++i) before.push_back(a.dealt(i));
-    a.exam->renew(static_cast<size_t>(kept), 8);
+    a.exam->renew(static_cast<size_t>(kept), 8, [] {});
     for (int i = 0; i < all; ++i) {
       INFO(i);
       CHECK((a.dealt(i) == before[static_cast<size_t>(i)]) == (i < kept));
@@ -75,7 +75,7 @@ TEST_CASE("examiner_renews_what_nobody_may_have_seen") {
       CHECK(found.ok);
     }
     const auto once = a.dealt(kept);
-    a.exam->renew(static_cast<size_t>(kept), 9);
+    a.exam->renew(static_cast<size_t>(kept), 9, [] {});
     CHECK(a.dealt(kept) != once);
   }
 }

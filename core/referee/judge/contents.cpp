@@ -161,12 +161,12 @@ bool Examiner::make_content(uint64_t seed, Family family, size_t version,
 }
 
 // Of a family that says nothing here for some inputs, those that say something are looked for.
-void Examiner::renew(size_t from, uint64_t seed) {
+void Examiner::renew(size_t from, uint64_t seed, const std::function<void()>& alive) {
   constexpr int kTries = 16;
   for (size_t i = from; i < families_.size(); ++i) {
     bool good = false;
     for (int t = 0; t < kTries && !good; ++t) {
-      options_.alive();
+      alive();
       const uint64_t its = seed_of("contents " + std::to_string(i * kTries + t), seed);
       std::vector<CaseValues> inputs;
       for (const auto& desk : desks_) {

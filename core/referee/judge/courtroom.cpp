@@ -260,7 +260,8 @@ bool Courtroom::prepare() {
   }
   // Whoever has the device now does not want to measure this.
   const auto turn = DeviceTurn::if_free({device()});
-  if (!turn) return false;
+  busy_ = !turn;
+  if (busy_) return false;
   const auto baseline = baselines_.find(1);
   if (!oracle_ || oracle_->failed() || baseline == baselines_.end() || baseline->second->failed() ||
       !spare_ || spare_->failed()) {

@@ -106,6 +106,8 @@ class Courtroom {
   // when nothing is left to do, or somebody else has the device. Between judgements only. Error as
   // for enter().
   bool prepare();
+  // Whether the last prepare() found somebody else there.
+  bool busy() const { return busy_; }
 
  private:
   // Cases that were asked for together, and the secret that they will have the next time, which
@@ -144,6 +146,7 @@ class Courtroom {
   std::map<std::string, std::unique_ptr<OpenExam>> ahead_;
   int next_id_ = 0;
   double patience_s_ = 0;  // of the judgement that entered last
+  bool busy_ = false;
 };
 
 }  // namespace fk

@@ -88,7 +88,7 @@ class Examiner {
 
   // Others, of the same families, in the place of the contents from this one on: nobody has seen
   // them, whatever was dealt before. Error when they have no answer.
-  void renew(size_t from, uint64_t seed);
+  void renew(size_t from, uint64_t seed, const std::function<void()>& alive);
 
   // What the sets hold after a call each of one side (exam_desk.hpp). Of
   // several ranks the first that is wrong, which the text names; worst is that of all. Ends with

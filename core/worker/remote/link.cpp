@@ -29,7 +29,9 @@ namespace fk {
 
 namespace {
 
-constexpr double kProofS = 5;  // for each step of the proof
+// For each step of the proof; and for the first word, with which who connects begins at once: as
+// long as one who says nothing is listened to, the others wait.
+constexpr double kProofS = 5, kFirstS = 1;
 constexpr std::array<char, 8> kLinkMagic = {'f', 'k', '-', 'l', 'i', 'n', 'k', '1'};
 
 using Nonce = std::array<char, 16>;
@@ -96,8 +98,8 @@ bool send_all(int fd, T value) {
   return transfer(fd, &value, sizeof value, true, kProofS);
 }
 template <class T>
-bool receive_all(int fd, T& value) {
-  return transfer(fd, &value, sizeof value, false, kProofS);
+bool receive_all(int fd, T& value, double patience_s = kProofS) {
+  return transfer(fd, &value, sizeof value, false, patience_s);
 }
 
 // Answers go out at once, and a machine that is gone without a word is noticed within seconds.
@@ -136,6 +138,15 @@ int listening(int family, int port) {
   return -1;
 }
 
+// Where nobody listens yet a connection may come to meet itself.
+bool is_loop(int fd) {
+  sockaddr_storage here{}, there{};
+  socklen_t size = sizeof here, other = sizeof there;
+  return ::getsockname(fd, reinterpret_cast<sockaddr*>(&here), &size) == 0 &&
+         ::getpeername(fd, reinterpret_cast<sockaddr*>(&there), &other) == 0 && size == other &&
+         std::memcmp(&here, &there, size) == 0;
+}
+
 // A connection to one of the host's addresses, or -1.
 int connected(const std::string& host, int port, double end) {
   addrinfo wanted{}, *found = nullptr;
@@ -149,7 +160,7 @@ int connected(const std::string& host, int port, double end) {
     socklen_t size = sizeof code;
     if ((::connect(fd, at->ai_addr, at->ai_addrlen) == 0 || errno == EINPROGRESS) &&
         link_ready(fd, POLLOUT, std::min(end, now_seconds() + kProofS)) &&
-        ::getsockopt(fd, SOL_SOCKET, SO_ERROR, &code, &size) == 0 && code == 0) {
+        ::getsockopt(fd, SOL_SOCKET, SO_ERROR, &code, &size) == 0 && code == 0 && !is_loop(fd)) {
       ::fcntl(fd, F_SETFL, 0);  // callers say themselves what must not block
       return fd;
     }
@@ -185,7 +196,7 @@ std::optional<LinkListener::Link> LinkListener::accept(const std::string& key, d
     set_options_of(fd);
     LinkCall call{};
     Sha256::Digest proof{};
-    if (receive_all(fd, call) && call.magic == kLinkMagic) {
+    if (receive_all(fd, call, kFirstS) && call.magic == kLinkMagic) {
       LinkAnswer answer{random_nonce(), {}};
       answer.proof = proof_of(key, "first", call, answer.nonce);
       if (send_all(fd, answer) && receive_all(fd, proof) &&

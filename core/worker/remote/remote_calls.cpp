@@ -60,7 +60,7 @@ std::optional<Json> RemoteCalls::ask(Json message, double patience_s,
       const auto answer = got->find("answer");
       if (answer == got->end()) {
         if (!unasked(*got)) return std::nullopt;
-      } else if (got->value("to", uint64_t{0}) == asked_) {
+      } else if (const auto to = got->find("to"); to != got->end() && *to == asked_) {
         return std::move(*answer);
       }
     } else if (gone_.empty()) {

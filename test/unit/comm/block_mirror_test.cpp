@@ -25,7 +25,7 @@ void all_say(const std::vector<RankResult>& results, const std::string& text) {
   for (size_t r = 0; r < results.size(); ++r) {
     INFO("rank " << r);
     CHECK(results[r].text == text);
-    CHECK(results[r].seconds < 20);
+    CHECK(results[r].seconds < 60);
   }
 }
 
@@ -50,7 +50,7 @@ TEST_CASE("collectives between machines give every rank what they mean") {
   for (const auto& places : kPlaces) {
     INFO(places.size() << " machines");
     const Machines machines(places);
-    all_say(machines.run(30,
+    all_say(machines.run(90,
                          [](SharedCommunicator& comm) {
                            for (const DType dtype : {DType::f32, DType::bf16, DType::i32})
                              for (const int64_t n : {0, 1, 17, 140'003 / comm.size()})
@@ -63,7 +63,7 @@ TEST_CASE("collectives between machines give every rank what they mean") {
 
 TEST_CASE("thousands of meetings between machines, in any order of arrival") {
   const Machines machines({{0, 1}, {2}, {3}});
-  all_say(machines.run(30,
+  all_say(machines.run(90,
                        [](SharedCommunicator& comm) {
                          std::mt19937 random(static_cast<unsigned>(comm.rank()));
                          const fk_comm& c = *comm.table();
@@ -92,7 +92,7 @@ TEST_CASE("thousands of meetings between machines, in any order of arrival") {
 
 TEST_CASE("the first rank's word reaches all machines") {
   const Machines machines({{0}, {1}, {2}});
-  all_say(machines.run(30,
+  all_say(machines.run(90,
                        [](SharedCommunicator& comm) {
                          for (uint64_t i = 0; i < 100; ++i) {
                            const uint64_t said =
@@ -107,7 +107,7 @@ TEST_CASE("the first rank's word reaches all machines") {
 TEST_CASE("a rank that disagrees is named on all machines") {
   for (int odd = 1; odd < 3; ++odd) {
     const Machines machines({{0}, {1}, {2}});
-    all_say(machines.run(30,
+    all_say(machines.run(90,
                          [&](SharedCommunicator& comm) {
                            const fk_comm& c = *comm.table();
                            Tensor x = numbers(DType::f32, comm.rank(), comm.rank() == odd ? 6 : 4);
@@ -134,12 +134,12 @@ TEST_CASE("a rank that gives up ends the others' waiting on all machines") {
 
 TEST_CASE("a rank of another machine that does not come is missed within the patience") {
   const Machines machines({{0}, {1}, {2}});
-  const auto results = machines.run(0.5, [](SharedCommunicator& comm) {
+  const auto results = machines.run(2, [](SharedCommunicator& comm) {
     auto why = barrier(comm);
     return comm.rank() == 2 || !why.empty() ? why : barrier(comm);
   });
   for (size_t r = 0; r < 2; ++r)
-    CHECK(results[r].text == "rank 2 did not come to barrier within 500 ms");
+    CHECK(results[r].text == "rank 2 did not come to barrier within 2.0 s");
 }
 
 TEST_CASE("who ends the meeting on one machine ends it on all, for those who settle too") {
@@ -166,7 +166,7 @@ TEST_CASE("after settle() ranks of all machines work together again, whatever fa
   for (const auto& places : kPlaces) {
     INFO(places.size() << " machines");
     const Machines machines(places);
-    all_say(machines.run(30,
+    all_say(machines.run(90,
                          [](SharedCommunicator& comm) {
                            std::mt19937 random(99);  // the same numbers on all ranks
                            const auto pick = [&](int n) {
