@@ -156,7 +156,7 @@ for name in 3 * ["hang", "deaf"]:  # of which the quickest counts: a busy machin
     assert "gave no sign of life for 1" in case["why"], case["why"]
     told = "was stopped in bad_hang" in case["why"] and "forward" in case["why"] and "#1 " in case["evidence"]
     assert told == (name == "hang"), (name, case["why"], case["evidence"])
-assert min(walls["deaf"]) - min(walls["hang"]) < 0.3, walls
+assert min(walls["deaf"]) - min(walls["hang"]) < 0.6, walls  # it is waited for 0.2 s
 
 # On a machine that needs a second for a kilobyte nobody is as fast as this.
 peaks = home / "registry/devices/slowest.yaml"
