@@ -4,6 +4,8 @@
 //
 // Stopped by: samples are taken and kept by another process
 //
+// work: honest
+//
 // naive: silu_and_mul faster
 #include "../attack.hpp"
 
