@@ -61,6 +61,25 @@ inline int block_count() {
 }
 constexpr int64_t kBlocksMax = 256;  // no chip with sm_90 has more
 
+// Work is dealt out, the expensive first, each to who has least to do.
+class Loads {
+ public:
+  explicit Loads(int64_t count) {
+    for (int64_t i = 0; i < count; ++i) loads_.push({0, i});
+  }
+  // Who gets work of this cost.
+  size_t give(int64_t cost) {
+    auto [load, who] = loads_.top();
+    loads_.pop();
+    loads_.push({load + cost, who});
+    return size_t(who);
+  }
+
+ private:
+  using Load = std::pair<int64_t, int64_t>;
+  std::priority_queue<Load, std::vector<Load>, std::greater<>> loads_;
+};
+
 inline int64_t tiles_bytes(int64_t tokens, int64_t requests, int64_t heads, int64_t width) {
   return (kBlocksMax + 1) * 4 + 4 +
          (cdiv(tokens, dense_rows(width)) + requests) * heads * int64_t(sizeof(Tile));
@@ -97,19 +116,12 @@ int64_t deal_tiles(const int32_t* starts, int64_t requests, Keys keys, const Hea
   }
   std::stable_sort(of_head.begin(), of_head.end(),
                    [](const Cost& a, const Cost& b) { return a.cost > b.cost; });
-  using Load = std::pair<int64_t, int>;
-  std::priority_queue<Load, std::vector<Load>, std::greater<>> loads;
-  for (int b = 0; b < blocks; ++b) loads.push({0, b});
+  Loads loads(blocks);
   std::vector<std::vector<Tile>> dealt(static_cast<size_t>(blocks));
   for (int64_t head = 0; head < heads.count; ++head)
-    for (const Cost& item : of_head) {
-      Load least = loads.top();
-      loads.pop();
-      dealt[size_t(least.second)].push_back(
+    for (const Cost& item : of_head)
+      dealt[loads.give(item.cost)].push_back(
           {item.tile.request, item.tile.where << 8 | int32_t(head)});
-      least.first += item.cost;
-      loads.push(least);
-    }
   auto* bounds = static_cast<int32_t*>(blob);
   auto* tiles = reinterpret_cast<Tile*>(bounds + kBlocksMax + 2);
   int32_t n = 0;

@@ -138,22 +138,18 @@ class MlaAttention {
     // The expensive ones first, each to the team that has least to do.
     std::stable_sort(tiles.begin(), tiles.end(),
                      [](const Tile& a, const Tile& b) { return a.keys > b.keys; });
-    using Load = std::pair<int64_t, int64_t>;
-    std::priority_queue<Load, std::vector<Load>, std::greater<>> loads;
-    for (int64_t t = 0; t < teams_; ++t) loads.push({0, t});
+    Loads loads(teams_);
     std::vector<std::vector<Item>> dealt(static_cast<size_t>(teams_));
     int64_t merges = 0, partial = 0;
     for (const Tile& tile : tiles) {
       const int64_t parts = std::max<int64_t>(cdiv(tile.keys, share), 1);
       if (parts > 1) add_merges(tile, starts, tile.keys / share, partial, parts, merges, out);
       for (int64_t p = 0; p < parts; ++p) {
-        Load least = loads.top();
-        loads.pop();
         const int64_t end = std::min((p + 1) * share, tile.keys);
-        dealt[size_t(least.second)].push_back({tile, p * share, end, parts > 1 ? partial : -1});
+        const int64_t cost =
+            end - p * share + 2 * layout_->rows;  // and what starting and ending is
+        dealt[loads.give(cost)].push_back({tile, p * share, end, parts > 1 ? partial : -1});
         if (parts > 1) partial += tile.rows;
-        least.first += end - p * share + 2 * layout_->rows;  // what starting and ending costs
-        loads.push(least);
       }
     }
     for (; merges < kBlocksMax; ++merges)

@@ -98,19 +98,8 @@ class PagedAttention {
 
  private:
   Attention describe(const op::forward& a, const fk_ctx& ctx) const {
-    Attention p{};
-    p.q = a.q->data, p.out = a.out->data;
-    p.q_token = a.q->strides[0], p.q_head = a.q->strides[1];
-    p.k = cache_of(a.k_cache), p.v = cache_of(a.v_cache);
-    p.tokens = a.q->shape[0], p.pages = a.k_cache->shape[0];
-    p.tables = fk::data<int32_t>(a.block_tables), p.q_starts = fk::data<int32_t>(a.cu_seqlens),
-    p.lengths = fk::data<int32_t>(a.seq_lens);
-    p.requests = int(a.seq_lens->shape[0]), p.width = int(a.block_tables->shape[1]),
-    p.page_size = int(init_.page_size);
-    p.heads = int(init_.num_heads), p.kv_heads = int(init_.num_kv_heads),
-    p.window = int(init_.window);
-    p.scale = float(init_.scale), p.softcap = float(init_.softcap);
-    p.stream = static_cast<cudaStream_t>(ctx.stream);
+    Attention p = over_pages(init_, a, ctx);
+    p.window = int(init_.window), p.softcap = float(init_.softcap);
     return p;
   }
   const op::init& init_;

@@ -157,9 +157,24 @@ class SplitPlan {
   int64_t widest_ = 0;
 };
 
-// The cache of an op over pages, as the kernels have it.
-inline Cache cache_of(const fk_in* c) {
-  return {c->data, c->strides[0], c->strides[1], c->strides[2]};
+// What a call of an op over pages says to the kernels.
+template <class Init, class Frame>
+Attention over_pages(const Init& init, const Frame& a, const fk_ctx& ctx) {
+  const auto cache = [](const fk_in* c) {
+    return Cache{c->data, c->strides[0], c->strides[1], c->strides[2]};
+  };
+  Attention p{};
+  p.q = a.q->data, p.out = a.out->data;
+  p.q_token = a.q->strides[0], p.q_head = a.q->strides[1];
+  p.k = cache(a.k_cache), p.v = cache(a.v_cache);
+  p.tokens = a.q->shape[0], p.pages = a.k_cache->shape[0];
+  p.tables = fk::data<int32_t>(a.block_tables), p.q_starts = fk::data<int32_t>(a.cu_seqlens),
+  p.lengths = fk::data<int32_t>(a.seq_lens);
+  p.requests = int(a.seq_lens->shape[0]), p.width = int(a.block_tables->shape[1]),
+  p.page_size = int(init.page_size);
+  p.heads = int(init.num_heads), p.kv_heads = int(init.num_kv_heads);
+  p.scale = float(init.scale), p.stream = static_cast<cudaStream_t>(ctx.stream);
+  return p;
 }
 
 }  // namespace fkf

@@ -40,17 +40,7 @@ class TreeAttention {
   }
   void forward(const op::forward& a, const fk_ctx& ctx) {
     if (!a.q->shape[0] || !a.seq_lens->shape[0]) return;
-    Attention p{};
-    p.q = a.q->data, p.out = a.out->data;
-    p.q_token = a.q->strides[0], p.q_head = a.q->strides[1];
-    p.k = cache_of(a.k_cache), p.v = cache_of(a.v_cache);
-    p.tokens = a.q->shape[0], p.pages = a.k_cache->shape[0];
-    p.tables = fk::data<int32_t>(a.block_tables), p.q_starts = fk::data<int32_t>(a.cu_seqlens),
-    p.lengths = fk::data<int32_t>(a.seq_lens);
-    p.requests = int(a.seq_lens->shape[0]), p.width = int(a.block_tables->shape[1]),
-    p.page_size = int(init_.page_size);
-    p.heads = int(init_.num_heads), p.kv_heads = int(init_.num_kv_heads);
-    p.scale = float(init_.scale), p.stream = static_cast<cudaStream_t>(ctx.stream);
+    Attention p = over_pages(init_, a, ctx);
     p.tree_lengths = fk::data<int32_t>(a.tree_lens);
     p.tree_mask = fk::data<int32_t>(a.tree_mask);
     p.tree_width = int(a.tree_mask->shape[1]);
