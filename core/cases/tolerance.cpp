@@ -16,6 +16,7 @@ namespace {
 
 constexpr double kEpsF32 = 0x1p-23;
 constexpr double kEps14Bits = 0x1p-13;
+constexpr double kInsideSoftmax = 3;  // epsilons of the spread
 
 Judgement judge_exact(const Tensor& got, const Tensor& want) {
   Judgement out;
@@ -253,7 +254,10 @@ ErrorModel error_model(const ResolvedCase& resolved, const CaseField& output) {
   const double sums = kind == "elementwise" || kind == "activation" ? 0 : std::sqrt(length);
   // Between ranks sums travel in the working dtype.
   const bool travels = kind == "reduction" && c.comm();
-  const double inside = c.level >= 3 ? 8 : c.level == 2 || travels ? 4 : weighs ? 2 : 0;
+  const double inside = c.level >= 3              ? 8
+                        : c.level == 2 || travels ? 4
+                        : weighs                  ? kInsideSoftmax
+                                                  : 0;
   m.of_value = (output.dtype == DType::f32 ? 0 : 2 * out_eps) + (8 + 2 * sums) * kEpsF32;
   m.of_spread =
       (functions + 4 * sums) * kEpsF32 + (working == DType::f32 ? 0 : inside * inside_eps);
@@ -279,8 +283,12 @@ ErrorModel error_model(const ResolvedCase& resolved, const CaseField& output) {
   // A mean under a softmax moves as what it is of, but its scores move its weights: beside values
   // with a large mean that is little, and still more than rounding of the mean.
   if (weighs) m.usual = 1;
-  // Of float32 a lower class is far off; equal terms are rounded equally.
-  if (working == DType::f32) m.rms = 0.7;
+  // Of float32 a lower class is far off; equal terms are rounded equally. What a softmax allows its
+  // worst element is no room for all of them.
+  if (working == DType::f32)
+    m.rms = 0.7;
+  else if (inside == kInsideSoftmax)
+    m.rms = 0.25;
   m.ordinary = 2 * m.floor / std::max(out_eps, kEpsF32);
   if (kind == "logarithm") {
     m.floor += (2 + sums) * kEpsF32;

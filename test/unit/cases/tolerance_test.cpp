@@ -381,3 +381,32 @@ TEST_CASE("tolerance_of_a_logarithm_has_a_floor_that_grows_with_the_sum") {
   CHECK_FALSE(judged(logarithm, off_by(1.1 * floor)));
   CHECK_FALSE(judged(softmax, fk::Tensor(fk::DType::f32, {16})));
 }
+
+TEST_CASE("tolerance_of_a_softmax_admits_two_rounded_weights_whose_values_cancel") {
+  const auto c = fk::Contract::parse(
+      "op: means\nrevision: 1\nsummary: means\naxes: {T: rows, C: terms, D: width}\n"
+      "init:\n  - {name: size, type: int, axis: C}\n  - {name: width, type: int, axis: D}\n"
+      "forward:\n  - {name: x, role: in, shape: [T, C], dtype: float}\n"
+      "  - {name: out, role: out, shape: [T, D], dtype: x}\n"
+      "tolerance: {numerics: softmax, length: C}\ncases:\n  smoke:\n"
+      "    - {T: 64, size: 256, width: 128, dtype: {x: bf16}}\n",
+      "means.yaml", 1, "test");
+  const auto resolved = fk::resolve(c, c.cases[0], {});
+  const auto model = fk::error_model(resolved, *resolved.find("out"));
+  const double eps = fk::epsilon(fk::DType::bf16);
+  fk::Tensor want(fk::DType::f32, {64, 128});
+  fk::fill_normal(want.data(), fk::DType::f32, want.numel(), 3, 0, 0, 1);
+  // Of two terms of `size` spreads with unlike signs each weight is off by half an epsilon.
+  const auto judged = [&](double size, double all) {
+    fk::Tensor of = want, got(fk::DType::f32, {64, 128});
+    of.set(700, 0);
+    for (int64_t i = 0; i < of.numel(); ++i) got.set(i, of.at(i) + (i % 2 ? all : -all) * eps);
+    got.set(700, 2 * size * eps / 2);
+    return fk::judge(got, of, model);
+  };
+  CHECK(judged(2.5, 0).ok);
+  CHECK_FALSE(judged(3.5, 0).ok);
+  // Which is no room for all of them.
+  CHECK(judged(0, 0.5).ok);
+  CHECK_THAT(judged(0, 1.3).text, ContainsSubstring("as of a lower precision"));
+}
