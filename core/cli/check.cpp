@@ -165,16 +165,6 @@ class Checker {
   }
 
   void check(const std::string& op, const Catalog& catalog) {
-    Runner::Options options;
-    options.name = "check of " + op;
-    options.device = a_.device;
-    options.sandbox = a_.sandbox;
-    if (!a_.captured.empty()) options.read = {a_.captured};
-    // A case of real size on a GPU is a few minutes at most, mostly of the oracle.
-    const bool large = a_.options.size == "full" && a_.device != "cpu";
-    options.patience_s = large ? std::max(a_.patience_s, 180.0) : a_.patience_s;
-    // What a driver maps is not the plugin's.
-    if (a_.device == "cpu") options.private_bytes_max = int64_t{8} << 30;
     const auto& contract = catalog.at(op);
     const auto cases = captured_ && contract.comm() ? captured_->cases(op) : std::vector<Case>();
     const auto all = ranks_of(contract, captured_ ? cases : contract.cases, a_.options.size);
@@ -185,21 +175,41 @@ class Checker {
            join(known, " or "));
     }
     for (const int ranks : all)
-      if (!a_.ranks || ranks == a_.ranks) check_with(op, options, ranks);
+      if (!a_.ranks || ranks == a_.ranks) check_with(op, ranks);
   }
 
-  void check_with(const std::string& op, const Runner::Options& options, int ranks) {
-    RankGroup runner(options, ranks);
+  // Processes that have loaded the plugin, or not: the last op's, if they found nothing to say of
+  // it that could be the next one's misfortune. Ranks meet once.
+  RankGroup& runners(int ranks) {
+    if (runner_ && ranks == 1 && runner_->size() == 1 && !spoilt_) return *runner_;
+    runner_.reset();
+    Runner::Options options;
+    options.name = "check of " + plugin_name(found_);
+    options.device = a_.device;
+    options.sandbox = a_.sandbox;
+    if (!a_.captured.empty()) options.read = {a_.captured};
+    // A case of real size on a GPU is a few minutes at most, mostly of the oracle.
+    const bool large = a_.options.size == "full" && a_.device != "cpu";
+    options.patience_s = large ? std::max(a_.patience_s, 180.0) : a_.patience_s;
+    // What a driver maps is not the plugin's.
+    if (a_.device == "cpu") options.private_bytes_max = int64_t{8} << 30;
+    runner_.emplace(options, ranks);
     std::vector<PluginFile> files;
     for (const auto& b : roster_.baselines)
       if (b.path != found_.path) files.push_back({b.path, b.trust});
     files.push_back({found_.path, found_.trust});
-    const auto loaded = runner.failed() ? std::nullopt : runner.load(files);
-    if (!runner.protections().empty()) protections_ = runner.protections();
-    if (loaded && !loaded->errors.back().empty())
-      return add(op, "violation", "load", loaded->errors.back());
+    loaded_ = runner_->failed() ? std::nullopt : runner_->load(files);
+    spoilt_ = false;
+    if (!runner_->protections().empty()) protections_ = runner_->protections();
+    return *runner_;
+  }
+
+  void check_with(const std::string& op, int ranks) {
+    RankGroup& runner = runners(ranks);
+    if (loaded_ && !loaded_->errors.back().empty())
+      return add(op, "violation", "load", loaded_->errors.back());
     std::vector<std::vector<Json>> rows(static_cast<size_t>(ranks));
-    if (loaded) {
+    if (loaded_) {
       runner.task_on_all(
           "check_op",
           {{"plugin", found_.note.name},
@@ -211,7 +221,7 @@ class Checker {
            {"seed", a_.options.seed}},
           [&](int rank, const Json& row) { rows[static_cast<size_t>(rank)].push_back(row); });
     }
-    merge(rows);
+    spoilt_ = runner.failed() || merge(rows);
     if (runner.failed()) {
       const RunnerFailure& f = runner.failure();
       static const std::map<std::string, std::string> rules = {{"crashed", "crash"},
@@ -227,14 +237,15 @@ class Checker {
 
   // One row per case and variant, with the worst that a rank has to say: every rank's result
   // counts. Who only tells of another's failure is heard last, and what one rank cannot tell from a
-  // null candidate another one may.
-  void merge(const std::vector<std::vector<Json>>& ranks) {
+  // null candidate another one may. Answers whether a rule was broken.
+  bool merge(const std::vector<std::vector<Json>>& ranks) {
     const auto badness = [](const Json& row) {
       static const std::vector<std::string> order = {"untestable", "ok",    "unsupported",
                                                      "unjudged",   "wrong", "violation"};
       const auto at = std::find(order.begin(), order.end(), row.value("status", ""));
       return std::pair(!row.value("echo", false), at - order.begin());
     };
+    bool broken = false;
     for (size_t i = 0; i < ranks[0].size(); ++i) {
       Json row = ranks[0][i];
       size_t worst = 0;
@@ -247,14 +258,19 @@ class Checker {
       if (ranks.size() > 1) row["ranks"] = ranks.size();
       if (ranks.size() > 1 && row.value("status", "") != "ok")
         row["text"] = "rank " + std::to_string(worst) + ": " + row.value("text", "");
+      broken |= row.value("status", "") == "violation";
       rows_.push_back(std::move(row));
     }
+    return broken;
   }
 
   const Arguments& a_;
   const FoundPlugin& found_;
   const Roster& roster_;
   const Captured* captured_;
+  std::optional<RankGroup> runner_;
+  std::optional<Runner::Loaded> loaded_;
+  bool spoilt_ = false;
   std::vector<Json> rows_;
   std::vector<Protection> protections_;
 };
