@@ -2,21 +2,13 @@
 // The graphs of sdpa.hpp: made once per shape and kept until the process ends.
 #include "sdpa.hpp"
 
-#include <cudnn_frontend.h>
-
 #include <map>
-#include <memory>
-#include <mutex>
-#include <stdexcept>
-#include <string>
-#include <unordered_map>
+
+#include "frontend.hpp"
 
 namespace fkd {
 
 namespace {
-namespace fe = cudnn_frontend;
-using fe::graph::Tensor_attributes;
-using Tensor = std::shared_ptr<Tensor_attributes>;
 
 enum Id : int64_t {
   kQ = 1,
@@ -31,29 +23,6 @@ enum Id : int64_t {
   kOutStarts,
   kKStarts,
   kVStarts
-};
-
-void check(fe::error_object status, const char* what) {
-  if (status.is_bad())
-    throw std::runtime_error(std::string("cuDNN: ") + what + ": " + status.get_message());
-}
-void check(cudnnStatus_t status, const char* what) {
-  if (status != CUDNN_STATUS_SUCCESS)
-    throw std::runtime_error(std::string(what) + ": " + cudnnGetErrorString(status));
-}
-
-cudnnHandle_t handle() {
-  static cudnnHandle_t made = [] {
-    cudnnHandle_t h = nullptr;
-    check(cudnnCreate(&h), "cudnnCreate");
-    return h;
-  }();
-  return made;
-}
-
-struct Made {
-  fe::graph::Graph graph;
-  int64_t workspace = 0;
 };
 
 Tensor integers(fe::graph::Graph& g, Id id, std::vector<int64_t> dim) {
@@ -115,19 +84,12 @@ std::unique_ptr<Made> make(const Shape& s) {
       .set_dim({s.requests, s.heads, s.queries, s.width})
       .set_stride({s.queries * s.heads * s.width, s.width, s.heads * s.width, 1});
   if (!s.exact) out->set_ragged_offset(starts(kOutStarts));
-  check(g.validate(), "validate");
-  check(g.build_operation_graph(handle()), "build_operation_graph");
+  describe(*made);
   check(g.create_execution_plans({fe::HeurMode_t::A}), "create_execution_plans");
-  check(g.check_support(handle()), "check_support");
-  check(g.build_plans(handle(), fe::BuildPlanPolicy_t::HEURISTICS_CHOICE), "build_plans");
-  check(g.get_workspace_size(made->workspace), "get_workspace_size");
-  if (made->workspace > kWorkspace)
-    throw std::runtime_error("cuDNN wants " + std::to_string(made->workspace) +
-                             " bytes of workspace");
+  build(*made, kWorkspace);
   return made;
 }
 
-std::mutex mutex;
 Made& made_for(const Shape& shape) {
   static std::map<Shape, std::unique_ptr<Made>> all;
   auto& made = all[shape];
@@ -138,15 +100,13 @@ Made& made_for(const Shape& shape) {
 }  // namespace
 
 void make_attention(const Shape& shape) {
-  const std::lock_guard lock(mutex);
+  const std::lock_guard lock(mutex());
   made_for(shape);
 }
 
 void run_attention(const Shape& shape, const Pointers& p) {
-  const std::lock_guard lock(mutex);
+  const std::lock_guard lock(mutex());
   Made& made = made_for(shape);
-  if (made.workspace > p.workspace_bytes)
-    throw std::runtime_error("cuDNN: the workspace is too small");
   const auto at = [](const void* pointer) { return const_cast<void*>(pointer); };
   std::unordered_map<int64_t, void*> pack{
       {kQ, at(p.q)}, {kK, at(p.k)}, {kV, at(p.v)}, {kOut, p.out}};
@@ -159,8 +119,7 @@ void run_attention(const Shape& shape, const Pointers& p) {
     pack.insert({{kTablesK, at(p.tables)}, {kTablesV, at(p.tables)}});
   else if (!shape.exact)
     pack.insert({{kKStarts, at(p.k_starts)}, {kVStarts, at(p.v_starts)}});
-  check(cudnnSetStream(handle(), p.stream), "cudnnSetStream");
-  check(made.graph.execute(handle(), pack, p.workspace), "execute");
+  execute(made, pack, p.workspace, p.workspace_bytes, p.stream);
 }
 
 }  // namespace fkd

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+namespace fkd {
+
+// Filters as checkpoints have them, [filters, channels, taps], become [filters, taps, channels] at
+// `to`; elements of 2 or 4 bytes.
+struct Filters {
+  const void* from;
+  void* to;
+  int64_t filters, channels, taps;
+  int bytes;
+};
+void channels_last(const Filters&);
+
+}  // namespace fkd
