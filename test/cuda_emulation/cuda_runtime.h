@@ -135,6 +135,7 @@ inline unsigned __ballot_sync(unsigned, bool v) {
   for (unsigned i = 0; i < 32; ++i) bits |= unsigned{all[i]} << i;
   return bits;
 }
+inline bool __any_sync(unsigned mask, bool v) { return __ballot_sync(mask, v) != 0; }
 template <class T>
 unsigned __match_any_sync(unsigned, T v) {
   const auto all = fk_all_lanes(v);
@@ -168,6 +169,14 @@ inline uint32_t atomicOr(uint32_t* at, uint32_t v) {
   const uint32_t old = *at;
   *at |= v;
   return old;
+}
+// Byte i of the result is the one that digit i of `which` names, of b and a together.
+inline uint32_t __byte_perm(uint32_t a, uint32_t b, uint32_t which) {
+  const uint64_t both = uint64_t{b} << 32 | a;
+  uint32_t v = 0;
+  for (unsigned i = 0; i < 4; ++i)
+    v |= static_cast<uint32_t>(both >> (which >> i * 4 & 7) * 8 & 0xff) << i * 8;
+  return v;
 }
 inline int __popc(uint32_t v) { return __builtin_popcount(v); }
 inline int __ffs(int v) { return __builtin_ffs(v); }

@@ -221,6 +221,7 @@ inline unsigned long long time_ns() {
   return static_cast<unsigned long long>(std::chrono::nanoseconds(now).count()) / 8;
 }
 
+inline void prefetch(const void*) {}
 inline uint64_t read_once() { return 0; }
 inline void copy_bulk(uint32_t to, const void* from, int bytes, uint32_t barrier) {
   if (bytes % 16 || reinterpret_cast<uintptr_t>(from) % 16) refuse("a copy that is not aligned");
