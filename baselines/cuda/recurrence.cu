@@ -1,25 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // ssd_chunk_scan and selective_state_update: a warp has four rows of a head's state, four neighbouring elements of each in a lane's
 // registers from the first token to the last. What tokens bring is read one token ahead.
-#include "common.cuh"
+#include "chunked_scan.cuh"
 #include "fk/ops/selective_state_update.h"
 #include "fk/ops/ssd_chunk_scan.h"
 
 namespace {
 using namespace fkc;
 constexpr int kThreads = 128, kRows = 4, kRowsOfBlock = kThreads / 32 * kRows, kPerMax = 2;  // kPerMax: times 128 elements of a row
-
-// A scalar of a head: any float, or absent.
-struct Scalars {
-  const void* at;
-  int dtype;
-  __device__ float of(int64_t i) const {
-    if (!at) return 0;
-    if (dtype == FK_F32) return static_cast<const float*>(at)[i];
-    return dtype == FK_BF16 ? to_float(static_cast<const __nv_bfloat16*>(at)[i]) : to_float(static_cast<const __half*>(at)[i]);
-  }
-};
-Scalars scalars(fk_opt_in view) { return view.or_null ? Scalars{view.or_null->data, FK_DTYPE(view.or_null)} : Scalars{}; }
+constexpr int kChunk = 32, kChunkGroups = 2;
 
 __device__ void load4(const float* from, float (&to)[4]) {
   const float4 v = *reinterpret_cast<const float4*>(from);
@@ -42,19 +31,6 @@ template <class T> __device__ void store4(T* to, const float (&v)[4]) {
   for (int k = 0; k < 4; ++k) p.at[k] = from_float<T>(v[k]);
   *reinterpret_cast<uint2*>(to) = p.raw;
 }
-
-// Strides in elements: of tokens, and of heads or groups. `starts` and `has_state` are null where every request has one token and a state.
-template <class T, class S> struct Scan {
-  const T *x, *dt, *b, *c;
-  S* state;
-  T* out;
-  const float* a;
-  Scalars d, dt_bias;
-  const int32_t *starts, *slots, *has_state;
-  int64_t x_token, x_head, dt_token, dt_head, b_token, b_group, c_token, c_group, slot, state_head, state_row;
-  int heads, width, group, elements, softplus;  // group: heads that share b and c; elements: of a row
-  float dt_min, dt_max;
-};
 
 // The sums over a warp of four values, each of them in the lanes that have its number in bits 3 and 4.
 __device__ float sums_of_four(const float (&v)[kRows]) {
@@ -100,10 +76,7 @@ template <class T, class S, int kPer> __global__ void __launch_bounds__(kThreads
   };
   fetch(begin);
   for (int t = begin; t < end; ++t) {
-    // Above 20 the logarithm is its argument, to the last bit.
-    float step = s.softplus && dt < 20.F ? log1pf(__expf(dt)) : dt;
-    step = fmaxf(step, s.dt_min);
-    if (s.dt_max > 0) step = fminf(step, s.dt_max);
+    const float step = s.step(dt);
     const float decay = __expf(step * a);
     float sums[kRows];
 #pragma unroll
@@ -143,6 +116,24 @@ template <class Init, class Forward> void need_scan(const Init& init, const Forw
   need(init.head_dim <= int64_t{65535} * kRowsOfBlock, "head_dim: fewer");
   need(max.state_slots->shape[0] * init.num_heads < int64_t{1} << 31, "requests: fewer for so many heads");
 }
+// By chunks on tensor cores, where states are as wide as there are kernels for; `run` is null elsewhere.
+template <class T, class S> struct ByChunks {
+  void (*run)(Scan<T, S>) = nullptr;
+  int slice = 0, threads = 0, shared = 0;
+};
+template <class T, class S, class Init, class Forward> ByChunks<T, S> by_chunks(const Init& init, const Forward& a) {
+  const fk_in* const rows[] = {a.x, a.b, a.c};
+  for (const fk_in* view : rows)
+    if (view->strides[0] % 8 || view->strides[1] % 8) return {};
+  const auto of = [](auto elements) {
+    using K = Chunked<T, decltype(elements)::value, kChunk, kChunkGroups>;
+    return ByChunks<T, S>{scan_chunks<T, S, decltype(elements)::value, kChunk, kChunkGroups>, K::kSlice, K::kThreads, K::kBytes};
+  };
+  if (init.head_dim % (16 * kChunkGroups)) return {};
+  if (init.state_size == 64) return of(std::integral_constant<int, 64>{});
+  if (init.state_size == 128) return of(std::integral_constant<int, 128>{});
+  return {};
+}
 template <class Init, class Weights, class Forward>
 void run(const Init& init, const Weights& w, const Forward& a, const int32_t* starts, const int32_t* has_state, const fk_ctx& ctx) {
   const int64_t requests = a.state_slots->shape[0];
@@ -158,6 +149,13 @@ void run(const Init& init, const Weights& w, const Forward& a, const int32_t* st
                          a.dt->strides[0], a.dt->strides[1], a.b->strides[0], a.b->strides[1], a.c->strides[0], a.c->strides[1], its->strides[0],
                          its->strides[1], its->strides[2], int(init.num_heads), int(init.head_dim), int(init.num_heads / init.num_groups),
                          int(init.state_size), int(init.dt_softplus), float(init.dt_min), float(init.dt_max)};
+      if constexpr (std::is_same_v<Forward, typename fk::ssd_chunk_scan::forward>) {
+        if (const auto kernel = by_chunks<T, S>(init, a); kernel.run) {
+          cudaFuncSetAttribute(kernel.run, cudaFuncAttributeMaxDynamicSharedMemorySize, kernel.shared);
+          launch(kernel.run, dim3(grid.x, unsigned(init.head_dim / kernel.slice)), kernel.threads, size_t(kernel.shared), ctx, s);
+          return;
+        }
+      }
       launch(init.state_size <= 128 ? scan<T, S, 1> : scan<T, S, kPerMax>, grid, kThreads, 0, ctx, s);
     };
     if (FK_DTYPE(a.ssm_state) == FK_F32) go(fk::data<float>(a.ssm_state));

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// What tokens of a chunk multiply by in ssd_chunk_scan.
+#pragma once
+#include "recurrence.cuh"
+
+namespace fkc {
+
+// Of every token of a chunk: its step, the logarithm of the decays up to and with it, whose second float32 has what the first one
+// leaves, these decays, and those behind it times its step. `all`: the decays of the chunk.
+template <int kChunk> struct Factors {
+  float step[kChunk], high[kChunk], low[kChunk], from_start[kChunk], to_end[kChunk], all[4];
+
+  // By one warp. Where one token decays by e^-1000 and the next ones hardly, the sum of both in one float32 would not know these.
+  template <class T, class S> __device__ void find(const Scan<T, S>& s, const float (&dt)[kChunk / 32], int count, float a) {
+    constexpr int kOwn = kChunk / 32;
+    const int lane = int(threadIdx.x) % 32;
+    double sum[kOwn], before = 0;
+    float steps[kOwn];
+#pragma unroll
+    for (int k = 0; k < kOwn; ++k) {
+      const bool there = lane * kOwn + k < count;
+      steps[k] = there ? s.step(dt[k]) : 0.F;
+      before += there ? double(fmaxf(steps[k] * a, -1024.F)) : 0.;  // e^-1024 is 0 as well, and sums stay finite
+      sum[k] = before;
+    }
+#pragma unroll
+    for (int k = 1; k < 32; k *= 2) {
+      const double other = __shfl_sync(0xffffffffu, before, lane - k);
+      if (lane >= k) before += other;
+    }
+    const double last = __shfl_sync(0xffffffffu, before, 31);
+    before -= sum[kOwn - 1];
+#pragma unroll
+    for (int k = 0; k < kOwn; ++k) {
+      const int at = lane * kOwn + k;
+      const double here = before + sum[k];
+      step[at] = steps[k];
+      high[at] = float(here);
+      low[at] = float(here - double(float(here)));
+      from_start[at] = __expf(float(here));
+      to_end[at] = __expf(float(last - here)) * steps[k];
+    }
+    if (lane == 0) all[0] = __expf(float(last));
+  }
+  __device__ float between(int from, int to) const { return __expf(high[to] - high[from] + (low[to] - low[from])); }
+};
+
+}  // namespace fkc
