@@ -29,9 +29,8 @@ namespace fk {
 
 namespace {
 
-// For each step of the proof; and for the first word, with which who connects begins at once: as
-// long as one who says nothing is listened to, the others wait.
-constexpr double kProofS = 5, kFirstS = 1;
+constexpr double kProofS = 5;        // for each step of the proof
+constexpr size_t kCallersMost = 64;  // who are listened to at once; the first of more has to go
 constexpr std::array<char, 8> kLinkMagic = {'f', 'k', '-', 'l', 'i', 'n', 'k', '1'};
 
 using Nonce = std::array<char, 16>;
@@ -97,11 +96,6 @@ template <class T>
 bool send_all(int fd, T value) {
   return transfer(fd, &value, sizeof value, true, kProofS);
 }
-template <class T>
-bool receive_all(int fd, T& value, double patience_s = kProofS) {
-  return transfer(fd, &value, sizeof value, false, patience_s);
-}
-
 // Answers go out at once, and a machine that is gone without a word is noticed within seconds.
 void set_options_of(int fd) {
   const auto set = [&](int level, int name, int value) {
@@ -187,24 +181,85 @@ LinkListener::LinkListener(int port) : fd_(listening(AF_INET6, port)) {
          "choose another one");
 }
 
-LinkListener::~LinkListener() { ::close(fd_); }
+// One who has connected: what is read next, and until when.
+struct LinkListener::Caller {
+  int fd = -1;
+  double end = now_seconds() + kProofS;
+  LinkCall call{};
+  LinkAnswer answer{};
+  Sha256::Digest proof{};
+  size_t got = 0;  // bytes of both
+
+  enum class Is { known, silent, strange };
+  // Reads what has come. No byte more: what follows the proof is somebody else's.
+  Is listen(const std::string& key) {
+    for (;;) {
+      const bool first = got < sizeof call;
+      char* const at = first ? reinterpret_cast<char*>(&call) + got
+                             : reinterpret_cast<char*>(proof.data()) + (got - sizeof call);
+      const size_t left = (first ? sizeof call : sizeof call + proof.size()) - got;
+      const ssize_t come = ::recv(fd, at, left, MSG_DONTWAIT);
+      if (come < 0 && errno == EINTR) continue;
+      if (come < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return Is::silent;
+      if (come <= 0) return Is::strange;
+      got += static_cast<size_t>(come);
+      if (static_cast<size_t>(come) < left) continue;
+      if (!first)
+        return same_proof(proof, proof_of(key, "other", call, answer.nonce)) ? Is::known
+                                                                             : Is::strange;
+      if (call.magic != kLinkMagic) return Is::strange;
+      answer.nonce = random_nonce();
+      answer.proof = proof_of(key, "first", call, answer.nonce);
+      // So little that a new connection takes it at once.
+      if (!transfer(fd, &answer, sizeof answer, true, 0)) return Is::strange;
+      end = now_seconds() + kProofS;
+    }
+  }
+};
+
+LinkListener::~LinkListener() {
+  for (const Caller& caller : callers_) ::close(caller.fd);
+  ::close(fd_);
+}
+
+void LinkListener::turn_away(size_t caller) {
+  ++strangers_;
+  ::close(callers_[caller].fd);
+  callers_.erase(callers_.begin() + static_cast<ptrdiff_t>(caller));
+}
+
+void LinkListener::welcome() {
+  const int fd = ::accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC);
+  if (fd < 0) return;
+  set_options_of(fd);
+  if (callers_.size() == kCallersMost) turn_away(0);
+  callers_.emplace_back().fd = fd;
+}
 
 std::optional<LinkListener::Link> LinkListener::accept(const std::string& key, double patience_s) {
-  for (const double end = now_seconds() + patience_s; link_ready(fd_, POLLIN, end);) {
-    const int fd = ::accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC);
-    if (fd < 0) continue;
-    set_options_of(fd);
-    LinkCall call{};
-    Sha256::Digest proof{};
-    if (receive_all(fd, call, kFirstS) && call.magic == kLinkMagic) {
-      LinkAnswer answer{random_nonce(), {}};
-      answer.proof = proof_of(key, "first", call, answer.nonce);
-      if (send_all(fd, answer) && receive_all(fd, proof) &&
-          same_proof(proof, proof_of(key, "other", call, answer.nonce)))
-        return Link{fd, call.id};
+  const double end = now_seconds() + patience_s;
+  for (bool last = false; !last;) {
+    std::vector<pollfd> entries{{fd_, POLLIN, 0}};
+    double until = end;
+    for (const Caller& caller : callers_) {
+      entries.push_back({caller.fd, POLLIN, 0});
+      until = std::min(until, caller.end);
     }
-    ++strangers_;
-    ::close(fd);
+    const double left = std::max(0.0, until - now_seconds());
+    if (::poll(entries.data(), entries.size(), static_cast<int>(std::ceil(left * 1e3))) < 0)
+      continue;  // a signal
+    last = now_seconds() >= end;
+    for (size_t i = callers_.size(); i-- > 0;) {
+      using Is = Caller::Is;
+      const Is is = entries[i + 1].revents ? callers_[i].listen(key) : Is::silent;
+      if (is == Is::known) {
+        const Link out{callers_[i].fd, callers_[i].call.id};
+        callers_.erase(callers_.begin() + static_cast<ptrdiff_t>(i));
+        return out;
+      }
+      if (is == Is::strange || now_seconds() >= callers_[i].end) turn_away(i);
+    }
+    if (entries[0].revents) welcome();
   }
   return std::nullopt;
 }

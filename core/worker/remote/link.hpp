@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace fk {
 
@@ -25,13 +26,19 @@ class LinkListener {
     int fd = -1;  // the caller's
     uint64_t id = 0;
   };
-  // The next connection whose other end knows the key; nothing when the time is over.
+  // The next connection whose other end knows the key; nothing when the time is over. Many are
+  // listened to at once: who connects and says nothing keeps nobody waiting.
   std::optional<Link> accept(const std::string& key, double patience_s);
   // How many others there were.
   int strangers() const { return strangers_; }
 
  private:
+  struct Caller;
+  void welcome();
+  void turn_away(size_t caller);
+
   int fd_ = -1, strangers_ = 0;
+  std::vector<Caller> callers_;  // that have not proved yet that they know the key
 };
 
 // A connection to such a listener, which tries until the time is over; the caller's. `id` says what

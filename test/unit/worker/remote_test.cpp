@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -37,6 +38,17 @@ struct Listening {
     }
   }
 };
+
+// Who has connected there and has said nothing yet.
+int caller_of(const Listening& at) {
+  const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(at.port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  CHECK(::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
+  return fd;
+}
 
 // Listens until so many have come who are not let in; false when somebody was.
 bool turns_away(LinkListener& listener, const std::string& key, int strangers) {
@@ -80,12 +92,7 @@ TEST_CASE("who does not know the key is not connected") {
   CHECK(at.listener->strangers() == 1);
   // Nor is one who repeats what was right in another connection, or says anything else.
   std::thread liar([&] {
-    const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(static_cast<uint16_t>(at.port));
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    CHECK(::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
+    const int fd = caller_of(at);
     const std::string said = "fk-link1" + std::string(24 + 32, 'x');
     CHECK(::write(fd, said.data(), said.size()) == static_cast<ssize_t>(said.size()));
     ::shutdown(fd, SHUT_WR);
@@ -96,6 +103,29 @@ TEST_CASE("who does not know the key is not connected") {
   liar.join();  // Catch2 is not for two threads
   CHECK(away);
   CHECK(at.listener->strangers() == 2);
+}
+
+TEST_CASE("who connects and says nothing keeps nobody waiting") {
+  Listening at;
+  // More than are listened to at once; some say half of a word.
+  std::vector<int> silent;
+  for (int i = 0; i < 80; ++i) {
+    silent.push_back(caller_of(at));
+    if (i % 2) CHECK(::write(silent.back(), "fk-link1", 8) == 8);
+  }
+  int here = -1;
+  std::thread other([&] { here = connect_link("127.0.0.1", at.port, kKey, 7, 5); });
+  const auto begin = std::chrono::steady_clock::now();
+  const auto link = at.listener->accept(kKey, 5);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  other.join();
+  REQUIRE(link);
+  CHECK(link->id == 7);
+  CHECK(took.count() < 1);
+  CHECK(at.listener->strangers() >= 80 - 63);
+  for (const int fd : silent) ::close(fd);
+  ::close(here);
+  ::close(link->fd);
 }
 
 TEST_CASE("a listener that does not know the key is not believed") {
