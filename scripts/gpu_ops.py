@@ -3,9 +3,10 @@
 """Times the ops that models spend their time in, at real sizes on one GPU, beside what they are compared with, into one JSON file
 (docs/results/*-h200-ops.json, which scripts/tables.py draws): linear against torch's cuBLAS (torch_linear.py), fused_moe against
 Triton (triton_moe.py), causal attention against torch's cuDNN (torch_attention.py), paged attention, norms and activations against a
-copy of as many bytes. FK_COMMIT names the commit where there is no .git.
+copy of as many bytes. `others`, which has a file of its own (docs/results/*-h200-kernels.json) and is not run unless it is named: the full
+cases of ops that few models have, by all who take them. FK_COMMIT names the commit where there is no .git.
 
-  scripts/gpu_ops.py FILE [--host build-gpu/fk-host] [--only linear moe attention rows] [--seconds 0.2] [--tokens 1 2 ...] [--rows 1 2 ...]
+  scripts/gpu_ops.py FILE [--host build-gpu/fk-host] [--only linear moe attention rows | others] [--seconds 0.2] [--tokens 1 2 ...] [--rows 1 2 ...]
 """
 import argparse
 import datetime
@@ -18,6 +19,9 @@ import sys
 root = pathlib.Path(__file__).resolve().parent.parent
 POWERS = [1 << i for i in range(14)]
 PARTS = ("rows", "attention", "linear", "moe")
+OTHERS = {"conv2d": ["cudnn", "cuda"], "mla_attention": ["flashinfer"], "tree_attention": ["flashinfer"], "ssd_chunk_scan": ["cuda"],
+          "moe_grouped_gemm_fp8_block": ["cuda"], "moe_grouped_gemm_mxfp4": ["cuda"], "gaussian_tile_intersection": ["cuda"],
+          "sparse_conv_neighbor_map": ["cuda"]}
 
 
 def said(*command):
@@ -35,8 +39,9 @@ class Run:
             self.failed.append(f"{pathlib.Path(command[0]).name}: exit {done.returncode}: {done.stderr[-300:]}")
         return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
-    def bench(self, op, providers, cases):
-        command = [self.a.host, "bench", op, "--device", "cuda:0", "--seconds", str(self.a.seconds), "--provider", *providers, "--case", *cases, "--json"]
+    def bench(self, op, providers, cases=None):
+        which = ["--case", *cases] if cases else ["--size", "full"]
+        command = [self.a.host, "bench", op, "--device", "cuda:0", "--seconds", str(self.a.seconds), "--provider", *providers, *which, "--json"]
         done = subprocess.run(list(map(str, command)), capture_output=True, text=True, cwd=root)
         if not done.stdout.startswith("{"):
             self.failed.append(f"bench {op}: exit {done.returncode}: {done.stderr[-300:]}")
@@ -48,7 +53,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("file", type=pathlib.Path)
     p.add_argument("--host", type=pathlib.Path, default=root / "build-gpu/fk-host")
-    p.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
+    p.add_argument("--only", nargs="+", choices=(*PARTS, "others"), default=PARTS)
     p.add_argument("--seconds", type=float, default=0.2)
     p.add_argument("--tokens", type=int, nargs="+", default=POWERS[:13])
     p.add_argument("--rows", type=int, nargs="+", default=POWERS)
@@ -64,10 +69,13 @@ def main():
         out["failed"] = run.failed
         a.file.write_text(json.dumps(out, indent=1) + "\n")
 
-    for part in PARTS:
+    for part in (*PARTS, "others"):
         if part not in a.only:
             continue
-        if part == "rows":
+        if part == "others":
+            for op, providers in OTHERS.items():
+                out["ops"] += run.bench(op, [*providers, "cuda_reference"])
+        elif part == "rows":
             for op in ("rms_norm", "silu_and_mul", "rotary_embedding"):
                 out["ops"] += run.bench(op, ["cuda"], ["rows_8192"])
         elif part == "attention":
