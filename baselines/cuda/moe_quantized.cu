@@ -87,7 +87,7 @@ template <class Op> void need_features(const typename Op::init& init, const type
 }
 template <class Op> Arguments arguments_of(const typename Op::init& init, const fk_in* scale, const typename Op::forward& a) {
   return {fk::data<B16>(a.x), scale->data, {}, fk::data<int32_t>(a.row_ids), fk::data<int32_t>(a.expert_offsets), fk::data<B16>(a.out),
-          int(init.num_experts), int(init.top_k), int(init.out_features), int(init.in_features), 1, 1, 0};
+          int(init.num_experts), int(init.top_k), int(init.out_features), int(init.in_features), 1, 1, int(init.out_features), int(init.in_features / 32), 0};
 }
 
 struct MoeGroupedGemmFp8Block : Base<fk::moe_grouped_gemm_fp8_block> {
@@ -104,6 +104,7 @@ struct MoeGroupedGemmFp8Block : Base<fk::moe_grouped_gemm_fp8_block> {
     if (!rows) return;
     Arguments a = arguments_of<op>(init, weights.weight_scale_inv, args);
     a.block_n = int(std::min<int64_t>(init.block_n, init.out_features)), a.block_k = int(init.block_k);
+    a.scale_rows = int(cdiv(a.n, a.block_n)), a.scale_columns = int(cdiv(a.k, a.block_k));
     a.rounds = init.quantize_input && a.block_k == Fp8::kUnit && product_.few();
     if (init.quantize_input && !a.rounds) {
       const int64_t of_row = cdiv(init.in_features, init.block_k), groups = args.x->shape[0] * of_row;

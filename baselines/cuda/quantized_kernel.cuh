@@ -107,29 +107,24 @@ template <class W, int kTiles, int kParts> __device__ void bring_x(Ring ring, Wa
   sources += helper * (kTilesMax * 8);
   Ring done = ring;
   Walk late = walk;
-  const auto bring = [&] {
+  int ahead = 0;  // stages of x that are on their way
+  while (late.more) {
     if (walk.more) {
       if (walk.chunk == 0) {
         __syncwarp();
+#pragma unroll 1
         for (int i = lane; i < walk.rows; i += 32) sources[i] = a.row_ids[walk.begin + i] / a.top_k;
         __syncwarp();
       }
       ring.await_empty();
       const int column = ((walk.chunk * kParts + part) * kChunks + chunk) * 8;
-#pragma unroll
-      for (int i = 0; i < kTiles * 8; i += kStep) {
-        const int row = row0 + i + of_lane;
-        if (row >= walk.rows) break;
+#pragma unroll 4
+      for (int row = row0 + of_lane; row < walk.rows; row += kStep)
         copy_async(ring.at() + x + place<W>(row, chunk), a.x + int64_t(sources[row]) * a.k + (column < a.k ? column : 0), column < a.k);
-      }
       walk.next(), ring.next();
     }
     commit_copies();
-  };
-#pragma unroll
-  for (int i = 0; i < kLag - 1; ++i) bring();
-  for (; late.more; late.next(), done.next()) {
-    bring();
+    if (++ahead < kLag) continue;
     await_copies<kLag - 1>();
 #pragma unroll 1
     for (int first = row0; first < late.rows; first += kBatch * kStep) {  // rows that there are not, too: nobody looks at them
@@ -141,6 +136,7 @@ template <class W, int kTiles, int kParts> __device__ void bring_x(Ring ring, Wa
     }
     __syncwarp();
     if (lane == 0) barrier_arrive(done.full());
+    late.next(), done.next();
   }
 }
 
@@ -155,9 +151,10 @@ template <class W, int kParts> __device__ void fetch_weights(Ring ring, Walk wal
     }
     __syncwarp();
     if (walk.chunk == 0) {
-      const Scales<W> of(a);
+      const Scales<W> of{a};
       const char* const from = static_cast<const char*>(a.scale);
-      const int64_t end = (of.row(walk.expert, min(walk.first + walk.p.groups * 16, a.n) - 1) + of.columns) * W::kScaleBytes;
+      const int64_t end = (of.row(walk.expert, min(walk.first + walk.p.groups * 16, a.n) - 1) + a.scale_columns) * W::kScaleBytes;
+#pragma unroll 1
       for (int64_t at = of.row(walk.expert, walk.first) * W::kScaleBytes + lane * 128; at < end; at += 32 * 128) prefetch(from + at);
     }
   }
@@ -198,7 +195,7 @@ template <class W, int kTiles, int kParts> __device__ void multiply_rows(Ring ri
   float* const sums = all_sums + group * (kParts - 1) * kTiles * 128 + lane;
   // A lane's 32 bytes of a row of a box of weights, and their columns of x, in pieces of eight.
   const uint32_t box = part * (walk.p.x / kParts) + row0 * kBox, piece = g * 16, x = walk.p.x + part * (walk.p.rows * W::kUnit * 2) + place<W>(g, t * W::kPieces);
-  const Scales<W> scales(a);
+  const Scales<W> scales{a};
   Walk now = walk, ahead = walk;
   int64_t scale_at[2] = {};
   typename W::Scale coming{};
@@ -295,8 +292,9 @@ __global__ void __launch_bounds__(threads_of(kParts, groups_max(kTiles, kParts))
   __syncthreads();
   if (warp == 0) {
     int sum = 0;
+#pragma unroll 1
     for (int first = 0; first <= a.experts; first += 32) {
-      const int e = first + lane, own = e < a.experts ? (starts[e + 1] - starts[e] + p.rows - 1) / p.rows : 0;
+      const int e = first + lane, own = e < a.experts ? (starts[e + 1] - starts[e] + kTiles * 8 - 1) / (kTiles * 8) : 0;
       int upto = own;  // with those of the lanes before
       for (int i = 1; i < 32; i *= 2) {
         const int other = __shfl_sync(0xffffffffu, upto, lane >= i ? lane - i : lane);
