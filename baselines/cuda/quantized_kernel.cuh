@@ -24,8 +24,8 @@ constexpr int groups_max(int tiles) { return tiles > 4 ? 4 : 7; }  // of 16 rows
 // As many boxes of a stage as there are registers for warps that multiply them.
 constexpr int parts_for(int tiles, int groups) { return tiles > 2 || groups > 6 ? 2 : groups > 4 ? 3 : 4; }
 constexpr int groups_max(int tiles, int parts) { return parts == 2 ? groups_max(tiles) : parts == 3 ? 6 : 4; }
-// Stages of x on their way to a thread: fewer than there are, or who multiplies would wait for x and x for him.
-__host__ __device__ constexpr int lag_of(int tiles, int parts) { return tiles > 4 || parts == 3 ? 2 : 3; }
+// Stages of x on their way to a thread: no more than there are, and where there can be, fewer, or x waits for products of the stage before.
+__host__ __device__ constexpr int lag_of(int tiles, int parts) { return tiles * parts > 5 ? 2 : 3; }
 
 // Where things lie in shared memory, in bytes from where it is aligned; the host sizes it by the same rules.
 struct Plan {
