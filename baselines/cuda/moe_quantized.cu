@@ -31,9 +31,9 @@ __global__ void __launch_bounds__(kRounders) round_groups(const B16* x, B16* out
 // The product of an op: how it is divided follows from the most rows that there may be.
 template <class W> class Product {
  public:
-  void prepare(const fk_in* weight, int64_t experts, int64_t n, int64_t k, int64_t most) {
-    // Half as many again as on average, so that few experts need more than one tile.
-    const int64_t typical = cdiv(most * 3, experts * 2);
+  void prepare(const fk_in* weight, int64_t experts, int64_t n, int64_t k, int64_t most, int64_t tokens) {
+    // Half as many again as on average, so that few experts need more than one tile; a token comes to an expert once.
+    const int64_t typical = std::min(cdiv(most * 3, experts * 2), tokens);
     tiles_ = int(cdiv(std::max<int64_t>(typical, 1), 8));
     if (tiles_ > 4) tiles_ = kTilesMax;
     // As many rows of weights in a tile as leave multiprocessors idle the least; more of them read x less often.
@@ -47,21 +47,29 @@ template <class W> class Product {
   bool few() const { return tiles_ < kTilesMax; }
   void multiply(const Arguments& a, int64_t rows, const fk_ctx& ctx) const {
     switch (tiles_) {
-      case 1: return run<1>(a, rows, ctx);
-      case 2: return run<2>(a, rows, ctx);
-      case 3: return run<3>(a, rows, ctx);
-      case 4: return run<4>(a, rows, ctx);
-      default: return run<kTilesMax>(a, rows, ctx);
+      case 1: return run_in_parts<1>(a, rows, ctx);
+      case 2: return run_in_parts<2>(a, rows, ctx);
+      case 3: return run<3, 2>(a, rows, ctx);
+      case 4: return run<4, 2>(a, rows, ctx);
+      default: return run<kTilesMax, 2>(a, rows, ctx);
     }
   }
 
  private:
-  template <int kTiles> void run(const Arguments& a, int64_t rows, const fk_ctx& ctx) const {
-    const auto kernel = grouped_rows<W, kTiles>;
+  template <int kTiles> void run_in_parts(const Arguments& a, int64_t rows, const fk_ctx& ctx) const {
+    switch (parts_for(kTiles, groups_)) {
+      case 2: return run<kTiles, 2>(a, rows, ctx);
+      case 3: return run<kTiles, 3>(a, rows, ctx);
+      default: return run<kTiles, 4>(a, rows, ctx);
+    }
+  }
+  template <int kTiles, int kParts> void run(const Arguments& a, int64_t rows, const fk_ctx& ctx) const {
+    const auto kernel = grouped_rows<W, kTiles, kParts>;
     const Plan plan = plan_of<W>(groups_, kTiles, a.n, a.experts);
+    const int threads = threads_of(kParts, groups_);
     // Every expert may have one tile that is not full.
     const int64_t tiles = plan.columns * std::min<int64_t>(rows, rows / plan.rows + a.experts);
-    launch(kernel, unsigned(std::min<int64_t>(clusters(kernel, 1, threads_of(groups_), kSharedMax), tiles)), unsigned(threads_of(groups_)), size_t(plan.bytes), ctx, map_, a, plan);
+    launch(kernel, unsigned(std::min<int64_t>(clusters(kernel, 1, threads, kSharedMax), tiles)), unsigned(threads), size_t(plan.bytes), ctx, map_, a, plan);
   }
 
   int tiles_ = 0, groups_ = 0;
@@ -79,7 +87,7 @@ template <class Op> void need_features(const typename Op::init& init, const type
 }
 template <class Op> Arguments arguments_of(const typename Op::init& init, const fk_in* scale, const typename Op::forward& a) {
   return {fk::data<B16>(a.x), scale->data, {}, fk::data<int32_t>(a.row_ids), fk::data<int32_t>(a.expert_offsets), fk::data<B16>(a.out),
-          int(init.num_experts), int(init.top_k), int(init.out_features), int(init.in_features), 1, 1, 0};
+          int(init.num_experts), int(init.top_k), int(init.out_features), int(init.in_features), 1, 1, int(init.out_features), int(init.in_features / 32), 0};
 }
 
 struct MoeGroupedGemmFp8Block : Base<fk::moe_grouped_gemm_fp8_block> {
@@ -90,12 +98,13 @@ struct MoeGroupedGemmFp8Block : Base<fk::moe_grouped_gemm_fp8_block> {
     need(init.block_k % Fp8::kUnit == 0 && init.block_k < (1 << 30), "block_k: a multiple of 128");
     if (init.quantize_input) wanted.scratch = max.x->shape[0] * init.in_features * 2;
   }
-  void prepare(const op::forward& max, const fk_memory&) { product_.prepare(weights.weight, init.num_experts, init.out_features, init.in_features, max.row_ids->shape[0]); }
+  void prepare(const op::forward& max, const fk_memory&) { product_.prepare(weights.weight, init.num_experts, init.out_features, init.in_features, max.row_ids->shape[0], max.x->shape[0]); }
   void forward(const op::forward& args, const fk_ctx& ctx) {
     const int64_t rows = args.row_ids->shape[0];
     if (!rows) return;
     Arguments a = arguments_of<op>(init, weights.weight_scale_inv, args);
     a.block_n = int(std::min<int64_t>(init.block_n, init.out_features)), a.block_k = int(init.block_k);
+    a.scale_rows = int(cdiv(a.n, a.block_n)), a.scale_columns = int(cdiv(a.k, a.block_k));
     a.rounds = init.quantize_input && a.block_k == Fp8::kUnit && product_.few();
     if (init.quantize_input && !a.rounds) {
       const int64_t of_row = cdiv(init.in_features, init.block_k), groups = args.x->shape[0] * of_row;
@@ -117,7 +126,7 @@ struct MoeGroupedGemmMxfp4 : Base<fk::moe_grouped_gemm_mxfp4> {
     need(init.in_features % 32 == 0, "in_features: a multiple of 32");
     need_parameter(weights.bias.or_null, max.x);
   }
-  void prepare(const op::forward& max, const fk_memory&) { product_.prepare(weights.weight, init.num_experts, init.out_features, init.in_features, max.row_ids->shape[0]); }
+  void prepare(const op::forward& max, const fk_memory&) { product_.prepare(weights.weight, init.num_experts, init.out_features, init.in_features, max.row_ids->shape[0], max.x->shape[0]); }
   void forward(const op::forward& args, const fk_ctx& ctx) {
     const int64_t rows = args.row_ids->shape[0];
     if (!rows) return;

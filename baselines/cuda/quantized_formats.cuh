@@ -86,24 +86,21 @@ struct Arguments {
   Parameter<__nv_bfloat16> bias;
   const int32_t *row_ids, *offsets;
   __nv_bfloat16* out;
-  int experts, top_k, n, k, block_n, block_k, rounds;  // rounds: x is to be rounded, in groups of 128
+  int experts, top_k, n, k, block_n, block_k, scale_rows, scale_columns, rounds;  // of an expert; rounds: x is to be rounded, in groups of 128
 };
 
 template <class W> struct Scales {
   const Arguments& a;
-  int columns, rows;  // of an expert
-  __device__ explicit Scales(const Arguments& a)
-      : a(a), columns(W::kBlocks ? (a.k + a.block_k - 1) / a.block_k : a.k / 32), rows(W::kBlocks ? (a.n + a.block_n - 1) / a.block_n : a.n) {}
-  __device__ int64_t row(int expert, int n) const { return (int64_t(expert) * rows + (W::kBlocks ? n / a.block_n : n)) * columns; }
+  __device__ int64_t row(int expert, int n) const { return (int64_t(expert) * a.scale_rows + (W::kBlocks ? n / a.block_n : n)) * a.scale_columns; }
   // Of a lane's columns of a box.
   __device__ void load(int64_t row, int box, int, float (&to)[1]) const {
     const int at = a.block_k == W::kUnit ? box : box * W::kUnit / a.block_k;
-    if (at < columns) to[0] = static_cast<const float*>(a.scale)[row + at];
+    if (at < a.scale_columns) to[0] = static_cast<const float*>(a.scale)[row + at];
   }
   __device__ void load(int64_t row, int box, int t, uint8_t (&to)[2]) const {
 #pragma unroll
     for (int i = 0; i < 2; ++i)
-      if (const int at = box * (W::kUnit / 32) + t * 2 + i; at < columns) to[i] = static_cast<const uint8_t*>(a.scale)[row + at];
+      if (const int at = box * (W::kUnit / 32) + t * 2 + i; at < a.scale_columns) to[i] = static_cast<const uint8_t*>(a.scale)[row + at];
   }
 };
 

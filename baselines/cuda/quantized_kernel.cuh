@@ -1,157 +1,86 @@
 // SPDX-License-Identifier: Apache-2.0
 // Grouped products of bfloat16 rows with weights of eight or four bits: bound by reading the weights. Blocks are persistent and
 // take tiles in turn: some rows of an expert's weights by up to 8 * kTiles of its assignments. Which tiles there are is
-// known on the device alone. A stage of the ring has two boxes of 128 bytes of every row of weights and, beside them, the same
+// known on the device alone. A stage of the ring has kParts boxes of 128 bytes of every row of weights and, beside them, the same
 // columns of x; each row of weights is widened to bfloat16 in registers. The order of K in a product is free: a lane's
 // fragments of mma.m16n8k16 are columns that lie together in the weights, and x is read in the same order.
-//   first warps  multiply: 16 rows of weights each, the first half of them the first box of a stage, the others the second
-//   four warps   bring x, round it to eight bits where the op asks for it, and put it in the order of the weights' columns
+//   first warps  multiply: 16 rows of one box of a stage each; few of them to a multiprocessor would wait for themselves
+//   next warps   bring x of a box each, round it to eight bits where the op asks for it, and put it in the order of the weights' columns
 //   last warp    fetches weights with the tensor copy engine
 #pragma once
-#include "quantized_formats.cuh"
+#include "quantized_ring.cuh"
 #include "tensor_map.cuh"
 
 namespace fkc {
 
 namespace quantized {
 
-constexpr int kParts = 2, kHelpers = 4, kHelping = 32 * kHelpers, kStagesMax = 8;
-constexpr int kBox = 128, kGroupsMax = 7, kHelpersMeet = kGroupsMax + 1;  // bytes of a row in a box; of 16 rows of weights; a barrier
-constexpr int kExpertsMax = 1024, kTilesMax = 8, kSources = 128, kTable = 512, kSharedMax = 224 << 10;
-constexpr int threads_of(int groups) { return 32 * (kParts * groups + kHelpers + 1); }
-constexpr int groups_max(int tiles) { return tiles > 4 ? 4 : kGroupsMax; }
-__host__ __device__ constexpr int lag_of(int tiles) { return tiles > 4 ? 2 : 3; }  // stages of x on their way to a thread; there are no fewer
-
-// Where things lie in shared memory, in bytes from where it is aligned; the host sizes it by the same rules.
-struct Plan {
-  int groups, rows, columns, stages;  // a tile: 16 rows of weights each; of x; tiles beside each other
-  int x, stage, ring, sums, bytes;    // x: in a stage
-};
-template <class W> Plan plan_of(int groups, int tiles, int64_t n, int64_t experts) {
-  const int rows = tiles * 8;
-  Plan p{groups, rows, int(cdiv(n, groups * 16)), 0, kParts * groups * 16 * kBox, 0, 0, 0, 0};
-  p.stage = p.x + rows * kParts * W::kUnit * 2;
-  p.sums = int(cdiv(kTable + 2 * (experts + 1) * 4, 1024) * 1024);
-  p.ring = int(cdiv(p.sums + groups * 512 * tiles, 1024) * 1024);
-  p.stages = std::min(kStagesMax, (kSharedMax - 1024 - p.ring) / p.stage);
-  p.bytes = 1024 + p.ring + p.stages * p.stage;
-  return p;
-}
-
-// Tiles of a block, and of a tile the stages. Of an expert with more rows than a tile has, tiles with the same weights follow each other.
-struct Walk {
-  const int *starts, *before;  // of every expert: its first assignment; parts of rows of those before it
-  const Plan& p;
-  int experts, chunks, chunk = 0, tile = int(blockIdx.x);
-  int expert = 0, begin = 0, rows = 0, first = 0;  // assignments; row of weights
-  bool more = false;
-  __device__ Walk(const int* starts, const Plan& plan, int experts, int chunks)
-      : starts(starts), before(starts + experts + 1), p(plan), experts(experts), chunks(chunks) {
-    find();
-  }
-  __device__ void find() {
-    more = tile < before[experts] * p.columns;
-    if (!more) return;
-    int low = 0;
-    for (int high = experts; high - low > 1;) {
-      const int middle = (low + high) / 2;
-      (before[middle] * p.columns <= tile ? low : high) = middle;
-    }
-    expert = low;
-    const int parts = before[low + 1] - before[low], at = tile - before[low] * p.columns, count = starts[low + 1] - starts[low];
-    const int each = (count + parts - 1) / parts, from = at % parts * each;
-    begin = starts[low] + from, rows = min(each, count - from), first = at / parts * p.groups * 16;
-  }
-  __device__ void next() {
-    if (++chunk < chunks) return;
-    chunk = 0, tile += gridDim.x;
-    find();
-  }
-};
-
-struct Ring {
-  const Plan& p;
-  uint32_t base;
-  int stage = 0, turn = 0;
-  __device__ uint32_t full() const { return base + stage * 8; }
-  __device__ uint32_t empty() const { return base + 64 + stage * 8; }
-  __device__ uint32_t at() const { return base + p.ring + stage * p.stage; }
-  __device__ void await_empty() const {
-    if (turn > 0) barrier_wait(empty(), (turn - 1) & 1);
-  }
-  __device__ void next() {
-    if (++stage == p.stages) stage = 0, ++turn;
-  }
-};
-
-// Eight columns of x in a stage: not where they would be, so that banks differ for all lanes that read at once.
-template <class W> __device__ uint32_t place(int row, int chunk) {
-  return (row * (kParts * W::kUnit / 8) + (chunk ^ (chunk >> 3 & 3) ^ (row & 1) << W::kRowBit)) * 16;
-}
-
-// By the warps that bring x: a thread has the same columns of every kStep-th row.
-template <class W, int kTiles> __device__ void bring_x(Ring ring, Walk walk, const Arguments& a, int* sources) {
-  constexpr int kChunks = kParts * W::kUnit / 8, kStep = kHelping / kChunks, kPasses = kTiles * 8 / kStep, kLag = lag_of(kTiles);
-  const int thread = int(threadIdx.x) % kHelping, chunk = thread % kChunks, row0 = thread / kChunks;  // row0 is that of a warp
+// By the warps that bring x: a lane has the same columns of every kStep-th row of a box; kBatch of them at once hide what one waits for.
+template <class W, int kTiles, int kParts> __device__ void bring_x(Ring ring, Walk walk, const Arguments& a, int* sources) {
+  constexpr int kChunks = W::kUnit / 8, kRows = 32 / kChunks, kStep = helpers_of(kParts) / kParts * kRows, kLag = lag_of(kTiles, kParts);
+  constexpr int kBatch = W::kUnit / 64;
+  const int helper = int(threadIdx.x / 32) - kParts * ring.p.groups, part = helper % kParts, lane = threadIdx.x % 32, chunk = lane % kChunks;
+  const int row0 = helper / kParts * kRows, of_lane = lane / kChunks;  // row0 is that of a warp
+  const uint32_t x = ring.p.x + part * (ring.p.rows * W::kUnit * 2);
+  sources += helper * (kTilesMax * 8);
   Ring done = ring;
   Walk late = walk;
-  const auto bring = [&] {
+  int ahead = 0;  // stages of x that are on their way
+  while (late.more) {
     if (walk.more) {
       if (walk.chunk == 0) {
-        named_sync(kHelpersMeet, kHelping);
-        if (thread < walk.rows) sources[thread] = a.row_ids[walk.begin + thread] / a.top_k;
-        named_sync(kHelpersMeet, kHelping);
+        __syncwarp();
+#pragma unroll 1
+        for (int i = lane; i < walk.rows; i += 32) sources[i] = a.row_ids[walk.begin + i] / a.top_k;
+        __syncwarp();
       }
       ring.await_empty();
-      const int column = (walk.chunk * kChunks + chunk) * 8;
-      const uint32_t to = ring.at() + ring.p.x;
-#pragma unroll
-      for (int i = 0; i < kPasses; ++i) {
-        const int row = row0 + i * kStep;
-        if (row >= walk.rows) break;
-        copy_async(to + place<W>(row, chunk), a.x + int64_t(sources[row]) * a.k + (column < a.k ? column : 0), column < a.k);
-      }
+      const int column = ((walk.chunk * kParts + part) * kChunks + chunk) * 8;
+#pragma unroll 4
+      for (int row = row0 + of_lane; row < walk.rows; row += kStep)
+        copy_async(ring.at() + x + place<W>(row, chunk), a.x + int64_t(sources[row]) * a.k + (column < a.k ? column : 0), column < a.k);
       walk.next(), ring.next();
     }
     commit_copies();
-  };
-#pragma unroll
-  for (int i = 0; i < kLag - 1; ++i) bring();
-  for (; late.more; late.next(), done.next()) {
-    bring();
+    if (++ahead < kLag) continue;
     await_copies<kLag - 1>();
 #pragma unroll 1
-    for (int row = row0; row < late.rows; row += kStep) {
-      const uint32_t at = done.at() + done.p.x + place<W>(row, chunk);
-      const uint4 v = load_shared(at);
-      store_shared(at, W::arranged(a.rounds ? rounded(v) : v));
+    for (int first = row0; first < late.rows; first += kBatch * kStep) {  // rows that there are not, too: nobody looks at them
+      uint4 v[kBatch];
+#pragma unroll
+      for (int i = 0; i < kBatch; ++i) v[i] = load_shared(done.at() + x + place<W>(first + i * kStep + of_lane, chunk));
+#pragma unroll
+      for (int i = 0; i < kBatch; ++i) store_shared(done.at() + x + place<W>(first + i * kStep + of_lane, chunk), W::arranged(a.rounds ? rounded(v[i]) : v[i]));
     }
-    barrier_arrive(done.full());
+    __syncwarp();
+    if (lane == 0) barrier_arrive(done.full());
+    late.next(), done.next();
   }
 }
 
 // By one warp: weights, and what their scales are in nears.
-template <class W> __device__ void fetch_weights(Ring ring, Walk walk, const Arguments& a, const CUtensorMap& weight) {
+template <class W, int kParts> __device__ void fetch_weights(Ring ring, Walk walk, const Arguments& a, const CUtensorMap& weight) {
   const int lane = threadIdx.x % 32, box = walk.p.x / kParts;
   for (; walk.more; walk.next(), ring.next()) {
-    if (walk.chunk == 0) {
-      const Scales<W> of(a);
-      const char* const from = static_cast<const char*>(a.scale);
-      const int64_t end = (of.row(walk.expert, min(walk.first + walk.p.groups * 16, a.n) - 1) + of.columns) * W::kScaleBytes;
-      for (int64_t at = of.row(walk.expert, walk.first) * W::kScaleBytes + lane * 128; at < end; at += 32 * 128) prefetch(from + at);
-    }
     ring.await_empty();
     if (lane == 0) {
       barrier_expect(ring.full(), walk.p.x);
       for (int i = 0; i < kParts; ++i) copy_box_3d(ring.at() + i * box, weight, (walk.chunk * kParts + i) * (kBox / 2), walk.first, walk.expert, ring.full());
     }
     __syncwarp();
+    if (walk.chunk == 0) {
+      const Scales<W> of{a};
+      const char* const from = static_cast<const char*>(a.scale);
+      const int64_t end = (of.row(walk.expert, min(walk.first + walk.p.groups * 16, a.n) - 1) + a.scale_columns) * W::kScaleBytes;
+#pragma unroll 1
+      for (int64_t at = of.row(walk.expert, walk.first) * W::kScaleBytes + lane * 128; at < end; at += 32 * 128) prefetch(from + at);
+    }
   }
 }
 
-// What a lane has of two rows of a box of weights, by as many columns of all rows of x.
+// What a lane has of two rows of a box of weights, by as many columns of all rows of x that there are.
 template <class W, int kTiles, bool kLarge>
-__device__ void multiply_box(const uint32_t (&raw)[2][8], uint32_t x, const typename W::Factors& factors, const typename W::Scale& scale, float (&acc)[kTiles][4]) {
+__device__ void multiply_box(const uint32_t (&raw)[2][8], uint32_t x, int rows, const typename W::Factors& factors, const typename W::Scale& scale, float (&acc)[kTiles][4]) {
   using T = __nv_bfloat16;
   float of_block[kTiles][4] = {};
 #pragma unroll
@@ -162,7 +91,8 @@ __device__ void multiply_box(const uint32_t (&raw)[2][8], uint32_t x, const type
     const uint32_t one[4] = {wide[0][0], wide[1][0], wide[0][1], wide[1][1]}, two[4] = {wide[0][2], wide[1][2], wide[0][3], wide[1][3]};
 #pragma unroll
     for (int j = 0; j < kTiles; ++j) {
-      const uint4 right = load_shared((x ^ i * 16) + j * 8 * kParts * W::kUnit * 2);
+      if (j > 0 && j * 8 >= rows) break;
+      const uint4 right = load_shared((x ^ i * 16) + j * 8 * W::kUnit * 2);
       float(&sum)[4] = W::kBlocks ? of_block[j] : acc[j];
       multiply<T>(sum, one, right.x, right.y);
       multiply<T>(sum, two, right.z, right.w);
@@ -176,14 +106,14 @@ __device__ void multiply_box(const uint32_t (&raw)[2][8], uint32_t x, const type
 }
 
 // By the warps that multiply.
-template <class W, int kTiles> __device__ void multiply_rows(Ring ring, const Walk& walk, const Arguments& a, float* all_sums) {
+template <class W, int kTiles, int kParts> __device__ void multiply_rows(Ring ring, const Walk& walk, const Arguments& a, float* all_sums) {
   using T = __nv_bfloat16;
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, half = warp / walk.p.groups, group = warp % walk.p.groups, g = lane / 4, t = lane % 4;
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, part = warp / walk.p.groups, group = warp % walk.p.groups, g = lane / 4, t = lane % 4;
   const int row0 = group * 16 + g, units = (a.k + W::kUnit - 1) / W::kUnit;
-  float* const sums = all_sums + group * kTiles * 128 + lane;
+  float* const sums = all_sums + group * (kParts - 1) * kTiles * 128 + lane;
   // A lane's 32 bytes of a row of a box of weights, and their columns of x, in pieces of eight.
-  const uint32_t box = half * (walk.p.x / kParts) + row0 * kBox, piece = g * 16, x = walk.p.x + place<W>(g, half * (W::kUnit / 8) + t * W::kPieces);
-  const Scales<W> scales(a);
+  const uint32_t box = part * (walk.p.x / kParts) + row0 * kBox, piece = g * 16, x = walk.p.x + part * (walk.p.rows * W::kUnit * 2) + place<W>(g, t * W::kPieces);
+  const Scales<W> scales{a};
   Walk now = walk, ahead = walk;
   int64_t scale_at[2] = {};
   typename W::Scale coming{};
@@ -192,7 +122,7 @@ template <class W, int kTiles> __device__ void multiply_rows(Ring ring, const Wa
     if (ahead.chunk == 0)
 #pragma unroll
       for (int r = 0; r < 2; ++r) scale_at[r] = scales.row(ahead.expert, min(ahead.first + row0 + r * 8, a.n - 1));
-    const int unit = ahead.chunk * kParts + half;
+    const int unit = ahead.chunk * kParts + part;
 #pragma unroll
     for (int r = 0; r < 2; ++r) scales.load(scale_at[r], unit, t, coming.of[r]);
     ahead.next();
@@ -207,16 +137,16 @@ template <class W, int kTiles> __device__ void multiply_rows(Ring ring, const Wa
 #pragma unroll
       for (int j = 0; j < kTiles; ++j) {
         for (float& sum : acc[j]) sum = 0;
-        target[j] = half == 0 && j * 8 + g < now.rows ? a.row_ids[now.begin + j * 8 + g] : -1;
+        target[j] = part == 0 && j * 8 + g < now.rows ? a.row_ids[now.begin + j * 8 + g] : -1;
       }
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
         const int n = now.first + row0 + r * 8;
-        bias[r] = half == 0 && n < a.n && (a.bias.narrow || a.bias.wide) ? a.bias.one(int64_t(now.expert) * a.n + n) : 0.F;
+        bias[r] = part == 0 && n < a.n && (a.bias.narrow || a.bias.wide) ? a.bias.one(int64_t(now.expert) * a.n + n) : 0.F;
       }
     }
     barrier_wait(ring.full(), ring.turn & 1);
-    if (now.chunk * kParts + half < units) {
+    if (now.chunk * kParts + part < units) {
       uint32_t raw[2][8];
 #pragma unroll
       for (int r = 0; r < 2; ++r)
@@ -225,45 +155,54 @@ template <class W, int kTiles> __device__ void multiply_rows(Ring ring, const Wa
           const uint4 v = load_shared(ring.at() + box + r * 8 * kBox + ((t * 32 + l * 16) ^ piece));
           raw[r][l * 4] = v.x, raw[r][l * 4 + 1] = v.y, raw[r][l * 4 + 2] = v.z, raw[r][l * 4 + 3] = v.w;
         }
-      if (const typename W::Factors factors(scale); factors.large) multiply_box<W, kTiles, true>(raw, ring.at() + x, factors, scale, acc);
-      else multiply_box<W, kTiles, false>(raw, ring.at() + x, factors, scale, acc);
+      if (const typename W::Factors factors(scale); factors.large) multiply_box<W, kTiles, true>(raw, ring.at() + x, now.rows, factors, scale, acc);
+      else multiply_box<W, kTiles, false>(raw, ring.at() + x, now.rows, factors, scale, acc);
     }
     __syncwarp();
     if (lane == 0) barrier_arrive(ring.empty());
     if (now.chunk + 1 < now.chunks) continue;
-    // The halves of K meet; turned round, two neighbours of a row of out.
-    if (half == 1)
+    // The parts of K meet; turned round, two neighbours of a row of out.
+    if (part > 0)
 #pragma unroll
       for (int j = 0; j < kTiles; ++j)
 #pragma unroll
-        for (int i = 0; i < 4; ++i) sums[(j * 4 + i) * 32] = acc[j][i];
-    named_sync(1 + group, 64);
-    if (half == 0)
+        for (int i = 0; i < 4; ++i) sums[(((part - 1) * kTiles + j) * 4 + i) * 32] = acc[j][i];
+    named_sync(1 + group, 32 * kParts);
+    if (part == 0)
 #pragma unroll
       for (int j = 0; j < kTiles; ++j)
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
           float v[2];
 #pragma unroll
-          for (int i = 0; i < 2; ++i) v[i] = acc[j][r * 2 + i] + sums[(j * 4 + r * 2 + i) * 32] + bias[r];
+          for (int i = 0; i < 2; ++i) {
+            v[i] = acc[j][r * 2 + i];
+#pragma unroll
+            for (int other = 0; other < kParts - 1; ++other) v[i] += sums[((other * kTiles + j) * 4 + r * 2 + i) * 32];
+            v[i] += bias[r];
+          }
           const uint32_t two = transposed(pair<T>(v[0], v[1]));
           const int n = now.first + group * 16 + r * 8 + t * 2;
           if (target[j] >= 0 && n < a.n) *reinterpret_cast<uint32_t*>(a.out + int64_t(target[j]) * a.n + n) = two;  // n is even
         }
-    named_sync(1 + group, 64);
+    named_sync(1 + group, 32 * kParts);
   }
 }
 
-template <class W, int kTiles>
-__global__ void __launch_bounds__(threads_of(groups_max(kTiles)), 1) grouped_rows(const __grid_constant__ CUtensorMap weight, const Arguments a, const Plan p) {
+template <class W, int kTiles, int kParts>
+__global__ void __launch_bounds__(threads_of(kParts, groups_max(kTiles, kParts)), 1) grouped_rows(const __grid_constant__ CUtensorMap weight, const Arguments a, const Plan p) {
   char* const unaligned = dynamic_shared();
   char* const shared = unaligned + (-shared_address(unaligned) & 1023U);
   const Ring ring{p, shared_address(shared)};
-  int* const starts = reinterpret_cast<int*>(shared + kTable);
+  int* const starts = reinterpret_cast<int*>(shared + table_of(kParts));
   int* const before = starts + a.experts + 1;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  if (threadIdx.x == 0) {
-    for (Ring r = ring; r.turn == 0; r.next()) barrier_init(r.full(), 1 + kHelping), barrier_init(r.empty(), kParts * p.groups);
+  constexpr int kHelpers = helpers_of(kParts);
+  const int multiplying = kParts * p.groups;
+  // Whom nothing else waits for meanwhile; the others are after the offsets.
+  if (threadIdx.x == 32 * (multiplying + kHelpers)) {
+    prefetch_map(weight);
+    for (Ring r = ring; r.turn == 0; r.next()) barrier_init(r.full(), 1 + kHelpers), barrier_init(r.empty(), multiplying);
     fence_barriers();
   }
   wait_for_inputs();
@@ -271,8 +210,9 @@ __global__ void __launch_bounds__(threads_of(groups_max(kTiles)), 1) grouped_row
   __syncthreads();
   if (warp == 0) {
     int sum = 0;
+#pragma unroll 1
     for (int first = 0; first <= a.experts; first += 32) {
-      const int e = first + lane, own = e < a.experts ? (starts[e + 1] - starts[e] + p.rows - 1) / p.rows : 0;
+      const int e = first + lane, own = e < a.experts ? (starts[e + 1] - starts[e] + kTiles * 8 - 1) / (kTiles * 8) : 0;
       int upto = own;  // with those of the lanes before
       for (int i = 1; i < 32; i *= 2) {
         const int other = __shfl_sync(0xffffffffu, upto, lane >= i ? lane - i : lane);
@@ -284,10 +224,9 @@ __global__ void __launch_bounds__(threads_of(groups_max(kTiles)), 1) grouped_row
   }
   __syncthreads();
   const Walk walk(starts, p, a.experts, (a.k + kParts * W::kUnit - 1) / (kParts * W::kUnit));
-  const int multiplying = kParts * p.groups;
-  if (warp < multiplying) multiply_rows<W, kTiles>(ring, walk, a, reinterpret_cast<float*>(shared + p.sums));
-  else if (warp < multiplying + kHelpers) bring_x<W, kTiles>(ring, walk, a, reinterpret_cast<int*>(shared + kSources));
-  else fetch_weights<W>(ring, walk, a, weight);
+  if (warp < multiplying) multiply_rows<W, kTiles, kParts>(ring, walk, a, reinterpret_cast<float*>(shared + p.sums));
+  else if (warp < multiplying + kHelpers) bring_x<W, kTiles, kParts>(ring, walk, a, reinterpret_cast<int*>(shared + kSources));
+  else fetch_weights<W, kParts>(ring, walk, a, weight);
 }
 
 }  // namespace quantized

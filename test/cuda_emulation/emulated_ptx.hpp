@@ -222,6 +222,7 @@ inline unsigned long long time_ns() {
 }
 
 inline void prefetch(const void*) {}
+inline void prefetch_map(const CUtensorMap&) {}
 inline uint64_t read_once() { return 0; }
 inline void copy_bulk(uint32_t to, const void* from, int bytes, uint32_t barrier) {
   if (bytes % 16 || reinterpret_cast<uintptr_t>(from) % 16) refuse("a copy that is not aligned");
