@@ -47,8 +47,8 @@ template <class W> class Product {
   bool few() const { return tiles_ < kTilesMax; }
   void multiply(const Arguments& a, int64_t rows, const fk_ctx& ctx) const {
     switch (tiles_) {
-      case 1: return run_in_parts<1>(a, rows, ctx);
-      case 2: return run_in_parts<2>(a, rows, ctx);
+      case 1: return run_in_parts(a, rows, ctx);
+      case 2: return run<2, 2>(a, rows, ctx);
       case 3: return run<3, 2>(a, rows, ctx);
       case 4: return run<4, 2>(a, rows, ctx);
       default: return run<kTilesMax, 2>(a, rows, ctx);
@@ -56,11 +56,11 @@ template <class W> class Product {
   }
 
  private:
-  template <int kTiles> void run_in_parts(const Arguments& a, int64_t rows, const fk_ctx& ctx) const {
-    switch (parts_for(kTiles, groups_)) {
-      case 2: return run<kTiles, 2>(a, rows, ctx);
-      case 3: return run<kTiles, 3>(a, rows, ctx);
-      default: return run<kTiles, 4>(a, rows, ctx);
+  void run_in_parts(const Arguments& a, int64_t rows, const fk_ctx& ctx) const {
+    switch (parts_for(1, groups_)) {
+      case 2: return run<1, 2>(a, rows, ctx);
+      case 3: return run<1, 3>(a, rows, ctx);
+      default: return run<1, 4>(a, rows, ctx);
     }
   }
   template <int kTiles, int kParts> void run(const Arguments& a, int64_t rows, const fk_ctx& ctx) const {

@@ -13,8 +13,8 @@ __host__ __device__ constexpr int helpers_of(int parts) { return parts == 2 ? 4 
 __host__ __device__ constexpr int table_of(int parts) { return kSources + helpers_of(parts) * kTilesMax * 8 * 4; }
 constexpr int threads_of(int parts, int groups) { return 32 * (parts * groups + helpers_of(parts) + 1); }
 constexpr int groups_max(int tiles) { return tiles > 4 ? 4 : 7; }  // of 16 rows of weights
-// As many boxes of a stage as there are registers for warps that multiply them.
-constexpr int parts_for(int tiles, int groups) { return tiles > 2 || groups > 6 ? 2 : groups > 4 ? 3 : 4; }
+// As many boxes of a stage as there are registers for warps that multiply them; with more tiles of x a deeper ring is worth more.
+constexpr int parts_for(int tiles, int groups) { return tiles > 1 || groups > 6 ? 2 : groups > 4 ? 3 : 4; }
 constexpr int groups_max(int tiles, int parts) { return parts == 2 ? groups_max(tiles) : parts == 3 ? 6 : 4; }
 // Stages of x on their way to a thread: no more than there are, and where there can be, fewer, or x waits for products of the stage before.
 __host__ __device__ constexpr int lag_of(int tiles, int parts) { return tiles * parts > 5 ? 2 : 3; }
