@@ -21,10 +21,11 @@ template <class T> __device__ void store2(T* to, float a, float b) { *reinterpre
 
 // Rows of bfloat16 in shared memory, in pieces of eight that are swizzled so that eight rows' pieces are in all banks.
 template <int kRows, int kWidth> struct Rows {
-  static constexpr int kCount = kRows, kPieces = kWidth / 8, kMixed = kPieces < 8 ? kPieces : 8, kBytes = kRows * kWidth * 2;
-  static __device__ int at(int row, int piece) { return (row * kPieces + (piece ^ (row * kMixed / 8 % kMixed))) * 16; }
-  // Of load_matrices and load_transposed: 16 rows, two pieces.
-  static __device__ int of_lane(int row, int piece) { return at(row + int(threadIdx.x) % 16, piece + int(threadIdx.x) % 32 / 16); }
+  static constexpr int kCount = kRows, kPieces = kWidth / 8, kMixed = kPieces < 8 ? kPieces : 8, kPitch = kWidth * 2, kBytes = kRows * kPitch;
+  static __device__ int at(int row, int piece) { return row * kPitch + (piece ^ (row * kMixed / 8 % kMixed)) * 16; }
+  // Of load_matrices and load_transposed: the first 16 rows, two pieces. From there, an address, to other rows, an even piece.
+  static __device__ int of_lane() { return at(int(threadIdx.x) % 16, int(threadIdx.x) % 32 / 16); }
+  static __device__ uint32_t further(uint32_t lane_at, int rows16, int piece) { return (lane_at ^ uint32_t(piece * 16)) + uint32_t(rows16 * 16 * kPitch); }
 };
 
 // kGroups: of 16 rows of the state, of a block; two warps share a group's elements.
@@ -43,11 +44,15 @@ template <class T, int kDS, int kChunk, int kGroups> struct Chunked {
   static constexpr int kAtOnce = kOfProcessor < kByRegisters ? kOfProcessor : kByRegisters;
 
   // The first `count` rows of a chunk, zeros behind them.
-  template <class Tile> static __device__ void fetch(char* to, const T* from, int64_t token, int count) {
-    for (int i = int(threadIdx.x); i < Tile::kCount * Tile::kPieces; i += kThreads) {
-      const int row = i / Tile::kPieces, piece = i % Tile::kPieces;
-      const T* const its = from + (row < count ? row * token : 0) + piece * 8;
-      char* const at = to + Tile::at(row, piece);
+  template <class Tile> static __device__ void fetch(char* to, const T* from, int token, int count) {
+    constexpr int kAtOnce = kThreads / Tile::kPieces;
+    static_assert(Tile::kCount % kAtOnce == 0 && kAtOnce % 8 == 0);
+    const int first = int(threadIdx.x) / Tile::kPieces, piece = int(threadIdx.x) % Tile::kPieces;
+#pragma unroll
+    for (int i = 0; i < Tile::kCount / kAtOnce; ++i) {
+      const int row = first + i * kAtOnce;
+      const T* const its = from + piece * 8 + int64_t(row) * token;
+      char* const at = to + Tile::at(first, piece) + i * kAtOnce * Tile::kPitch;
       if constexpr (kParts == 1) {
         copy_async(shared_address(at), its, row < count);
       } else {
@@ -61,13 +66,13 @@ template <class T, int kDS, int kChunk, int kGroups> struct Chunked {
       }
     }
   }
-  template <class Tile> static __device__ void load(uint32_t (&to)[kParts][4], uint32_t from, int at) {
+  template <class Tile> static __device__ void load(uint32_t (&to)[kParts][4], uint32_t from) {
 #pragma unroll
-    for (int p = 0; p < kParts; ++p) load_matrices(to[p], from + p * Tile::kBytes + at);
+    for (int p = 0; p < kParts; ++p) load_matrices(to[p], from + p * Tile::kBytes);
   }
-  template <class Tile> static __device__ void load_turned(uint32_t (&to)[kParts][4], uint32_t from, int at) {
+  template <class Tile> static __device__ void load_turned(uint32_t (&to)[kParts][4], uint32_t from) {
 #pragma unroll
-    for (int p = 0; p < kParts; ++p) load_transposed(to[p], from + p * Tile::kBytes + at);
+    for (int p = 0; p < kParts; ++p) load_transposed(to[p], from + p * Tile::kBytes);
   }
   // Of blocks of 16 x 16 up to the diagonal, row by row, where a warp's i-th is.
   static __device__ int row_of(int i) {
@@ -95,13 +100,15 @@ __global__ void __launch_bounds__(Chunked<T, kDS, kChunk, kGroups>::kThreads, Ch
   const int request = int(blockIdx.x) / s.heads, head = int(blockIdx.x) % s.heads, slice = int(blockIdx.y) * K::kSlice;
   const int begin = s.starts[request], tokens = s.starts[request + 1] - begin;
   if (tokens == 0) return;
+  const T* const c_from = s.c + begin * s.c_token + head / s.group * s.c_group;
+  const T* const b_from = s.b + begin * s.b_token + head / s.group * s.b_group;
+  const T* const x_from = s.x + begin * s.x_token + head * s.x_head + slice;
+  const int c_token = int(s.c_token), b_token = int(s.b_token), x_token = int(s.x_token);  // by_chunks()
   const auto fetch = [&](int t, int turn) {
     char* const to = shared + turn * K::kStage;
-    const int64_t token = begin + t;
-    const int count = min(kChunk, tokens - t);
-    K::template fetch<Vectors>(to + K::kC, s.c + token * s.c_token + head / s.group * s.c_group, s.c_token, count);
-    K::template fetch<Vectors>(to + K::kB, s.b + token * s.b_token + head / s.group * s.b_group, s.b_token, count);
-    K::template fetch<Xs>(to + K::kX, s.x + token * s.x_token + head * s.x_head + slice, s.x_token, count);
+    K::template fetch<Vectors>(to + K::kC, c_from + int64_t(t) * c_token, c_token, tokens - t);
+    K::template fetch<Vectors>(to + K::kB, b_from + int64_t(t) * b_token, b_token, tokens - t);
+    K::template fetch<Xs>(to + K::kX, x_from + int64_t(t) * x_token, x_token, tokens - t);
     commit_copies();
   };
   fetch(0, 0);
@@ -133,6 +140,9 @@ __global__ void __launch_bounds__(Chunked<T, kDS, kChunk, kGroups>::kThreads, Ch
     read_dt(kChunk);
   }
 
+  const uint32_t weights_at = shared_address(shared + K::kWeights) + Weights::of_lane();
+  T* const out_at = s.out + (int64_t(begin) * s.heads + head) * s.width + slice + group * 16 + lane % 4 * 2;
+  const int out_token = s.heads * s.width;
   for (int first = 0, turn = 0; first < tokens; first += kChunk, turn ^= 1, carried = true) {
     const int count = min(kChunk, tokens - first), blocks = (count + 15) / 16;
     const Factors<kChunk>& f = factors[turn];
@@ -146,8 +156,8 @@ __global__ void __launch_bounds__(Chunked<T, kDS, kChunk, kGroups>::kThreads, Ch
       }
     }
     char* const stage = shared + turn * K::kStage;
-    const uint32_t b_at = shared_address(stage + K::kB), c_at = shared_address(stage + K::kC), x_at = shared_address(stage + K::kX),
-                   weights_at = shared_address(shared + K::kWeights);
+    const uint32_t b_at = shared_address(stage + K::kB) + Vectors::of_lane(), c_at = shared_address(stage + K::kC) + Vectors::of_lane(),
+                   x_at = shared_address(stage + K::kX);
 
     // The weights of X.
 #pragma unroll
@@ -159,8 +169,8 @@ __global__ void __launch_bounds__(Chunked<T, kDS, kChunk, kGroups>::kThreads, Ch
         uint32_t left[2][kParts][4], right[2][kParts][4];
 #pragma unroll
         for (int e = 0; e < 2; ++e) {
-          K::template load<Vectors>(left[e], c_at, Vectors::of_lane(K::row_of(i) * 16, (k + e) * 2));
-          K::template load<Vectors>(right[e], b_at, Vectors::of_lane(K::column_of(i) * 16, (k + e) * 2));
+          K::template load<Vectors>(left[e], Vectors::further(c_at, K::row_of(i), (k + e) * 2));
+          K::template load<Vectors>(right[e], Vectors::further(b_at, K::column_of(i), (k + e) * 2));
         }
         each_product<kParts, kParts>([&](int p, int q) {
 #pragma unroll
@@ -174,12 +184,9 @@ __global__ void __launch_bounds__(Chunked<T, kDS, kChunk, kGroups>::kThreads, Ch
           const int row = K::row_of(i) * 16 + h * 8 + lane / 4, column = K::column_of(i) * 16 + j * 8 + lane % 4 * 2;
           float v[2];
 #pragma unroll
-          for (int k = 0; k < 2; ++k) {
-            const float product = sums[0][j][2 * h + k] + sums[1][j][2 * h + k];
-            v[k] = column + k <= row ? product * f.between(column + k, row) * f.step[column + k] : 0.F;
-          }
+          for (int k = 0; k < 2; ++k) v[k] = (sums[0][j][2 * h + k] + sums[1][j][2 * h + k]) * f.weight(column + k, row);
           uint32_t terms[kTerms][1];
-          split(v[0], v[1], terms, 0);
+          split(column <= row ? v[0] : 0.F, column < row ? v[1] : 0.F, terms, 0);
 #pragma unroll
           for (int q = 0; q < kTerms; ++q)
             *reinterpret_cast<uint32_t*>(shared + K::kWeights + q * Weights::kBytes + Weights::at(row, column / 8) + lane % 4 * 4) = terms[q][0];
@@ -198,7 +205,7 @@ __global__ void __launch_bounds__(Chunked<T, kDS, kChunk, kGroups>::kThreads, Ch
         for (int m = 0; m < kBlocks; m += 2) {
           uint32_t left[2][kParts][4];
 #pragma unroll
-          for (int i = 0; i < 2; ++i) K::template load<Vectors>(left[i], c_at, Vectors::of_lane((m + i) * 16, half * kDS / 16 + k * 2));
+          for (int i = 0; i < 2; ++i) K::template load<Vectors>(left[i], Vectors::further(c_at, m + i, half * kDS / 16 + k * 2));
           each_product<kParts, kTerms>([&](int p, int q) {
 #pragma unroll
             for (int i = 0; i < 4; ++i) multiply<B16>(out[m + i / 2][i % 2], left[i / 2][p], terms[q][i % 2 * 2], terms[q][i % 2 * 2 + 1]);
@@ -232,8 +239,8 @@ __global__ void __launch_bounds__(Chunked<T, kDS, kChunk, kGroups>::kThreads, Ch
       for (int k = 0; k <= block; ++k) {
         uint32_t left[kTerms][4], right[kParts][4];
 #pragma unroll
-        for (int q = 0; q < kTerms; ++q) load_matrices(left[q], weights_at + q * Weights::kBytes + Weights::of_lane(block * 16, k * 2));
-        K::template load_turned<Xs>(right, x_at, Xs::of_lane(k * 16, group * 2));
+        for (int q = 0; q < kTerms; ++q) load_matrices(left[q], Weights::further(weights_at, block, k * 2) + q * Weights::kBytes);
+        K::template load_turned<Xs>(right, Xs::further(x_at + Xs::of_lane(), k, group * 2));
         each_product<kTerms, kParts>([&](int p, int q) {
 #pragma unroll
           for (int r = 0; r < 2; ++r) multiply<B16>((p + q ? less : sum)[r], left[p], right[q][2 * r], right[q][2 * r + 1]);
@@ -243,7 +250,7 @@ __global__ void __launch_bounds__(Chunked<T, kDS, kChunk, kGroups>::kThreads, Ch
       for (int h = 0; h < 2; ++h) {
         const int row = block * 16 + h * 8 + lane / 4;
         if (row >= count) continue;
-        T* const to = s.out + (int64_t(begin + first + row) * s.heads + head) * s.width + slice + group * 16 + lane % 4 * 2;
+        T* const to = out_at + int64_t(first + row) * out_token;
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
           float x[2] = {0, 0};
@@ -265,7 +272,7 @@ __global__ void __launch_bounds__(Chunked<T, kDS, kChunk, kGroups>::kThreads, Ch
 #pragma unroll 1
     for (int k = 0; k < blocks; ++k) {
       uint32_t parts[kParts][4], terms[kTerms][4];
-      K::template load_turned<Xs>(parts, x_at, Xs::at(k * 16 + lane / 16 * 8 + lane % 8, group * 2 + lane / 8 % 2));
+      K::template load_turned<Xs>(parts, x_at + Xs::at(lane / 16 * 8 + lane % 8, group * 2 + lane / 8 % 2) + k * 16 * Xs::kPitch);
 #pragma unroll
       for (int r = 0; r < 4; ++r) {
         float x[2] = {0, 0};
@@ -276,7 +283,7 @@ __global__ void __launch_bounds__(Chunked<T, kDS, kChunk, kGroups>::kThreads, Ch
       }
       uint32_t right[kTiles / 2][kParts][4];
 #pragma unroll
-      for (int t = 0; t < kTiles / 2; ++t) K::template load_turned<Vectors>(right[t], b_at, Vectors::of_lane(k * 16, half * kDS / 16 + t * 2));
+      for (int t = 0; t < kTiles / 2; ++t) K::template load_turned<Vectors>(right[t], Vectors::further(b_at, k, half * kDS / 16 + t * 2));
       each_product<kTerms, kParts>([&](int p, int q) {
 #pragma unroll
         for (int t = 0; t < kTiles; ++t) multiply<B16>(state[t], terms[p], right[t / 2][q][t % 2 * 2], right[t / 2][q][t % 2 * 2 + 1]);
