@@ -28,41 +28,40 @@ template <int kRows, int kWidth> struct Rows {
   static __device__ uint32_t further(uint32_t lane_at, int rows16, int piece) { return (lane_at ^ uint32_t(piece * 16)) + uint32_t(rows16 * 16 * kPitch); }
 };
 
-// kGroups: of 16 rows of the state, of a block; two warps share a group's elements.
-template <class T, int kDS, int kChunk, int kGroups> struct Chunked {
-  static constexpr int kThreads = kGroups * 64, kWarps = kGroups * 2, kSlice = kGroups * 16, kBlocks = kChunk / 16,
+// kWarps: of a block, with 16 rows of the state each.
+template <class T, int kDS, int kChunk, int kWarps> struct Chunked {
+  static constexpr int kThreads = kWarps * 32, kSlice = kWarps * 16, kBlocks = kChunk / 16,
                        kMine = (kBlocks * (kBlocks + 1) / 2 + kWarps - 1) / kWarps;  // blocks of weights that a warp has
   static constexpr int kParts = std::is_same_v<T, __nv_bfloat16> ? 1 : 2;  // bfloat16 that an input is the sum of
   using Vectors = Rows<kChunk, kDS>;
   using Xs = Rows<kChunk, kSlice>;
   using Weights = Rows<kChunk, kChunk>;
-  // In shared memory: two stages of inputs, the weights of X, sums for the other warp of a group, factors of two chunks.
+  // In shared memory: two stages of inputs, the weights of X, factors of two chunks.
   static constexpr int kB = 0, kC = kB + kParts * Vectors::kBytes, kX = kC + kParts * Vectors::kBytes, kStage = kX + kParts * Xs::kBytes;
-  static constexpr int kWeights = 2 * kStage, kExchange = kWeights + kTerms * Weights::kBytes, kFactors = kExchange + kWarps * kBlocks * 32 * 16,
-                       kBytes = kFactors + 2 * int(sizeof(Factors<kChunk>));
+  static constexpr int kWeights = 2 * kStage, kFactors = kWeights + kTerms * Weights::kBytes, kBytes = kFactors + 2 * int(sizeof(Factors<kChunk>));
   static constexpr int kOfProcessor = 232448 / (kBytes + 1024), kByRegisters = 12 / kWarps;  // blocks
   static constexpr int kAtOnce = kOfProcessor < kByRegisters ? kOfProcessor : kByRegisters;
 
-  // The first `count` rows of a chunk, zeros behind them.
-  template <class Tile> static __device__ void fetch(char* to, const T* from, int token, int count) {
+  // Rows from `first` on, zeros from `end` on; from one to the next it is `pitch` bytes.
+  template <class Tile> static __device__ void fetch(uint32_t to, const T* from, int pitch, int first, int end) {
     constexpr int kAtOnce = kThreads / Tile::kPieces;
     static_assert(Tile::kCount % kAtOnce == 0 && kAtOnce % 8 == 0);
-    const int first = int(threadIdx.x) / Tile::kPieces, piece = int(threadIdx.x) % Tile::kPieces;
+    const int mine = int(threadIdx.x) / Tile::kPieces, piece = int(threadIdx.x) % Tile::kPieces;
 #pragma unroll
     for (int i = 0; i < Tile::kCount / kAtOnce; ++i) {
-      const int row = first + i * kAtOnce;
-      const T* const its = from + piece * 8 + int64_t(row) * token;
-      char* const at = to + Tile::at(first, piece) + i * kAtOnce * Tile::kPitch;
+      const int row = first + mine + i * kAtOnce;
+      const T* const its = reinterpret_cast<const T*>(reinterpret_cast<const char*>(from + piece * 8) + int64_t(row) * pitch);
+      const uint32_t at = to + Tile::at(mine, piece) + i * kAtOnce * Tile::kPitch;
       if constexpr (kParts == 1) {
-        copy_async(shared_address(at), its, row < count);
+        copy_async(at, its, row < end);
       } else {
         Pack<T> pack{};
-        if (row < count) pack = load8(its);
+        if (row < end) pack = load8(its);
         uint32_t parts[2][4];
 #pragma unroll
         for (int k = 0; k < 4; ++k) split(to_float(pack.at[2 * k]), to_float(pack.at[2 * k + 1]), parts, k);
 #pragma unroll
-        for (int p = 0; p < 2; ++p) *reinterpret_cast<uint4*>(at + p * Tile::kBytes) = make_uint4(parts[p][0], parts[p][1], parts[p][2], parts[p][3]);
+        for (int p = 0; p < 2; ++p) store_shared(at + p * Tile::kBytes, make_uint4(parts[p][0], parts[p][1], parts[p][2], parts[p][3]));
       }
     }
   }
@@ -80,41 +79,39 @@ template <class T, int kDS, int kChunk, int kGroups> struct Chunked {
     return int(n >= 1) + int(n >= 3) + int(n >= 6) + int(n >= 10);
   }
   static __device__ int column_of(int i) { return int(threadIdx.x) / 32 + i * kWarps - row_of(i) * (row_of(i) + 1) / 2; }
-  // Which tokens each of the two warps of a group finishes: about as many products for both.
-  static __device__ int own_block(int half, int i) { return kBlocks == 2 ? half : half ? 1 + i : 3 * i; }
 };
 
-template <class T, class S, int kDS, int kChunk, int kGroups>
-__global__ void __launch_bounds__(Chunked<T, kDS, kChunk, kGroups>::kThreads, Chunked<T, kDS, kChunk, kGroups>::kAtOnce) scan_chunks(const Scan<T, S> s) {
-  using K = Chunked<T, kDS, kChunk, kGroups>;
+template <class T, class S, int kDS, int kChunk, int kWarps>
+__global__ void __launch_bounds__(Chunked<T, kDS, kChunk, kWarps>::kThreads, Chunked<T, kDS, kChunk, kWarps>::kAtOnce) scan_chunks(const Scan<T, S> s) {
+  using K = Chunked<T, kDS, kChunk, kWarps>;
   using B16 = __nv_bfloat16;
   using Vectors = typename K::Vectors;
   using Xs = typename K::Xs;
   using Weights = typename K::Weights;
-  constexpr int kParts = K::kParts, kBlocks = K::kBlocks, kOwn = kBlocks / 2, kTiles = kDS / 16;  // of eight elements, of a warp's half
+  constexpr int kParts = K::kParts, kBlocks = K::kBlocks, kTiles = kDS / 8;  // of a row, eight elements each
   wait_for_inputs();
   char* const shared = dynamic_shared();
+  const uint32_t base = shared_address(shared);
   auto* const factors = reinterpret_cast<Factors<kChunk>*>(shared + K::kFactors);
-  auto* const exchange = reinterpret_cast<float4*>(shared + K::kExchange);
-  const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32, group = warp / 2, half = warp % 2;
+  const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
   const int request = int(blockIdx.x) / s.heads, head = int(blockIdx.x) % s.heads, slice = int(blockIdx.y) * K::kSlice;
   const int begin = s.starts[request], tokens = s.starts[request + 1] - begin;
   if (tokens == 0) return;
   const T* const c_from = s.c + begin * s.c_token + head / s.group * s.c_group;
   const T* const b_from = s.b + begin * s.b_token + head / s.group * s.b_group;
   const T* const x_from = s.x + begin * s.x_token + head * s.x_head + slice;
-  const int c_token = int(s.c_token), b_token = int(s.b_token), x_token = int(s.x_token);  // by_chunks()
-  const auto fetch = [&](int t, int turn) {
-    char* const to = shared + turn * K::kStage;
-    K::template fetch<Vectors>(to + K::kC, c_from + int64_t(t) * c_token, c_token, tokens - t);
-    K::template fetch<Vectors>(to + K::kB, b_from + int64_t(t) * b_token, b_token, tokens - t);
-    K::template fetch<Xs>(to + K::kX, x_from + int64_t(t) * x_token, x_token, tokens - t);
+  const int c_pitch = int(s.c_token * 2), b_pitch = int(s.b_token * 2), x_pitch = int(s.x_token * 2);  // by_chunks()
+  const auto fetch = [&](int first, int turn) {
+    const uint32_t to = base + turn * K::kStage;
+    K::template fetch<Vectors>(to + K::kC, c_from, c_pitch, first, tokens);
+    K::template fetch<Vectors>(to + K::kB, b_from, b_pitch, first, tokens);
+    K::template fetch<Xs>(to + K::kX, x_from, x_pitch, first, tokens);
     commit_copies();
   };
   fetch(0, 0);
   const float a = s.a[head], d = s.d.of(head), bias = s.dt_bias.of(head);
   // One warp is a chunk ahead with factors, and two with what they come from.
-  const bool ahead = warp == K::kWarps - 1;
+  const bool ahead = warp == kWarps - 1;
   float dt[kChunk / 32] = {};
   const auto read_dt = [&](int t) {
 #pragma unroll
@@ -125,8 +122,8 @@ __global__ void __launch_bounds__(Chunked<T, kDS, kChunk, kGroups>::kThreads, Ch
   };
   if (ahead) read_dt(0);
 
-  // 16 rows of the state and half of their elements, as sums of products with the rows on the left.
-  S* const state_at = s.state + s.slots[request] * s.slot + head * s.state_head + (slice + group * 16 + lane / 4) * s.state_row + half * kDS / 2 + lane % 4 * 2;
+  // 16 rows of the state, as sums of products with the rows on the left.
+  S* const state_at = s.state + s.slots[request] * s.slot + head * s.state_head + (slice + warp * 16 + lane / 4) * s.state_row + lane % 4 * 2;
   bool carried = s.has_state[request];
   float state[kTiles][4] = {};
   if (carried)
@@ -140,8 +137,8 @@ __global__ void __launch_bounds__(Chunked<T, kDS, kChunk, kGroups>::kThreads, Ch
     read_dt(kChunk);
   }
 
-  const uint32_t weights_at = shared_address(shared + K::kWeights) + Weights::of_lane();
-  T* const out_at = s.out + (int64_t(begin) * s.heads + head) * s.width + slice + group * 16 + lane % 4 * 2;
+  const uint32_t weights_at = base + K::kWeights + Weights::of_lane();
+  T* const out_at = s.out + (int64_t(begin) * s.heads + head) * s.width + slice + warp * 16 + lane % 4 * 2;
   const int out_token = s.heads * s.width;
   for (int first = 0, turn = 0; first < tokens; first += kChunk, turn ^= 1, carried = true) {
     const int count = min(kChunk, tokens - first), blocks = (count + 15) / 16;
@@ -156,8 +153,7 @@ __global__ void __launch_bounds__(Chunked<T, kDS, kChunk, kGroups>::kThreads, Ch
       }
     }
     char* const stage = shared + turn * K::kStage;
-    const uint32_t b_at = shared_address(stage + K::kB) + Vectors::of_lane(), c_at = shared_address(stage + K::kC) + Vectors::of_lane(),
-                   x_at = shared_address(stage + K::kX);
+    const uint32_t at = base + turn * K::kStage, b_at = at + K::kB + Vectors::of_lane(), c_at = at + K::kC + Vectors::of_lane(), x_at = at + K::kX;
 
     // The weights of X.
 #pragma unroll
@@ -193,7 +189,7 @@ __global__ void __launch_bounds__(Chunked<T, kDS, kChunk, kGroups>::kThreads, Ch
         }
     }
 
-    // C state^T over the elements that this warp has; the other one of the group gets what is its to finish.
+    // C state^T.
     float out[kBlocks][2][4] = {};
     if (carried) {
 #pragma unroll
@@ -205,42 +201,30 @@ __global__ void __launch_bounds__(Chunked<T, kDS, kChunk, kGroups>::kThreads, Ch
         for (int m = 0; m < kBlocks; m += 2) {
           uint32_t left[2][kParts][4];
 #pragma unroll
-          for (int i = 0; i < 2; ++i) K::template load<Vectors>(left[i], Vectors::further(c_at, m + i, half * kDS / 16 + k * 2));
+          for (int i = 0; i < 2; ++i) K::template load<Vectors>(left[i], Vectors::further(c_at, m + i, k * 2));
           each_product<kParts, kTerms>([&](int p, int q) {
 #pragma unroll
             for (int i = 0; i < 4; ++i) multiply<B16>(out[m + i / 2][i % 2], left[i / 2][p], terms[q][i % 2 * 2], terms[q][i % 2 * 2 + 1]);
           });
         }
       }
-#pragma unroll
-      for (int u = 0; u < kOwn; ++u)
-#pragma unroll
-        for (int r = 0; r < 2; ++r) {
-          const auto its = [&](int e) { return half ? out[K::own_block(0, u)][r][e] : out[K::own_block(1, u)][r][e]; };
-          exchange[((warp ^ 1) * kBlocks + u * 2 + r) * 32 + lane] = make_float4(its(0), its(1), its(2), its(3));
-        }
     }
     __syncthreads();
 
 #pragma unroll
-    for (int u = 0; u < kOwn; ++u) {
-      const int block = K::own_block(half, u);
+    for (int block = 0; block < kBlocks; ++block) {
       if (block >= blocks) continue;
-      float sum[2][4], less[2][4] = {};  // of the first terms, and of the others
+      float(&sum)[2][4] = out[block], less[2][4] = {};  // of the first terms, and of the others
 #pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        const auto mine = [&](int e) { return half ? out[K::own_block(1, u)][r][e] : out[K::own_block(0, u)][r][e]; };
-        const float4 other = carried ? exchange[(warp * kBlocks + u * 2 + r) * 32 + lane] : make_float4(0, 0, 0, 0);
-        const float low = f.from_start[block * 16 + lane / 4], high = f.from_start[block * 16 + lane / 4 + 8];
-        sum[r][0] = (mine(0) + other.x) * low, sum[r][1] = (mine(1) + other.y) * low;
-        sum[r][2] = (mine(2) + other.z) * high, sum[r][3] = (mine(3) + other.w) * high;
-      }
-#pragma unroll 1
+      for (int r = 0; r < 2; ++r)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) sum[r][e] *= f.from_start[block * 16 + lane / 4 + e / 2 * 8];
+#pragma unroll
       for (int k = 0; k <= block; ++k) {
         uint32_t left[kTerms][4], right[kParts][4];
 #pragma unroll
         for (int q = 0; q < kTerms; ++q) load_matrices(left[q], Weights::further(weights_at, block, k * 2) + q * Weights::kBytes);
-        K::template load_turned<Xs>(right, Xs::further(x_at + Xs::of_lane(), k, group * 2));
+        K::template load_turned<Xs>(right, Xs::further(x_at + Xs::of_lane(), k, warp * 2));
         each_product<kTerms, kParts>([&](int p, int q) {
 #pragma unroll
           for (int r = 0; r < 2; ++r) multiply<B16>((p + q ? less : sum)[r], left[p], right[q][2 * r], right[q][2 * r + 1]);
@@ -256,7 +240,7 @@ __global__ void __launch_bounds__(Chunked<T, kDS, kChunk, kGroups>::kThreads, Ch
           float x[2] = {0, 0};
 #pragma unroll
           for (int p = 0; p < kParts; ++p) {
-            const uint32_t two = *reinterpret_cast<const uint32_t*>(stage + K::kX + p * Xs::kBytes + Xs::at(row, group * 2 + r) + lane % 4 * 4);
+            const uint32_t two = *reinterpret_cast<const uint32_t*>(stage + K::kX + p * Xs::kBytes + Xs::at(row, warp * 2 + r) + lane % 4 * 4);
             x[0] += lower_of(two), x[1] += upper_of(two);
           }
           store2(to + r * 8, sum[r][2 * h] + less[r][2 * h] + d * x[0], sum[r][2 * h + 1] + less[r][2 * h + 1] + d * x[1]);
@@ -272,7 +256,7 @@ __global__ void __launch_bounds__(Chunked<T, kDS, kChunk, kGroups>::kThreads, Ch
 #pragma unroll 1
     for (int k = 0; k < blocks; ++k) {
       uint32_t parts[kParts][4], terms[kTerms][4];
-      K::template load_turned<Xs>(parts, x_at + Xs::at(lane / 16 * 8 + lane % 8, group * 2 + lane / 8 % 2) + k * 16 * Xs::kPitch);
+      K::template load_turned<Xs>(parts, x_at + Xs::at(lane / 16 * 8 + lane % 8, warp * 2 + lane / 8 % 2) + k * 16 * Xs::kPitch);
 #pragma unroll
       for (int r = 0; r < 4; ++r) {
         float x[2] = {0, 0};
@@ -281,13 +265,16 @@ __global__ void __launch_bounds__(Chunked<T, kDS, kChunk, kGroups>::kThreads, Ch
         const int token = k * 16 + r / 2 * 8 + lane % 4 * 2;
         split(x[0] * f.to_end[token], x[1] * f.to_end[token + 1], terms, r);
       }
-      uint32_t right[kTiles / 2][kParts][4];
 #pragma unroll
-      for (int t = 0; t < kTiles / 2; ++t) K::template load_turned<Vectors>(right[t], Vectors::further(b_at, k, half * kDS / 16 + t * 2));
-      each_product<kTerms, kParts>([&](int p, int q) {
+      for (int t = 0; t < kTiles; t += 8) {
+        uint32_t right[4][kParts][4];
 #pragma unroll
-        for (int t = 0; t < kTiles; ++t) multiply<B16>(state[t], terms[p], right[t / 2][q][t % 2 * 2], right[t / 2][q][t % 2 * 2 + 1]);
-      });
+        for (int i = 0; i < 4; ++i) K::template load_turned<Vectors>(right[i], Vectors::further(b_at, k, t + i * 2));
+        each_product<kTerms, kParts>([&](int p, int q) {
+#pragma unroll
+          for (int i = 0; i < 8; ++i) multiply<B16>(state[t + i], terms[p], right[i / 2][q][i % 2 * 2], right[i / 2][q][i % 2 * 2 + 1]);
+        });
+      }
     }
   }
 #pragma unroll
