@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // ssd_chunk_scan on tensor cores, after arXiv:2405.21060, section 6. A block has some rows of a head's state for all tokens of a request
-// and takes these in chunks: out = (decays o step o C B^T) X + decay C state^T + d X, then state = decay state + (decay step X)^T B.
+// and takes these in chunks: out = (decays o step o C B^T + d) X + decay C state^T, then state = decay state + (decay step X)^T B.
+// Its groups of warps take the chunks in turn. What a chunk adds to the state does not wait for the one before it, so that all that
+// they do one after the other is to read the state in shared memory and to write the next one.
 // Level 1 has no room for values inside that are rounded to 16 bits: float_terms.cuh.
 #pragma once
 #include <type_traits>
@@ -28,30 +30,34 @@ template <int kRows, int kWidth> struct Rows {
   static __device__ uint32_t further(uint32_t lane_at, int rows16, int piece) { return (lane_at ^ uint32_t(piece * 16)) + uint32_t(rows16 * 16 * kPitch); }
 };
 
-// kWarps: of a block, with 16 rows of the state each.
-template <class T, int kDS, int kChunk, int kWarps> struct Chunked {
-  static constexpr int kThreads = kWarps * 32, kSlice = kWarps * 16, kBlocks = kChunk / 16,
-                       kMine = (kBlocks * (kBlocks + 1) / 2 + kWarps - 1) / kWarps;  // blocks of weights that a warp has
+// kWarps: of a group, with 16 rows of the state each.
+template <class T, int kDS, int kChunk, int kWarps, int kGroups> struct Chunked {
+  static constexpr int kOfGroup = kWarps * 32, kThreads = kGroups * kOfGroup, kSlice = kWarps * 16, kBlocks = kChunk / 16,
+                       kSquares = kBlocks * (kBlocks + 1) / 2;  // of weights, up to the diagonal, row by row
   static constexpr int kParts = std::is_same_v<T, __nv_bfloat16> ? 1 : 2;  // bfloat16 that an input is the sum of
+  // Of the state before a chunk: what many elements of it are the sum of, in 16 bits, is as good with two.
+  static constexpr int kStateTerms = 2;
   using Vectors = Rows<kChunk, kDS>;
   using Xs = Rows<kChunk, kSlice>;
   using Weights = Rows<kChunk, kChunk>;
-  // In shared memory: two stages of inputs, the weights of X, factors of two chunks.
-  static constexpr int kB = 0, kC = kB + kParts * Vectors::kBytes, kX = kC + kParts * Vectors::kBytes, kStage = kX + kParts * Xs::kBytes;
-  static constexpr int kWeights = 2 * kStage, kFactors = kWeights + kTerms * Weights::kBytes, kBytes = kFactors + 2 * int(sizeof(Factors<kChunk>));
-  static constexpr int kOfProcessor = 232448 / (kBytes + 1024), kByRegisters = 12 / kWarps;  // blocks
+  // In shared memory: of each group inputs and the weights of X; the state; of each group factors of two chunks; of each warp whether its state is there.
+  static constexpr int kB = 0, kC = kB + kParts * Vectors::kBytes, kX = kC + kParts * Vectors::kBytes, kWeights = kX + kParts * Xs::kBytes,
+                       kGroup = kWeights + kTerms * Weights::kBytes;
+  static constexpr int kState = kGroups * kGroup, kFactors = kState + kSlice * kDS * 4, kPassed = kFactors + 2 * kGroups * int(sizeof(Factors<kChunk>)),
+                       kBytes = kPassed + kGroups * kWarps * 8;
+  static constexpr int kOfProcessor = 232448 / (kBytes + 1024), kByRegisters = 12 / (kWarps * kGroups);  // blocks
   static constexpr int kAtOnce = kOfProcessor < kByRegisters ? kOfProcessor : kByRegisters;
 
-  // Rows from `first` on, zeros from `end` on; from one to the next it is `pitch` bytes.
-  template <class Tile> static __device__ void fetch(uint32_t to, const T* from, int pitch, int first, int end) {
-    constexpr int kAtOnce = kThreads / Tile::kPieces;
-    static_assert(Tile::kCount % kAtOnce == 0 && kAtOnce % 8 == 0);
-    const int mine = int(threadIdx.x) / Tile::kPieces, piece = int(threadIdx.x) % Tile::kPieces;
+  // By a group: rows from `first` on, zeros from `end` on; from one to the next it is `pitch` elements.
+  template <class Tile> static __device__ void fetch(uint32_t to, const T* from, int64_t pitch, int first, int end) {
+    constexpr int kAtOnce = kOfGroup / Tile::kPieces;
+    static_assert(Tile::kCount % kAtOnce == 0 && (kAtOnce % 8 == 0 || 8 % kAtOnce == 0));
+    const int thread = int(threadIdx.x) % kOfGroup, mine = thread / Tile::kPieces, piece = thread % Tile::kPieces;
 #pragma unroll
     for (int i = 0; i < Tile::kCount / kAtOnce; ++i) {
       const int row = first + mine + i * kAtOnce;
-      const T* const its = reinterpret_cast<const T*>(reinterpret_cast<const char*>(from + piece * 8) + int64_t(row) * pitch);
-      const uint32_t at = to + Tile::at(mine, piece) + i * kAtOnce * Tile::kPitch;
+      const T* const its = from + row * pitch + piece * 8;
+      const uint32_t at = to + Tile::at(mine + i * kAtOnce % 8, piece) + i * kAtOnce / 8 * 8 * Tile::kPitch;
       if constexpr (kParts == 1) {
         copy_async(at, its, row < end);
       } else {
@@ -73,186 +79,154 @@ template <class T, int kDS, int kChunk, int kWarps> struct Chunked {
 #pragma unroll
     for (int p = 0; p < kParts; ++p) load_transposed(to[p], from + p * Tile::kBytes);
   }
-  // Of blocks of 16 x 16 up to the diagonal, row by row, where a warp's i-th is.
-  static __device__ int row_of(int i) {
-    const int n = int(threadIdx.x) / 32 + i * kWarps;
-    return int(n >= 1) + int(n >= 3) + int(n >= 6) + int(n >= 10);
+
+  // 16 rows of the state in shared memory, in float32, swizzled so that a warp's pairs are in all banks. A lane has the pairs
+  // `tile` * 4 + lane % 4 of rows lane / 4 and lane / 4 + 8, as in sums of products with these rows on the left.
+  static constexpr int kPitch = kDS * 4, kBelow = 8 * kPitch;
+  static __device__ int of_lane() {
+    const int lane = int(threadIdx.x) % 32;
+    return lane / 4 * kPitch + lane / 4 % 4 * 32 + lane % 4 * 8;
   }
-  static __device__ int column_of(int i) { return int(threadIdx.x) / 32 + i * kWarps - row_of(i) * (row_of(i) + 1) / 2; }
-};
-
-template <class T, class S, int kDS, int kChunk, int kWarps>
-__global__ void __launch_bounds__(Chunked<T, kDS, kChunk, kWarps>::kThreads, Chunked<T, kDS, kChunk, kWarps>::kAtOnce) scan_chunks(const Scan<T, S> s) {
-  using K = Chunked<T, kDS, kChunk, kWarps>;
-  using B16 = __nv_bfloat16;
-  using Vectors = typename K::Vectors;
-  using Xs = typename K::Xs;
-  using Weights = typename K::Weights;
-  constexpr int kParts = K::kParts, kBlocks = K::kBlocks, kTiles = kDS / 8;  // of a row, eight elements each
-  wait_for_inputs();
-  char* const shared = dynamic_shared();
-  const uint32_t base = shared_address(shared);
-  auto* const factors = reinterpret_cast<Factors<kChunk>*>(shared + K::kFactors);
-  const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
-  const int request = int(blockIdx.x) / s.heads, head = int(blockIdx.x) % s.heads, slice = int(blockIdx.y) * K::kSlice;
-  const int begin = s.starts[request], tokens = s.starts[request + 1] - begin;
-  if (tokens == 0) return;
-  const T* const c_from = s.c + begin * s.c_token + head / s.group * s.c_group;
-  const T* const b_from = s.b + begin * s.b_token + head / s.group * s.b_group;
-  const T* const x_from = s.x + begin * s.x_token + head * s.x_head + slice;
-  const int c_pitch = int(s.c_token * 2), b_pitch = int(s.b_token * 2), x_pitch = int(s.x_token * 2);  // by_chunks()
-  const auto fetch = [&](int first, int turn) {
-    const uint32_t to = base + turn * K::kStage;
-    K::template fetch<Vectors>(to + K::kC, c_from, c_pitch, first, tokens);
-    K::template fetch<Vectors>(to + K::kB, b_from, b_pitch, first, tokens);
-    K::template fetch<Xs>(to + K::kX, x_from, x_pitch, first, tokens);
-    commit_copies();
-  };
-  fetch(0, 0);
-  const float a = s.a[head], d = s.d.of(head), bias = s.dt_bias.of(head);
-  // One warp is a chunk ahead with factors, and two with what they come from.
-  const bool ahead = warp == kWarps - 1;
-  float dt[kChunk / 32] = {};
-  const auto read_dt = [&](int t) {
+  // By a warp, from where the state is.
+  template <class S> static __device__ void fetch_state(char* shared, int to, const S* from, int64_t pitch) {
+    const int lane = int(threadIdx.x) % 32;
+    if constexpr (std::is_same_v<S, float>) {
+      constexpr int kPieces = kDS / 4;
 #pragma unroll
-    for (int k = 0; k < kChunk / 32; ++k) {
-      const int at = t + lane * (kChunk / 32) + k;
-      if (at < tokens) dt[k] = to_float(s.dt[(begin + at) * s.dt_token + head * s.dt_head]) + bias;
-    }
-  };
-  if (ahead) read_dt(0);
-
-  // 16 rows of the state, as sums of products with the rows on the left.
-  S* const state_at = s.state + s.slots[request] * s.slot + head * s.state_head + (slice + warp * 16 + lane / 4) * s.state_row + lane % 4 * 2;
-  bool carried = s.has_state[request];
-  float state[kTiles][4] = {};
-  if (carried)
-#pragma unroll
-    for (int t = 0; t < kTiles; ++t)
-#pragma unroll
-      for (int r = 0; r < 2; ++r) load2(state_at + r * 8 * s.state_row + t * 8, state[t][2 * r], state[t][2 * r + 1]);
-
-  if (ahead) {
-    factors[0].find(s, dt, min(kChunk, tokens), a);
-    read_dt(kChunk);
-  }
-
-  const uint32_t weights_at = base + K::kWeights + Weights::of_lane();
-  T* const out_at = s.out + (int64_t(begin) * s.heads + head) * s.width + slice + warp * 16 + lane % 4 * 2;
-  const int out_token = s.heads * s.width;
-  for (int first = 0, turn = 0; first < tokens; first += kChunk, turn ^= 1, carried = true) {
-    const int count = min(kChunk, tokens - first), blocks = (count + 15) / 16;
-    const Factors<kChunk>& f = factors[turn];
-    await_copies<0>();
-    __syncthreads();
-    if (first + kChunk < tokens) {
-      fetch(first + kChunk, turn ^ 1);
-      if (ahead) {
-        factors[turn ^ 1].find(s, dt, min(kChunk, tokens - first - kChunk), a);
-        read_dt(first + 2 * kChunk);
+      for (int i = 0; i < 16 * kPieces / 32; ++i) {
+        const int row = (i * 32 + lane) / kPieces, piece = (i * 32 + lane) % kPieces;
+        copy_async(shared_address(shared) + to + row * kPitch + (piece * 16 ^ row % 4 * 32), from + row * pitch + piece * 4, true);
       }
-    }
-    char* const stage = shared + turn * K::kStage;
-    const uint32_t at = base + turn * K::kStage, b_at = at + K::kB + Vectors::of_lane(), c_at = at + K::kC + Vectors::of_lane(), x_at = at + K::kX;
-
-    // The weights of X.
+    } else {
+#pragma unroll 4
+      for (int t = 0; t < kDS / 8; ++t)
 #pragma unroll
-    for (int i = 0; i < K::kMine; ++i) {
-      if (K::row_of(i) >= blocks) continue;
-      float sums[2][2][4] = {};  // even and odd ones, which do not wait for each other
+        for (int r = 0; r < 2; ++r) {
+          float a, b;
+          load2(from + (lane / 4 + r * 8) * pitch + t * 8 + lane % 4 * 2, a, b);
+          *reinterpret_cast<float2*>(shared + to + (of_lane() ^ t % 4 * 32) + t / 4 * 128 + r * kBelow) = make_float2(a, b);
+        }
+    }
+  }
+
+  // The weights of X in a warp's squares, from its `first` one on.
+  template <int kMine> static __device__ void weigh(char* shared, int group_at, const Factors<kChunk>& f, float d, int first) {
+    const int lane = int(threadIdx.x) % 32;
+    const uint32_t at = shared_address(shared) + group_at + Vectors::of_lane();
+    const int to = group_at + kWeights + Weights::at(lane / 4, 0) + lane % 4 * 4;  // in the first eight rows
+    int row_of[kMine], column_of[kMine];
+    float sums[kMine][2][2][4] = {};  // even and odd ones, which do not wait for each other
+#pragma unroll
+    for (int i = 0; i < kMine; ++i) {
+      const int n = first + i * kWarps;
+      row_of[i] = int(n >= 1) + int(n >= 3) + int(n >= 6), column_of[i] = n - row_of[i] * (row_of[i] + 1) / 2;
+    }
 #pragma unroll 2
-      for (int k = 0; k < kDS / 16; k += 2) {
+    for (int k = 0; k < kDS / 16; k += 2)
+#pragma unroll
+      for (int i = 0; i < kMine; ++i) {
         uint32_t left[2][kParts][4], right[2][kParts][4];
 #pragma unroll
         for (int e = 0; e < 2; ++e) {
-          K::template load<Vectors>(left[e], Vectors::further(c_at, K::row_of(i), (k + e) * 2));
-          K::template load<Vectors>(right[e], Vectors::further(b_at, K::column_of(i), (k + e) * 2));
+          load<Vectors>(left[e], Vectors::further(at + kC, row_of[i], (k + e) * 2));
+          load<Vectors>(right[e], Vectors::further(at + kB, column_of[i], (k + e) * 2));
         }
         each_product<kParts, kParts>([&](int p, int q) {
 #pragma unroll
-          for (int e = 0; e < 4; ++e) multiply<B16>(sums[e / 2][e % 2], left[e / 2][p], right[e / 2][q][e % 2], right[e / 2][q][e % 2 + 2]);
+          for (int e = 0; e < 4; ++e) multiply<__nv_bfloat16>(sums[i][e / 2][e % 2], left[e / 2][p], right[e / 2][q][e % 2], right[e / 2][q][e % 2 + 2]);
         });
       }
+#pragma unroll
+    for (int i = 0; i < kMine; ++i)
 #pragma unroll
       for (int j = 0; j < 2; ++j)
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
-          const int row = K::row_of(i) * 16 + h * 8 + lane / 4, column = K::column_of(i) * 16 + j * 8 + lane % 4 * 2;
+          const int row = row_of[i] * 16 + h * 8 + lane / 4, column = column_of[i] * 16 + j * 8 + lane % 4 * 2;
           float v[2];
 #pragma unroll
-          for (int k = 0; k < 2; ++k) v[k] = (sums[0][j][2 * h + k] + sums[1][j][2 * h + k]) * f.weight(column + k, row);
+          for (int k = 0; k < 2; ++k) {
+            const float weight = (sums[i][0][j][2 * h + k] + sums[i][1][j][2 * h + k]) * f.weight(column + k, row);
+            v[k] = column + k < row ? weight : column + k == row ? weight + d : 0.F;
+          }
           uint32_t terms[kTerms][1];
-          split(column <= row ? v[0] : 0.F, column < row ? v[1] : 0.F, terms, 0);
+          split(v[0], v[1], terms, 0);
 #pragma unroll
           for (int q = 0; q < kTerms; ++q)
-            *reinterpret_cast<uint32_t*>(shared + K::kWeights + q * Weights::kBytes + Weights::at(row, column / 8) + lane % 4 * 4) = terms[q][0];
+            *reinterpret_cast<uint32_t*>(shared + (to ^ (column_of[i] * 2 + j) * 16) + (row_of[i] * 16 + h * 8) * Weights::kPitch + q * Weights::kBytes) = terms[q][0];
         }
-    }
+  }
+};
 
-    // C state^T.
-    float out[kBlocks][2][4] = {};
-    if (carried) {
-#pragma unroll
-      for (int k = 0; k < kTiles / 2; ++k) {
-        uint32_t terms[kTerms][4];  // two of the first eight rows, two of the others
-#pragma unroll
-        for (int r = 0; r < 4; ++r) split(state[2 * k + r % 2][r / 2 * 2], state[2 * k + r % 2][r / 2 * 2 + 1], terms, r);
-#pragma unroll
-        for (int m = 0; m < kBlocks; m += 2) {
-          uint32_t left[2][kParts][4];
-#pragma unroll
-          for (int i = 0; i < 2; ++i) K::template load<Vectors>(left[i], Vectors::further(c_at, m + i, k * 2));
-          each_product<kParts, kTerms>([&](int p, int q) {
-#pragma unroll
-            for (int i = 0; i < 4; ++i) multiply<B16>(out[m + i / 2][i % 2], left[i / 2][p], terms[q][i % 2 * 2], terms[q][i % 2 * 2 + 1]);
-          });
-        }
-      }
-    }
-    __syncthreads();
+template <class T, class S, int kDS, int kChunk, int kWarps, int kGroups>
+__global__ void __launch_bounds__(Chunked<T, kDS, kChunk, kWarps, kGroups>::kThreads, Chunked<T, kDS, kChunk, kWarps, kGroups>::kAtOnce)
+    scan_chunks(const Scan<T, S> s) {
+  using K = Chunked<T, kDS, kChunk, kWarps, kGroups>;
+  using B16 = __nv_bfloat16;
+  using Vectors = typename K::Vectors;
+  using Xs = typename K::Xs;
+  using Weights = typename K::Weights;
+  constexpr int kParts = K::kParts, kStateTerms = K::kStateTerms, kBlocks = K::kBlocks, kTiles = kDS / 8;  // of a row, eight elements each
+  wait_for_inputs();
+  const int request = int(blockIdx.x) / s.heads, head = int(blockIdx.x) % s.heads, slice = int(blockIdx.y) * K::kSlice;
+  const int begin = s.starts[request], tokens = s.starts[request + 1] - begin, slot = s.slots[request];
+  const bool has_state = s.has_state[request];
+  if (tokens == 0) return;
+  char* const shared = dynamic_shared();
+  const uint32_t base = shared_address(shared);
+  const int lane = int(threadIdx.x) % 32, group = __shfl_sync(0xffffffffu, int(threadIdx.x) / K::kOfGroup, 0), warp = int(threadIdx.x) / 32 % kWarps;
+  const int group_at = group * K::kGroup;
+  auto* const factors = reinterpret_cast<Factors<kChunk>*>(shared + K::kFactors) + 2 * group;
+  const uint32_t there = base + K::kPassed + (group * kWarps + warp) * 8, behind = base + K::kPassed + ((group + 1) % kGroups * kWarps + warp) * 8;
+  const int of_group = head / s.group;
+  const auto fetch_b = [&](int first) { K::template fetch<Vectors>(base + group_at + K::kB, s.b + of_group * s.b_group, s.b_token, begin + first, begin + tokens); };
+  const auto fetch_others = [&](int first) {
+    K::template fetch<Vectors>(base + group_at + K::kC, s.c + of_group * s.c_group, s.c_token, begin + first, begin + tokens);
+    K::template fetch<Xs>(base + group_at + K::kX, s.x + head * s.x_head + slice, s.x_token, begin + first, begin + tokens);
+  };
+  const int own = group * kChunk;  // the first token of the group's first chunk
+  if (own < tokens) fetch_b(own), fetch_others(own);
+  commit_copies();
+  S* const rows = s.state + slot * s.slot + head * s.state_head + (slice + warp * 16) * s.state_row;
+  if (group == 0 && has_state) K::fetch_state(shared, K::kState + warp * 16 * K::kPitch, rows, s.state_row);
+  commit_copies();
 
-#pragma unroll
-    for (int block = 0; block < kBlocks; ++block) {
-      if (block >= blocks) continue;
-      float(&sum)[2][4] = out[block], less[2][4] = {};  // of the first terms, and of the others
-#pragma unroll
-      for (int r = 0; r < 2; ++r)
-#pragma unroll
-        for (int e = 0; e < 4; ++e) sum[r][e] *= f.from_start[block * 16 + lane / 4 + e / 2 * 8];
-#pragma unroll
-      for (int k = 0; k <= block; ++k) {
-        uint32_t left[kTerms][4], right[kParts][4];
-#pragma unroll
-        for (int q = 0; q < kTerms; ++q) load_matrices(left[q], Weights::further(weights_at, block, k * 2) + q * Weights::kBytes);
-        K::template load_turned<Xs>(right, Xs::further(x_at + Xs::of_lane(), k, warp * 2));
-        each_product<kTerms, kParts>([&](int p, int q) {
-#pragma unroll
-          for (int r = 0; r < 2; ++r) multiply<B16>((p + q ? less : sum)[r], left[p], right[q][2 * r], right[q][2 * r + 1]);
-        });
-      }
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        const int row = block * 16 + h * 8 + lane / 4;
-        if (row >= count) continue;
-        T* const to = out_at + int64_t(first + row) * out_token;
-#pragma unroll
-        for (int r = 0; r < 2; ++r) {
-          float x[2] = {0, 0};
-#pragma unroll
-          for (int p = 0; p < kParts; ++p) {
-            const uint32_t two = *reinterpret_cast<const uint32_t*>(stage + K::kX + p * Xs::kBytes + Xs::at(row, warp * 2 + r) + lane % 4 * 4);
-            x[0] += lower_of(two), x[1] += upper_of(two);
-          }
-          store2(to + r * 8, sum[r][2 * h] + less[r][2 * h] + d * x[0], sum[r][2 * h + 1] + less[r][2 * h + 1] + d * x[1]);
-        }
-      }
-    }
+  // One warp is a chunk of the group ahead with factors, and two with what they come from.
+  const bool ahead = warp == kWarps - 1;
+  static_assert(kChunk == 32);
+  T dt = from_float<T>(0.F);
+  const auto read_dt = [&](int first) {
+    if (first + lane < tokens) dt = s.dt[(begin + first + lane) * s.dt_token + head * s.dt_head];
+  };
+  if (ahead) read_dt(own);
+  const float d = s.d.of(head);
+  const auto find = [&](int first, int turn) {
+    const float of_lane[1] = {to_float(dt) + s.dt_bias.of(head)};
+    factors[turn].find(s, of_lane, min(kChunk, tokens - first), s.a[head]);
+    read_dt(first + kGroups * kChunk);
+  };
+  if (ahead && own < tokens) find(own, 0);
+  if (int(threadIdx.x) < kGroups * kWarps) barrier_init(base + K::kPassed + int(threadIdx.x) * 8, 1), fence_barriers();
+  __syncthreads();
 
-    // The state at the chunk's end.
-#pragma unroll
-    for (int t = 0; t < kTiles; ++t)
-#pragma unroll
-      for (int e = 0; e < 4; ++e) state[t][e] *= f.all[0];
+  const int state_at = K::kState + warp * 16 * K::kPitch + K::of_lane();
+  const auto pair_of = [&](int tile, int r) { return reinterpret_cast<float2*>(shared + (state_at ^ tile % 4 * 32) + tile / 4 * 128 + r * K::kBelow); };
+  const uint32_t at = base + group_at, b_at = at + K::kB + Vectors::of_lane(), c_at = at + K::kC + Vectors::of_lane(), x_at = at + K::kX, weights_at = at + K::kWeights + Weights::of_lane();
+  for (int chunk = group, turn = 0; chunk * kChunk < tokens; chunk += kGroups, turn ^= 1) {
+    const int first = chunk * kChunk, next = first + kGroups * kChunk, count = min(kChunk, tokens - first), blocks = (count + 15) / 16;
+    const bool carried = chunk > 0 || has_state, last = first + kChunk >= tokens;
+    const Factors<kChunk>& f = factors[turn];
+    if (chunk == 0) await_copies<1>();
+    else await_copies<0>();
+    named_sync(1 + group, K::kOfGroup);
+    if (ahead && next < tokens) find(next, turn ^ 1);
+
+    constexpr int kMost = (K::kSquares + kWarps - 1) / kWarps;
+    if (warp + (kMost - 1) * kWarps < K::kSquares) K::template weigh<kMost>(shared, group_at, f, d, warp);
+    else if constexpr (kMost > 1) K::template weigh<kMost - 1>(shared, group_at, f, d, warp);
+
+    // What the chunk adds to the state.
+    float state[kTiles][4] = {};
 #pragma unroll 1
     for (int k = 0; k < blocks; ++k) {
       uint32_t parts[kParts][4], terms[kTerms][4];
@@ -276,11 +250,84 @@ __global__ void __launch_bounds__(Chunked<T, kDS, kChunk, kWarps>::kThreads, Chu
         });
       }
     }
+    named_sync(1 + group, K::kOfGroup);  // weights are there, and nobody needs b
+    if (next < tokens) fetch_b(next);
+    commit_copies();
+
+    // The state before the chunk, in place of what it adds; the one behind it to the next group.
+    if (chunk > 0) barrier_wait(there, uint32_t(group ? turn : turn ^ 1));
+    else await_copies<1>(), __syncwarp();
+    const float decay = f.all[0];
+#pragma unroll
+    for (int t = 0; t < kTiles; ++t)
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        const float2 before = carried ? *pair_of(t, r) : make_float2(0, 0);
+        const float2 after = make_float2(decay * before.x + state[t][2 * r], decay * before.y + state[t][2 * r + 1]);
+        if (!last) *pair_of(t, r) = after;
+        else store2(rows + (lane / 4 + r * 8) * s.state_row + t * 8 + lane % 4 * 2, after.x, after.y);
+        state[t][2 * r] = before.x, state[t][2 * r + 1] = before.y;
+      }
+    __syncwarp();
+    if (lane == 0 && !last) barrier_arrive(behind);
+
+    // C state^T.
+    float out[kBlocks][2][4] = {}, less[kBlocks][2][4] = {};  // of the first terms, and of the others
+    if (carried) {
+#pragma unroll
+      for (int k = 0; k < kTiles / 2; ++k) {
+        uint32_t terms[kStateTerms][4];  // two of the first eight rows, two of the others
+#pragma unroll
+        for (int r = 0; r < 4; ++r) split(state[2 * k + r % 2][r / 2 * 2], state[2 * k + r % 2][r / 2 * 2 + 1], terms, r);
+#pragma unroll
+        for (int m = 0; m < kBlocks; ++m) {
+          uint32_t left[kParts][4];
+          K::template load<Vectors>(left, Vectors::further(c_at, m, k * 2));
+          each_product<kParts, kStateTerms>([&](int p, int q) {
+#pragma unroll
+            for (int r = 0; r < 2; ++r) multiply<B16>((p + q ? less : out)[m][r], left[p], terms[q][r * 2], terms[q][r * 2 + 1]);
+          });
+        }
+      }
+    }
+
+#pragma unroll
+    for (int block = 0; block < kBlocks; ++block) {
+#pragma unroll
+      for (int r = 0; r < 2; ++r)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          const float decayed = f.from_start[block * 16 + lane / 4 + e / 2 * 8];
+          out[block][r][e] *= decayed, less[block][r][e] *= decayed;
+        }
+#pragma unroll
+      for (int k = 0; k <= block; ++k) {
+        uint32_t left[kTerms][4], right[kParts][4];
+#pragma unroll
+        for (int q = 0; q < kTerms; ++q) load_matrices(left[q], Weights::further(weights_at, block, k * 2) + q * Weights::kBytes);
+        K::template load_turned<Xs>(right, Xs::further(x_at + Xs::of_lane(), k, warp * 2));
+        each_product<kTerms, kParts>([&](int p, int q) {
+#pragma unroll
+          for (int r = 0; r < 2; ++r) multiply<B16>((p + q ? less : out)[block][r], left[p], right[q][2 * r], right[q][2 * r + 1]);
+        });
+      }
+    }
+    if (next < tokens) {
+      named_sync(1 + group, K::kOfGroup);
+      fetch_others(next);
+      commit_copies();
+    }
+#pragma unroll
+    for (int block = 0; block < kBlocks; ++block)
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const int row = block * 16 + h * 8 + lane / 4;
+        if (row >= count) continue;
+        T* const to = s.out + (int64_t(begin + first + row) * s.heads + head) * s.width + slice + warp * 16 + lane % 4 * 2;
+#pragma unroll
+        for (int r = 0; r < 2; ++r) store2(to + r * 8, out[block][r][2 * h] + less[block][r][2 * h], out[block][r][2 * h + 1] + less[block][r][2 * h + 1]);
+      }
   }
-#pragma unroll
-  for (int t = 0; t < kTiles; ++t)
-#pragma unroll
-    for (int r = 0; r < 2; ++r) store2(state_at + r * 8 * s.state_row + t * 8, state[t][2 * r], state[t][2 * r + 1]);
 }
 
 }  // namespace fkc

@@ -8,7 +8,7 @@
 namespace {
 using namespace fkc;
 constexpr int kThreads = 128, kRows = 4, kRowsOfBlock = kThreads / 32 * kRows, kPerMax = 2;  // kPerMax: times 128 elements of a row
-constexpr int kChunk = 32, kChunkWarps = 4;
+constexpr int kChunk = 32, kChunkWarps = 2, kChunkGroups = 2;
 
 __device__ void load4(const float* from, float (&to)[4]) {
   const float4 v = *reinterpret_cast<const float4*>(from);
@@ -126,8 +126,9 @@ template <class T, class S, class Init, class Forward> ByChunks<T, S> by_chunks(
   for (const fk_in* view : rows)
     if (view->strides[0] % 8 || view->strides[1] % 8 || view->strides[0] >= int64_t{1} << 30) return {};
   const auto of = [](auto elements) {
-    using K = Chunked<T, decltype(elements)::value, kChunk, kChunkWarps>;
-    return ByChunks<T, S>{scan_chunks<T, S, decltype(elements)::value, kChunk, kChunkWarps>, K::kSlice, K::kThreads, K::kBytes};
+    constexpr int kDS = decltype(elements)::value;
+    using K = Chunked<T, kDS, kChunk, kChunkWarps, kChunkGroups>;
+    return ByChunks<T, S>{scan_chunks<T, S, kDS, kChunk, kChunkWarps, kChunkGroups>, K::kSlice, K::kThreads, K::kBytes};
   };
   if (init.head_dim % (16 * kChunkWarps) || init.num_heads * init.head_dim >= int64_t{1} << 31) return {};
   if (init.state_size == 64) return of(std::integral_constant<int, 64>{});
