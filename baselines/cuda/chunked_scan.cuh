@@ -80,33 +80,24 @@ template <class T, int kDS, int kChunk, int kWarps, int kGroups> struct Chunked 
     for (int p = 0; p < kParts; ++p) load_transposed(to[p], from + p * Tile::kBytes);
   }
 
-  // 16 rows of the state in shared memory, in float32, swizzled so that a warp's pairs are in all banks. A lane has the pairs
-  // `tile` * 4 + lane % 4 of rows lane / 4 and lane / 4 + 8, as in sums of products with these rows on the left.
-  static constexpr int kPitch = kDS * 4, kBelow = 8 * kPitch;
-  static __device__ int of_lane() {
-    const int lane = int(threadIdx.x) % 32;
-    return lane / 4 * kPitch + lane / 4 % 4 * 32 + lane % 4 * 8;
-  }
-  // By a warp, from where the state is.
-  template <class S> static __device__ void fetch_state(char* shared, int to, const S* from, int64_t pitch) {
-    const int lane = int(threadIdx.x) % 32;
-    if constexpr (std::is_same_v<S, float>) {
-      constexpr int kPieces = kDS / 4;
+  // A warp's 16 rows of the state in shared memory: of a lane its sums of products with these rows on the left, four in float32 of each
+  // tile. So no lane needs another one's.
+  static constexpr int kRowsBytes = 16 * kDS * 4;
+  static __device__ int of_lane() { return kState + (int(threadIdx.x) / 32 % kWarps) * kRowsBytes + int(threadIdx.x) % 32 * 16; }
+  template <class S> static __device__ void fetch_state(char* shared, const S* from, int64_t pitch) {
+    const S* const its = from + int(threadIdx.x) % 32 / 4 * pitch + int(threadIdx.x) % 4 * 2;
 #pragma unroll
-      for (int i = 0; i < 16 * kPieces / 32; ++i) {
-        const int row = (i * 32 + lane) / kPieces, piece = (i * 32 + lane) % kPieces;
-        copy_async(shared_address(shared) + to + row * kPitch + (piece * 16 ^ row % 4 * 32), from + row * pitch + piece * 4, true);
-      }
-    } else {
-#pragma unroll 4
-      for (int t = 0; t < kDS / 8; ++t)
+    for (int t = 0; t < kDS / 8; ++t)
 #pragma unroll
-        for (int r = 0; r < 2; ++r) {
-          float a, b;
-          load2(from + (lane / 4 + r * 8) * pitch + t * 8 + lane % 4 * 2, a, b);
-          *reinterpret_cast<float2*>(shared + to + (of_lane() ^ t % 4 * 32) + t / 4 * 128 + r * kBelow) = make_float2(a, b);
+      for (int r = 0; r < 2; ++r) {
+        char* const to = shared + of_lane() + t * 512 + r * 8;
+        if constexpr (std::is_same_v<S, float>) copy_async_8(shared_address(to), its + r * 8 * pitch + t * 8);
+        else {
+          float2 v;
+          load2(its + r * 8 * pitch + t * 8, v.x, v.y);
+          *reinterpret_cast<float2*>(to) = v;
         }
-    }
+      }
   }
 
   // The weights of X in a warp's squares, from its `first` one on.
@@ -177,6 +168,9 @@ __global__ void __launch_bounds__(Chunked<T, kDS, kChunk, kWarps, kGroups>::kThr
   const int lane = int(threadIdx.x) % 32, group = __shfl_sync(0xffffffffu, int(threadIdx.x) / K::kOfGroup, 0), warp = int(threadIdx.x) / 32 % kWarps;
   const int group_at = group * K::kGroup;
   auto* const factors = reinterpret_cast<Factors<kChunk>*>(shared + K::kFactors) + 2 * group;
+  // Where a warp's state comes from the group before this one, and goes to the next: there also in the next block of the cluster.
+  const int ranks = int(gridDim.z), rank = int(blockIdx.z), groups = ranks * kGroups;
+  const bool from_block = ranks > 1 && group == 0, to_block = ranks > 1 && group == kGroups - 1, opens = rank == 0 && group == 0;
   const uint32_t there = base + K::kPassed + (group * kWarps + warp) * 8, behind = base + K::kPassed + ((group + 1) % kGroups * kWarps + warp) * 8;
   const int of_group = head / s.group;
   const auto fetch_b = [&](int first) { K::template fetch<Vectors>(base + group_at + K::kB, s.b + of_group * s.b_group, s.b_token, begin + first, begin + tokens); };
@@ -184,11 +178,11 @@ __global__ void __launch_bounds__(Chunked<T, kDS, kChunk, kWarps, kGroups>::kThr
     K::template fetch<Vectors>(base + group_at + K::kC, s.c + of_group * s.c_group, s.c_token, begin + first, begin + tokens);
     K::template fetch<Xs>(base + group_at + K::kX, s.x + head * s.x_head + slice, s.x_token, begin + first, begin + tokens);
   };
-  const int own = group * kChunk;  // the first token of the group's first chunk
+  const int own = (rank * kGroups + group) * kChunk;  // the first token of the group's first chunk
   if (own < tokens) fetch_b(own), fetch_others(own);
   commit_copies();
   S* const rows = s.state + slot * s.slot + head * s.state_head + (slice + warp * 16) * s.state_row;
-  if (group == 0 && has_state) K::fetch_state(shared, K::kState + warp * 16 * K::kPitch, rows, s.state_row);
+  if (opens && has_state) K::fetch_state(shared, rows, s.state_row);
   commit_copies();
 
   // One warp is a chunk of the group ahead with factors, and two with what they come from.
@@ -203,20 +197,20 @@ __global__ void __launch_bounds__(Chunked<T, kDS, kChunk, kWarps, kGroups>::kThr
   const auto find = [&](int first, int turn) {
     const float of_lane[1] = {to_float(dt) + s.dt_bias.of(head)};
     factors[turn].find(s, of_lane, min(kChunk, tokens - first), s.a[head]);
-    read_dt(first + kGroups * kChunk);
+    read_dt(first + groups * kChunk);
   };
   if (ahead && own < tokens) find(own, 0);
   if (int(threadIdx.x) < kGroups * kWarps) barrier_init(base + K::kPassed + int(threadIdx.x) * 8, 1), fence_barriers();
-  __syncthreads();
+  if (ranks > 1) cluster_sync();
+  else __syncthreads();
 
-  const int state_at = K::kState + warp * 16 * K::kPitch + K::of_lane();
-  const auto pair_of = [&](int tile, int r) { return reinterpret_cast<float2*>(shared + (state_at ^ tile % 4 * 32) + tile / 4 * 128 + r * K::kBelow); };
   const uint32_t at = base + group_at, b_at = at + K::kB + Vectors::of_lane(), c_at = at + K::kC + Vectors::of_lane(), x_at = at + K::kX, weights_at = at + K::kWeights + Weights::of_lane();
-  for (int chunk = group, turn = 0; chunk * kChunk < tokens; chunk += kGroups, turn ^= 1) {
-    const int first = chunk * kChunk, next = first + kGroups * kChunk, count = min(kChunk, tokens - first), blocks = (count + 15) / 16;
-    const bool carried = chunk > 0 || has_state, last = first + kChunk >= tokens;
+  for (int first = own, turn = 0; first < tokens; first += groups * kChunk, turn ^= 1) {
+    const int next = first + groups * kChunk, count = min(kChunk, tokens - first), blocks = (count + 15) / 16;
+    const bool carried = first > 0 || has_state, last = first + kChunk >= tokens;
     const Factors<kChunk>& f = factors[turn];
-    if (chunk == 0) await_copies<1>();
+    if (from_block && first > 0 && lane == 0) barrier_expect(there, K::kRowsBytes);
+    if (first == 0) await_copies<1>();
     else await_copies<0>();
     named_sync(1 + group, K::kOfGroup);
     if (ahead && next < tokens) find(next, turn ^ 1);
@@ -255,21 +249,30 @@ __global__ void __launch_bounds__(Chunked<T, kDS, kChunk, kWarps, kGroups>::kThr
     commit_copies();
 
     // The state before the chunk, in place of what it adds; the one behind it to the next group.
-    if (chunk > 0) barrier_wait(there, uint32_t(group ? turn : turn ^ 1));
+    if (first > 0) barrier_wait(there, uint32_t(opens ? turn ^ 1 : turn));
     else await_copies<1>(), __syncwarp();
     const float decay = f.all[0];
+    float4* const own_state = reinterpret_cast<float4*>(shared + K::of_lane());
+    const auto move_on = [&](auto put) {
 #pragma unroll
-    for (int t = 0; t < kTiles; ++t)
-#pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        const float2 before = carried ? *pair_of(t, r) : make_float2(0, 0);
-        const float2 after = make_float2(decay * before.x + state[t][2 * r], decay * before.y + state[t][2 * r + 1]);
-        if (!last) *pair_of(t, r) = after;
-        else store2(rows + (lane / 4 + r * 8) * s.state_row + t * 8 + lane % 4 * 2, after.x, after.y);
-        state[t][2 * r] = before.x, state[t][2 * r + 1] = before.y;
+      for (int t = 0; t < kTiles; ++t) {
+        const float4 before = carried ? own_state[t * 32] : make_float4(0, 0, 0, 0);
+        put(t, make_float4(decay * before.x + state[t][0], decay * before.y + state[t][1], decay * before.z + state[t][2], decay * before.w + state[t][3]));
+        state[t][0] = before.x, state[t][1] = before.y, state[t][2] = before.z, state[t][3] = before.w;
       }
-    __syncwarp();
-    if (lane == 0 && !last) barrier_arrive(behind);
+    };
+    if (last) {
+      S* const to = rows + lane / 4 * s.state_row + lane % 4 * 2;
+      move_on([&](int t, float4 v) { store2(to + t * 8, v.x, v.y), store2(to + 8 * s.state_row + t * 8, v.z, v.w); });
+    } else if (to_block) {
+      const int to = rank + 1 < ranks ? rank + 1 : 0;
+      const uint32_t its = in_block(base + K::of_lane(), to), its_barrier = in_block(behind, to);
+      move_on([&](int t, float4 v) { store_in(its + t * 512, v, its_barrier); });
+    } else {
+      move_on([&](int t, float4 v) { own_state[t * 32] = v; });
+      __syncwarp();
+      if (lane == 0) barrier_arrive(behind);
+    }
 
     // C state^T.
     float out[kBlocks][2][4] = {}, less[kBlocks][2][4] = {};  // of the first terms, and of the others
@@ -328,6 +331,7 @@ __global__ void __launch_bounds__(Chunked<T, kDS, kChunk, kWarps, kGroups>::kThr
         for (int r = 0; r < 2; ++r) store2(to + r * 8, out[block][r][2 * h] + less[block][r][2 * h], out[block][r][2 * h + 1] + less[block][r][2 * h + 1]);
       }
   }
+  if (ranks > 1) cluster_sync();  // before that, others may write here
 }
 
 }  // namespace fkc
