@@ -42,7 +42,7 @@ template <int kChunk> struct Factors {
     }
     if (lane == 0) all[0] = __expf(float(last));
   }
-  __device__ float between(int from, int to) const { return __expf(high[to] - high[from] + (low[to] - low[from])); }
+  __device__ float weight(int of, int at) const { return __expf(high[at] - high[of] + (low[at] - low[of])) * step[of]; }
 };
 
 }  // namespace fkc

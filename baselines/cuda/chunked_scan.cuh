@@ -1,271 +1,90 @@
 // SPDX-License-Identifier: Apache-2.0
 // ssd_chunk_scan on tensor cores, after arXiv:2405.21060, section 6. A block has some rows of a head's state for all tokens of a request
-// and takes these in chunks: out = (decays o step o C B^T) X + decay C state^T + d X, then state = decay state + (decay step X)^T B.
+// and takes these in chunks: out = (decays o step o C B^T + d) X + decay C state^T, then state = decay state + (decay step X)^T B.
+// Its groups of warps take the chunks in turn. What a chunk adds to the state does not wait for the one before it, so that all that
+// they do one after the other is to read the state in shared memory and to write the next one.
 // Level 1 has no room for values inside that are rounded to 16 bits: float_terms.cuh.
 #pragma once
-#include <type_traits>
-
-#include "attention_common.cuh"
-#include "chunk_factors.cuh"
-#include "float_terms.cuh"
+#include "chunk_parts.cuh"
 
 namespace fkc {
 
-__device__ inline void load2(const float* from, float& a, float& b) {
-  const float2 v = *reinterpret_cast<const float2*>(from);
-  a = v.x, b = v.y;
-}
-template <class T> __device__ void load2(const T* from, float& a, float& b) { a = to_float(from[0]), b = to_float(from[1]); }
-__device__ inline void store2(float* to, float a, float b) { *reinterpret_cast<float2*>(to) = make_float2(a, b); }
-template <class T> __device__ void store2(T* to, float a, float b) { *reinterpret_cast<uint32_t*>(to) = pair<T>(a, b); }
-
-// Rows of bfloat16 in shared memory, in pieces of eight that are swizzled so that eight rows' pieces are in all banks.
-template <int kRows, int kWidth> struct Rows {
-  static constexpr int kCount = kRows, kPieces = kWidth / 8, kMixed = kPieces < 8 ? kPieces : 8, kBytes = kRows * kWidth * 2;
-  static __device__ int at(int row, int piece) { return (row * kPieces + (piece ^ (row * kMixed / 8 % kMixed))) * 16; }
-  // Of load_matrices and load_transposed: 16 rows, two pieces.
-  static __device__ int of_lane(int row, int piece) { return at(row + int(threadIdx.x) % 16, piece + int(threadIdx.x) % 32 / 16); }
-};
-
-// kGroups: of 16 rows of the state, of a block; two warps share a group's elements.
-template <class T, int kDS, int kChunk, int kGroups> struct Chunked {
-  static constexpr int kThreads = kGroups * 64, kWarps = kGroups * 2, kSlice = kGroups * 16, kBlocks = kChunk / 16,
-                       kMine = (kBlocks * (kBlocks + 1) / 2 + kWarps - 1) / kWarps;  // blocks of weights that a warp has
-  static constexpr int kParts = std::is_same_v<T, __nv_bfloat16> ? 1 : 2;  // bfloat16 that an input is the sum of
-  using Vectors = Rows<kChunk, kDS>;
-  using Xs = Rows<kChunk, kSlice>;
-  using Weights = Rows<kChunk, kChunk>;
-  // In shared memory: two stages of inputs, the weights of X, sums for the other warp of a group, factors of two chunks.
-  static constexpr int kB = 0, kC = kB + kParts * Vectors::kBytes, kX = kC + kParts * Vectors::kBytes, kStage = kX + kParts * Xs::kBytes;
-  static constexpr int kWeights = 2 * kStage, kExchange = kWeights + kTerms * Weights::kBytes, kFactors = kExchange + kWarps * kBlocks * 32 * 16,
-                       kBytes = kFactors + 2 * int(sizeof(Factors<kChunk>));
-  static constexpr int kOfProcessor = 232448 / (kBytes + 1024), kByRegisters = 12 / kWarps;  // blocks
-  static constexpr int kAtOnce = kOfProcessor < kByRegisters ? kOfProcessor : kByRegisters;
-
-  // The first `count` rows of a chunk, zeros behind them.
-  template <class Tile> static __device__ void fetch(char* to, const T* from, int64_t token, int count) {
-    for (int i = int(threadIdx.x); i < Tile::kCount * Tile::kPieces; i += kThreads) {
-      const int row = i / Tile::kPieces, piece = i % Tile::kPieces;
-      const T* const its = from + (row < count ? row * token : 0) + piece * 8;
-      char* const at = to + Tile::at(row, piece);
-      if constexpr (kParts == 1) {
-        copy_async(shared_address(at), its, row < count);
-      } else {
-        Pack<T> pack{};
-        if (row < count) pack = load8(its);
-        uint32_t parts[2][4];
-#pragma unroll
-        for (int k = 0; k < 4; ++k) split(to_float(pack.at[2 * k]), to_float(pack.at[2 * k + 1]), parts, k);
-#pragma unroll
-        for (int p = 0; p < 2; ++p) *reinterpret_cast<uint4*>(at + p * Tile::kBytes) = make_uint4(parts[p][0], parts[p][1], parts[p][2], parts[p][3]);
-      }
-    }
-  }
-  template <class Tile> static __device__ void load(uint32_t (&to)[kParts][4], uint32_t from, int at) {
-#pragma unroll
-    for (int p = 0; p < kParts; ++p) load_matrices(to[p], from + p * Tile::kBytes + at);
-  }
-  template <class Tile> static __device__ void load_turned(uint32_t (&to)[kParts][4], uint32_t from, int at) {
-#pragma unroll
-    for (int p = 0; p < kParts; ++p) load_transposed(to[p], from + p * Tile::kBytes + at);
-  }
-  // Of blocks of 16 x 16 up to the diagonal, row by row, where a warp's i-th is.
-  static __device__ int row_of(int i) {
-    const int n = int(threadIdx.x) / 32 + i * kWarps;
-    return int(n >= 1) + int(n >= 3) + int(n >= 6) + int(n >= 10);
-  }
-  static __device__ int column_of(int i) { return int(threadIdx.x) / 32 + i * kWarps - row_of(i) * (row_of(i) + 1) / 2; }
-  // Which tokens each of the two warps of a group finishes: about as many products for both.
-  static __device__ int own_block(int half, int i) { return kBlocks == 2 ? half : half ? 1 + i : 3 * i; }
-};
-
-template <class T, class S, int kDS, int kChunk, int kGroups>
-__global__ void __launch_bounds__(Chunked<T, kDS, kChunk, kGroups>::kThreads, Chunked<T, kDS, kChunk, kGroups>::kAtOnce) scan_chunks(const Scan<T, S> s) {
-  using K = Chunked<T, kDS, kChunk, kGroups>;
+template <class T, class S, int kDS, int kChunk, int kWarps, int kGroups>
+__global__ void __launch_bounds__(Chunked<T, kDS, kChunk, kWarps, kGroups>::kThreads, Chunked<T, kDS, kChunk, kWarps, kGroups>::kAtOnce)
+    scan_chunks(const Scan<T, S> s) {
+  using K = Chunked<T, kDS, kChunk, kWarps, kGroups>;
   using B16 = __nv_bfloat16;
   using Vectors = typename K::Vectors;
   using Xs = typename K::Xs;
   using Weights = typename K::Weights;
-  constexpr int kParts = K::kParts, kBlocks = K::kBlocks, kOwn = kBlocks / 2, kTiles = kDS / 16;  // of eight elements, of a warp's half
+  constexpr int kParts = K::kParts, kStateTerms = K::kStateTerms, kBlocks = K::kBlocks, kTiles = kDS / 8;  // of a row, eight elements each
   wait_for_inputs();
-  char* const shared = dynamic_shared();
-  auto* const factors = reinterpret_cast<Factors<kChunk>*>(shared + K::kFactors);
-  auto* const exchange = reinterpret_cast<float4*>(shared + K::kExchange);
-  const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32, group = warp / 2, half = warp % 2;
   const int request = int(blockIdx.x) / s.heads, head = int(blockIdx.x) % s.heads, slice = int(blockIdx.y) * K::kSlice;
-  const int begin = s.starts[request], tokens = s.starts[request + 1] - begin;
+  const int begin = s.starts[request], tokens = s.starts[request + 1] - begin, slot = s.slots[request];
+  const bool has_state = s.has_state[request];
   if (tokens == 0) return;
-  const auto fetch = [&](int t, int turn) {
-    char* const to = shared + turn * K::kStage;
-    const int64_t token = begin + t;
-    const int count = min(kChunk, tokens - t);
-    K::template fetch<Vectors>(to + K::kC, s.c + token * s.c_token + head / s.group * s.c_group, s.c_token, count);
-    K::template fetch<Vectors>(to + K::kB, s.b + token * s.b_token + head / s.group * s.b_group, s.b_token, count);
-    K::template fetch<Xs>(to + K::kX, s.x + token * s.x_token + head * s.x_head + slice, s.x_token, count);
-    commit_copies();
+  char* const shared = dynamic_shared();
+  const uint32_t base = shared_address(shared);
+  const int lane = int(threadIdx.x) % 32, group = __shfl_sync(0xffffffffu, int(threadIdx.x) / K::kOfGroup, 0), warp = int(threadIdx.x) / 32 % kWarps;
+  const int group_at = group * K::kGroup;
+  auto* const factors = reinterpret_cast<Factors<kChunk>*>(shared + K::kFactors) + 2 * group;
+  // Where a warp's state comes from the group before this one, and goes to the next: there also in the next block of the cluster.
+  const int ranks = int(gridDim.z), rank = int(blockIdx.z), groups = ranks * kGroups;
+  const bool from_block = ranks > 1 && group == 0, to_block = ranks > 1 && group == kGroups - 1, opens = rank == 0 && group == 0;
+  const uint32_t there = base + K::kPassed + (group * kWarps + warp) * 8, behind = base + K::kPassed + ((group + 1) % kGroups * kWarps + warp) * 8;
+  const int of_group = head / s.group;
+  const auto fetch_b = [&](int first) { K::template fetch<Vectors>(base + group_at + K::kB, s.b + of_group * s.b_group, s.b_token, begin + first, begin + tokens); };
+  const auto fetch_others = [&](int first) {
+    K::template fetch<Vectors>(base + group_at + K::kC, s.c + of_group * s.c_group, s.c_token, begin + first, begin + tokens);
+    K::template fetch<Xs>(base + group_at + K::kX, s.x + head * s.x_head + slice, s.x_token, begin + first, begin + tokens);
   };
-  fetch(0, 0);
-  const float a = s.a[head], d = s.d.of(head), bias = s.dt_bias.of(head);
-  // One warp is a chunk ahead with factors, and two with what they come from.
-  const bool ahead = warp == K::kWarps - 1;
-  float dt[kChunk / 32] = {};
-  const auto read_dt = [&](int t) {
-#pragma unroll
-    for (int k = 0; k < kChunk / 32; ++k) {
-      const int at = t + lane * (kChunk / 32) + k;
-      if (at < tokens) dt[k] = to_float(s.dt[(begin + at) * s.dt_token + head * s.dt_head]) + bias;
-    }
+  const int own = (rank * kGroups + group) * kChunk;  // the first token of the group's first chunk
+  if (own < tokens) fetch_b(own), fetch_others(own);
+  commit_copies();
+  S* const rows = s.state + slot * s.slot + head * s.state_head + (slice + warp * 16) * s.state_row;
+  if (opens && has_state) K::fetch_state(shared, rows, s.state_row);
+  commit_copies();
+
+  // One warp is a chunk of the group ahead with factors, and two with what they come from.
+  const bool ahead = warp == kWarps - 1;
+  static_assert(kChunk == 32);
+  T dt = from_float<T>(0.F);
+  const auto read_dt = [&](int first) {
+    if (first + lane < tokens) dt = s.dt[(begin + first + lane) * s.dt_token + head * s.dt_head];
   };
-  if (ahead) read_dt(0);
+  if (ahead) read_dt(own);
+  const float d = s.d.of(head);
+  const auto find = [&](int first, int turn) {
+    const float of_lane[1] = {to_float(dt) + s.dt_bias.of(head)};
+    factors[turn].find(s, of_lane, min(kChunk, tokens - first), s.a[head]);
+    read_dt(first + groups * kChunk);
+  };
+  if (ahead && own < tokens) find(own, 0);
+  if (int(threadIdx.x) < kGroups * kWarps) barrier_init(base + K::kPassed + int(threadIdx.x) * 8, 1), fence_barriers();
+  if (ranks > 1) cluster_sync();
+  else __syncthreads();
 
-  // 16 rows of the state and half of their elements, as sums of products with the rows on the left.
-  S* const state_at = s.state + s.slots[request] * s.slot + head * s.state_head + (slice + group * 16 + lane / 4) * s.state_row + half * kDS / 2 + lane % 4 * 2;
-  bool carried = s.has_state[request];
-  float state[kTiles][4] = {};
-  if (carried)
-#pragma unroll
-    for (int t = 0; t < kTiles; ++t)
-#pragma unroll
-      for (int r = 0; r < 2; ++r) load2(state_at + r * 8 * s.state_row + t * 8, state[t][2 * r], state[t][2 * r + 1]);
-
-  if (ahead) {
-    factors[0].find(s, dt, min(kChunk, tokens), a);
-    read_dt(kChunk);
-  }
-
-  for (int first = 0, turn = 0; first < tokens; first += kChunk, turn ^= 1, carried = true) {
-    const int count = min(kChunk, tokens - first), blocks = (count + 15) / 16;
+  const uint32_t at = base + group_at, b_at = at + K::kB + Vectors::of_lane(), c_at = at + K::kC + Vectors::of_lane(), x_at = at + K::kX, weights_at = at + K::kWeights + Weights::of_lane();
+  for (int first = own, turn = 0; first < tokens; first += groups * kChunk, turn ^= 1) {
+    const int next = first + groups * kChunk, count = min(kChunk, tokens - first), blocks = (count + 15) / 16;
+    const bool carried = first > 0 || has_state, last = first + kChunk >= tokens;
     const Factors<kChunk>& f = factors[turn];
-    await_copies<0>();
-    __syncthreads();
-    if (first + kChunk < tokens) {
-      fetch(first + kChunk, turn ^ 1);
-      if (ahead) {
-        factors[turn ^ 1].find(s, dt, min(kChunk, tokens - first - kChunk), a);
-        read_dt(first + 2 * kChunk);
-      }
-    }
-    char* const stage = shared + turn * K::kStage;
-    const uint32_t b_at = shared_address(stage + K::kB), c_at = shared_address(stage + K::kC), x_at = shared_address(stage + K::kX),
-                   weights_at = shared_address(shared + K::kWeights);
+    if (from_block && first > 0 && lane == 0) barrier_expect(there, K::kRowsBytes);
+    if (first == 0) await_copies<1>();
+    else await_copies<0>();
+    named_sync(1 + group, K::kOfGroup);
+    if (ahead && next < tokens) find(next, turn ^ 1);
 
-    // The weights of X.
-#pragma unroll
-    for (int i = 0; i < K::kMine; ++i) {
-      if (K::row_of(i) >= blocks) continue;
-      float sums[2][2][4] = {};  // even and odd ones, which do not wait for each other
-#pragma unroll 2
-      for (int k = 0; k < kDS / 16; k += 2) {
-        uint32_t left[2][kParts][4], right[2][kParts][4];
-#pragma unroll
-        for (int e = 0; e < 2; ++e) {
-          K::template load<Vectors>(left[e], c_at, Vectors::of_lane(K::row_of(i) * 16, (k + e) * 2));
-          K::template load<Vectors>(right[e], b_at, Vectors::of_lane(K::column_of(i) * 16, (k + e) * 2));
-        }
-        each_product<kParts, kParts>([&](int p, int q) {
-#pragma unroll
-          for (int e = 0; e < 4; ++e) multiply<B16>(sums[e / 2][e % 2], left[e / 2][p], right[e / 2][q][e % 2], right[e / 2][q][e % 2 + 2]);
-        });
-      }
-#pragma unroll
-      for (int j = 0; j < 2; ++j)
-#pragma unroll
-        for (int h = 0; h < 2; ++h) {
-          const int row = K::row_of(i) * 16 + h * 8 + lane / 4, column = K::column_of(i) * 16 + j * 8 + lane % 4 * 2;
-          float v[2];
-#pragma unroll
-          for (int k = 0; k < 2; ++k) {
-            const float product = sums[0][j][2 * h + k] + sums[1][j][2 * h + k];
-            v[k] = column + k <= row ? product * f.between(column + k, row) * f.step[column + k] : 0.F;
-          }
-          uint32_t terms[kTerms][1];
-          split(v[0], v[1], terms, 0);
-#pragma unroll
-          for (int q = 0; q < kTerms; ++q)
-            *reinterpret_cast<uint32_t*>(shared + K::kWeights + q * Weights::kBytes + Weights::at(row, column / 8) + lane % 4 * 4) = terms[q][0];
-        }
-    }
+    constexpr int kMost = (K::kSquares + kWarps - 1) / kWarps;
+    if (warp + (kMost - 1) * kWarps < K::kSquares) K::template weigh<kMost>(shared, group_at, f, d, warp);
+    else if constexpr (kMost > 1) K::template weigh<kMost - 1>(shared, group_at, f, d, warp);
 
-    // C state^T over the elements that this warp has; the other one of the group gets what is its to finish.
-    float out[kBlocks][2][4] = {};
-    if (carried) {
-#pragma unroll
-      for (int k = 0; k < kTiles / 2; ++k) {
-        uint32_t terms[kTerms][4];  // two of the first eight rows, two of the others
-#pragma unroll
-        for (int r = 0; r < 4; ++r) split(state[2 * k + r % 2][r / 2 * 2], state[2 * k + r % 2][r / 2 * 2 + 1], terms, r);
-#pragma unroll
-        for (int m = 0; m < kBlocks; m += 2) {
-          uint32_t left[2][kParts][4];
-#pragma unroll
-          for (int i = 0; i < 2; ++i) K::template load<Vectors>(left[i], c_at, Vectors::of_lane((m + i) * 16, half * kDS / 16 + k * 2));
-          each_product<kParts, kTerms>([&](int p, int q) {
-#pragma unroll
-            for (int i = 0; i < 4; ++i) multiply<B16>(out[m + i / 2][i % 2], left[i / 2][p], terms[q][i % 2 * 2], terms[q][i % 2 * 2 + 1]);
-          });
-        }
-      }
-#pragma unroll
-      for (int u = 0; u < kOwn; ++u)
-#pragma unroll
-        for (int r = 0; r < 2; ++r) {
-          const auto its = [&](int e) { return half ? out[K::own_block(0, u)][r][e] : out[K::own_block(1, u)][r][e]; };
-          exchange[((warp ^ 1) * kBlocks + u * 2 + r) * 32 + lane] = make_float4(its(0), its(1), its(2), its(3));
-        }
-    }
-    __syncthreads();
-
-#pragma unroll
-    for (int u = 0; u < kOwn; ++u) {
-      const int block = K::own_block(half, u);
-      if (block >= blocks) continue;
-      float sum[2][4], less[2][4] = {};  // of the first terms, and of the others
-#pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        const auto mine = [&](int e) { return half ? out[K::own_block(1, u)][r][e] : out[K::own_block(0, u)][r][e]; };
-        const float4 other = carried ? exchange[(warp * kBlocks + u * 2 + r) * 32 + lane] : make_float4(0, 0, 0, 0);
-        const float low = f.from_start[block * 16 + lane / 4], high = f.from_start[block * 16 + lane / 4 + 8];
-        sum[r][0] = (mine(0) + other.x) * low, sum[r][1] = (mine(1) + other.y) * low;
-        sum[r][2] = (mine(2) + other.z) * high, sum[r][3] = (mine(3) + other.w) * high;
-      }
-#pragma unroll 1
-      for (int k = 0; k <= block; ++k) {
-        uint32_t left[kTerms][4], right[kParts][4];
-#pragma unroll
-        for (int q = 0; q < kTerms; ++q) load_matrices(left[q], weights_at + q * Weights::kBytes + Weights::of_lane(block * 16, k * 2));
-        K::template load_turned<Xs>(right, x_at, Xs::of_lane(k * 16, group * 2));
-        each_product<kTerms, kParts>([&](int p, int q) {
-#pragma unroll
-          for (int r = 0; r < 2; ++r) multiply<B16>((p + q ? less : sum)[r], left[p], right[q][2 * r], right[q][2 * r + 1]);
-        });
-      }
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        const int row = block * 16 + h * 8 + lane / 4;
-        if (row >= count) continue;
-        T* const to = s.out + (int64_t(begin + first + row) * s.heads + head) * s.width + slice + group * 16 + lane % 4 * 2;
-#pragma unroll
-        for (int r = 0; r < 2; ++r) {
-          float x[2] = {0, 0};
-#pragma unroll
-          for (int p = 0; p < kParts; ++p) {
-            const uint32_t two = *reinterpret_cast<const uint32_t*>(stage + K::kX + p * Xs::kBytes + Xs::at(row, group * 2 + r) + lane % 4 * 4);
-            x[0] += lower_of(two), x[1] += upper_of(two);
-          }
-          store2(to + r * 8, sum[r][2 * h] + less[r][2 * h] + d * x[0], sum[r][2 * h + 1] + less[r][2 * h + 1] + d * x[1]);
-        }
-      }
-    }
-
-    // The state at the chunk's end.
-#pragma unroll
-    for (int t = 0; t < kTiles; ++t)
-#pragma unroll
-      for (int e = 0; e < 4; ++e) state[t][e] *= f.all[0];
+    // What the chunk adds to the state.
+    float state[kTiles][4] = {};
 #pragma unroll 1
     for (int k = 0; k < blocks; ++k) {
       uint32_t parts[kParts][4], terms[kTerms][4];
-      K::template load_turned<Xs>(parts, x_at, Xs::at(k * 16 + lane / 16 * 8 + lane % 8, group * 2 + lane / 8 % 2));
+      K::template load_turned<Xs>(parts, x_at + Xs::at(lane / 16 * 8 + lane % 8, warp * 2 + lane / 8 % 2) + k * 16 * Xs::kPitch);
 #pragma unroll
       for (int r = 0; r < 4; ++r) {
         float x[2] = {0, 0};
@@ -274,19 +93,105 @@ __global__ void __launch_bounds__(Chunked<T, kDS, kChunk, kGroups>::kThreads, Ch
         const int token = k * 16 + r / 2 * 8 + lane % 4 * 2;
         split(x[0] * f.to_end[token], x[1] * f.to_end[token + 1], terms, r);
       }
-      uint32_t right[kTiles / 2][kParts][4];
 #pragma unroll
-      for (int t = 0; t < kTiles / 2; ++t) K::template load_turned<Vectors>(right[t], b_at, Vectors::of_lane(k * 16, half * kDS / 16 + t * 2));
-      each_product<kTerms, kParts>([&](int p, int q) {
+      for (int t = 0; t < kTiles; t += 8) {
+        uint32_t right[4][kParts][4];
 #pragma unroll
-        for (int t = 0; t < kTiles; ++t) multiply<B16>(state[t], terms[p], right[t / 2][q][t % 2 * 2], right[t / 2][q][t % 2 * 2 + 1]);
-      });
+        for (int i = 0; i < 4; ++i) K::template load_turned<Vectors>(right[i], Vectors::further(b_at, k, t + i * 2));
+        each_product<kTerms, kParts>([&](int p, int q) {
+#pragma unroll
+          for (int i = 0; i < 8; ++i) multiply<B16>(state[t + i], terms[p], right[i / 2][q][i % 2 * 2], right[i / 2][q][i % 2 * 2 + 1]);
+        });
+      }
     }
+    named_sync(1 + group, K::kOfGroup);  // weights are there, and nobody needs b
+    if (next < tokens) fetch_b(next);
+    commit_copies();
+
+    // The state before the chunk, in place of what it adds; the one behind it to the next group.
+    if (first > 0) barrier_wait(there, uint32_t(opens ? turn ^ 1 : turn));
+    else await_copies<1>(), __syncwarp();
+    const float decay = f.all[0];
+    float4* const own_state = reinterpret_cast<float4*>(shared + K::of_lane());
+    const auto move_on = [&](auto put) {
+#pragma unroll
+      for (int t = 0; t < kTiles; ++t) {
+        const float4 before = carried ? own_state[t * 32] : make_float4(0, 0, 0, 0);
+        put(t, make_float4(decay * before.x + state[t][0], decay * before.y + state[t][1], decay * before.z + state[t][2], decay * before.w + state[t][3]));
+        state[t][0] = before.x, state[t][1] = before.y, state[t][2] = before.z, state[t][3] = before.w;
+      }
+    };
+    if (last) {
+      S* const to = rows + lane / 4 * s.state_row + lane % 4 * 2;
+      move_on([&](int t, float4 v) { store2(to + t * 8, v.x, v.y), store2(to + 8 * s.state_row + t * 8, v.z, v.w); });
+    } else if (to_block) {
+      const int to = rank + 1 < ranks ? rank + 1 : 0;
+      const uint32_t its = in_block(base + K::of_lane(), to), its_barrier = in_block(behind, to);
+      move_on([&](int t, float4 v) { store_in(its + t * 512, v, its_barrier); });
+    } else {
+      move_on([&](int t, float4 v) { own_state[t * 32] = v; });
+      __syncwarp();
+      if (lane == 0) barrier_arrive(behind);
+    }
+
+    // C state^T.
+    float out[kBlocks][2][4] = {}, less[kBlocks][2][4] = {};  // of the first terms, and of the others
+    if (carried) {
+#pragma unroll
+      for (int k = 0; k < kTiles / 2; ++k) {
+        uint32_t terms[kStateTerms][4];  // two of the first eight rows, two of the others
+#pragma unroll
+        for (int r = 0; r < 4; ++r) split(state[2 * k + r % 2][r / 2 * 2], state[2 * k + r % 2][r / 2 * 2 + 1], terms, r);
+#pragma unroll
+        for (int m = 0; m < kBlocks; ++m) {
+          uint32_t left[kParts][4];
+          K::template load<Vectors>(left, Vectors::further(c_at, m, k * 2));
+          each_product<kParts, kStateTerms>([&](int p, int q) {
+#pragma unroll
+            for (int r = 0; r < 2; ++r) multiply<B16>((p + q ? less : out)[m][r], left[p], terms[q][r * 2], terms[q][r * 2 + 1]);
+          });
+        }
+      }
+    }
+
+#pragma unroll
+    for (int block = 0; block < kBlocks; ++block) {
+#pragma unroll
+      for (int r = 0; r < 2; ++r)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          const float decayed = f.from_start[block * 16 + lane / 4 + e / 2 * 8];
+          out[block][r][e] *= decayed, less[block][r][e] *= decayed;
+        }
+#pragma unroll
+      for (int k = 0; k <= block; ++k) {
+        uint32_t left[kTerms][4], right[kParts][4];
+#pragma unroll
+        for (int q = 0; q < kTerms; ++q) load_matrices(left[q], Weights::further(weights_at, block, k * 2) + q * Weights::kBytes);
+        K::template load_turned<Xs>(right, Xs::further(x_at + Xs::of_lane(), k, warp * 2));
+        each_product<kTerms, kParts>([&](int p, int q) {
+#pragma unroll
+          for (int r = 0; r < 2; ++r) multiply<B16>((p + q ? less : out)[block][r], left[p], right[q][2 * r], right[q][2 * r + 1]);
+        });
+      }
+    }
+    if (next < tokens) {
+      named_sync(1 + group, K::kOfGroup);
+      fetch_others(next);
+      commit_copies();
+    }
+#pragma unroll
+    for (int block = 0; block < kBlocks; ++block)
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const int row = block * 16 + h * 8 + lane / 4;
+        if (row >= count) continue;
+        T* const to = s.out + (int64_t(begin + first + row) * s.heads + head) * s.width + slice + warp * 16 + lane % 4 * 2;
+#pragma unroll
+        for (int r = 0; r < 2; ++r) store2(to + r * 8, out[block][r][2 * h] + less[block][r][2 * h], out[block][r][2 * h + 1] + less[block][r][2 * h + 1]);
+      }
   }
-#pragma unroll
-  for (int t = 0; t < kTiles; ++t)
-#pragma unroll
-    for (int r = 0; r < 2; ++r) store2(state_at + r * 8 * s.state_row + t * 8, state[t][2 * r], state[t][2 * r + 1]);
+  if (ranks > 1) cluster_sync();  // before that, others may write here
 }
 
 }  // namespace fkc

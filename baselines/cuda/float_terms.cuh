@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// float32 factors for tensor cores that take 16 bits: a float32 cut in three is three bfloat16 whose sum is that number, 24 bits in
-// eights. Where the other factor is exact, a bfloat16 or a float16 as two, a product is as good as float32.
+// float32 factors for tensor cores that take 16 bits: the nearest bfloat16, the nearest to what that leaves, and the rest, which is one:
+// 24 bits in eights. Where the other factor is exact, a bfloat16 or a float16 as two, a product is as good as float32.
 #pragma once
-#include "ptx.cuh"
+#include "attention_common.cuh"
 
 namespace fkc {
 
@@ -14,8 +14,8 @@ __device__ inline float upper_of(uint32_t two) { return __uint_as_float(two & 0x
 template <int kCount, int kRegisters> __device__ void split(float a, float b, uint32_t (&to)[kCount][kRegisters], int at) {
 #pragma unroll
   for (int p = 0; p < kCount; ++p) {
-    to[p][at] = __float_as_uint(a) >> 16 | (__float_as_uint(b) & 0xffff0000u);
-    a -= upper_of(__float_as_uint(a)), b -= upper_of(__float_as_uint(b));
+    to[p][at] = pair<__nv_bfloat16>(a, b);
+    a -= lower_of(to[p][at]), b -= upper_of(to[p][at]);
   }
 }
 

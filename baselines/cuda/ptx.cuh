@@ -95,10 +95,11 @@ __device__ inline float exp2_of(float v) {
   return r;
 }
 
-// 16 bytes into shared memory, zeros where there is nothing; groups of such copies, and until at most so many are under way.
+// 16 bytes into shared memory, zeros where there is nothing; eight bytes; groups of such copies, and until at most so many are under way.
 __device__ inline void copy_async(uint32_t to, const void* from, bool there) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(there ? 16 : 0));
 }
+__device__ inline void copy_async_8(uint32_t to, const void* from) { asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(to), "l"(from)); }
 __device__ inline void commit_copies() { asm volatile("cp.async.commit_group;"); }
 template <int kGroups> __device__ void await_copies() { asm volatile("cp.async.wait_group %0;" ::"n"(kGroups)); }
 

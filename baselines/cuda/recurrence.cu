@@ -8,7 +8,7 @@
 namespace {
 using namespace fkc;
 constexpr int kThreads = 128, kRows = 4, kRowsOfBlock = kThreads / 32 * kRows, kPerMax = 2;  // kPerMax: times 128 elements of a row
-constexpr int kChunk = 32, kChunkGroups = 2;
+constexpr int kProcessors = 132, kChunk = 32, kChunkWarps = 2, kChunkGroups = 2;
 
 __device__ void load4(const float* from, float (&to)[4]) {
   const float4 v = *reinterpret_cast<const float4*>(from);
@@ -119,17 +119,18 @@ template <class Init, class Forward> void need_scan(const Init& init, const Forw
 // By chunks on tensor cores, where states are as wide as there are kernels for; `run` is null elsewhere.
 template <class T, class S> struct ByChunks {
   void (*run)(Scan<T, S>) = nullptr;
-  int slice = 0, threads = 0, shared = 0;
+  int slice = 0, threads = 0, shared = 0, at_once = 0;  // at_once: blocks of a processor
 };
 template <class T, class S, class Init, class Forward> ByChunks<T, S> by_chunks(const Init& init, const Forward& a) {
   const fk_in* const rows[] = {a.x, a.b, a.c};
   for (const fk_in* view : rows)
-    if (view->strides[0] % 8 || view->strides[1] % 8) return {};
+    if (view->strides[0] % 8 || view->strides[1] % 8 || view->strides[0] >= int64_t{1} << 30) return {};
   const auto of = [](auto elements) {
-    using K = Chunked<T, decltype(elements)::value, kChunk, kChunkGroups>;
-    return ByChunks<T, S>{scan_chunks<T, S, decltype(elements)::value, kChunk, kChunkGroups>, K::kSlice, K::kThreads, K::kBytes};
+    constexpr int kDS = decltype(elements)::value;
+    using K = Chunked<T, kDS, kChunk, kChunkWarps, kChunkGroups>;
+    return ByChunks<T, S>{scan_chunks<T, S, kDS, kChunk, kChunkWarps, kChunkGroups>, K::kSlice, K::kThreads, K::kBytes, K::kAtOnce};
   };
-  if (init.head_dim % (16 * kChunkGroups)) return {};
+  if (init.head_dim % (16 * kChunkWarps) || init.num_heads * init.head_dim >= int64_t{1} << 31) return {};
   if (init.state_size == 64) return of(std::integral_constant<int, 64>{});
   if (init.state_size == 128) return of(std::integral_constant<int, 128>{});
   return {};
@@ -152,7 +153,11 @@ void run(const Init& init, const Weights& w, const Forward& a, const int32_t* st
       if constexpr (std::is_same_v<Forward, typename fk::ssd_chunk_scan::forward>) {
         if (const auto kernel = by_chunks<T, S>(init, a); kernel.run) {
           cudaFuncSetAttribute(kernel.run, cudaFuncAttributeMaxDynamicSharedMemorySize, kernel.shared);
-          launch(kernel.run, dim3(grid.x, unsigned(init.head_dim / kernel.slice)), kernel.threads, size_t(kernel.shared), ctx, s);
+          // Where they have room and chunks enough, the blocks of a cluster take chunks in turn. The sums are the same.
+          const int64_t blocks = grid.x * (init.head_dim / kernel.slice);
+          unsigned ranks = 1;
+          while (ranks < 8 && blocks * ranks * 2 <= kProcessors * kernel.at_once && int64_t(ranks) * 2 * kChunkGroups * kChunk < a.max_query_len) ranks *= 2;
+          launch_clusters(kernel.run, dim3(1, 1, ranks), dim3(grid.x, unsigned(init.head_dim / kernel.slice), ranks), kernel.threads, size_t(kernel.shared), ctx, s);
           return;
         }
       }

@@ -122,6 +122,10 @@ inline void copy_async(uint32_t to, const void* from, bool there) {
   char* const at = at_shared<char>(to, 16);
   there ? std::memcpy(at, from, 16) : std::memset(at, 0, 16);
 }
+inline void copy_async_8(uint32_t to, const void* from) {
+  if (reinterpret_cast<uintptr_t>(from) % 8) refuse("a copy that is not aligned");
+  std::memcpy(at_shared<char>(to, 8), from, 8);
+}
 inline void commit_copies() {}
 template <int kGroups>
 void await_copies() {}
