@@ -60,7 +60,8 @@ __global__ void __launch_bounds__(Chunked<T, kDS, kChunk, kWarps, kGroups>::kThr
     read_dt(first + groups * kChunk);
   };
   if (ahead && own < tokens) find(own, 0);
-  if (int(threadIdx.x) < kGroups * kWarps) barrier_init(base + K::kPassed + int(threadIdx.x) * 8, 1), fence_barriers();
+  // Every lane arrives for what it stored; of another block it is bytes that come.
+  if (int(threadIdx.x) < kGroups * kWarps) barrier_init(base + K::kPassed + int(threadIdx.x) * 8, ranks > 1 && int(threadIdx.x) < kWarps ? 1 : 32), fence_barriers();
   if (ranks > 1) cluster_sync();
   else __syncthreads();
 
@@ -130,8 +131,7 @@ __global__ void __launch_bounds__(Chunked<T, kDS, kChunk, kWarps, kGroups>::kThr
       move_on([&](int t, float4 v) { store_in(its + t * 512, v, its_barrier); });
     } else {
       move_on([&](int t, float4 v) { own_state[t * 32] = v; });
-      __syncwarp();
-      if (lane == 0) barrier_arrive(behind);
+      barrier_arrive(behind);
     }
 
     // C state^T.

@@ -52,8 +52,7 @@ template <class W, int kTiles, int kParts> __device__ void bring_x(Ring ring, Wa
 #pragma unroll
       for (int i = 0; i < kBatch; ++i) store_shared(done.at() + x + place<W>(first + i * kStep + of_lane, chunk), W::arranged(a.rounds ? rounded(v[i]) : v[i]));
     }
-    __syncwarp();
-    if (lane == 0) barrier_arrive(done.full());
+    barrier_arrive(done.full());  // every lane for what it stored, which is what racecheck understands
     late.next(), done.next();
   }
 }
@@ -202,7 +201,7 @@ __global__ void __launch_bounds__(threads_of(kParts, groups_max(kTiles, kParts))
   // Whom nothing else waits for meanwhile; the others are after the offsets.
   if (threadIdx.x == 32 * (multiplying + kHelpers)) {
     prefetch_map(weight);
-    for (Ring r = ring; r.turn == 0; r.next()) barrier_init(r.full(), 1 + kHelpers), barrier_init(r.empty(), multiplying);
+    for (Ring r = ring; r.turn == 0; r.next()) barrier_init(r.full(), 1 + 32 * kHelpers), barrier_init(r.empty(), multiplying);
     fence_barriers();
   }
   wait_for_inputs();
