@@ -4,9 +4,9 @@
 prints a JSON line per number of tokens. One request, 32 query and 8 key/value heads of 128, dense rows on both sides.
 
 The first of --provider that takes a case runs it, as in a model (attention_varlen in registry/devices). Samples and ratio are those of
-torch_race.py. Exit 1 when a case is slower, or wrong against float32. Needs torch on a CUDA device.
+torch_race.py, of --calls calls in a graph. Exit 1 when a case is slower, or wrong against float32. Needs torch on a CUDA device.
 
-  scripts/torch_attention.py PLUGINS [--provider cudnn flashinfer] [--tokens 1024 4096 16384] [--blocks 12]
+  scripts/torch_attention.py PLUGINS [--provider cudnn flashinfer] [--tokens 1024 4096 16384] [--blocks 12] [--calls 1]
 """
 import argparse
 import pathlib
@@ -62,13 +62,13 @@ def measure(a, plugins, tokens, flush):
     fields = dict(q=q, k=k, v=v, cu_seqlens_q=starts, cu_seqlens_k=starts, max_query_len=tokens, max_key_len=tokens)
     provider, call, out = ours(plugins, fields)
     theirs = torchs(q, k, v)
-    graphs = captured([lambda: torchs(q, k, v)]), captured([call])
+    graphs = captured([lambda: torchs(q, k, v)] * a.calls), captured([call] * a.calls)
     out.fill_(float("nan"))
     for graph in graphs:
-        seconds(graph, flush, 1)
+        seconds(graph, flush, a.calls)
     want = exact(q, k, v, min(64, tokens))
     error, torch_error = (((t[-want.shape[0]:].float() - want).norm() / want.norm()).item() for t in (out, theirs[0].transpose(0, 1)))
-    samples, ratio, half, verdict = race(graphs, flush, 1, a.blocks)
+    samples, ratio, half, verdict = race(graphs, flush, a.calls, a.blocks)
     flops = 2 * tokens * tokens * HEADS * DIM  # half of 4 T^2 H D
     us = [statistics.median(s) * 1e6 for s in samples]
     return {"case": f"causal_{tokens}", "provider": provider, "torch_us": round(us[0], 2), "us": round(us[1], 2), "torch_TFLOP/s": round(flops / us[0] * 1e-6),
@@ -81,6 +81,7 @@ def main():
     p.add_argument("--provider", nargs="+", default=["cudnn", "flashinfer"])
     p.add_argument("--tokens", type=int, nargs="+", default=[1024, 4096, 16384])
     p.add_argument("--blocks", type=int, default=12)
+    p.add_argument("--calls", type=int, default=1)
     a = p.parse_args()
     plugins = [(name, fk_plugin.Plugin(a.plugins / f"{name}.so")) for name in a.provider if (a.plugins / f"{name}.so").exists()]
     sys.exit(run(a.tokens, lambda tokens, flush: measure(a, plugins, tokens, flush)))
