@@ -18,12 +18,12 @@
 #include "core/cli/candidate.hpp"
 #include "core/cli/judged.hpp"
 #include "core/cli/output.hpp"
+#include "core/cli/turn.hpp"
 #include "core/cli/verb.hpp"
 #include "core/device/rank_device.hpp"
 #include "core/plugin/discover.hpp"
 #include "core/plugin/notes.hpp"
 #include "core/referee/bench.hpp"
-#include "core/referee/judge/device_turn.hpp"
 #include "core/referee/roster.hpp"
 #include "core/report/table.hpp"
 #include "core/worker/rank_group.hpp"
@@ -148,11 +148,7 @@ std::vector<Json> run_op(const Arguments& a, const std::string& op, const Roster
   options.sandbox = a.sandbox;
   options.patience_s = 120;
   if (!a.captured.empty()) options.read = {a.captured};
-  bool told = false;
-  const DeviceTurn turn(devices_of_ranks(a.device, ranks), [&] {
-    if (!std::exchange(told, true))
-      std::fprintf(stderr, "fk-host: waiting for others on the device\n");
-  });
+  const auto turn = turn_on(devices_of_ranks(a.device, ranks), DeviceTurn::Use::measures);
   RankGroup runner(options, ranks);
   std::vector<PluginFile> files;
   for (const auto& b : roster.baselines) files.push_back({b.path, b.trust});

@@ -15,6 +15,7 @@
 #include "core/cases/captured.hpp"
 #include "core/cli/candidate.hpp"
 #include "core/cli/output.hpp"
+#include "core/cli/turn.hpp"
 #include "core/cli/verb.hpp"
 #include "core/device/rank_device.hpp"
 #include "core/referee/check.hpp"
@@ -183,6 +184,9 @@ class Checker {
   RankGroup& runners(int ranks) {
     if (runner_ && ranks == 1 && runner_->size() == 1 && !spoilt_) return *runner_;
     runner_.reset();
+    turn_.reset();
+    // Some rules look at all of a device's memory, others at when its work is done.
+    turn_ = turn_on(devices_of_ranks(a_.device, ranks), DeviceTurn::Use::measures);
     Runner::Options options;
     options.name = "check of " + plugin_name(found_);
     options.device = a_.device;
@@ -268,6 +272,7 @@ class Checker {
   const FoundPlugin& found_;
   const Roster& roster_;
   const Captured* captured_;
+  std::unique_ptr<DeviceTurn> turn_;
   std::optional<RankGroup> runner_;
   std::optional<Runner::Loaded> loaded_;
   bool spoilt_ = false;

@@ -12,10 +12,13 @@
 #include "core/base/text.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/parallel.hpp"
+#include "core/cli/turn.hpp"
 #include "core/cli/verb.hpp"
 #include "core/device/device.hpp"
+#include "core/device/rank_device.hpp"
 #include "core/referee/verify.hpp"
 #include "core/report/table.hpp"
+#include "core/worker/remote/machines.hpp"
 
 namespace fk {
 namespace {
@@ -119,6 +122,9 @@ int verify(const Arguments& a) {
   const Catalog catalog(paths::registry_dirs());
   const Roster roster = Roster::find(catalog);
   check_provider(options.provider, roster);
+  const auto turn = turn_on(
+      devices_of_ranks(options.device, static_cast<int>(ranks_here(options.parallel.ranks()))),
+      DeviceTurn::Use::computes);
   Json all = Json::array();
   int passed = 0, bad = 0;
   for (const auto& folder : a.folders) {

@@ -29,8 +29,8 @@ int lock_of(const std::string& what) {
   return ::open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600);
 }
 
-bool locked(int fd) {
-  while (::flock(fd, LOCK_EX | LOCK_NB) != 0)
+bool locked(int fd, int how = LOCK_EX) {
+  while (::flock(fd, how | LOCK_NB) != 0)
     if (errno != EINTR) return errno != EWOULDBLOCK;
   return true;
 }
@@ -58,18 +58,18 @@ struct Descriptor {
 // Everybody takes them in the order of their names, so that nobody waits in a ring; and a place
 // in the queue before the turn, or who gives it back and wants it again at once would always be
 // first.
-DeviceTurn::DeviceTurn(const std::vector<std::string>& devices,
-                       const std::function<void()>& waits) {
-  const auto take = [&](int fd) {
-    for (; !locked(fd); ::usleep(kTurnPollUs))
+DeviceTurn::DeviceTurn(const std::vector<std::string>& devices, const std::function<void()>& waits,
+                       Use use) {
+  const auto take = [&](int fd, int how) {
+    for (; !locked(fd, how); ::usleep(kTurnPollUs))
       if (waits) waits();
   };
   try {
     for (const auto& name : names_of(devices)) {
       const Descriptor queue{lock_of(name + "-next")};
-      take(queue.fd);
+      take(queue.fd, LOCK_EX);
       fds_.push_back(lock_of(name));
-      take(fds_.back());
+      take(fds_.back(), use == Use::measures ? LOCK_EX : LOCK_SH);
     }
   } catch (...) {
     for (const int fd : fds_) ::close(fd);

@@ -14,10 +14,12 @@ namespace fk {
 // share anyhow, there are no turns.
 class DeviceTurn {
  public:
+  // Who looks at answers alone is in nobody's way who does the same.
+  enum class Use { measures, computes };
   // `waits` is called again and again while others have one of them; what it throws ends the
   // waiting.
   explicit DeviceTurn(const std::vector<std::string>& devices,
-                      const std::function<void()>& waits = nullptr);
+                      const std::function<void()>& waits = nullptr, Use use = Use::measures);
   // Null where somebody else has one of them, or waits for it.
   static std::unique_ptr<DeviceTurn> if_free(const std::vector<std::string>& devices);
   ~DeviceTurn();

@@ -51,6 +51,31 @@ TEST_CASE("device_turn_is_had_by_one_at_a_time") {
   CHECK_FALSE(waits({"nowhere:5"}, {"nowhere:6"}));
 }
 
+TEST_CASE("device_turn_is_shared_by_those_who_only_compute") {
+  using Use = DeviceTurn::Use;
+  const auto look = [] { throw Waited(); };
+  auto one = std::make_unique<DeviceTurn>(Names{"nowhere:4"}, look, Use::computes);
+  {
+    const DeviceTurn other({"nowhere:4"}, look, Use::computes);
+    CHECK_THROWS_AS(DeviceTurn({"nowhere:4"}, look), Waited);
+  }
+  CHECK_THROWS_AS(DeviceTurn({"nowhere:4"}, look), Waited);
+  CHECK(DeviceTurn::if_free({"nowhere:4"}) == nullptr);
+  // Whoever waits to measure comes before those who want to compute after it.
+  std::atomic<bool> waits = false, had = false;
+  std::thread measures([&] {
+    const DeviceTurn next({"nowhere:4"}, [&] { waits = true; });
+    had = true;
+  });
+  while (!waits) std::this_thread::yield();
+  CHECK_THROWS_AS(DeviceTurn({"nowhere:4"}, look, Use::computes), Waited);
+  one.reset();
+  measures.join();
+  CHECK(had);
+  const DeviceTurn measured({"nowhere:4"}, look);
+  CHECK_THROWS_AS(DeviceTurn({"nowhere:4"}, look, Use::computes), Waited);
+}
+
 // A number means another device where others are visible.
 TEST_CASE("device_turn_knows_a_gpu_by_the_machines_name") {
   const Folder folder;  // not where somebody may have a turn on a GPU

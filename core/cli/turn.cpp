@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/cli/turn.hpp"
+
+#include <cstdio>
+#include <utility>
+
+namespace fk {
+
+std::unique_ptr<DeviceTurn> turn_on(const std::vector<std::string>& devices, DeviceTurn::Use use) {
+  bool told = false;
+  return std::make_unique<DeviceTurn>(
+      devices,
+      [&] {
+        if (!std::exchange(told, true))
+          std::fprintf(stderr, "fk-host: waiting for others on the device\n");
+      },
+      use);
+}
+
+}  // namespace fk

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// A command's turn on the devices that it uses; it says so once when it has to wait for it.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/referee/judge/device_turn.hpp"
+
+namespace fk {
+
+std::unique_ptr<DeviceTurn> turn_on(const std::vector<std::string>& devices, DeviceTurn::Use use);
+
+}  // namespace fk
