@@ -114,6 +114,11 @@ struct Conv2d : Base<fk::conv2d> {
     need(init.kernel_size->at[0] * init.kernel_size->at[1] <= kTapsMost, "kernel_size: up to 144 taps");
     need(fk_numel(max.x) < int64_t{1} << 31 && max.out->shape[1] * max.out->shape[2] < int64_t{1} << 30, "images: smaller");
     need(max.x->shape[0] < 65536 && cdiv(init.in_channels, kChannels) < 65536, "images: fewer");
+    constexpr int64_t kFar = 1 << 30;  // that far apart
+    for (int i = 0; i < 2; ++i)
+      need(init.stride->at[i] < kFar && init.stride->at[i] * max.out->shape[i + 1] < kFar && init.padding->at[i] < kFar &&
+               init.dilation->at[i] < kFar && init.dilation->at[i] * init.kernel_size->at[i] < kFar,
+           "stride, padding, dilation: smaller");
   }
   void forward(const op::forward& a, const fk_ctx& ctx) {
     const int64_t images = a.x->shape[0], fours = a.out->shape[1] * cdiv(a.out->shape[2], kPixels);

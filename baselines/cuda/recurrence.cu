@@ -124,7 +124,8 @@ template <class T, class S> struct ByChunks {
 template <class T, class S, class Init, class Forward> ByChunks<T, S> by_chunks(const Init& init, const Forward& a) {
   const fk_in* const rows[] = {a.x, a.b, a.c};
   for (const fk_in* view : rows)
-    if (view->strides[0] % 8 || view->strides[1] % 8 || view->strides[0] >= int64_t{1} << 30) return {};
+    if (view->strides[0] % 8 || view->strides[1] % 8 || view->strides[0] >= int64_t{1} << 30 || reinterpret_cast<uintptr_t>(view->data) % 16) return {};
+  if (reinterpret_cast<uintptr_t>(a.ssm_state->data) % 8) return {};
   const auto of = [](auto elements) {
     constexpr int kDS = decltype(elements)::value;
     using K = Chunked<T, kDS, kChunk, kChunkWarps, kChunkGroups>;

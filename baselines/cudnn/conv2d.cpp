@@ -2,7 +2,8 @@
 // conv2d by cuDNN: one graph per shape, with the bias added before the result is rounded. Images
 // and filters are channels last, the order that its kernels for tensor cores are written for. Which
 // engine runs is what cuDNN's heuristics propose first of those that the error model admits, so it
-// is the same in every process.
+// is the same in every process. A shape that is called for the first time has its graph made in
+// that call, which therefore must not be the one that is captured.
 #include "fk/ops/conv2d.h"
 
 #include <array>

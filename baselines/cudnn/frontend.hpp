@@ -25,7 +25,8 @@ inline void check(cudnnStatus_t status, const char* what) {
     throw std::runtime_error(std::string(what) + ": " + cudnnGetErrorString(status));
 }
 
-// One per process and device; lives until the process ends.
+// Of the device that was current when it was made, as a process has one; lives until the process
+// ends.
 inline cudnnHandle_t handle() {
   static cudnnHandle_t made = [] {
     cudnnHandle_t h = nullptr;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention as a cuDNN graph. The frontend takes half a minute to compile, so it is seen by
-// sdpa.cpp alone.
+// Attention as a cuDNN graph. The frontend takes half a minute to compile, so who includes this
+// does not see it.
 #pragma once
 #include <cuda_runtime_api.h>
 

@@ -16,7 +16,6 @@ namespace {
 
 constexpr double kEpsF32 = 0x1p-23;
 constexpr double kEps14Bits = 0x1p-13;
-constexpr double kInsideSoftmax = 3;  // epsilons of the spread
 
 Judgement judge_exact(const Tensor& got, const Tensor& want) {
   Judgement out;
@@ -249,14 +248,15 @@ ErrorModel error_model(const ResolvedCase& resolved, const CaseField& output) {
   const double out_eps = epsilon(output.dtype), inside_eps = epsilon(working);
   const auto length =
       static_cast<double>(std::max<int64_t>(1, c.tolerance.length.eval(resolved.axes)));
-  const bool weighs = kind == "softmax" || kind == "logarithm";
+  const bool softmax = kind == "softmax", weighs = softmax || kind == "logarithm";
   const double functions = weighs || kind == "selection" ? 64 : 16;
   const double sums = kind == "elementwise" || kind == "activation" ? 0 : std::sqrt(length);
   // Between ranks sums travel in the working dtype.
   const bool travels = kind == "reduction" && c.comm();
   const double inside = c.level >= 3              ? 8
                         : c.level == 2 || travels ? 4
-                        : weighs                  ? kInsideSoftmax
+                        : softmax                 ? 3
+                        : weighs                  ? 2
                                                   : 0;
   m.of_value = (output.dtype == DType::f32 ? 0 : 2 * out_eps) + (8 + 2 * sums) * kEpsF32;
   m.of_spread =
@@ -287,7 +287,7 @@ ErrorModel error_model(const ResolvedCase& resolved, const CaseField& output) {
   // worst element is no room for all of them.
   if (working == DType::f32)
     m.rms = 0.7;
-  else if (inside == kInsideSoftmax)
+  else if (softmax && c.level == 1)
     m.rms = 0.25;
   m.ordinary = 2 * m.floor / std::max(out_eps, kEpsF32);
   if (kind == "logarithm") {

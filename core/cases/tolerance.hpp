@@ -16,8 +16,8 @@
 //   inside      values that are stored between steps in the working dtype (probabilities of an
 //               attention, activations inside an L2 or L3 op) are each off by at most eps/2, at
 //               random, so the result is off by a fixed share of its spread, independent of n:
-//               3 eps(working) spread for softmax, where of sparse values two large ones may
-//               cancel, 4 for L2 and for sums over ranks, which libraries round at every rank,
+//               2 eps(working) spread for logarithms of sums, 3 for softmax, where of sparse
+//               values two large ones may cancel, 4 for L2 and for sums over ranks, which libraries round at every rank,
 //               8 for L3
 //   logarithm   of a sum: what the sum is off by, relative to itself, is absolute in its logarithm.
 //               1 + 1e-11 is 1 in float32, and its logarithm 0: (2 + sqrt(n)) eps(f32), absolute

@@ -18,8 +18,8 @@
 #include "core/cli/candidate.hpp"
 #include "core/cli/judged.hpp"
 #include "core/cli/output.hpp"
-#include "core/cli/turn.hpp"
 #include "core/cli/verb.hpp"
+#include "core/cli/wait_for_device.hpp"
 #include "core/device/rank_device.hpp"
 #include "core/plugin/discover.hpp"
 #include "core/plugin/notes.hpp"
@@ -148,7 +148,7 @@ std::vector<Json> run_op(const Arguments& a, const std::string& op, const Roster
   options.sandbox = a.sandbox;
   options.patience_s = 120;
   if (!a.captured.empty()) options.read = {a.captured};
-  const auto turn = turn_on(devices_of_ranks(a.device, ranks), DeviceTurn::Use::measures);
+  const auto turn = wait_for_device(devices_of_ranks(a.device, ranks), DeviceTurn::Use::measures);
   RankGroup runner(options, ranks);
   std::vector<PluginFile> files;
   for (const auto& b : roster.baselines) files.push_back({b.path, b.trust});

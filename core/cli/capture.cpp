@@ -12,8 +12,8 @@
 #include "core/cases/captured.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/parallel.hpp"
-#include "core/cli/turn.hpp"
 #include "core/cli/verb.hpp"
+#include "core/cli/wait_for_device.hpp"
 #include "core/device/device.hpp"
 #include "core/device/rank_device.hpp"
 #include "core/referee/capture.hpp"
@@ -103,8 +103,8 @@ int run(Arguments a) {
   a.options.folder = a.out.empty() ? std::filesystem::path("captured") / scenario.name
                                    : std::filesystem::path(a.out);
   const auto turn =
-      turn_on(devices_of_ranks(a.options.device, static_cast<int>(a.parallel.ranks())),
-              DeviceTurn::Use::computes);
+      wait_for_device(devices_of_ranks(a.options.device, static_cast<int>(a.parallel.ranks())),
+                      DeviceTurn::Use::computes);
   ProgressLine progress;
   a.options.progress = [&](const std::string& text) { progress.say(text); };
   const Json index = capture_scenario(scenario, a.options, catalog, Roster::find(catalog));

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // fk-host check PLUGIN: lint, then every op of a plugin against its contract and the reference
-// provider. Each op has a runner process of its own, so a crash or a hang is a row and the rest
-// goes on.
+// provider, in a runner process: a crash or a hang is a row, and the rest goes on in a new one.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -15,8 +14,8 @@
 #include "core/cases/captured.hpp"
 #include "core/cli/candidate.hpp"
 #include "core/cli/output.hpp"
-#include "core/cli/turn.hpp"
 #include "core/cli/verb.hpp"
+#include "core/cli/wait_for_device.hpp"
 #include "core/device/rank_device.hpp"
 #include "core/referee/check.hpp"
 #include "core/referee/roster.hpp"
@@ -114,6 +113,8 @@ FK_TASK(smoke_check, smoke_check);
 
 // ---- in the broker ----
 
+constexpr int64_t kPrivateMost = int64_t{8} << 30;  // memory of a process on the CPU
+
 bool is_wanted(const Arguments& a, const std::string& op) {
   return a.ops.empty() || std::find(a.ops.begin(), a.ops.end(), op) != a.ops.end();
 }
@@ -179,6 +180,11 @@ class Checker {
       if (!a_.ranks || ranks == a_.ranks) check_with(op, ranks);
   }
 
+  // What one op keeps is not to be the next one's.
+  bool has_grown(const RankGroup& runner) const {
+    return a_.device == "cpu" && !runner.failed() && runner.held_bytes() > kPrivateMost / 8;
+  }
+
   // Processes that have loaded the plugin, or not: the last op's, if they found nothing to say of
   // it that could be the next one's misfortune. Ranks meet once.
   RankGroup& runners(int ranks) {
@@ -186,7 +192,7 @@ class Checker {
     runner_.reset();
     turn_.reset();
     // Some rules look at all of a device's memory, others at when its work is done.
-    turn_ = turn_on(devices_of_ranks(a_.device, ranks), DeviceTurn::Use::measures);
+    turn_ = wait_for_device(devices_of_ranks(a_.device, ranks), DeviceTurn::Use::measures);
     Runner::Options options;
     options.name = "check of " + plugin_name(found_);
     options.device = a_.device;
@@ -196,7 +202,7 @@ class Checker {
     const bool large = a_.options.size == "full" && a_.device != "cpu";
     options.patience_s = large ? std::max(a_.patience_s, 180.0) : a_.patience_s;
     // What a driver maps is not the plugin's.
-    if (a_.device == "cpu") options.private_bytes_max = int64_t{8} << 30;
+    if (a_.device == "cpu") options.private_bytes_max = kPrivateMost;
     runner_.emplace(options, ranks);
     std::vector<PluginFile> files;
     for (const auto& b : roster_.baselines)
@@ -225,7 +231,8 @@ class Checker {
            {"seed", a_.options.seed}},
           [&](int rank, const Json& row) { rows[static_cast<size_t>(rank)].push_back(row); });
     }
-    spoilt_ = runner.failed() || merge(rows);
+    const bool blamed = merge(rows);
+    spoilt_ = blamed || runner.failed() || has_grown(runner);
     if (runner.failed()) {
       const RunnerFailure& f = runner.failure();
       static const std::map<std::string, std::string> rules = {{"crashed", "crash"},
@@ -241,7 +248,7 @@ class Checker {
 
   // One row per case and variant, with the worst that a rank has to say: every rank's result
   // counts. Who only tells of another's failure is heard last, and what one rank cannot tell from a
-  // null candidate another one may. Answers whether a rule was broken.
+  // null candidate another one may. Answers whether an answer was wrong or a rule broken.
   bool merge(const std::vector<std::vector<Json>>& ranks) {
     const auto badness = [](const Json& row) {
       static const std::vector<std::string> order = {"untestable", "ok",    "unsupported",
@@ -262,7 +269,8 @@ class Checker {
       if (ranks.size() > 1) row["ranks"] = ranks.size();
       if (ranks.size() > 1 && row.value("status", "") != "ok")
         row["text"] = "rank " + std::to_string(worst) + ": " + row.value("text", "");
-      broken |= row.value("status", "") == "violation";
+      const auto status = row.value("status", "");
+      broken |= status == "violation" || status == "wrong";
       rows_.push_back(std::move(row));
     }
     return broken;

@@ -12,8 +12,8 @@
 #include "core/base/text.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/parallel.hpp"
-#include "core/cli/turn.hpp"
 #include "core/cli/verb.hpp"
+#include "core/cli/wait_for_device.hpp"
 #include "core/device/device.hpp"
 #include "core/device/rank_device.hpp"
 #include "core/referee/verify.hpp"
@@ -122,7 +122,7 @@ int verify(const Arguments& a) {
   const Catalog catalog(paths::registry_dirs());
   const Roster roster = Roster::find(catalog);
   check_provider(options.provider, roster);
-  const auto turn = turn_on(
+  const auto turn = wait_for_device(
       devices_of_ranks(options.device, static_cast<int>(ranks_here(options.parallel.ranks()))),
       DeviceTurn::Use::computes);
   Json all = Json::array();

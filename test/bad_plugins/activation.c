@@ -180,6 +180,10 @@ static int32_t bad_forward(bad *self, const fk_silu_and_mul_forward *args, const
   out[0] *= 1 + (float)(++state % 3) * 1.2e-7f; /* within rounding */
 #elif defined BAD_SEGFAULT
   *(volatile int *)(uintptr_t)ctx->stream = 1; /* null on the CPU */
+#elif defined BAD_WRONG_FIRST
+  static int calls;
+  out[0] += 1;
+  if (++calls > 120) *(volatile int *)(uintptr_t)ctx->stream = 1; /* after several cases */
 #elif defined LATE_SEGFAULT
   static int calls;
   if (++calls > 600) *(volatile int *)(uintptr_t)ctx->stream = 1; /* more than a look at its values takes */

@@ -96,6 +96,7 @@ template <class T>
 bool send_all(int fd, T value) {
   return transfer(fd, &value, sizeof value, true, kProofS);
 }
+
 // Answers go out at once, and a machine that is gone without a word is noticed within seconds.
 void set_options_of(int fd) {
   const auto set = [&](int level, int name, int value) {
@@ -174,13 +175,6 @@ std::string take_from_environment(const char* name) {
   return out;
 }
 
-LinkListener::LinkListener(int port) : fd_(listening(AF_INET6, port)) {
-  if (fd_ < 0 && errno != EADDRINUSE) fd_ = listening(AF_INET, port);
-  if (fd_ < 0)
-    fail("MASTER_PORT " + std::to_string(port), std::string("cannot be had: ") + strerror(errno),
-         "choose another one");
-}
-
 // One who has connected: what is read next, and until when.
 struct LinkListener::Caller {
   int fd = -1;
@@ -217,6 +211,13 @@ struct LinkListener::Caller {
   }
 };
 
+LinkListener::LinkListener(int port) : fd_(listening(AF_INET6, port)) {
+  if (fd_ < 0 && errno != EADDRINUSE) fd_ = listening(AF_INET, port);
+  if (fd_ < 0)
+    fail("MASTER_PORT " + std::to_string(port), std::string("cannot be had: ") + strerror(errno),
+         "choose another one");
+}
+
 LinkListener::~LinkListener() {
   for (const Caller& caller : callers_) ::close(caller.fd);
   ::close(fd_);
@@ -232,7 +233,12 @@ void LinkListener::welcome() {
   const int fd = ::accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC);
   if (fd < 0) return;
   set_options_of(fd);
-  if (callers_.size() == kCallersMost) turn_away(0);
+  if (callers_.size() == kCallersMost) {
+    // Who has said nothing yet goes first.
+    const auto silent = std::find_if(callers_.begin(), callers_.end(),
+                                     [](const Caller& caller) { return caller.got == 0; });
+    turn_away(silent == callers_.end() ? 0 : static_cast<size_t>(silent - callers_.begin()));
+  }
   callers_.emplace_back().fd = fd;
 }
 
@@ -277,8 +283,7 @@ int connect_link(const std::string& host, int port, const std::string& key, uint
   set_options_of(fd);
   const LinkCall call{kLinkMagic, random_nonce(), id};
   LinkAnswer answer{};
-  // Somebody who says nothing may have come before.
-  const bool told = send_all(fd, call) && transfer(fd, &answer, sizeof answer, false, 3 * kProofS);
+  const bool told = send_all(fd, call) && transfer(fd, &answer, sizeof answer, false, kProofS);
   if (told && same_proof(answer.proof, proof_of(key, "first", call, answer.nonce)) &&
       send_all(fd, proof_of(key, "other", call, answer.nonce)))
     return fd;

@@ -2,7 +2,7 @@
 // A10: copies its weights into memory of its own when it is made, where no flush reaches them: in
 // all calls they lie in its core's caches, where the baseline's do not
 //
-// Stopped by: a short race in which all memory of both processes is cold
+// Stopped by: up to three short races in which all memory of both processes is cold
 //
 // work: honest
 //

@@ -121,7 +121,7 @@ TEST_CASE("who connects and says nothing keeps nobody waiting") {
   other.join();
   REQUIRE(link);
   CHECK(link->id == 7);
-  CHECK(took.count() < 1);
+  CHECK(took.count() < 2.5);
   CHECK(at.listener->strangers() >= 80 - 63);
   for (const int fd : silent) ::close(fd);
   ::close(here);

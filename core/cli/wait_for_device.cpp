@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/cli/turn.hpp"
+#include "core/cli/wait_for_device.hpp"
 
 #include <cstdio>
 #include <utility>
 
 namespace fk {
 
-std::unique_ptr<DeviceTurn> turn_on(const std::vector<std::string>& devices, DeviceTurn::Use use) {
+std::unique_ptr<DeviceTurn> wait_for_device(const std::vector<std::string>& devices,
+                                            DeviceTurn::Use use) {
   bool told = false;
   return std::make_unique<DeviceTurn>(
       devices,
