@@ -102,7 +102,11 @@ TEST_CASE("capture_of_a_mixture_shows_what_routing_costs") {
   CHECK(case_of(index, "topk_softmax", "prefill.0").at("outputs").contains("topk_ids"));
   CHECK_FALSE(case_of(index, "topk_softmax", "prefill.0").at("tensors").contains("logits"));
 
-  const Shell bench = folder.use(
+  // A prompt that fills a chunk, so that the first one has as many tokens however requests arrive:
+  // of few the busiest expert's share is chance.
+  const Folder full;
+  full.capture("mixtral --workload long_context --requests 1 --op moe_align --limit 4");
+  const Shell bench = full.use(
       "bench moe_align --case prefill.0 --provider cpu --seconds 0.02 "
       "--json -");
   REQUIRE(bench.code == 0);
@@ -125,8 +129,8 @@ TEST_CASE("capture_of_a_mixture_shows_what_routing_costs") {
   }
   // Who takes longer the more the busiest expert has is told so, of the routing that is not
   // uniform.
-  const Shell busy = folder.use(
-      "bench moe_align --case prefill.0 --provider busy_expert --seconds 0.02 --json -", FK_BUSY);
+  const Shell busy = full.use(
+      "bench moe_align --case prefill.0 --provider busy_expert --seconds 0.1 --json -", FK_BUSY);
   REQUIRE(busy.code == 0);
   double uniform = 0;
   const Json of_busy = fk::parse_json(busy.text, "bench");
