@@ -7,7 +7,6 @@
 #include "fk/ops/conv2d.h"
 
 #include <array>
-#include <map>
 
 #include "common.hpp"
 #include "filters.hpp"
@@ -89,13 +88,6 @@ std::unique_ptr<Made> make(const Window& w) {
   return made;
 }
 
-Made& made_for(const Window& window) {
-  static std::map<Window, std::unique_ptr<Made>> all;
-  auto& made = all[window];
-  if (!made) made = make(window);
-  return *made;
-}
-
 int64_t bytes_of(const fk_in* view) { return fk_numel(view) * view->dtype.bits / 8; }
 
 class Conv2d {
@@ -131,7 +123,7 @@ class Conv2d {
     }
     workspace_ = workspace(weights_, max);
     const std::lock_guard lock(mutex());
-    if (fk_numel(fk_as_in(max.out))) made_for(window(max));
+    if (fk_numel(fk_as_in(max.out))) made_for(window(max), make);
   }
   void forward(const op::forward& a, const fk_ctx& ctx) {
     if (!fk_numel(fk_as_in(a.out))) return;
@@ -140,7 +132,7 @@ class Conv2d {
         {kX, at(a.x->data)}, {kWeight, at(weight_)}, {kY, a.out->data}};
     if (const fk_in* bias = weights_.bias.or_null) pointers.emplace(kBias, at(bias->data));
     const std::lock_guard lock(mutex());
-    execute(made_for(window(a)), pointers, ctx.scratch, ctx.scratch_bytes,
+    execute(made_for(window(a), make), pointers, ctx.scratch, ctx.scratch_bytes,
             static_cast<cudaStream_t>(ctx.stream));
   }
 

@@ -4,6 +4,7 @@
 #pragma once
 #include <cudnn_frontend.h>
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <stdexcept>
@@ -59,6 +60,15 @@ inline void build(Made& made, int64_t workspace_most) {
   if (made.workspace > workspace_most)
     throw std::runtime_error("cuDNN wants " + std::to_string(made.workspace) +
                              " bytes of workspace");
+}
+
+// The graph for what `Key` says, made once per process. Called with the mutex held.
+template <class Key>
+Made& made_for(const Key& key, std::unique_ptr<Made> (*make)(const Key&)) {
+  static std::map<Key, std::unique_ptr<Made>> all;
+  auto& made = all[key];
+  if (!made) made = make(key);
+  return *made;
 }
 
 inline void execute(Made& made, std::unordered_map<int64_t, void*>& pointers, void* workspace,

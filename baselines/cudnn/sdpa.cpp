@@ -2,8 +2,6 @@
 // The graphs of sdpa.hpp: made once per shape and kept until the process ends.
 #include "sdpa.hpp"
 
-#include <map>
-
 #include "frontend.hpp"
 
 namespace fkd {
@@ -90,23 +88,16 @@ std::unique_ptr<Made> make(const Shape& s) {
   return made;
 }
 
-Made& made_for(const Shape& shape) {
-  static std::map<Shape, std::unique_ptr<Made>> all;
-  auto& made = all[shape];
-  if (!made) made = make(shape);
-  return *made;
-}
-
 }  // namespace
 
 void make_attention(const Shape& shape) {
   const std::lock_guard lock(mutex());
-  made_for(shape);
+  made_for(shape, make);
 }
 
 void run_attention(const Shape& shape, const Pointers& p) {
   const std::lock_guard lock(mutex());
-  Made& made = made_for(shape);
+  Made& made = made_for(shape, make);
   const auto at = [](const void* pointer) { return const_cast<void*>(pointer); };
   std::unordered_map<int64_t, void*> pack{
       {kQ, at(p.q)}, {kK, at(p.k)}, {kV, at(p.v)}, {kOut, p.out}};
