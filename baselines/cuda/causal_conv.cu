@@ -9,29 +9,6 @@ namespace {
 using namespace fkc;
 constexpr int kThreads = 128, kRun = 8, kTapsMost = kRun + 1, kUsual = 4;
 
-__device__ void load_floats(const float* from, float (&to)[8]) {
-#pragma unroll
-  for (int k = 0; k < 8; k += 4) {
-    const float4 v = *reinterpret_cast<const float4*>(from + k);
-    to[k] = v.x, to[k + 1] = v.y, to[k + 2] = v.z, to[k + 3] = v.w;
-  }
-}
-template <class T> __device__ void load_floats(const T* from, float (&to)[8]) {
-  const Pack<T> p = load8(from);
-#pragma unroll
-  for (int k = 0; k < 8; ++k) to[k] = to_float(p.at[k]);
-}
-__device__ void store_floats(float* to, const float (&v)[8]) {
-#pragma unroll
-  for (int k = 0; k < 8; k += 4) *reinterpret_cast<float4*>(to + k) = make_float4(v[k], v[k + 1], v[k + 2], v[k + 3]);
-}
-template <class T> __device__ void store_floats(T* to, const float (&v)[8]) {
-  Pack<T> p;
-#pragma unroll
-  for (int k = 0; k < 8; ++k) p.at[k] = from_float<T>(v[k]);
-  store8(to, p);
-}
-
 // Strides in elements. `starts` and `has_state` are null where every request has one token and a state.
 template <class T, class S> struct Conv {
   const T* x;

@@ -49,6 +49,30 @@ template <class T> __device__ Pack<T> load8(const T* from) {
 }
 template <class T> __device__ void store8(T* to, const Pack<T>& p) { *reinterpret_cast<uint4*>(to) = p.raw; }
 
+// The same as float32, of which eight are 32 bytes.
+__device__ inline void load_floats(const float* from, float (&to)[8]) {
+#pragma unroll
+  for (int k = 0; k < 8; k += 4) {
+    const float4 v = *reinterpret_cast<const float4*>(from + k);
+    to[k] = v.x, to[k + 1] = v.y, to[k + 2] = v.z, to[k + 3] = v.w;
+  }
+}
+template <class T> __device__ void load_floats(const T* from, float (&to)[8]) {
+  const Pack<T> p = load8(from);
+#pragma unroll
+  for (int k = 0; k < 8; ++k) to[k] = to_float(p.at[k]);
+}
+__device__ inline void store_floats(float* to, const float (&v)[8]) {
+#pragma unroll
+  for (int k = 0; k < 8; k += 4) *reinterpret_cast<float4*>(to + k) = make_float4(v[k], v[k + 1], v[k + 2], v[k + 3]);
+}
+template <class T> __device__ void store_floats(T* to, const float (&v)[8]) {
+  Pack<T> p;
+#pragma unroll
+  for (int k = 0; k < 8; ++k) p.at[k] = from_float<T>(v[k]);
+  store8(to, p);
+}
+
 // The angles of eight pairs, from a table where the sines are `sines` behind the cosines.
 struct Angles {
   float cosine[8], sine[8];

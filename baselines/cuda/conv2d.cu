@@ -17,26 +17,6 @@ struct Window {
   int stride_y, stride_x, pad_y, pad_x, step_y, step_x;
 };
 
-__device__ void load_wide(const float* from, float (&to)[8]) {
-#pragma unroll
-  for (int k = 0; k < 8; k += 4) *reinterpret_cast<float4*>(to + k) = *reinterpret_cast<const float4*>(from + k);
-}
-template <class T> __device__ void load_wide(const T* from, float (&to)[8]) {
-  const Pack<T> v = load8(from);
-#pragma unroll
-  for (int k = 0; k < 8; ++k) to[k] = to_float(v.at[k]);
-}
-__device__ void store_wide(float* to, const float (&from)[8]) {
-#pragma unroll
-  for (int k = 0; k < 8; k += 4) *reinterpret_cast<float4*>(to + k) = *reinterpret_cast<const float4*>(from + k);
-}
-template <class T> __device__ void store_wide(T* to, const float (&from)[8]) {
-  Pack<T> o;
-#pragma unroll
-  for (int k = 0; k < 8; ++k) o.at[k] = from_float<T>(from[k]);
-  store8(to, o);
-}
-
 // What parameters may be if they are not float32; beside float32 they are.
 template <class T> using Narrow = std::conditional_t<std::is_same_v<T, float>, __half, T>;
 
@@ -72,12 +52,12 @@ depthwise(const T* x, Parameter<Narrow<T>> weight, Parameter<Narrow<T>> bias, T*
 #pragma unroll
       for (int j = 0; j < kWide + kPixels - 1; ++j) {
         float v[8] = {};
-        if (left + j >= 0 && left + j < w.wide) load_wide(line + int64_t(left + j) * w.channels, v);
+        if (left + j >= 0 && left + j < w.wide) load_floats(line + int64_t(left + j) * w.channels, v);
 #pragma unroll
         for (int p = 0; p < kPixels; ++p) {
           if (j < p || j >= p + kWide) continue;
           float of[8];
-          load_wide(taps + (j - p) * kChannels, of);
+          load_floats(taps + (j - p) * kChannels, of);
 #pragma unroll
           for (int k = 0; k < 8; ++k) sum[p][k] += of[k] * v[k];
         }
@@ -85,13 +65,13 @@ depthwise(const T* x, Parameter<Narrow<T>> weight, Parameter<Narrow<T>> bias, T*
     } else {
       for (int across = 0; across < w.kernel_wide; ++across) {
         float of[8];
-        load_wide(taps + across * kChannels, of);
+        load_floats(taps + across * kChannels, of);
 #pragma unroll
         for (int p = 0; p < kPixels; ++p) {
           const int at = left + p * w.stride_x + across * w.step_x;
           if (at < 0 || at >= w.wide) continue;
           float v[8];
-          load_wide(line + int64_t(at) * w.channels, v);
+          load_floats(line + int64_t(at) * w.channels, v);
 #pragma unroll
           for (int k = 0; k < 8; ++k) sum[p][k] += of[k] * v[k];
         }
@@ -100,7 +80,7 @@ depthwise(const T* x, Parameter<Narrow<T>> weight, Parameter<Narrow<T>> bias, T*
   }
 #pragma unroll
   for (int p = 0; p < kPixels; ++p)
-    if (column + p < w.out_wide) store_wide(out + ((image * w.out_high + row) * w.out_wide + column + p) * w.channels + c, sum[p]);
+    if (column + p < w.out_wide) store_floats(out + ((image * w.out_high + row) * w.out_wide + column + p) * w.channels + c, sum[p]);
 }
 
 struct Conv2d : Base<fk::conv2d> {
