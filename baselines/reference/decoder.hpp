@@ -33,6 +33,7 @@ struct DecoderRows {
 template <class Init, class Weights, class Forward>
 void need_decoder(const Init& init, const Weights& weights, const Forward& max) {
   need_floats(weights.qkv, weights.qkv_bias.or_null, weights.o, max.k_cache, max.v_cache);
+  if constexpr (requires { weights.o_bias; }) need_floats(weights.o_bias.or_null);
   if constexpr (requires { weights.q_norm; })
     need_floats(weights.q_norm.or_null, weights.k_norm.or_null);
   if (init.num_heads % kv_heads_of(init))
@@ -145,6 +146,38 @@ struct Decoder {
       one(queries(t) + h * init.head_dim, h, h / (init.num_heads / kv_heads_of(init)),
           rows.mixed + h * init.head_dim);
     }
+  }
+};
+
+// Attention alone, over x [T,C].
+template <class Op>
+struct SelfAttentionOf : Base<Op> {
+  using Base<Op>::Base, Base<Op>::init, Base<Op>::weights;
+  using Forward = typename Op::forward;
+  struct Rows {
+    DecoderRows decoder;
+    double* out;
+    Rows(Scratch& s, const typename Op::init& i, const Forward& args)
+        : decoder(s, i, args), out(s.take(i.hidden_size)) {}
+  };
+  static void supports(const typename Op::init& init, const typename Op::weights& weights,
+                       const Forward& max, fk_need& need) {
+    need_floats(max.x, max.out);
+    need_decoder(init, weights, max);
+    need.scratch = scratch_bytes<Rows>(init, max);
+  }
+  void forward(const Forward& args, const fk_ctx& ctx) {
+    Scratch scratch(ctx);
+    const Rows rows(scratch, init, args);
+    const Decoder<typename Op::init, typename Op::weights, Forward> decoder{init, weights, args,
+                                                                            rows.decoder};
+    for (int64_t t = 0; t < decoder.tokens(); ++t) {
+      load(args.x, offset(args.x, t), init.hidden_size, rows.decoder.x);
+      decoder.project(t, rows.decoder.x);
+    }
+    decoder.attend(rows.out, [&](int64_t t, const double* attended) {
+      store(args.out, offset(args.out, t), init.hidden_size, attended);
+    });
   }
 };
 

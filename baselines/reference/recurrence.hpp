@@ -62,6 +62,13 @@ struct StepSize {
   }
 };
 
+// Element h of a weight that may be absent.
+inline double element_or(const fk_in* view, int64_t at, double otherwise) {
+  double v = otherwise;
+  if (view) load(view, at, 1, &v);
+  return v;
+}
+
 // One head: state[D,DS] = exp(step * a) * state + step * x b^T; out[D] = state c + skip * x.
 inline void ssd_step(double* state, int64_t width, int64_t state_size, double step, double a,
                      double skip, const double* x, const double* b, const double* c, double* out) {
@@ -77,12 +84,59 @@ inline void ssd_step(double* state, int64_t width, int64_t state_size, double st
   }
 }
 
-// Element h of a weight that may be absent.
-inline double element_or(const fk_in* view, int64_t at, double otherwise) {
-  double v = otherwise;
-  if (view) load(view, at, 1, &v);
-  return v;
-}
+// What the ops of the recurrence have in common: x [T,H,D], dt [T,H], b and c [T,G,DS], out as x,
+// and ssm_state [slots,H,D,DS].
+template <class Op>
+struct SsdHeads : Base<Op> {
+  using Base<Op>::Base, Base<Op>::init, Base<Op>::weights;
+  struct Rows {
+    double *state, *x, *b, *c, *out;
+    Rows(Scratch& s, const typename Op::init& i)
+        : state(s.take(i.head_dim * i.state_size)),
+          x(s.take(i.head_dim)),
+          b(s.take(i.state_size)),
+          c(s.take(i.state_size)),
+          out(s.take(i.head_dim)) {}
+  };
+  static void supports(const typename Op::init& init, const typename Op::weights& weights,
+                       const typename Op::forward& max, fk_need& need) {
+    need_floats(weights.d.or_null, weights.dt_bias.or_null, max.x, max.dt, max.b, max.c,
+                max.ssm_state, max.out);
+    if (init.num_heads % init.num_groups)
+      throw unsupported{"num_heads is not a multiple of num_groups"};
+    need.scratch = scratch_bytes<Rows>(init);
+  }
+  // Tokens [first, last) by all heads, from the state of a slot, or from zeros, to the one after.
+  void scan(const typename Op::forward& args, int64_t first, int64_t last, int64_t slot, bool fresh,
+            const Rows& rows) const {
+    const int64_t size = init.head_dim * init.state_size;
+    for (int64_t h = 0; h < init.num_heads; ++h) {
+      const int64_t state = offset(args.ssm_state, slot, h);
+      if (fresh)
+        std::fill_n(rows.state, size, 0.0);
+      else
+        load(args.ssm_state, state, size, rows.state);
+      for (int64_t t = first; t < last; ++t) step(args, t, h, rows);
+      store(args.ssm_state, state, size, rows.state);
+    }
+  }
+
+ private:
+  void step(const typename Op::forward& args, int64_t t, int64_t h, const Rows& rows) const {
+    const StepSize step_size{init.dt_softplus != 0, init.dt_min, init.dt_max};
+    const int64_t group = h / (init.num_heads / init.num_groups);
+    double dt;
+    load(args.dt, offset(args.dt, t, h), 1, &dt);
+    load(args.x, offset(args.x, t, h), init.head_dim, rows.x);
+    load(args.b, offset(args.b, t, group), init.state_size, rows.b);
+    load(args.c, offset(args.c, t, group), init.state_size, rows.c);
+    ssd_step(rows.state, init.head_dim, init.state_size,
+             step_size(dt + element_or(weights.dt_bias.or_null, h, 0)),
+             value(data<float>(weights.a)[h]), element_or(weights.d.or_null, h, 0), rows.x, rows.b,
+             rows.c, rows.out);
+    store(args.out, offset(args.out, t, h), init.head_dim, rows.out);
+  }
+};
 
 // x = x * silu(z), normalised over each group of channels; or the other way round.
 inline void gated_rms_normalize(double* x, const double* z, int64_t count, int64_t group,
