@@ -88,11 +88,11 @@ void need_paged(const Init& init, const Forward& max, fk_need& need) {
                                                init.num_heads, init.num_kv_heads, init.head_dim);
 }
 
-// A task of queries [first, first + tokens) of a request over k_cache and v_cache [P,Z,G,D]; who
-// sees what (window, causal, mask), sinks and softcap are the caller's.
+// What a task of queries [first, first + tokens) of a request with so many keys has of q and out;
+// where the keys lie and who sees what are the caller's.
 template <class Init, class Forward>
-AttentionTask paged_task(const Init& init, const Forward& args, const int32_t* start, int64_t keys,
-                         int64_t request, int64_t first, int64_t tokens, int64_t head) {
+AttentionTask query_task(const Init& init, const Forward& args, const int32_t* start, int64_t keys,
+                         int64_t first, int64_t tokens, int64_t head) {
   AttentionTask a{};
   a.group = init.num_heads / init.num_kv_heads;
   a.width = a.q_width = a.v_width = init.head_dim;
@@ -101,8 +101,6 @@ AttentionTask paged_task(const Init& init, const Forward& args, const int32_t* s
   a.position = keys - (start[1] - start[0]) + first;
   a.scale = static_cast<float>(init.scale);
   a.q_type = type_of(args.q);
-  a.k_type = type_of(args.k_cache);
-  a.v_type = type_of(args.v_cache);
   a.out_type = type_of(args.out);
   a.q_token_stride = args.q->strides[0];
   a.q_head_stride = args.q->strides[1];
@@ -113,6 +111,17 @@ AttentionTask paged_task(const Init& init, const Forward& args, const int32_t* s
         (token * a.q_token_stride + head0 * a.q_head_stride) * bytes_of(a.q_type);
   a.out = data<char>(args.out) +
           (token * a.out_token_stride + head0 * a.out_head_stride) * bytes_of(a.out_type);
+  return a;
+}
+
+// The same over k_cache and v_cache [P,Z,G,D]; window, causal, mask, sinks and softcap are the
+// caller's.
+template <class Init, class Forward>
+AttentionTask paged_task(const Init& init, const Forward& args, const int32_t* start, int64_t keys,
+                         int64_t request, int64_t first, int64_t tokens, int64_t head) {
+  AttentionTask a = query_task(init, args, start, keys, first, tokens, head);
+  a.k_type = type_of(args.k_cache);
+  a.v_type = type_of(args.v_cache);
   a.pages = data<int32_t>(args.block_tables) + request * args.block_tables->strides[0];
   a.page_size = init.page_size;
   a.k = data<char>(args.k_cache) + head * args.k_cache->strides[2] * bytes_of(a.k_type);

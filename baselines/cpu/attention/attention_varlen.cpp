@@ -36,28 +36,12 @@ struct AttentionVarlenOp {
  private:
   AttentionTask task(const op::forward& args, const int32_t* start, const int32_t* key_start,
                      int64_t first, int64_t tokens, int64_t head) const {
-    AttentionTask a{};
-    a.group = init_.num_heads / init_.num_kv_heads;
-    a.width = a.q_width = a.v_width = init_.head_dim;
-    a.tokens = tokens;
-    a.keys = key_start[1] - key_start[0];
-    a.position = a.keys - (start[1] - start[0]) + first;
+    AttentionTask a =
+        query_task(init_, args, start, key_start[1] - key_start[0], first, tokens, head);
     a.window = init_.window;
     a.causal = init_.causal != 0;
-    a.scale = static_cast<float>(init_.scale);
-    a.q_type = type_of(args.q);
     a.k_type = type_of(args.k);
     a.v_type = type_of(args.v);
-    a.out_type = type_of(args.out);
-    a.q_token_stride = args.q->strides[0];
-    a.q_head_stride = args.q->strides[1];
-    a.out_token_stride = args.out->strides[0];
-    a.out_head_stride = args.out->strides[1];
-    const int64_t token = start[0] + first, head0 = head * a.group;
-    a.q = data<char>(args.q) +
-          (token * a.q_token_stride + head0 * a.q_head_stride) * bytes_of(a.q_type);
-    a.out = data<char>(args.out) +
-            (token * a.out_token_stride + head0 * a.out_head_stride) * bytes_of(a.out_type);
     a.k_slot_stride = args.k->strides[0];
     a.v_slot_stride = args.v->strides[0];
     a.k = data<char>(args.k) +
