@@ -240,23 +240,6 @@ class Whisper : public Model {
             {"out", b.reshape(state, {b.shape(state)[0], all})}});
   }
 
-  DecoderStep begin(Builder& b, const std::string& phase, const Limits& limits) const {
-    DecoderStep s;
-    s.decode = phase == "decode";
-    s.requests = b.axis("B");
-    s.tokens = s.decode ? s.requests : b.axis("T");
-    s.rows_count = s.decode ? s.requests : b.axis("Q");
-    s.width = b.axis("W");
-    s.max_query_len = s.decode ? Expr(1) : s.tokens;
-    s.max_seq_len = s.width * limits.page_size;
-    s.positions = b.input("positions", DType::i64, {s.tokens});
-    s.slot_mapping = b.input("slot_mapping", DType::i64, {s.tokens});
-    s.block_tables = b.input("block_tables", DType::i32, {s.requests, s.width});
-    s.cu_seqlens = b.input("cu_seqlens", DType::i32, {s.requests + 1});
-    s.seq_lens = b.input("seq_lens", DType::i32, {s.requests});
-    return s;
-  }
-
   // As a head too, a table of unit elements would give logits of the size sqrt(C).
   WeightSpec tokens_table(DType dtype, const char* name) const {
     WeightSpec spec = matrix(name, dtype, {config_.vocab_size, config_.channels}, {});
@@ -267,7 +250,7 @@ class Whisper : public Model {
   void decode(const WhisperWeights& w, const std::string& phase, const Limits& limits) const {
     Builder& b = w.b;
     const int64_t channels = config_.channels;
-    const DecoderStep step = begin(b, phase, limits);
+    const DecoderStep step = begin_batch(b, phase, limits);
     const Value state_slots = b.input("state_slots", DType::i32, {step.requests});
     const Value source_lens = b.input("source_lens", DType::i32, {step.requests});
     const WeightSpec table = tokens_table(w.dtype, "model.decoder.embed_tokens.weight");

@@ -83,8 +83,7 @@ std::vector<WeightCut::Piece> qkv_pieces(const DecoderConfig& c, const Parallel&
 
 }  // namespace
 
-DecoderStep begin_inputs(Builder& b, const std::string& phase, const DecoderConfig& config,
-                         const Limits& limits) {
+DecoderStep begin_batch(Builder& b, const std::string& phase, const Limits& limits) {
   DecoderStep s;
   s.decode = phase == "decode";
   s.requests = b.axis("B");
@@ -98,7 +97,12 @@ DecoderStep begin_inputs(Builder& b, const std::string& phase, const DecoderConf
   s.block_tables = b.input("block_tables", DType::i32, {s.requests, s.width});
   s.cu_seqlens = b.input("cu_seqlens", DType::i32, {s.requests + 1});
   s.seq_lens = b.input("seq_lens", DType::i32, {s.requests});
+  return s;
+}
 
+DecoderStep begin_inputs(Builder& b, const std::string& phase, const DecoderConfig& config,
+                         const Limits& limits) {
+  DecoderStep s = begin_batch(b, phase, limits);
   WeightSpec table;
   table.name = "model.rotary_emb.cos_sin_cache";
   const int64_t positions = table_positions(config, limits);

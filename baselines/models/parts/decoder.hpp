@@ -64,6 +64,8 @@ struct DecoderStep {
   Value hidden, residual;  // [T,C] each; their sum is the input of the next layer
 };
 
+// Declares what every batch of tokens over a paged cache has, but for the tokens.
+DecoderStep begin_batch(Builder& b, const std::string& phase, const Limits& limits);
 // Declares the inputs, without the tokens.
 DecoderStep begin_inputs(Builder& b, const std::string& phase, const DecoderConfig& config,
                          const Limits& limits);
