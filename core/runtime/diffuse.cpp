@@ -316,12 +316,10 @@ void diffuse(Program& program, Exchange& exchange, const DiffuseSetup& setup) {
 }
 
 void diffuse(Session& session, const DiffuseOptions& options) {
-  const Model& model = session.model();
-  const int64_t positions = model.max_positions(), context = session.limits().max_context;
   DiffuseSetup setup;
   setup.options = options;
-  setup.max_context = positions > 0 ? std::min(context, positions) : context;
-  setup.vocab_size = model.vocab_size();
+  setup.max_context = session.max_context();
+  setup.vocab_size = session.model().vocab_size();
   diffuse(session.phase("denoise"), session.exchange(), setup);
 }
 

@@ -131,12 +131,10 @@ void encode(Program& program, Exchange& exchange, const EncodeSetup& setup) {
 }
 
 void encode(Session& session, const EncodeOptions& options) {
-  const Model& model = session.model();
-  const int64_t positions = model.max_positions(), context = session.limits().max_context;
   EncodeSetup setup;
   setup.options = options;
-  setup.max_context = positions > 0 ? std::min(context, positions) : context;
-  setup.vocab_size = model.vocab_size();
+  setup.max_context = session.max_context();
+  setup.vocab_size = session.model().vocab_size();
   encode(session.phase("encode"), session.exchange(), setup);
 }
 

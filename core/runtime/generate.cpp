@@ -406,10 +406,9 @@ void generate(Program& prefill, Program& decode, Exchange& exchange, const Gener
 GenerateSetup generate_setup(Session& session, const std::vector<int64_t>& eos) {
   const Limits& limits = session.limits();
   const Model& model = session.model();
-  const int64_t positions = model.max_positions();
   GenerateSetup setup;
   setup.max_batch = limits.max_batch;
-  setup.max_context = positions > 0 ? std::min(limits.max_context, positions) : limits.max_context;
+  setup.max_context = session.max_context();
   setup.page_size = limits.page_size;
   setup.pages = session.pages();
   setup.vocab_size = model.vocab_size();

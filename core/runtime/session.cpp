@@ -196,6 +196,10 @@ Program& Session::phase(const std::string& name) {
 }
 const Model& Session::model() const { return impl_->model; }
 const Limits& Session::limits() const { return impl_->options.limits; }
+int64_t Session::max_context() const {
+  const int64_t positions = model().max_positions(), context = limits().max_context;
+  return positions > 0 ? std::min(context, positions) : context;
+}
 Device& Session::device() { return impl_->device; }
 void Session::attach(Exchange& exchange) { impl_->exchange = &exchange; }
 Exchange& Session::exchange() {

@@ -128,6 +128,7 @@ class Session {
   std::vector<std::string> phase_names() const;
   const Model& model() const;
   const Limits& limits() const;
+  int64_t max_context() const;  // tokens of one request: of the limits, unless the model has fewer
   Device& device();
   // The exchange that drive() serves; set before drive().
   void attach(Exchange& exchange);
