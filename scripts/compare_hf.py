@@ -9,7 +9,7 @@ Models: llama; mixtral, whose random routers have near-ties that rounding decide
 that read channels which the layers leave as the embedding wrote them, so that the experts of every token are those of
 the float32 run in every other run too. --speed times transformers' decoding instead. Needs torch, transformers, safetensors.
 
-    scripts/compare_hf.py --layers 8 --device cuda --host build/fk-host --json hf.json
+    scripts/compare_hf.py --device cuda --host build/fk-host --json hf.json
     scripts/compare_hf.py --tiny --device cpu
 """
 import argparse, json, os, pathlib, shutil, statistics, subprocess, sys, tempfile, time
@@ -31,6 +31,17 @@ def config_of(model, args):
     if args.layers:
         config["num_hidden_layers"] = min(args.layers, config["num_hidden_layers"])
     return config
+
+
+def layers_that_fit(config, memory, disk):
+    """Of a model in float32 in so many bytes of memory, and of its checkpoint in bfloat16 in so many on the disk; a tenth of both stays free."""
+    width, kv = config["hidden_size"], config["hidden_size"] // config["num_attention_heads"] * config["num_key_value_heads"]
+    layer = 2 * width * (width + kv) + 3 * width * config["intermediate_size"] * config.get("num_local_experts", 1)
+    ends = 2 * config["vocab_size"] * width
+    most = (0.9 * min(memory / 4, disk / 2) - ends) // layer
+    if most < 1:
+        raise SystemExit(f"{config['architectures'][0]}: not one layer fits: {memory / 2**30:.0f} GiB of memory, {disk / 2**30:.0f} GiB on the disk")
+    return min(int(most), config["num_hidden_layers"])
 
 
 class Weights:
@@ -143,6 +154,7 @@ def timed(what, start=[0.0]):
 
 def compare(name, args, folder):
     config = config_of(name, args)
+    config["num_hidden_layers"] = layers_that_fit(config, torch.cuda.mem_get_info()[0] if args.device != "cpu" else 1e12, shutil.disk_usage(folder).free)
     timed("")
     Weights(folder, config, args).write(name == "mixtral_routed")
     timed("weights written")
@@ -156,8 +168,7 @@ def compare(name, args, folder):
     want = prefill(model, on)
     timed("transformers in float32")
     del model
-    if args.device.startswith("cuda"):
-        torch.cuda.empty_cache()
+    torch.cuda.empty_cache()
     save_file({"in.input_ids": ids, "out.logits": want}, folder / "golden.safetensors")
     device = "cuda:0" if args.device == "cuda" else args.device
     command = [args.host, "verify", folder, "--dtype", "bf16", "--device", device, "--decode", args.decode, "--save", folder,
@@ -250,7 +261,7 @@ def speeds(args):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", action="append", choices=sorted(CONFIGS), help="default: all")
-    parser.add_argument("--layers", type=int, default=0, help="at most so many; default: all")
+    parser.add_argument("--layers", type=int, default=0, help="at most so many; default: as many as fit in float32")
     parser.add_argument("--rows", type=int, default=4)
     parser.add_argument("--tokens", type=int, default=200, help="of a row")
     parser.add_argument("--decode", type=int, default=32, help="tokens at the end of a row that are decoded one by one")
