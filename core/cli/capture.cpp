@@ -18,6 +18,7 @@
 #include "core/device/rank_device.hpp"
 #include "core/referee/capture.hpp"
 #include "core/report/progress.hpp"
+#include "core/report/run_text.hpp"
 #include "core/report/table.hpp"
 
 namespace fk {
@@ -36,7 +37,8 @@ struct Arguments {
 void print(const Json& index, const std::string& folder) {
   const bool colour = colour_wanted(stdout);
   const Json& weights = index.at("weights");
-  const Parallel parallel{index.at("tp").get<int64_t>(), index.at("ep").get<int64_t>(), 0};
+  const Parallel parallel{index.at("tp").get<int64_t>(), index.at("ep").get<int64_t>(), 0,
+                          index.at("overlap").get<bool>()};
   std::printf("%s%s: %s, profile %s, on %s, %s\n", index.at("scenario").get<std::string>().c_str(),
               parallel_text(parallel).c_str(), index.at("dtype").get<std::string>().c_str(),
               index.at("profile").get<std::string>().c_str(),
@@ -91,7 +93,7 @@ int run(Arguments a) {
          "capture one of them: " + files[0].stem().string());
   check_parallel(a.parallel);
   Scenario scenario = load_scenario(files.front(), a.profile);
-  scenario.limits.parallel = a.parallel;
+  set_parallel(scenario.limits, a.parallel);
   if (a.has_seed) scenario.seed = a.seed;
   if (!a.weights.empty()) scenario.weights = a.weights;
   for (const auto& text : a.pins) {

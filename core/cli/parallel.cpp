@@ -15,6 +15,8 @@ void add_parallel_options(const Options& app, Parallel& parallel) {
       .range(1, kRanksMax);
   app.add_option("--ep", parallel.ep, "expert parallel: ranks between which experts are divided")
       .range(1, kRanksMax);
+  app.add_flag("--overlap", parallel.overlap,
+               "with --tp: in prefill, sums between ranks overlap the products that they add up");
 }
 
 void check_parallel(const Parallel& parallel) {
@@ -24,6 +26,15 @@ void check_parallel(const Parallel& parallel) {
            std::to_string(parallel.tp) + " and " + std::to_string(parallel.ep) +
                " do not go together",
            "each is 1 or the number of ranks");
+  if (parallel.overlap && parallel.tp == 1)
+    fail("--overlap", "without tensor parallelism no products are added up between ranks",
+         "--tp 2 or more");
+}
+
+void set_parallel(Limits& limits, const Parallel& parallel) {
+  const bool wanted = limits.parallel.overlap && parallel.tp > 1;
+  limits.parallel = parallel;
+  if (wanted) limits.parallel.overlap = true;
 }
 
 std::optional<int> join_launch(const Parallel& parallel) {
@@ -44,13 +55,6 @@ std::optional<int> join_launch(const Parallel& parallel) {
   if (launch->rank > 0) return lead_machine(*launch, *place, here, kPatienceS);
   if (place) await_machines(*launch, *place, here, kPatienceS);
   return std::nullopt;
-}
-
-std::string parallel_text(const Parallel& parallel) {
-  std::string text;
-  if (parallel.tp > 1) text += ", tp " + std::to_string(parallel.tp);
-  if (parallel.ep > 1) text += ", ep " + std::to_string(parallel.ep);
-  return text;
 }
 
 }  // namespace fk

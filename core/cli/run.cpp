@@ -63,7 +63,7 @@ Scenario load(const std::filesystem::path& file, const Arguments& a, const Catal
   Scenario scenario = load_scenario(file, a.profile);
   if (a.has_seed) scenario.seed = a.seed;
   if (!a.weights.empty()) scenario.weights = a.weights;
-  scenario.limits.parallel = a.parallel;
+  set_parallel(scenario.limits, a.parallel);
   if (a.max_batch > 0) scenario.limits.max_batch = a.max_batch;
   if (a.pages >= 0) scenario.limits.pages = a.pages;
   for (const auto& text : a.pins) pin(scenario, text, catalog);

@@ -17,6 +17,7 @@
 #include "core/device/device.hpp"
 #include "core/device/rank_device.hpp"
 #include "core/referee/verify.hpp"
+#include "core/report/run_text.hpp"
 #include "core/report/table.hpp"
 #include "core/worker/remote/machines.hpp"
 

@@ -179,6 +179,12 @@ std::vector<Call> Builder::take_back() {
   graph_.taps.clear();
   return std::exchange(graph_.calls, {});
 }
+Call Builder::take_last() {
+  FK_CHECK(!graph_.calls.empty(), "there is no call to take back");
+  Call last = std::move(graph_.calls.back());
+  graph_.calls.pop_back();
+  return last;
+}
 Region Builder::region(const Call& call) const { return Region(graph_, call); }
 
 const Slot& Region::slot(const std::string& name, SlotKind kind) const {

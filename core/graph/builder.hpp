@@ -85,6 +85,8 @@ class Builder {
   // Takes back all calls and taps so far: for a phase that is recorded step by step and then as one
   // call, whose expansion says the same again. Their values stay.
   std::vector<Call> take_back();
+  // The same of the last call, which has to be there; taps stay.
+  Call take_last();
   Region region(const Call& call) const;  // valid until something is recorded
 
  private:

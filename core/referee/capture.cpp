@@ -186,6 +186,7 @@ class CaptureRun {
             {"profile", scenario_.profile},
             {"tp", scenario_.limits.parallel.tp},
             {"ep", scenario_.limits.parallel.ep},
+            {"overlap", scenario_.limits.parallel.overlap},
             {"dtype", name(scenario_.limits.dtype)},
             {"device", device_},
             {"seed", scenario_.seed},

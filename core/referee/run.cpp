@@ -280,7 +280,7 @@ class ScenarioRun {
     r.private_bytes = side.own_bytes();
     if (side.nodes_of(r.name) == 0) {
       r.verdict = "unused";
-      r.why = side.why_unused();
+      r.why = side.why_unused(found.note);
       return r;
     }
     enter(r.name + " is checked");

@@ -154,7 +154,7 @@ int64_t Side::nodes_of(const std::string& provider) const {
   return count;
 }
 
-std::string Side::why_unused() const {
+std::string Side::why_unused(const PluginNote& note) const {
   if (!refused_ops_.empty()) return refused_ops_.front();
   for (const auto& phase : info_->phases)
     for (const auto& node : phase.nodes)
@@ -162,7 +162,11 @@ std::string Side::why_unused() const {
         if (starts_with(refusal, setup_.name + ": "))
           return "it refused " + node.op + " (" + node.path +
                  "): " + refusal.substr(setup_.name.size() + 2);
-  return "none of its ops is a node of this model";
+  std::string why = "none of its ops is a node of this model";
+  for (const auto& op : note.ops)
+    if (op.op == "linear_all_reduce" && !setup_.spec.limits.parallel.overlap)
+      why += "; linear_all_reduce is one with --tp and --overlap";
+  return why;
 }
 
 }  // namespace fk

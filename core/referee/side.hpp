@@ -54,8 +54,8 @@ class Side {
   int64_t held_bytes() const;
   std::vector<OpRow> ops() const;
   int64_t nodes_of(const std::string& provider) const;
-  // Why no node of the model is the candidate's, when it is open.
-  std::string why_unused() const;
+  // Why no node of the model is the candidate's, whose note it is, when it is open.
+  std::string why_unused(const PluginNote& note) const;
   // Baselines that could not be loaded, in the last process; others do their work.
   const Unusable& unusable() const { return unusable_; }
   // What protected the host from its candidate, in the last process that it had.

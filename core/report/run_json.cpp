@@ -99,6 +99,7 @@ Json run_json(const RunReport& r) {
           {"profile", r.profile},
           {"tp", r.parallel.tp},
           {"ep", r.parallel.ep},
+          {"overlap", r.parallel.overlap},
           {"note", r.note},
           {"dtype", r.dtype},
           {"device", r.device},

@@ -65,20 +65,16 @@ class RunText {
     out_ += "\n" + styled(text, Style::strong, colour_) + "\n";
   }
 
-  // How the model was divided between ranks, where it was.
-  std::string degrees() const {
-    std::string text;
-    if (r_.parallel.tp > 1) text += ", tp " + std::to_string(r_.parallel.tp);
-    if (r_.parallel.ep > 1) text += ", ep " + std::to_string(r_.parallel.ep);
-    return text;
-  }
-
   void head() {
     out_ += styled(r_.scenario, Style::strong, colour_) + ": " + r_.summary + "\n";
     out_ += "  " + r_.arch + ", " + std::to_string(r_.layers) + " layers, " + r_.dtype + ", " +
-            human_bytes(r_.weights_bytes) + " of weights, profile " + r_.profile + degrees() +
+            human_bytes(r_.weights_bytes) + " of weights, profile " + r_.profile + parallel_text(r_.parallel) +
             ", on " + (r_.device.empty() ? "?" : r_.device) + " (" + r_.host + ")\n";
     if (!r_.note.empty()) out_ += "  " + r_.note + "\n";
+    if (r_.parallel.overlap)
+      out_ +=
+          "  Prefill has the last products of attention and MLP as linear_all_reduce; who takes "
+          "self_attention\n  or gated_mlp whole does so in decode alone.\n";
     for (const auto& [path, why] : r_.broken_plugins)
       out_ += "  " + styled("not usable: " + path + ": " + why, Style::bad, colour_) + "\n";
   }
@@ -241,6 +237,14 @@ class RunText {
 };
 
 }  // namespace
+
+std::string parallel_text(const Parallel& parallel) {
+  std::string text;
+  if (parallel.tp > 1) text += ", tp " + std::to_string(parallel.tp);
+  if (parallel.ep > 1) text += ", ep " + std::to_string(parallel.ep);
+  if (parallel.overlap) text += ", overlap";
+  return text;
+}
 
 std::string run_text(const RunReport& report, bool colour) { return RunText(report, colour).all(); }
 

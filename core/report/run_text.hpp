@@ -8,6 +8,8 @@
 
 namespace fk {
 
+// ", tp 2", ", tp 2, ep 2, overlap"; empty for one rank.
+std::string parallel_text(const Parallel& parallel);
 std::string run_text(const RunReport& report, bool colour);
 Json run_json(const RunReport& report);
 

@@ -73,6 +73,8 @@ class Exchange {
 // experts of a mixture. Ranks with the same work do it all.
 struct Parallel {
   int64_t tp = 1, ep = 1, rank = 0;
+  // With tp: steps of many tokens sum up a product's shares while it is computed.
+  bool overlap = false;
   int64_t ranks() const { return tp > ep ? tp : ep; }
 };
 

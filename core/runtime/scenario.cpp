@@ -37,7 +37,7 @@ fs::path config_path(const Yaml& yaml) {
 }
 
 void read_limits(const Yaml& yaml, Limits& limits) {
-  yaml.only({"max_batch", "max_context", "chunk_tokens", "page_size", "pages"});
+  yaml.only({"max_batch", "max_context", "chunk_tokens", "page_size", "pages", "overlap"});
   const auto read = [&](const char* key, int64_t& value, int64_t least) {
     if (!yaml.has(key)) return;
     value = yaml.at(key).integer();
@@ -50,6 +50,7 @@ void read_limits(const Yaml& yaml, Limits& limits) {
   read("chunk_tokens", limits.chunk_tokens, 1);
   read("page_size", limits.page_size, 1);
   read("pages", limits.pages, 0);
+  limits.parallel.overlap = yaml.boolean_or("overlap", limits.parallel.overlap);
 }
 
 DType read_dtype(const Yaml& yaml) {

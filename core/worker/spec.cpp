@@ -26,7 +26,7 @@ Json limits_json(const Limits& l) {
           {"dtype", name(l.dtype)},
           {"cache_dtype", name(l.cache_dtype)},
           {"weight_dtype", name(l.weights())},
-          {"parallel", {l.parallel.tp, l.parallel.ep, l.parallel.rank}}};
+          {"parallel", {l.parallel.tp, l.parallel.ep, l.parallel.rank, l.parallel.overlap}}};
 }
 
 Limits limits_from(const Json& j) {
@@ -40,7 +40,7 @@ Limits limits_from(const Json& j) {
   l.cache_dtype = dtype_from_name(j.at("cache_dtype").get<std::string>());
   l.weight_dtype = dtype_from_name(j.at("weight_dtype").get<std::string>());
   const auto& parallel = j.at("parallel");
-  l.parallel = {parallel.at(0), parallel.at(1), parallel.at(2)};
+  l.parallel = {parallel.at(0), parallel.at(1), parallel.at(2), parallel.at(3)};
   return l;
 }
 

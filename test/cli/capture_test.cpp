@@ -304,13 +304,16 @@ TEST_CASE("capture_says_what_had_no_room_and_what_is_wrong") {
 
 TEST_CASE("capture_of_a_divided_model_has_the_ranks_as_one") {
   const Folder folder;
-  const Json index = folder.capture("smoke --tp 2 --requests 2");
+  const Json index = folder.capture(
+      "smoke --tp 2 --overlap --requests 2 --provider linear_all_reduce=reference");
   CHECK(index.at("tp") == 2);
+  CHECK(index.at("overlap") == true);
   // All ranks see the same tables: one case, counted on both.
   const Json& decode = case_of(index, "paged_attention", "decode.0");
   CHECK(decode.at("count") >= 4);
   CHECK_FALSE(decode.contains("rank"));
   CHECK(case_of(index, "all_reduce", "decode.0").at("axes").at("NR") == 2);
+  CHECK(case_of(index, "linear_all_reduce", "prefill.0").at("axes").at("NR") == 2);
   // Its ids are the same on all ranks.
   CHECK(case_of(index, "vocab_parallel_embedding", "decode.0").at("count") >= 2);
   const Shell check = folder.use("check reference");

@@ -98,6 +98,7 @@ TEST_CASE("run_refuses_with_the_nearest_name") {
   refused("smoke --device warp:0", "`warp`");
   refused("smoke --profile huge", "huge");
   refused("smoke --device cpu --no-graph", "no CUDA graphs");
+  refused("smoke --device cpu --overlap", "--tp 2 or more");
   refused("smoke --json " FK_SOURCE "/scenarios/smoke.yaml", "will not write over");
   refused("", "SCENARIO is required");
 }

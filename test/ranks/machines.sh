@@ -52,6 +52,7 @@ until_gone() {  # the runners of these processes
 
 models() {
   says 'tp 2.*PASS' 2 1 "$host" verify "$golden/llama" --tp 2
+  says 'tp 2, overlap.*PASS' 2 1 "$host" verify "$golden/llama" --tp 2 --overlap
   says 'ep 2.*PASS' 2 1 "$host" verify "$golden/mixtral" --ep 2
   says 'tp 4.*PASS' 4 2 "$host" verify "$golden/llama" --tp 4
 }

@@ -33,7 +33,7 @@ void DenseDecoder::forward_part(Builder& b, const std::string& phase, const Limi
     const Value x = parallel_attention(b, p, config_, limits, i, args);
     Args mlp = args_of(b, "gated_mlp", args);
     mlp.emplace_back("x", x);
-    p.step.hidden = b.call("gated_mlp", layer_path(i) + ".mlp", mlp);
+    p.step.hidden = parallel_block(b, p, limits, "gated_mlp", layer_path(i) + ".mlp", mlp);
   }
   end_parallel(b, p, config_, limits);
 }

@@ -1,19 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "baselines/models/parts/parallel.hpp"
 
+#include "core/base/error.hpp"
+
 namespace fk::parts {
 
 namespace {
 
 Value norm(Builder& b, const ParallelStep& p, const DecoderConfig& config, const Limits& limits,
-           const std::string& path, Value weight, Value x, bool shares) {
+           const std::string& path, Value weight, Value x) {
   Args args{{"hidden_size", config.hidden_size},
             {"eps", config.eps},
             {"weight", weight},
             {"x", x},
             {"residual", p.step.residual}};
-  if (shares) args.emplace_back("comm", limits.parallel.ranks());
-  return b.call(shares ? "all_reduce_add_rms_norm" : "rms_norm", path, args);
+  if (p.shares) args.emplace_back("comm", limits.parallel.ranks());
+  return b.call(p.shares ? "all_reduce_add_rms_norm" : "rms_norm", path, args);
+}
+
+// A block as its parts, the last of which, the product that gives its output, is one with the sum.
+Value call_and_sum(Builder& b, const std::string& op, const std::string& path, const Args& args,
+                   int64_t ranks) {
+  const Value out = b.call(op, path, args);
+  const Call block = b.take_last();
+  find_expansion(op)(b, b.region(block));
+  const Call product = b.take_last();
+  const Region r = b.region(product);
+  if (product.contract->op != "linear" || r.has("bias") || r["out"] != out)
+    fail(Graph::label(block), "it does not end with a product without a bias",
+         "record it with its shares, which the next norm adds up");
+  return b.call("linear_all_reduce", product.path,
+                {{"comm", ranks},
+                 {"in_features", r.integer("in_features")},
+                 {"out_features", r.integer("out_features")},
+                 {"weight", r["weight"]},
+                 {"x", r["x"]},
+                 {"out", out}});
 }
 
 }  // namespace
@@ -47,25 +69,36 @@ ParallelStep begin_parallel(Builder& b, const std::string& phase, const DecoderC
   return p;
 }
 
-Value parallel_attention(Builder& b, const ParallelStep& p, const DecoderConfig& config,
+Value parallel_block(Builder& b, ParallelStep& p, const Limits& limits, const std::string& op,
+                     const std::string& path, const Args& args) {
+  const Parallel& parallel = limits.parallel;
+  // A step of decode has few rows: there the sum with the norm behind it is the quickest.
+  const bool overlap = parallel.overlap && !p.step.decode;
+  p.shares = parallel.tp > 1 && !overlap;
+  if (parallel.tp == 1 || !overlap) return b.call(op, path, args);
+  return call_and_sum(b, op, path, args, parallel.ranks());
+}
+
+Value parallel_attention(Builder& b, ParallelStep& p, const DecoderConfig& config,
                          const Limits& limits, int64_t layer, const Args& args) {
   const std::string path = layer_path(layer);
   const Value x = norm(b, p, config, limits, path + ".input_layernorm",
-                       value_of(args, "input_norm"), p.step.hidden, p.shares);
+                       value_of(args, "input_norm"), p.step.hidden);
   // After the norm the residual is the sum on every rank.
   b.tap("hidden." + std::to_string(layer), {p.step.residual});
   Args attention = args_of(b, "self_attention", args);
   attention.emplace_back("x", x);
-  const Value attended = b.call("self_attention", path + ".self_attn", attention);
+  const Value attended =
+      parallel_block(b, p, limits, "self_attention", path + ".self_attn", attention);
   return norm(b, p, config, limits, path + ".post_attention_layernorm", value_of(args, "post_norm"),
-              attended, limits.parallel.tp > 1);
+              attended);
 }
 
 void end_parallel(Builder& b, const ParallelStep& p, const DecoderConfig& config,
                   const Limits& limits) {
   const int64_t channels = config.hidden_size;
   const Value weight = b.weight(norm_weight("model.norm.weight", limits.weights(), channels));
-  const Value x = norm(b, p, config, limits, "model.norm", weight, p.step.hidden, p.shares);
+  const Value x = norm(b, p, config, limits, "model.norm", weight, p.step.hidden);
   b.tap("hidden." + std::to_string(config.layers), {x});
   const Parallel& parallel = limits.parallel;
   WeightSpec head =

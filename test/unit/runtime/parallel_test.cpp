@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// A divided model's weights are parts of the whole one's, element by element.
+// A divided model's weights are parts of the whole one's, element by element, and it talks where its
+// shares meet.
 #include <cstring>
 #include <map>
 
 #include <nlohmann/json.hpp>
 
+#include "baselines/models/parts/parallel.hpp"
+#include "core/base/error.hpp"
 #include "core/base/paths.hpp"
 #include "core/runtime/session.hpp"
 #include "test/catch.hpp"
@@ -77,6 +80,22 @@ Config config(const std::string& more) {
                 "test");
 }
 
+// The exchanges of a phase in their order.
+std::vector<std::string> exchanges(const Model& model, const std::string& phase,
+                                   const Parallel& parallel) {
+  const Catalog catalog(paths::registry_dirs());
+  Limits limits;
+  limits.parallel = parallel;
+  Builder b(catalog, phase, std::make_shared<WeightTable>());
+  model.forward(b, phase, limits);
+  std::vector<std::string> ops;
+  for (const Call& call : b.take_back())
+    if (call.contract->find("comm")) ops.push_back(call.contract->op);
+  return ops;
+}
+
+constexpr const char* kExperts = R"(, "num_local_experts": 5, "num_experts_per_tok": 2)";
+
 }  // namespace
 
 TEST_CASE("a dense decoder's parts are slices of the whole, padded where it does not go up") {
@@ -112,7 +131,7 @@ TEST_CASE("a dense decoder's parts are slices of the whole, padded where it does
 
 TEST_CASE("experts are divided by their columns, or go to ranks as they are") {
   const auto model =
-      make_model("mixtral", config(R"(, "num_local_experts": 5, "num_experts_per_tok": 2)"));
+      make_model("mixtral", config(kExperts));
   const Weights whole = weights_of(*model, {});
   const std::string moe = "model.layers.0.block_sparse_moe.experts.";
   const Filled &w13 = whole.at(moe + "w13.weight"), &w2 = whole.at(moe + "w2.weight");
@@ -154,7 +173,46 @@ TEST_CASE("a model says how it cannot be divided") {
   CHECK(model->refusal({3, 1, 0}) == "8 heads cannot be divided between 3 ranks");
   CHECK(model->refusal({1, 2, 0}) == "it has no experts to divide between 2 ranks");
   const auto mixtral =
-      make_model("mixtral", config(R"(, "num_local_experts": 5, "num_experts_per_tok": 2)"));
+      make_model("mixtral", config(kExperts));
   CHECK(mixtral->refusal({1, 5, 0}) == "");
   CHECK(mixtral->refusal({1, 6, 0}) == "5 experts cannot be divided between 6 ranks");
+}
+
+TEST_CASE("with overlap a long step's products are one with their sums, where there are any") {
+  const std::string embedding = "vocab_parallel_embedding", norm = "all_reduce_add_rms_norm",
+                    product = "linear_all_reduce", logits = "all_gather_columns";
+  using Ops = std::vector<std::string>;
+  const auto llama = make_model("llama", config(""));
+  const Ops shares{embedding, norm, norm, norm, logits};
+  CHECK(exchanges(*llama, "prefill", {2, 1, 0}) == shares);
+  CHECK(exchanges(*llama, "prefill", {2, 1, 0, true}) ==
+        Ops{embedding, norm, product, product, logits});
+  CHECK(exchanges(*llama, "decode", {2, 1, 0, true}) == shares);
+  // What experts give has no product at its end.
+  const auto mixtral = make_model("mixtral", config(kExperts));
+  CHECK(exchanges(*mixtral, "prefill", {2, 1, 0, true}) ==
+        Ops{embedding, norm, product, norm, logits});
+  CHECK(exchanges(*mixtral, "prefill", {2, 2, 0, true}) ==
+        Ops{embedding, norm, product, "fused_moe_ep", "all_gather", logits});
+  CHECK(exchanges(*mixtral, "decode", {2, 1, 0, true}) == shares);
+}
+
+TEST_CASE("a block that ends with a bias is not one with its sum") {
+  const Catalog catalog(paths::registry_dirs());
+  Builder b(catalog, "prefill", std::make_shared<WeightTable>());
+  const auto weight = [&](const char* name, std::vector<int64_t> shape) {
+    return b.weight(parts::matrix(name, DType::f32, std::move(shape), {}));
+  };
+  const Args args{{"hidden_size", 4},
+                  {"intermediate_size", 6},
+                  {"fc1", weight("fc1", {6, 4})},
+                  {"fc2", weight("fc2", {4, 6})},
+                  {"fc2_bias", weight("fc2_bias", {4})},
+                  {"x", b.empty(DType::f32, {b.axis("T"), 4})}};
+  Limits limits;
+  limits.parallel = {2, 1, 0, true};
+  parts::ParallelStep step;
+  const auto record = [&] { parts::parallel_block(b, step, limits, "gelu_mlp", "mlp", args); };
+  CHECK(message_of<Error>(record).find("does not end with a product without a bias") !=
+        std::string::npos);
 }

@@ -105,6 +105,15 @@ TEST_CASE("scenario_full_keeps_sizes_and_leaves_out_what_does_not_fit") {
   CHECK(lengths(s.workloads[0]) == Pairs{{10, 9}, {30, 2}, {10, 9}, {30, 2}});
   CHECK(s.workloads[0].left_out == 1);
   CHECK(s.providers.at("rms_norm") == "cpu");
+  CHECK_FALSE(s.limits.parallel.overlap);
+}
+
+TEST_CASE("scenario_overlap_is_a_limit_that_a_profile_may_change") {
+  const ScenarioSetting dir;
+  std::string text = scenario("limits: {overlap: true}\n");
+  CHECK(fk::load_scenario(dir.write("mine.yaml", text), "tiny").limits.parallel.overlap);
+  text.replace(text.find("full: {}"), 8, "full: {limits: {overlap: false}}");
+  CHECK_FALSE(fk::load_scenario(dir.write("mine.yaml", text), "full").limits.parallel.overlap);
 }
 
 TEST_CASE("scenario_mistakes_have_line_and_nearest_name") {
