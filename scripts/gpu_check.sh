@@ -196,7 +196,7 @@ part_exchanges() {
 }
 part_divided() {
   local how bad=0
-  for how in "llama --tp 2" "qwen3 --tp 2" "mixtral --tp 2" "mixtral --ep 2" "mixtral --ep 3" "mixtral --tp 2 --ep 2" "llama --tp 4" "mixtral --tp 4"; do
+  for how in "llama --tp 2" "llama --tp 2 --overlap" "mixtral --tp 2 --overlap" "qwen3 --tp 2" "mixtral --tp 2" "mixtral --ep 2" "mixtral --ep 3" "mixtral --tp 2 --ep 2" "llama --tp 4" "mixtral --tp 4"; do
     # shellcheck disable=SC2086
     verify "${how//[ -]/}" test/golden/${how%% *} -- ${how#* } --device cuda || bad=1
   done

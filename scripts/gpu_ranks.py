@@ -8,6 +8,7 @@ wanted of several GPUs, measured in one go beside its rival in the same run, on 
   experts       moe_dispatch and moe_combine: bandwidth at 4096 tokens beside NCCL's all_to_all, time at 128 tokens; fused_moe_ep
   products      linear_all_reduce, linear_reduce_scatter and all_gather_linear beside linear and NCCL one after the other
   llama         Llama 3.1 8B with --tp 1, 2, 4, one request: milliseconds per token
+  overlap       Llama 3.1 8B with --tp 2 and 4, 32 requests at a time and one, without and with --overlap: prompt tokens per second
   mixtral       Mixtral 8x7B with --tp 2 and 4: 1000 requests of 512 tokens and 1024 new ones, output tokens per second
 Every step has a time of its own; what takes longer is ended with all its processes and becomes a row, and the next one
 begins; --most is for all of them. FILE gets all reports, a table of aims is printed. --only runs the steps whose name has one of
@@ -56,6 +57,10 @@ def steps(host, gpus, seconds):
     for n in (1, 2, 4):
         if n <= gpus:
             yield f"llama tp {n}", [host, "run", "llama3.1", "--profile", "full", "--device", "cuda", "--tp", str(n), "--workload", "single_request"], 420
+    for n in (2, 4):
+        for how, option in (("without", []), ("with", ["--overlap"])) if n <= gpus else ():
+            yield f"overlap tp {n} {how}", [host, "run", "llama3.1", "--profile", "full", "--device", "cuda", "--tp", str(n), *option,
+                                            "--workload", "single_request", "--workload", "fixed_batch_32"], 420
     for n in (2, 4):
         if n <= gpus:
             # All requests at once. Each rank has an n-th of the cache's heads; two GPUs have room for 99 % of the pages that they need in the end, so
@@ -108,9 +113,9 @@ def sent_bytes(rows, ranks, experts=256, top_k=8, row=14336):
     return rows * row * (ranks - 1) * there
 
 
-def workload(done, name):
+def workload(done, name, which=None):
     report = (done.get(name) or {}).get("report") or {}
-    return next((w for w in (report.get("baseline") or {}).get("workloads", []) if w.get("done")), None)
+    return next((w for w in (report.get("baseline") or {}).get("workloads", []) if w.get("done") and which in (None, w["workload"])), None)
 
 
 def aims(done, gpus):
@@ -146,6 +151,13 @@ def aims(done, gpus):
         if one and many:
             a, b = many["token_s"]["median"], one["token_s"]["median"]
             yield f"Llama 3.1 8B, tp {n}", f"{1e3 * a:.2f} ms a token, {a / b:.3f} of tp 1", f"{aim:.2f}", a <= aim * b
+    for n in (2, 4):
+        for which in ("single_request", "fixed_batch_32"):
+            both = [workload(done, f"overlap tp {n} {how}", which) for how in ("with", "without")]
+            if all(both):
+                (a, b), (c, d) = ([w[figure]["median"] for w in both] for figure in ("prefill_tokens_s", "first_token_s"))
+                yield (f"Llama 3.1 8B, tp {n}, prefill of {which} with --overlap",
+                       f"{a:.0f} tok/s, {a / b:.3f} of without; first token after {1e3 * c:.1f} ms, without {1e3 * d:.1f}", "more", a > b)
     for n, aim in ((2, 17000), (4, 30000)):
         many = workload(done, f"mixtral tp {n}")
         if many:
