@@ -273,25 +273,28 @@ std::optional<LinkListener::Link> LinkListener::accept(const std::string& key, d
 int connect_link(const std::string& host, int port, const std::string& key, uint64_t id,
                  double patience_s) {
   const std::string where = host + ":" + std::to_string(port);
+  const std::string same_key = std::string(kLaunchKey) + " has to be the same on all machines";
   const double end = now_seconds() + patience_s;
-  int fd = -1;
-  while ((fd = connected(host, port, end)) < 0) {
+  for (bool met = false;;) {
+    if (const int fd = connected(host, port, end); fd >= 0) {
+      met = true;
+      set_options_of(fd);
+      const LinkCall call{kLinkMagic, random_nonce(), id};
+      LinkAnswer answer{};
+      const bool told = send_all(fd, call) && transfer(fd, &answer, sizeof answer, false, kProofS);
+      const bool known =
+          told && same_proof(answer.proof, proof_of(key, "first", call, answer.nonce));
+      if (known && send_all(fd, proof_of(key, "other", call, answer.nonce))) return fd;
+      ::close(fd);
+      if (told && !known) fail(where, "who listens there does not know the key", same_key);
+    }
+    // Whom many others beset may have turned this one away.
+    if (now_seconds() >= end && met)
+      fail(where, "who listens there is no rank of this job", same_key);
     if (now_seconds() >= end)
       fail(where, "rank 0 does not answer there", "MASTER_ADDR and MASTER_PORT say where it is");
     ::usleep(50'000);
   }
-  set_options_of(fd);
-  const LinkCall call{kLinkMagic, random_nonce(), id};
-  LinkAnswer answer{};
-  const bool told = send_all(fd, call) && transfer(fd, &answer, sizeof answer, false, kProofS);
-  if (told && same_proof(answer.proof, proof_of(key, "first", call, answer.nonce)) &&
-      send_all(fd, proof_of(key, "other", call, answer.nonce)))
-    return fd;
-  ::close(fd);
-  fail(
-      where,
-      told ? "who listens there does not know the key" : "who listens there is no rank of this job",
-      std::string(kLaunchKey) + " has to be the same on all machines");
 }
 
 }  // namespace fk

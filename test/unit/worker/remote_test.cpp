@@ -128,6 +128,29 @@ TEST_CASE("who connects and says nothing keeps nobody waiting") {
   ::close(link->fd);
 }
 
+TEST_CASE("who is turned away unheard comes again") {
+  Listening at;
+  std::string why;
+  int here = -1;
+  std::thread other([&] {
+    try {
+      here = connect_link("127.0.0.1", at.port, kKey, 7, 5);
+    } catch (const Error& e) {
+      why = e.what();
+    }
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // it has connected
+  at.listener.reset();
+  at.listener = std::make_unique<LinkListener>(at.port);
+  const auto link = at.listener->accept(kKey, 5);
+  other.join();
+  CHECK(why == "");
+  REQUIRE(link);
+  CHECK(link->id == 7);
+  ::close(here);
+  ::close(link->fd);
+}
+
 TEST_CASE("a listener that does not know the key is not believed") {
   Listening at;
   std::thread listener([&] { turns_away(*at.listener, kOther, 1); });
