@@ -234,10 +234,11 @@ void LinkListener::welcome() {
   if (fd < 0) return;
   set_options_of(fd);
   if (callers_.size() == kCallersMost) {
-    // Who has said nothing yet goes first.
-    const auto silent = std::find_if(callers_.begin(), callers_.end(),
-                                     [](const Caller& caller) { return caller.got == 0; });
-    turn_away(silent == callers_.end() ? 0 : static_cast<size_t>(silent - callers_.begin()));
+    // Who has said least goes first: whoever has been answered is about to prove what it knows.
+    const auto least =
+        std::min_element(callers_.begin(), callers_.end(),
+                         [](const Caller& a, const Caller& b) { return a.got < b.got; });
+    turn_away(static_cast<size_t>(least - callers_.begin()));
   }
   callers_.emplace_back().fd = fd;
 }

@@ -128,6 +128,23 @@ TEST_CASE("who connects and says nothing keeps nobody waiting") {
   ::close(link->fd);
 }
 
+TEST_CASE("who has been answered is not turned away for those who say half a word") {
+  Listening at;
+  std::vector<int> callers{caller_of(at)};
+  const std::string call = "fk-link1" + std::string(24, 'x');
+  CHECK(::write(callers[0], call.data(), call.size()) == static_cast<ssize_t>(call.size()));
+  CHECK_FALSE(at.listener->accept(kKey, 0.05));
+  for (int i = 0; i < 80; ++i) {
+    callers.push_back(caller_of(at));
+    CHECK(::write(callers.back(), "fk-link1", 8) == 8);
+  }
+  CHECK(turns_away(*at.listener, kKey, 81 - 64));
+  char answer[48];
+  CHECK(::recv(callers[0], answer, sizeof answer, MSG_WAITALL) == sizeof answer);
+  CHECK(::recv(callers[0], answer, 1, MSG_DONTWAIT) < 0);  // still there
+  for (const int fd : callers) ::close(fd);
+}
+
 TEST_CASE("who is turned away unheard comes again") {
   Listening at;
   std::string why;
