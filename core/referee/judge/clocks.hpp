@@ -66,6 +66,11 @@ struct ColdSamples {
   std::vector<double> longer_s;
 };
 
+// A short race of a candidate whose memory is cold. A busy machine is quicker for one side now and
+// then, so who is faster or seems to be (the interval does not begin below 1) races again, three
+// times in all, and the race that says least for it counts.
+Ratio race_while_faster(Contender& candidate, Contender& baseline, const RaceOptions& options);
+
 // Seconds of calls that are alone in their sample, and of a call among `calls` in a usual one.
 struct AloneSamples {
   std::vector<double> alone_s;

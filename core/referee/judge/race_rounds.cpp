@@ -10,7 +10,7 @@ namespace fk {
 
 namespace {
 
-constexpr int kFreshRounds = 4, kSeenOfRanks = 8, kLateRounds = 3, kColdRounds = 3, kColdLooks = 3,
+constexpr int kFreshRounds = 4, kSeenOfRanks = 8, kLateRounds = 3, kColdRounds = 3,
               kAloneRounds = 8, kWarmRounds = 3;
 constexpr double kColdSeconds = 0.1;
 // On a CPU more than a tick, at which the kernel counts what a process has worked.
@@ -117,20 +117,14 @@ void Exam::warm_rounds(Turn& mine, Turn& theirs) {
 // copied from them into memory of its own shows where that is cold as well, which takes too long to
 // be done for everybody. Its own process does it. What is read once in a sample, whatever its
 // calls, is more in a baseline's large plugin than in a small one, which would look faster for it;
-// so the baseline has called once since. A candidate that did could fetch its copies. A busy
-// machine is quicker for one side now and then: who is faster here is so more than once.
+// so the baseline has called once since. A candidate that did could fetch its copies.
 Ratio Exam::cold_ratio(Sitter& baseline, int count) {
   RaceOptions options;
   options.seconds = std::max(kColdSeconds, seconds_ / 2);
-  Ratio least;
-  for (int look = 0; look == 0 || (look < kColdLooks && least.low >= 1); ++look) {
-    all_cold_ = true;
-    Turn mine(*this, candidate_, count), theirs(*this, baseline, count);
-    Contender* const contenders[] = {&theirs, &mine};
-    const Ratio ratio = fk::race(contenders, options).ratio(1, 0);
-    all_cold_ = false;
-    if (look == 0 || ratio.low < least.low) least = ratio;
-  }
+  all_cold_ = true;
+  Turn mine(*this, candidate_, count), theirs(*this, baseline, count);
+  const Ratio least = race_while_faster(mine, theirs, options);
+  all_cold_ = false;
   return least;
 }
 

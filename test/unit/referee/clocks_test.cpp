@@ -4,6 +4,11 @@
 
 #include <unistd.h>
 
+#include <cmath>
+#include <optional>
+#include <utility>
+#include <vector>
+
 #include "test/catch.hpp"
 
 namespace {
@@ -20,7 +25,49 @@ fk::ClockSamples samples(double calls_s, double beside_s, double claimed) {
   return out;
 }
 
+// The seconds of its calls in one race, those in the next, and so on.
+class Scripted final : public fk::Contender {
+ public:
+  explicit Scripted(std::vector<double> races_s) : races_s_(std::move(races_s)) {}
+  std::optional<double> sample() override {
+    const auto race = static_cast<size_t>(races());
+    ++asked_;
+    return races_s_.at(race);
+  }
+  static constexpr int kBlocks = 4, kSamples = 2 * kBlocks + 1;  // and one before the first
+  int races() const { return asked_ / kSamples; }
+
+ private:
+  std::vector<double> races_s_;
+  int asked_ = 0;
+};
+
+// The candidate takes these times of the baseline's in one race after the other.
+fk::Ratio least_of(const std::vector<double>& candidate, int races) {
+  Scripted its(candidate), other(std::vector<double>(candidate.size(), 1));
+  fk::RaceOptions options;
+  options.blocks_min = options.blocks_max = Scripted::kBlocks;
+  const fk::Ratio least = fk::race_while_faster(its, other, options);
+  CHECK(its.races() == races);
+  CHECK(other.races() == races);
+  return least;
+}
+
 }  // namespace
+
+TEST_CASE("who is faster by chance when its memory is cold has to be so again", "[judge]") {
+  using fk::Speed;
+  // The second race speaks against it, or only the third; what says least is believed.
+  CHECK(least_of({0.8, 1.25, 0.8}, 2).speed == Speed::slower);
+  const fk::Ratio third = least_of({0.8, 0.9, 1.25}, 3);
+  CHECK(third.speed == Speed::slower);
+  CHECK(std::abs(third.value - 0.8) < 1e-9);
+  const fk::Ratio always = least_of({0.8, 0.5, 0.4}, 3);
+  CHECK(always.speed == Speed::faster);
+  CHECK(std::abs(always.value - 1.25) < 1e-9);
+  // Nothing is gained by more races of who is not faster; chance speaks for nobody a second time.
+  CHECK(least_of({1.25, 0.5, 0.5}, 1).speed == Speed::slower);
+}
 
 TEST_CASE("ranks that share their cores with others have no speed to boast of") {
   using namespace fk;
