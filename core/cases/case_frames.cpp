@@ -180,6 +180,7 @@ void CaseFrames::allocate(SharedPlaces* places, bool owner) {
     else
       s.memory = std::make_unique<GuardedBuffer>(device_, size, shift, at_end);
     if (s.memory->forbidden()) name_page(s.memory->forbidden(), s.field);
+    if (places && !owner && !s.written) name_input(s.memory->data(), size, s.field);
   }
 }
 

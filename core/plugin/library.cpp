@@ -123,6 +123,12 @@ void Plugins::load(const std::filesystem::path& file, Trust trust,
                    const std::filesystem::path& given) {
   const std::string where = file.string();
   const auto copy = given.empty() ? loadable_copy(file) : given;
+  // Boost.DLL closes what it opened; this first handle pins the library until the process ends, and
+  // says more plainly what is missing.
+  if (!dlopen(copy.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE)) {
+    const std::string why = dlerror(), its = copy.string() + ": ";
+    fail(where, "cannot be loaded: " + (starts_with(why, its) ? why.substr(its.size()) : why));
+  }
   boost::dll::shared_library library;
   try {
     library.load(copy.string(),
@@ -130,8 +136,6 @@ void Plugins::load(const std::filesystem::path& file, Trust trust,
   } catch (const std::exception& e) {
     fail(where, std::string("cannot be loaded: ") + e.what());
   }
-  // Boost.DLL closes what it opened; this second handle pins the library until the process ends.
-  if (!dlopen(copy.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE)) fail(where, dlerror());
   if (!library.has(FK_PLUGIN_SYMBOL)) {
     fail(where, std::string("it does not export ") + FK_PLUGIN_SYMBOL,
          "is it a plugin of another ABI major?");

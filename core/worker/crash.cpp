@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -27,24 +28,65 @@ namespace {
 Board* board_of_process = nullptr;
 constexpr int kFramesMax = 32;
 constexpr int kBySeccomp = 1;  // SYS_SECCOMP, which not all headers have
-constexpr std::array<int, 6> kSignals = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGSYS};
+constexpr std::array<int, 8> kSignals = {SIGSEGV, SIGBUS,  SIGFPE, SIGILL,
+                                         SIGABRT, SIGTRAP, SIGSYS, SIGXFSZ};
 
-struct NamedPage {
-  uintptr_t page = 0;
+struct NamedMemory {
+  uintptr_t begin = 0, end = 0;
+  const char* words = nullptr;  // kPastEnd or kInInput
   char what[40] = "";
 };
-std::array<NamedPage, 4096> named_pages;
-size_t pages_named = 0;
+std::array<NamedMemory, 4096> named_memory;
+size_t memory_named = 0;
 constexpr uintptr_t kPage = 4096;
 
-// The newest name of the page, or null; memory is used again.
-const char* name_of_page(const void* address) {
-  const uintptr_t page = reinterpret_cast<uintptr_t>(address) / kPage * kPage;
-  for (size_t i = 1; i <= std::min(pages_named, named_pages.size()); ++i) {
-    const NamedPage& one = named_pages[(pages_named - i) % named_pages.size()];
-    if (one.page == page) return one.what;
+// The newest name of the place, or null; memory is used again.
+const NamedMemory* name_of(const void* address) {
+  const auto at = reinterpret_cast<uintptr_t>(address);
+  for (size_t i = 1; i <= std::min(memory_named, named_memory.size()); ++i) {
+    const NamedMemory& one = named_memory[(memory_named - i) % named_memory.size()];
+    if (at >= one.begin && at < one.end) return &one;
   }
   return nullptr;
+}
+
+void add_name(uintptr_t begin, uintptr_t end, const char* words, const std::string& what) {
+  NamedMemory& one = named_memory[memory_named++ % named_memory.size()];
+  one.begin = begin;
+  one.end = end;
+  one.words = words;
+  std::snprintf(one.what, sizeof one.what, "%s", what.c_str());
+}
+
+// Where its stack ends everything else would be far away.
+bool beside_stack(const void* address, const void* context) {
+  const auto* c = static_cast<const ucontext_t*>(context);
+#if defined(__x86_64__)
+  const auto pointer = static_cast<uintptr_t>(c->uc_mcontext.gregs[REG_RSP]);
+#elif defined(__aarch64__)
+  const auto pointer = static_cast<uintptr_t>(c->uc_mcontext.sp);
+#else
+  const uintptr_t pointer = 0;
+  static_cast<void>(c);
+#endif
+  constexpr uintptr_t kNear = 64 << 10;
+  const auto at = reinterpret_cast<uintptr_t>(address);
+  return at + kNear > pointer && at < pointer + kNear;
+}
+
+// How many threads it may have when it has them all, else 0.
+int threads_most() {
+  rlimit most{};
+  if (::getrlimit(RLIMIT_NPROC, &most) != 0 || most.rlim_cur > 1 << 20) return 0;
+  std::FILE* file = std::fopen("/proc/self/status", "re");
+  if (!file) return 0;
+  char line[256];
+  int threads = 0;
+  while (threads == 0 && std::fgets(line, sizeof line, file))
+    if (std::sscanf(line, "Threads: %d", &threads) != 1) threads = 0;
+  std::fclose(file);
+  const auto all = static_cast<int>(most.rlim_cur);
+  return threads >= all ? all : 0;
 }
 
 void write_text(const char* text, int length) {
@@ -99,32 +141,54 @@ void report(const char* what) {
     write_text(line, std::snprintf(line, sizeof line, "  #%d %s\n", i - 2, text));
   }
   if (!board_of_process) return;
-  std::snprintf(board_of_process->crash, sizeof board_of_process->crash, "%.90s%s%.150s", what,
+  std::snprintf(board_of_process->crash, sizeof board_of_process->crash, "%.110s%s%.140s", what,
                 place[0] ? " in " : "", place);
   // The broker need not wait until the kernel has taken the process apart, which with memory of a
   // device takes long.
   ::shutdown(kControlFd, SHUT_RDWR);
 }
 
-void on_signal(int number, siginfo_t* info, void*) {
+// Where a fault was and what is known of that place, behind the signal's name.
+void describe_fault(int number, const siginfo_t* info, const void* context, char* text,
+                    size_t size) {
+  constexpr int kByKernel = 0x80;  // SI_KERNEL
+  text[0] = 0;
+  if (number == SIGABRT) {
+    if (const int all = threads_most()) std::snprintf(text, size, "%s%d", kThreadsMost, all);
+  } else if (number == SIGXFSZ ? info->si_code < 0 : info->si_code <= 0) {
+    // The kernel tells of that limit as if the process had killed itself.
+    std::snprintf(text, size, "%s", kSelfSent);
+  } else if (number == SIGSEGV && info->si_code == kByKernel) {
+    std::snprintf(text, size, "%s", kNoAddress);
+  } else if (number == SIGSEGV || number == SIGBUS) {
+    const auto at = reinterpret_cast<uintptr_t>(info->si_addr);
+    const NamedMemory* known = name_of(info->si_addr);
+    std::snprintf(text, size, " at address 0x%lx%s%s", static_cast<unsigned long>(at),
+                  known                                  ? known->words
+                  : at < kPage                           ? kNull
+                  : beside_stack(info->si_addr, context) ? kStackEnd
+                                                         : "",
+                  known ? known->what : "");
+  }
+}
+
+void on_signal(int number, siginfo_t* info, void* context) {
   if (board_of_process)
     board_of_process->data_bytes = static_cast<uint64_t>(private_bytes(::getpid()));
-  char what[96];
+  char what[160], place[128];
   const char* name = sigabbrev_np(number);
-  const char* tensor = number == SIGSEGV ? name_of_page(info->si_addr) : nullptr;
   const bool refused = number == SIGSYS && info->si_code == kBySeccomp;
   const char* call = refused ? syscall_name(info->si_syscall) : nullptr;
-  if (number == SIGABRT && info->si_code == SI_USER)
+  if (number == SIGABRT && info->si_code == SI_USER) {
     std::snprintf(what, sizeof what, "%s", kStopped);
-  else if (number == SIGABRT)
-    std::snprintf(what, sizeof what, "SIGABRT");
-  else if (refused && call)
+  } else if (refused && call) {
     std::snprintf(what, sizeof what, "%s%s", kItCalled, call);
-  else if (refused)
+  } else if (refused) {
     std::snprintf(what, sizeof what, "%ssystem call %d", kItCalled, info->si_syscall);
-  else
-    std::snprintf(what, sizeof what, "SIG%s at address %p%s%s", name ? name : "?", info->si_addr,
-                  tensor ? kPastEnd : "", tensor ? tensor : "");
+  } else {
+    describe_fault(number, info, context, place, sizeof place);
+    std::snprintf(what, sizeof what, "SIG%s%s", name ? name : "?", place);
+  }
   report(what);
   // It is the default already (SA_RESETHAND), and the filter lets nobody touch it.
   ::raise(number);
@@ -140,9 +204,13 @@ void on_exit_call(int code, void*) {
 }  // namespace
 
 void name_page(const void* page, const std::string& what) {
-  NamedPage& one = named_pages[pages_named++ % named_pages.size()];
-  one.page = reinterpret_cast<uintptr_t>(page) / kPage * kPage;
-  std::snprintf(one.what, sizeof one.what, "%s", what.c_str());
+  const uintptr_t begin = reinterpret_cast<uintptr_t>(page) / kPage * kPage;
+  add_name(begin, begin + kPage, kPastEnd, what);
+}
+
+void name_input(const void* begin, int64_t bytes, const std::string& what) {
+  const auto at = reinterpret_cast<uintptr_t>(begin);
+  add_name(at, at + static_cast<uintptr_t>(bytes), kInInput, what);
 }
 
 void install_crash_handlers(Board& board) {

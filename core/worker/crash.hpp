@@ -28,6 +28,16 @@ inline constexpr const char* kCrashReport = "fk-host runner: ";
 // pages are known.
 inline constexpr const char* kPastEnd = ", past the end of ";
 void name_page(const void* page, const std::string& what);
+// The same of a write to memory that can only be read, from `begin` on.
+inline constexpr const char* kInInput = ", a write to the input ";
+void name_input(const void* begin, int64_t bytes, const std::string& what);
+// Of a fault near null, with garbage for a pointer and beside the stack pointer, and of abort()
+// where no thread can be started any more.
+inline constexpr const char* kNull = ", of a null pointer";
+inline constexpr const char* kNoAddress = " at an address that no pointer can have";
+inline constexpr const char* kStackEnd = ", its stack is used up,";
+inline constexpr const char* kSelfSent = ", which it sent itself";
+inline constexpr const char* kThreadsMost = ", with all threads that it may have, ";
 // What the runner does now, for the board.
 void set_stage(Board& board, const std::string& text);
 // Limits private memory (RLIMIT_DATA) to `bytes` above what is in use now; 0: no limit. Nothing

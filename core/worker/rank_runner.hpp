@@ -21,6 +21,7 @@ struct RunnerFailure {
   std::string where;  // "paged_attention (model.layers.0.self_attn.attn)" or a stage; may be empty
   std::string text;   // "crashed: SIGSEGV at address 0x10 in mine.so+0x1139"
   std::string log;    // what the process printed, at most 64 KiB
+  std::string next = {};  // what to look at next; empty: the kind says all
   // "crashed: SIGSEGV ... in rms_norm (model.norm)"
   std::string sentence() const;
 };

@@ -21,6 +21,7 @@
 #include "core/base/text.hpp"
 #include "core/plugin/library.hpp"
 #include "core/worker/crash.hpp"
+#include "core/worker/ending.hpp"
 #include "core/worker/launch.hpp"
 
 namespace fk {
@@ -29,13 +30,6 @@ namespace {
 
 // The kinds of failure that a runner reports itself.
 const std::vector<std::string> kErrors = {"refused", "op_failed", "threw", "memory"};
-
-// Close below the limit counts: the allocation that failed is not part of the sum.
-bool near_limit(int64_t bytes, int64_t limit) { return bytes > limit - limit / 8; }
-
-std::string limit_text(int64_t limit) {
-  return "ran into its limit of " + human_bytes(limit) + " of memory";
-}
 
 int make_event() {
   const int fd = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -208,12 +202,21 @@ std::optional<Runner::Loaded> Runner::load(const std::vector<PluginFile>& plugin
     if (protections_.empty() && progress.is_object() && progress.contains("sealed"))
       protections_ = protections_from(progress.at("sealed"));
   };
-  const auto reply = ask({{"do", "load"},
-                          {"plugins", std::move(list)},
-                          {"sandbox", options_.sandbox},
-                          {"device", options_.device},
-                          {"read", options_.read}},
-                         {}, "loaded", options_.open_patience_s, on_progress);
+  const Json message = {{"do", "load"},
+                        {"plugins", std::move(list)},
+                        {"sandbox", options_.sandbox},
+                        {"device", options_.device},
+                        {"read", options_.read}};
+  std::optional<Json> reply;
+  for (bool asked = say(message, {}, options_.open_patience_s); asked && !reply && !failed();) {
+    // Once it is sealed it runs the candidate's own constructors and entry, which have little to
+    // do.
+    const double patience = protections_.empty()
+                                ? options_.open_patience_s
+                                : std::min(options_.patience_s, options_.open_patience_s);
+    reply = hear("loaded", patience, on_progress);
+    if (!reply && !failed()) sleep(kTick);
+  }
   if (!reply) return std::nullopt;
   Loaded loaded;
   try {
@@ -341,29 +344,11 @@ std::string Runner::place_of_hang() {
 }
 
 void Runner::ended(int status) {
-  const std::string hint = bounded(board_->crash, sizeof board_->crash);
-  const auto limit = static_cast<uint64_t>(options_.private_bytes_max);
-  if (WIFSIGNALED(status)) {
-    // Close below the limit counts: the allocation that failed is not part of the sum.
-    if (limit > 0 && board_->data_bytes > limit - limit / 8) {
-      return bury("memory", "ran into its limit of " + human_bytes(static_cast<int64_t>(limit)) +
-                                " of memory (" + signal_name(WTERMSIG(status)) + ")");
-    }
-    if (starts_with(hint, kItCalled)) return bury("forbidden", "refused: " + hint);
-    const std::string signal = signal_name(WTERMSIG(status));
-    if (WTERMSIG(status) == SIGSYS && !starts_with(hint, signal))
-      return bury("forbidden",
-                  "refused: it made a system call that is not allowed, with all signals "
-                  "blocked (as posix_spawn() and system() do)");
-    const bool told = starts_with(hint, signal);
-    const std::string words = WTERMSIG(status) == SIGABRT ? last_words() : "";
-    return bury("crashed", "crashed: " + (told ? hint : signal) + words);
-  }
-  const int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  const size_t in = hint.find(" in ");
-  bury("exited",
-       "called exit(" + std::to_string(code) + ")" +
-           (starts_with(hint, "exit(") && in != std::string::npos ? hint.substr(in) : ""));
+  const std::string note = bounded(board_->crash, sizeof board_->crash);
+  const Ending ending = ending_of(status, note, static_cast<int64_t>(board_->data_bytes),
+                                  options_.private_bytes_max, last_words());
+  bury(ending.kind, ending.text);
+  if (failure_->next.empty()) failure_->next = ending.next;
 }
 
 void Runner::condemn(const std::string& kind, const std::string& text) {
@@ -406,7 +391,7 @@ std::string Runner::last_words() {
   std::istringstream lines(log.substr(0, end == std::string::npos ? log.size() : end));
   for (std::string next; std::getline(lines, next);)
     if (!next.empty()) line = next;
-  return line.empty() ? "" : ": " + line.substr(0, 200);
+  return line.substr(0, 200);
 }
 
 // From the board, every index checked; a hint only.

@@ -177,7 +177,7 @@ class Server {
   // What could go wrong with one file says so in its row; the others are loaded.
   template <class Action>
   void attempt(File& file, Action action) {
-    set_stage(*board_, "loading " + file.path);
+    set_stage(*board_, "loading " + std::filesystem::path(file.path).filename().string());
     try {
       if (file.error.empty()) action();
     } catch (const Error& e) {

@@ -402,7 +402,7 @@ class FilterProgram {
                     kDeny);
       case SYS_rt_sigaction:  // of what tells of a crash, but to ask; who asks for a trace may fail
         no_handler(SIGSYS, kKill);
-        for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT})
+        for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGXFSZ})
           no_handler(static_cast<uint32_t>(signal), kDeny);
         return give(kAllow);
       case SYS_fcntl:  // who gets a signal and which; what others may do with shared memory

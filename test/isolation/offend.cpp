@@ -12,6 +12,7 @@
 #include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -19,6 +20,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -105,7 +107,7 @@ void sandbox(const std::string& what) {
     need(::setrlimit(RLIMIT_NOFILE, &limit) == 0, "setrlimit");
   }
   if (what == "handler") need(::signal(SIGSYS, SIG_IGN) != SIG_ERR, "signal");
-  for (const int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) {
+  for (const int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGXFSZ}) {
     struct sigaction now {};
     if (what == "crash" + std::to_string(number))
       need(::signal(number, SIG_IGN) != SIG_ERR, "signal");
@@ -125,6 +127,35 @@ void sandbox(const std::string& what) {
   if (what == "blocked") {
     ::sigprocmask(SIG_BLOCK, &all, nullptr);
     need(::socket(AF_INET, SOCK_STREAM, 0) >= 0, "socket");
+  }
+}
+
+__attribute__((noinline)) int deep(volatile int level) {
+  volatile char room[4096];
+  room[0] = static_cast<char>(level);
+  return level < 0 ? 0 : deep(level + 1) + room[0];
+}
+
+// What meets a limit, or ends the process by a signal of its own.
+void limits(const std::string& what) {
+  if (what == "grow")  // a file that the host has left open
+    for (int fd = 0; fd < 256; ++fd) {
+      struct stat file {};
+      if (::fstat(fd, &file) == 0 && S_ISREG(file.st_mode) &&
+          ::pwrite(fd, "x", 1, file.st_size) > 0)
+        ::ftruncate(fd, file.st_size);
+    }
+  if (what == "stack") deep(1);
+  if (what == "null") *static_cast<volatile int*>(nullptr) = 1;
+  if (what == "garbage") *reinterpret_cast<volatile int*>(uintptr_t{0x6b6b6b6b6b6b6b6b}) = 1;
+  if (what == "trap") ::raise(SIGTRAP);
+  if (what == "alarm") {
+    ::alarm(1);
+    for (;;) ::pause();
+  }
+  if (what == "crowd") {
+    std::vector<std::thread> team;  // ends the process where the next one cannot be started
+    for (;;) team.emplace_back([] { ::pause(); });
   }
 }
 
@@ -157,6 +188,7 @@ __attribute__((noinline)) void offend() {
   other_process(what);
   outside(what);
   sandbox(what);
+  limits(what);
   legal(what);
 }
 

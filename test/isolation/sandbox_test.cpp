@@ -141,9 +141,25 @@ TEST_CASE("sandbox_cannot_be_loosened") {
   ends_it("handler", "rt_sigaction for SIGSYS");
   ends_it("limits", "prlimit64 for new limits");
   for (const char* what : {"outlive", "dump", "shared", "memfd"}) fails_in(what);
-  for (const int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT})
+  for (const int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGXFSZ})
     fails_in("crash" + std::to_string(number));
   if (::geteuid() == 0) fails_in("root");
+}
+
+TEST_CASE("sandbox_limits_and_faults_are_told_in_words") {
+  const auto told = [](const char* what, const char* rule, const std::string& words) {
+    const Checked got = check(what);
+    CAPTURE(what, got.text);
+    CHECK(got.rule == rule);
+    CHECK_THAT(got.text, ContainsSubstring(words));
+  };
+  told("grow", "sandbox", "it wrote into a file");
+  told("stack", "crash", "its stack is used up, in isolation_offend");
+  told("null", "crash", "SIGSEGV at address 0x0, of a null pointer in isolation_offend");
+  told("garbage", "crash", "at an address that no pointer can have");
+  told("trap", "crash", "SIGTRAP, which it sent itself in isolation_offend");
+  told("alarm", "crash", "SIGALRM: a timer that it set itself");
+  if (::geteuid() == 0) told("crowd", "crash", "with all threads that it may have, ");
 }
 
 TEST_CASE("sandbox_run_goes_on_after_a_refusal") {

@@ -25,7 +25,6 @@
 #include "core/referee/judge/gpu_watch.hpp"
 #include "core/referee/judge/outside.hpp"
 #include "core/referee/stopped_work.hpp"
-#include "core/worker/crash.hpp"
 #include "core/worker/symbols.hpp"
 
 namespace fk {
@@ -33,18 +32,6 @@ namespace fk {
 namespace {
 
 constexpr const char* kClosing = "closing cases";
-
-Status status_of_failure(const RunnerFailure& failure) {
-  if (failure.kind == "crashed" && failure.text.find(kPastEnd) != std::string::npos)
-    return Status::illegal_access;
-  static const std::map<std::string, Status> kinds = {
-      {"crashed", Status::crashed},         {"exited", Status::crashed},
-      {"threw", Status::crashed},           {"hang", Status::hang},
-      {"memory", Status::memory},           {"protocol", Status::cheating},
-      {"environment", Status::environment}, {"op_failed", Status::violation}};
-  const auto it = kinds.find(failure.kind);
-  return it == kinds.end() ? Status::violation : it->second;
-}
 
 PluginFacts facts_of(const FoundPlugin& plugin, const std::filesystem::path& file) {
   return {plugin_name(plugin), plugin.note.version, plugin.path.string(), sha256_file(file)};
@@ -148,7 +135,7 @@ class Judge {
       known.push_back(op.op);
       if (options_.ops.empty() || std::count(options_.ops.begin(), options_.ops.end(), op.op)) {
         if (const std::string why = note_mismatch(op, catalog_); !why.empty())
-          return end(Status::load, op.op + ": " + why);
+          return end(Status::load, why);
         ops_.push_back(op.op);
       }
     }
@@ -183,11 +170,34 @@ class Judge {
       out_.protections = candidate_runner_->protections();
       if (room_.device() != "cpu") out_.protections.push_back(stand.memory->protection());
     }
-    if (!loaded)
-      return end(status_of_failure(candidate_runner_->failure()),
-                 candidate_runner_->failure().sentence());
-    if (!loaded->errors.back().empty()) return end(Status::load, loaded->errors.back());
-    return true;
+    CaseVerdict told;
+    if (!loaded) {
+      const RunnerFailure& failure = candidate_runner_->failure();
+      blame_failure(told, failure);
+      // Before it was sealed nothing of the candidate has run.
+      const bool hosts = candidate_runner_->protections().empty() || failure.kind == "refused" ||
+                         failure.kind == kBusy;
+      if (hosts) told.status = Status::environment;
+      if (hosts) told.next.clear();
+    } else if (std::string why = loaded->errors.back(); !why.empty()) {
+      const std::string copy = file_.string() + ": ";  // of which its author knows nothing
+      told.status = Status::load;
+      told.why = starts_with(why, copy) ? why.substr(copy.size()) : why;
+      if (why.find("undefined symbol") != std::string::npos)
+        told.next = "Define what is missing; `fk-host build` finds it when it links.";
+    } else {
+      return true;
+    }
+    // Of no case more can be said.
+    for (CaseVerdict& row : out_.cases) {
+      if (row.status != Status::environment || !row.why.empty()) continue;
+      row.status = told.status;
+      row.why = told.why;
+      row.evidence = told.evidence;
+      row.next = told.next;
+    }
+    out_.why = told.why;
+    return false;
   }
 
   // ---- cases ----
@@ -434,44 +444,6 @@ class Judge {
 };
 
 }  // namespace
-
-void blame_failure(CaseVerdict& row, const RunnerFailure& failure) {
-  row.status = status_of_failure(failure);
-  row.why = failure.sentence();
-  row.evidence = failure.log.substr(0, 2000);
-  if (failure.kind == "forbidden") row.rule = "sandbox";
-}
-
-void blame_words(CaseVerdict& row, const std::string& words) {
-  const auto says = [&](const char* what) { return words.find(what) != std::string::npos; };
-  row.why = words;
-  if (starts_with(words, "refused: ")) {
-    row.status = Status::refused;
-    row.why = words.substr(9);
-  } else if (starts_with(words, "capture: ")) {
-    row.status = Status::graph_unsafe;
-    row.rule = "graph";
-    row.why = words.substr(9);
-  } else if (says("illegal memory access") || says("misaligned address") ||
-             says("invalid program counter")) {
-    row.status = Status::illegal_access;
-  } else {
-    row.status = Status::violation;
-    row.rule = starts_with(words, "prepare:")   ? "prepare"
-               : starts_with(words, "forward:") ? "forward"
-               : starts_with(words, "plan:")    ? "plan"
-                                                : "create";
-  }
-}
-
-void blame(CaseVerdict& row, Sitter& sitter) {
-  if (sitter.runners().failed()) return blame_failure(row, sitter.runners().failure());
-  blame_words(row, sitter.words());
-  row.why = sitter.who() + row.why;
-  if (!sitter.lost() || row.status != Status::violation) return;
-  row.status = Status::crashed;
-  row.rule.clear();
-}
 
 Verdict judge(const FoundPlugin& candidate, const Roster& roster, const Catalog& catalog,
               const Secret* secret, Courtroom& room, const JudgeOptions& options) {

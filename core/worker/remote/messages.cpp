@@ -61,7 +61,7 @@ Runner::Options runner_options_from(const Json& json) {
 }
 
 Json to_json(const RunnerFailure& f) {
-  return {{"kind", f.kind}, {"where", f.where}, {"text", f.text}, {"log", f.log}};
+  return {{"kind", f.kind}, {"where", f.where}, {"text", f.text}, {"log", f.log}, {"next", f.next}};
 }
 
 std::string clean_log(const Json& text) { return clean_text(text, kLogMax); }
@@ -71,7 +71,8 @@ RunnerFailure runner_failure_from(const Json& json) {
                                                   "exited",    "hang",        "memory",  "busy",
                                                   "forbidden", "environment", "protocol"};
   RunnerFailure out{clean_text(json.at("kind")), clean_text(json.at("where")),
-                    clean_text(json.at("text")), clean_log(json.at("log"))};
+                    clean_text(json.at("text")), clean_log(json.at("log")),
+                    clean_text(json.at("next"))};
   if (std::find(kKinds.begin(), kKinds.end(), out.kind) == kKinds.end()) out.kind = "protocol";
   return out;
 }

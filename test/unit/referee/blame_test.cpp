@@ -40,6 +40,42 @@ TEST_CASE("blame_of_a_process_that_ended_has_its_status_and_what_it_printed") {
   CHECK(forbidden.status == Status::violation);
   CHECK(forbidden.rule == "sandbox");
   CHECK(ended("crashed", "", std::string(5000, 'x')).evidence.size() == 2000);
+  // Inputs cannot be written: who tries breaks that rule, who leaves a tensor touches what is not
+  // its own.
+  const auto input = ended("crashed", "crashed: SIGSEGV at address 0x70, a write to the input x");
+  CHECK(input.status == Status::violation);
+  CHECK(input.rule == "input");
+  const auto past = ended("crashed", "crashed: SIGSEGV at address 0x70, past the end of x");
+  CHECK(past.status == Status::illegal_access);
+  CHECK(past.rule.empty());
+  CaseVerdict row;
+  blame_failure(row, {"exited", "", "called exit(3)", "", "Return an error."});
+  CHECK(row.next == "Return an error.");
+}
+
+TEST_CASE("blame_of_words_knows_the_limits_of_the_sandbox") {
+  struct Row {
+    const char *words, *next;
+    Status status;
+  };
+  const Row rows[] = {
+      {"forward: std::bad_alloc", "how the size is computed", Status::memory},
+      {"prepare: std::bad_array_new_length", "how the size is computed", Status::memory},
+      {"create: mmap: Cannot allocate memory", "how the size is computed", Status::memory},
+      {"forward: open: Too many open files", "256 descriptors", Status::violation},
+      {"forward: Resource temporarily unavailable", "threads", Status::violation},
+      {"create: fopen: Permission denied", "opens no files", Status::violation},
+      {"forward: socket: Operation not permitted", "computes", Status::violation},
+      {"forward: clone3: Function not implemented", "computes", Status::violation},
+      {"forward: tile size 7", "", Status::violation}};
+  for (const Row& one : rows) {
+    INFO(one.words);
+    const auto row = said(one.words);
+    CHECK(row.status == one.status);
+    CHECK(row.rule.empty() == (one.status == Status::memory));
+    CHECK_THAT(row.next, ContainsSubstring(one.next));
+    CHECK(row.next.empty() == (*one.next == 0));
+  }
 }
 
 TEST_CASE("blame_of_words_knows_captures_refusals_and_what_a_device_says") {

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/worker/ending.hpp"
+
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <array>
+
+#include "core/base/text.hpp"
+#include "core/worker/crash.hpp"
+#include "core/worker/process.hpp"
+
+namespace fk {
+
+namespace {
+
+constexpr const char* kPlace =
+    "Start at the topmost function of the trace that is yours: is its pointer null, freed, or an "
+    "index too far?";
+constexpr const char* kForbidden =
+    "A candidate computes and nothing else: no files, sockets, processes or signals. Take out the "
+    "call that is named.";
+constexpr const char* kSilent =
+    "nothing could be said of the place, as where a thread of its own has used up its stack";
+constexpr const char* kSelf = "Take out what sends it: a timer, raise() or kill().";
+
+// Limits: RLIMIT_FSIZE has SIGXFSZ, RLIMIT_STACK a SIGSEGV beside the stack pointer, RLIMIT_DATA
+// calls that find no memory, RLIMIT_NPROC threads that do not start; a limit of the processor's
+// time would be that of whoever started the host.
+constexpr std::array kSignals = {
+    SignalInfo{SIGSEGV, "crashed", "", kPlace},
+    SignalInfo{SIGBUS, "crashed",
+               "an address without memory behind it: a file that was cut, or no memory is left",
+               kPlace},
+    SignalInfo{SIGFPE, "crashed", "a whole number was divided by 0, or overflowed in a division",
+               "Look for a divisor that a shape makes 0: rows, parts, or a width smaller than a "
+               "tile."},
+    SignalInfo{
+        SIGILL, "crashed",
+        "an instruction that this processor does not have, or code that the compiler took "
+        "for unreachable",
+        "Look for a function that ends without a return, and for -march or intrinsics beyond "
+        "this processor."},
+    SignalInfo{SIGTRAP, "crashed", "a trap or breakpoint in the code",
+               "Look for the condition of the trap, or take the breakpoint out."},
+    SignalInfo{SIGABRT, "crashed", "",
+               "The words behind the place are what it printed last: a failed assert, an exception "
+               "that nobody caught, or a heap that was written past its end."},
+    SignalInfo{SIGSYS, "forbidden", "", kForbidden},
+    SignalInfo{SIGXFSZ, "forbidden", "it wrote into a file, of which a candidate may have 0 bytes",
+               kForbidden},
+    SignalInfo{SIGXCPU, "crashed",
+               "the limit of the processor's time (ulimit -t) of who started the host",
+               "Start the host without that limit; if there is none, take out what sends the "
+               "signal."},
+    SignalInfo{SIGKILL, "crashed",
+               "it ended itself, or the kernel did because the machine has no memory left",
+               "Look at the machine's free memory and at what create() and prepare() take; then "
+               "for raise() and kill()."},
+    SignalInfo{SIGPIPE, "crashed", "it wrote to a pipe that nobody reads",
+               "Print to standard output or error, or not at all."},
+    SignalInfo{SIGALRM, "crashed", "a timer that it set itself", kSelf},
+    SignalInfo{SIGVTALRM, "crashed", "a timer that it set itself", kSelf},
+    SignalInfo{SIGPROF, "crashed", "a timer that it set itself", kSelf},
+    SignalInfo{SIGTERM, "crashed", "it was told to end, by itself or from outside", kSelf},
+    SignalInfo{SIGINT, "crashed", "it was told to end, by itself or from outside", kSelf},
+    SignalInfo{SIGHUP, "crashed", "it was told to end, by itself or from outside", kSelf},
+    SignalInfo{SIGQUIT, "crashed", "it was told to end, by itself or from outside", kSelf}};
+
+// What the handler has added to a signal's name, and what helps then.
+struct Detail {
+  const char* words;
+  const char* next;
+};
+constexpr std::array kDetails = {
+    Detail{
+        kStackEnd,
+        "Large arrays go into scratch (need.scratch in supports()), and a recursion has to end."},
+    Detail{kNull,
+           "Look for an optional field that is absent (or_null), or for memory that supports() did "
+           "not ask for."},
+    Detail{kNoAddress,
+           "Look for a pointer that was never set, was freed, or lies in memory that nobody has "
+           "written."},
+    Detail{kPastEnd,
+           "Check indices at the end of the named tensor: the last row, and the tail that does not "
+           "fill a vector or tile."},
+    Detail{kInInput, "It is an input: write to outputs and scratch alone."},
+    Detail{kThreadsMost,
+           "Start fewer threads, once and not in every call; OpenMP has as many as ctx allows."}};
+
+Ending of_signal(int number, const std::string& note, const std::string& printed) {
+  const std::string name = signal_name(number);
+  const auto known = std::find_if(kSignals.begin(), kSignals.end(),
+                                  [&](const SignalInfo& s) { return s.number == number; });
+  const bool told = starts_with(note + " ", name + " ") || starts_with(note, name + ",");
+  Ending out{"crashed", (told ? note : name), kPlace};
+  if (told && note.find(kSelfSent) != std::string::npos) {
+    out.next = kSelf;
+  } else if (known != kSignals.end()) {
+    out.kind = known->kind;
+    out.next = known->next;
+    if (number == SIGSEGV && !told) out.text += std::string(": ") + kSilent;
+    if (*known->means) out.text += std::string(": ") + known->means;
+  }
+  for (const Detail& detail : kDetails)
+    if (told && note.find(detail.words) != std::string::npos) out.next = detail.next;
+  if (number == SIGABRT && !printed.empty()) out.text += ": " + printed;
+  out.text = (out.kind == "forbidden" ? "refused: " : "crashed: ") + out.text;
+  return out;
+}
+
+}  // namespace
+
+std::span<const SignalInfo> signals_told() { return kSignals; }
+
+bool near_limit(int64_t bytes, int64_t limit) { return bytes > limit - limit / 8; }
+
+std::string limit_text(int64_t limit) {
+  return "ran into its limit of " + human_bytes(limit) + " of memory";
+}
+
+Ending ending_of(int status, const std::string& note, int64_t held, int64_t limit,
+                 const std::string& printed) {
+  if (!WIFSIGNALED(status)) {
+    const int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    const size_t in = note.find(" in ");
+    const bool told = starts_with(note, "exit(") && in != std::string::npos;
+    return {"exited", "called exit(" + std::to_string(code) + ")" + (told ? note.substr(in) : ""),
+            "A plugin never ends the process: let forward() return an error (in C++: throw)."};
+  }
+  const int number = WTERMSIG(status);
+  if (limit > 0 && near_limit(held, limit))
+    return {"memory", limit_text(limit) + " (" + signal_name(number) + ")", ""};
+  if (starts_with(note, kItCalled)) return {"forbidden", "refused: " + note, kForbidden};
+  if (number == SIGSYS && !starts_with(note, signal_name(number)))
+    return {"forbidden",
+            "refused: it made a system call that is not allowed, with all signals blocked (as "
+            "posix_spawn() and system() do)",
+            kForbidden};
+  return of_signal(number, note, printed);
+}
+
+}  // namespace fk
