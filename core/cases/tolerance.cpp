@@ -16,6 +16,13 @@ namespace {
 
 constexpr double kEpsF32 = 0x1p-23;
 constexpr double kEps14Bits = 0x1p-13;
+// What to look at where no element is wrong by itself.
+constexpr const char* kFactor =
+    "Every value is off by the same factor: a constant of too few digits, an epsilon in the wrong "
+    "place, or n - 1 for n.";
+constexpr const char* kLowerPrecision =
+    "Keep sums and intermediates in float32 and round once, when the output is stored; check "
+    "approximate functions (fast math).";
 
 Judgement judge_exact(const Tensor& got, const Tensor& want) {
   Judgement out;
@@ -24,14 +31,14 @@ Judgement judge_exact(const Tensor& got, const Tensor& want) {
   out.ok = d.identical();
   if (out.ok) return out;
   out.worst = HUGE_VAL;
-  out.wrong = {"exact", 0, got.numel(), -1, 0, 0};
+  out.wrong = {"exact", 0, got.numel(), -1, 0, 0, d.pattern, d.next};
   for (int64_t i = 0; i < got.numel(); ++i) {
     const double g = got.at(i), w = right.at(i);
     if (g == w || (std::isnan(g) && std::isnan(w))) continue;
     if (!out.wrong.count++) out.wrong.first = i, out.wrong.got = g, out.wrong.want = w;
   }
-  out.text = fmt::format("{} must be exact: {} is {:.9g} instead of {:.9g}; {}", name(got.dtype),
-                         position_text(got.shape, d.worst_index), d.got, d.want, d.pattern);
+  out.text = fmt::format("{}; {} must be exact: {} is {:.9g} instead of {:.9g}", d.pattern,
+                         name(got.dtype), position_text(got.shape, d.worst_index), d.got, d.want);
   return out;
 }
 
@@ -350,6 +357,7 @@ Judgement judge(const Tensor& got, const Tensor& want, const ErrorModel& m,
   if (got.numel() == 0) return out;
   const Tally tally = tally_of(got, want, m, noise, before, floors);
   out.worst = tally.worst, out.rms = tally.rms(), out.factor = tally.factor();
+  const bool by_factor = m.factor > 0 && std::abs(out.factor - 1) > tally.factor_limit();
   const std::string scale = "what rounding explains (" + m.text + ")";
   if (tally.wrong) {
     const int64_t at = tally.worst_at;
@@ -357,7 +365,7 @@ Judgement judge(const Tensor& got, const Tensor& want, const ErrorModel& m,
         "{} of {} elements are off, the worst {} is {:.9g} instead of {:.9g}, {:.3g} times {}",
         tally.wrong, got.numel(), position_text(got.shape, at), got.at(at), want.at(at), out.worst,
         scale);
-  } else if (m.factor > 0 && std::abs(out.factor - 1) > tally.factor_limit()) {
+  } else if (by_factor) {
     out.text = fmt::format(
         "everything is {:.5g} times what it should be, which rounding does not "
         "explain beyond {:.2g}",
@@ -370,12 +378,17 @@ Judgement judge(const Tensor& got, const Tensor& want, const ErrorModel& m,
   }
   out.ok = out.text.empty();
   if (out.ok) return out;
-  out.wrong = {m.text, tally.wrong, got.numel(), tally.first_wrong, 0, 0};
+  out.wrong = {m.text, tally.wrong, got.numel(), tally.first_wrong, 0, 0, "", ""};
   if (tally.wrong) {
     out.wrong.got = got.at(tally.first_wrong);
     out.wrong.want = want.at(tally.first_wrong);
+    const Difference d = compare(got, want, m.of_value + m.of_spread);
+    out.wrong.pattern = d.pattern, out.wrong.next = d.next;
+    out.text = d.pattern + "; " + out.text;
+  } else {
+    out.wrong.pattern = out.text;
+    out.wrong.next = by_factor ? kFactor : kLowerPrecision;
   }
-  out.text += "; " + compare(got, want, tally.wrong ? m.of_value + m.of_spread : 0).pattern;
   return out;
 }
 

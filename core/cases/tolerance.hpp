@@ -17,8 +17,8 @@
 //               attention, activations inside an L2 or L3 op) are each off by at most eps/2, at
 //               random, so the result is off by a fixed share of its spread, independent of n:
 //               2 eps(working) spread for logarithms of sums, 3 for softmax, where of sparse
-//               values two large ones may cancel, 4 for L2 and for sums over ranks, which libraries round at every rank,
-//               8 for L3
+//               values two large ones may cancel, 4 for L2 and for sums over ranks, which libraries
+//               round at every rank, 8 for L3
 //   logarithm   of a sum: what the sum is off by, relative to itself, is absolute in its logarithm.
 //               1 + 1e-11 is 1 in float32, and its logarithm 0: (2 + sqrt(n)) eps(f32), absolute
 //   8 bits      tensor cores of Hopper shift 32 products of f8e4m3 and the sum so far to the
@@ -95,8 +95,9 @@ double size_of_all(const Tensor& want);
 struct WrongElements {
   std::string limit;  // the error model in words
   int64_t count = 0, compared = 0;
-  int64_t first = -1;        // row-major; -1: none, or not known where only a sample was compared
-  double got = 0, want = 0;  // there, the first of the sample otherwise
+  int64_t first = -1;         // row-major; -1: none, or not known where only a sample was compared
+  double got = 0, want = 0;   // there, the first of the sample otherwise
+  std::string pattern, next;  // in words: where and how, and what to look at for that
 };
 
 struct Judgement {

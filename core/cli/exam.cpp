@@ -212,6 +212,8 @@ Json exam_look(const Json& a, const TaskServices& services) {
                    {"first", f.wrong.first},
                    {"got", f.wrong.got},
                    {"want", f.wrong.want},
+                   {"pattern", f.wrong.pattern},
+                   {"next", f.wrong.next},
                    {"undecided", f.undecided},
                    {"stale", f.stale},
                    {"changed", f.changed}});
@@ -246,7 +248,8 @@ Json exam_idle(const Json& a, const TaskServices& services) {
 }
 const TaskRegistration register_idle(kIdleTask, exam_idle);
 
-Json exam_close(const Json& a, const TaskServices&) {
+Json exam_close(const Json& a, const TaskServices& services) {
+  services.stage("destroy");
   examiners().cases.erase(a.at("exam").get<int>());
   examinees().cases.erase(a.at("exam").get<int>());
   return Json::object();
@@ -296,14 +299,13 @@ Json exam_sit(const Json& a, const TaskServices& services) {
     for (const Provider* p : services.plugins.of(asked.op))
       if (p->plugin == plugin && p->op->claims->device_type == device.type()) provider = p;
     if (!provider) fail(plugin, "refused: it has no " + asked.op + " for " + device.name());
-    services.stage(asked.op + ", case " + asked.name + ": create and prepare");
+    services.stage("supports, create or prepare");
     const auto given = std::exchange(fds, {});
     auto exam = std::make_unique<Examinee>(*provider, services.plugins, device, shape, given[0],
                                            given[1], a.at("threads").get<int>(), comm);
     const bool deterministic = exam->deterministic(), keeps = exam->keeps();
     const int64_t given_bytes = exam->given();
     examinees().cases[a.at("exam").get<int>()] = std::move(exam);
-    services.stage(asked.op + ", case " + asked.name);
     return {{"deterministic", deterministic}, {"keeps", keeps}, {"given", given_bytes}};
   });
   for (const int fd : fds) ::close(fd);
@@ -312,6 +314,7 @@ Json exam_sit(const Json& a, const TaskServices& services) {
 FK_TASK(exam_sit, exam_sit);
 
 Json exam_arm(const Json& a, const TaskServices& services) {
+  services.stage("plan or a capture");
   return answered(a, services, [&]() -> Json {
     Examinee& exam = examinees().at(a);
     const double plan_s =
@@ -325,6 +328,7 @@ Json exam_arm(const Json& a, const TaskServices& services) {
 FK_TASK(exam_arm, exam_arm);
 
 Json exam_run(const Json& a, const TaskServices& services) {
+  services.stage("forward");
   return answered(a, services, [&]() -> Json {
     Examinee& exam = examinees().at(a);
     const int first = a.at("first").get<int>(), core = a.at("core").get<int>();

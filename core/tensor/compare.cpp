@@ -115,6 +115,18 @@ void measure(Reader& got, Reader& want, Difference& result, PatternFinder& finde
   result.worst1_of_spread = percentile99(sample);
 }
 
+// Whether all NaN have every bit set, as memory has before a call; no arithmetic makes such ones.
+bool nan_is_untouched(const TensorView& got) {
+  const Tensor all = got.copy();
+  const auto size = static_cast<std::size_t>(bytes(all.dtype));
+  const auto* at = static_cast<const unsigned char*>(all.data());
+  for (int64_t i = 0; i < all.numel(); ++i, at += size) {
+    const bool ones = std::all_of(at, at + size, [](unsigned char b) { return b == 0xFF; });
+    if (!ones && std::isnan(all.at(i))) return false;
+  }
+  return is_float(all.dtype);
+}
+
 }  // namespace
 
 double noise_limit_of_spread(DType got, DType want) {
@@ -149,7 +161,14 @@ Difference compare(const TensorView& got, const TensorView& want, double limit_o
       for (int64_t i = 0; i < size; ++i) finder.look_again(g[i], w[i]);
     }
   }
-  result.pattern = finder.sentence(result.nan_count);
+  Pattern pattern = finder.pattern(result.nan_count, result.nan_count > 0 && nan_is_untouched(got));
+  if (pattern.next == kFormulaNext) {
+    const std::string elsewhere =
+        right_elsewhere(got, want, result.limit_of_spread * result.spread);
+    if (!elsewhere.empty()) pattern = {elsewhere, kElsewhereNext};
+  }
+  result.pattern = pattern.text;
+  result.next = pattern.next;
   return result;
 }
 

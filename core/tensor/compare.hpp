@@ -26,6 +26,7 @@ struct Difference {
   int64_t mismatched = 0;       ///< elements with an error above the limit, NaN included
   double limit_of_spread = 0;   ///< the limit that was used
   std::string pattern;          ///< one sentence, "identical" when every element is equal
+  std::string next;             ///< what to look at where the pattern is that; empty: nothing known
 
   bool identical() const { return max_abs == 0 && nan_count == 0; }
 };

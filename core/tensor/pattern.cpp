@@ -12,7 +12,45 @@
 #include "core/base/text.hpp"
 
 namespace fk {
+
+const char* const kFormulaNext =
+    "Compute the first element by hand, from the contract (`fk-host show OP`): the formula, or the "
+    "order of its inputs.";
+const char* const kElsewhereNext =
+    "Values are right and lie elsewhere: look at the index and strides with which outputs are "
+    "written and inputs are read.";
+
 namespace {
+
+constexpr const char* kNanNext =
+    "NaN comes of 0/0, inf - inf, a root of what is negative, or of memory that was not written: "
+    "outputs and scratch hold NaN before a call. Begin at the first element that has it.";
+constexpr const char* kUntouchedNext =
+    "They hold what was there before the call, or come of scratch that was not written: look at "
+    "the "
+    "conditions around the store, and for rows and columns that no iteration reaches.";
+constexpr const char* kZerosNext =
+    "Nothing arrives there: look at what is stored, and whether the loop reaches it.";
+constexpr const char* kConstantNext =
+    "Everything is one value: look at the index with which inputs are read and outputs written.";
+constexpr const char* kFactorNext =
+    "A factor is missing, or is there twice: a scale, a weight, a mean's 1/n, or a sum of which a "
+    "part is taken twice or not at all.";
+constexpr const char* kSignNext = "A sign is wrong.";
+constexpr const char* kOffsetNext =
+    "A term is missing, or is there twice: a bias, a residual, an epsilon.";
+constexpr const char* kTailNext =
+    "The end is handled otherwise than the rest: look at the tail that does not fill a vector, a "
+    "tile or a block.";
+constexpr const char* kStepNext =
+    "The step is that of a lane, a thread or an unrolled loop, one of which does something else.";
+constexpr const char* kPlaceNext =
+    "Look at conditions on that index (< or <=), and at who else writes there.";
+constexpr const char* kScatteredNext =
+    "It depends on values or on time: look at branches on values, at overflow, and for a missing "
+    "barrier or an atomic.";
+constexpr const char* kRoundingNext =
+    "The errors are as of a lower precision: accumulate in float32, and round once, at the store.";
 
 // The indices with a count above 0.
 std::vector<int64_t> touched(const std::vector<int64_t>& counts) {
@@ -34,18 +72,21 @@ std::string ordinal(int64_t n) {
 
 // "rows 3 and 7", "all rows from 16 on", "last 3 columns", "every 4th row from 1"; empty when the
 // indices have no short description.
-std::string describe(const std::vector<int64_t>& indices, int64_t total, const std::string& noun) {
+Pattern describe(const std::vector<int64_t>& indices, int64_t total, const std::string& noun) {
   const auto count = static_cast<int64_t>(indices.size());
   const int64_t first = indices.front(), last = indices.back();
-  if (count == total) return "every " + noun;
-  if (count == 1) return fmt::format("{} {}", noun, first);
+  if (count == total) return {"every " + noun, kFormulaNext};
+  if (count == 1 && first == total - 1)
+    return {fmt::format("the last {} ({})", noun, first), kTailNext};
+  if (count == 1) return {fmt::format("{} {}", noun, first), kPlaceNext};
   if (last - first + 1 == count) {
     if (last == total - 1) {
-      return noun == "row" ? fmt::format("all rows from {} on", first)
-                           : fmt::format("last {} {}s", count, noun);
+      return {noun == "row" ? fmt::format("all rows from {} on", first)
+                            : fmt::format("last {} {}s", count, noun),
+              kTailNext};
     }
-    if (first == 0) return fmt::format("first {} {}s", count, noun);
-    return fmt::format("{}s {} to {}", noun, first, last);
+    if (first == 0) return {fmt::format("first {} {}s", count, noun), kPlaceNext};
+    return {fmt::format("{}s {} to {}", noun, first, last), kPlaceNext};
   }
   if (count <= 4) {
     std::string text = noun + "s ";
@@ -53,16 +94,16 @@ std::string describe(const std::vector<int64_t>& indices, int64_t total, const s
       text += i == 0 ? "" : i + 1 == indices.size() ? " and " : ", ";
       text += std::to_string(indices[i]);
     }
-    return text;
+    return {text, kPlaceNext};
   }
   const int64_t step = indices[1] - first;
   for (std::size_t i = 1; i < indices.size(); ++i) {
     if (indices[i] - indices[i - 1] != step) return {};
   }
   if (first < step && last + step >= total) {
-    return fmt::format("every {} {} from {}", ordinal(step), noun, first);
+    return {fmt::format("every {} {} from {}", ordinal(step), noun, first), kStepNext};
   }
-  return fmt::format("every {} {} from {} to {}", ordinal(step), noun, first, last);
+  return {fmt::format("every {} {} from {} to {}", ordinal(step), noun, first, last), kStepNext};
 }
 
 std::string number(double value) {
@@ -85,6 +126,7 @@ void PatternFinder::add(int64_t index, double got, double want, bool wrong) {
   if (wrong) {
     ++wrong_;
     wrong_zero_ += got == 0 ? 1 : 0;
+    wrong_sign_ += std::abs(got + want) <= limit_ ? 1 : 0;
     ++row_wrong_[static_cast<std::size_t>(index / columns_)];
     ++column_wrong_[static_cast<std::size_t>(index % columns_)];
   }
@@ -116,57 +158,77 @@ void PatternFinder::look_again(double got, double want) {
   if (off_offset_ >= 0) off_offset_ += std::abs(got - want - offset_) > allowed ? 1 : 0;
 }
 
-std::string PatternFinder::region() const {
-  if (wrong_ == numel_) return "every element";
+Pattern PatternFinder::region() const {
+  if (wrong_ == numel_) return {"every element", kFormulaNext};
   const std::vector<int64_t> rows = touched(row_wrong_), columns = touched(column_wrong_);
   const auto box = static_cast<int64_t>(rows.size()) * static_cast<int64_t>(columns.size());
   // A few elements of a region are right by accident; when most are, it is no region.
   const bool filled = wrong_ * 4 >= box * 3;
   if (wrong_ * 10 >= numel_ * 9) {
     const double percent = 100 * static_cast<double>(wrong_) / static_cast<double>(numel_);
-    return fmt::format("nearly every element ({:.1f} %)", percent);
+    return {fmt::format("nearly every element ({:.1f} %)", percent), kFormulaNext};
   }
-  const std::string scattered = fmt::format("scattered over {} of {} elements", wrong_, numel_);
+  const Pattern scattered = {fmt::format("scattered over {} of {} elements", wrong_, numel_),
+                             kScatteredNext};
   if (rows_ == 1) {
-    const std::string text = describe(columns, columns_, "element");
-    return text.empty() || !filled ? scattered : text;
+    const Pattern whole = describe(columns, columns_, "element");
+    return whole.text.empty() || !filled ? scattered : whole;
   }
-  const std::string row_text = describe(rows, rows_, "row");
-  const std::string column_text = describe(columns, columns_, "column");
-  if (wrong_ == 1) return fmt::format("one element, {}, {}", row_text, column_text);
+  const Pattern row = describe(rows, rows_, "row"), column = describe(columns, columns_, "column");
+  if (wrong_ == 1)
+    return {fmt::format("one element, row {}, column {}", rows[0], columns[0]), kPlaceNext};
   // Whole rows or columns, though a value here and there is right by accident.
   const auto whole_rows = static_cast<int64_t>(rows.size()) * columns_;
   const auto whole_columns = static_cast<int64_t>(columns.size()) * rows_;
-  if (wrong_ * 10 > whole_rows * 8 && !row_text.empty()) return row_text;
-  if (wrong_ * 10 > whole_columns * 8 && !column_text.empty()) return column_text + " of every row";
-  if (filled && !row_text.empty() && !column_text.empty()) return column_text + " of " + row_text;
-  if (!row_text.empty() && row_text != "every row") return scattered + ", all in " + row_text;
-  if (!column_text.empty() && column_text != "every column") {
-    return scattered + ", all in " + column_text;
+  if (wrong_ * 10 > whole_rows * 8 && !row.text.empty()) return row;
+  if (wrong_ * 10 > whole_columns * 8 && !column.text.empty())
+    return {column.text + " of every row", column.next};
+  if (filled && !row.text.empty() && !column.text.empty()) {
+    const bool all_columns = static_cast<int64_t>(columns.size()) == columns_;
+    if (all_columns && static_cast<int64_t>(rows.size()) == rows_) return scattered;
+    return {column.text + " of " + row.text, all_columns ? row.next : column.next};
   }
+  for (const auto& [one, all] : {std::pair(row, "every row"), std::pair(column, "every column")})
+    if (!one.text.empty() && one.text != all)
+      return {scattered.text + ", all in " + one.text, one.next};
   return scattered;
 }
 
-std::string PatternFinder::sentence(int64_t nan_count) const {
-  if (wrong_ == 0) return "looks like rounding noise";
+Pattern PatternFinder::pattern(int64_t nan_count, bool untouched) const {
+  if (wrong_ == 0) return {"looks like rounding noise", kRoundingNext};
+  if (nan_count > 0 && untouched) {
+    const std::string text = "nothing was written to " +
+                             (nan_count == numel_ ? "any" : std::to_string(nan_count)) +
+                             (nan_count == 1 || nan_count == numel_ ? " element" : " elements");
+    return {nan_count == numel_   ? text
+            : nan_count == wrong_ ? text + ": " + region().text
+                                  : text + ", wrong: " + region().text,
+            kUntouchedNext};
+  }
   if (nan_count > 0) {
     const std::string text = nan_count == numel_ ? "NaN in every element"
                                                  : fmt::format("NaN in {} element{}", nan_count,
                                                                nan_count == 1 ? "" : "s");
-    if (nan_count == numel_) return text;
-    return nan_count == wrong_ ? text + ": " + region() : text + ", wrong: " + region();
+    if (nan_count == numel_) return {text, kNanNext};
+    return {text + (nan_count == wrong_ ? ": " : ", wrong: ") + region().text, kNanNext};
   }
   if (constant_ && numel_ > 1) {
-    return first_got_ == 0 ? "all zeros" : "constant " + number(first_got_) + " in every element";
+    if (first_got_ == 0) return {"all zeros", kZerosNext};
+    return {"constant " + number(first_got_) + " in every element", kConstantNext};
   }
   // The factor and the offset may leave out a few elements, for example saturated ones.
   const int64_t few = numel_ / 1000;
   if (off_factor_ >= 0 && off_factor_ <= few && std::abs(factor_) > 1e-3) {
-    return "every element x " + number(factor_);
+    return {"every element x " + number(factor_),
+            std::abs(factor_ + 1) < 1e-6 ? kSignNext : kFactorNext};
   }
-  if (off_offset_ >= 0 && off_offset_ <= few) return "every element + " + number(offset_);
-  if (wrong_zero_ == wrong_ && wrong_ > 1) return region() + ": zeros";
-  return region();
+  if (off_offset_ >= 0 && off_offset_ <= few)
+    return {"every element + " + number(offset_), kOffsetNext};
+  const Pattern where = region();
+  if (wrong_zero_ == wrong_ && wrong_ > 1)
+    return {where.text + ": zeros", where.next == kTailNext ? kTailNext : kZerosNext};
+  if (wrong_sign_ == wrong_ && wrong_ > 1) return {where.text + ": the sign", kSignNext};
+  return where;
 }
 
 }  // namespace fk

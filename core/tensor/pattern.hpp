@@ -12,6 +12,20 @@
 
 namespace fk {
 
+struct Pattern {
+  std::string text;
+  const char* next = "";  ///< one sentence: what to look at
+};
+
+/// Of patterns that say nothing of a place, and of right values in wrong places.
+extern const char* const kFormulaNext;
+extern const char* const kElsewhereNext;
+
+/// Where nearly all values of `want` are in `got`, but elsewhere: "every element holds what belongs
+/// 1 further on"; empty where they are not, or there are too many or few to tell. `limit`: as
+/// below.
+std::string right_elsewhere(const TensorView& got, const TensorView& want, double limit);
+
 /// Rows are all leading axes flattened, columns the last axis.
 class PatternFinder {
  public:
@@ -24,15 +38,16 @@ class PatternFinder {
   /// each element.
   bool wants_second_look();
   void look_again(double got, double want);
-  std::string sentence(int64_t nan_count) const;
+  /// `untouched`: all NaN are of memory that nobody has written.
+  Pattern pattern(int64_t nan_count, bool untouched) const;
 
  private:
-  std::string region() const;
+  Pattern region() const;
 
   int64_t rows_ = 1, columns_ = 1, numel_ = 0;
   double limit_ = 0;
   std::vector<int64_t> row_wrong_, column_wrong_;
-  int64_t wrong_ = 0, wrong_zero_ = 0, finite_ = 0;
+  int64_t wrong_ = 0, wrong_zero_ = 0, wrong_sign_ = 0, finite_ = 0;
   double first_got_ = 0;
   bool constant_ = true;
   double sum_gw_ = 0, sum_ww_ = 0, sum_error_ = 0;

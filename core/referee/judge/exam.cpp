@@ -235,7 +235,9 @@ std::optional<Sitter::Call> Exam::take(Sitter& sitter, int first, const std::vec
                   f.at("compared").get<int64_t>(),
                   f.at("first").get<int64_t>(),
                   number("got", NAN),
-                  number("want", NAN)};
+                  number("want", NAN),
+                  f.at("pattern").get<std::string>(),
+                  f.at("next").get<std::string>()};
     // Behind what is wrong nothing was looked at.
     if (!look.ok) looks.resize(at + 1);
   }
@@ -291,7 +293,8 @@ bool Exam::accept(const std::vector<Look>& looks, bool timed) {
     if (!row_.errors) row_.errors.emplace();
     row_.errors->worst = std::max(row_.errors->worst, look.worst);
     if (look.ok || !row_.errors->pattern.empty()) continue;
-    row_.errors->pattern = look.text;
+    row_.errors->pattern = look.wrong.pattern.empty() ? look.text : look.wrong.pattern;
+    if (row_.status == Status::wrong) row_.next = look.wrong.next;
     row_.errors->field = look.field;
     row_.errors->limit = look.wrong.limit;
     row_.errors->wrong = look.wrong.count;

@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <functional>
 
 #include "core/base/error.hpp"
 #include "core/tensor/compare.hpp"
@@ -22,9 +23,9 @@ Tensor noise(Shape shape, DType dtype) {
   return tensor;
 }
 
-// The pattern after `change` was applied to a [32, 16] bf16 tensor.
+// What is said after `change` was applied to a [32, 16] bf16 tensor.
 template <class Change>
-std::string pattern_after(const Change& change) {
+Difference difference_after(const Change& change) {
   const Tensor want = noise({4, 8, 16}, DType::bf16);
   Tensor got = want;
   for (int64_t row = 0; row < 32; ++row) {
@@ -33,7 +34,11 @@ std::string pattern_after(const Change& change) {
       got.set(i, change(row, column, want.at(i)));
     }
   }
-  return compare(got, want).pattern;
+  return compare(got, want);
+}
+template <class Change>
+std::string pattern_after(const Change& change) {
+  return difference_after(change).pattern;
 }
 
 }  // namespace
@@ -141,11 +146,93 @@ TEST_CASE("compare_numbers", "[tensor]") {
   CHECK(position_text({2, 3, 4}, 23) == "[1, 2, 3]");
 }
 
+TEST_CASE("compare_patterns_know_right_values_in_wrong_places", "[tensor]") {
+  const auto from = [](const std::function<int64_t(int64_t, int64_t)>& place, int64_t rows = 6,
+                       int64_t columns = 16) {
+    const Tensor want = noise({rows, columns}, DType::f32);
+    Tensor got = want;
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t c = 0; c < columns; ++c) {
+        const int64_t at = place(r, c);
+        got.set(r * columns + c, at >= 0 && at < want.numel() ? want.at(at) : 0);
+      }
+    const Difference d = compare(got, want);
+    CHECK_THAT(d.next, ContainsSubstring("lie elsewhere"));
+    return d.pattern;
+  };
+  CHECK(from([](int64_t r, int64_t c) { return r * 16 + c + 1; }) ==
+        "every element holds what belongs 1 further on");
+  CHECK(from([](int64_t r, int64_t c) { return r * 16 + c - 4; }) ==
+        "every element holds what belongs 4 before");
+  CHECK(from([](int64_t r, int64_t c) { return (r + 1) * 16 + c; }, 20) ==
+        "every row holds what belongs into the next one");
+  CHECK(from([](int64_t r, int64_t c) { return (r * 16 + c) % 6 * 16 + (r * 16 + c) / 6; }) ==
+        "transposed: rows and columns are exchanged");
+  CHECK(from([](int64_t r, int64_t c) { return c * 16 + r; }, 16) ==
+        "transposed: rows and columns are exchanged");
+  CHECK(from([](int64_t r, int64_t c) { return r * 16 + (c + 8) % 16; }) ==
+        "the halves of every row are exchanged");
+  CHECK(from([](int64_t r, int64_t c) { return r * 16 + c % 2 * 8 + c / 2; }) ==
+        "what belongs half a row apart lies side by side");
+  CHECK(from([](int64_t r, int64_t c) { return r * 16 + c % 8 * 2 + c / 8; }) ==
+        "what belongs side by side lies half a row apart");
+  CHECK(from([](int64_t r, int64_t c) { return 95 - r * 16 - c; }) ==
+        "the right values, in another order");
+}
+
+TEST_CASE("compare_patterns_tell_what_was_not_written_from_what_is_no_number", "[tensor]") {
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+    const Tensor want = noise({4, 16}, dtype);
+    Tensor got = want;
+    const auto size = static_cast<size_t>(bytes(dtype));
+    std::memset(static_cast<std::byte*>(got.data()) + 32 * size, 0xFF, 16 * size);
+    CHECK(compare(got, want).pattern == "nothing was written to 16 elements: row 2");
+    CHECK_THAT(compare(got, want).next, ContainsSubstring("before the call"));
+    got.set(0, NAN);
+    CHECK_THAT(compare(got, want).pattern, ContainsSubstring("NaN in 17 elements"));
+    std::memset(got.data(), 0xFF, 64 * size);
+    CHECK(compare(got, want).pattern == "nothing was written to any element");
+  }
+}
+
+TEST_CASE("compare_patterns_say_what_to_look_at", "[tensor]") {
+  const auto next = [](const std::function<double(int64_t, int64_t, double)>& change) {
+    return difference_after(change).next;
+  };
+  const auto at = [&](int64_t row, int64_t column) {
+    return next([=](int64_t r, int64_t c, double v) {
+      return (row < 0 || r == row) && (column < 0 || c == column) ? 9 : v;
+    });
+  };
+  CHECK_THAT(at(2, 3), ContainsSubstring("conditions on that index"));
+  CHECK_THAT(at(2, -1), ContainsSubstring("conditions on that index"));
+  CHECK_THAT(at(-1, 15), ContainsSubstring("tail"));
+  CHECK_THAT(next([](int64_t, int64_t, double v) { return 2 * v; }), ContainsSubstring("factor"));
+  CHECK_THAT(next([](int64_t, int64_t, double v) { return -v; }), ContainsSubstring("sign"));
+  CHECK_THAT(next([](int64_t, int64_t, double v) { return v < 0 ? -v : v; }),
+             ContainsSubstring("sign"));
+  CHECK_THAT(next([](int64_t, int64_t, double v) { return v + 2; }), ContainsSubstring("term"));
+  CHECK_THAT(next([](int64_t, int64_t, double) { return 0.0; }), ContainsSubstring("stored"));
+  CHECK_THAT(next([](int64_t, int64_t, double) { return 3.0; }), ContainsSubstring("one value"));
+  CHECK_THAT(next([](int64_t r, int64_t, double v) { return r == 5 ? NAN : v; }),
+             ContainsSubstring("0/0"));
+  CHECK_THAT(next([](int64_t r, int64_t, double v) { return r % 4 == 1 ? 9 : v; }),
+             ContainsSubstring("lane"));
+  CHECK_THAT(next([](int64_t, int64_t, double v) { return v * 1.008; }),
+             ContainsSubstring("float32"));
+  CHECK_THAT(next([](int64_t, int64_t, double v) { return v * v - 3; }),
+             ContainsSubstring("by hand"));
+  CHECK_THAT(next([](int64_t r, int64_t c, double v) { return (r * 7 + c * 5) % 11 ? v : 9; }),
+             ContainsSubstring("barrier"));
+}
+
 TEST_CASE("compare_patterns_say_where", "[tensor]") {
   CHECK(pattern_after([](int64_t row, int64_t, double v) { return row >= 16 ? v + 3 : v; }) ==
         "all rows from 16 on");
   CHECK(pattern_after([](int64_t, int64_t column, double v) { return column >= 13 ? 9 : v; }) ==
         "last 3 columns of every row");
+  CHECK(pattern_after([](int64_t, int64_t column, double v) { return column == 15 ? 9 : v; }) ==
+        "the last column (15) of every row");
   CHECK(pattern_after([](int64_t row, int64_t, double v) {
           return row == 3 || row == 7 ? 9 : v;
         }) == "rows 3 and 7");

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Right values in wrong places: what an index, a stride or an order does.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <vector>
+
+#include "core/tensor/pattern.hpp"
+
+namespace fk {
+namespace {
+
+// Of many there is no time to sort them, for every wrong answer that has to be rejected.
+constexpr int64_t kFewest = 12, kMost = int64_t{1} << 20, kSortedMost = int64_t{1} << 14;
+constexpr double kNearlyAll = 0.9;
+
+class Places {
+ public:
+  Places(const TensorView& got, const TensorView& want, double limit)
+      : got_(values_of(got)), want_(values_of(want)), limit_(limit) {
+    columns_ = want.shape.back();
+    rows_ = want.shape.size() < 2 ? 1 : want.shape[want.shape.size() - 2];
+  }
+
+  std::string find() const {
+    for (const int64_t by :
+         {int64_t{1}, int64_t{2}, int64_t{4}, int64_t{8}, int64_t{16}, int64_t{32}, columns_})
+      for (const int64_t k : {by, -by}) {
+        if (!holds([&](int64_t i) { return i + k; })) continue;
+        if (by == columns_ && columns_ > 1)
+          return std::string("every row holds what belongs into the ") +
+                 (k > 0 ? "next one" : "one before");
+        return fmt::format("every element holds what belongs {} {}", by,
+                           k > 0 ? "further on" : "before");
+      }
+    // Of a matrix that was written as its transpose is laid out.
+    if (rows_ > 1 && columns_ > 1 && holds([&](int64_t i) {
+          const int64_t matrix = i / (rows_ * columns_) * rows_ * columns_, in = i - matrix;
+          return matrix + in % rows_ * columns_ + in / rows_;
+        }))
+      return "transposed: rows and columns are exchanged";
+    const int64_t half = columns_ / 2;
+    if (columns_ % 2 == 0 && half > 1) {
+      const auto in_row = [&](const std::function<int64_t(int64_t)>& from) {
+        return holds([&](int64_t i) { return i - i % columns_ + from(i % columns_); });
+      };
+      if (in_row([&](int64_t c) { return (c + half) % columns_; }))
+        return "the halves of every row are exchanged";
+      if (in_row([&](int64_t c) { return c % 2 * half + c / 2; }))
+        return "what belongs half a row apart lies side by side";
+      if (in_row([&](int64_t c) { return c % half * 2 + c / half; }))
+        return "what belongs side by side lies half a row apart";
+    }
+    return in_any_order() ? "the right values, in another order" : "";
+  }
+
+ private:
+  static std::vector<double> values_of(const TensorView& view) {
+    const Tensor all = view.copy().to(DType::f64);
+    const auto values = all.as<double>();
+    return {values.begin(), values.end()};
+  }
+
+  bool near(double got, double want) const { return std::abs(got - want) <= limit_; }
+
+  // Whether nearly all elements hold what belongs to the place that they name; where that is
+  // outside nobody knows.
+  template <class From>
+  bool holds(const From& from) const {
+    const auto n = static_cast<int64_t>(got_.size());
+    int64_t inside = 0, same = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      const int64_t at = from(i);
+      if (at < 0 || at >= n) continue;
+      ++inside;
+      same += near(got_[static_cast<std::size_t>(i)], want_[static_cast<std::size_t>(at)]);
+      if (static_cast<double>(inside - same) > (1 - kNearlyAll) * static_cast<double>(n))
+        return false;
+    }
+    return inside * 2 >= n && inside >= kFewest;
+  }
+
+  bool in_any_order() const {
+    if (static_cast<int64_t>(got_.size()) > kSortedMost) return false;
+    std::vector<double> got = got_, want = want_;
+    std::sort(got.begin(), got.end());
+    std::sort(want.begin(), want.end());
+    // Values of one distribution are near each other in any case.
+    const double alike = 1e-3 * (want.back() - want.front()) / static_cast<double>(want.size());
+    if (!(limit_ < alike)) return false;
+    return std::equal(got.begin(), got.end(), want.begin(),
+                      [&](double g, double w) { return near(g, w); });
+  }
+
+  std::vector<double> got_, want_;
+  double limit_;
+  int64_t rows_ = 1, columns_ = 1;
+};
+
+}  // namespace
+
+std::string right_elsewhere(const TensorView& got, const TensorView& want, double limit) {
+  const int64_t n = numel(want.shape);
+  if (n < kFewest || n > kMost || want.shape.empty()) return "";
+  return Places(got, want, limit).find();
+}
+
+}  // namespace fk
