@@ -25,17 +25,8 @@ std::string numerics_words(const Tolerance& t) {
 }
 
 std::string case_line(const Case& c) {
-  std::vector<std::string> parts;
-  for (const auto& [axis, value] : c.axes) parts.push_back(axis + "=" + std::to_string(value));
-  for (const auto& [name, value] : c.init) parts.push_back(name + "=" + value);
-  if (!c.with.empty()) parts.push_back("with " + join(c.with, "+"));
-  for (const auto& [field, type] : c.dtypes) parts.push_back(field + ":" + std::string(name(type)));
-  std::vector<std::string> strided;
-  for (const auto& [field, step] : c.strided)
-    strided.push_back(field + (step ? ":" + std::to_string(step) : ""));
-  if (!strided.empty()) parts.push_back("strided " + join(strided, "+"));
-  if (!c.from.empty()) parts.push_back("(" + c.from + ")");
-  return "  " + c.size + " " + c.name + ": " + join(parts, " ") + "\n";
+  return "  " + c.size + " " + c.name + ": " + sizes_text(c) +
+         (c.from.empty() ? "" : " (" + c.from + ")") + "\n";
 }
 
 // The class that an author writes, with the functions that this op's life has.
@@ -75,6 +66,19 @@ std::string inputs(const Contract& c) {
 }
 
 }  // namespace
+
+std::string sizes_text(const Case& c) {
+  std::vector<std::string> parts;
+  for (const auto& [axis, value] : c.axes) parts.push_back(axis + "=" + std::to_string(value));
+  for (const auto& [name, value] : c.init) parts.push_back(name + "=" + value);
+  if (!c.with.empty()) parts.push_back("with " + join(c.with, "+"));
+  for (const auto& [field, type] : c.dtypes) parts.push_back(field + ":" + std::string(name(type)));
+  std::vector<std::string> strided;
+  for (const auto& [field, step] : c.strided)
+    strided.push_back(field + (step ? ":" + std::to_string(step) : ""));
+  if (!strided.empty()) parts.push_back("strided " + join(strided, "+"));
+  return join(parts, " ");
+}
 
 std::string contract_page(const Contract& c) {
   std::string out = fmt::format("# {} (level {}, family {}, revision {})\n\n{}\n\n", c.op, c.level,

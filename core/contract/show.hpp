@@ -8,6 +8,8 @@
 
 namespace fk {
 
+// What makes a case: "T=3 size=17 x:bf16".
+std::string sizes_text(const Case& one);
 std::string contract_page(const Contract& contract);
 
 }  // namespace fk

@@ -32,7 +32,8 @@ std::string quartiles(const Timing& t) {
 
 std::string ratio_text(const Ratio& r) {
   if (!(r.value > 0)) return "";
-  return number("%.3f", r.value) + " (" + number("%.3f", r.low) + "-" + number("%.3f", r.high) +
+  const char* const format = r.value < 0.1 ? "%.3g" : "%.3f";
+  return number(format, r.value) + " (" + number(format, r.low) + "-" + number(format, r.high) +
          ")";
 }
 
@@ -142,8 +143,9 @@ class VerdictText {
 
   // What the table has no room for.
   void details(const CaseVerdict& c) {
-    if (is_right(c.status) || c.status == Status::refused) return;
-    line(styled(c.op + ", case " + case_text(c), Style::strong, colour_) + ": " +
+    if (is_right(c.status) || c.status == Status::refused || c.status == Status::unused) return;
+    line(styled(c.op + ", case " + case_text(c), Style::strong, colour_) +
+         (c.sizes.empty() ? "" : " (" + excerpt(c.sizes, 200) + ")") + ": " +
          styled(name_of(c.status), style_of(c.status), colour_) + ", " + info_of(c.status).meaning);
     block("why", c.why);
     field("rule", c.rule);
@@ -151,7 +153,7 @@ class VerdictText {
     if (c.errors) errors(*c.errors);
     std::vector<std::string> bad;
     for (const auto& f : c.families)
-      if (f.status != name_of(Status::correct))
+      if (f.status != name_of(Status::correct) && !starts_with(f.status, "left out"))
         bad.push_back(f.family + " (" + f.status + ", " + share_text(f.worst) + ")");
     field("inputs", join(bad, ", "));
     bad.clear();
@@ -172,7 +174,7 @@ class VerdictText {
               (e.first_bad < 0 ? ""
                                : ", the first at " + std::to_string(e.first_bad) + ": got " +
                                      number("%.9g", e.got) + ", want " + number("%.9g", e.want)));
-    field("pattern", excerpt(e.pattern, 400));
+    field("pattern", excerpt(e.pattern, 300));
   }
 
   void side(Table& table, const CaseVerdict& c, const TimingRow& t, const SideTime& s,
@@ -234,7 +236,11 @@ class VerdictText {
     block("why", v_.why);
     if (v_.cases.empty()) block("evidence", v_.evidence);
     field("next", v_.next);
-    if (v_.status != Status::correct && !is_right(v_.status)) block("log", v_.log);
+    // What a case has printed before it ended is its evidence.
+    const bool seen = std::any_of(v_.cases.begin(), v_.cases.end(), [&](const CaseVerdict& c) {
+      return !c.evidence.empty() && starts_with(v_.log, c.evidence);
+    });
+    if (!seen && !is_right(v_.status)) block("log", v_.log);
   }
 
   void facts() {

@@ -8,11 +8,20 @@
 #include "core/base/text.hpp"
 #include "core/cases/captured.hpp"
 #include "core/cases/routing.hpp"
+#include "core/contract/show.hpp"
 #include "core/referee/check.hpp"
 
 namespace fk {
 
 namespace {
+
+// The case as its variant has it.
+Case varied(PosedCase& posed) {
+  for (const auto& [axis, size] : posed.variant.axes) posed.source.axes[axis] = size;
+  for (const auto& [field, dtype] : posed.variant.dtypes) posed.source.dtypes[field] = dtype;
+  if (posed.variant.with) posed.source.with = *posed.variant.with;
+  return posed.source;
+}
 
 class Docket {
  public:
@@ -79,7 +88,9 @@ class Docket {
     }
     entry.row.contract_hash = contract.text_hash;
     const auto add = [&] {
-      entry.row.case_hash = case_hash(contract, pose(entry.asked, contract, source));
+      PosedCase posed = pose(entry.asked, contract, source);
+      entry.row.case_hash = case_hash(contract, posed);
+      entry.row.sizes = excerpt(sizes_text(varied(posed)), 200);
       out_.push_back(entry);
     };
     add();

@@ -122,6 +122,8 @@ void fields(Visitor& v, CaseVerdict& c) {
   v("op", c.op, "the op");
   v("case", c.case_name, "the case");
   v("variant", c.variant, "a variant of the case, named as by `check`; empty: as it is written");
+  v("sizes", c.sizes,
+    "axes, constructor values and dtypes of the case, where they are not the first allowed");
   v("ranks", c.ranks, "how many processes call it together; 1: the op has no communicator");
   v("routing", c.routing,
     "where calls are told the experts of tokens: uniform, skewed or captured; empty: the case's "

@@ -41,14 +41,15 @@ constexpr std::array kStatuses = {
     StatusInfo{Status::hang, "hang", 1, "no sign of life within the patience",
                "Look for a loop or a barrier that does not end for this shape, and for a wait on "
                "something that no other thread gives."},
-    StatusInfo{Status::memory, "memory", 1, "more memory was taken than a plugin may",
-               "Ask for scratch in the plan instead of allocating in calls, and free what create() "
-               "takes."},
+    StatusInfo{
+        Status::memory, "memory", 1, "more memory was taken than a plugin may",
+        "Ask for scratch in supports() (need.scratch) instead of allocating in calls, and free "
+        "in destroy() what create() takes."},
     StatusInfo{Status::violation, "violation", 1, "a rule of the ABI was broken",
-               "docs/abi.md explains the named rule; `fk-host check` repeats it with variants."},
+               "docs/abi.md explains the ABI; `fk-host check` tries its rules with variants."},
     StatusInfo{Status::wrong, "wrong", 1, "values are further off than rounding explains",
-               "The pattern says where: rows or columns at an end are tails, a factor is a scale, "
-               "everything is a layout; repeat the smallest failing case first."},
+               "The pattern says where: rows or columns at an end are tails, a factor is a scale; "
+               "begin with the smallest failing case (--case)."},
     StatusInfo{Status::nondeterministic, "nondeterministic", 1,
                "two calls on equal inputs gave different outputs, against the plugin's claim",
                "Look for atomics on floats, missing barriers and memory that is read before it is "
@@ -65,7 +66,7 @@ constexpr std::array kStatuses = {
                "gap is where the time goes."},
     StatusInfo{Status::cannot_tell, "cannot_tell", 0,
                "right, and the noise is larger than the difference",
-               "Give it more time (--seconds) or a quieter machine; it is within a few percent."},
+               "Its interval holds 1: give it more time (--seconds) or a quieter machine."},
     StatusInfo{Status::same, "same", 0, "right, and within 1 % of the baseline",
                "Nothing is gained yet: the share of the roofline says how much is left to gain."},
     StatusInfo{Status::faster, "faster", 0, "right, and faster than the baseline",
@@ -81,6 +82,58 @@ constexpr std::array kStatuses = {
                "`why` has its reason: widen supports(), or ask for the cases that it is made for."},
     StatusInfo{Status::unused, "unused", 0, "nothing called the candidate",
                "Ask for an op and cases that it has: `fk-host list plugins` shows them."}};
+
+struct RuleNext {
+  const char *rule, *next;
+};
+
+constexpr const char* kTaken =
+    "supports() has taken this case: let it refuse there, with the reason, or make the function "
+    "work that is named.";
+constexpr std::array kRules = {
+    RuleNext{"supports",
+             "supports() answers alike whenever it is asked, reads no tensor, and asks "
+             "for memory that exists."},
+    RuleNext{"create", kTaken},
+    RuleNext{"prepare", kTaken},
+    RuleNext{"plan", kTaken},
+    RuleNext{"forward", kTaken},
+    RuleNext{"input", "It is an input: write to outputs and scratch alone."},
+    RuleNext{"frame", "The structs that forward() gets are the host's: copy what is to change."},
+    RuleNext{"footprint",
+             "Of this field only what the contract names may be written: look at the "
+             "index, and at rows with gaps between them."},
+    RuleNext{"unwritten",
+             "Elements keep what was there before: look at the tail that does not fill "
+             "a vector or tile, at an early return, and write all for every shape."},
+    RuleNext{"scratch", "scratch holds anything when a call begins: write it before it is read."},
+    RuleNext{"packed",
+             "packed memory is written in prepare() alone, and only from init and weights."},
+    RuleNext{"batch_invariant",
+             "A row's bits depend on the other rows: sum in the same order "
+             "whatever the batch is, or drop the claim."},
+    RuleNext{"state",
+             "Leave the process and the thread as they were: modes, handlers, environment, "
+             "directory, descriptors, current device."},
+    RuleNext{"leak",
+             "Give back in destroy() what create() and prepare() take, and take nothing in "
+             "forward()."},
+    RuleNext{"threads", "Threads rest when forward() has returned: wait for them there."},
+    RuleNext{"thread", "A call may come from any thread: keep nothing in thread_local."},
+    RuleNext{"instances",
+             "Instances run beside each other: keep what changes in the instance or in "
+             "its persistent memory, and not in static variables."},
+    RuleNext{"reset", "reset() puts back what calls have kept, as after create()."},
+    RuleNext{"stream",
+             "Everything is enqueued on the stream of ctx, and nothing goes on elsewhere "
+             "after it."},
+    RuleNext{"waits", "forward() only enqueues: no synchronisation, no allocation, no release."},
+    RuleNext{"replicated",
+             "All ranks must have the same bits: add up in the order of the ranks on "
+             "every one of them."},
+    RuleNext{"sandbox",
+             "A candidate computes and nothing else: no files, sockets, processes or "
+             "signals."}};
 
 bool is_speed(Status status) {
   return status == Status::slower || status == Status::cannot_tell || status == Status::same ||
@@ -104,6 +157,24 @@ std::string why_of(const Aggregate& a) {
              : "of " + std::to_string(a.cases) + (a.cases == 1 ? " case " : " cases ") + list;
 }
 
+// "smoke1 (T=3 size=17)"
+std::string named(const CaseVerdict& c) {
+  return c.case_name + (c.variant.empty() ? "" : ", " + c.variant) +
+         (c.sizes.empty() ? "" : " (" + c.sizes + ")");
+}
+
+// "; right: smoke0 (T=5 size=32)": which sizes fail says why where only some do.
+std::string right_beside(const Verdict& v, const CaseVerdict& failed) {
+  constexpr int kMost = 3;
+  if (!is_failure(failed.status)) return "";
+  std::string out;
+  int right = 0;
+  for (const CaseVerdict& c : v.cases)
+    if (c.op == failed.op && is_right(c.status) && ++right <= kMost)
+      out += (right == 1 ? "; right: " : ", ") + named(c);
+  return right > kMost ? out + " and " + std::to_string(right - kMost) + " more" : out;
+}
+
 // Which status the whole has, and the case that speaks for it; null where the aggregate does.
 Status overall(const Verdict& v, const CaseVerdict*& speaker) {
   const auto first =
@@ -120,6 +191,12 @@ Status overall(const Verdict& v, const CaseVerdict*& speaker) {
 }  // namespace
 
 std::span<const StatusInfo> statuses() { return kStatuses; }
+
+const char* next_of_rule(std::string_view rule) {
+  for (const RuleNext& known : kRules)
+    if (rule == known.rule) return known.next;
+  return "";
+}
 
 const StatusInfo& info_of(Status status) {
   const StatusInfo& info = kStatuses[static_cast<size_t>(status)];
@@ -208,15 +285,18 @@ Aggregate aggregate_of(std::span<const CaseVerdict> cases) {
 }
 
 void conclude(Verdict& verdict) {
-  for (auto& c : verdict.cases)
+  for (auto& c : verdict.cases) {
+    if (c.next.empty() && c.status == Status::violation) c.next = next_of_rule(c.rule);
     if (c.next.empty()) c.next = info_of(c.status).next;
+  }
   if (!verdict.cases.empty()) {
     verdict.aggregate = aggregate_of(verdict.cases);
     const CaseVerdict* speaker = nullptr;
     verdict.status = overall(verdict, speaker);
     if (speaker) {
       if (verdict.why.empty() && !speaker->why.empty())
-        verdict.why = speaker->op + ", case " + speaker->case_name + ": " + speaker->why;
+        verdict.why = speaker->op + ", case " + named(*speaker) + ": " + speaker->why +
+                      right_beside(verdict, *speaker);
       if (verdict.evidence.empty()) verdict.evidence = speaker->evidence;
       if (verdict.next.empty()) verdict.next = speaker->next;
     }

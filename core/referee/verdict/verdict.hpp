@@ -52,6 +52,9 @@ struct StatusInfo {
   const char* next;     // one sentence: what to look at next
 };
 
+// What to look at next where a rule of the ABI is broken; empty of one that is not known.
+const char* next_of_rule(std::string_view rule);
+
 std::span<const StatusInfo> statuses();  // all, in order of precedence
 const StatusInfo& info_of(Status status);
 inline const char* name_of(Status status) { return info_of(status).name; }
@@ -131,6 +134,7 @@ struct TimingRow {
 struct CaseVerdict {
   std::string op, case_name;
   std::string variant;                 // empty: as written
+  std::string sizes;                   // "T=3 size=17 x:bf16", of the variant
   int ranks = 1;                       // that call it together
   std::string routing;                 // uniform, skewed, captured; empty: the case's own
   double skew = 0;                     // the busiest expert's load over the mean; 0: no routing

@@ -73,6 +73,35 @@ TEST_CASE("every status has its row, a name of its own and a sentence to go on w
   CHECK_FALSE(status_of(std::string_view("fine")));
 }
 
+TEST_CASE("a broken rule says what to look at") {
+  for (const char* rule :
+       {"supports",  "create", "prepare", "plan",      "forward",         "input",
+        "frame",     "leak",   "state",   "packed",    "batch_invariant", "scratch",
+        "footprint", "reset",  "threads", "thread",    "instances",       "stream",
+        "unwritten", "waits",  "sandbox", "replicated"}) {
+    INFO(rule);
+    Verdict v;
+    v.cases = {with(Status::violation)};
+    v.cases[0].rule = rule;
+    conclude(v);
+    CHECK(v.next == next_of_rule(rule));
+    REQUIRE(!v.next.empty());
+    CHECK(v.next.back() == '.');
+  }
+  // Whoever knows more has said it.
+  Verdict v;
+  v.cases = {with(Status::violation)};
+  v.cases[0].rule = "input";
+  v.cases[0].next = "Look there.";
+  conclude(v);
+  CHECK(v.next == "Look there.");
+  Verdict other;
+  other.cases = {with(Status::violation)};
+  other.cases[0].rule = "of tomorrow";
+  conclude(other);
+  CHECK(other.next == info_of(Status::violation).next);
+}
+
 TEST_CASE("one bad case decides, a refused or untestable one does not") {
   const auto fast = timed("a", 1.5, 0.01);
   CHECK(status_with({fast, with(Status::refused), with(Status::untestable)}) == Status::faster);
@@ -125,10 +154,22 @@ TEST_CASE("the case that decides speaks for the whole") {
   v.cases = {timed("a", 1.5, 0.01), with(Status::wrong)};
   v.cases[1].evidence = "element 7";
   conclude(v);
-  CHECK(v.why == "rms_norm, case small: because");
+  CHECK(v.why == "rms_norm, case small: because; right: a");
   CHECK(v.evidence == "element 7");
   CHECK(v.next == info_of(Status::wrong).next);
   CHECK(v.exit_code() == 1);
+  // Which sizes fail, and which do not, says why.
+  Verdict some;
+  some.cases = {timed("a", 1.5, 0.01), with(Status::wrong)};
+  some.cases[0].sizes = "T=5 size=32";
+  some.cases[1].sizes = "T=3 size=17";
+  conclude(some);
+  CHECK(some.why == "rms_norm, case small (T=3 size=17): because; right: a (T=5 size=32)");
+  CHECK_THAT(verdict_text(some, false), ContainsSubstring("case small (T=3 size=17): wrong"));
+  for (const char* name : {"b", "c", "d"}) some.cases.push_back(timed(name, 1.5, 0.01));
+  some.why.clear();
+  conclude(some);
+  CHECK_THAT(some.why, ContainsSubstring("; right: a (T=5 size=32), b, c and 1 more"));
   // What was found before any case stays.
   Verdict early;
   early.status = Status::lint;
