@@ -13,6 +13,7 @@ namespace {
 constexpr double kTrim = 0.1;             // of the blocks, at each end
 constexpr double kNormal = 2.5758293035;  // both tails of the normal distribution hold 1 %
 constexpr size_t kFewBlocks = 5;
+constexpr double kAlone = 2;     // what a block that is alone may be off by
 constexpr double kLostMost = 4;  // budgets, with blocks that are done again
 
 // Student's t at 99 %, by the expansion in 1/v around the normal quantile; good from v = 4.
@@ -98,8 +99,10 @@ Ratio ratio_of(std::span<const double> log_ratios, double band) {
     out.high = std::exp(*std::max_element(log_ratios.begin(), log_ratios.end()));
   }
   out.value = std::exp(mean.value);
-  // A single block has no width: nothing is known about its noise.
-  out.speed = log_ratios.size() < 2 ? Speed::unknown : speed_of(out.low, out.high, band);
+  // A single block has no width: nothing is known about its noise, but that it is no factor of two.
+  const bool single = log_ratios.size() < 2, slow = out.value * kAlone < 1;
+  if (single && slow) out.low = out.value / kAlone, out.high = out.value * kAlone;
+  out.speed = single && !slow ? Speed::unknown : speed_of(out.low, out.high, band);
   return out;
 }
 

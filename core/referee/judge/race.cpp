@@ -19,7 +19,8 @@ constexpr double kSecondLookSeconds = 0.5;
 constexpr double kMoreCodeOnDevice = 1e-6;  // that is loaded when it is called for the first time
 constexpr double kWakeShort = 20e-6, kBatchesMost = 8;
 constexpr int kWakeSamples = 9;
-constexpr int kRedoneMost = 200;  // blocks in which a GPU was slowed down
+constexpr double kSamplesOfSlow = 20;  // that the slower side may take for one
+constexpr int kRedoneMost = 200;       // blocks in which a GPU was slowed down
 
 int cores() { return static_cast<int>(std::thread::hardware_concurrency()); }
 
@@ -114,15 +115,20 @@ int Exam::calls_of_ranks(int most) {
   return static_cast<int>(random_.integer((most + 1) / 2, most + 1));
 }
 
-// How many make it long enough, by the quicker side.
+// How many make it long enough, by the quicker side; fewer where the other one is so slow that
+// nobody wants to know by how much exactly.
 int Exam::calls_of_a_sample(Turn& mine, Turn& theirs, double seconds) {
-  double quickest = seconds;
+  double quickest = seconds, slowest = 0;
   const int looks = request_.device == "cpu" ? 2 : 1;  // a device's own clock is not late
-  for (int i = 0; i < looks; ++i)
-    for (Turn* turn : {&mine, &theirs})
-      quickest = std::min(quickest, std::max(turn->one(1).claim_s, 1e-8));
+  for (Turn* turn : {&mine, &theirs}) {
+    double least = std::max(turn->one(1).claim_s, 1e-8);
+    for (int i = 1; i < looks; ++i) least = std::min(least, std::max(turn->one(1).claim_s, 1e-8));
+    quickest = std::min(quickest, least);
+    slowest = std::max(slowest, least);
+  }
+  const double wanted = std::min(std::ceil(seconds / quickest), kSamplesOfSlow * seconds / slowest);
   // One is left that is not called, to see whether somebody works ahead.
-  return std::clamp(static_cast<int>(std::ceil(seconds / quickest)), 1, calls_most_);
+  return std::clamp(static_cast<int>(wanted), 1, calls_most_);
 }
 
 // Each side has raced as it would run in a model; this is how long both take without a capture.

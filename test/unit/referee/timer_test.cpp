@@ -176,6 +176,15 @@ TEST_CASE("timer_knows_nothing_from_one_block") {
   const double one[] = {0.5};
   CHECK(fk::ratio_of(one, 0.01).speed == fk::Speed::unknown);
   CHECK(fk::ratio_of({}, 0.01).blocks == 0);
+  // But that who takes a hundred times as long is slower: no noise is that large.
+  const auto alone = [](double ratio) {
+    const double log_ratio[] = {std::log(ratio)};
+    return fk::ratio_of(log_ratio, 0.01);
+  };
+  CHECK(alone(0.01).speed == fk::Speed::slower);
+  CHECK(alone(0.01).low < alone(0.01).high);
+  CHECK(alone(0.7).speed == fk::Speed::unknown);
+  CHECK(alone(100).speed == fk::Speed::unknown);
 }
 
 TEST_CASE("timer_stops_by_the_time_that_counts_for_all") {
