@@ -121,7 +121,8 @@ std::vector<std::string> compile_line(const fs::path& source, const fs::path& ob
             "-fvisibility=hidden",
             "-ftls-model=global-dynamic",
             "-Wall",
-            "-Wextra"};
+            "-Wextra",
+            "-fmax-errors=20"};
     if (ext != ".c") line.insert(line.end(), {"-fvisibility-inlines-hidden", "-fno-gnu-unique"});
   }
   line.push_back("-DFK_BUILD_ID=\"" + build_id + "\"");
@@ -152,8 +153,7 @@ fs::path candidate_dir(const std::string& name) {
 std::optional<fs::path> build_candidate(const fs::path& dir, std::string* said) {
   const auto [sources, build_id] = sources_of(dir);
   if (sources.empty()) fail(dir.string(), "there is no .c, .cpp or .cu file in it");
-  const std::vector<std::string> includes = {include_dir().string(), header_dir().string(),
-                                             dir.string()};
+  const std::vector<std::string> includes = {include_dir().string(), header_dir().string(), "."};
   const fs::path work = paths::cache_dir() / "candidates" /
                         (dir.filename().string() + "-" + std::to_string(::getpid()));
   make_dir(work);
@@ -164,13 +164,15 @@ std::optional<fs::path> build_candidate(const fs::path& dir, std::string* said) 
       fs::remove_all(dir, ignored);
     }
   } cleanup{work};
-  const Workshop workshop{{dir, includes[0], includes[1]}, work};
+  // Sources are named from their folder on: so are they in what the compiler says.
+  const Workshop workshop{{dir, includes[0], includes[1]}, work, dir};
   bool cuda = false;
   std::vector<std::string> objects;
   for (size_t i = 0; i < sources.size(); ++i) {
-    const fs::path object = work / (std::to_string(i) + ".o");
+    const fs::path object =
+        work / (std::to_string(i) + "-" + sources[i].filename().string() + ".o");
     cuda |= sources[i].extension() == ".cu";
-    const auto line = compile_line(sources[i], object, includes, build_id);
+    const auto line = compile_line(fs::relative(sources[i], dir), object, includes, build_id);
     const int status = run_compiler(line, workshop, said);
     if (status == 127)
       fail("build", "`" + line[0] + "` cannot be started",

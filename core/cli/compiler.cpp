@@ -13,6 +13,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <string_view>
 
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
@@ -122,6 +123,7 @@ int run_compiler(const std::vector<std::string>& words, const Workshop& workshop
       ::dup2(ends[1], STDOUT_FILENO);
       ::dup2(ends[1], STDERR_FILENO);
     }
+    if (!workshop.at.empty() && ::chdir(workshop.at.c_str()) != 0) ::_exit(127);
     confine(programs, workshop);
     ::execvp(argv[0], argv.data());
     ::_exit(127);
@@ -137,6 +139,72 @@ int run_compiler(const std::vector<std::string>& words, const Workshop& workshop
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+}
+
+namespace {
+
+constexpr size_t kWordsMost = 16 << 10;
+constexpr int kPlaceLines = 40;  // in which one looks for what led to an error
+
+// Not what a compiler shows of a source, which has a bar in front.
+bool complains(const std::string& line) {
+  const size_t bar = line.find_first_not_of(" 0123456789");
+  if (bar != std::string::npos && line[bar] == '|') return false;
+  for (const char* sign : {"error:", "error ", "undefined reference", "fatal"})
+    if (line.find(sign) != std::string::npos) return true;
+  return false;
+}
+
+// "norm.cpp:12" or "norm.cu(12)" where the line is of a file that was named relatively.
+std::string own_place(const std::string& line) {
+  constexpr std::string_view kFrom = "from ";
+  const size_t from = line.find(kFrom);
+  const std::string text =
+      (line[0] == ' ' || starts_with(line, "In file")) && from != std::string::npos
+          ? line.substr(from + kFrom.size())
+          : line;
+  if (text.empty() || text[0] == '/' || text[0] == ' ') return "";
+  const size_t digits = text.find_first_of(":(");
+  if (digits == std::string::npos || digits + 1 == text.size()) return "";
+  const size_t end = text.find_first_not_of("0123456789", digits + 1);
+  const bool number = end != digits + 1 && text.find('.') < digits && text.find(' ') > digits;
+  return number ? text.substr(0, end) + (text[digits] == '(' ? ")" : "") : "";
+}
+
+}  // namespace
+
+std::string first_error(const std::string& said) {
+  const std::vector<std::string> lines = split(said, '\n');
+  const auto first = std::find_if(lines.begin(), lines.end(), complains);
+  if (first == lines.end()) return "the compiler ended with an error";
+  std::string out = excerpt(trim(*first), 300);
+  if (!own_place(*first).empty()) return out;
+  for (auto before = first; before != lines.begin() && first - before < kPlaceLines;) {
+    const std::string place = (--before)->empty() ? "" : own_place(*before);
+    if (!place.empty()) return out + ", from " + excerpt(place, 100);
+  }
+  return out;
+}
+
+std::string next_of_error(const std::string& said) {
+  const std::string line = first_error(said);
+  const auto has = [&](const char* words) { return line.find(words) != std::string::npos; };
+  if (has("undefined reference"))
+    return "Define what is missing, in a source of the folder; plugins link the C and C++ "
+           "libraries and the CUDA runtime alone.";
+  if (has("No such file") || has("Permission denied"))
+    return "A source may include the folder's own files, fk/ops/OP.h, fk/cpp/*.hpp and the "
+           "system's headers.";
+  if (has("was ended after")) return "Compile less: fewer instances of templates, smaller unrolls.";
+  return "";
+}
+
+std::string cut_words(const std::string& said) {
+  if (said.size() <= kWordsMost) return said;
+  const size_t end = said.rfind('\n', kWordsMost);
+  const size_t kept = end == std::string::npos ? kWordsMost : end + 1;
+  const auto more = std::count(said.begin() + static_cast<std::ptrdiff_t>(kept), said.end(), '\n');
+  return said.substr(0, kept) + "[... " + std::to_string(more) + " lines more]\n";
 }
 
 }  // namespace fk

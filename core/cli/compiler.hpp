@@ -13,6 +13,7 @@ namespace fk {
 struct Workshop {
   std::vector<std::filesystem::path> read;  // sources and headers
   std::filesystem::path made;               // where everything is written; there are no other files
+  std::filesystem::path at;                 // where a program starts; empty: where this one is
   double seconds = 900;  // of the processor, for each program; with `said` of the clock
 };
 
@@ -20,5 +21,12 @@ struct Workshop {
 // when it cannot be started, 128 when it was ended.
 int run_compiler(const std::vector<std::string>& words, const Workshop& workshop,
                  std::string* said);
+
+// Of what a compiler or linker has said: the line to begin with, and the place in the sources at
+// hand that led there where it names another file; what helps beside mending it, or nothing; and
+// all of it, as much as somebody reads.
+std::string first_error(const std::string& said);
+std::string next_of_error(const std::string& said);
+std::string cut_words(const std::string& said);
 
 }  // namespace fk

@@ -9,6 +9,7 @@
 #include "core/base/text.hpp"
 #include "core/cases/routing.hpp"
 #include "core/cli/candidate.hpp"
+#include "core/cli/compiler.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/profile.hpp"
 #include "core/cli/server.hpp"
@@ -25,14 +26,6 @@ void print(const Verdict& verdict, const BenchRequest& request) {
     print_json(to_json(verdict), request.json);
   else
     std::printf("%s", verdict_text(verdict, colour_wanted(stdout)).c_str());
-}
-
-// The first line in which a compiler or linker complains.
-std::string first_error(const std::string& words) {
-  for (const auto& line : split(words, '\n'))
-    for (const char* sign : {"error:", "error ", "undefined reference", "fatal"})
-      if (line.find(sign) != std::string::npos) return excerpt(trim(line), 300);
-  return "the compiler ended with an error";
 }
 
 }  // namespace
@@ -123,7 +116,8 @@ bool build_for_bench(const std::filesystem::path& folder, BenchRequest& request)
   verdict.host_version = request.answer.host_version;
   verdict.status = Status::compile_error;
   verdict.why = first_error(words);
-  verdict.log = words;
+  verdict.next = next_of_error(words);
+  verdict.log = cut_words(words);
   conclude(verdict);
   print(verdict, request);
   return false;

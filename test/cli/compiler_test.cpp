@@ -27,7 +27,7 @@ struct Folders {
   ~Folders() { fs::remove_all(all); }
   int run(const std::string& script, std::string& said, double seconds = 60) const {
     return run_compiler({"sh", "-c", "cd " + all.string() + "; " + script},
-                        {{all / "given"}, all / "made", seconds}, &said);
+                        {{all / "given"}, all / "made", "", seconds}, &said);
   }
   fs::path all = fs::temp_directory_path() / ("fk_compiler_" + std::to_string(::getpid()));
 };
@@ -49,7 +49,12 @@ TEST_CASE("compiler_says_how_it_ended") {
   std::string said;
   CHECK(folders.run("echo words; exit 3", said) == 3);
   CHECK(said == "words\n");
-  CHECK(run_compiler({"there-is-no-such-compiler"}, {{}, folders.all / "made"}, &said) == 127);
+  CHECK(run_compiler({"there-is-no-such-compiler"}, {{}, folders.all / "made", ""}, &said) == 127);
+  // Where it starts is where names in its words begin.
+  said.clear();
+  CHECK(run_compiler({"cat", "text"}, {{}, folders.all / "made", folders.all / "made"}, &said) ==
+        0);
+  CHECK(said == "made\n");
 }
 
 TEST_CASE("compiler_reads_what_it_is_given_and_writes_into_one_folder") {
@@ -66,4 +71,40 @@ TEST_CASE("compiler_reads_what_it_is_given_and_writes_into_one_folder") {
     CHECK_THAT(said, ContainsSubstring("denied"));
   }
   CHECK(fs::exists(folders.all / "other/text"));
+}
+
+TEST_CASE("compiler_words_begin_with_the_error_and_the_place_in_the_sources_at_hand") {
+  struct Row {
+    const char *said, *first, *next;
+  };
+  const Row rows[] = {
+      {"norm.cpp: In function 'void f()':\nnorm.cpp:12:15: error: expected ';'\n   12 | int x\n",
+       "norm.cpp:12:15: error: expected ';'", ""},
+      // What is shown of a source may have the word in it.
+      {"norm.cpp:3:1: warning: unused\n    3 | fatal error: no\nnorm.cpp:9:1: error: no\n",
+       "norm.cpp:9:1: error: no", ""},
+      {"In file included from /build/fk/ops/norm.h:10,\n                 from norm.cpp:1:\n"
+       "/fk/plugin.hpp: In instantiation of 'create':\nnorm.cpp:40:1:   required from here\n"
+       "/fk/plugin.hpp:88:15: error: no matching function\n",
+       "/fk/plugin.hpp:88:15: error: no matching function, from norm.cpp:40", ""},
+      {"In file included from norm.cpp:2:\n/usr/include/x.h:1:2: error: no\n",
+       "/usr/include/x.h:1:2: error: no, from norm.cpp:2", ""},
+      {"norm.cu(12): error: identifier \"x\" is undefined\n",
+       "norm.cu(12): error: identifier \"x\" is undefined", ""},
+      {"/usr/bin/ld: /tmp/0.o: in function `f':\nnorm.cpp:(.text+0xda): undefined reference to "
+       "`g'\n",
+       "norm.cpp:(.text+0xda): undefined reference to `g'", "Define what is missing"},
+      {"norm.cpp:1:10: fatal error: torch/torch.h: No such file or directory\n",
+       "norm.cpp:1:10: fatal error: torch/torch.h: No such file or directory", "system's headers"},
+      {"killed\n", "the compiler ended with an error", ""}};
+  for (const Row& row : rows) {
+    INFO(row.said);
+    CHECK(first_error(row.said) == row.first);
+    CHECK_THAT(next_of_error(row.said), ContainsSubstring(row.next));
+  }
+  std::string much;
+  for (int i = 0; i < 10000; ++i) much += "norm.cpp:" + std::to_string(i) + ": note\n";
+  CHECK(cut_words(much).size() < 20000);
+  CHECK_THAT(cut_words(much), ContainsSubstring("lines more]\n"));
+  CHECK(cut_words("short\n") == "short\n");
 }
