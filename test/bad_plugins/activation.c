@@ -27,6 +27,13 @@ __attribute__((constructor)) static void at_load(void) { abort(); }
 #ifdef BAD_UNRESOLVED
 void nobody_has_this(void);
 #endif
+#ifdef BAD_STACK_END
+__attribute__((noinline)) static int deep(volatile int level) {
+  volatile char room[4096];
+  room[0] = (char)level;
+  return level < 0 ? 0 : deep(level + 1) + room[0];
+}
+#endif
 #ifdef BAD_EMBEDDED
 __attribute__((used)) static const char variable[] = "CUBLASLT_LOG_LEVEL"; /* as in cuBLAS */
 #endif
@@ -129,6 +136,9 @@ static int32_t bad_forward(bad *self, const fk_silu_and_mul_forward *args, const
 #endif
   const float *x = args->x->data;
   float *out = args->out->data;
+#ifdef BAD_ALIGNMENT
+  out = (float *)((uintptr_t)out / 4096 * 4096); /* the host promises 256 bytes */
+#endif
   (void)ctx;
 #ifdef BAD_UNWRITTEN
   for (int64_t i = 0; i + 1 < count; ++i) {
@@ -187,6 +197,10 @@ static int32_t bad_forward(bad *self, const fk_silu_and_mul_forward *args, const
 #elif defined LATE_SEGFAULT
   static int calls;
   if (++calls > 600) *(volatile int *)(uintptr_t)ctx->stream = 1; /* more than a look at its values takes */
+#elif defined BAD_STACK_END
+  out[0] += (float)deep(1);
+#elif defined BAD_NULL
+  out[0] += (float)*(volatile int *)(uintptr_t)ctx->stream; /* null on the CPU */
 #elif defined BAD_EXIT
   exit(0);
 #elif defined BAD_ABORT

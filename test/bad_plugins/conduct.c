@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -60,6 +61,11 @@ static void *work(void *none) {
   for (volatile long i = 0;; ++i) continue;
   return none;
 }
+#elif defined BAD_THREADS
+static void *rest(void *none) {
+  for (;;) pause();
+  return none;
+}
 #elif defined BAD_HANDLER
 static void ignore(int number) { (void)number; }
 #endif
@@ -93,6 +99,15 @@ static void misbehave(bad *self) {
   if (open("/dev/null", O_RDONLY) < 0) abort();
 #elif defined BAD_CLOSED
   close(dup2(2, 0));
+#elif defined BAD_FILE
+  if (open("fk_bad_file", O_WRONLY | O_CREAT, 0600) < 0) abort();
+#elif defined BAD_NETWORK
+  if (socket(AF_INET, SOCK_STREAM, 0) < 0) abort();
+#elif defined BAD_PROCESS
+  if (fork() == 0) _exit(0);
+#elif defined BAD_THREADS
+  for (pthread_t thread; pthread_create(&thread, NULL, rest, NULL) == 0;) continue;
+  abort(); /* as std::thread does where nobody catches it */
 #elif defined BAD_BUSY
   pthread_t thread;
   pthread_create(&thread, NULL, work, NULL);

@@ -14,6 +14,8 @@ static thread_local int slot __attribute__((tls_model("initial-exec")));
 extern "C" int fk_foreign();
 #elif defined BAD_WRITABLE_CODE
 asm(".section .selfchange,\"awx\",@progbits\n.byte 0xc3\n.text");
+#elif defined BAD_RELOCATED
+asm(".text\n.quad fk_is_moved\n.data\nfk_is_moved: .quad 1\n.text");  // code with an address in it
 #endif
 
 namespace {

@@ -52,7 +52,17 @@ __attribute__((unused)) static void add_destroy(void *self) { (void)self; }
 #else
 #define CLAIMS_END FK_END(fk_claims, sm)
 #endif
-__attribute__((unused)) static const fk_claims claims = {CLAIMS_END, DEVICE, GRAPH, 1, 1, FK_ACCUMULATE_F32, 0, SM, NULL};
+#ifdef BAD_CLAIM_YES
+#define DETERMINISTIC 2 /* more than yes */
+#else
+#define DETERMINISTIC 1
+#endif
+#ifdef BAD_CLAIM_SUM
+#define ACCUMULATE 9
+#else
+#define ACCUMULATE FK_ACCUMULATE_F32
+#endif
+__attribute__((unused)) static const fk_claims claims = {CLAIMS_END, DEVICE, GRAPH, DETERMINISTIC, 1, ACCUMULATE, 0, SM, NULL};
 
 #ifdef BAD_NULL_FORWARD
 #define FORWARD NULL
@@ -69,7 +79,12 @@ __attribute__((unused)) static const fk_claims claims = {CLAIMS_END, DEVICE, GRA
 #else
 #define CLAIMS &claims
 #endif
-static const fk_op op = {FK_END(fk_op, reset_or_null), 0, &fk_add_contract, CLAIMS, add_supports, add_create, add_prepare, NULL,
+#ifdef BAD_OP_SHORT
+#define OP_END FK_END(fk_op, prepare)
+#else
+#define OP_END FK_END(fk_op, reset_or_null)
+#endif
+static const fk_op op = {OP_END, 0, &fk_add_contract, CLAIMS, add_supports, add_create, add_prepare, NULL,
                          FORWARD, DESTROY, add_reset};
 
 #ifdef BAD_UNKNOWN_OP /* of which no registry knows */
@@ -102,7 +117,11 @@ const fk_plugin *fk_plugin_v0(const fk_hello *hello) {
 #else
       FK_END(fk_plugin, ops_end),
 #endif
+#ifdef BAD_TABLE_MINOR
+      FK_ABI_MINOR + 1,
+#else
       FK_ABI_MINOR,
+#endif
 #ifdef BAD_TABLE_NAME
       "somebody_else",
 #else
@@ -121,6 +140,9 @@ const fk_plugin *fk_plugin_v0(const fk_hello *hello) {
 #ifdef BAD_ENTRY_CRASH
   static const fk_plugin *const *volatile nowhere = (const fk_plugin *const *)16;
   return *nowhere;
+#endif
+#ifdef BAD_ENTRY_HANG
+  for (volatile int on = 1; on;) continue;
 #endif
   return &table;
 }
