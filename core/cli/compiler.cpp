@@ -146,13 +146,16 @@ namespace {
 constexpr size_t kWordsMost = 16 << 10;
 constexpr int kPlaceLines = 40;  // in which one looks for what led to an error
 
-// Not what a compiler shows of a source, which has a bar in front.
+// Not what a compiler shows of a source, which has a bar in front, nor names with the word in them.
 bool complains(const std::string& line) {
   const size_t bar = line.find_first_not_of(" 0123456789");
   if (bar != std::string::npos && line[bar] == '|') return false;
-  for (const char* sign : {"error:", "error ", "undefined reference", "fatal"})
-    if (line.find(sign) != std::string::npos) return true;
-  return false;
+  const size_t error = line.find("error:");
+  if (error == 0 || (error != std::string::npos && line[error - 1] == ' ')) return true;
+  if (line.find("undefined reference") != std::string::npos) return true;
+  const bool assembles = starts_with(line, "ptxas ") || starts_with(line, "nvlink ");
+  return assembles &&
+         (line.find(" error") != std::string::npos || line.find(" fatal") != std::string::npos);
 }
 
 // "norm.cpp:12" or "norm.cu(12)" where the line is of a file that was named relatively.
@@ -192,6 +195,9 @@ std::string next_of_error(const std::string& said) {
   if (has("undefined reference"))
     return "Define what is missing, in a source of the folder; plugins link the C and C++ "
            "libraries and the CUDA runtime alone.";
+  if (has("plugin.hpp"))
+    return "The ABI calls a function of the class otherwise than it is declared: `fk-host show OP` "
+           "prints the class with its parameters.";
   if (has("No such file") || has("Permission denied"))
     return "A source may include the folder's own files, fk/ops/OP.h, fk/cpp/*.hpp and the "
            "system's headers.";

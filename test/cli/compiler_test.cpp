@@ -84,9 +84,11 @@ TEST_CASE("compiler_words_begin_with_the_error_and_the_place_in_the_sources_at_h
       {"norm.cpp:3:1: warning: unused\n    3 | fatal error: no\nnorm.cpp:9:1: error: no\n",
        "norm.cpp:9:1: error: no", ""},
       {"In file included from /build/fk/ops/norm.h:10,\n                 from norm.cpp:1:\n"
-       "/fk/plugin.hpp: In instantiation of 'create':\nnorm.cpp:40:1:   required from here\n"
-       "/fk/plugin.hpp:88:15: error: no matching function\n",
-       "/fk/plugin.hpp:88:15: error: no matching function, from norm.cpp:40", ""},
+       "/fk/plugin.hpp: In instantiation of 'create(fk_error *)' [with fk_error = fk_error]:\n"
+       "norm.cpp:40:1:   required from here\n/fk/plugin.hpp:88:15: error: no matching function\n",
+       "/fk/plugin.hpp:88:15: error: no matching function, from norm.cpp:40", "its parameters"},
+      {"ptxas /tmp/x.ptx, line 5; warning\nptxas fatal   : Unresolved extern\n",
+       "ptxas fatal   : Unresolved extern", ""},
       {"In file included from norm.cpp:2:\n/usr/include/x.h:1:2: error: no\n",
        "/usr/include/x.h:1:2: error: no, from norm.cpp:2", ""},
       {"norm.cu(12): error: identifier \"x\" is undefined\n",

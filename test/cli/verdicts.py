@@ -54,7 +54,7 @@ signed_here = "not signed" not in done.stderr
 for name, wanted in {"value": "wrong", "segfault": "crashed", "throws": "violation", "hang": "hang", "export": "lint", "contract": "load",
                      "past_end": "illegal_access", "before": "illegal_access", "random": "nondeterministic",
                      "supports_status": "refused", "unresolved": "load", "entry_null": "load", "table_minor": "load",
-                     "constructor": "crashed", "entry_crash": "crashed", "entry_hang": "hang", "file": "violation", "stack_end": "crashed"}.items():
+                     "constructor": "crashed", "entry_crash": "crashed", "entry_hang": "hang", "file": "violation", "stack_end": "crashed", "input": "violation"}.items():
     verdict, _ = bench(bad / f"bad_{name}.so", "--patience", "3")
     assert verdict["status"] == wanted, (name, verdict["status"], verdict["why"])
     assert verdict["why"] and verdict["next"], name
@@ -62,7 +62,8 @@ for name, wanted in {"value": "wrong", "segfault": "crashed", "throws": "violati
     told = {"unresolved": ("cannot be loaded: undefined symbol: nobody_has_this", "Define what is missing"),
             "entry_null": ("refused this host", "Build it again"), "constructor": ("at_load", "failed assert"), "past_end": ("past ", "tail"),
             "value": ("elements are off", "conditions on that index"), "stack_end": ("its stack is used up", "need.scratch"),
-            "file": ("openat for writing", "Take out the call"), "segfault": ("of a null pointer", "optional field")}
+            "file": ("openat for writing", "Take out the call"), "segfault": ("of a null pointer", "optional field"),
+            "input": ("a write to the input x", "outputs and scratch alone")}
     for words, said in zip(told.get(name, ()), (verdict["why"], verdict["next"])):
         assert words in said, (name, words, said)
 
