@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "core/base/error.hpp"
 #include "core/tensor/pattern.hpp"
@@ -163,9 +164,8 @@ Difference compare(const TensorView& got, const TensorView& want, double limit_o
   }
   Pattern pattern = finder.pattern(result.nan_count, result.nan_count > 0 && nan_is_untouched(got));
   if (pattern.next == kFormulaNext) {
-    const std::string elsewhere =
-        right_elsewhere(got, want, result.limit_of_spread * result.spread);
-    if (!elsewhere.empty()) pattern = {elsewhere, kElsewhereNext};
+    Pattern better = explained(got, want, result.limit_of_spread * result.spread);
+    if (!better.text.empty()) pattern = std::move(better);
   }
   result.pattern = pattern.text;
   result.next = pattern.next;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Right values in wrong places: what an index, a stride or an order does.
+// Right values in wrong places, which is what an index, a stride or an order does, and values that
+// one factor or term for each row or column explains.
 
 #include <fmt/format.h>
 
@@ -16,6 +17,7 @@ namespace {
 
 // Of many there is no time to sort them, for every wrong answer that has to be rejected.
 constexpr int64_t kFewest = 12, kMost = int64_t{1} << 20, kSortedMost = int64_t{1} << 14;
+constexpr int64_t kShortest = 3;  // line that one number does not explain by chance
 constexpr double kNearlyAll = 0.9;
 
 class Places {
@@ -26,7 +28,7 @@ class Places {
     rows_ = want.shape.size() < 2 ? 1 : want.shape[want.shape.size() - 2];
   }
 
-  std::string find() const {
+  std::string elsewhere() const {
     for (const int64_t by :
          {int64_t{1}, int64_t{2}, int64_t{4}, int64_t{8}, int64_t{16}, int64_t{32}, columns_})
       for (const int64_t k : {by, -by}) {
@@ -58,7 +60,6 @@ class Places {
     return in_any_order() ? "the right values, in another order" : "";
   }
 
- private:
   static std::vector<double> values_of(const TensorView& view) {
     const Tensor all = view.copy().to(DType::f64);
     const auto values = all.as<double>();
@@ -84,6 +85,32 @@ class Places {
     return inside * 2 >= n && inside >= kFewest;
   }
 
+  // Whether one number for each line explains it. Lines are rows, or columns.
+  bool by_line(bool rows, bool factor) const {
+    const int64_t all = static_cast<int64_t>(got_.size()) / columns_;
+    const int64_t lines = rows ? all : columns_, length = rows ? columns_ : all;
+    if (lines < 2 || length < kShortest) return false;
+    for (int64_t line = 0; line < lines; ++line) {
+      const auto at = [&](int64_t i) {
+        return static_cast<std::size_t>(rows ? line * columns_ + i : i * columns_ + line);
+      };
+      double products = 0, squares = 0, errors = 0;
+      for (int64_t i = 0; i < length; ++i) {
+        products += got_[at(i)] * want_[at(i)];
+        squares += want_[at(i)] * want_[at(i)];
+        errors += got_[at(i)] - want_[at(i)];
+      }
+      const double by = factor ? products / squares : errors / static_cast<double>(length);
+      const double allowed = factor ? limit_ * std::max(1.0, std::abs(by)) : limit_;
+      for (int64_t i = 0; i < length; ++i) {
+        const double told = factor ? by * want_[at(i)] : by + want_[at(i)];
+        if (!(std::abs(got_[at(i)] - told) <= allowed)) return false;
+      }
+    }
+    return true;
+  }
+
+ private:
   bool in_any_order() const {
     if (static_cast<int64_t>(got_.size()) > kSortedMost) return false;
     std::vector<double> got = got_, want = want_;
@@ -103,10 +130,18 @@ class Places {
 
 }  // namespace
 
-std::string right_elsewhere(const TensorView& got, const TensorView& want, double limit) {
+Pattern explained(const TensorView& got, const TensorView& want, double limit) {
   const int64_t n = numel(want.shape);
-  if (n < kFewest || n > kMost || want.shape.empty()) return "";
-  return Places(got, want, limit).find();
+  if (n < kFewest || n > kMost || want.shape.empty()) return {};
+  const Places places(got, want, limit);
+  if (const std::string where = places.elsewhere(); !where.empty()) return {where, kElsewhereNext};
+  if (places.by_line(false, false))
+    return {"every column is off by a term of its own", kOffsetNext};
+  if (places.by_line(false, true))
+    return {"every column is off by a factor of its own", kFactorNext};
+  if (places.by_line(true, false)) return {"every row is off by a term of its own", kOffsetNext};
+  if (places.by_line(true, true)) return {"every row is off by a factor of its own", kFactorNext};
+  return {};
 }
 
 }  // namespace fk

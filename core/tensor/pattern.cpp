@@ -15,10 +15,16 @@ namespace fk {
 
 const char* const kFormulaNext =
     "Compute the first element by hand, from the contract (`fk-host show OP`): the formula, or the "
-    "order of its inputs.";
+    "order of its inputs; where other cases are right, compare their sizes (the tail of a sum).";
 const char* const kElsewhereNext =
     "Values are right and lie elsewhere: look at the index and strides with which outputs are "
     "written and inputs are read.";
+
+const char* const kFactorNext =
+    "A factor is missing, or is there twice: a scale, a weight, a mean's 1/n, or a sum of which a "
+    "part is taken twice or not at all.";
+const char* const kOffsetNext =
+    "A term is missing, or is there twice: a bias, a residual, an epsilon.";
 
 namespace {
 
@@ -33,12 +39,7 @@ constexpr const char* kZerosNext =
     "Nothing arrives there: look at what is stored, and whether the loop reaches it.";
 constexpr const char* kConstantNext =
     "Everything is one value: look at the index with which inputs are read and outputs written.";
-constexpr const char* kFactorNext =
-    "A factor is missing, or is there twice: a scale, a weight, a mean's 1/n, or a sum of which a "
-    "part is taken twice or not at all.";
 constexpr const char* kSignNext = "A sign is wrong.";
-constexpr const char* kOffsetNext =
-    "A term is missing, or is there twice: a bias, a residual, an epsilon.";
 constexpr const char* kTailNext =
     "The end is handled otherwise than the rest: look at the tail that does not fill a vector, a "
     "tile or a block.";

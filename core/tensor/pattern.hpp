@@ -17,14 +17,14 @@ struct Pattern {
   const char* next = "";  ///< one sentence: what to look at
 };
 
-/// Of patterns that say nothing of a place, and of right values in wrong places.
-extern const char* const kFormulaNext;
-extern const char* const kElsewhereNext;
+/// What to look at for some of them.
+extern const char *const kFormulaNext, *const kElsewhereNext, *const kFactorNext,
+                                                                  *const kOffsetNext;
 
-/// Where nearly all values of `want` are in `got`, but elsewhere: "every element holds what belongs
-/// 1 further on"; empty where they are not, or there are too many or few to tell. `limit`: as
-/// below.
-std::string right_elsewhere(const TensorView& got, const TensorView& want, double limit);
+/// Where nearly all values of `want` are in `got`, but elsewhere ("every element holds what belongs
+/// 1 further on"), or where one factor or term for each row or column explains it; empty where that
+/// is not so, or there are too many or few to tell. `limit`: as below.
+Pattern explained(const TensorView& got, const TensorView& want, double limit);
 
 /// Rows are all leading axes flattened, columns the last axis.
 class PatternFinder {

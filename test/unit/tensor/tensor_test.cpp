@@ -220,6 +220,18 @@ TEST_CASE("compare_patterns_say_what_to_look_at", "[tensor]") {
              ContainsSubstring("lane"));
   CHECK_THAT(next([](int64_t, int64_t, double v) { return v * 1.008; }),
              ContainsSubstring("float32"));
+  const auto own = [](int64_t line) { return 2 + static_cast<double>(line * line % 7); };
+  const std::function<double(int64_t, int64_t, double)> of_lines[] = {
+      [=](int64_t, int64_t c, double v) { return v + own(c); },
+      [=](int64_t r, int64_t, double v) { return v + own(r); },
+      [=](int64_t, int64_t c, double v) { return v * own(c); },
+      [=](int64_t r, int64_t, double v) { return v * own(r); }};
+  const char* const told[] = {"column is off by a term", "row is off by a term",
+                              "column is off by a factor", "row is off by a factor"};
+  for (size_t i = 0; i < 4; ++i) {
+    CHECK(difference_after(of_lines[i]).pattern == "every " + std::string(told[i]) + " of its own");
+    CHECK_THAT(next(of_lines[i]), ContainsSubstring(i < 2 ? "term" : "factor"));
+  }
   CHECK_THAT(next([](int64_t, int64_t, double v) { return v * v - 3; }),
              ContainsSubstring("by hand"));
   CHECK_THAT(next([](int64_t r, int64_t c, double v) { return (r * 7 + c * 5) % 11 ? v : 9; }),
