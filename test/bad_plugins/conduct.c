@@ -33,7 +33,7 @@ static int64_t shared_width; /* of the instance that was made last */
 static _Thread_local int64_t my_width; /* of the thread that made the instance */
 #elif defined BAD_STATIC
 static float row[1 << 16]; /* of all instances */
-#elif defined BAD_LEAK || defined BAD_LEAK_CALL
+#elif defined BAD_LEAK || defined BAD_LEAK_CALL || defined BAD_LEAK_TAIL
 static void *volatile lost;
 #endif
 
@@ -72,8 +72,11 @@ static void ignore(int number) { (void)number; }
 
 /* Once per instance, or in every call. */
 static void misbehave(bad *self) {
-#if defined BAD_LEAK_CALL
+#if defined BAD_LEAK_CALL || defined BAD_LEAK_TAIL
   lost = malloc(4096);
+#endif
+#if defined BAD_SLOW
+  usleep(20000);
 #endif
   if (self->done++) return;
 #if defined BAD_ROUNDING
@@ -134,6 +137,9 @@ static int32_t bad_forward(bad *self, const fk_silu_and_mul_forward *args, const
     for (int64_t i = 0; i < width; ++i) out[i] = row[i], row[i] = 0;
 #else
     for (int64_t i = 0; i < width; ++i) out[i] = gate[i] / (1 + expf(-gate[i])) * up[i];
+#endif
+#ifdef BAD_LEAK_TAIL
+    for (int64_t i = width / 8 * 8; i < width; ++i) out[i] = 0; /* wrong where there is one */
 #endif
   }
   misbehave(self);
