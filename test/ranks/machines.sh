@@ -61,7 +61,7 @@ candidates() {
   run() { says "$1" 2 1 "$host" run "$scenario" --profile full --device cpu --tp 2 --candidate "$2" --patience 5; }
   run '1 candidate: 1 correct' odd_honest
   run '1 candidate: 1 wrong' odd_alone
-  run 'failed   rank 1: crashed: SIGKILL, in all_reduce' odd_dies
+  run 'failed   rank 1: crashed: SIGKILL.*, in all_reduce' odd_dies
 }
 # Whoever dies in the midst, nobody is left, and it is told who did.
 deaths() {
