@@ -28,7 +28,7 @@ constexpr const char* kSelf = "Take out what sends it: a timer, raise() or kill(
 // Limits: RLIMIT_FSIZE has SIGXFSZ, RLIMIT_STACK a SIGSEGV beside the stack pointer, RLIMIT_DATA
 // calls that find no memory, RLIMIT_NPROC threads that do not start; a limit of the processor's
 // time would be that of whoever started the host.
-constexpr std::array kSignals = {
+constexpr std::array kEndings = {
     SignalInfo{SIGSEGV, "crashed", "", kPlace},
     SignalInfo{SIGBUS, "crashed",
                "an address without memory behind it: a file that was cut, or no memory is left",
@@ -92,13 +92,13 @@ constexpr std::array kDetails = {
 
 Ending of_signal(int number, const std::string& note, const std::string& printed) {
   const std::string name = signal_name(number);
-  const auto known = std::find_if(kSignals.begin(), kSignals.end(),
+  const auto known = std::find_if(kEndings.begin(), kEndings.end(),
                                   [&](const SignalInfo& s) { return s.number == number; });
   const bool told = starts_with(note + " ", name + " ") || starts_with(note, name + ",");
   Ending out{"crashed", (told ? note : name), kPlace};
   if (told && note.find(kSelfSent) != std::string::npos) {
     out.next = kSelf;
-  } else if (known != kSignals.end()) {
+  } else if (known != kEndings.end()) {
     out.kind = known->kind;
     out.next = known->next;
     if (number == SIGSEGV && !told) out.text += std::string(": ") + kSilent;
@@ -113,7 +113,7 @@ Ending of_signal(int number, const std::string& note, const std::string& printed
 
 }  // namespace
 
-std::span<const SignalInfo> signals_told() { return kSignals; }
+std::span<const SignalInfo> signals_told() { return kEndings; }
 
 bool near_limit(int64_t bytes, int64_t limit) { return bytes > limit - limit / 8; }
 

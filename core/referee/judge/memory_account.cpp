@@ -7,7 +7,7 @@ namespace fk {
 
 namespace {
 
-constexpr int64_t kMost = int64_t{1} << 30;       // for code and handles
+constexpr int64_t kForCode = int64_t{1} << 30;       // for code and handles
 constexpr int64_t kContext = int64_t{256} << 20;  // that every process on a device has, at least
 
 int64_t at(const std::vector<int64_t>& bytes, size_t place) {
@@ -31,10 +31,10 @@ std::optional<MemoryAccount::Taken> MemoryAccount::taken(const MemoryLooks& now)
   for (size_t i = 0; i < std::min(begun_.size(), now.size()); ++i) {
     const MemoryLook &before = begun_[i], &after = now[i];
     const int64_t more = after.all - before.all - at(lent_, i);
-    if (before.all == 0 || after.all == 0 || more < kMost) continue;
+    if (before.all == 0 || after.all == 0 || more < kForCode) continue;
     Taken one{i, more, Whose::unknown};
     if (before.own && after.own)
-      one.whose = *after.own - *before.own - at(lent_, i) >= kMost ? Whose::candidate
+      one.whose = *after.own - *before.own - at(lent_, i) >= kForCode ? Whose::candidate
                                                                    : Whose::somebody_else;
     if (!out || one.whose < out->whose) out = one;
   }
