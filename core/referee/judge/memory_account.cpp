@@ -7,7 +7,7 @@ namespace fk {
 
 namespace {
 
-constexpr int64_t kForCode = int64_t{1} << 30;       // for code and handles
+constexpr int64_t kForCode = int64_t{1} << 30;    // for code and handles
 constexpr int64_t kContext = int64_t{256} << 20;  // that every process on a device has, at least
 
 int64_t at(const std::vector<int64_t>& bytes, size_t place) {
@@ -35,7 +35,7 @@ std::optional<MemoryAccount::Taken> MemoryAccount::taken(const MemoryLooks& now)
     Taken one{i, more, Whose::unknown};
     if (before.own && after.own)
       one.whose = *after.own - *before.own - at(lent_, i) >= kForCode ? Whose::candidate
-                                                                   : Whose::somebody_else;
+                                                                      : Whose::somebody_else;
     if (!out || one.whose < out->whose) out = one;
   }
   return out;
