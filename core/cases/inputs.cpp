@@ -8,12 +8,12 @@
 #include <cmath>
 #include <functional>
 #include <numeric>
-#include <set>
 
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
 #include "core/cases/generator_text.hpp"
 #include "core/cases/numerics/families.hpp"
+#include "core/cases/places.hpp"
 #include "core/cases/received.hpp"
 #include "core/cases/routing.hpp"
 #include "core/cases/shuffle.hpp"
@@ -195,6 +195,14 @@ class Maker {
     fill_uniform(t.data(), t.dtype, t.numel(), seed_of(entry_, base()), 0, number(c.args[0]),
                  number(c.args[1]), threads_);
   }
+  // v in about half of the places, whether that is the first one or not, else uniform(a,b).
+  void either(const CaseField& f, const GeneratorText& c, Tensor& t) {
+    uniform(f, {"uniform", {c.args[1], c.args[2]}}, t);
+    Random r = random(entry_ + " which");
+    const int64_t first = r.integer(0, 2);
+    for (int64_t i = 0; i < t.numel(); ++i)
+      if (i < 2 ? i == first : r.uniform() < 0.5) t.set(i, number(c.args[0]));
+  }
   void positive(const CaseField&, const GeneratorText&, Tensor& t) {
     fill_uniform(t.data(), t.dtype, t.numel(), seed_of(entry_, base()), 0, 0.125, 1.125, threads_);
   }
@@ -269,10 +277,16 @@ class Maker {
     }
   }
 
-  // How many query tokens each request has.
-  void queries(const CaseField& f, const GeneratorText& c, Tensor& t) {
-    const Tensor& starts = other(f, c.args[0]);
-    for (int64_t b = 0; b < t.numel(); ++b) t.set(b, starts.at(b + 1) - starts.at(b));
+  // How many of a request's last positions are nodes of a tree: its query tokens, and of those
+  // before them so many that there are at most n and a context is left.
+  void nodes(const CaseField& f, const GeneratorText& c, Tensor& t) {
+    const Tensor &starts = other(f, c.args[0]), &lengths = other(f, c.args[1]);
+    Random r = random(entry_);
+    for (int64_t b = 0; b < t.numel(); ++b) {
+      const auto queries = static_cast<int64_t>(starts.at(b + 1) - starts.at(b));
+      const auto most = std::min(whole(c.args[2]), static_cast<int64_t>(lengths.at(b)) - 1);
+      t.set(b, static_cast<double>(r.integer(queries, std::max(queries, most) + 1)));
+    }
   }
 
   // Calls body(token, request, position) for every query token.
@@ -357,61 +371,45 @@ class Maker {
     set_all(t, expert_offsets(assignments(c, rows->shape[0]), n));
   }
 
+  // Angles that grow with the position, as models have them, but with frequencies and a factor of
+  // this seed alone: who computes the angles that are usual instead of reading the table is wrong.
   void rope(const CaseField& f, const GeneratorText& c, Tensor& t) {
     const int64_t length = whole(c.args[0]), width = whole(c.args[1]), half = width / 2;
     if (t.numel() != length * width) wrong(f, "rope(L,R) needs the shape [L,R]");
-    for (int64_t p = 0; p < length; ++p) {
-      for (int64_t i = 0; i < half; ++i) {
-        const double angle =
-            static_cast<double>(p) *
-            std::pow(10000.0, -2.0 * static_cast<double>(i) / static_cast<double>(width));
-        t.set(p * width + i, std::cos(angle));
-        t.set(p * width + half + i, std::sin(angle));
+    Random r = random(entry_);
+    const double factor = 1 + r.uniform() / 2;
+    for (int64_t i = 0; i < half; ++i) {
+      const double frequency = r.uniform();
+      for (int64_t p = 0; p < length; ++p) {
+        const double angle = static_cast<double>(p) * frequency;
+        t.set(p * width + i, factor * std::cos(angle));
+        t.set(p * width + half + i, factor * std::sin(angle));
       }
     }
   }
 
-  // Heights and widths of a pyramid of maps, each about a quarter of the one before and about
-  // square, that have at most n pixels together: exactly those of a square image with all its
-  // halves.
   void levels(const CaseField& f, const GeneratorText& c, Tensor& t) {
-    const int64_t n = whole(c.args[0]), count = t.numel() / 2;
-    if (t.numel() != 2 * count || f.shape.size() != 2) wrong(f, "levels(S) needs a shape [.., 2]");
-    const int64_t all = ((int64_t{1} << 2 * count) - 1) / 3;  // 1 + 4 + 16 ...
-    for (int64_t i = 0; i < count; ++i) {
-      const int64_t area = n * (int64_t{1} << 2 * (count - 1 - i)) / all;
-      const auto high = static_cast<int64_t>(std::sqrt(static_cast<double>(area)));
-      t.set(2 * i, static_cast<double>(high));
-      t.set(2 * i + 1, static_cast<double>(high ? area / high : 0));
-    }
+    if (f.shape.size() != 2 || f.shape[1] != 2) wrong(f, "levels(S) needs a shape [.., 2]");
+    set_all(t, pyramid(whole(c.args[0]), f.shape[0]));
   }
-  // Where each level of levels() begins when they lie one after the other.
   void level_starts(const CaseField& f, const GeneratorText& c, Tensor& t) {
-    const Tensor& shapes = other(f, c.args[0]);
-    double at = 0;
-    for (int64_t i = 0; i < t.numel(); ++i) {
-      t.set(i, at);
-      at += shapes.at(2 * i) * shapes.at(2 * i + 1);
-    }
+    const std::vector<double> sides = other(f, c.args[0]).values();
+    std::vector<int64_t> areas;
+    for (size_t i = 0; i + 1 < sides.size(); i += 2)
+      areas.push_back(static_cast<int64_t>(sides[i] * sides[i + 1]));
+    Random r = random(entry_);
+    set_all(t, pyramid_starts(areas, whole(c.args[1]), r));
   }
 
-  // Distinct cells (b, z, y, x) of b grids, most of them near a surface, as a scanner sees them.
   void voxels(const CaseField& f, const GeneratorText& c, Tensor& t) {
-    const int64_t batch = whole(c.args[0]), d = whole(c.args[1]), h = whole(c.args[2]),
-                  w = whole(c.args[3]), n = t.numel() / 4;
+    const std::array grids{whole(c.args[0]), whole(c.args[1]), whole(c.args[2]), whole(c.args[3])};
     if (f.shape.size() != 2 || f.shape[1] != 4) wrong(f, "voxels() needs a shape [.., 4]");
-    if (n > batch * d * h * w) wrong(f, "more voxels than the grids have cells");
+    if (f.shape[0] > grids[0] * grids[1] * grids[2] * grids[3])
+      wrong(f, "more voxels than the grids have cells");
     Random r = random(entry_);
-    std::set<std::array<int64_t, 4>> known;
-    for (int64_t tries = 0; static_cast<int64_t>(known.size()) < n; ++tries) {
-      const int64_t y = r.integer(0, h), x = r.integer(0, w), b = r.integer(0, batch);
-      // Where the surface is full, anywhere.
-      const int64_t z = tries < 4 * n ? ((x + 2 * y) / 7 + r.integer(0, 3)) % d : r.integer(0, d);
-      const auto at = static_cast<int64_t>(known.size());
-      if (!known.insert({b, z, y, x}).second) continue;
-      for (int64_t i = 0; i < 4; ++i)
-        t.set(4 * at + i, static_cast<double>(std::array{b, z, y, x}[static_cast<size_t>(i)]));
-    }
+    int64_t at = 0;
+    for (const auto& cell : surface_cells(f.shape[0], grids, r))
+      for (const int64_t i : cell) t.set(at++, static_cast<double>(i));
   }
 
   // What moe_dispatch brings to this rank when every rank routes as its own case says.
@@ -445,6 +443,7 @@ const std::vector<Maker::Named>& Maker::generators() {
   static const std::vector<Named> list = {{"normal", &Maker::normal, 2},
                                           {"unit_gain", &Maker::unit_gain, 0},
                                           {"uniform", &Maker::uniform, 2},
+                                          {"either", &Maker::either, 3},
                                           {"positive", &Maker::positive, 0},
                                           {"randint", &Maker::randint, 2},
                                           {"arange", &Maker::arange, 0},
@@ -454,7 +453,7 @@ const std::vector<Maker::Named>& Maker::generators() {
                                           {"zero_rows", &Maker::zero_rows, 0},
                                           {"cu", &Maker::cu, 1},
                                           {"lens", &Maker::lens, 2},
-                                          {"queries", &Maker::queries, 1},
+                                          {"nodes", &Maker::nodes, 3},
                                           {"slots", &Maker::slots, 4},
                                           {"positions", &Maker::positions, 2},
                                           {"unique", &Maker::unique, 1},
@@ -467,7 +466,7 @@ const std::vector<Maker::Named>& Maker::generators() {
                                           {"moe_received", &Maker::moe_received, 1},
                                           {"rope", &Maker::rope, 2},
                                           {"levels", &Maker::levels, 1},
-                                          {"level_starts", &Maker::level_starts, 1},
+                                          {"level_starts", &Maker::level_starts, 2},
                                           {"voxels", &Maker::voxels, 4}};
   return list;
 }

@@ -137,17 +137,27 @@ TEST_CASE("slice_keeps_the_first_requests_with_their_contents") {
 TEST_CASE("inputs_of_pyramids_fill_their_pixels") {
   const auto c = input_contract(
       "  - {name: shapes, role: in, shape: [3, 2], dtype: [i64], values: \"levels(T)\"}\n"
-      "  - {name: starts, role: in, shape: [3], dtype: [i64], values: \"level_starts(shapes)\"}\n",
+      "  - {name: starts, role: in, shape: [3], dtype: [i64], values: "
+      "\"level_starts(shapes,T)\"}\n",
       "    - {T: 8400, size: 1}\n    - {T: 101, size: 1}\n    - {T: 0, size: 1}\n");
   const auto whole = fk::make_inputs(fk::resolve(c, c.cases[0], {}), 1, 1);
   for (int64_t i = 0; i < 6; ++i) CHECK(whole.at("shapes")[0].at(i) == 80 >> i / 2);
-  CHECK(whole.at("starts")[0].at(2) == 8000);
-  for (const size_t odd : {1, 2}) {
-    const auto v = fk::make_inputs(fk::resolve(c, c.cases[odd], {}), 1, 1);
-    const fk::Tensor& shapes = v.at("shapes")[0];
-    CHECK(v.at("starts")[0].at(2) + shapes.at(4) * shapes.at(5) <=
-          static_cast<double>(c.cases[odd].axes.at("T")));
+  // Each has rows of its own, wherever it begins.
+  std::set<std::vector<double>> seen;
+  for (uint64_t seed = 1; seed < 20; ++seed) {
+    for (const fk::Case& source : c.cases) {
+      const auto v = fk::make_inputs(fk::resolve(c, source, {}), seed, 1);
+      const fk::Tensor &shapes = v.at("shapes")[0], &starts = v.at("starts")[0];
+      std::vector<int> rows(static_cast<size_t>(source.axes.at("T")));
+      for (int64_t i = 0; i < 3; ++i)
+        for (int64_t at = 0; at < static_cast<int64_t>(shapes.at(2 * i) * shapes.at(2 * i + 1));
+             ++at)
+          ++rows.at(static_cast<size_t>(starts.at(i)) + static_cast<size_t>(at));
+      CHECK(std::count_if(rows.begin(), rows.end(), [](int n) { return n > 1; }) == 0);
+      if (source.axes.at("T") == 8400) seen.insert(starts.values());
+    }
   }
+  CHECK(seen.size() == 6);  // all orders
 }
 
 TEST_CASE("inputs_of_voxels_are_distinct_cells") {
@@ -211,4 +221,50 @@ TEST_CASE("bounds_that_cases_of_the_registry_give_hold") {
     }
   }
   CHECK(given >= 10);
+}
+
+TEST_CASE("inputs_of_a_rotary_table_have_to_be_read") {
+  const auto c = input_contract(
+      "  - {name: table, role: in, shape: [T, C], dtype: [f32], values: \"rope(T,C)\"}\n",
+      "    - {T: 9, size: 6}\n");
+  const auto resolved = fk::resolve(c, c.cases[0], {});
+  const fk::Tensor one = fk::make_inputs(resolved, 1, 1).at("table")[0];
+  const fk::Tensor two = fk::make_inputs(resolved, 2, 1).at("table")[0];
+  for (int64_t i = 6; i < one.numel(); ++i) CHECK(one.at(i) != two.at(i));
+  // Of one factor, with an angle of its own in every column, which the position multiplies.
+  const double factor = one.at(0);
+  for (int64_t i = 0; i < 3; ++i) {
+    const double angle = std::atan2(one.at(6 + 3 + i), one.at(6 + i));
+    for (int64_t p = 0; p < 9; ++p) {
+      CHECK(one.at(6 * p + i) == Approx(factor * std::cos(angle * double(p))).margin(1e-5));
+      CHECK(one.at(6 * p + 3 + i) == Approx(factor * std::sin(angle * double(p))).margin(1e-5));
+    }
+  }
+}
+
+TEST_CASE("inputs_of_trees_and_of_rows_that_differ") {
+  const auto c = input_contract(
+      "  - {name: cu, role: in, shape: [\"B+1\"], dtype: [i32], values: \"cu(T)\"}\n"
+      "  - {name: lens, role: in, shape: [B], dtype: [i32], values: \"lens(cu,W)\"}\n"
+      "  - {name: nodes, role: in, shape: [B], dtype: [i32], values: \"nodes(cu,lens,P)\"}\n"
+      "  - {name: mode, role: in, shape: [B], dtype: [f32], values: \"either(0,1,2)\"}\n",
+      "    - {T: 12, B: 4, W: 20, P: 15, size: 1}\n");
+  const auto resolved = fk::resolve(c, c.cases[0], {});
+  int more = 0, first = 0;
+  for (uint64_t seed = 1; seed < 20; ++seed) {
+    const auto v = fk::make_inputs(resolved, seed, 1);
+    for (int64_t b = 0; b < 4; ++b) {
+      const double queries = v.at("cu")[0].at(b + 1) - v.at("cu")[0].at(b);
+      const double nodes = v.at("nodes")[0].at(b);
+      CHECK(nodes >= queries);
+      CHECK(nodes <= std::max(queries, std::min(15.0, v.at("lens")[0].at(b) - 1)));
+      more += nodes > queries;
+    }
+    const fk::Tensor& mode = v.at("mode")[0];
+    CHECK((mode.at(0) == 0) != (mode.at(1) == 0));
+    for (int64_t b = 0; b < 4; ++b) CHECK((mode.at(b) == 0 || (mode.at(b) >= 1 && mode.at(b) < 2)));
+    first += mode.at(0) == 0;
+  }
+  CHECK(more > 0);
+  CHECK((first > 0 && first < 19));
 }
