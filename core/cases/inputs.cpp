@@ -377,7 +377,7 @@ class Maker {
     const int64_t length = whole(c.args[0]), width = whole(c.args[1]), half = width / 2;
     if (t.numel() != length * width) wrong(f, "rope(L,R) needs the shape [L,R]");
     Random r = random(entry_);
-    const double factor = 1 + r.uniform() / 2;
+    const double factor = 1 + r.uniform() / 8;
     for (int64_t i = 0; i < half; ++i) {
       const double frequency = r.uniform();
       for (int64_t p = 0; p < length; ++p) {

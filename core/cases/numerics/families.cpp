@@ -96,8 +96,9 @@ bool scale(const Legal& legal, Random& random, bool up, int threads, Tensor& t) 
   // A range is a promise about size; eight bits have no room for another scale.
   if (legal.kind != Legal::Kind::free || bytes(t.dtype) < 2) return false;
   const bool little = legal.gentle || t.dtype == DType::f16;
-  const auto power = static_cast<int>(up ? random.integer(1, legal.gentle ? 3 : 6)
-                                         : random.integer(little ? -4 : -12, -1));
+  const auto power =
+      static_cast<int>(up ? random.integer(legal.gentle ? 0 : 1, legal.gentle ? 2 : 6)
+                          : random.integer(little ? -4 : -12, -1));
   const double factor = std::exp2(power) * (1 + random.uniform() / 2);
   each(t, threads, [&](double v, int64_t) { return v * factor; });
   return true;
