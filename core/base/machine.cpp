@@ -32,6 +32,11 @@ std::string value_in(const fs::path& file, std::string_view name) {
   return {};
 }
 
+// Of /proc/meminfo; 0 where it has no such line.
+int64_t meminfo_bytes(std::string_view name) {
+  return std::strtoll(value_in("/proc/meminfo", name).c_str(), nullptr, 10) * 1024;
+}
+
 std::string first_line(const fs::path& file) {
   std::ifstream in(file);
   std::string line;
@@ -98,6 +103,12 @@ std::string own_build_id() {
   std::string id;
   ::dl_iterate_phdr(find_build_id, &id);
   return id.empty() ? sha256_file("/proc/self/exe") : id;
+}
+
+std::optional<int64_t> free_memory() {
+  const int64_t available = meminfo_bytes("MemAvailable:");
+  if (available == 0) return std::nullopt;
+  return available + meminfo_bytes("SwapFree:");
 }
 
 DeviceIdentity device_identity(const std::string& device) {

@@ -5,6 +5,8 @@
 
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 namespace fk {
@@ -16,6 +18,10 @@ std::string kernel_name();
 /// The linker's build id of the running program, in hex; of a program without one, the SHA-256 of
 /// its file.
 std::string own_build_id();
+
+/// What the kernel says can be had without ending somebody (MemAvailable) and what is left of the
+/// swap, in bytes; nothing where it does not say.
+std::optional<int64_t> free_memory();
 
 /// Which device a name as in `--device` stands for, and its driver: two processes that get the
 /// same text run on the same kind of device under the same driver. For `cpu` the processor, how

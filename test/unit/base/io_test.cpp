@@ -11,6 +11,7 @@
 #include <filesystem>
 
 #include "core/base/error.hpp"
+#include "core/base/machine.hpp"
 #include "test/catch.hpp"
 #include "test/folder.hpp"
 
@@ -49,6 +50,15 @@ TEST_CASE("file_errors_say_why", "[base]") {
              ContainsSubstring("cannot be created"));
   CHECK_THAT(message_of<Error>([&] { write_file_atomic(folder.path / "a" / "b", ""); }),
              ContainsSubstring("cannot be"));
+}
+
+// If this fails, a model that is too large ends some process of the machine instead of the run.
+TEST_CASE("shared_memory_that_is_not_there_is_refused", "[base]") {
+  const auto free = free_memory();
+  REQUIRE(free.has_value());
+  CHECK_THAT(
+      message_of<Error>([&] { SharedMemory::create("fk-test", 2 * static_cast<size_t>(*free)); }),
+      ContainsSubstring("of memory are free"));
 }
 
 TEST_CASE("shared_memory_seals_hold", "[base]") {
