@@ -104,10 +104,11 @@ std::string contract_page(const Contract& c) {
   out += fmt::format("\n## fk/ops/{}.h\n\n```c\n{}```\n\n", c.op, struct_part(c));
   out +=
       "## Rules\n\n"
-      "- Optional fields have `.or_null`; the others are never null. Fields are dense and "
-      "row-major unless the\n"
-      "  header says strides. Outputs overlap no other field; in place is one inout field. Axes "
-      "may be 0.\n"
+      "- Optional fields have `.or_null`; the others are never null. A tensor is `->data`, "
+      "`->shape[i]` and\n"
+      "  `->strides[i]` (in elements), dense and row-major unless the header says strides. "
+      "Outputs\n"
+      "  overlap no other field; in place is one inout field. Axes may be 0.\n"
       "- supports() sees shapes at their maxima and null data; it refuses what you do not take "
       "(dtype, size) with\n"
       "  `throw fk::unsupported{\"why\"}` and asks for memory: need.scratch (lent per call), "
