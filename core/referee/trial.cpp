@@ -115,7 +115,7 @@ class Trial {
     if (provider_.op->claims->deterministic)
       need_equal(first, second, "scratch",
                  "differs when undefined memory has other contents and buffers other addresses; is "
-                 "scratch read that was never written?");
+                 "scratch read that was never written, or what lies between rows (strides)?");
     if (alone && provider_.op->claims->batch_invariant && variant_.axes.empty())
       check_batch(max, support.need, layout, first);
     if (conduct) check_conduct(max, frames, again, support.need, second);
