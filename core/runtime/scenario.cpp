@@ -41,9 +41,11 @@ void read_limits(const Yaml& yaml, Limits& limits) {
   const auto read = [&](const char* key, int64_t& value, int64_t least) {
     if (!yaml.has(key)) return;
     value = yaml.at(key).integer();
-    if (value < least || value > int64_t{1} << 31)
-      yaml.at(key).fail("`" + std::string(key) + "` is " + std::to_string(value) +
-                        "; it must be at least " + std::to_string(least));
+    constexpr int64_t kMost = int64_t{1} << 31;
+    if (value < least || value > kMost)
+      yaml.at(key).fail("`" + std::string(key) + "` is " + std::to_string(value) + "; it must be " +
+                        (value < least ? "at least " + std::to_string(least)
+                                       : "at most " + std::to_string(kMost)));
   };
   read("max_batch", limits.max_batch, 1);
   read("max_context", limits.max_context, 1);
