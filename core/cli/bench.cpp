@@ -14,6 +14,7 @@
 #include "core/base/paths.hpp"
 #include "core/base/text.hpp"
 #include "core/cases/captured.hpp"
+#include "core/cases/numerics/families.hpp"
 #include "core/cases/routing.hpp"
 #include "core/cli/candidate.hpp"
 #include "core/cli/judged.hpp"
@@ -288,6 +289,8 @@ std::vector<int> ranks_for(const Arguments& a, const Catalog& catalog, const std
 }
 
 Arguments complete(Arguments a) {
+  check_device_name(a.device);
+  for (const auto& family : a.families) family_of(family, "--family");
   const auto& size = a.options.size;
   if (!a.captured.empty()) {
     a.captured = std::filesystem::absolute(a.captured).lexically_normal();
@@ -367,6 +370,7 @@ std::optional<int> bench_at_once(const Arguments& a, bool as_json) {
 
 [[noreturn]] void no_such_thing(const std::string& word, const Catalog& catalog,
                                 const Roster& roster) {
+  need_built(word);
   std::vector<std::string> known;
   for (const auto* list : {&roster.candidates, &roster.baselines})
     for (const auto& plugin : *list) known.push_back(plugin_name(plugin));
@@ -466,7 +470,8 @@ std::function<int()> add(const Options& app) {
                "it says");
   app.add_flag("--build", a->build, "compile the candidate's folder first, as a path to one is");
   app.add_option("--patience", a->patience_s,
-                 "seconds without a sign of life before a candidate is stopped");
+                 "seconds without a sign of life before a candidate is stopped")
+      .positive();
   app.add_option("--case", a->options.cases, "only these");
   app.add_option("--captured", a->captured, "the cases of this folder (fk-host capture)");
   app.add_option("--routing", a->routing,

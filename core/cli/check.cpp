@@ -358,11 +358,12 @@ int run(Arguments a, bool as_json) {
   const auto& size = a.options.size;
   if (size != "smoke" && size != "ci" && size != "full" && a.captured.empty())
     fail("--size", "`" + a.options.size + "` is not a size of cases", "smoke, ci or full");
+  check_device_name(a.device);
   const Catalog catalog(paths::registry_dirs());
   const Roster roster = Roster::find(catalog);
   const FoundPlugin found = roster.plugin(a.plugin);
-  if (found.note.ops.empty())
-    fail(found.path.string(), found.error.empty() ? "the plugin has no ops" : found.error);
+  if (!found.error.empty() && found.note.ops.empty()) fail("", found.error);  // it names the file
+  if (found.note.ops.empty()) fail(found.path.string(), "the plugin has no ops");
   std::optional<Captured> captured;
   std::string origin;
   if (!a.captured.empty()) {
@@ -427,7 +428,8 @@ std::function<int()> add(const Options& app) {
   const auto seed =
       app.add_option("--seed", a->options.seed, "of the inputs; random otherwise, and printed");
   app.add_option("--patience", a->patience_s,
-                 "seconds without a sign of life before a runner is stopped");
+                 "seconds without a sign of life before a runner is stopped")
+      .positive();
   app.add_flag("!--no-sandbox", a->sandbox, "it runs with all that this user may do");
   app.add_flag("--verbose", a->verbose, "a line for every case and variant");
   const auto json =

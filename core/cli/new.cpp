@@ -11,6 +11,7 @@
 #include "core/base/text.hpp"
 #include "core/cli/scaffold.hpp"
 #include "core/cli/verb.hpp"
+#include "core/referee/roster.hpp"
 
 namespace fk {
 namespace {
@@ -57,6 +58,10 @@ int make(const Arguments& a) {
     fail("--lang", "`" + excerpt(a.language) + "` is not a language here", "c, cpp or cu");
   const Catalog catalog(paths::registry_dirs());
   const Contract& contract = catalog.at(a.op);
+  // A run could not tell them apart.
+  for (const auto& baseline : Roster::find(catalog).baselines)
+    if (plugin_name(baseline) == a.name)
+      fail("--name", "`" + a.name + "` is a baseline", "choose another");
   const fs::path dir = paths::candidates_dir() / a.name;
   std::error_code code;
   if (fs::exists(dir, code)) fail(dir.string(), "it is there already", "choose another --name");

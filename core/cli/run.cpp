@@ -51,22 +51,28 @@ void set_defaults(Arguments& a) {
   if (a.profile.empty()) a.profile = is_gpu(a.options.device) ? "full" : "tiny";
 }
 
-void pin(Scenario& scenario, const std::string& text, const Catalog& catalog) {
+void pin(Scenario& scenario, const std::string& text, const Catalog& catalog,
+         const Roster& roster) {
   const auto parts = split(text, '=');
   if (parts.size() != 2 || parts[0].empty() || parts[1].empty())
     fail("--provider", "`" + excerpt(text) + "` is not OP=PLUGIN");
   catalog.at(parts[0]);  // Error with the nearest name
+  const auto known = roster.ranked();
+  if (std::find(known.begin(), known.end(), parts[1]) == known.end())
+    fail("--provider", "there is no baseline `" + excerpt(parts[1]) + "`",
+         did_you_mean(parts[1], known));
   scenario.providers[parts[0]] = parts[1];
 }
 
-Scenario load(const std::filesystem::path& file, const Arguments& a, const Catalog& catalog) {
+Scenario load(const std::filesystem::path& file, const Arguments& a, const Catalog& catalog,
+              const Roster& roster) {
   Scenario scenario = load_scenario(file, a.profile);
   if (a.has_seed) scenario.seed = a.seed;
   if (!a.weights.empty()) scenario.weights = a.weights;
   set_parallel(scenario.limits, a.parallel);
   if (a.max_batch > 0) scenario.limits.max_batch = a.max_batch;
   if (a.pages >= 0) scenario.limits.pages = a.pages;
-  for (const auto& text : a.pins) pin(scenario, text, catalog);
+  for (const auto& text : a.pins) pin(scenario, text, catalog, roster);
   return scenario;
 }
 
@@ -100,7 +106,7 @@ int run(Arguments a) {
   ProgressLine progress;
   a.options.progress = [&](const std::string& text) { progress.say(text); };
   for (const auto& file : files) {
-    const Scenario scenario = load(file, a, catalog);
+    const Scenario scenario = load(file, a, catalog, roster);
     // A candidate could bring the answers to a scenario's own questions along.
     if (!a.has_requests_seed)
       a.options.requests_seed =
@@ -159,7 +165,8 @@ std::function<int()> add(const Options& app) {
                  "seconds per workload and candidate, after which no further round begins");
   app.add_option("--patience", a->options.patience_s,
                  "seconds without a sign of life before a candidate is stopped; default: 20 times "
-                 "the baseline's longest, at least 10");
+                 "the baseline's longest, at least 10")
+      .positive();
   return [a, json, seed, requests] {
     a->as_json = json.given();
     a->has_seed = seed.given();

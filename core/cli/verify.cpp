@@ -169,7 +169,8 @@ std::function<int()> add(const Options& app) {
   app.add_option("--save", a->options.save, "a folder for the computed values, <case>.safetensors")
       .existing_folder();
   app.add_option("--patience", a->options.patience_s,
-                 "seconds without a sign of life before a runner is stopped");
+                 "seconds without a sign of life before a runner is stopped")
+      .positive();
   const auto json =
       app.add_option("--json", a->json, "write JSON, to a file or to the standard output")
           .value_optional();

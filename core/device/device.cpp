@@ -112,13 +112,24 @@ std::string name_on_machine(const std::string& device) {
   return std::string(trim(names[static_cast<size_t>(number)]));
 }
 
-std::unique_ptr<Device> open_device(const std::string& name) {
+void check_device_name(const std::string& name) {
   const std::string kind = name.substr(0, name.find(':'));
-  const auto it = kinds().find(kind);
-  if (it == kinds().end()) {
+  if (kinds().find(kind) == kinds().end()) {
     fail("device", "this build has no devices of the kind `" + kind + "`",
          kind == "cuda" ? "it was configured without CUDA" : did_you_mean(name, device_names()));
   }
+  if (name == kind) return;
+  const std::string number = name.substr(kind.size() + 1);
+  if (kind == "cpu" || number.empty() ||
+      number.find_first_not_of("0123456789") != std::string::npos) {
+    fail("device", "there is no device `" + name + "`", did_you_mean(name, device_names()));
+  }
+}
+
+std::unique_ptr<Device> open_device(const std::string& name) {
+  check_device_name(name);
+  const std::string kind = name.substr(0, name.find(':'));
+  const auto it = kinds().find(kind);
   const auto names = it->second.names();
   if (names.empty())
     fail("device", "there is no " + kind + " device here: " + it->second.missing());

@@ -6,6 +6,9 @@
 
 namespace fk {
 
+// What open_device() says where this build has no such kind of device or that is no name of one;
+// asks no driver, so whether there is one with this number is not known afterwards.
+void check_device_name(const std::string& name);
 // The device of a rank where rank 0 has this one ("cuda", "cuda:2"): those of its kind in turn,
 // from the first again after the last, so that ranks may share one. "cpu" is everybody's.
 std::string device_of_rank(const std::string& name, int rank);

@@ -2,6 +2,7 @@
 #include "core/referee/roster.hpp"
 
 #include "core/base/error.hpp"
+#include "core/base/paths.hpp"
 #include "core/base/text.hpp"
 
 #include <algorithm>
@@ -96,6 +97,14 @@ const FoundPlugin* Roster::candidate(const std::string& name) const {
   return nullptr;
 }
 
+void need_built(const std::string& name) {
+  const auto folder = paths::candidates_dir() / name;
+  std::error_code none;
+  if (!name.empty() && name.find('/') == std::string::npos &&
+      std::filesystem::is_directory(folder, none))
+    fail(folder.string(), "it has not been built", "fk-host build " + name);
+}
+
 FoundPlugin Roster::plugin(const std::string& word) const {
   std::vector<std::string> known;
   for (const auto* list : {&candidates, &baselines, &broken}) {
@@ -107,6 +116,7 @@ FoundPlugin Roster::plugin(const std::string& word) const {
   // A candidate by its folder, where its plugin has another name.
   for (const auto& found : candidates)
     if (found.path.stem() == word) return found;
+  need_built(word);
   if (word.find('/') == std::string::npos && !ends_with(word, ".so"))
     fail("plugin", "there is no plugin `" + word + "`", did_you_mean(word, known));
   FoundPlugin found;

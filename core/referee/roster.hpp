@@ -34,6 +34,8 @@ struct Roster {
   FoundPlugin plugin(const std::string& word) const;
 };
 
+// Error where a folder of candidates has this name, for who has found no plugin of that name.
+void need_built(const std::string& name);
 // "reference" and "cuda_reference".
 bool is_oracle(const std::string& plugin);
 // The name to show for a found plugin: its own, else the file's.
