@@ -69,8 +69,13 @@ int make(const Arguments& a) {
   fs::create_directories(dir, code);
   if (code) fail(dir.string(), "cannot be made: " + code.message());
   const fs::path file = dir / (a.op + "." + a.language);
-  write_file_atomic(file, made.text);
-  write_file_atomic(dir / "README.md", page(contract, a, made.complete));
+  try {
+    write_file_atomic(file, made.text);
+    write_file_atomic(dir / "README.md", page(contract, a, made.complete));
+  } catch (...) {  // half a candidate would only be in the way of the next attempt
+    fs::remove_all(dir, code);
+    throw;
+  }
   std::printf("%s: %s\nnext: fk-host build %s && fk-host check %s\n", file.c_str(),
               made.complete ? "plain and correct" : "refuses every case until forward is written",
               a.name.c_str(), a.name.c_str());
