@@ -291,10 +291,10 @@ ErrorModel error_model(const ResolvedCase& resolved, const CaseField& output) {
   // with a large mean that is little, and still more than rounding of the mean.
   if (weighs) m.usual = 1;
   // Of float32 a lower class is far off; equal terms are rounded equally. What a softmax allows its
-  // worst element is no room for all of them.
+  // worst element is no room for all of them, nor is what may be stored between parts.
   if (working == DType::f32)
     m.rms = 0.7;
-  else if (softmax && c.level == 1)
+  else if ((softmax && c.level == 1) || (!c.comm() && (c.level == 2 || c.level == 3)))
     m.rms = 0.25;
   m.ordinary = 2 * m.floor / std::max(out_eps, kEpsF32);
   if (kind == "logarithm") {
