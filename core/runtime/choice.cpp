@@ -46,7 +46,9 @@ Chosen choose(const ProviderPolicy& policy, const Plugins& plugins, const Contra
       if (r.plugin == pin->second && r.op == contract.op) why = r.why;
     fail(where,
          "the scenario wants the provider `" + pin->second + "`, which does not take it: " + why,
-         did_you_mean(pin->second, plugins.plugin_names()));
+         contains(plugins.plugin_names(), pin->second)
+             ? ""
+             : did_you_mean(pin->second, plugins.plugin_names()));
   }
   if (!policy.candidate.empty() && ask(policy, plugins, contract, meta, policy.candidate, chosen))
     return chosen;
