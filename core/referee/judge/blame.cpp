@@ -32,6 +32,8 @@ struct LimitWords {
 constexpr const char* kSize =
     "It asked for more memory than there is: look at how the size is computed, and have the host "
     "give it (need.scratch, need.persistent in supports()).";
+constexpr const char* kRefused =
+    "The sandbox refuses that call: a candidate computes and nothing else.";
 constexpr LimitWords kLimits[] = {
     {"bad_alloc", kSize},
     {"bad_array_new_length", kSize},
@@ -41,10 +43,9 @@ constexpr LimitWords kLimits[] = {
     {"Resource temporarily unavailable",
      "No more threads can be started: start few, once, and wait for them."},
     {"Permission denied", "A candidate opens no files: compile in what it reads."},
-    {"Operation not permitted",
-     "The sandbox refuses that call: a candidate computes and nothing else."},
-    {"Function not implemented",
-     "The sandbox refuses that call: a candidate computes and nothing else."}};
+    // EPERM and ENOSYS, which the sandbox's filter answers.
+    {"Operation not permitted", kRefused},
+    {"Function not implemented", kRefused}};
 
 }  // namespace
 
