@@ -60,7 +60,7 @@ std::vector<std::string> profiler_words(const Question& question, const Verdict&
   add("--device", question.device);
   add("--op", row.op);
   add("--case", row.case_name);
-  add("--size", policy.size);
+  add("--size", row.size);
   add("--secret", verdict.secret);
   add("--threads", std::to_string(policy.threads));
   add("--variant", row.variant);

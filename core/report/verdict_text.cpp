@@ -94,7 +94,10 @@ class VerdictText {
                  {"families", Align::right},
                  {"against"},
                  {""}});
+    size_t right = 0;
     for (const auto& c : v_.cases) {
+      right += c.beside && is_right(c.status);
+      if (c.beside && is_right(c.status)) continue;
       const TimingRow* t = c.timings.empty() ? nullptr : &c.timings.front();
       table.row({c.op, case_text(c), Cell(name_of(c.status), style_of(c.status)),
                  t ? ratio_text(t->ratio) : "", t ? duration(t->candidate.cold.median_s) : "",
@@ -104,11 +107,18 @@ class VerdictText {
                  c.baseline, excerpt(c.why.empty() ? note_text(c) : c.why, 120)});
     }
     if (!table.empty()) line("\n" + table.text(colour_));
+    if (right)
+      field("beside them",
+            std::to_string(right) +
+                (right == 1 ? " smaller case is right" : " smaller cases are right") +
+                " (values alone)");
+    if (right) line("");
   }
 
   // "decode.3, bf16, captured 1.83", "smoke1 of 2 ranks"
   static std::string case_text(const CaseVerdict& c) {
     std::string out = c.case_name;
+    if (c.beside) out += " of " + c.size + " cases";
     if (c.ranks > 1) out += " of " + std::to_string(c.ranks) + " ranks";
     if (!c.variant.empty()) out += ", " + c.variant;
     if (!c.routing.empty()) out += ", " + c.routing + " " + number("%.3g", c.skew);

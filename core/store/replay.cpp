@@ -28,6 +28,11 @@ const Ratio* ratio_of(const CaseVerdict& c) {
                                                                    : &c.timings.front().ratio;
 }
 
+std::string name_of_case(const CaseVerdict& c) {
+  return c.op + ", case " + c.case_name + (c.beside ? " of " + c.size + " cases" : "") +
+         (c.variant.empty() ? "" : ", " + c.variant) + (c.routing.empty() ? "" : ", " + c.routing);
+}
+
 class Comparison {
  public:
   std::vector<Deviation> found;
@@ -37,7 +42,7 @@ class Comparison {
   }
 
   void compare(const CaseVerdict& was, const CaseVerdict& now) {
-    const std::string name = was.op + ", case " + was.case_name;
+    const std::string name = name_of_case(was);
     // Which of faster, same and slower it is follows from the interval, which is compared itself.
     const bool both_right = is_right(was.status) && is_right(now.status);
     note(name + ": status", name_of(was.status), name_of(now.status), !both_right);
@@ -77,18 +82,21 @@ std::vector<Deviation> key_differences(const VerdictKey& was, const VerdictKey& 
 std::vector<Deviation> verdict_differences(const Verdict& was, const Verdict& now) {
   Comparison c;
   const auto same_case = [](const CaseVerdict& a) {
-    return [&a](const CaseVerdict& b) { return a.op == b.op && a.case_name == b.case_name; };
+    return [&a](const CaseVerdict& b) {
+      return a.op == b.op && a.size == b.size && a.case_name == b.case_name &&
+             a.variant == b.variant && a.routing == b.routing;
+    };
   };
   for (const auto& before : was.cases) {
     const auto after = std::find_if(now.cases.begin(), now.cases.end(), same_case(before));
     if (after == now.cases.end())
-      c.note(before.op + ", case " + before.case_name, name_of(before.status), "not reached", true);
+      c.note(name_of_case(before), name_of(before.status), "not reached", true);
     else
       c.compare(before, *after);
   }
   for (const auto& after : now.cases)
     if (std::none_of(was.cases.begin(), was.cases.end(), same_case(after)))
-      c.note(after.op + ", case " + after.case_name, "not reached", name_of(after.status), true);
+      c.note(name_of_case(after), "not reached", name_of(after.status), true);
   const bool both_right = is_right(was.status) && is_right(now.status);
   c.note("status of the whole", name_of(was.status), name_of(now.status), !both_right);
   if (was.aggregate.ratio.value > 0 || now.aggregate.ratio.value > 0) {

@@ -15,6 +15,8 @@ namespace fk {
 
 namespace {
 
+constexpr const char* kSmall = "smoke";
+
 // The case as its variant has it.
 Case varied(PosedCase& posed) {
   for (const auto& [axis, size] : posed.variant.axes) posed.source.axes[axis] = size;
@@ -51,11 +53,60 @@ class Docket {
     if (o_.skew > 0 && !routed)
       fail("--routing", "calls of " + join(ops, ", ") + " are not told which experts to use");
     check_variants();
+    if (o_.cases.empty() && !captured_ && o_.size != kSmall && !out_.empty())
+      for (auto op = ops.rbegin(); op != ops.rend(); ++op) smaller(catalog_.at(*op));
     return std::move(out_);
   }
 
  private:
   std::string size() const { return captured_ ? "captured" : o_.size; }
+
+  // What a field does shows in these (test/numerics sees to it), and who is wrong in them is told
+  // so before anything long begins. They are called by as many ranks as the others are, or by as
+  // few as may be.
+  void smaller(const Contract& contract) {
+    const auto ranks = ranks_of(contract, contract.cases, kSmall);
+    std::set<int> called = {ranks.empty() ? 1 : ranks[0]};
+    for (const DocketEntry& entry : out_)
+      if (entry.row.op == contract.op) called.insert(entry.row.ranks);
+    std::vector<DocketEntry> all;
+    std::set<std::map<std::string, DType>> written;
+    for (const Case& source : contract.cases) {
+      if (source.size != kSmall) continue;
+      DocketEntry entry = entry_of(contract, source, kSmall);
+      entry.row.beside = true;
+      if (!called.count(entry.row.ranks)) continue;
+      all.push_back(posed(entry, contract, source));
+      const bool first = written.insert(source.dtypes).second;
+      for (const Variant& v : variants_of(contract, source, false)) {
+        entry.extra = v.name != Variant().name;
+        entry.other_dtype = !v.dtypes.empty();
+        entry.asked.variant = entry.row.variant = v.name;
+        if (entry.extra && (first || entry.other_dtype))
+          all.push_back(posed(entry, contract, source));
+      }
+    }
+    out_.insert(out_.begin(), all.begin(), all.end());
+  }
+
+  static DocketEntry entry_of(const Contract& contract, const Case& source,
+                              const std::string& size) {
+    DocketEntry entry;
+    entry.asked.op = entry.row.op = contract.op;
+    entry.asked.name = entry.row.case_name = source.name;
+    entry.asked.size = entry.row.size = size;
+    if (const Slot* comm = contract.comm())
+      entry.row.ranks = static_cast<int>(source.axes.at(comm->axis));
+    entry.row.contract_hash = contract.text_hash;
+    return entry;
+  }
+
+  static DocketEntry posed(DocketEntry entry, const Contract& contract, const Case& source) {
+    PosedCase posed = pose(entry.asked, contract, source);
+    entry.row.case_hash = case_hash(contract, posed);
+    entry.row.sizes = excerpt(sizes_text(varied(posed)), 200);
+    return entry;
+  }
 
   // Uniform first, because others are beside it.
   void routings(const Contract& contract, const Case& source) {
@@ -70,13 +121,8 @@ class Docket {
 
   void variants(const Contract& contract, const Case& source, const std::string& routing,
                 double skew) {
-    DocketEntry entry;
-    entry.asked.op = entry.row.op = contract.op;
-    entry.asked.name = entry.row.case_name = source.name;
-    entry.asked.size = size();
+    DocketEntry entry = entry_of(contract, source, size());
     entry.asked.skew = skew;
-    if (const Slot* comm = contract.comm())
-      entry.row.ranks = static_cast<int>(source.axes.at(comm->axis));
     entry.row.routing = routing;
     if (captured_) {
       entry.asked.captured = o_.captured;
@@ -86,19 +132,12 @@ class Docket {
         entry.row.why = "it is called by several ranks at once, and " + field +
                         " was recorded of one of them alone";
     }
-    entry.row.contract_hash = contract.text_hash;
-    const auto add = [&] {
-      PosedCase posed = pose(entry.asked, contract, source);
-      entry.row.case_hash = case_hash(contract, posed);
-      entry.row.sizes = excerpt(sizes_text(varied(posed)), 200);
-      out_.push_back(entry);
-    };
-    add();
+    out_.push_back(posed(entry, contract, source));
     for (const auto& v : variants_of(contract, source, false)) known_.push_back(v.name);
     for (const auto& name : variants_wanted(contract, source, o_.variants, o_.dtypes)) {
       entry.asked.variant = entry.row.variant = name;
       entry.extra = true;
-      add();
+      out_.push_back(posed(entry, contract, source));
     }
   }
 
@@ -128,8 +167,10 @@ class Docket {
   std::vector<std::string> names_, known_;
 };
 
+std::string case_of(const CaseVerdict& row) { return row.op + ", " + row.case_name; }
+
 bool same_case(const CaseVerdict& a, const CaseVerdict& b) {
-  return a.op == b.op && a.case_name == b.case_name;
+  return a.op == b.op && a.size == b.size && a.case_name == b.case_name;
 }
 
 }  // namespace
@@ -137,6 +178,26 @@ bool same_case(const CaseVerdict& a, const CaseVerdict& b) {
 std::vector<DocketEntry> docket(const std::vector<std::string>& ops, const Catalog& catalog,
                                 const JudgeOptions& options) {
   return Docket(catalog, options).all(ops);
+}
+
+bool SmallerCases::wants(const CaseVerdict& row, bool other_dtype) {
+  if (!row.beside || row.variant.empty()) return true;
+  if (case_ != case_of(row)) return false;
+  if (other_dtype && !as_written_ && !in_a_dtype_) return true;
+  return (other_dtype || as_written_) && !had_.count(row.op + ", " + row.variant);
+}
+
+void SmallerCases::judged(const CaseVerdict& row) {
+  if (!row.beside) return;
+  const bool taken = row.status != Status::refused;
+  if (row.variant.empty()) {
+    case_ = case_of(row);
+    as_written_ = taken;
+    in_a_dtype_ = false;
+  } else if (taken) {
+    in_a_dtype_ = true;
+    had_.insert(row.op + ", " + row.variant);
+  }
 }
 
 void settle(std::vector<CaseVerdict>& rows) {
@@ -150,6 +211,10 @@ void settle(std::vector<CaseVerdict>& rows) {
       if (uniform > 0) row.of_uniform = row.timings[0].candidate.cold.median_s / uniform;
     }
   }
+  std::erase_if(rows, [](const CaseVerdict& row) {
+    const bool said = row.status == Status::environment && !row.why.empty();
+    return row.beside && !is_right(row.status) && !is_failure(row.status) && !said;
+  });
   const std::vector<CaseVerdict> all = rows;
   std::erase_if(rows, [&](const CaseVerdict& row) {
     return row.status == Status::refused &&

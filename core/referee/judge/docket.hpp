@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which cases a judgement has, in which order: the contracts' or recorded ones, each with its
-// routings and variants.
+// routings and variants, and before them smaller ones, which have what the others leave at its
+// default.
 #pragma once
+#include <set>
 #include <string>
 #include <vector>
 
@@ -12,16 +14,33 @@ namespace fk {
 
 struct DocketEntry {
   AskedCase asked;
-  CaseVerdict row;     // what is known before it is judged; with a `why` it cannot be
-  bool extra = false;  // a variant or dtype beside the case as written
+  CaseVerdict row;           // what is known before it is judged; with a `why` it cannot be
+  bool extra = false;        // a variant or dtype beside the case as written
+  bool other_dtype = false;  // a dtype
 };
 
-// Error at the option whose names are not there.
+// Which of the smaller cases' variants are judged: each once for every op, in the first case that
+// the candidate takes; and where it does not take a case as it is written, the first dtype in which
+// it does. Asked in the docket's order.
+class SmallerCases {
+ public:
+  // Of what is not a smaller case always.
+  bool wants(const CaseVerdict& row, bool other_dtype);
+  void judged(const CaseVerdict& row);  // once its status is known
+
+ private:
+  std::string case_;           // the last one that was taken or refused as it is written
+  bool as_written_ = false;    // it was taken so
+  bool in_a_dtype_ = false;    // or so
+  std::set<std::string> had_;  // "op, variant"
+};
+
+// Error at the option whose names are not there. Empty where there are no cases of the size.
 std::vector<DocketEntry> docket(const std::vector<std::string>& ops, const Catalog& catalog,
                                 const JudgeOptions& options);
 
 // Once all are judged: fills of_uniform, and leaves out what was refused where the same case was
-// taken in another dtype or variant.
+// taken in another dtype or variant, and smaller cases of which nothing can be said.
 void settle(std::vector<CaseVerdict>& rows);
 
 }  // namespace fk

@@ -103,6 +103,7 @@ class Judge {
     }
     out_.why = with_symbols(out_.why, candidate_.path);
     out_.log = with_symbols(out_.log, candidate_.path);
+    settle(out_.cases);
     conclude(out_);
     out_.secret = secret_.hex();
     spent_.enter("");
@@ -188,7 +189,10 @@ class Judge {
     } else {
       return true;
     }
-    // Of no case more can be said.
+    // Of no case more can be said, and of those that were not asked for nothing need be.
+    std::erase_if(out_.cases, [](const CaseVerdict& row) {
+      return row.beside && row.status == Status::environment && row.why.empty();
+    });
     for (CaseVerdict& row : out_.cases) {
       if (row.status != Status::environment || !row.why.empty()) continue;
       row.status = told.status;
@@ -206,6 +210,7 @@ class Judge {
     for (DocketEntry& entry : docket(ops_, catalog_, options_)) {
       out_.cases.push_back(std::move(entry.row));
       extra_.push_back(entry.extra);
+      other_dtype_.push_back(entry.other_dtype);
       requests_.push_back({std::move(entry.asked), room_.device(), options_.threads,
                            options_.families, out_.cases.back().ranks});
     }
@@ -215,9 +220,14 @@ class Judge {
 
   void all_cases() {
     bool failed = false, timed = false;
+    SmallerCases smaller;
     for (size_t i = 0; i < out_.cases.size(); ++i) {
       CaseVerdict& row = out_.cases[i];
       if (!extra_[i]) timed = false;
+      if (!smaller.wants(row, other_dtype_[i])) {
+        row.status = Status::unused;
+        continue;
+      }
       if (unjudged(row)) continue;
       if (candidate_runner_->failed()) {
         row.status = Status::unused;
@@ -228,8 +238,9 @@ class Judge {
       if (!start_runners(row.ranks)) return;  // it fails to load where so many ranks are
       // Of a case in several dtypes or variants the first that it takes is timed, and who is wrong
       // somewhere is not timed elsewhere.
-      one_case(requests_[i], row, !timed && !failed && options_.seconds > 0);
+      one_case(requests_[i], row, !timed && !failed && !row.beside && options_.seconds > 0);
       timed |= row.status != Status::refused;
+      smaller.judged(row);
       // In destroy(), by the process itself: nothing could be asked of it any more.
       if (!is_failure(row.status) && candidate_runner_->failed() &&
           candidate_runner_->failure().kind != kBusy)
@@ -238,7 +249,6 @@ class Judge {
       failed |= is_failure(row.status);
     }
     for (const auto& op : ops_) conduct(op);
-    settle(out_.cases);
   }
 
   // Ranks that cannot talk there, or whose numbers are not known (the docket's why).
@@ -433,6 +443,7 @@ class Judge {
   std::vector<std::string> ops_;
   std::vector<ExamRequest> requests_;  // of out_.cases
   std::vector<bool> extra_;            // whether one is a variant beside the case as written
+  std::vector<bool> other_dtype_;      // whether that is another dtype
   // The candidate's processes, by how many ranks there are, and what each had before it came.
   struct Stand {
     std::unique_ptr<RankGroup> runners;

@@ -121,6 +121,10 @@ template <class Visitor>
 void fields(Visitor& v, CaseVerdict& c) {
   v("op", c.op, "the op");
   v("case", c.case_name, "the case");
+  v("size", c.size, "of the case: smoke, ci, full or captured");
+  v("beside", c.beside,
+    "true: smaller than was asked for; its values are judged, because it has what larger cases "
+    "leave at its default, and it is not timed");
   v("variant", c.variant, "a variant of the case, named as by `check`; empty: as it is written");
   v("sizes", c.sizes,
     "axes, constructor values and dtypes of the case, where they are not the first allowed");
@@ -156,7 +160,7 @@ void fields(Visitor& v, CaseVerdict& c) {
 template <class Visitor>
 void fields(Visitor& v, Aggregate& a) {
   v("ratio", a.ratio, "geometric mean over the timed cases; the interval is of the measurements");
-  v("cases", a.cases, "all");
+  v("cases", a.cases, "all that were asked for");
   v("right", a.right, "with right values, timed or not");
   v("faster", a.faster, "of those that were timed");
   v("same", a.same, "within the band of 1 %");
@@ -165,6 +169,8 @@ void fields(Visitor& v, Aggregate& a) {
   v("failed", a.failed, "the candidate is at fault");
   v("refused", a.refused, "not taken by the candidate");
   v("not_judged", a.not_judged, "untestable, unjudged, or the host's fault");
+  v("beside", a.beside,
+    "smaller cases whose values were judged, too; not in `cases`, but in `failed` where they did");
 }
 
 template <class Visitor>

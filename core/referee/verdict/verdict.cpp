@@ -152,14 +152,15 @@ std::string why_of(const Aggregate& a) {
         count_text(a.cannot_tell, "cannot be told"), count_text(a.refused, "refused"),
         count_text(a.not_judged, "not judged")})
     if (!part.empty()) list += (list.empty() ? "" : ", ") + part;
-  return list.empty()
-             ? list
-             : "of " + std::to_string(a.cases) + (a.cases == 1 ? " case " : " cases ") + list;
+  if (list.empty()) return list;
+  if (a.beside && !a.failed) list += "; " + std::to_string(a.beside) + " smaller right, too";
+  return "of " + std::to_string(a.cases) + (a.cases == 1 ? " case " : " cases ") + list;
 }
 
-// "smoke1 (T=3 size=17)"
+// "smoke1 (T=3 size=17)", "decode of smoke cases (T=1 heads=8)"
 std::string named(const CaseVerdict& c) {
-  return c.case_name + (c.variant.empty() ? "" : ", " + c.variant) +
+  return c.case_name + (c.beside ? " of " + c.size + " cases" : "") +
+         (c.variant.empty() ? "" : ", " + c.variant) +
          (c.sizes.empty() ? "" : " (" + c.sizes + ")");
 }
 
@@ -177,10 +178,14 @@ std::string right_beside(const Verdict& v, const CaseVerdict& failed) {
 
 // Which status the whole has, and the case that speaks for it; null where the aggregate does.
 Status overall(const Verdict& v, const CaseVerdict*& speaker) {
+  // Of what was not asked for only that it fails is of interest.
+  const auto rank = [](const CaseVerdict& c) {
+    return c.beside && is_right(c.status) ? static_cast<int>(Status::unused) + 1
+                                          : static_cast<int>(c.status);
+  };
   const auto first =
-      std::min_element(v.cases.begin(), v.cases.end(), [](const auto& a, const auto& b) {
-        return static_cast<int>(a.status) < static_cast<int>(b.status);
-      });
+      std::min_element(v.cases.begin(), v.cases.end(),
+                       [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
   speaker = &*first;
   if (first->status <= Status::environment || !is_speed(first->status)) return first->status;
   if (v.aggregate.ratio.value <= 0) return first->status;
@@ -254,6 +259,11 @@ Aggregate aggregate_of(std::span<const CaseVerdict> cases) {
   int timed = 0, blocks = 0;
   bool sure = true;
   for (const auto& c : cases) {
+    out.beside += c.beside;
+    if (c.beside) {
+      out.failed += is_failure(c.status);
+      continue;
+    }
     ++out.cases;
     out.right += is_right(c.status);
     out.faster += c.status == Status::faster;

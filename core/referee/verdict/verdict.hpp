@@ -133,6 +133,8 @@ struct TimingRow {
 
 struct CaseVerdict {
   std::string op, case_name;
+  std::string size = "full";           // as in the policy
+  bool beside = false;                 // smaller than was asked for: its values alone are judged
   std::string variant;                 // empty: as written
   std::string sizes;                   // "T=3 size=17 x:bf16", of the variant
   int ranks = 1;                       // that call it together
@@ -159,6 +161,7 @@ struct Aggregate {
   Ratio ratio;  // geometric mean; blocks: of all cases
   int cases = 0, right = 0, faster = 0, same = 0, slower = 0, cannot_tell = 0, failed = 0,
       refused = 0, not_judged = 0;
+  int beside = 0;  // smaller cases beside these, which are in `failed` where they failed
 };
 
 // What else a verdict depends on.

@@ -149,6 +149,35 @@ TEST_CASE("speed of the whole is that of the geometric mean, with a narrower int
   CHECK(status_with({timed("a", 1.001, 0.005)}) == Status::same);
 }
 
+TEST_CASE("smaller cases beside those that were asked for count when they fail") {
+  const auto beside = [](Status status) {
+    CaseVerdict c = with(status);
+    c.size = "smoke";
+    c.beside = true;
+    return c;
+  };
+  Verdict v;
+  v.cases = {beside(Status::correct), timed("a", 1.5, 0.01)};
+  conclude(v);
+  CHECK(v.status == Status::faster);
+  CHECK(v.aggregate.cases == 1);
+  CHECK(v.aggregate.right == 1);
+  CHECK(v.aggregate.beside == 1);
+  CHECK(v.why == "of 1 case 1 faster; 1 smaller right, too");
+  v = {};
+  v.cases = {beside(Status::wrong), timed("a", 1.5, 0.01)};
+  conclude(v);
+  CHECK(v.status == Status::wrong);
+  CHECK(v.aggregate.cases == 1);
+  CHECK(v.aggregate.failed == 1);
+  CHECK(v.why == "rms_norm, case small of smoke cases: because; right: a");
+  // Who refuses what was asked for has not been judged.
+  v = {};
+  v.cases = {beside(Status::correct), with(Status::refused)};
+  conclude(v);
+  CHECK(v.status == Status::refused);
+}
+
 TEST_CASE("the case that decides speaks for the whole") {
   Verdict v;
   v.cases = {timed("a", 1.5, 0.01), with(Status::wrong)};

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/referee/judge/docket.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "core/base/paths.hpp"
+#include "test/catch.hpp"
+
+using namespace fk;
+
+namespace {
+
+CaseVerdict row_of(const std::string& name, const std::string& variant, Status status) {
+  CaseVerdict row;
+  row.op = "rms_norm";
+  row.case_name = name;
+  row.variant = variant;
+  row.status = status;
+  row.size = "smoke";
+  row.beside = true;
+  return row;
+}
+
+std::vector<DocketEntry> docket_of(const std::string& op, const JudgeOptions& options) {
+  const Catalog catalog(paths::registry_dirs());
+  return docket({op}, catalog, options);
+}
+
+}  // namespace
+
+TEST_CASE("smaller cases come first, once, and only where nobody has named some") {
+  JudgeOptions options;
+  options.size = "ci";
+  const auto all = docket_of("rms_norm", options);
+  size_t smaller = 0, as_written = 0, no_rows = 0;
+  for (size_t i = 0; i < all.size(); ++i) {
+    const CaseVerdict& row = all[i].row;
+    if (!row.beside) continue;
+    CHECK(smaller++ == i);
+    CHECK(row.size == "smoke");
+    CHECK(all[i].asked.size == "smoke");
+    CHECK(all[i].asked.variant == row.variant);
+    CHECK(all[i].extra == !row.variant.empty());
+    CHECK(all[i].other_dtype == (row.variant == "bf16" || row.variant == "f16" ||
+                                 row.variant == "f32" || row.variant == "bf16, out f32"));
+    as_written += row.variant.empty();
+    no_rows += row.variant == "no rows";
+  }
+  CHECK(as_written >= 5);
+  CHECK(no_rows == 2);  // of cases in float32, and of those in bfloat16 for who takes no other
+  CHECK(all.size() > smaller);
+  options.cases = {all.back().row.case_name};
+  CHECK_FALSE(docket_of("rms_norm", options)[0].row.beside);
+  options = {};
+  options.size = "smoke";
+  for (const DocketEntry& entry : docket_of("rms_norm", options)) CHECK_FALSE(entry.row.beside);
+}
+
+TEST_CASE("smaller cases of a collective are called by no other number of ranks than need be") {
+  JudgeOptions options;
+  options.size = "ci";
+  std::set<int> asked, smaller;
+  for (const DocketEntry& entry : docket_of("all_reduce", options))
+    (entry.row.beside ? smaller : asked).insert(entry.row.ranks);
+  REQUIRE_FALSE(smaller.empty());
+  asked.insert(*smaller.begin());
+  CHECK(std::includes(asked.begin(), asked.end(), smaller.begin(), smaller.end()));
+}
+
+TEST_CASE("a variant of a smaller case is judged once, where the case is taken") {
+  SmallerCases cases;
+  const auto judged = [&](const char* name, const char* variant, bool dtype, Status status) {
+    const CaseVerdict row = row_of(name, variant, status);
+    if (!cases.wants(row, dtype)) return false;
+    cases.judged(row);
+    return true;
+  };
+  // Who refuses a case as it is written is asked in other dtypes, until one is taken.
+  CHECK(judged("a", "", false, Status::refused));
+  CHECK(judged("a", "bf16", true, Status::correct));
+  CHECK(judged("a", "f16", true, Status::refused));  // had by nobody yet
+  CHECK_FALSE(judged("a", "no rows", false, Status::correct));
+  CHECK(judged("b", "", false, Status::refused));
+  CHECK(judged("b", "bf16", true, Status::correct));
+  CHECK(judged("b", "f16", true, Status::refused));
+  CHECK(judged("c", "", false, Status::correct));
+  CHECK_FALSE(judged("c", "bf16", true, Status::correct));
+  CHECK(judged("c", "no rows", false, Status::correct));
+  CHECK(judged("d", "", false, Status::correct));
+  CHECK_FALSE(judged("d", "no rows", false, Status::correct));
+  // Of what was asked for itself everything is.
+  CaseVerdict asked = row_of("full0", "bf16", Status::correct);
+  asked.beside = false;
+  CHECK(cases.wants(asked, true));
+}
+
+TEST_CASE("what nothing can be said of beside the others is left out") {
+  std::vector<CaseVerdict> rows;
+  for (const Status status : {Status::refused, Status::unused, Status::untestable, Status::unjudged,
+                              Status::environment, Status::correct, Status::wrong})
+    rows.push_back(row_of(name_of(status), "", status));
+  rows.push_back(row_of("asked", "", Status::refused));
+  rows.back().beside = false;
+  rows.push_back(row_of("failed", "", Status::environment));
+  rows.back().why = "the oracle ended";
+  settle(rows);
+  REQUIRE(rows.size() == 4);
+  CHECK(rows[0].case_name == "correct");
+  CHECK(rows[1].case_name == "wrong");
+  CHECK(rows[2].case_name == "asked");
+  CHECK(rows[3].case_name == "failed");
+}
