@@ -193,7 +193,7 @@ std::vector<double> Comparer::floors_of(const CaseField& field, int64_t entry,
   if (input == resolved_.fields.end()) return {};
   const Tensor large =
       sample(inputs_.at(input->slot->name)[static_cast<size_t>(entry)], pair.stride, rows_);
-  const Blocks blocks = blocks_of(pair.theirs.shape);
+  const Blocks blocks = blocks_of(pair.theirs.shape, error_model(resolved_, field).plane);
   std::vector<double> out(static_cast<size_t>(blocks.count), 0.0);
   if (large.numel() != pair.theirs.numel()) return {};
   for (size_t b = 0; b < out.size(); ++b) {
@@ -238,8 +238,8 @@ Judgement Comparer::judge_moved(const CaseField& field, int64_t entry, const Pai
   const ErrorModel model = error_model(resolved_, field);
   const std::vector<double> floors = floors_of(field, entry, pair);
   const std::vector<double> want = pair.theirs.values();
-  std::vector<Block> blocks = blocks_with(want, blocks_of(pair.theirs.shape), pair.before,
-                                          model.small * size_of_all(pair.theirs));
+  std::vector<Block> blocks = blocks_with(want, blocks_of(pair.theirs.shape, model.plane),
+                                          pair.before, model.small * size_of_all(pair.theirs));
   // A weight goes with what was chosen: there any visible move is a jump.
   const bool chosen =
       resolved_.contract->tolerance.numerics == "selection" && resolved_.contract->level == 1;

@@ -184,7 +184,7 @@ Tally tally_of(const Tensor& got, const Tensor& want, const ErrorModel& m,
                const std::vector<double>& noise, const Tensor& before,
                const std::vector<double>& floors) {
   constexpr int64_t kPart = 8192;  // blocks
-  const Blocks blocks = blocks_of(want.shape);
+  const Blocks blocks = blocks_of(want.shape, m.plane);
   const double least = m.small * size_of_all(want);
   std::vector<Tally> parts(static_cast<size_t>((blocks.count + kPart - 1) / kPart),
                            Tally(m, least));
@@ -287,6 +287,8 @@ ErrorModel error_model(const ResolvedCase& resolved, const CaseField& output) {
     m.factor += 8 * kEps14Bits;  // what is cut off is cut off towards zero
   }
   m.probe = probe_size(resolved);
+  if (output.slot->name == c.tolerance.outer)
+    m.plane = output.shape[output.shape.size() - 2] * output.shape.back();
   // A mean under a softmax moves as what it is of, but its scores move its weights: beside values
   // with a large mean that is little, and still more than rounding of the mean.
   if (weighs) m.usual = 1;
@@ -306,13 +308,15 @@ ErrorModel error_model(const ResolvedCase& resolved, const CaseField& output) {
   return m;
 }
 
-Blocks blocks_of(const Shape& shape) {
+Blocks blocks_of(const Shape& shape, int64_t plane) {
   constexpr int64_t kLeast = 16, kMost = 128;
   const int64_t count = numel(shape),
                 width = shape.empty() ? 1 : std::max<int64_t>(1, shape.back());
   Blocks out;
   out.begin.push_back(0);
-  if (width < 2 * kLeast) {
+  if (plane > 0) {
+    for (int64_t at = plane; at < count; at += plane) out.begin.push_back(at);
+  } else if (width < 2 * kLeast) {
     // Whole rows together; the last ones join their neighbours when they are too few.
     const int64_t step = (kLeast + width - 1) / width * width;
     for (int64_t at = step; at + kLeast <= count; at += step) out.begin.push_back(at);

@@ -59,6 +59,7 @@ struct ErrorModel {
   double rms = 0.35;     // limit of the root mean square of error / allowed
   double factor = 0;     // limit of |factor - 1|, for many elements; 0: not looked at
   double ordinary = 0;   // what is smaller is rounded coarsely and says nothing about a factor
+  int64_t plane = 0;     // elements of a block; 0: as of any shape
   double probe = 0;      // probe_size()
   double usual = 2;      // by how many of them an answer moves as its inputs do
   double coarse = 0;     // by how much an element is off where intermediates are rounded to f8e4m3
@@ -80,12 +81,13 @@ DType working_dtype(const ResolvedCase& resolved);
 
 ErrorModel error_model(const ResolvedCase& resolved, const CaseField& output);
 
-// How an output falls into blocks: pieces of a row of 16 to 128 elements, or several short rows.
+// How an output falls into blocks: pieces of a row of 16 to 128 elements, or several short rows;
+// with a `plane` of the model into as many elements each.
 struct Blocks {
   int64_t count = 0;
   std::vector<int64_t> begin;  // count + 1
 };
-Blocks blocks_of(const Shape& shape);
+Blocks blocks_of(const Shape& shape, int64_t plane = 0);
 
 // Root mean square of all that is finite.
 double size_of_all(const Tensor& want);

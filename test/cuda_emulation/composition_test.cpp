@@ -118,6 +118,48 @@ TEST_CASE("composition_of_every_op_above_l1_is_right_in_float32") {
   CHECK(cases > 200);
 }
 
+// What is right in a model has to be right before the judge.
+TEST_CASE("composition_that_rounds_between_its_parts_is_right") {
+  const Loaded here;
+  int cases = 0;
+  std::vector<std::string> wrong;
+  for (const auto& op : here.composed()) {
+    const fk::Contract& contract = here.catalog.at(op);
+    const fk::Provider* const reference = here.find("reference", op);
+    for (const fk::Case& source : contract.cases) {
+      if (source.size == "full") continue;
+      for (const fk::Variant& variant : dtypes_of(contract, source)) {
+        const auto resolved = fk::resolve(contract, source, variant);
+        for (const uint64_t seed : {1, 2, 3}) {
+          const auto inputs = fk::make_inputs(resolved, seed, 2);
+          std::string why;
+          const auto ask = [&](const fk::CaseValues& values) {
+            return fk::reference_outputs(*reference, resolved, source, variant, values,
+                                         here.options, why);
+          };
+          const auto want = ask(inputs);
+          if (!why.empty()) continue;  // the reference refuses a dtype
+          const std::string where = op + ", case " + source.name + ", " + variant.name + ", seed " +
+                                    std::to_string(seed) + ": ";
+          try {
+            const auto got =
+                fk::chained_outputs(here.plugins, kEmulated, resolved, inputs, *here.cpu);
+            const auto found =
+                fk::compare_outputs(resolved, inputs, got, want, fk::kMostElements, ask);
+            ++cases;
+            if (!found.ok) wrong.push_back(where + found.text);
+          } catch (const fk::Error& e) {
+            wrong.push_back(where + e.what());
+          }
+        }
+      }
+    }
+  }
+  INFO(wrong.size() << " of " << cases << ":\n" << fk::join(wrong, "\n"));
+  CHECK(wrong.empty());
+  CHECK(cases > 600);
+}
+
 // What is asked of the CPU at these sizes is only whether every part would be taken.
 TEST_CASE("composition_is_the_oracle_of_what_is_too_large_for_the_cpu") {
   const Loaded here;

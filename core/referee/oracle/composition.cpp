@@ -103,11 +103,17 @@ std::unique_ptr<Lowered> lower_call(const Plugins& plugins, const std::string& p
   policy.baselines = {plugin};
   policy.oracles.clear();  // its own ops before the expansions
   policy.device_type = device_type;
-  auto lowered = lower(plugins.catalog(), record(plugins.catalog(), call), plugins, policy,
-                       device_type, id, call.axes, nullptr);
+  return lower(plugins.catalog(), record(plugins.catalog(), call), plugins, policy, device_type, id,
+               call.axes, nullptr);
+}
+
+std::unique_ptr<Lowered> lower_wide(const Plugins& plugins, const std::string& plugin,
+                                    const ResolvedCase& call, int32_t device_type, int32_t id) {
+  auto lowered = lower_call(plugins, plugin, call, device_type, id);
   for (const Buffer& buffer : lowered->graph.buffers)
     if (buffer.kind == BufferKind::temp && is_float(buffer.dtype) && bytes(buffer.dtype) < 4)
-      fail(op, "what one part writes for another is " + std::string(name(buffer.dtype)));
+      fail(call.contract->op,
+           "what one part writes for another is " + std::string(name(buffer.dtype)));
   return lowered;
 }
 
@@ -118,10 +124,10 @@ std::unique_ptr<Lowered> lower_exact(const Plugins& plugins, const std::string& 
                                      ResolvedCase& call) {
   call = exact_call(resolved, source, variant, Exact::forward);
   try {
-    return lower_call(plugins, plugin, call, device_type, id);
+    return lower_wide(plugins, plugin, call, device_type, id);
   } catch (const Error&) {
     call = exact_call(resolved, source, variant, Exact::wide);
-    return lower_call(plugins, plugin, call, device_type, id);
+    return lower_wide(plugins, plugin, call, device_type, id);
   }
 }
 
@@ -243,6 +249,13 @@ CaseValues composed_outputs(const Plugins& plugins, const std::string& plugin,
   auto lowered =
       lower_exact(plugins, plugin, resolved, source, variant, device.type(), device.id(), call);
   return Composition(std::move(lowered), call, values, device).run();
+}
+
+CaseValues chained_outputs(const Plugins& plugins, const std::string& plugin,
+                           const ResolvedCase& call, const CaseValues& values, Device& device) {
+  return Composition(lower_call(plugins, plugin, call, device.type(), device.id()), call, values,
+                     device)
+      .run();
 }
 
 std::string why_not_composed(const Plugins& plugins, const std::string& plugin,

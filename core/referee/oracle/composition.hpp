@@ -24,6 +24,11 @@ CaseValues composed_outputs(const Plugins& plugins, const std::string& plugin,
                             const ResolvedCase& resolved, const Case& source,
                             const Variant& variant, const CaseValues& values, Device& device);
 
+// The same in the call's own dtypes, as a model runs it: each part rounds what it hands on. No
+// oracle, but what an honest implementation of the op is at least as good as.
+CaseValues chained_outputs(const Plugins& plugins, const std::string& plugin,
+                           const ResolvedCase& call, const CaseValues& values, Device& device);
+
 // Empty, or why composed_outputs() would not begin: without contents, memory or work, at any size.
 std::string why_not_composed(const Plugins& plugins, const std::string& plugin,
                              const ResolvedCase& resolved, const Case& source,
