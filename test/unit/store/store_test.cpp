@@ -116,6 +116,10 @@ TEST_CASE("signatures", "[signature]") {
   fs::permissions(file, fs::perms::group_read, fs::perm_options::add);
   CHECK_FALSE(Signer::open(file, why));
   CHECK_THAT(why, ContainsSubstring("chmod 600"));
+  fs::permissions(file, fs::perms::owner_read);
+  if (::chown(file.c_str(), 12345, 12345) != 0) return;  // root alone can read it then
+  CHECK_FALSE(Signer::open(file, why));
+  CHECK_THAT(why, ContainsSubstring("of another user"));
 }
 
 TEST_CASE("a published test vector of Ed25519 holds", "[signature]") {
@@ -244,6 +248,18 @@ TEST_CASE("a stored verdict that this host did not sign is not believed", "[stor
   CHECK_FALSE(store.find(key));
   REQUIRE(store.notes().size() == 1);
   CHECK_THAT(store.notes()[0], ContainsSubstring("was not signed by this host"));
+}
+
+TEST_CASE("without its key a host believes no stored verdict, signed or not", "[store]") {
+  if (!no_store().empty() || !no_signatures().empty()) return;
+  const Folder folder;
+  const auto key = key_of("mine");
+  REQUIRE(Store(folder.path).signer());
+  fs::permissions(folder.path / "signing.key", fs::perms::others_read, fs::perm_options::add);
+  Store store(folder.path);
+  REQUIRE_FALSE(store.signer());
+  REQUIRE(store.put(key, make_receipt(key, some_verdict("mine"), nullptr, "no key")));
+  CHECK_FALSE(store.find(key));
 }
 
 TEST_CASE("many writers at once lose nothing", "[store]") {
