@@ -4,6 +4,7 @@
 #include "core/store/store.hpp"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -292,6 +293,28 @@ TEST_CASE("many writers at once lose nothing", "[store]") {
     for (int i = 0; i < kEach; ++i)
       CHECK(store.find(key_of(std::to_string(p) + "/" + std::to_string(i))));
 }
+
+#if defined(FK_SQLITE)
+TEST_CASE("who holds the database or its lock is waited for once", "[store]") {
+  const Folder folder, other;
+  Store store(folder.path);
+  Database held(database(folder), 0);
+  held.run("BEGIN IMMEDIATE");
+  const auto begin = std::chrono::steady_clock::now();
+  for (const char* name : {"one", "two", "three"}) CHECK_FALSE(put(store, name));
+  CHECK(store.notes().size() == 1);
+  CHECK(store.usable());
+  held.run("ROLLBACK");
+  CHECK(put(store, "four"));
+
+  const int lock = ::open((database(other).string() + ".lock").c_str(), O_RDWR | O_CREAT, 0600);
+  REQUIRE(::flock(lock, LOCK_EX) == 0);
+  CHECK_FALSE(Store(other.path).usable());
+  ::close(lock);
+  CHECK(Store(other.path).usable());
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(7));
+}
+#endif
 
 TEST_CASE("a file that is no database is moved aside with a note", "[store]") {
   if (!no_store().empty()) return;
