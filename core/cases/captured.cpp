@@ -7,6 +7,7 @@
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
 #include "core/cases/inputs.hpp"
+#include "core/cases/recorded_bounds.hpp"
 #include "core/runtime/recorder.hpp"
 
 namespace fk {
@@ -233,6 +234,7 @@ std::vector<Case> Captured::cases(const std::string& op) const {
     out.push_back(entry.source);
     out.back().contents = std::move(contents);
     out.back().content_names = entry.tensors;
+    check_bounds(resolve(contract, out.back(), {}), entry.source.where + ": " + entry.source.name);
   }
   return out;
 }

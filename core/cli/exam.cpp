@@ -138,6 +138,7 @@ Json exam_open(const Json& a, const TaskServices& services) {
                  {"nulls", nulls},
                  {"skew", exam->skew()},
                  {"generated", exam->generated()},
+                 {"known", exam->known()},
                  {"bytes", exam->bytes()},
                  {"flops", exam->flops()},
                  {"wire", exam->wire()},

@@ -102,7 +102,9 @@ void print(const Replay& r, bool colour) {
     std::printf("%s\n", styled("not verified: " + r.unverified, Style::bad, colour).c_str());
   else
     std::printf("signed by %s, %s\n", receipt.signed_by.c_str(),
-                r.own_key ? "the key of this host" : "which is not the key of this host");
+                r.own_key ? "the key of this host"
+                          : "which is not the key of this host: who made it may have known its "
+                            "seeds before; fk-host bench judges with others");
   Table table({{"what"}, {"was"}, {"now"}, {""}});
   for (const auto& d : r.key)
     table.row({excerpt(d.what, 60), excerpt(d.was, 60), excerpt(d.now, 60), "depends on it"});
@@ -131,6 +133,8 @@ int replay(const Arguments& a, bool as_json) {
   question.candidate = candidate_of(a, was);
   question.candidate_hash = was.candidate.sha256;
   question.policy = was.policy;
+  // Whoever made a receipt chose the file as well: only this host's own word opens its sandbox.
+  if (!r.own_key || !r.unverified.empty()) question.policy.sandbox = true;
   question.device = a.device.empty() ? device_word(r.receipt.key) : a.device;
   r.key = key_differences(r.receipt.key, key_of(question, store));
   r.now =

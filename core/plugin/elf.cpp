@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <set>
 
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
@@ -20,6 +21,10 @@ namespace fk {
 namespace {
 
 constexpr uint64_t kReadMax = uint64_t{1} << 28;  // no header table is near this
+// No library is near these either: of what claims more neither time nor memory is spent.
+constexpr uint64_t kSymbolsMax = uint64_t{1} << 20, kNamesMax = uint64_t{1} << 26;
+// On which segments are mapped; where they are larger, files are made for that.
+constexpr uint64_t kPage = 4096;
 
 #if defined(__aarch64__)
 constexpr uint16_t kMachine = EM_AARCH64;
@@ -86,12 +91,7 @@ Elf::Elf(const std::filesystem::path& file) : where_(file.string()) {
     const auto header = table<Elf64_Ehdr>(0, 1)[0];
     check_header(header);
     segments_ = table<Elf64_Phdr>(header.e_phoff, header.e_phnum);
-    for (const auto& s : segments_) {
-      // The loader would map pages that the file does not have.
-      if (s.p_type == PT_LOAD &&
-          (s.p_offset > file_bytes_ || s.p_filesz > file_bytes_ - s.p_offset))
-        fail("is truncated: a segment ends beyond its " + std::to_string(file_bytes_) + " bytes");
-    }
+    check_segments();
     read_dynamic();
     if (entry(DT_FLAGS_1) & DF_1_PIE)
       fail("is not a shared object but a program", "link it with -shared");
@@ -115,6 +115,21 @@ void Elf::check_header(const Elf64_Ehdr& header) const {
   }
   if (header.e_phentsize != sizeof(Elf64_Phdr))
     fail("is damaged: program headers of " + std::to_string(header.e_phentsize) + " bytes");
+}
+
+void Elf::check_segments() const {
+  uint64_t free = 0;  // the first address above those before
+  for (const auto& s : segments_) {
+    if (s.p_type != PT_LOAD) continue;
+    // The loader would map pages that the file does not have.
+    if (s.p_offset > file_bytes_ || s.p_filesz > file_bytes_ - s.p_offset)
+      fail("is truncated: a segment ends beyond its " + std::to_string(file_bytes_) + " bytes");
+    // Of two segments in one place the loader's memory has the later one, in whole pages.
+    if (s.p_vaddr / kPage * kPage < free || s.p_memsz < s.p_filesz ||
+        s.p_memsz > UINT64_MAX - kPage - s.p_vaddr)
+      fail("is damaged: segments that lie over each other, or out of order");
+    free = (s.p_vaddr + s.p_memsz + kPage - 1) / kPage * kPage;
+  }
 }
 
 std::vector<std::byte> Elf::read(uint64_t offset, uint64_t bytes) const {
@@ -162,14 +177,26 @@ uint64_t Elf::offset_of(uint64_t address) const {
   fail("is damaged: address " + std::to_string(address) + " is in no segment");
 }
 
+// By its address, as the loader does, which also takes the last of several entries, or segments,
+// where the first is as good: so there may be one.
 void Elf::read_dynamic() {
   for (const auto& segment : segments_) {
-    if (segment.p_type != PT_DYNAMIC) continue;
-    dynamic_ = table<Elf64_Dyn>(segment.p_offset, segment.p_filesz / sizeof(Elf64_Dyn));
+    if (segment.p_type != PT_DYNAMIC || segment.p_filesz == 0) continue;
+    if (!dynamic_.empty()) fail("is damaged: two dynamic segments");
+    const uint64_t at = offset_of(segment.p_vaddr);
+    if (offset_of(segment.p_vaddr + segment.p_filesz - 1) != at + segment.p_filesz - 1)
+      fail("is damaged: a dynamic segment that is not in one piece");
+    dynamic_ = table<Elf64_Dyn>(at, segment.p_filesz / sizeof(Elf64_Dyn));
     const auto end = std::find_if(dynamic_.begin(), dynamic_.end(),
                                   [](const Elf64_Dyn& d) { return d.d_tag == DT_NULL; });
+    if (end == dynamic_.end()) fail("is damaged: a dynamic segment without end");
     dynamic_.erase(end, dynamic_.end());
-    return;
+  }
+  std::set<int64_t> once;
+  for (const auto& d : dynamic_) {
+    const bool listed = d.d_tag == DT_NEEDED || d.d_tag == DT_AUXILIARY || d.d_tag == DT_FILTER;
+    if (!listed && !once.insert(d.d_tag).second)
+      fail("is damaged: two dynamic entries with tag " + std::to_string(d.d_tag));
   }
 }
 
@@ -193,11 +220,18 @@ std::vector<std::string> Elf::entry_texts(int64_t tag) const {
   return out;
 }
 
-// The dynamic segment does not say how many symbols there are: the hash table does.
+// The dynamic segment does not say how many symbols there are: the hash table does, of two the one
+// that the loader uses.
 uint64_t Elf::symbol_count() const {
-  if (has(DT_HASH)) return table<uint32_t>(offset_of(entry(DT_HASH)), 2)[1];
-  if (!has(DT_GNU_HASH)) return 0;
-  const uint64_t base = offset_of(entry(DT_GNU_HASH));
+  const bool gnu = has(DT_GNU_HASH);
+  if (!gnu && !has(DT_HASH)) return 0;
+  const uint64_t count = gnu ? gnu_symbol_count(offset_of(entry(DT_GNU_HASH)))
+                             : table<uint32_t>(offset_of(entry(DT_HASH)), 2)[1];
+  if (count > kSymbolsMax) fail("is damaged: " + std::to_string(count) + " symbols");
+  return count;
+}
+
+uint64_t Elf::gnu_symbol_count(uint64_t base) const {
   const auto head = table<uint32_t>(base, 4);  // buckets, first symbol, bloom words, shift
   const uint64_t buckets_at = base + 16 + uint64_t{head[2]} * 8;
   const auto buckets = table<uint32_t>(buckets_at, head[0]);
@@ -205,7 +239,8 @@ uint64_t Elf::symbol_count() const {
   for (const uint32_t b : buckets) last = std::max<uint64_t>(last, b);
   if (last < head[1]) return head[1];
   const uint64_t chains_at = buckets_at + uint64_t{head[0]} * 4;
-  while ((table<uint32_t>(chains_at + (last - head[1]) * 4, 1)[0] & 1) == 0) ++last;
+  for (; last < kSymbolsMax; ++last)
+    if (table<uint32_t>(chains_at + (last - head[1]) * 4, 1)[0] & 1) break;
   return last + 1;
 }
 
@@ -213,10 +248,13 @@ std::vector<Elf::Symbol> Elf::exports() const {
   std::vector<Symbol> out;
   if (!has(DT_SYMTAB) || !has(DT_STRTAB)) return out;
   const uint64_t texts = offset_of(entry(DT_STRTAB));
+  uint64_t names = 0;
   for (const auto& s : table<Elf64_Sym>(offset_of(entry(DT_SYMTAB)), symbol_count())) {
     if (s.st_shndx == SHN_UNDEF || ELF64_ST_BIND(s.st_info) == STB_LOCAL) continue;
     out.push_back({text(texts + s.st_name), static_cast<uint8_t>(ELF64_ST_TYPE(s.st_info)),
                    static_cast<uint8_t>(ELF64_ST_BIND(s.st_info))});
+    if (names += out.back().name.size(); names > kNamesMax)
+      fail("is damaged: names of symbols of more than " + human_bytes(kNamesMax));
   }
   return out;
 }

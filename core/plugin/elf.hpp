@@ -29,7 +29,7 @@ class Elf {
   const std::vector<Elf64_Phdr>& segments() const { return segments_; }
   // Entries up to DT_NULL; empty without a dynamic segment.
   const std::vector<Elf64_Dyn>& dynamic() const { return dynamic_; }
-  // The value of the first entry with this tag, or `otherwise`.
+  // The value of the entry with this tag, or `otherwise`.
   uint64_t entry(int64_t tag, uint64_t otherwise = 0) const;
   bool has(int64_t tag) const;
   // Texts of all entries with this tag (DT_NEEDED, DT_RPATH ...).
@@ -51,6 +51,8 @@ class Elf {
   std::vector<T> table(uint64_t offset, uint64_t count) const;
   uint64_t offset_of(uint64_t address) const;
   uint64_t symbol_count() const;
+  uint64_t gnu_symbol_count(uint64_t base) const;
+  void check_segments() const;
   void check_header(const Elf64_Ehdr& header) const;
   void read_dynamic();
 

@@ -24,8 +24,8 @@ struct Provider {
 };
 
 // The copy of a plugin that is loaded, under a name with its content hash: for a path that it has
-// seen the loader would give back the old code. Of a copy, itself. Everybody may read it. Error when
-// there is no such file.
+// seen the loader would give back the old code. Of a copy, itself. Everybody may read it. Error
+// when there is no such file.
 std::filesystem::path loadable_copy(const std::filesystem::path& file);
 
 // Everything that is loaded into this process. Plugins stay mapped until the process ends by _exit:

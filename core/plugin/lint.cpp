@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "core/base/error.hpp"
 #include "core/base/text.hpp"
 #include "core/device/launch_facts.hpp"
 #include "core/plugin/elf.hpp"
@@ -136,7 +137,12 @@ void lint_flags(const Elf& elf, Trust trust, std::vector<Finding>& out) {
                    "resolves symbols lazily, so a missing one is found in the middle of a run; "
                    "link with -z now"});
   }
-  for (const auto& segment : elf.segments()) {
+  const auto& segments = elf.segments();
+  if (std::none_of(segments.begin(), segments.end(),
+                   [](const auto& s) { return s.p_type == PT_GNU_STACK; }))
+    out.push_back({strict, "executable_stack",
+                   "does not say that its stack holds no code; link with -z noexecstack"});
+  for (const auto& segment : segments) {
     if (segment.p_type == PT_LOAD && (segment.p_flags & PF_W) && (segment.p_flags & PF_X)) {
       out.push_back({strict, "writable_code", "has code that it can change while it runs"});
     }
@@ -167,10 +173,14 @@ std::vector<std::string> legal_libraries(const std::filesystem::path& file) {
 std::vector<Finding> lint(const std::filesystem::path& file, Trust trust) {
   const Elf elf(file);
   std::vector<Finding> out;
-  lint_exports(elf, out);
-  lint_needed(elf, trust, out);
-  lint_flags(elf, trust, out);
-  lint_embedded(elf, trust, out);
+  try {
+    lint_exports(elf, out);
+    lint_needed(elf, trust, out);
+    lint_flags(elf, trust, out);
+    lint_embedded(elf, trust, out);
+  } catch (const Error& error) {
+    out.push_back({true, "structure", error.what_text()});
+  }
   return out;
 }
 

@@ -83,8 +83,9 @@ Answer answer(const Question& question, const AskJudge& judge, const AnswerOptio
   Answer out;
   Store store = Store::open_default(options.store);
   Question hashed = question;
-  // Should what is remembered of the file be wrong, what is judged tells.
-  if (hashed.candidate_hash.empty()) hashed.candidate_hash = store.file_hash(question.candidate);
+  // Never as the store remembers it: a file that is mapped can be written without its times
+  // changing.
+  if (hashed.candidate_hash.empty()) hashed.candidate_hash = sha256_file(question.candidate);
   const VerdictKey key = key_of(hashed, store);
   if (options.store && !options.fresh) {
     if (auto found = store.find(key); found && !host_failed(found->verdict)) {

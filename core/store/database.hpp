@@ -30,6 +30,7 @@ class Database {
   ~Database() { close(); }
 
   void run(const std::string& sql);  // one or more statements without results
+  void wait_at_most(int ms) { sqlite3_busy_timeout(db_, ms); }
   sqlite3* handle() const { return db_; }
   explicit operator bool() const { return db_ != nullptr; }
   void close();

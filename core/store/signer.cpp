@@ -119,6 +119,10 @@ std::optional<Signer> Signer::open(const fs::path& file, std::string& why) {
       return std::nullopt;
     }
   }
+  if (info.st_uid != ::geteuid()) {
+    why = file.string() + " holds a private key of another user";
+    return std::nullopt;
+  }
   if ((info.st_mode & 077) != 0) {
     why = file.string() + " holds a private key and can be read by others (chmod 600)";
     return std::nullopt;

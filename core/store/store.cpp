@@ -57,7 +57,12 @@ class MakersLock {
   explicit MakersLock(const fs::path& file) {
     const fs::path lock = file.string() + ".lock";
     fd_ = ::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (fd_ >= 0 && ::flock(fd_, LOCK_EX) == 0) return;
+    constexpr int kStepMs = 10;
+    for (int waited = 0; fd_ >= 0; waited += kStepMs) {
+      if (::flock(fd_, LOCK_EX | LOCK_NB) == 0) return;
+      if (errno != EWOULDBLOCK || waited >= kPatienceMs) break;
+      ::usleep(kStepMs * 1000);
+    }
     const int code = errno;
     if (fd_ >= 0) ::close(fd_);
     throw DatabaseError(SQLITE_CANTOPEN, lock.string() + ": " + std::strerror(code));
@@ -126,7 +131,10 @@ Result Store::guarded(Result otherwise, const Action& action) {
     return action(state_->db);
   } catch (const DatabaseError& error) {
     if (!error.corrupt()) {
-      notes_.push_back("the store of verdicts: " + std::string(error.what()));
+      const std::string note = "the store of verdicts: " + std::string(error.what());
+      if (notes_.empty() || notes_.back() != note) notes_.push_back(note);
+      // Who holds it that long is not waited for again, for every file of a question.
+      if (error.code == SQLITE_BUSY) state_->db.wait_at_most(0);
       return otherwise;
     }
   }
@@ -176,7 +184,9 @@ std::optional<Receipt> Store::find(const VerdictKey& key) {
     std::string unverified;
     Receipt receipt = read_receipt(parse_json(text, "store"), "store", unverified);
     if (receipt.key.hash() != hash) fail("store", "is the answer to another question");
-    if (receipt.signed_by != (signer_ ? signer_->public_key() : std::string()))
+    // Without its key this host cannot tell which are its own; without OpenSSL nobody can.
+    if (receipt.signed_by != (signer_ ? signer_->public_key() : std::string()) ||
+        (!signer_ && no_signatures().empty()))
       fail("store", "was not signed by this host");
     return receipt;
   } catch (const Error& error) {

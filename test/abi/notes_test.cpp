@@ -3,8 +3,10 @@
 // plugin: cut at every length and with flipped bytes it is read or refused, and never more.
 #include "core/plugin/notes.hpp"
 
+#include <elf.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "core/base/error.hpp"
@@ -141,6 +143,98 @@ TEST_CASE("notes_survive_every_cut_and_flipped_bytes") {
     survive(folder.write("flipped.so", other));
   }
   SUCCEED("no crash");
+}
+
+namespace {
+
+// A plugin whose headers can be changed.
+struct Patched {
+  std::string image = fk::read_file(kFrozenFile);
+  Elf64_Phdr* segment(uint32_t type) {
+    auto* const head = reinterpret_cast<Elf64_Ehdr*>(image.data());
+    auto* const all = reinterpret_cast<Elf64_Phdr*>(image.data() + head->e_phoff);
+    return std::find_if(all, all + head->e_phnum, [&](const auto& s) { return s.p_type == type; });
+  }
+  Elf64_Dyn* entry(int64_t tag) {
+    auto* at = reinterpret_cast<Elf64_Dyn*>(image.data() + segment(PT_DYNAMIC)->p_offset);
+    while (at->d_tag != tag && at->d_tag != DT_NULL) ++at;
+    REQUIRE(at->d_tag == tag);
+    return at;
+  }
+  // A header that nobody needs becomes a segment at the file's end, of so many bytes.
+  void add_segment(const std::string& bytes, uint64_t address) {
+    image.resize((image.size() + 4095) / 4096 * 4096);
+    const uint64_t size = bytes.size();
+    *segment(PT_GNU_EH_FRAME) = {PT_LOAD, PF_R, image.size(), address, address, size, size, 4096};
+    image += bytes;
+  }
+  std::string findings(const Folder& folder) const {
+    std::string out;
+    for (const auto& f : fk::lint(folder.write("patched.so", image), fk::Trust::candidate))
+      if (f.fatal) out += f.rule + ": " + f.text + "\n";
+    return out;
+  }
+};
+
+constexpr uint64_t kFar = 0x100000;
+
+}  // namespace
+
+// What the loader would see must be what is looked at.
+TEST_CASE("lint_reads_what_the_loader_reads") {
+  const Folder folder;
+  CHECK(Patched().findings(folder).empty());
+  // The header's offset leads to an innocent copy, its address to what is loaded.
+  Patched copy;
+  Elf64_Phdr* const dynamic = copy.segment(PT_DYNAMIC);
+  const uint64_t at = copy.image.size();
+  copy.image += copy.image.substr(dynamic->p_offset, dynamic->p_filesz);
+  copy.entry(DT_NEEDED)->d_tag = DT_RPATH;
+  copy.segment(PT_DYNAMIC)->p_offset = at;
+  CHECK_THAT(copy.findings(folder), ContainsSubstring("search_path"));
+  // Of two entries the loader takes the last.
+  Patched twice;
+  twice.entry(DT_RELACOUNT)->d_tag = DT_STRTAB;
+  CHECK_THAT(message_of<fk::Error>([&] { twice.findings(folder); }),
+             ContainsSubstring("two dynamic entries"));
+  // Of two segments in one place as well.
+  Patched over;
+  over.add_segment(std::string(4096, 'x'), 0);
+  CHECK_THAT(message_of<fk::Error>([&] { over.findings(folder); }),
+             ContainsSubstring("over each other"));
+  Patched stack;
+  stack.segment(PT_GNU_STACK)->p_type = PT_NULL;
+  CHECK_THAT(stack.findings(folder), ContainsSubstring("executable_stack"));
+}
+
+TEST_CASE("lint_spends_neither_time_nor_memory_on_what_no_library_has") {
+  const Folder folder;
+  // A hash chain through zeros, and many symbols with one long name.
+  Patched chain;
+  const uint32_t head[] = {1, 1, 1, 0, 0, 0, 1};
+  std::string hash(size_t{8} << 20, '\0');
+  std::memcpy(hash.data(), head, sizeof head);
+  chain.add_segment(hash, kFar);
+  chain.entry(DT_GNU_HASH)->d_un.d_ptr = kFar;
+  CHECK_THAT(chain.findings(folder), ContainsSubstring("symbols"));
+
+  Patched names;
+  constexpr size_t kCount = 20'000, kTexts = 64, kSymbols = 4096;
+  std::string tables(kSymbols, 'a');
+  const uint32_t counts[] = {1, kCount};
+  std::memcpy(tables.data(), counts, sizeof counts);
+  tables.back() = '\0';
+  Elf64_Sym symbol{};
+  symbol.st_name = kTexts;
+  symbol.st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC);
+  symbol.st_shndx = 1;
+  for (size_t i = 0; i < kCount; ++i)
+    tables.append(reinterpret_cast<const char*>(&symbol), sizeof symbol);
+  names.add_segment(tables, kFar);
+  *names.entry(DT_GNU_HASH) = {DT_HASH, {kFar}};
+  names.entry(DT_STRTAB)->d_un.d_ptr = kFar;
+  names.entry(DT_SYMTAB)->d_un.d_ptr = kFar + kSymbols;
+  CHECK_THAT(names.findings(folder), ContainsSubstring("names of symbols"));
 }
 
 TEST_CASE("lint_names_the_rules_that_system_libraries_break") {

@@ -19,14 +19,15 @@ def head(path):
     stopped = re.search(r"^Stopped by: (.*)$", text, re.M)
     naive = re.search(r"^naive: ([^ ;\n]+) ?([^;\n]*)", text, re.M)
     size = re.search(r"size: (\w+)$", text, re.M)
+    captured = re.search(r"^captured: (\w+)$", text, re.M)
     ratio = re.search(r"^ratio: ([0-9.]+) at least$", text, re.M)
     if not about:
         sys.exit(f"{path}: its first comment has no class")
-    if re.search(r" (work|naive|ratio|size): ", about[2]):
+    if re.search(r" (work|naive|ratio|size|captured): ", about[2]):
         sys.exit(f"{path}: a line that says something for itself needs an empty one before it")
     op = re.search(r"^FK_OP\((\w+),|^FK_(\w+)_OP\(", path.read_text(), re.M)
     return {"name": path.stem, "folder": path.parent.name, "class": about[1], "what": about[2], "stopped": stopped[1] if stopped else "",
-            "size": size[1] if size else "", "least": float(ratio[1]) if ratio else 0, "works": bool(re.search(r"^work: honest$", text, re.M)), "broken": bool(re.search(r"^work: broken$", text, re.M)),
+            "size": size[1] if size else "", "captured": captured[1] if captured else "", "least": float(ratio[1]) if ratio else 0, "works": bool(re.search(r"^work: honest$", text, re.M)), "broken": bool(re.search(r"^work: broken$", text, re.M)),
             "naive": naive[2].split() if naive and naive[1] != "-" else None, "op": (op[1] or op[2]).lower() if op else ""}
 
 
@@ -50,6 +51,9 @@ def judge(options, file, item, folder):
     out = pathlib.Path(folder) / "verdict.json"
     command = [options.host, "bench", str(file), "--no-store", "--op", item["op"], "--device", options.device, "--size", item["size"] or options.size, "--seconds", "0.05",
                "--patience", "5", "--json", str(out)]
+    if item["captured"]:
+        command += ["--captured", str(pathlib.Path(folder) / "captured")]
+        run([options.host, "capture", item["captured"], "--profile", "tiny", "--requests", "2", "--op", item["op"], "--device", options.device, "--out", command[-1]], 60, folder)
     status, said = run(command, 60, folder)
     if not out.exists():
         return "none", "", f"the judge ended with {status}: {said[-300:]}"

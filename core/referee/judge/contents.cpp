@@ -147,6 +147,7 @@ bool Examiner::make_content(uint64_t seed, Family family, size_t version,
           make_forward_inputs(desk->resolved(), seed, options_.threads, family));
       desk->lend_weights(content.inputs.back(), version);
     }
+    reorder_recorded(desk->resolved(), seed, content.inputs.back());
   }
   content.want = answers_to(content.inputs);
   std::string meaningless;
@@ -172,6 +173,7 @@ void Examiner::renew(size_t from, uint64_t seed, const std::function<void()>& al
       for (const auto& desk : desks_) {
         inputs.push_back(
             make_forward_inputs(desk->resolved(), its, options_.threads, families_[i]));
+        reorder_recorded(desk->resolved(), its, inputs.back());
         desk->lend_weights(inputs.back(), i % versions_);
       }
       std::vector<CaseValues> want = answers_to(inputs);

@@ -68,6 +68,7 @@ bool Exam::open() {
   plan_ = answer.at("plan").get<bool>();
   bytes_ = answer.at("bytes").get<double>();
   flops_ = answer.at("flops").get<double>();
+  known_ = answer.at("known").get<bool>();
   own_devices_ = answer.at("own_devices").get<bool>();
   wire_ = answer.at("wire").get<double>();
   roofline_s_ = answer.at("roofline_s").get<double>();

@@ -96,7 +96,7 @@ class Exam {
   void conclude_race(const Turn& mine, const Turn& theirs, const RaceResult& result,
                      const std::optional<Ratio>& cold, const std::string& evidence);
   // Why times say nothing of the candidate, which the row then says; empty: they do.
-  std::string ranks_take_turns() const;
+  std::string why_not_compared() const;
   void fill_nulls(const Json& tried);
   void fill_families();
   void count(const Look& look);
@@ -119,7 +119,7 @@ class Exam {
   int kept_ = 0;             // those from here on, which are ordinary, once
   int versions_ = 1;         // of the weights: set i and content i have i % versions_
   int calls_most_ = 1;       // in a sample
-  bool plan_ = false, flush_ = false, all_cold_ = false, own_devices_ = false;
+  bool plan_ = false, flush_ = false, all_cold_ = false, own_devices_ = false, known_ = false;
   int poison_ = 0, races_ = 0;
   std::string kernel_of_library_;
   double late_s_ = 0;  // that a late call comes after its contents

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/cases/recorded_order.hpp"
 #include "core/referee/check.hpp"
 #include "core/referee/judge/asked_case.hpp"
 #include "core/referee/judge/exam_desk.hpp"
@@ -70,6 +71,8 @@ class Examiner {
   double skew() const { return skew_; }
   // Fields of a recorded case whose contents are not its own but made by the generators.
   std::vector<std::string> generated() const;
+  // Of one whose answers can be remembered (recorded_order.hpp).
+  bool known() const { return inputs_are_known(resolved()); }
   double flops() const;
   double wire() const { return wire_; }  // bytes over links, of the contents that need fewest
   double roofline_s() const;  // by the data sheet, with all bytes from memory; 0: not known

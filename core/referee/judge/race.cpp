@@ -54,7 +54,7 @@ void Exam::race(Sitter& baseline) {
       fresh_rounds(mine, theirs);
       // Who is slower by its own clock has gained nothing, whatever that clock leaves out (a
       // process of a hundred threads wakes up late); nor has anybody where times are not compared.
-      const bool gains = result.ratio(1, 0).speed != Speed::slower && ranks_take_turns().empty();
+      const bool gains = result.ratio(1, 0).speed != Speed::slower && why_not_compared().empty();
       if (gains) late_rounds(mine, theirs);
       if (gains) alone_rounds(mine, theirs);
       // A device's own flush reads until nothing else is left.
@@ -229,18 +229,20 @@ void Exam::conclude_race(const Turn& mine, const Turn& theirs, const RaceResult&
     row_.status = Status::impossible;
     row_.why = human_duration(row.candidate.cold.median_s) + " a call; the device needs " +
                human_duration(floor_s_) + " for its bytes and operations";
-  } else if (const std::string why = ranks_take_turns(); !why.empty()) {
+  } else if (const std::string why = why_not_compared(); !why.empty()) {
     row_.status = Status::correct;
     row_.why = "its time is not compared: " + why;
-    row_.next = std::string("Judge it where every rank has a ") +
-                (request_.device == "cpu" ? "core" : "GPU") + " of its own.";
+    row_.next = known_ ? "Judge it on what was captured without --values, or with --routing."
+                       : std::string("Judge it where every rank has a ") +
+                             (request_.device == "cpu" ? "core" : "GPU") + " of its own.";
   } else if (!slowed.empty() && row_.status == Status::cannot_tell) {
     row_.next = "Judge it when the device is cool and has its power for itself.";
   }
 }
 
 // Of ranks that have to wait for a core or a GPU, the time is the scheduler's.
-std::string Exam::ranks_take_turns() const {
+std::string Exam::why_not_compared() const {
+  if (known_) return "all that its calls are given was recorded, so answers may be remembered";
   if (request_.ranks == 1) return "";
   const std::string ranks = std::to_string(request_.ranks) + " ranks take turns on ";
   if (request_.device != "cpu") return own_devices_ ? "" : ranks + "fewer GPUs";

@@ -77,6 +77,14 @@ void places(const Json& node, const std::string& at, std::vector<std::string>& o
 
 }  // namespace
 
+TEST_CASE("captured_numbers_are_within_the_contracts_bounds") {
+  CapturedFolder folder;
+  folder.ids.set(2, 4);  // of 4 experts
+  fk::write_safetensors(folder.path / "tensors-0.safetensors", {{name_of(folder.ids), folder.ids}});
+  folder.index["cases"][0]["tensors"]["topk_ids"] = {name_of(folder.ids)};
+  CHECK_THAT(folder.why(folder.index), ContainsSubstring("4 is not within 0 and 3"));
+}
+
 TEST_CASE("captured_cases_have_the_contents_that_were_seen") {
   const CapturedFolder folder;
   const auto captured = fk::Captured::open(folder.path, catalog());

@@ -9,6 +9,9 @@
 #include "core/base/io.hpp"
 #include "core/base/paths.hpp"
 #include "core/base/sha256.hpp"
+#if defined(FK_SQLITE)
+#include "core/store/database.hpp"
+#endif
 #include "core/store/replay.hpp"
 #include "core/store/store.hpp"
 #include "test/catch.hpp"
@@ -139,6 +142,20 @@ TEST_CASE("what the answer depends on makes another question") {
   ::unsetenv("FK_PLUGIN_PATH");
   CHECK(s.ask_again().verdict.stored);
 }
+
+#if defined(FK_SQLITE)
+TEST_CASE("what the store remembers of a file is no answer to which file it is") {
+  StoreSetting s;
+  s.question.candidate = fs::canonical("/proc/self/exe");  // was not written just now
+  const std::string hash = s.ask_again().verdict.candidate.sha256;
+  const fs::path file = s.path / "data" / "verdicts.sqlite";
+  Database(file, 1000)
+      .run("UPDATE files SET sha256='of another file' WHERE path='" +
+           s.question.candidate.string() + "'");
+  CHECK(s.ask_again().verdict.stored);
+  CHECK(s.ask_again().verdict.candidate.sha256 == hash);
+}
+#endif
 
 TEST_CASE("a verdict in which the host failed is never an answer") {
   StoreSetting s;

@@ -4,6 +4,7 @@
 #include "core/store/store.hpp"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -116,6 +117,10 @@ TEST_CASE("signatures", "[signature]") {
   fs::permissions(file, fs::perms::group_read, fs::perm_options::add);
   CHECK_FALSE(Signer::open(file, why));
   CHECK_THAT(why, ContainsSubstring("chmod 600"));
+  fs::permissions(file, fs::perms::owner_read);
+  if (::chown(file.c_str(), 12345, 12345) != 0) return;  // root alone can read it then
+  CHECK_FALSE(Signer::open(file, why));
+  CHECK_THAT(why, ContainsSubstring("of another user"));
 }
 
 TEST_CASE("a published test vector of Ed25519 holds", "[signature]") {
@@ -246,6 +251,18 @@ TEST_CASE("a stored verdict that this host did not sign is not believed", "[stor
   CHECK_THAT(store.notes()[0], ContainsSubstring("was not signed by this host"));
 }
 
+TEST_CASE("without its key a host believes no stored verdict, signed or not", "[store]") {
+  if (!no_store().empty() || !no_signatures().empty()) return;
+  const Folder folder;
+  const auto key = key_of("mine");
+  REQUIRE(Store(folder.path).signer());
+  fs::permissions(folder.path / "signing.key", fs::perms::others_read, fs::perm_options::add);
+  Store store(folder.path);
+  REQUIRE_FALSE(store.signer());
+  REQUIRE(store.put(key, make_receipt(key, some_verdict("mine"), nullptr, "no key")));
+  CHECK_FALSE(store.find(key));
+}
+
 TEST_CASE("many writers at once lose nothing", "[store]") {
   if (!no_store().empty()) return;
   const Folder folder;
@@ -276,6 +293,28 @@ TEST_CASE("many writers at once lose nothing", "[store]") {
     for (int i = 0; i < kEach; ++i)
       CHECK(store.find(key_of(std::to_string(p) + "/" + std::to_string(i))));
 }
+
+#if defined(FK_SQLITE)
+TEST_CASE("who holds the database or its lock is waited for once", "[store]") {
+  const Folder folder, other;
+  Store store(folder.path);
+  Database held(database(folder), 0);
+  held.run("BEGIN IMMEDIATE");
+  const auto begin = std::chrono::steady_clock::now();
+  for (const char* name : {"one", "two", "three"}) CHECK_FALSE(put(store, name));
+  CHECK(store.notes().size() == 1);
+  CHECK(store.usable());
+  held.run("ROLLBACK");
+  CHECK(put(store, "four"));
+
+  const int lock = ::open((database(other).string() + ".lock").c_str(), O_RDWR | O_CREAT, 0600);
+  REQUIRE(::flock(lock, LOCK_EX) == 0);
+  CHECK_FALSE(Store(other.path).usable());
+  ::close(lock);
+  CHECK(Store(other.path).usable());
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(7));
+}
+#endif
 
 TEST_CASE("a file that is no database is moved aside with a note", "[store]") {
   if (!no_store().empty()) return;
