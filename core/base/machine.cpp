@@ -2,6 +2,7 @@
 #include "core/base/machine.hpp"
 
 #include <link.h>
+#include <sys/resource.h>
 #include <sys/utsname.h>
 
 #include <algorithm>
@@ -109,6 +110,12 @@ std::optional<int64_t> free_memory() {
   const int64_t available = meminfo_bytes("MemAvailable:");
   if (available == 0) return std::nullopt;
   return available + meminfo_bytes("SwapFree:");
+}
+
+std::optional<int64_t> address_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return std::nullopt;
+  return static_cast<int64_t>(limit.rlim_cur);
 }
 
 DeviceIdentity device_identity(const std::string& device) {

@@ -48,6 +48,8 @@ class Trial {
       row_.status = CheckStatus::violation;
       row_.rule = broken.rule;
       row_.text = broken.text;
+    } catch (const HostError&) {
+      throw;
     } catch (const Error& error) {
       const auto says = [&](const char* words) {
         return error.what_text().find(words) != std::string::npos;
