@@ -313,8 +313,12 @@ class Trial {
     const auto call = [this](Execution& e, CaseFrames& on) { return once(e, on); };
     const ConductCase c{provider_, source_,         max,     frames, others, need,
                         device_,   children_.get(), options_};
-    const std::string found = stale(c, oracles_, variant_, values(), call);
-    if (!found.empty()) throw Broken{"stale", found};
+    const StaleFinding found = stale(c, oracles_, variant_, values(), call);
+    if (found.kept) throw Broken{"stale", found.text};
+    if (found.text.empty()) return;
+    row_.status = CheckStatus::wrong;
+    row_.worst = found.worst;
+    row_.text = found.text;
   }
 
   void check_stream(const CaseFrames& max, CaseFrames& frames, const fk_need& need) {
