@@ -37,9 +37,6 @@
 namespace fk {
 namespace {
 
-// Of less than this nobody asks whether there is room for it.
-constexpr std::size_t kLarge = std::size_t{64} << 20;
-
 std::string reason(int code) { return std::strerror(code); }
 
 class File {
@@ -167,13 +164,7 @@ Mapping::~Mapping() {
 SharedMemory SharedMemory::create(const std::string& name, std::size_t bytes) {
   const std::string where = "shared memory " + name;
   if (bytes == 0) fail(where, "must have at least one byte");
-  // Pages come when they are touched: too much would end some process, later, without a reason.
-  if (bytes >= kLarge) {
-    const auto free = free_memory();
-    if (free && static_cast<int64_t>(bytes) > *free)
-      fail(where, "takes " + human_bytes(static_cast<int64_t>(bytes)) + ", and " +
-                      human_bytes(*free) + " of memory are free");
-  }
+  need_memory(where, static_cast<int64_t>(bytes));
   SharedMemory memory;
   memory.fd_ = ::memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (memory.fd_ < 0) fail_host(where, "cannot be created: " + reason(errno));

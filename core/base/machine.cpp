@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/base/cores.hpp"
+#include "core/base/error.hpp"
 #include "core/base/sha256.hpp"
 #include "core/base/text.hpp"
 
@@ -110,6 +111,15 @@ std::optional<int64_t> free_memory() {
   const int64_t available = meminfo_bytes("MemAvailable:");
   if (available == 0) return std::nullopt;
   return available + meminfo_bytes("SwapFree:");
+}
+
+void need_memory(const std::string& where, int64_t bytes) {
+  constexpr int64_t kLarge = int64_t{1} << 26;
+  if (bytes < kLarge) return;
+  const auto free = free_memory();
+  if (free && bytes > *free)
+    fail(where,
+         "takes " + human_bytes(bytes) + ", and " + human_bytes(*free) + " of memory are free");
 }
 
 std::optional<int64_t> address_limit() {

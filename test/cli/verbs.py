@@ -129,6 +129,10 @@ for old, new, parts in [("model: mixtral", "model: mixtrl", ["mixtral"]), ("seed
     bad.write_text(text.replace(old, new, 1))
     run(["run", bad], 2, "mixtral.yaml:", *parts)
 
+# Caches that are larger than what is free are refused before they are filled.
+bad.write_text(text.replace("max_context: 256", "max_context: 100000000").replace(", pages: 512", ""))
+run(["run", bad], 3, "the caches: takes ", " of memory are free")
+
 # A candidate: scaffold, build, check, run.
 run(["new", "rms_norm", "--name", "mine"], 0, "mine/rms_norm.cpp")
 run(["new", "rms_norm", "--name", "mine"], 2, "it is there already")
