@@ -31,6 +31,10 @@ void fail(std::string where, std::string what, std::string hint) {
   throw Error(std::move(where), std::move(what), std::move(hint));
 }
 
+void fail_host(std::string where, std::string what, std::string hint) {
+  throw HostError(std::move(where), std::move(what), std::move(hint));
+}
+
 void detail::check_failed(const char* file, int line, const char* condition,
                           const char* message) noexcept {
   std::fprintf(stderr, "%s:%d: check failed: %s: %s\n", file, line, condition, message);

@@ -28,8 +28,17 @@ class Error : public std::runtime_error {
   std::string where_, what_, hint_;
 };
 
+/// What the machine refuses the host itself, such as a folder to write to: no input is at fault,
+/// and whoever judges has nothing to say of what was to be judged.
+class HostError : public Error {
+ public:
+  using Error::Error;
+};
+
 /// Throws Error(where, what, hint).
 [[noreturn]] void fail(std::string where, std::string what, std::string hint = "");
+/// Throws HostError(where, what, hint).
+[[noreturn]] void fail_host(std::string where, std::string what, std::string hint = "");
 
 namespace detail {
 /// Prints "file:line: check failed: condition: message" to stderr and aborts. Allocates nothing.

@@ -37,9 +37,6 @@
 namespace fk {
 namespace {
 
-// Of less than this nobody asks whether there is room for it.
-constexpr std::size_t kLarge = std::size_t{64} << 20;
-
 std::string reason(int code) { return std::strerror(code); }
 
 class File {
@@ -167,22 +164,16 @@ Mapping::~Mapping() {
 SharedMemory SharedMemory::create(const std::string& name, std::size_t bytes) {
   const std::string where = "shared memory " + name;
   if (bytes == 0) fail(where, "must have at least one byte");
-  // Pages come when they are touched: too much would end some process, later, without a reason.
-  if (bytes >= kLarge) {
-    const auto free = free_memory();
-    if (free && static_cast<int64_t>(bytes) > *free)
-      fail(where, "takes " + human_bytes(static_cast<int64_t>(bytes)) + ", and " +
-                      human_bytes(*free) + " of memory are free");
-  }
+  need_memory(where, static_cast<int64_t>(bytes));
   SharedMemory memory;
   memory.fd_ = ::memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  if (memory.fd_ < 0) fail(where, "cannot be created: " + reason(errno));
+  if (memory.fd_ < 0) fail_host(where, "cannot be created: " + reason(errno));
   if (::ftruncate(memory.fd_, static_cast<off_t>(bytes)) != 0 ||
       ::fcntl(memory.fd_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0) {
-    fail(where, fmt::format("cannot be sized to {} bytes: {}", bytes, reason(errno)));
+    fail_host(where, fmt::format("cannot be sized to {} bytes: {}", bytes, reason(errno)));
   }
   void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory.fd_, 0);
-  if (data == MAP_FAILED) fail(where, "cannot be mapped: " + reason(errno));
+  if (data == MAP_FAILED) fail_host(where, "cannot be mapped: " + reason(errno));
   memory.data_ = data;
   memory.size_ = bytes;
   memory.writable_ = true;
@@ -193,7 +184,7 @@ SharedMemory SharedMemory::anonymous(std::size_t bytes) {
   void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (data == MAP_FAILED)
-    fail("shared memory", fmt::format("of {} bytes cannot be had: {}", bytes, reason(errno)));
+    fail_host("shared memory", fmt::format("of {} bytes cannot be had: {}", bytes, reason(errno)));
   SharedMemory memory;
   memory.data_ = data;
   memory.size_ = bytes;

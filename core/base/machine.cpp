@@ -2,6 +2,7 @@
 #include "core/base/machine.hpp"
 
 #include <link.h>
+#include <sys/resource.h>
 #include <sys/utsname.h>
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "core/base/cores.hpp"
+#include "core/base/error.hpp"
 #include "core/base/sha256.hpp"
 #include "core/base/text.hpp"
 
@@ -109,6 +111,21 @@ std::optional<int64_t> free_memory() {
   const int64_t available = meminfo_bytes("MemAvailable:");
   if (available == 0) return std::nullopt;
   return available + meminfo_bytes("SwapFree:");
+}
+
+void need_memory(const std::string& where, int64_t bytes) {
+  constexpr int64_t kLarge = int64_t{1} << 26;
+  if (bytes < kLarge) return;
+  const auto free = free_memory();
+  if (free && bytes > *free)
+    fail(where,
+         "takes " + human_bytes(bytes) + ", and " + human_bytes(*free) + " of memory are free");
+}
+
+std::optional<int64_t> address_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return std::nullopt;
+  return static_cast<int64_t>(limit.rlim_cur);
 }
 
 DeviceIdentity device_identity(const std::string& device) {

@@ -23,6 +23,15 @@ std::string own_build_id();
 /// swap, in bytes; nothing where it does not say.
 std::optional<int64_t> free_memory();
 
+/// Refuses (Error at `where`) what is more than free_memory(), with both figures: pages come when
+/// they are touched, so too much would end some process, later, without a reason. Little is not
+/// asked about.
+void need_memory(const std::string& where, int64_t bytes);
+
+/// What a process of this user may have of addresses (`ulimit -v`), in bytes; nothing where there
+/// is no limit.
+std::optional<int64_t> address_limit();
+
 /// Which device a name as in `--device` stands for, and its driver: two processes that get the
 /// same text run on the same kind of device under the same driver. For `cpu` the processor, how
 /// many of its threads this process may use, and the kernel; for anything else the models of all

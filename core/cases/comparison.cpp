@@ -172,6 +172,13 @@ Comparison Comparer::compare(const CaseValues& got, const std::string& only) con
         out.ok = false;
         out.field = name;
         out.wrong = j.wrong;
+        if (const std::string among = tied_in(*field, pair); !among.empty()) {
+          out.wrong.pattern = "another of equal values of " + among + " than the lowest index";
+          out.wrong.next =
+              "Ties go to the lowest index: keep the first of equal values (> instead of >=), and "
+              "compare indices where parts of a row are merged.";
+          j.text.replace(0, std::min(j.text.size(), j.wrong.pattern.size()), out.wrong.pattern);
+        }
         if (pair.stride != 1) out.wrong.first = -1;
         out.text = name + ": " + j.text + of;
       }
@@ -179,6 +186,35 @@ Comparison Comparer::compare(const CaseValues& got, const std::string& only) con
     }
   }
   return out;
+}
+
+// The input among whose equal values every wrong index chooses another one than it should; empty
+// where there is none.
+std::string Comparer::tied_in(const CaseField& field, const Pair& pair) const {
+  if (is_float(field.dtype) || pair.stride != 1 || field.shape.empty() || field.entries != 1)
+    return "";
+  const int64_t rows = field.shape[0], width = rows ? pair.mine.numel() / rows : 0;
+  if (pair.mine.numel() != rows * width) return "";
+  const auto ties = [&](const Tensor& values, int64_t columns) {
+    for (int64_t i = 0; i < rows * width; ++i) {
+      const double mine = pair.mine.at(i), theirs = pair.theirs.at(i);
+      if (mine == theirs) continue;
+      if (std::min(mine, theirs) < 0 || std::max(mine, theirs) >= static_cast<double>(columns))
+        return false;
+      const int64_t row = i / width * columns;
+      if (values.at(row + static_cast<int64_t>(mine)) !=
+          values.at(row + static_cast<int64_t>(theirs)))
+        return false;
+    }
+    return true;
+  };
+  for (const CaseField& f : resolved_.fields) {
+    if (!f.present || f.slot->section != SectionId::forward || f.slot->role != Role::in ||
+        !is_float(f.dtype) || f.entries != 1 || f.shape.size() != 2 || f.shape[0] != rows)
+      continue;
+    if (ties(inputs_.at(f.slot->name)[0], f.shape[1])) return f.slot->name;
+  }
+  return "";
 }
 
 // What float32 code loses of each block where terms as large as an input cancel.

@@ -54,6 +54,7 @@ class Comparer {
   std::vector<double> floors_of(const CaseField& field, int64_t entry, const Pair& pair) const;
   Tensor part(const CaseField& field, int64_t entry, const CaseValues& values) const;
   void choose_rows(const CaseField& field, Pair& pair) const;
+  std::string tied_in(const CaseField& field, const Pair& pair) const;
   Judgement judge_moved(const CaseField& field, int64_t entry, const Pair& pair,
                         const Judgement& before, std::string& undecided) const;
   bool probe() const;  // one more; false when there are no more

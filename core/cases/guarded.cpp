@@ -12,6 +12,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/io.hpp"
+#include "core/base/machine.hpp"
 #include "core/base/text.hpp"
 #include "core/tensor/random.hpp"
 
@@ -131,7 +132,12 @@ void GuardedBuffer::map(size_t before, size_t used) {
     map_ = memory == MAP_FAILED ? nullptr : static_cast<std::byte*>(memory);
     if (!map_ || mprotect(map_ + kFar, used, PROT_READ | PROT_WRITE) != 0) {
       if (map_) munmap(map_, map_bytes_);
-      fail("memory", "cannot allocate " + human_bytes(bytes_) + " to check with");
+      const std::string what = "cannot allocate " + human_bytes(bytes_) + " to check with";
+      // Addresses around every buffer are more than all else that a process has of them.
+      if (const auto limit = address_limit())
+        fail_host("memory", what + ": a process may have " + human_bytes(*limit) + " of addresses",
+                  "ulimit -v unlimited");
+      fail("memory", what);
     }
     begin_ = map_ + kFar;
   } else {

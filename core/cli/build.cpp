@@ -24,11 +24,21 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr uintmax_t kRoom = uintmax_t{1} << 16;  // less than any object has
+const char* const kElsewhere = "FK_CACHE names another folder";
+
 void make_dir(const fs::path& dir) {
   std::error_code code;
   fs::create_directories(dir, code);
-  if (code)
-    fail(dir.string(), "cannot be made: " + code.message(), "FK_CACHE names another folder");
+  if (code) fail_host(dir.string(), "cannot be made: " + code.message(), kElsewhere);
+}
+
+// What a compiler says of a disk that is full is none of its author's faults.
+void need_room(const fs::path& dir) {
+  std::error_code code;
+  const auto room = fs::space(dir, code);
+  if (!code && room.available < kRoom)
+    fail_host(dir.string(), "its disk is full: nothing can be compiled", kElsewhere);
 }
 
 // The folder with fk/plugin.h: the tree's, or the installed one.
@@ -49,7 +59,12 @@ fs::path header_dir() {
   for (const auto& op : catalog.ops()) {
     const fs::path file = dir / "fk/ops" / (op + ".h");
     const std::string text = header_text(catalog.at(op));
-    if (!fs::exists(file) || read_file(file) != text) write_file_atomic(file, text);
+    if (fs::exists(file) && read_file(file) == text) continue;
+    try {
+      write_file_atomic(file, text);
+    } catch (const Error& e) {
+      fail_host(e.where(), e.what_text(), kElsewhere);
+    }
   }
   return dir;
 }
@@ -178,7 +193,7 @@ std::optional<fs::path> build_candidate(const fs::path& dir, std::string* said) 
       fail("build", "`" + line[0] + "` cannot be started",
            cuda ? "CUDA sources need nvcc: on the PATH, or named by NVCC"
                 : "is it installed and on the PATH?");
-    if (status != 0) return std::nullopt;
+    if (status != 0) return need_room(work), std::nullopt;
     objects.push_back(object);
   }
   const fs::path library = work / "plugin.so", target = dir / (dir.filename().string() + ".so");
@@ -190,7 +205,7 @@ std::optional<fs::path> build_candidate(const fs::path& dir, std::string* said) 
   if (cuda)
     link.insert(link.end(),
                 {"-L" + environment("CUDA_HOME", "/usr/local/cuda") + "/lib64", "-lcudart"});
-  if (run_compiler(link, workshop, said) != 0) return std::nullopt;
+  if (run_compiler(link, workshop, said) != 0) return need_room(work), std::nullopt;
   std::error_code code;
   const fs::path fresh = target.string() + ".new";
   fs::copy_file(library, fresh, fs::copy_options::overwrite_existing, code);

@@ -218,9 +218,13 @@ class Checker {
   // Without what says which answers are right nothing would be judged, which is nobody's PASS. One
   // for another device may be missing.
   void need_reference(const std::vector<PluginFile>& files) const {
-    for (size_t i = 0; i + 1 < files.size(); ++i)
-      if (!loaded_->errors[i].empty() && files[i].path.stem() == "reference")
-        throw std::runtime_error("no answers can be judged: " + loaded_->errors[i]);
+    std::string why;
+    for (size_t i = 0; i + 1 < files.size(); ++i) {
+      if (files[i].path.stem() != "reference") continue;
+      why = loaded_->errors[i];
+      if (why.empty()) return;
+    }
+    if (!why.empty()) throw std::runtime_error("no answers can be judged: " + why);
   }
 
   void check_with(const std::string& op, int ranks) {
@@ -240,6 +244,8 @@ class Checker {
            {"seed", a_.options.seed}},
           [&](int rank, const Json& row) { rows[static_cast<size_t>(rank)].push_back(row); });
     }
+    if (runner.failed() && runner.failure().kind == "environment")
+      throw std::runtime_error("nothing can be judged: " + runner.failure().sentence());
     const bool blamed = merge(rows);
     spoilt_ = blamed || runner.failed() || has_grown(runner);
     if (runner.failed()) {

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -87,6 +88,36 @@ void confine(const std::vector<fs::path>& programs, const Workshop& workshop) {
   landlock.enforce();
 }
 
+// A signal that ends this program ends the group of what it has started first: a compiler's own
+// programs do not hear of a terminal's, nor of its end. One at a time.
+class EndedWithUs {
+ public:
+  explicit EndedWithUs(pid_t group) {
+    group_ = group;
+    for (size_t i = 0; i < kEnding.size(); ++i) {
+      ::sigaction(kEnding[i], nullptr, &before_[i]);
+      if (before_[i].sa_handler == SIG_IGN) continue;
+      struct sigaction action {};
+      action.sa_handler = on_signal;
+      ::sigaction(kEnding[i], &action, nullptr);
+    }
+  }
+  ~EndedWithUs() { put_back(); }
+
+ private:
+  static constexpr std::array kEnding = {SIGINT, SIGTERM, SIGHUP};
+  static inline volatile pid_t group_ = 0;
+  static inline std::array<struct sigaction, kEnding.size()> before_{};
+  static void put_back() {
+    for (size_t i = 0; i < kEnding.size(); ++i) ::sigaction(kEnding[i], &before_[i], nullptr);
+  }
+  static void on_signal(int number) {
+    ::kill(-group_, SIGKILL);
+    put_back();
+    ::raise(number);
+  }
+};
+
 // Everything that comes out of a descriptor, which is closed; false when the time is over before.
 bool read_all(int fd, double seconds, std::string& out) {
   const double end = now_seconds() + seconds;
@@ -129,6 +160,8 @@ int run_compiler(const std::vector<std::string>& words, const Workshop& workshop
     ::_exit(127);
   }
   if (said) {
+    ::setpgid(child, child);  // whichever of the two comes first
+    const EndedWithUs ended(child);
     ::close(ends[1]);
     if (!read_all(ends[0], workshop.seconds, *said)) {
       ::kill(-child, SIGKILL);

@@ -39,6 +39,7 @@ std::string unknown_verb(int argc, char** argv, const std::vector<Verb>& known) 
 
 int main_of(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);  // `fk-host list | head` ends by a failed write, not by a signal
+  std::signal(SIGXFSZ, SIG_IGN);  // and so does a file beyond `ulimit -f`
   const auto known = verbs();
   if (const auto text = unknown_verb(argc, argv, known); !text.empty())
     return refuse(text, kExitUsage);
@@ -78,6 +79,8 @@ VerbRegistration::VerbRegistration(const char* name, const char* help,
 int main(int argc, char** argv) {
   try {
     return fk::main_of(argc, argv);
+  } catch (const fk::HostError& error) {
+    return fk::refuse(error.what(), fk::kExitEnvironment);
   } catch (const fk::Error& error) {
     return fk::refuse(error.what(), fk::kExitUsage);
   } catch (const std::exception& error) {

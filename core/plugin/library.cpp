@@ -103,11 +103,11 @@ std::filesystem::path loadable_copy(const std::filesystem::path& file) {
     const char* const hint = "FK_CACHE names the folder of copies, which must be writable";
     std::error_code why;
     fs::create_directories(dir, why);
-    if (why) fail(dir.string(), "cannot be made: " + why.message(), hint);
+    if (why) fail_host(dir.string(), "cannot be made: " + why.message(), hint);
     try {
       write_file_atomic(copy, contents);
     } catch (const Error& e) {
-      fail(e.where(), e.what_text(), hint);
+      fail_host(e.where(), e.what_text(), hint);
     }
   }
   // A sealed runner is another user. Where this one does not own them, it did not make them.

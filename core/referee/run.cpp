@@ -268,6 +268,7 @@ class ScenarioRun {
     Round round;
     const auto failed = [&] {
       if (!baseline_->is_open()) give_up("the baseline", baseline_->why());
+      if (side.is_hosts_fault()) give_up("the host", side.why());
       r.verdict = side.verdict();
       r.why = side.why();
       r.log = side.log();
@@ -292,8 +293,7 @@ class ScenarioRun {
     r.correctness.ok = r.correctness.why.empty();
     r.verdict = r.correctness.ok ? "correct" : "wrong";
     r.why = r.correctness.why;
-    // What is wrong is not timed.
-    if (r.correctness.ok) time_candidate(side, r);
+    if (r.correctness.ok) time_candidate(side, r);  // what is wrong is not timed
     return r;
   }
 

@@ -19,6 +19,7 @@ bool Side::fail_with(const std::string& verdict, const std::string& why) {
   const auto& plugin = setup_.files.back().path;
   verdict_ = verdict;
   why_ = with_symbols(why, plugin);
+  hosts_ = runner_ && runner_->failed() && runner_->failure().kind == "environment";
   if (runner_)
     log_ = with_symbols(runner_->failed() ? runner_->failure().log : runner_->log(), plugin);
   runner_.reset();

@@ -42,6 +42,7 @@ class Side {
 
   // Why the last open() or drive() failed, in one sentence.
   const std::string& why() const { return why_; }
+  bool is_hosts_fault() const { return hosts_; }  // after a failure: nothing is said of the plugin
   // "refused" when the plugin could not be loaded, "wrong" by the check, "violation" by works_on(),
   // else "failed".
   const std::string& verdict() const { return verdict_; }
@@ -72,7 +73,7 @@ class Side {
   Setup setup_;
   std::unique_ptr<RankGroup> runner_;
   std::optional<SessionInfo> info_;
-  bool checked_ = false;
+  bool checked_ = false, hosts_ = false;
   std::string why_, verdict_, log_;
   std::vector<std::string> refused_ops_;
   std::vector<Protection> protections_;

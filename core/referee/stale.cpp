@@ -49,12 +49,12 @@ CaseValues nearly(const ConductCase& c, const CaseValues& values, std::mt19937_6
 
 }  // namespace
 
-std::string stale(const ConductCase& c, const Oracles& oracles, const Variant& variant,
-                  const CaseValues& values, const ConductCall& call) {
+StaleFinding stale(const ConductCase& c, const Oracles& oracles, const Variant& variant,
+                   const CaseValues& values, const ConductCall& call) {
   const ResolvedCase& resolved = c.frames.resolved();
   std::string why;
   const Provider* oracle = oracle_of(oracles, c.provider, resolved, why);
-  if (!oracle || oracle->op->claims->device_type != FK_CPU) return "";
+  if (!oracle || oracle->op->claims->device_type != FK_CPU) return {};
   auto first = contents_of_ranks(resolved, c.options.seed, c.options.threads);
   const auto rank = static_cast<size_t>(resolved.rank);
   first[rank] = values;
@@ -73,16 +73,28 @@ std::string stale(const ConductCase& c, const Oracles& oracles, const Variant& v
         contents =
             nearly(c, contents, std::mt19937_64(c.options.seed + static_cast<size_t>(round)));
     const CaseValues own = now[rank], want = reference(own);
-    if (!why.empty()) return "";
+    if (!why.empty()) return {};
     CaseFrames frames(c.device, resolved, own, {});
     call(execution, c.frames);
     const Comparison found =
         compare_outputs(resolved, own, call(execution, frames), want, kQuickElements, reference);
-    if (!found.ok)
-      return std::string("right at first, wrong when the contents ") +
-             (round == 0 ? "change: " : "change in one element: ") + found.text;
+    if (found.ok) continue;
+    const std::string when =
+        round == 0 ? "when the contents change" : "when they change in one element";
+    // Who is no better in a first call keeps nothing: other contents only show what is wrong. Ranks
+    // would have to make that call together.
+    if (!c.provider.contract->comm()) {
+      GuardDevice other(c.device, 0, c.options.threads);
+      PackedCache none;
+      Execution fresh(c.provider, c.max, c.need, other, none, c.children);
+      CaseFrames alone(c.device, resolved, own, {});
+      const Comparison again =
+          compare_outputs(resolved, own, call(fresh, alone), want, kQuickElements, reference);
+      if (!again.ok) return {false, again.worst, again.text + " (" + when + ")"};
+    }
+    return {true, 0, "right at first, wrong " + when + ": " + found.text};
   }
-  return "";
+  return {};
 }
 
 }  // namespace fk

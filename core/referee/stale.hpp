@@ -8,9 +8,15 @@
 
 namespace fk {
 
-// Empty, or what is wrong after which contents. `values` are those of the case's frames; nothing is
+struct StaleFinding {
+  bool kept = false;  // right for the same contents in a first call: something of others was kept
+  double worst = 0;   // else: the largest error as a share of what is allowed
+  std::string text;   // what is wrong after which contents; empty: nothing
+};
+
+// `values` are those of the case's frames; nothing is
 // asked where no oracle takes the case. Small cases only: the reference answers for each.
-std::string stale(const ConductCase& c, const Oracles& oracles, const Variant& variant,
-                  const CaseValues& values, const ConductCall& call);
+StaleFinding stale(const ConductCase& c, const Oracles& oracles, const Variant& variant,
+                   const CaseValues& values, const ConductCall& call);
 
 }  // namespace fk

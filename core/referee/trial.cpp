@@ -48,6 +48,8 @@ class Trial {
       row_.status = CheckStatus::violation;
       row_.rule = broken.rule;
       row_.text = broken.text;
+    } catch (const HostError&) {
+      throw;
     } catch (const Error& error) {
       const auto says = [&](const char* words) {
         return error.what_text().find(words) != std::string::npos;
@@ -311,8 +313,12 @@ class Trial {
     const auto call = [this](Execution& e, CaseFrames& on) { return once(e, on); };
     const ConductCase c{provider_, source_,         max,     frames, others, need,
                         device_,   children_.get(), options_};
-    const std::string found = stale(c, oracles_, variant_, values(), call);
-    if (!found.empty()) throw Broken{"stale", found};
+    const StaleFinding found = stale(c, oracles_, variant_, values(), call);
+    if (found.kept) throw Broken{"stale", found.text};
+    if (found.text.empty()) return;
+    row_.status = CheckStatus::wrong;
+    row_.worst = found.worst;
+    row_.text = found.text;
   }
 
   void check_stream(const CaseFrames& max, CaseFrames& frames, const fk_need& need) {

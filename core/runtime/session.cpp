@@ -6,6 +6,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/log.hpp"
+#include "core/base/machine.hpp"
 #include "core/base/text.hpp"
 #include "core/runtime/ladder.hpp"
 #include "core/runtime/program.hpp"
@@ -116,6 +117,7 @@ struct Session::Impl {
     const auto whole = [](int64_t size) { return (size + kAligned - 1) / kAligned * kAligned; };
     int64_t all = 0;
     for (const auto& [state, size] : sizes) all += whole(size);
+    if (!options.state_block && device.host_memory()) need_memory("the caches", all);
     std::byte* place = options.state_block && all ? options.state_block(all) : nullptr;
     for (const auto& [state, size] : sizes) {
       if (!options.state_block)

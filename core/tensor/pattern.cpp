@@ -37,6 +37,15 @@ constexpr const char* kUntouchedNext =
     "conditions around the store, and for rows and columns that no iteration reaches.";
 constexpr const char* kZerosNext =
     "Nothing arrives there: look at what is stored, and whether the loop reaches it.";
+constexpr const char* kSignedZerosNext =
+    "Something arrives there and is multiplied by 0 or divided by infinity: look for a sum that "
+    "overflows, and whether every input is read in the dtype that it has.";
+// No sum of right inputs is so much larger than the answer.
+constexpr double kHuge = 1e15;
+constexpr const char* kHugeNext =
+    "No formula of these inputs gives values of that size: look whether every input is read in the "
+    "dtype that it has (float32 read as bfloat16), for memory that was not written, and for what "
+    "overflows (exp() without the row's maximum).";
 constexpr const char* kConstantNext =
     "Everything is one value: look at the index with which inputs are read and outputs written.";
 constexpr const char* kSignNext = "A sign is wrong.";
@@ -127,6 +136,10 @@ void PatternFinder::add(int64_t index, double got, double want, bool wrong) {
   if (wrong) {
     ++wrong_;
     wrong_zero_ += got == 0 ? 1 : 0;
+    minus_zero_ |= got == 0 && std::signbit(got);
+    const bool huge = std::abs(got) > kHuge * std::max(1.0, std::abs(want));
+    huge_ += huge ? 1 : 0;
+    if (huge && std::isfinite(got)) largest_ = std::max(largest_, std::abs(got));
     wrong_sign_ += std::abs(got + want) <= limit_ ? 1 : 0;
     ++row_wrong_[static_cast<std::size_t>(index / columns_)];
     ++column_wrong_[static_cast<std::size_t>(index % columns_)];
@@ -206,6 +219,10 @@ Pattern PatternFinder::pattern(int64_t nan_count, bool untouched) const {
                                   : text + ", wrong: " + region().text,
             kUntouchedNext};
   }
+  // Of bits that are taken for those of another dtype about a third are.
+  if (huge_ * 16 >= wrong_ && huge_ > 1)
+    return {region().text + ", of sizes up to " + (largest_ > 0 ? number(largest_) : "infinity"),
+            kHugeNext};
   if (nan_count > 0) {
     const std::string text = nan_count == numel_ ? "NaN in every element"
                                                  : fmt::format("NaN in {} element{}", nan_count,
@@ -214,6 +231,7 @@ Pattern PatternFinder::pattern(int64_t nan_count, bool untouched) const {
     return {text + (nan_count == wrong_ ? ": " : ", wrong: ") + region().text, kNanNext};
   }
   if (constant_ && numel_ > 1) {
+    if (first_got_ == 0 && minus_zero_) return {"all zeros, of both signs", kSignedZerosNext};
     if (first_got_ == 0) return {"all zeros", kZerosNext};
     return {"constant " + number(first_got_) + " in every element", kConstantNext};
   }

@@ -48,8 +48,9 @@ class PatternFinder {
   double limit_ = 0;
   std::vector<int64_t> row_wrong_, column_wrong_;
   int64_t wrong_ = 0, wrong_zero_ = 0, wrong_sign_ = 0, finite_ = 0;
-  double first_got_ = 0;
-  bool constant_ = true;
+  int64_t huge_ = 0;  // of a size that no right inputs give
+  double first_got_ = 0, largest_ = 0;
+  bool constant_ = true, minus_zero_ = false;
   double sum_gw_ = 0, sum_ww_ = 0, sum_error_ = 0;
   double factor_ = 1, offset_ = 0;
   int64_t off_factor_ = -1, off_offset_ = -1;  // elements that it does not explain; -1 not tried

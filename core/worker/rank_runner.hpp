@@ -16,7 +16,8 @@ namespace fk {
 struct RunnerFailure {
   // refused: an error with a text (loading, opening); op_failed: an op returned an error; threw;
   // crashed: a signal; exited; hang; memory; protocol: records that make no sense; environment: the
-  // process could not be started; forbidden: it did what a sealed runner may not.
+  // machine refused the host something, such as a process; forbidden: it did what a sealed runner
+  // may not.
   std::string kind;
   std::string where;  // "paged_attention (model.layers.0.self_attn.attn)" or a stage; may be empty
   std::string text;   // "crashed: SIGSEGV at address 0x10 in mine.so+0x1139"

@@ -18,6 +18,7 @@
 
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
+#include "core/base/machine.hpp"
 #include "core/base/text.hpp"
 #include "core/plugin/library.hpp"
 #include "core/worker/crash.hpp"
@@ -178,7 +179,9 @@ bool Runner::handle(const Json& message) {
   const auto it = message.find("error");
   if (it == message.end()) return true;
   std::string kind = it->is_object() ? text_of(*it, "kind") : "";
-  if (std::find(kErrors.begin(), kErrors.end(), kind) == kErrors.end()) kind = "protocol";
+  // Only where this process has the limit, too: a candidate may say what it likes.
+  const bool hosts = kind == "environment" && address_limit();
+  if (!hosts && std::find(kErrors.begin(), kErrors.end(), kind) == kErrors.end()) kind = "protocol";
   const std::string where = it->is_object() ? text_of(*it, "where") : "";
   bury(kind, it->is_object() ? text_of(*it, "text") : "a malformed error");
   if (failure_) failure_->where = where;
@@ -191,6 +194,9 @@ std::optional<Runner::Loaded> Runner::load(const std::vector<PluginFile>& plugin
     std::string copy;
     try {
       copy = std::filesystem::absolute(loadable_copy(p.path)).string();
+    } catch (const HostError& e) {
+      bury("environment", e.what());
+      return std::nullopt;
     } catch (const std::exception&) {  // the runner finds out, and says so beside the file
     }
     list.push_back({{"path", p.path.string()},

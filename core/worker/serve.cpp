@@ -36,7 +36,6 @@
 #include "core/worker/task.hpp"
 
 namespace fk {
-
 namespace {
 
 constexpr double kForever = 1e6;  // seconds
@@ -98,7 +97,8 @@ class Server {
     } catch (const RunError& e) {
       return error_json("op_failed", e.op + " (" + e.path + ")", e.what());
     } catch (const Error& e) {
-      return error_json("refused", "", e.what());
+      const bool hosts = dynamic_cast<const HostError*>(&e) != nullptr;
+      return error_json(hosts ? "environment" : "refused", "", e.what());
     } catch (const std::bad_alloc&) {
       return error_json("memory", place(), "memory could not be had");
     } catch (...) {

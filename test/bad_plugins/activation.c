@@ -19,6 +19,7 @@ struct bad {
   int64_t width, rows_max;
   float *packed, *persistent;
   const fk_silu_and_mul_forward *kept;
+  float first; /* element of the first call's input */
 };
 
 #ifdef BAD_CONSTRUCTOR
@@ -190,6 +191,11 @@ static int32_t bad_forward(bad *self, const fk_silu_and_mul_forward *args, const
   out[0] *= 1 + (float)(++state % 3) * 1.2e-7f; /* within rounding */
 #elif defined BAD_SEGFAULT
   *(volatile int *)(uintptr_t)ctx->stream = 1; /* null on the CPU */
+#elif defined BAD_STALE
+  if (self->first == 0) self->first = x[0];
+  out[0] += x[0] - self->first;
+#elif defined BAD_OFTEN
+  if (x[7] > 0) out[0] += 1; /* not in the first contents of every case */
 #elif defined BAD_WRONG_FIRST
   static int calls;
   out[0] += 1;

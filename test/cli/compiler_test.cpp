@@ -4,8 +4,10 @@
 #include "core/cli/compiler.hpp"
 #include "core/base/clock.hpp"
 
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <fstream>
 
 #include "core/worker/landlock.hpp"
@@ -42,6 +44,33 @@ TEST_CASE("compiler_that_does_not_end_is_ended_with_its_programs") {
   CHECK(folders.run("echo begun; sleep 60 & wait", said, 1) == 128);
   CHECK(now_seconds() - start < 30);
   CHECK_THAT(said, ContainsSubstring("begun") && ContainsSubstring("was ended after"));
+}
+
+TEST_CASE("compiler_is_ended_with_its_programs_by_what_ends_the_host") {
+  const Folders folders;
+  const fs::path told = folders.all / "made/pid";
+  const pid_t host = ::fork();
+  if (host == 0) {
+    std::string said;
+    folders.run("sleep 60 & echo $! > made/new; mv made/new made/pid; wait", said);
+    ::_exit(0);
+  }
+  const auto soon = [](const auto& is_so) {
+    for (const double end = now_seconds() + 10; !is_so() && now_seconds() < end;) ::usleep(10000);
+    return is_so();
+  };
+  REQUIRE(soon([&] { return fs::exists(told); }));
+  CHECK(::kill(host, SIGINT) == 0);
+  int status = 0;
+  CHECK(::waitpid(host, &status, 0) == host);
+  CHECK((WIFSIGNALED(status) && WTERMSIG(status) == SIGINT));
+  std::string pid;
+  std::ifstream(told) >> pid;
+  CHECK(soon([&] {  // dead, and perhaps not buried
+    std::string number, name, state = "gone";
+    std::ifstream("/proc/" + pid + "/stat") >> number >> name >> state;
+    return state == "Z" || state == "X" || state == "gone";
+  }));
 }
 
 TEST_CASE("compiler_says_how_it_ended") {

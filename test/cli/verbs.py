@@ -1,20 +1,22 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""verbs.py FK_HOST SOURCE_DIR: the command line as a user meets it: every verb, and what it says of bad input."""
-import json, os, pathlib, shutil, subprocess, sys, tempfile
+"""verbs.py FK_HOST SOURCE_DIR NEEDY: the command line as a user meets it: every verb, and what it says of bad input. NEEDY is a plugin that cannot be
+loaded."""
+import json, os, pathlib, resource, shutil, subprocess, sys, tempfile
 
-host, source = sys.argv[1], pathlib.Path(sys.argv[2])
+host, source, needy = sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3]
 work = pathlib.Path(tempfile.mkdtemp())
 env = dict(os.environ, FK_CANDIDATES=str(work / "candidates"), FK_CACHE=str(work / "cache"))
 (work / "candidates").mkdir()
 passed = failed = 0
 
 
-def run(words, code, *parts, absent=(), **more):
-    """Runs fk-host, with `more` in its environment; exit code and every part of the output must be as expected."""
+def run(words, code, *parts, absent=(), limit=None, program=host, **more):
+    """Runs fk-host, with `more` in its environment and a (kind, bytes) limit; exit code and every part of the output must be as expected."""
     global passed, failed
-    done = subprocess.run([host, *map(str, words)], env={**env, **{k: str(v) for k, v in more.items()}},
-                          capture_output=True, text=True, timeout=120)
+    done = subprocess.run([program, *map(str, words)], env={**env, **{k: str(v) for k, v in more.items()}},
+                          capture_output=True, text=True, timeout=120,
+                          preexec_fn=limit and (lambda: resource.setrlimit(limit[0], (limit[1], limit[1]))))
     text = done.stdout + done.stderr
     wrong = [p for p in parts if p not in text] + [p for p in absent if p in text]
     if done.returncode == code and not wrong:
@@ -127,6 +129,10 @@ for old, new, parts in [("model: mixtral", "model: mixtrl", ["mixtral"]), ("seed
     bad.write_text(text.replace(old, new, 1))
     run(["run", bad], 2, "mixtral.yaml:", *parts)
 
+# Caches that are larger than what is free are refused before they are filled.
+bad.write_text(text.replace("max_context: 256", "max_context: 100000000").replace(", pages: 512", ""))
+run(["run", bad], 3, "the caches: takes ", " of memory are free")
+
 # A candidate: scaffold, build, check, run.
 run(["new", "rms_norm", "--name", "mine"], 0, "mine/rms_norm.cpp")
 run(["new", "rms_norm", "--name", "mine"], 2, "it is there already")
@@ -144,7 +150,7 @@ run(["build", work / "nothing"], 2, "there is no such folder")
 (work / "candidates/empty").mkdir()
 run(["build", "empty"], 2, "there is no .c, .cpp or .cu file")
 run(["build", "mine"], 2, "cannot be started", CXX="no_such_compiler")
-run(["build", "mine"], 2, "cannot be made", FK_CACHE="/proc/none")
+run(["build", "mine"], 3, "cannot be made", FK_CACHE="/proc/none")
 run(["graph", "llama3.1", "--candidate", "mine"], 0, "rms_norm\\nmodel.norm\\nmine")
 run(["list", "plugins"], 0, "mine", "candidate")
 run(["check", "mine"], 0, "PASS")
@@ -152,6 +158,20 @@ seeds = {json.loads(run(["check", "mine", "--json"], 0, '"schema": "fk-host.chec
 assert len(seeds) == 3, f"inputs are random: {seeds}"
 again = [json.loads(run(["check", "mine", "--json", "--seed", max(seeds)], 0)) for _ in range(2)]
 assert again[0]["seed"] == again[1]["seed"] == max(seeds) and again[0]["rows"] == again[1]["rows"], "a seed repeats a check"
+# What the machine refuses is not a candidate's fault: a folder for copies, room on a disk, addresses.
+tiny = ["run", source / "scenarios/llama3.1.yaml", "--workload", "single_request"]
+judging = [["check", "mine"], ["bench", "mine", "--size", "smoke", "--no-store"], tiny]
+for words in judging:
+    run(words, 3, "/proc/none/plugins: cannot be made", absent=["FAIL"], FK_CACHE="/proc/none")
+    run(words, 3, "File too large", absent=["FAIL"], limit=(resource.RLIMIT_FSIZE, 5000), FK_CACHE=work / "full")
+    if b"__asan_init" not in pathlib.Path(host).read_bytes():  # which takes terabytes of them
+        run(words, 3, "ulimit -v unlimited", absent=["FAIL"], limit=(resource.RLIMIT_AS, 600 << 20))
+# Nor is a reference that cannot be loaded: without it nothing is known to be right.
+(work / "other/plugins").mkdir(parents=True)
+shutil.copy(needy, work / "other/plugins/reference.so")
+run(["check", "mine"], 0, "PASS", FK_PLUGIN_PATH=work / "other/plugins")  # there is another one
+shutil.copy(host, work / "other/fk-host")
+run(["check", "mine"], 3, "no answers can be judged", "libfk_absent.so", program=work / "other/fk-host", FK_HOME=source)
 run(["bench", "rms_norm", "--size", "smoke", "--seconds", "0.02"], 0, "mine", "reference")
 run(["run", source / "scenarios/llama3.1.yaml", "--workload", "single_request"], 0, "mine", "correct")
 report = json.loads(run(["run", source / "scenarios/smoke.yaml", "--json"], 0))
@@ -164,7 +184,6 @@ broken = work / "candidates/mine/rms_norm.cpp"
 sound, old = broken.read_text(), "was built from other sources"
 quick = ["--size", "smoke", "--seconds", "0", "--no-store"]
 asked = [["check", "mine"], ["bench", "mine", *quick], ["bench", work / "candidates/mine/mine.so", *quick]]
-tiny = ["run", source / "scenarios/llama3.1.yaml", "--workload", "single_request"]
 for words in (*asked, tiny):
     run(words, 0, absent=[old])
 broken.write_text(sound.replace("const float scale", "const flaot scale"))

@@ -79,6 +79,8 @@ CaseValues reference_outputs(const Provider& reference, const ResolvedCase& reso
     try {
       return composed_outputs(*options.plugins, reference.plugin, resolved, source, variant, values,
                               *options.device);
+    } catch (const HostError&) {
+      throw;
     } catch (const Error& e) {
       why = std::string("the composed oracle failed: ") + e.what();
       return {};
@@ -120,6 +122,8 @@ CaseValues reference_outputs(const Provider& reference, const ResolvedCase& reso
     }
     device.synchronize();
     out = frames.written();
+  } catch (const HostError&) {
+    throw;
   } catch (const Error& e) {
     why = std::string("the reference provider failed: ") + e.what();
     return {};

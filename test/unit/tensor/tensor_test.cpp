@@ -257,6 +257,16 @@ TEST_CASE("compare_patterns_say_where", "[tensor]") {
   CHECK(pattern_after([](int64_t, int64_t, double v) { return -v; }) == "every element x -1.0");
   CHECK(pattern_after([](int64_t, int64_t, double v) { return v + 2; }) == "every element + 2.0");
   CHECK(pattern_after([](int64_t, int64_t, double) { return 0.0; }) == "all zeros");
+  CHECK(pattern_after([](int64_t r, int64_t, double) { return r == 3 ? -0.0 : 0.0; }) ==
+        "all zeros, of both signs");
+  // Bits that were taken for those of another dtype.
+  const auto misread = [](int64_t, int64_t c, double v) { return c % 3 ? v * 1e-9 : v * 1e30; };
+  CHECK_THAT(pattern_after(misread), ContainsSubstring(", of sizes up to 3.5"));
+  CHECK_THAT(pattern_after([&](int64_t r, int64_t c, double v) {
+               return r == 2 && c == 1 ? NAN : misread(r, c, v);
+             }),
+             ContainsSubstring(", of sizes up to 3.5"));
+  CHECK_THAT(difference_after(misread).next, ContainsSubstring("float32 read as bfloat16"));
   CHECK(pattern_after([](int64_t, int64_t, double) { return 3.0; }) ==
         "constant 3.0 in every element");
   CHECK(pattern_after([](int64_t row, int64_t, double v) { return row == 5 ? 0 : v; }) ==
