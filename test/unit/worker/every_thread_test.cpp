@@ -18,10 +18,10 @@
 namespace {
 
 std::atomic<int> calls{0};
-std::array<std::atomic<long>, 16> callers{};
+std::array<std::atomic<long>, 16> asked_by{};
 
 bool note() {
-  callers.at(static_cast<size_t>(calls++) % callers.size()) = ::syscall(SYS_gettid);
+  asked_by.at(static_cast<size_t>(calls++) % asked_by.size()) = ::syscall(SYS_gettid);
   return true;
 }
 bool refuse() { return false; }
@@ -45,7 +45,7 @@ TEST_CASE("every_thread_is_asked_once") {
   CHECK(fk::in_every_other_thread(note) == 0);
   CHECK(calls == 3);
   std::set<long> different;
-  for (int i = 0; i < 3; ++i) different.insert(callers.at(static_cast<size_t>(i)));
+  for (int i = 0; i < 3; ++i) different.insert(asked_by.at(static_cast<size_t>(i)));
   CHECK(different.size() == 3);
   CHECK(different.count(::syscall(SYS_gettid)) == 0);
   CHECK(fk::in_every_other_thread(refuse) == 3);
