@@ -279,8 +279,9 @@ std::vector<std::string> choose_ops(const Arguments& a, const Catalog& catalog,
 // With how many ranks the cases of an op are measured.
 std::vector<int> ranks_for(const Arguments& a, const Catalog& catalog, const std::string& op) {
   const Contract& contract = catalog.at(op);
-  if (!contract.comm()) return {1};
+  // Read here as well: a folder that is damaged is no fault of a provider's.
   auto cases = a.captured.empty() ? contract.cases : Captured::open(a.captured, catalog).cases(op);
+  if (!contract.comm()) return {1};
   const auto& wanted = a.options.cases;
   std::erase_if(cases, [&](const Case& c) {
     return !wanted.empty() && std::find(wanted.begin(), wanted.end(), c.name) == wanted.end();

@@ -14,7 +14,11 @@ constexpr std::string_view kLibrariesOfCandidates[] = {
 #endif
 };
 
+// By its name alone, which the system's own folders are searched for: with a path in it
+// ("libm.so.d/ mine.so") it would be a file of anybody's, and it is loaded before the process is
+// sealed.
 inline bool may_link(std::string_view file_name) {
+  if (file_name.find('/') != file_name.npos) return false;
   for (const auto beginning : kLibrariesOfCandidates)
     if (file_name.starts_with(beginning)) return true;
   return false;

@@ -207,6 +207,20 @@ TEST_CASE("lint_reads_what_the_loader_reads") {
   CHECK_THAT(stack.findings(folder), ContainsSubstring("executable_stack"));
 }
 
+// They are loaded before a process is sealed.
+TEST_CASE("libraries_of_a_candidate_are_the_systems_own") {
+  const Folder folder;
+  Patched path;
+  const auto before = fk::legal_libraries(folder.write("patched.so", path.image));
+  REQUIRE(std::count(before.begin(), before.end(), "libm.so.6") == 1);
+  const std::string name = "libm.so.6", other = "libm.so./";  // a folder libm.so. and a file in it
+  path.image.replace(path.image.find(name + '\0'), name.size(), other);
+  CHECK_THAT(path.findings(folder), ContainsSubstring("needs `libm.so./`"));
+  const auto after = fk::legal_libraries(folder.write("patched.so", path.image));
+  CHECK(after.size() + 1 == before.size());
+  CHECK(std::count(after.begin(), after.end(), other) == 0);
+}
+
 TEST_CASE("lint_spends_neither_time_nor_memory_on_what_no_library_has") {
   const Folder folder;
   // A hash chain through zeros, and many symbols with one long name.
