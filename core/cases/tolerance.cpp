@@ -287,8 +287,11 @@ ErrorModel error_model(const ResolvedCase& resolved, const CaseField& output) {
     m.factor += 8 * kEps14Bits;  // what is cut off is cut off towards zero
   }
   m.probe = probe_size(resolved);
-  if (output.slot->name == c.tolerance.outer)
+  if (output.slot->name == c.tolerance.outer) {
     m.plane = output.shape[output.shape.size() - 2] * output.shape.back();
+    // Where both factors are large, so is what their rounding does, which the spread does not know.
+    if (working != DType::f32) m.of_value = std::max(m.of_value, 2 * inside_eps);
+  }
   // A mean under a softmax moves as what it is of, but its scores move its weights: beside values
   // with a large mean that is little, and still more than rounding of the mean.
   if (weighs) m.usual = 1;
