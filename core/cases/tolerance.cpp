@@ -105,10 +105,10 @@ class Tally {
       if (!std::isfinite(g) || !std::isfinite(w)) {
         share = (std::isnan(g) && std::isnan(w)) || g == w ? 0 : HUGE_VAL;
       } else if (g != w) {
-        share = std::abs(g - w) / allowed(w, size, noise);
+        share = std::abs(g - w) / allowed(w, size, 16 * noise);
       }
       const bool kept = before && w == before[i] && g == w;
-      if (!kept && std::isfinite(share) && std::isfinite(w)) count_in(g - w, w, share, size, noise);
+      if (!kept && std::isfinite(share) && std::isfinite(w)) count_in(g - w, w, size, noise);
       if (share > 1 && !wrong++) first_wrong = first + i;
       if (share > worst || worst_at < 0) worst = share, worst_at = first + i;
     }
@@ -134,29 +134,31 @@ class Tally {
     const double many = std::min(weight_ / std::max(largest_, 1e-300),
                                  distinct_.size() < kDistinct ? double(distinct_.size()) : 1e300);
     const double moved = weight_ > 0 ? moved_ / weight_ / std::sqrt(blocks_) : 0;
-    return m_.factor + moved + (3 * m_.factor + m_.coarse) / std::sqrt(std::max(1.0, many));
+    return m_.factor + moved + (3 * m_.factor + m_.coarse) / std::sqrt(std::max(1.0, many)) +
+           m_.shared / std::sqrt(std::max(1.0, blocks_));
   }
   double rms_limit() const {
-    return std::min(1.0, m_.rms * (1 + 2 / std::sqrt(std::max(1.0, elements_))));
+    return std::min(1.0, m_.rms * (1 + m_.few / std::sqrt(std::max(1.0, elements_))));
   }
 
   int64_t wrong = 0, first_wrong = -1, worst_at = -1;
   double worst = 0;
 
  private:
-  double allowed(double w, const Size& size, double noise) const {
+  double allowed(double w, const Size& size, double excess) const {
     const double a = std::abs(w);
-    return std::min(m_.of_value * a + m_.of_spread * size.spread + 16 * noise,
+    return std::min(m_.of_value * a + m_.of_spread * size.spread + excess,
                     m_.hard * std::max({a, size.rms, size.spread, least_})) +
            floor_;
   }
-  void count_in(double error, double w, double share, const Size& size, double noise) {
+  void count_in(double error, double w, const Size& size, double noise) {
+    const double share = error / allowed(w, size, m_.excess_rms * noise);
     elements_ += 1;
-    squares_ += share * share;
+    if (error != 0) squares_ += share * share;
     if (std::abs(w) < ordinary_) return;
     if (distinct_.size() < kDistinct) distinct_.insert(w);
     // Each element counts by what it can tell: its size in units of what it is allowed.
-    const double unit = allowed(w, size, noise), tells = w * w / (unit * unit);
+    const double unit = allowed(w, size, 16 * noise), tells = w * w / (unit * unit);
     moved_ += tells * std::min(1.0, together_ / std::abs(w));
     products_ += error * w / (unit * unit);
     weight_ += tells;
@@ -278,6 +280,8 @@ ErrorModel error_model(const ResolvedCase& resolved, const CaseField& output) {
   const double coarse = (inside_eps < epsilon(DType::bf16) ? 16 : 6) * m.coarse;
   m.of_spread += coarse;
   m.hard = std::max(m.hard, 2 * coarse);
+  // A router's weight or a norm's root that is stored between parts is a factor of a whole row.
+  if (c.level >= 2 && working != DType::f32) m.shared = inside_eps / 2;
   m.floor = negligible(output.dtype);
   m.factor = 0.4 * std::max(out_eps, c.level >= 2 ? inside_eps : 0) + 64 * kEpsF32;
   if (takes_eight_bits(resolved)) {
@@ -296,11 +300,14 @@ ErrorModel error_model(const ResolvedCase& resolved, const CaseField& output) {
   // with a large mean that is little, and still more than rounding of the mean.
   if (weighs) m.usual = 1;
   // Of float32 a lower class is far off; equal terms are rounded equally. What a softmax allows its
-  // worst element is no room for all of them, nor is what may be stored between parts.
+  // worst element is no room for all of them. What is stored between parts is off at random, so
+  // there is little of it in the mean; weights in eight bits are off by twice as much.
   if (working == DType::f32)
     m.rms = 0.7;
-  else if ((softmax && c.level == 1) || (!c.comm() && (c.level == 2 || c.level == 3)))
+  else if (softmax && c.level == 1)
     m.rms = 0.25;
+  else if (!c.comm() && (c.level == 2 || c.level == 3))
+    m.rms = c.level == 2 ? 0.13 : 0.11, m.few = 5, m.excess_rms = 4;
   m.ordinary = 2 * m.floor / std::max(out_eps, kEpsF32);
   if (kind == "logarithm") {
     m.floor += (2 + sums) * kEpsF32;

@@ -48,22 +48,25 @@
 namespace fk {
 
 struct ErrorModel {
-  bool exact = false;    // equal after rounding the wanted value to the output's dtype
-  double of_value = 0;   // allowed = min(of_value * |want| + of_spread * spread + 16 * excess,
-  double of_spread = 0;  //               hard * max(|want|, size)) + floor
-  double hard = 0;       // size: root mean square of the block, at least its spread
-                         // excess: that of noise over usual * probe * size
-  double floor = 0;      // negligible()
-  double small = 1e-3;   // a block is no smaller than that share of the whole output's size: what
-                         // cancels to nothing there still has the noise of its terms
-  double rms = 0.35;     // limit of the root mean square of error / allowed
-  double factor = 0;     // limit of |factor - 1|, for many elements; 0: not looked at
-  double ordinary = 0;   // what is smaller is rounded coarsely and says nothing about a factor
-  int64_t plane = 0;     // elements of a block; 0: as of any shape
-  double probe = 0;      // probe_size()
-  double usual = 2;      // by how many of them an answer moves as its inputs do
-  double coarse = 0;     // by how much an element is off where intermediates are rounded to f8e4m3
-  std::string text;      // "0.0156 |want| + 3.24e-05 spread, at most 0.125 of either"
+  bool exact = false;      // equal after rounding the wanted value to the output's dtype
+  double of_value = 0;     // allowed = min(of_value * |want| + of_spread * spread + 16 * excess,
+  double of_spread = 0;    //               hard * max(|want|, size)) + floor
+  double hard = 0;         // size: root mean square of the block, at least its spread
+                           // excess: that of noise over usual * probe * size
+  double floor = 0;        // negligible()
+  double small = 1e-3;     // a block is no smaller than that share of the whole output's size: what
+                           // cancels to nothing there still has the noise of its terms
+  double rms = 0.35;       // limit of the root mean square of error / allowed
+  double few = 2;          // by so much over the root of their number it is wider for few elements
+  double excess_rms = 16;  // times the excess is what is allowed there
+  double factor = 0;       // limit of |factor - 1|, for many elements; 0: not looked at
+  double shared = 0;       // by so much over the root of their number it is wider for few blocks
+  double ordinary = 0;     // what is smaller is rounded coarsely and says nothing about a factor
+  int64_t plane = 0;       // elements of a block; 0: as of any shape
+  double probe = 0;        // probe_size()
+  double usual = 2;        // by how many of them an answer moves as its inputs do
+  double coarse = 0;  // by how much an element is off where intermediates are rounded to f8e4m3
+  std::string text;   // "0.0156 |want| + 3.24e-05 spread, at most 0.125 of either"
 };
 
 // By how much of itself an input is moved to measure noise: 4 eps(f32), eps(working) above L1.
