@@ -162,6 +162,13 @@ bool everybody_reads(const std::filesystem::path& path) {
   return !code;
 }
 
+void stand_among_copies() {
+  std::error_code ignored;
+  const auto copies = paths::cache_dir() / "plugins";
+  std::filesystem::create_directories(copies, ignored);
+  std::filesystem::current_path(copies, ignored);
+}
+
 void preload_libraries(const std::vector<std::string>& more) {
   const auto load = [](const char* name) { ::dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE); };
   for (const char* name : {"libstdc++.so.6", "libgcc_s.so.1", "libm.so.6", "libdl.so.2",

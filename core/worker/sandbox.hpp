@@ -39,6 +39,10 @@ struct SandboxPolicy {
 // Whether any user may read this file, or this folder and what is in it.
 bool everybody_reads(const std::filesystem::path& path);
 
+// Where the host was started anybody's files may lie, and a search path of the user's may lead
+// there (LD_LIBRARY_PATH with nothing behind its last colon). In the folder of the copies that are
+// loaded none is called what a candidate may link.
+void stand_among_copies();
 // Loads the libraries that plugins and the C library may need, and more, as none can be opened
 // later. What there is not is left out: its plugin will say so.
 void preload_libraries(const std::vector<std::string>& more);

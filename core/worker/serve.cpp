@@ -135,7 +135,10 @@ class Server {
     install_crash_handlers(*board_);
     open_own_memory();
     limit_private_memory(message.at("private_bytes_max").get<int64_t>());
-    if (message.at("own_user").get<bool>()) take_user({});
+    if (message.at("own_user").get<bool>()) {
+      stand_among_copies();
+      take_user({});
+    }
     spin_s_ = message.at("spin_s").get<double>();
     return {{"hello", ::getpid()}};
   }
@@ -222,6 +225,7 @@ class Server {
     set_stage(*board_, "sealing the runner");
     if (!message.at("sandbox").get<bool>()) return tell(unsealed("turned off by --no-sandbox"));
     const auto device = message.at("device").get<std::string>();
+    if (!user_) stand_among_copies();
     std::vector<std::string> libraries;
     for (File& file : files) {
       if (!file.candidate) continue;
@@ -245,10 +249,6 @@ class Server {
 
   // What only this process's own user can be sure to reach comes before.
   void take_user(const std::vector<std::string>& more) {
-    std::error_code ignored;
-    const auto copies = paths::cache_dir() / "plugins";
-    std::filesystem::create_directories(copies, ignored);
-    std::filesystem::current_path(copies, ignored);
     catalog_.read_ahead();
     read_peaks();
     for (const auto& path : more)

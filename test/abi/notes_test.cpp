@@ -12,6 +12,7 @@
 #include "core/base/error.hpp"
 #include "core/base/io.hpp"
 #include "core/device/launch_facts.hpp"
+#include "core/plugin/libraries.hpp"
 #include "core/tensor/random.hpp"
 #include "fk/plugin.h"
 #include "test/catch.hpp"
@@ -213,12 +214,27 @@ TEST_CASE("libraries_of_a_candidate_are_the_systems_own") {
   Patched path;
   const auto before = fk::legal_libraries(folder.write("patched.so", path.image));
   REQUIRE(std::count(before.begin(), before.end(), "libm.so.6") == 1);
-  const std::string name = "libm.so.6", other = "libm.so./";  // a folder libm.so. and a file in it
-  path.image.replace(path.image.find(name + '\0'), name.size(), other);
-  CHECK_THAT(path.findings(folder), ContainsSubstring("needs `libm.so./`"));
-  const auto after = fk::legal_libraries(folder.write("patched.so", path.image));
-  CHECK(after.size() + 1 == before.size());
-  CHECK(std::count(after.begin(), after.end(), other) == 0);
+  // A folder libm.so. and a file in it, and somebody's own file.
+  for (const std::string& other : std::vector<std::string>{"libm.so./", "libm.so.x"}) {
+    CAPTURE(other);
+    Patched named = path;
+    const std::string name = "libm.so.6";
+    named.image.replace(named.image.find(name + '\0'), name.size(), other);
+    CHECK_THAT(named.findings(folder), ContainsSubstring("needs `" + other + "`"));
+    const auto after = fk::legal_libraries(folder.write("patched.so", named.image));
+    CHECK(after.size() + 1 == before.size());
+    CHECK(std::count(after.begin(), after.end(), other) == 0);
+  }
+}
+
+TEST_CASE("names_of_libraries_that_a_candidate_may_link") {
+  for (const char* name : {"libc.so.6", "libstdc++.so.6", "libstdc++.so.6.0.33", "libgomp.so.1",
+                           "libcudart.so.12", "libcudart.so.11.0", "ld-linux-x86-64.so.2"})
+    CHECK(fk::may_link(name));
+  for (const char* name :
+       {"libm.so", "libm.so.${LIB}.so", "libm.so.6$LIB", "libm.so.evil", "libm.so.6/mine.so",
+        "ld-linux-mine.so", "libpthread.sox", "libcublas.so.12", "", "mine.so"})
+    CHECK_FALSE(fk::may_link(name));
 }
 
 TEST_CASE("lint_spends_neither_time_nor_memory_on_what_no_library_has") {

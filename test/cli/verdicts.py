@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """verdicts.py FK_HOST SOURCE_DIR GOOD_PLUGIN BAD_PLUGINS_DIR: every verdict of `bench` is what docs/schema/verdict.json says, a question
 that was asked before is answered from the store, receipts are signed, replayed and refused when a byte of them was changed."""
-import hashlib, json, os, pathlib, shutil, subprocess, sys, tempfile, threading
+import ctypes, hashlib, json, os, pathlib, shutil, subprocess, sys, tempfile, threading
 
 from schema import validate
 
@@ -67,6 +67,17 @@ for name, wanted in {"value": "wrong", "segfault": "crashed", "throws": "violati
             "input": ("a write to the input x", "outputs and scratch alone")}
     for words, said in zip(told.get(name, ()), (verdict["why"], verdict["next"])):
         assert words in said, (name, words, said)
+
+# Nothing is loaded from where the host was started, where its user's search path has an empty entry: before it is sealed a runner loads what is linked.
+astray = work / "astray"
+astray.mkdir()
+ctypes.CDLL("libm.so.6")
+system = next(line.split()[-1] for line in pathlib.Path("/proc/self/maps").read_text().splitlines() if line.endswith("/libm.so.6"))
+shutil.copy(system, astray / "libm.so.7")
+(astray / "other.so").write_bytes(good.read_bytes().replace(b"libm.so.6\0", b"libm.so.7\0"))
+for words in (["check"], ["bench", *quick, "--no-store"]):
+    done = subprocess.run([host, *words, "other.so"], env=dict(env, LD_LIBRARY_PATH="/usr/lib:"), cwd=astray, capture_output=True, text=True, timeout=300)
+    assert "libm.so.7: cannot open" in done.stdout, done.stdout + done.stderr
 
 # Who is ten thousand times as slow is not asked as often as the other side needs; 20 ms a call took half a minute.
 verdict = json.loads(run("bench", bad / "bad_slow.so", "--size", "smoke", "--seconds", "0.05", "--no-store", "--json").stdout)
