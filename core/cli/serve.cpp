@@ -39,6 +39,7 @@ namespace fs = std::filesystem;
 
 constexpr double kAskSeconds = 5;     // for a question to arrive
 constexpr double kAnswerSeconds = 5;  // for a verdict to be taken
+constexpr size_t kClientsMax = 64;    // who are heard at a time; the others wait to be let in
 
 // Whether this process was told to end. The signals wait in a descriptor, so that none is missed.
 class Interrupts {
@@ -198,21 +199,23 @@ class Server {
   }
 
  private:
-  // Everybody who waits to be heard, what they have sent, and who has left.
+  // Everybody who waits to be heard, what they have sent, and who has left. Where there are too
+  // many, who has asked nothing yet makes room: a client asks as soon as it is connected.
   void hear() {
-    for (int fd = listener_.accept(); fd >= 0; fd = listener_.accept()) {
+    for (int fd = 0; clients_.size() < kClientsMax && (fd = listener_.accept()) >= 0;) {
       auto client = std::make_unique<Client>(fd);
       if (same_user(fd)) clients_.push_back(std::move(client));
     }
-    std::erase_if(clients_, [](const auto& client) {
+    const bool full = clients_.size() == kClientsMax;
+    std::erase_if(clients_, [&](const auto& client) {
       try {
         if (!client->message) client->message = client->channel.receive();
       } catch (const Error& error) {
-        log_warn(error.what());
+        log_warn(std::string("a client is turned away: ") + error.what());
         return true;
       }
-      const bool late = !client->message && now_seconds() - client->since_s > kAskSeconds;
-      return late || client->gone();
+      const bool late = full || now_seconds() - client->since_s > kAskSeconds;
+      return (late && !client->message) || client->gone();
     });
   }
 

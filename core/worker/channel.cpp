@@ -137,7 +137,7 @@ std::optional<Json> Channel::receive() {
   if (buffer_.size() - sizeof length < length) return std::nullopt;
   const std::string text = buffer_.substr(sizeof length, length);
   buffer_.erase(0, sizeof length + length);
-  Json message = parse_json(text, "a runner's message");
+  Json message = parse_json(text, "a message");
   if (!message.is_object()) fail("worker", "a message is no JSON object");
   return message;
 }

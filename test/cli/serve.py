@@ -196,6 +196,17 @@ message = json.loads(json.dumps(questions["right"]))
 message["question"]["candidate"]["path"] = str(bad / "bad_value.so")
 assert "declined" in receive(send(connect(), message))
 server.judged(count + 10)
+# Many who say nothing keep nobody waiting, and nobody who asks goes without descriptors.
+before = time.monotonic()
+crowd = [connect() for _ in range(300)]
+asked = send(connect(), questions["right"])
+crowd += [connect() for _ in range(300)]
+assert receive(asked)["verdict"]["status"] == "correct"
+assert len(list(pathlib.Path(f"/proc/{server.process.pid}/fd").iterdir())) < 150 and time.monotonic() - before < 4
+count += 1
+for client in crowd:
+    client.close()
+server.judged(count + 10)
 # Between questions the process of the next candidate is there, beside the oracle's and the baseline's.
 wait(lambda: sum(map(alive, server.runners())) == 3, server.runners)
 
