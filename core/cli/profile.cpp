@@ -64,8 +64,10 @@ std::vector<std::string> profiler_words(const Question& question, const Verdict&
   add("--secret", verdict.secret);
   add("--threads", std::to_string(policy.threads));
   add("--variant", row.variant);
-  add("--captured", policy.captured);
-  add("--routing", policy.routing);
+  if (!row.beside) {  // else a case of the contract, as it is there
+    add("--captured", policy.captured);
+    add("--routing", policy.routing);
+  }
   add("--row-routing", row.routing);
   return words;
 }

@@ -195,16 +195,19 @@ done = subprocess.run([host, "capture", "mixtral", "--workload", "single_request
 assert done.returncode == 0, done.stderr
 command = ["cpu", "--captured", captured, "--op", "moe_align", "--op", "silu_and_mul"]
 verdict, code = bench(*command)
-aligned = [c for c in verdict["cases"] if c["op"] == "moe_align"]
+beside = [c for c in verdict["cases"] if c["beside"]]
+assert {(c["op"], c["size"], c["routing"], c["captured"]) for c in beside} == {(op, "smoke", "", "") for op in ("moe_align", "silu_and_mul")}, beside
+recorded = [c for c in verdict["cases"] if not c["beside"]]
+aligned = [c for c in recorded if c["op"] == "moe_align"]
 assert code == 0 and {c["routing"] for c in aligned} == {"uniform", "skewed", "captured"}, verdict["why"]
-for case in verdict["cases"]:
+for case in recorded:
     assert case["status"] in ("correct", "untestable"), case
     assert "captured from mixtral (tiny), random weights" in case["captured"], case["captured"]
     assert ("topk_ids" not in case["generated"]) if case["routing"] in ("", "captured") else "topk_ids" in case["generated"], case
     assert (case["skew"] >= 1) == (case["op"] == "moe_align"), case
 for name in {c["case"] for c in aligned}:  # the same sizes, and other experts
     assert len({c["case_hash"] for c in aligned if c["case"] == name}) == 3, name
-assert {tuple(c["generated"]) for c in verdict["cases"] if c["op"] == "silu_and_mul"} == {("x",)}
+assert {tuple(c["generated"]) for c in recorded if c["op"] == "silu_and_mul"} == {("x",)}
 verdict, _ = bench(*command, "--case", aligned[0]["case"], "--routing", "skewed:3", seconds="0.01")
 timed = {c["routing"]: c for c in verdict["cases"]}
 assert timed["skewed"]["timings"] and timed["skewed"]["of_uniform"] > 0 and timed["uniform"]["of_uniform"] is None, timed
@@ -234,6 +237,8 @@ for _ in range(2):
     again, _ = bench(*of_skew, "--secret", verdict["secret"], env=profiled)
     assert again["profile"] == verdict["profile"], (again["profile"], verdict["profile"])
 verdict, _ = bench(good, "--case", "smoke0", "--profile", env=profiled)
+assert "profiled: silu_and_mul, case smoke0, inputs " in verdict["profile"], verdict["profile"]
+verdict, _ = bench(good, "--captured", captured, "--profile", env=profiled)  # nothing was timed, so of the first row, which is a small case
 assert "profiled: silu_and_mul, case smoke0, inputs " in verdict["profile"], verdict["profile"]
 refused("has no cases of gelu", "cpu", "--captured", captured, "--op", "gelu")
 refused("not told which experts", "cpu", "--routing", "skewed", "--op", "gelu")

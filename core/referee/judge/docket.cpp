@@ -53,7 +53,7 @@ class Docket {
     if (o_.skew > 0 && !routed)
       fail("--routing", "calls of " + join(ops, ", ") + " are not told which experts to use");
     check_variants();
-    if (o_.cases.empty() && !captured_ && o_.size != kSmall && !out_.empty())
+    if (o_.cases.empty() && size() != kSmall && !out_.empty())
       for (auto op = ops.rbegin(); op != ops.rend(); ++op) smaller(catalog_.at(*op));
     return std::move(out_);
   }
