@@ -115,11 +115,14 @@ int run(Arguments a) {
     report.note = profile_note(scenario, file, catalog);
     code = worse(code, report.exit_code());
     progress.clear();
-    if (a.as_json)
+    if (a.as_json) {
       reports.push_back(run_json(report));
-    else
+      if (!report.error.empty())
+        std::fprintf(stderr, "fk-host: %s: %s\n", report.scenario.c_str(), report.error.c_str());
+    } else {
       std::printf("%s%s", &file == &files.front() ? "" : "\n",
                   run_text(report, colour_wanted(stdout)).c_str());
+    }
     std::fflush(stdout);
   }
   if (!a.as_json) return code;

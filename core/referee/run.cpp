@@ -36,19 +36,8 @@ class ScenarioRun {
         catalog_(catalog),
         roster_(roster),
         model_(scenario.make()) {
-    report_.scenario = scenario.name;
-    report_.summary = scenario.summary;
-    report_.arch = scenario.arch;
-    report_.profile = scenario.profile;
-    report_.parallel = scenario.limits.parallel;
-    report_.max_batch = scenario.limits.max_batch;
-    report_.pages = scenario.limits.pages;
-    report_.dtype = name(scenario.limits.dtype);
-    report_.host = processor_name();
-    report_.seed = scenario.seed;
+    report_.describe(scenario);
     report_.requests_seed = options.requests_seed;
-    report_.layers = layer_count(scenario.config);
-    report_.speed_judged = scenario.profile != "tiny";
     for (const auto& broken : roster.broken)
       report_.broken_plugins.emplace_back(broken.path.string(), broken.error);
     generates_ = model_->generates();
@@ -130,7 +119,7 @@ class ScenarioRun {
   // The oracle with its weights, of the whole model.
   bool open_oracle() {
     enter("making the weights");
-    oracle_->make_weights();
+    if (!oracle_->has_weights()) oracle_->make_weights();
     enter("the oracle is opened");
     return oracle_->open() || give_up("the oracle", oracle_->why());
   }
@@ -197,7 +186,9 @@ class ScenarioRun {
     baseline_ = std::make_unique<Side>(std::move(setup));
     enter("the baseline is opened");
     Round round;
-    const bool opened = baseline_->open();
+    bool opened = baseline_->open();
+    // The oracle's caches of a long request are tens of gigabytes.
+    if (!opened && oracle_->leave_room()) opened = baseline_->open();
     enter("the baseline is checked");
     if (!opened ||
         !baseline_->drive(correctness_, round_options("the baseline is checked"), round)) {
@@ -208,6 +199,9 @@ class ScenarioRun {
     }
     for (const auto& missing : baseline_->unusable()) report_.broken_plugins.push_back(missing);
     report_.device = baseline_->info().device;
+    // A candidate has caches of the baseline.
+    if (shares_states())
+      oracle_->leave_room(baseline_->own_bytes() - baseline_->info().states_bytes);
     baseline_check_s_ = round.end_s - round.start_s;
     r.ops = baseline_->ops();
     r.private_bytes = baseline_->own_bytes();

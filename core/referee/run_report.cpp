@@ -1,7 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/referee/run_report.hpp"
 
+#include "core/base/machine.hpp"
+
 namespace fk {
+
+void RunReport::describe(const Scenario& of) {
+  scenario = of.name;
+  summary = of.summary;
+  arch = of.arch;
+  profile = of.profile;
+  parallel = of.limits.parallel;
+  max_batch = of.limits.max_batch;
+  pages = of.limits.pages;
+  dtype = name(of.limits.dtype);
+  host = processor_name();
+  seed = of.seed;
+  layers = layer_count(of.config);
+  speed_judged = of.profile != "tiny";
+}
 
 int RunReport::exit_code() const {
   if (!error.empty()) return 3;

@@ -6,6 +6,7 @@
 
 #include "core/referee/metrics.hpp"
 #include "core/referee/model_verdict.hpp"
+#include "core/runtime/scenario.hpp"
 #include "core/worker/sandbox.hpp"
 
 namespace fk {
@@ -64,6 +65,8 @@ struct RunReport {
   std::string error;  // why the run as a whole ended early: baseline or oracle
   double seconds = 0;
 
+  // What was to be run: all that the scenario says.
+  void describe(const Scenario& scenario);
   // 0 all correct; 1 a candidate failed or is wrong; 3 the environment or the baseline failed.
   int exit_code() const;
 };

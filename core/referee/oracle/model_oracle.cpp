@@ -3,11 +3,15 @@
 
 #include <algorithm>
 
+#include "core/device/device.hpp"
+
 namespace fk {
 
 namespace {
 
 constexpr int64_t kBatch = 4;
+// What a process has on a GPU besides its session: a context, code.
+constexpr int64_t kOfProcess = int64_t{2} << 30;
 
 }  // namespace
 
@@ -40,6 +44,15 @@ bool ModelOracle::open() {
   limits.pages = (setup_.longest + limits.page_size - 1) / limits.page_size;
   side_ = std::make_unique<Side>(std::move(setup));
   return side_->open();
+}
+
+bool ModelOracle::leave_room(int64_t bytes) {
+  if (!is_open()) return false;
+  const auto device = open_device(setup_.spec.device);
+  const auto free = device->host_memory() ? std::nullopt : device->free_bytes();
+  if (!free || *free - kOfProcess >= bytes) return false;
+  side_.reset();
+  return true;
 }
 
 void ModelOracle::close() {

@@ -2,6 +2,7 @@
 // What a model has to answer: the whole of it in float32, by providers that are trusted, with the
 // very weights that others compute with.
 #pragma once
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -29,8 +30,12 @@ class ModelOracle {
   // After make_weights(); false with why().
   bool open();
   bool is_open() const { return side_ && side_->is_open(); }
+  // Ends its process where less than so many bytes are free beside it on a device with memory of
+  // its own: whether it did. The weights stay; open() starts another.
+  bool leave_room(int64_t bytes = std::numeric_limits<int64_t>::max());
   // Gives back its memory and the weights. They can be made again, and are the same.
   void close();
+  bool has_weights() const { return weights_.bytes > 0; }
   bool drive(const std::vector<Request>& requests, const RoundOptions& options, Round& round);
   const std::string& why() const { return side_->why(); }
   const SessionInfo& info() const { return side_->info(); }
