@@ -134,8 +134,9 @@ class Tally {
     const double many = std::min(weight_ / std::max(largest_, 1e-300),
                                  distinct_.size() < kDistinct ? double(distinct_.size()) : 1e300);
     const double moved = weight_ > 0 ? moved_ / weight_ / std::sqrt(blocks_) : 0;
-    return m_.factor + moved + (3 * m_.factor + m_.coarse) / std::sqrt(std::max(1.0, many)) +
-           m_.shared / std::sqrt(std::max(1.0, blocks_));
+    const double own =
+        m_.factor + moved + (3 * m_.factor + m_.coarse) / std::sqrt(std::max(1.0, many));
+    return std::max(own, std::min(own + m_.shared / std::sqrt(std::max(1.0, blocks_)), kTold));
   }
   double rms_limit() const {
     return std::min(1.0, m_.rms * (1 + m_.few / std::sqrt(std::max(1.0, elements_))));
@@ -165,6 +166,8 @@ class Tally {
     largest_ = std::max(largest_, tells);
   }
 
+  // What blocks may share leaves no room for 1.01 times the answer.
+  static constexpr double kTold = 0.008;
   // Equal values are rounded equally: they count once.
   static constexpr size_t kDistinct = 1024;
   const ErrorModel& m_;
