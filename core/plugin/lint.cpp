@@ -184,4 +184,14 @@ std::vector<Finding> lint(const std::filesystem::path& file, Trust trust) {
   return out;
 }
 
+std::string broken_rule(const std::filesystem::path& file, Trust trust) {
+  try {
+    for (const auto& finding : lint(file, trust))
+      if (finding.fatal) return finding.rule + ": " + finding.text;
+  } catch (const Error& error) {
+    return "structure: " + error.what_text();
+  }
+  return {};
+}
+
 }  // namespace fk

@@ -46,6 +46,9 @@ struct Finding {
 // One exported symbol, no UNIQUE or weak exports, no static TLS, allowed NEEDED entries, no
 // TEXTREL, no RPATH, BIND_NOW. Executes nothing.
 std::vector<Finding> lint(const std::filesystem::path& file, Trust trust);
+// The first of its fatal findings, as "rule: text", also where the file cannot be read; empty where
+// there is none.
+std::string broken_rule(const std::filesystem::path& file, Trust trust);
 // Those of the libraries that it needs which a candidate may link.
 std::vector<std::string> legal_libraries(const std::filesystem::path& file);
 

@@ -26,9 +26,8 @@ std::string refusal(const FoundPlugin& plugin, const Catalog& catalog) {
       mismatches += (mismatches.empty() ? "" : "; ") + why;
   }
   if (usable == 0) return mismatches.empty() ? "it has no op" : mismatches;
-  for (const auto& finding : lint(plugin.path, plugin.trust))
-    if (finding.fatal) return "lint: " + finding.rule + ": " + finding.text;
-  return {};
+  const std::string broken = broken_rule(plugin.path, plugin.trust);
+  return broken.empty() ? "" : "lint: " + broken;
 }
 
 }  // namespace

@@ -191,7 +191,7 @@ bool Runner::handle(const Json& message) {
 std::optional<Runner::Loaded> Runner::load(const std::vector<PluginFile>& plugins) {
   Json list = Json::array();
   for (const auto& p : plugins) {
-    std::string copy;
+    std::string copy, error;
     try {
       copy = std::filesystem::absolute(loadable_copy(p.path)).string();
     } catch (const HostError& e) {
@@ -199,8 +199,11 @@ std::optional<Runner::Loaded> Runner::load(const std::vector<PluginFile>& plugin
       return std::nullopt;
     } catch (const std::exception&) {  // the runner finds out, and says so beside the file
     }
+    // Of what is loaded, whatever has been written to the file since others read it.
+    if (p.trust == Trust::candidate && !copy.empty()) error = broken_rule(copy, p.trust);
     list.push_back({{"path", p.path.string()},
                     {"copy", std::move(copy)},
+                    {"error", error.empty() ? "" : "lint: " + error},
                     {"candidate", p.trust == Trust::candidate}});
   }
   // Only the first word counts: a candidate has not run yet when it is said.

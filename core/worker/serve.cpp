@@ -196,8 +196,8 @@ class Server {
     if (sealed_) fail("runner", "a runner that has loaded a candidate loads nothing more");
     std::vector<File> files;
     for (const auto& entry : message.at("plugins"))
-      files.push_back({entry.at("path").get<std::string>(), "", entry.at("candidate").get<bool>(),
-                       entry.at("copy").get<std::string>()});
+      files.push_back({entry.at("path").get<std::string>(), entry.at("error").get<std::string>(),
+                       entry.at("candidate").get<bool>(), entry.at("copy").get<std::string>()});
     for (File& file : files)
       attempt(file, [&] {
         file.copy = reachable(file.copy.empty() ? loadable_copy(file.path) : file.copy);

@@ -17,8 +17,11 @@
 #include <string>
 #include <vector>
 
+#include "core/base/io.hpp"
 #include "core/base/json.hpp"
+#include "core/worker/rank_group.hpp"
 #include "core/worker/runner.hpp"
+#include "test/folder.hpp"
 #include "test/shell.hpp"
 
 namespace {
@@ -94,6 +97,33 @@ TEST_CASE("sandbox_loads_from_private_folders") {
   }
   ::unsetenv("FK_CACHE");
   std::filesystem::remove_all(folder);
+}
+
+// The file may have been another one when its rules were looked at.
+TEST_CASE("sandbox_loads_nothing_that_breaks_the_lint") {
+  const Folder folder;
+  ::setenv("FK_CACHE", folder.path.c_str(), 1);
+  std::string contents = fk::read_file(FK_ISOLATION "/right/isolation_right.so");
+  const auto load = [&](const std::string& name) {
+    fk::Runner::Options options;
+    options.executable = FK_HOST;
+    fk::RankGroup runner(options, 1);
+    fk::write_file_atomic(folder.path / name, contents);
+    const auto loaded = runner.load({{folder.path / name, fk::Trust::candidate}});
+    CAPTURE(runner.failed() ? runner.failure().sentence() : "");
+    REQUIRE(loaded);
+    return loaded->errors.at(0);
+  };
+  CHECK(load("right.so").empty());
+  const std::string needed("libc.so.6", 10);
+  const size_t at = contents.find(needed);
+  REQUIRE(at != contents.npos);
+  contents[at + 3] = 'x';
+  CHECK_THAT(load("other.so"),
+             ContainsSubstring("lint: needed: ") && ContainsSubstring("libx.so.6"));
+  contents = "no library";
+  CHECK_THAT(load("text.so"), ContainsSubstring("lint: structure: ") && ContainsSubstring("ELF"));
+  ::unsetenv("FK_CACHE");
 }
 
 TEST_CASE("sandbox_new_processes_end_the_runner") {

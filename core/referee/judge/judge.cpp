@@ -127,8 +127,8 @@ class Judge {
   bool read_file_alone() {
     if (!candidate_.note.hash.empty() && candidate_.note.hash != hash_file(file_))
       return end(Status::environment, "the file was written while it was judged");
-    for (const auto& finding : lint(file_, candidate_.trust))
-      if (finding.fatal) return end(Status::lint, finding.rule + ": " + finding.text);
+    if (const std::string broken = broken_rule(file_, candidate_.trust); !broken.empty())
+      return end(Status::lint, broken);
     if (candidate_.note.ops.empty())
       return end(Status::load, candidate_.error.empty() ? "it has no ops" : candidate_.error);
     std::vector<std::string> known;
