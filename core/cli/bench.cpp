@@ -14,7 +14,6 @@
 #include "core/base/paths.hpp"
 #include "core/base/text.hpp"
 #include "core/cases/captured.hpp"
-#include "core/cases/numerics/families.hpp"
 #include "core/cases/routing.hpp"
 #include "core/cli/candidate.hpp"
 #include "core/cli/judged.hpp"
@@ -291,7 +290,6 @@ std::vector<int> ranks_for(const Arguments& a, const Catalog& catalog, const std
 
 Arguments complete(Arguments a) {
   check_device_name(a.device);
-  for (const auto& family : a.families) family_of(family, "--family");
   const auto& size = a.options.size;
   if (!a.captured.empty()) {
     a.captured = std::filesystem::absolute(a.captured).lexically_normal();

@@ -247,7 +247,7 @@ class Server {
     if (const auto verdict = answer.find("verdict"); verdict != answer.end())
       std::printf("%-12s %8s  %s\n", verdict->at("status").get<std::string>().c_str(),
                   human_duration(now_seconds() - start).c_str(),
-                  verdict->at("candidate").at("path").get<std::string>().c_str());
+                  excerpt(verdict->at("candidate").at("path").get<std::string>(), 4096).c_str());
     std::fflush(stdout);
   }
 

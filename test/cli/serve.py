@@ -196,13 +196,23 @@ message = json.loads(json.dumps(questions["right"]))
 message["question"]["candidate"]["path"] = str(bad / "bad_value.so")
 assert "declined" in receive(send(connect(), message))
 server.judged(count + 10)
+# What this program's options would not let through is refused there too.
+for key, value, words in (("families", ["nope"], "no family of inputs `nope`"), ("seconds", -1, "less than nothing"), ("patience_s", 0, "not more than nothing")):
+    message = json.loads(json.dumps(questions["right"]))
+    message["question"]["policy"][key] = value
+    answer = receive(send(connect(), message))
+    assert words in answer["error"]["what"], answer
 # Many who say nothing keep nobody waiting, and nobody who asks goes without descriptors.
+before = time.monotonic()
+assert receive(send(connect(), questions["right"]))["verdict"]["status"] == "correct"
+alone = time.monotonic() - before
+count += 1
 before = time.monotonic()
 crowd = [connect() for _ in range(300)]
 asked = send(connect(), questions["right"])
 crowd += [connect() for _ in range(300)]
 assert receive(asked)["verdict"]["status"] == "correct"
-assert len(list(pathlib.Path(f"/proc/{server.process.pid}/fd").iterdir())) < 150 and time.monotonic() - before < 4
+assert len(list(pathlib.Path(f"/proc/{server.process.pid}/fd").iterdir())) < 150 and time.monotonic() - before < 4 + 2 * alone
 count += 1
 for client in crowd:
     client.close()

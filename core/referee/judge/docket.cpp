@@ -7,6 +7,7 @@
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
 #include "core/cases/captured.hpp"
+#include "core/cases/numerics/families.hpp"
 #include "core/cases/routing.hpp"
 #include "core/contract/show.hpp"
 #include "core/referee/check.hpp"
@@ -32,6 +33,7 @@ class Docket {
   }
 
   std::vector<DocketEntry> all(const std::vector<std::string>& ops) {
+    check_policy();
     bool routed = false;
     for (const auto& op : ops) {
       const Contract& contract = catalog_.at(op);
@@ -59,6 +61,12 @@ class Docket {
   }
 
  private:
+  // A question may have come over the server's socket, and not from this program's options.
+  void check_policy() const {
+    for (const auto& family : o_.families) family_of(family, "--family");
+    if (!(o_.seconds >= 0)) fail("--seconds", "is less than nothing", "0 judges the values alone");
+    if (!(o_.patience_s > 0)) fail("--patience", "is not more than nothing");
+  }
   std::string size() const { return captured_ ? "captured" : o_.size; }
 
   // What a field does shows in these (test/numerics sees to it), and who is wrong in them is told
