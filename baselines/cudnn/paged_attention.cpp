@@ -15,10 +15,13 @@ constexpr int64_t kStep =
 constexpr int64_t kLogs = 32;     // ragged: 1 + log2(keys) * kLogs + log2(queries)
 constexpr int64_t kExact = 1024;  // one length: kExact + keys / kStep
 
-// Dense rows that pages are copied to; none for decode.
-int64_t room_of(const op::forward& max) {
-  const int64_t tokens = max.q->shape[0];
-  return tokens < 8 * max.seq_lens->shape[0] ? 0 : std::max<int64_t>(2 * tokens, 32768);
+// Dense rows that pages are copied to, at least those of the longest request that there is room
+// for: of few queries to many keys attention takes longest. None for decode.
+int64_t room_of(const op::init& init, const op::forward& max) {
+  constexpr int64_t kLeast = 32768, kLongest = 131072;  // of 8 heads of 128 it is 512 MiB
+  const int64_t tokens = max.q->shape[0], context = max.block_tables->shape[1] * init.page_size;
+  if (tokens < 8 * max.seq_lens->shape[0]) return 0;
+  return std::max({2 * tokens, kLeast, std::min(context, kLongest)});
 }
 int64_t log_of(int64_t length) { return std::bit_width(uint64_t(rounded(length))) - 1; }
 
@@ -40,12 +43,13 @@ class PagedAttention {
     need(std::has_single_bit(uint64_t(init.page_size)), "page_size: powers of two");
     for (const fk_in* view : {max.q, max.k_cache, max.v_cache}) need_layout(view);
     need_offsets(max.q);
-    wanted.scratch = kWorkspace + 2 * room_of(max) * init.num_kv_heads * init.head_dim * 2;
-    wanted.plan = (base(max.seq_lens->shape[0]) + kExact + room_of(max) / kStep) * 4;
+    const int64_t room = room_of(init, max);
+    wanted.scratch = kWorkspace + 2 * room * init.num_kv_heads * init.head_dim * 2;
+    wanted.plan = (base(max.seq_lens->shape[0]) + kExact + room / kStep) * 4;
   }
   PagedAttention(const fk_host&, const op::init& init, const op::weights&) : init_(init) {}
   void prepare(const op::forward& max, const fk_memory&) {
-    q_token_ = max.q->strides[0], room_ = room_of(max);
+    q_token_ = max.q->strides[0], room_ = room_of(init_, max);
     if (!room_) make_attention(paged(max));
   }
   int64_t plan(const op::plan& a, void* blob, int64_t) {
