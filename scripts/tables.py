@@ -82,14 +82,15 @@ for source in sorted((root / "docs/results").glob("*-h200-kernels.json"))[-1:]:
     d = json.loads(source.read_text())
     lines += ["", f"From `{source.relative_to(root)}`: {d['device']}, driver {d['driver']}, commit {d['commit']}, {d['date']}, `{d['command']}`. Cold medians, quartiles in "
               "brackets.", "", "| op | case | provider | time | GB/s | of a copy | TFLOP/s | `cuda_reference` |", "|---|---|---|---|---|---|---|---|"]
-    oracle = {(r["op"], r["case"]): r["cold_s"] for r in d["ops"] if r["provider"] == "cuda_reference" and r.get("cold_s")}
+    oracle = {(r["op"], r["case"], r.get("routing")): r["cold_s"] for r in d["ops"] if r["provider"] == "cuda_reference" and r.get("cold_s")}
     for r in d["ops"]:
         if r["provider"] == "cuda_reference" or not r.get("cold_s"):
             continue
         flops = f"{r['flops'] / r['cold_s'] * 1e-12:.3g}" if r.get("flops") else ""
         of_copy = f"{100 * r['of_copy']:.0f} %" if r.get("of_copy") else ""
-        slow = oracle.get((r["op"], r["case"]))
-        lines.append(f"| {r['op']} | {r['case']} | {r['provider']} | {1e6 * r['cold_s']:.1f} us ({1e6 * r['cold_low_s']:.1f}-{1e6 * r['cold_high_s']:.1f}) | "
+        slow = oracle.get((r["op"], r["case"], r.get("routing")))
+        routing = f", {r['routing']}" if r.get("routing") else ""
+        lines.append(f"| {r['op']} | {r['case']}{routing} | {r['provider']} | {1e6 * r['cold_s']:.1f} us ({1e6 * r['cold_low_s']:.1f}-{1e6 * r['cold_high_s']:.1f}) | "
                      f"{r['bytes'] / r['cold_s'] / 1e9:.0f} | {of_copy} | {flops} | {f'{1e6 * slow:.0f} us' if slow else ''} |")
 head, tail = text.split("<!-- ops -->")[0], text.split("<!-- end ops -->")[1]
 page.write_text(head + "<!-- ops -->\n" + "\n".join(lines) + "\n<!-- end ops -->" + tail)
