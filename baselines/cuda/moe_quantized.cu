@@ -12,15 +12,20 @@ using namespace fkc;
 using namespace fkc::quantized;
 using B16 = __nv_bfloat16;
 
-// To scratch, as the products take it; `width` columns are rounded together, if any.
-template <class W, bool kRounds = false> void arrange_rows(Arguments& a, int64_t rows, int width, const fk_ctx& ctx) {
-  const int64_t columns = arranged_columns<W>(a.k), of_row = cdiv(columns, width), parts = rows * of_row;
-  const auto out = static_cast<B16*>(ctx.scratch);
-  launch(arrange<W, kRounds>, unsigned(cdiv(parts * 32, kArrangers)), kArrangers, 0, ctx, a.x, out, parts, int(of_row), width, a.k, int(columns));
-  a.x = out;
-}
-template <class W, class Op> int64_t scratch_of(const typename Op::init& init, const typename Op::forward& max) {
-  return max.x->shape[0] * arranged_columns<W>(init.in_features) * 2;
+constexpr int kRounders = 256;
+
+// A warp rounds a group of a row.
+__global__ void __launch_bounds__(kRounders) round_groups(const B16* x, B16* out, int64_t groups, int of_row, int width, int k) {
+  wait_for_inputs();
+  const int64_t group = (int64_t(blockIdx.x) * kRounders + threadIdx.x) / 32;
+  if (group >= groups) return;
+  const int lane = threadIdx.x % 32, begin = int(group % of_row) * width, end = min(begin + width, k);
+  const int64_t row = group / of_row * k;
+  float top = kLeastTop;
+  for (int c = begin + lane; c < end; c += 32) top = fmaxf(top, fabsf(to_float(x[row + c])));
+  for (int i = 16; i > 0; i /= 2) top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, i));
+  const Rounding round(top);
+  for (int c = begin + lane; c < end; c += 32) out[row + c] = round(to_float(x[row + c]));
 }
 
 // The product of an op: how it is divided follows from the most rows that there may be.
@@ -39,6 +44,7 @@ template <class W> class Product {
     const uint64_t bytes = uint64_t(W::row_bytes(k));
     map_ = tensor_map<3>(weight->data, true, {bytes / 2, uint64_t(n), uint64_t(experts)}, {bytes, bytes * uint64_t(n)}, {kBox / 2, uint32_t(groups_ * 16), 1});
   }
+  bool few() const { return tiles_ < kTilesMax; }
   void multiply(const Arguments& a, int64_t rows, const fk_ctx& ctx) const {
     switch (tiles_) {
       case 1: return run_in_parts(a, rows, ctx);
@@ -81,7 +87,7 @@ template <class Op> void need_features(const typename Op::init& init, const type
 }
 template <class Op> Arguments arguments_of(const typename Op::init& init, const fk_in* scale, const typename Op::forward& a) {
   return {fk::data<B16>(a.x), scale->data, {}, fk::data<int32_t>(a.row_ids), fk::data<int32_t>(a.expert_offsets), fk::data<B16>(a.out),
-          int(init.num_experts), int(init.top_k), int(init.out_features), int(init.in_features), 1, 1, int(init.out_features), int(init.in_features / 32)};
+          int(init.num_experts), int(init.top_k), int(init.out_features), int(init.in_features), 1, 1, int(init.out_features), int(init.in_features / 32), 0};
 }
 
 struct MoeGroupedGemmFp8Block : Base<fk::moe_grouped_gemm_fp8_block> {
@@ -90,7 +96,7 @@ struct MoeGroupedGemmFp8Block : Base<fk::moe_grouped_gemm_fp8_block> {
   static void supports(const op::init& init, const op::weights&, const op::forward& max, fk_need& wanted) {
     need_features<op>(init, max);
     need(init.block_k % Fp8::kUnit == 0 && init.block_k < (1 << 30), "block_k: a multiple of 128");
-    wanted.scratch = scratch_of<Fp8, op>(init, max);
+    if (init.quantize_input) wanted.scratch = max.x->shape[0] * init.in_features * 2;
   }
   void prepare(const op::forward& max, const fk_memory&) { product_.prepare(weights.weight, init.num_experts, init.out_features, init.in_features, max.row_ids->shape[0], max.x->shape[0]); }
   void forward(const op::forward& args, const fk_ctx& ctx) {
@@ -99,9 +105,12 @@ struct MoeGroupedGemmFp8Block : Base<fk::moe_grouped_gemm_fp8_block> {
     Arguments a = arguments_of<op>(init, weights.weight_scale_inv, args);
     a.block_n = int(std::min<int64_t>(init.block_n, init.out_features)), a.block_k = int(init.block_k);
     a.scale_rows = int(cdiv(a.n, a.block_n)), a.scale_columns = int(cdiv(a.k, a.block_k));
-    const int64_t tokens = args.x->shape[0];
-    if (init.quantize_input) arrange_rows<Fp8, true>(a, tokens, a.block_k, ctx);
-    else arrange_rows<Fp8>(a, tokens, 256, ctx);
+    a.rounds = init.quantize_input && a.block_k == Fp8::kUnit && product_.few();
+    if (init.quantize_input && !a.rounds) {
+      const int64_t of_row = cdiv(init.in_features, init.block_k), groups = args.x->shape[0] * of_row;
+      launch(round_groups, unsigned(cdiv(groups * 32, kRounders)), kRounders, 0, ctx, a.x, static_cast<B16*>(ctx.scratch), groups, int(of_row), a.block_k, a.k);
+      a.x = static_cast<const B16*>(ctx.scratch);
+    }
     product_.multiply(a, rows, ctx);
   }
 
@@ -112,10 +121,9 @@ struct MoeGroupedGemmFp8Block : Base<fk::moe_grouped_gemm_fp8_block> {
 struct MoeGroupedGemmMxfp4 : Base<fk::moe_grouped_gemm_mxfp4> {
   using Base::Base;
   static constexpr fk_claims claims = claims_of(FK_GRAPH_ALWAYS, 0);
-  static void supports(const op::init& init, const op::weights& weights, const op::forward& max, fk_need& wanted) {
+  static void supports(const op::init& init, const op::weights& weights, const op::forward& max, fk_need&) {
     need_features<op>(init, max);
     need(init.in_features % 32 == 0, "in_features: a multiple of 32");
-    wanted.scratch = scratch_of<Mxfp4, op>(init, max);
     need_parameter(weights.bias.or_null, max.x);
   }
   void prepare(const op::forward& max, const fk_memory&) { product_.prepare(weights.weight, init.num_experts, init.out_features, init.in_features, max.row_ids->shape[0], max.x->shape[0]); }
@@ -124,7 +132,6 @@ struct MoeGroupedGemmMxfp4 : Base<fk::moe_grouped_gemm_mxfp4> {
     if (!rows) return;
     Arguments a = arguments_of<op>(init, weights.weight_scale, args);
     a.bias = parameter<B16>(weights.bias.or_null);
-    arrange_rows<Mxfp4>(a, args.x->shape[0], 256, ctx);
     product_.multiply(a, rows, ctx);
   }
 

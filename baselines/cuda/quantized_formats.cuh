@@ -14,7 +14,7 @@ __device__ inline uint32_t upper_halves(uint32_t a, uint32_t b) { return __byte_
 // e4m3, a scale for block_n x block_k. The bits of exponent and mantissa, moved to where bfloat16 has its own, are 2^-120 of the
 // number, also where it is subnormal; weights that are NaN are not looked for.
 struct Fp8 {
-  static constexpr int kUnit = 128, kPieces = 4, kScaleBytes = 4;  // columns of a box; of eight, of a lane
+  static constexpr int kUnit = 128, kPieces = 4, kRowBit = 1, kScaleBytes = 4;  // columns of a box; of eight, of a lane; of x: place()
   static constexpr bool kBlocks = true;
   __host__ __device__ static constexpr int64_t row_bytes(int64_t k) { return k; }
   struct Scale {
@@ -40,7 +40,7 @@ struct Fp8 {
 
 // e2m1, low bits first, and a power of two for every 32. Moved likewise they are 2^-126 of the number.
 struct Mxfp4 {
-  static constexpr int kUnit = 256, kPieces = 8, kScaleBytes = 1;
+  static constexpr int kUnit = 256, kPieces = 8, kRowBit = 2, kScaleBytes = 1;
   static constexpr bool kBlocks = false;
   __host__ __device__ static constexpr int64_t row_bytes(int64_t k) { return k / 2; }
   struct Scale {
@@ -81,12 +81,12 @@ struct Mxfp4 {
 };
 
 struct Arguments {
-  const __nv_bfloat16* x;  // as arrange() leaves it
+  const __nv_bfloat16* x;
   const void* scale;
   Parameter<__nv_bfloat16> bias;
   const int32_t *row_ids, *offsets;
   __nv_bfloat16* out;
-  int experts, top_k, n, k, block_n, block_k, scale_rows, scale_columns;  // of an expert
+  int experts, top_k, n, k, block_n, block_k, scale_rows, scale_columns, rounds;  // of an expert; rounds: x is to be rounded, in groups of 128
 };
 
 template <class W> struct Scales {
@@ -120,6 +120,19 @@ struct Rounding {
   }
 };
 constexpr float kLeastTop = 1e-10F;
+
+// Eight of the 128 columns that 16 neighbouring lanes have.
+__device__ inline uint4 rounded(uint4 raw) {
+  Pack<__nv_bfloat16> p{raw};
+  float top = kLeastTop;
+#pragma unroll
+  for (int i = 0; i < 8; ++i) top = fmaxf(top, fabsf(to_float(p.at[i])));
+  for (int i = 8; i > 0; i /= 2) top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, i));
+  const Rounding round(top);
+#pragma unroll
+  for (int i = 0; i < 8; ++i) p.at[i] = round(to_float(p.at[i]));
+  return p.raw;
+}
 
 }  // namespace quantized
 

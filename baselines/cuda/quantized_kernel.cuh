@@ -3,10 +3,10 @@
 // take tiles in turn: some rows of an expert's weights by up to 8 * kTiles of its assignments. Which tiles there are is
 // known on the device alone. A stage of the ring has kParts boxes of 128 bytes of every row of weights and, beside them, the same
 // columns of x; each row of weights is widened to bfloat16 in registers. The order of K in a product is free: a lane's
-// fragments of mma.m16n8k16 are columns that lie together in the weights, and x has the same order.
+// fragments of mma.m16n8k16 are columns that lie together in the weights, and x is read in the same order.
 //   first warps  multiply: 16 rows of one box of a stage each; few of them to a multiprocessor would wait for themselves
-//   last warp    fetches weights and x with the copy engine
-// A kernel before has put x in the order of the weights' columns.
+//   next warps   bring x of a box each, round it to eight bits where the op asks for it, and put it in the order of the weights' columns
+//   last warp    fetches weights with the tensor copy engine
 #pragma once
 #include "quantized_ring.cuh"
 #include "tensor_map.cuh"
@@ -15,47 +15,55 @@ namespace fkc {
 
 namespace quantized {
 
-// A warp puts `width` columns of a row of x, which are rounded together where the op asks for it, in the order of the weights'
-// columns, with zeros behind the last. The products start meanwhile.
-constexpr int kArrangers = 256;
-template <class W, bool kRounds>
-__global__ void __launch_bounds__(kArrangers) arrange(const __nv_bfloat16* x, __nv_bfloat16* out, int64_t parts, int of_row, int width, int k, int columns) {
-  inputs_then_next();
-  const int64_t part = (int64_t(blockIdx.x) * kArrangers + threadIdx.x) / 32;
-  if (part >= parts) return;
-  const int64_t row = part / of_row;
-  const int lane = threadIdx.x % 32, begin = int(part % of_row) * width, end = min(begin + width, columns);
-  const auto eight = [&](int c) {
-    return Pack<__nv_bfloat16>{c < k ? *reinterpret_cast<const uint4*>(x + row * k + c) : uint4{}};
-  };
-  float top = kLeastTop;
-  if constexpr (kRounds) {
-    for (int c = begin + lane * 8; c < end; c += 256) {
-      const auto v = eight(c);
-#pragma unroll
-      for (int i = 0; i < 8; ++i) top = fmaxf(top, fabsf(to_float(v.at[i])));
+// By the warps that bring x: a lane has the same columns of every kStep-th row of a box; kBatch of them at once hide what one waits for.
+template <class W, int kTiles, int kParts> __device__ void bring_x(Ring ring, Walk walk, const Arguments& a, int* sources) {
+  constexpr int kChunks = W::kUnit / 8, kRows = 32 / kChunks, kStep = helpers_of(kParts) / kParts * kRows, kLag = lag_of(kTiles, kParts);
+  constexpr int kBatch = W::kUnit / 64;
+  const int helper = int(threadIdx.x / 32) - kParts * ring.p.groups, part = helper % kParts, lane = threadIdx.x % 32, chunk = lane % kChunks;
+  const int row0 = helper / kParts * kRows, of_lane = lane / kChunks;  // row0 is that of a warp
+  const uint32_t x = ring.p.x + part * (ring.p.rows * W::kUnit * 2);
+  sources += helper * (kTilesMax * 8);
+  Ring done = ring;
+  Walk late = walk;
+  int ahead = 0;  // stages of x that are on their way
+  while (late.more) {
+    if (walk.more) {
+      if (walk.chunk == 0) {
+        __syncwarp();
+#pragma unroll 1
+        for (int i = lane; i < walk.rows; i += 32) sources[i] = a.row_ids[walk.begin + i] / a.top_k;
+        __syncwarp();
+      }
+      ring.await_empty();
+      const int column = ((walk.chunk * kParts + part) * kChunks + chunk) * 8;
+#pragma unroll 4
+      for (int row = row0 + of_lane; row < walk.rows; row += kStep)
+        copy_async(ring.at() + x + place<W>(row, chunk), a.x + int64_t(sources[row]) * a.k + (column < a.k ? column : 0), column < a.k);
+      walk.next(), ring.next();
     }
-    for (int i = 16; i > 0; i /= 2) top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, i));
-  }
-  const Rounding round(top);
-  for (int c = begin + lane * 8; c < end; c += 256) {
-    auto v = eight(c);
-    if constexpr (kRounds)
+    commit_copies();
+    if (++ahead < kLag) continue;
+    await_copies<kLag - 1>();
+#pragma unroll 1
+    for (int first = row0; first < late.rows; first += kBatch * kStep) {  // rows that there are not, too: nobody looks at them
+      uint4 v[kBatch];
 #pragma unroll
-      for (int i = 0; i < 8; ++i) v.at[i] = round(to_float(v.at[i]));
-    const int box = c / W::kUnit * W::kUnit;
-    *reinterpret_cast<uint4*>(out + row * columns + box + moved<W>((c - box) / 8) * 8) = W::arranged(v.raw);
+      for (int i = 0; i < kBatch; ++i) v[i] = load_shared(done.at() + x + place<W>(first + i * kStep + of_lane, chunk));
+#pragma unroll
+      for (int i = 0; i < kBatch; ++i) store_shared(done.at() + x + place<W>(first + i * kStep + of_lane, chunk), W::arranged(a.rounds ? rounded(v[i]) : v[i]));
+    }
+    barrier_arrive(done.full());  // every lane for what it stored, which is what racecheck understands
+    late.next(), done.next();
   }
 }
 
-// By one warp: weights; the same columns of the tile's rows of x; and what the weights' scales are in nears.
-template <class W, int kTiles, int kParts> __device__ void fetch(Ring ring, Walk walk, const Arguments& a, const CUtensorMap& weight) {
-  constexpr int kOfRow = kParts * W::kUnit, kOfLane = (kTiles * 8 + 31) / 32;
+// By one warp: weights, and what their scales are in nears.
+template <class W, int kParts> __device__ void fetch_weights(Ring ring, Walk walk, const Arguments& a, const CUtensorMap& weight) {
   const int lane = threadIdx.x % 32, box = walk.p.x / kParts;
-  const int64_t columns = arranged_columns<W>(a.k);
-  const auto bring_weights = [&] {
+  for (; walk.more; walk.next(), ring.next()) {
+    ring.await_empty();
     if (lane == 0) {
-      barrier_expect(ring.full(), walk.p.x + walk.rows * kOfRow * 2);
+      barrier_expect(ring.full(), walk.p.x);
       for (int i = 0; i < kParts; ++i) copy_box_3d(ring.at() + i * box, weight, (walk.chunk * kParts + i) * (kBox / 2), walk.first, walk.expert, ring.full());
     }
     __syncwarp();
@@ -66,32 +74,11 @@ template <class W, int kTiles, int kParts> __device__ void fetch(Ring ring, Walk
 #pragma unroll 1
       for (int64_t at = of.row(walk.expert, walk.first) * W::kScaleBytes + lane * 128; at < end; at += 32 * 128) prefetch(from + at);
     }
-  };
-  int64_t source[kOfLane] = {};
-  const auto bring_x = [&](const Walk& of, const Ring& to) {
-#pragma unroll
-    for (int i = 0; i < kOfLane; ++i) {
-      const int row = i * 32 + lane;
-      if (row >= of.rows) break;
-      if (of.chunk == 0) source[i] = a.row_ids[of.begin + row] / a.top_k * columns;
-      copy_bulk(to.at() + of.p.x + row * row_bytes_of<W>(kParts), a.x + source[i] + of.chunk * kOfRow, kOfRow * 2, to.full());
-    }
-  };
-  // Nobody has written to the weights.
-  Walk late = walk;
-  Ring first = ring;
-  for (int i = 0; walk.more && i < walk.p.stages; ++i, walk.next(), ring.next()) bring_weights();
-  wait_for_previous();
-  for (int i = 0; late.more && i < walk.p.stages; ++i, late.next(), first.next()) bring_x(late, first);
-  for (; walk.more; walk.next(), ring.next()) {
-    ring.await_empty();
-    bring_weights();
-    bring_x(walk, ring);
   }
 }
 
 // What a lane has of two rows of a box of weights, by as many columns of all rows of x that there are.
-template <class W, int kTiles, int kParts, bool kLarge>
+template <class W, int kTiles, bool kLarge>
 __device__ void multiply_box(const uint32_t (&raw)[2][8], uint32_t x, int rows, const typename W::Factors& factors, const typename W::Scale& scale, float (&acc)[kTiles][4]) {
   using T = __nv_bfloat16;
   float of_block[kTiles][4] = {};
@@ -104,7 +91,7 @@ __device__ void multiply_box(const uint32_t (&raw)[2][8], uint32_t x, int rows, 
 #pragma unroll
     for (int j = 0; j < kTiles; ++j) {
       if (j > 0 && j * 8 >= rows) break;
-      const uint4 right = load_shared((x ^ i % 4 * 16) + i / 4 * 64 + j * 8 * row_bytes_of<W>(kParts));
+      const uint4 right = load_shared((x ^ i * 16) + j * 8 * W::kUnit * 2);
       float(&sum)[4] = W::kBlocks ? of_block[j] : acc[j];
       multiply<T>(sum, one, right.x, right.y);
       multiply<T>(sum, two, right.z, right.w);
@@ -124,8 +111,7 @@ template <class W, int kTiles, int kParts> __device__ void multiply_rows(Ring ri
   const int row0 = group * 16 + g, units = (a.k + W::kUnit - 1) / W::kUnit;
   float* const sums = all_sums + group * (kParts - 1) * kTiles * 128 + lane;
   // A lane's 32 bytes of a row of a box of weights, and their columns of x, in pieces of eight.
-  const uint32_t box = part * (walk.p.x / kParts) + row0 * kBox, piece = g * 16;
-  const uint32_t x = walk.p.x + g * row_bytes_of<W>(kParts) + part * (W::kUnit * 2) + moved<W>(t * W::kPieces) * 16;
+  const uint32_t box = part * (walk.p.x / kParts) + row0 * kBox, piece = g * 16, x = walk.p.x + part * (walk.p.rows * W::kUnit * 2) + place<W>(g, t * W::kPieces);
   const Scales<W> scales{a};
   Walk now = walk, ahead = walk;
   int64_t scale_at[2] = {};
@@ -168,8 +154,8 @@ template <class W, int kTiles, int kParts> __device__ void multiply_rows(Ring ri
           const uint4 v = load_shared(ring.at() + box + r * 8 * kBox + ((t * 32 + l * 16) ^ piece));
           raw[r][l * 4] = v.x, raw[r][l * 4 + 1] = v.y, raw[r][l * 4 + 2] = v.z, raw[r][l * 4 + 3] = v.w;
         }
-      if (const typename W::Factors factors(scale); factors.large) multiply_box<W, kTiles, kParts, true>(raw, ring.at() + x, now.rows, factors, scale, acc);
-      else multiply_box<W, kTiles, kParts, false>(raw, ring.at() + x, now.rows, factors, scale, acc);
+      if (const typename W::Factors factors(scale); factors.large) multiply_box<W, kTiles, true>(raw, ring.at() + x, now.rows, factors, scale, acc);
+      else multiply_box<W, kTiles, false>(raw, ring.at() + x, now.rows, factors, scale, acc);
     }
     __syncwarp();
     if (lane == 0) barrier_arrive(ring.empty());
@@ -207,18 +193,18 @@ __global__ void __launch_bounds__(threads_of(kParts, groups_max(kTiles, kParts))
   char* const unaligned = dynamic_shared();
   char* const shared = unaligned + (-shared_address(unaligned) & 1023U);
   const Ring ring{p, shared_address(shared)};
-  int* const starts = reinterpret_cast<int*>(shared + kTable);
+  int* const starts = reinterpret_cast<int*>(shared + table_of(kParts));
   int* const before = starts + a.experts + 1;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  constexpr int kHelpers = helpers_of(kParts);
   const int multiplying = kParts * p.groups;
   // Whom nothing else waits for meanwhile; the others are after the offsets.
-  if (threadIdx.x == 32 * multiplying) {
+  if (threadIdx.x == 32 * (multiplying + kHelpers)) {
     prefetch_map(weight);
-    for (Ring r = ring; r.turn == 0; r.next()) barrier_init(r.full(), 1), barrier_init(r.empty(), multiplying);
+    for (Ring r = ring; r.turn == 0; r.next()) barrier_init(r.full(), 1 + 32 * kHelpers), barrier_init(r.empty(), multiplying);
     fence_barriers();
   }
-  let_next_start();
-  // arrange() has waited for who wrote what it does not write itself.
+  wait_for_inputs();
   for (int e = threadIdx.x; e <= a.experts; e += blockDim.x) starts[e] = a.offsets[e];
   __syncthreads();
   if (warp == 0) {
@@ -238,7 +224,8 @@ __global__ void __launch_bounds__(threads_of(kParts, groups_max(kTiles, kParts))
   __syncthreads();
   const Walk walk(starts, p, a.experts, (a.k + kParts * W::kUnit - 1) / (kParts * W::kUnit));
   if (warp < multiplying) multiply_rows<W, kTiles, kParts>(ring, walk, a, reinterpret_cast<float*>(shared + p.sums));
-  else fetch<W, kTiles, kParts>(ring, walk, a, weight);
+  else if (warp < multiplying + kHelpers) bring_x<W, kTiles, kParts>(ring, walk, a, reinterpret_cast<int*>(shared + kSources));
+  else fetch_weights<W, kParts>(ring, walk, a, weight);
 }
 
 }  // namespace quantized

@@ -7,20 +7,17 @@ namespace fkc {
 
 namespace quantized {
 
-constexpr int kStagesMax = 8, kPartsMax = 4, kBox = 128;  // bytes of a row in a box
-constexpr int kExpertsMax = 1024, kTilesMax = 8, kTable = 128, kSharedMax = 224 << 10;
-constexpr int threads_of(int parts, int groups) { return 32 * (parts * groups + 1); }
+constexpr int kStagesMax = 8, kBox = 128;  // bytes of a row in a box
+constexpr int kExpertsMax = 1024, kTilesMax = 8, kSources = 128, kSharedMax = 224 << 10;
+__host__ __device__ constexpr int helpers_of(int parts) { return parts == 2 ? 4 : parts; }
+__host__ __device__ constexpr int table_of(int parts) { return kSources + helpers_of(parts) * kTilesMax * 8 * 4; }
+constexpr int threads_of(int parts, int groups) { return 32 * (parts * groups + helpers_of(parts) + 1); }
 constexpr int groups_max(int tiles) { return tiles > 4 ? 4 : 7; }  // of 16 rows of weights
 // As many boxes of a stage as there are registers for warps that multiply them; with more tiles of x a deeper ring is worth more.
 constexpr int parts_for(int tiles, int groups) { return tiles > 1 || groups > 6 ? 2 : groups > 4 ? 3 : 4; }
 constexpr int groups_max(int tiles, int parts) { return parts == 2 ? groups_max(tiles) : parts == 3 ? 6 : 4; }
-
-// Of x, in order: columns of a row of so many, with room for a last stage that is not full; bytes of a row in a stage, which
-// begin in other banks than those of the rows beside it; where eight columns of a box lie, so that a warp's lanes read from all
-// banks. A lane's eighths of a piece are beside each other but for two bits.
-template <class W> __host__ __device__ constexpr int64_t arranged_columns(int64_t k) { return ((k + W::kUnit - 1) / W::kUnit + kPartsMax - 1) * W::kUnit; }
-template <class W> __host__ __device__ constexpr int row_bytes_of(int parts) { return parts * W::kUnit * 2 + 64; }
-template <class W> __host__ __device__ constexpr int moved(int chunk) { return chunk ^ (chunk / W::kPieces & 3); }
+// Stages of x on their way to a thread: no more than there are, and where there can be, fewer, or x waits for products of the stage before.
+__host__ __device__ constexpr int lag_of(int tiles, int parts) { return tiles * parts > 5 ? 2 : 3; }
 
 // Where things lie in shared memory, in bytes from where it is aligned; the host sizes it by the same rules.
 struct Plan {
@@ -30,8 +27,8 @@ struct Plan {
 template <class W> Plan plan_of(int groups, int tiles, int64_t n, int64_t experts) {
   const int rows = tiles * 8, parts = parts_for(tiles, groups);
   Plan p{groups, rows, int(cdiv(n, groups * 16)), 0, parts * groups * 16 * kBox, 0, 0, 0, 0};
-  p.stage = int(cdiv(p.x + rows * row_bytes_of<W>(parts), 1024) * 1024);
-  p.sums = int(cdiv(kTable + 2 * (experts + 1) * 4, 1024) * 1024);
+  p.stage = p.x + parts * rows * W::kUnit * 2;
+  p.sums = int(cdiv(table_of(parts) + 2 * (experts + 1) * 4, 1024) * 1024);
   p.ring = p.sums + (parts - 1) * groups * 512 * tiles;
   p.ring = int(cdiv(p.ring, 1024) * 1024);
   p.stages = std::min(kStagesMax, (kSharedMax - 1024 - p.ring) / p.stage);
@@ -88,6 +85,9 @@ struct Ring {
     if (++stage == p.stages) stage = 0, ++turn;
   }
 };
+
+// Eight columns of x of a box: not where they would be, so that banks differ for all lanes that read at once.
+template <class W> __device__ uint32_t place(int row, int chunk) { return (row * (W::kUnit / 8) + (chunk ^ (chunk >> 3 & 3) ^ (row & 1) << W::kRowBit)) * 16; }
 
 }  // namespace quantized
 
