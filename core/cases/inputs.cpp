@@ -13,6 +13,7 @@
 #include "core/base/text.hpp"
 #include "core/cases/generator_text.hpp"
 #include "core/cases/numerics/families.hpp"
+#include "core/cases/odd_rows.hpp"
 #include "core/cases/places.hpp"
 #include "core/cases/received.hpp"
 #include "core/cases/routing.hpp"
@@ -240,15 +241,13 @@ class Maker {
     for (int64_t i = 0; i < t.numel(); ++i)
       if (i == 1 || (i > 1 && r.uniform() < 0.3)) t.set(i, -1);
   }
-  // Every second row, in the mean, is nothing: what is divided by its size divides by nothing.
   void zero_rows(const CaseField& f, const GeneratorText&, Tensor& t) {
     normal(f, {"normal", {"0", "1"}}, t);
-    Random r = random(entry_ + " rows");
-    const int64_t width = f.shape.back();
-    for (int64_t row = 0; row < t.numel() / width; ++row) {
-      const bool zero = row < 2 ? row == 0 : r.uniform() < 0.5;
-      for (int64_t i = 0; zero && i < width; ++i) t.set(row * width + i, 0);
-    }
+    make_zero_rows(random(entry_ + " rows"), t);
+  }
+  void sinks(const CaseField& f, const GeneratorText& c, Tensor& t) {
+    normal(f, {"normal", {"0", "1"}}, t);
+    make_sinks(random(entry_ + " rows"), number(c.args[0]), t);
   }
 
   void cu(const CaseField& f, const GeneratorText& c, Tensor& t) {
@@ -451,6 +450,7 @@ const std::vector<Maker::Named>& Maker::generators() {
                                           {"perm", &Maker::perm, 1},
                                           {"skipping", &Maker::skipping, 1},
                                           {"zero_rows", &Maker::zero_rows, 0},
+                                          {"sinks", &Maker::sinks, 1},
                                           {"cu", &Maker::cu, 1},
                                           {"lens", &Maker::lens, 2},
                                           {"nodes", &Maker::nodes, 3},

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <set>
+#include <utility>
 
 #include "core/base/error.hpp"
 #include "core/base/paths.hpp"
@@ -117,6 +118,28 @@ TEST_CASE("inputs_errors_name_the_case_and_the_field") {
   CHECK_THAT(make("  - {name: ids, role: in, shape: [T], dtype: [i64]}\n", "T: 2"),
              ContainsSubstring("needs a generator"));
   CHECK_THAT(make(field("arange"), "B: 2"), ContainsSubstring("T"));
+}
+
+// Without the tall rows a kernel that leaves small shares of a softmax out would not be seen.
+TEST_CASE("inputs_of_sinks_have_a_few_tall_rows") {
+  const auto c = input_contract(
+      "  - {name: x, role: in, shape: [T, C], dtype: float, values: \"sinks(8)\"}\n"
+      "  - {name: out, role: out, shape: [T, C], dtype: x}\n",
+      "    - {T: 300, size: 64}\n    - {T: 1, size: 64}\n    - {T: 0, size: 64}\n");
+  for (uint64_t seed = 1; seed < 10; ++seed) {
+    for (const auto& [at, rows] : {std::pair{0, 3}, {1, 1}, {2, 0}}) {
+      const auto resolved = fk::resolve(c, c.cases[static_cast<size_t>(at)], {});
+      const fk::Tensor x = fk::make_inputs(resolved, seed, 1).at("x")[0];
+      int tall = 0;
+      for (int64_t row = 0; row < x.shape[0]; ++row) {
+        double sum = 0;
+        for (int64_t i = 0; i < 64; ++i) sum += x.at(row * 64 + i);
+        CHECK(std::abs(sum / 64) < 11);
+        tall += sum / 64 > 7;
+      }
+      CHECK(tall == rows);
+    }
+  }
 }
 
 TEST_CASE("slice_keeps_the_first_requests_with_their_contents") {

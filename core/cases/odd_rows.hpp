@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// Contents in which some rows of the last axis are unlike the others.
+#pragma once
+#include "core/tensor/random.hpp"
+#include "core/tensor/tensor.hpp"
+
+namespace fk {
+
+// Every second row, in the mean, is nothing: what is divided by its size divides by nothing.
+void make_zero_rows(Random random, Tensor& t);
+
+// One row in 128, and at least one, is larger by `by` to 1.25 `by` everywhere: as keys under queries
+// around 1 these are the tokens that most of a softmax goes to, and what is left to all others is
+// much together and next to nothing for each.
+void make_sinks(Random random, double by, Tensor& t);
+
+}  // namespace fk
