@@ -24,6 +24,7 @@
 #include "core/plugin/discover.hpp"
 #include "core/plugin/notes.hpp"
 #include "core/referee/bench.hpp"
+#include "core/referee/judge/docket.hpp"
 #include "core/referee/roster.hpp"
 #include "core/report/table.hpp"
 #include "core/worker/rank_group.hpp"
@@ -297,8 +298,7 @@ Arguments complete(Arguments a) {
   } else if (size != "smoke" && size != "ci" && size != "full") {
     fail("--size", "`" + size + "` is not a size of cases", "smoke, ci or full");
   }
-  if (!(a.options.seconds >= 0))
-    fail("--seconds", "is less than nothing", "0 judges the values alone");
+  check_seconds(a.options.seconds);
   a.options.skew = skew_of_routing(a.routing);
   return a;
 }

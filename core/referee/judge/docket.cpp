@@ -64,7 +64,7 @@ class Docket {
   // A question may have come over the server's socket, and not from this program's options.
   void check_policy() const {
     for (const auto& family : o_.families) family_of(family, "--family");
-    if (!(o_.seconds >= 0)) fail("--seconds", "is less than nothing", "0 judges the values alone");
+    check_seconds(o_.seconds);
     if (!(o_.patience_s > 0)) fail("--patience", "is not more than nothing");
   }
   std::string size() const { return captured_ ? "captured" : o_.size; }
@@ -182,6 +182,10 @@ bool same_case(const CaseVerdict& a, const CaseVerdict& b) {
 }
 
 }  // namespace
+
+void check_seconds(double seconds) {
+  if (!(seconds >= 0)) fail("--seconds", "is less than nothing", "0 judges the values alone");
+}
 
 std::vector<DocketEntry> docket(const std::vector<std::string>& ops, const Catalog& catalog,
                                 const JudgeOptions& options) {

@@ -35,6 +35,9 @@ class SmallerCases {
   std::set<std::string> had_;  // "op, variant"
 };
 
+// Error where no time can be meant: of a race, or of whoever is only timed.
+void check_seconds(double seconds);
+
 // Error at the option whose names are not there. Empty where there are no cases of the size.
 std::vector<DocketEntry> docket(const std::vector<std::string>& ops, const Catalog& catalog,
                                 const JudgeOptions& options);
