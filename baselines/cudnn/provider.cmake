@@ -16,7 +16,5 @@ else()
   fk_add_plugin(cudnn SOURCES ${sources})
   target_include_directories(plugin_cudnn SYSTEM PRIVATE ${FK_CUDNN_FRONTEND}/include ${FK_CUDNN_INCLUDE})
   target_compile_definitions(plugin_cudnn PRIVATE CUDNN_FRONTEND_SKIP_JSON_LIB)
-  # Nothing is computed here, and the frontend compiles in half of the time.
-  target_compile_options(plugin_cudnn PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-O1>)
   target_link_libraries(plugin_cudnn PRIVATE CUDA::cudart CUDA::nvrtc ${FK_CUDNN_LIBRARY} ${CMAKE_DL_LIBS})
 endif()
