@@ -88,5 +88,5 @@ for name, rounds in seen.items():
 if options.json:
     commit = os.environ.get("FK_COMMIT") or subprocess.run(["git", "-C", root, "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
     options.json.write_text(json.dumps({"what": "a kernel against itself before and after its neighbours, one server", "date": str(datetime.date.today()), "commit": commit, "device": device,
-                                        "command": " ".join(["scripts/judge_neighbours.py", *sys.argv[1:]]), "case": CASE, "load": os.getloadavg()[0], "neighbours": rows}, indent=1) + "\n")
+                                        "command": " ".join(["scripts/judge_neighbours.py", *sys.argv[1:]]).replace(str(options.json), "FILE"), "case": CASE, "load": os.getloadavg()[0], "neighbours": rows}, indent=1) + "\n")
 sys.exit(1 if bad else 0)

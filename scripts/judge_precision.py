@@ -101,5 +101,5 @@ with tempfile.TemporaryDirectory(dir="/tmp") as folder:
 if options.json:
     commit = os.environ.get("FK_COMMIT") or subprocess.run(["git", "-C", root, "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
     options.json.write_text(json.dumps({"what": "precision of the judge", "date": str(datetime.date.today()), "commit": commit, "device": verdicts[0]["device"],
-                                        "command": " ".join(["scripts/judge_precision.py", *sys.argv[1:]]), "itself": itself, "speedups": speedups, "depends": depends,
+                                        "command": " ".join(["scripts/judge_precision.py", *sys.argv[1:]]).replace(str(options.json), "FILE"), "itself": itself, "speedups": speedups, "depends": depends,
                                         "plain": [dict(row, case=case) for (case, _), row in clocks.items()]}, indent=1) + "\n")

@@ -143,5 +143,5 @@ if options.json:
     commit = os.environ.get("FK_COMMIT") or subprocess.run(["git", "-C", root, "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
     options.json.write_text(json.dumps({
         "what": "verdict latency", "date": str(datetime.date.today()), "commit": commit, "device": device, "machine": platform.machine(),
-        "threads": os.cpu_count(), "load": loads, "command": " ".join(["scripts/verdict_latency.py", *sys.argv[1:]]), "pause_s": options.pause,
+        "threads": os.cpu_count(), "load": loads, "command": " ".join(["scripts/verdict_latency.py", *sys.argv[1:]]).replace(str(options.json), "FILE"), "pause_s": options.pause,
         "rows": rows, **parts, "clients": options.clients, "verdicts_per_hour": rate}, indent=1) + "\n")
