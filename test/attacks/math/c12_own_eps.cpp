@@ -3,7 +3,11 @@
 //
 // Stopped by: beside large cases the small ones are compared, in a dtype that is taken
 //
-// naive: rms_norm accepted; size: ci
+// naive: rms_norm accepted
+//
+// work: broken
+//
+// size: ci
 #include "../attack.hpp"
 
 namespace {

@@ -5,6 +5,8 @@
 //
 // naive: rms_norm accepted
 //
+// work: broken
+//
 // captured: mixtral
 #include "../attack.hpp"
 

@@ -27,8 +27,9 @@ struct EightBits {
 
   static void supports(const op::init& init, const op::weights& weights, const op::forward& max,
                        fk_need& need) {
-    if (!fk::is_float(max.x) || weights.qkv->dtype.bits != 16)
-      throw fk::unsupported{"weights of 16 bits only"};
+    // In float16 single elements of it are off.
+    if (!fk::is_float(max.x) || FK_DTYPE(weights.qkv) != FK_BF16)
+      throw fk::unsupported{"weights of bf16 only"};
     const int64_t width = init.num_heads * init.head_dim;
     need.packed = 4 * width * init.hidden_size + 4 * (3 * width + init.hidden_size) + 256;
   }
