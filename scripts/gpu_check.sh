@@ -6,7 +6,7 @@
 #   tests verify large torch              the GPU's tests, the reference cases of the models, cases from transformers that reach the fast
 #                                         kernels, plugins in a torch model
 #   bad                                   a plugin for every rule of a device, which `check` has to name
-#   check                                 the conformance of every provider on every smoke and ci case as it is written (nccl: exchanges);
+#   check                                 the conformance of every provider on every smoke and ci case as it is written or in bf16 (nccl: exchanges);
 #                                         with --full in every variant
 #   communicator collectives              messages between processes; every collective as a candidate
 #   attacks                               plugins that cheat and honest ones that look odd (docs/attacks.md)

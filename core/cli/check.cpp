@@ -439,7 +439,8 @@ std::function<int()> add(const Options& app) {
   app.add_option("--captured", a->captured, "instead: the cases of this folder (fk-host capture)");
   app.add_option("--ranks", a->ranks, "only cases of so many ranks").positive();
   app.add_flag("--quick", a->options.quick,
-               "the cases as they are written, in no other dtypes, layouts and inputs");
+               "the cases as they are written, or in bf16 where float32 is refused, in no other "
+               "layouts and inputs");
   app.add_option("--device", a->device, "cpu (the default) or cuda:0");
   const auto seed =
       app.add_option("--seed", a->options.seed, "of the inputs; random otherwise, and printed");

@@ -54,8 +54,8 @@ struct CheckOptions {
   uint64_t seed = 1;
   std::vector<std::string> ops;  // empty: all
   std::string only_case;         // empty: all
-  bool quick = false;            // the cases as written, without variants
-  bool conduct = true;           // the rules of conduct.hpp, too
+  bool quick = false;   // the cases as written, without variants; in bf16 where that is refused
+  bool conduct = true;  // the rules of conduct.hpp, too
   // Instead of the contract's: all of them as they are written. They outlive the check.
   const std::vector<Case>* cases = nullptr;
   Family family = Family::ordinary;  // of the inputs
