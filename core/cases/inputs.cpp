@@ -11,11 +11,13 @@
 
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
+#include "core/cases/columns.hpp"
 #include "core/cases/generator_text.hpp"
 #include "core/cases/numerics/families.hpp"
 #include "core/cases/odd_rows.hpp"
 #include "core/cases/places.hpp"
 #include "core/cases/received.hpp"
+#include "core/cases/rope_table.hpp"
 #include "core/cases/routing.hpp"
 #include "core/cases/shuffle.hpp"
 #include "core/tensor/random.hpp"
@@ -33,13 +35,18 @@ class Maker {
         threads_(threads),
         family_(family) {}
 
-  std::vector<Tensor> field(const std::string& name) { return make(*r_.find(name)); }
+  std::vector<Tensor> field(const std::string& name) {
+    make(*r_.find(name));
+    scale_columns(r_, out_);
+    return out_[name];
+  }
   CaseValues run(bool weights) {
     for (const auto& field : r_.fields) {
       const bool weight = field.slot->section == SectionId::weights;
       if (field.present && (weight ? weights : field.slot->role != Role::out)) make(field);
     }
     if (family_ != Family::ordinary) change();
+    scale_columns(r_, out_);
     return std::move(out_);
   }
 
@@ -50,6 +57,7 @@ class Maker {
     Generator make;
     size_t args;
   };
+  static constexpr size_t kAny = 99;
   friend std::vector<std::string> fk::generator_names();
   static const std::vector<Named>& generators();
 
@@ -147,7 +155,7 @@ class Maker {
     if (it == known.end())
       wrong(field, "there is no generator `" + call.name + "`",
             did_you_mean(call.name, generator_names()));
-    if (call.args.size() != it->args)
+    if (call.args.size() != it->args && it->args != kAny)
       wrong(field, call.name + " takes " + std::to_string(it->args) + " arguments, not " +
                        std::to_string(call.args.size()));
     std::vector<Tensor> made;
@@ -370,21 +378,10 @@ class Maker {
     set_all(t, expert_offsets(assignments(c, rows->shape[0]), n));
   }
 
-  // Angles that grow with the position, as models have them, but with frequencies and a factor of
-  // this seed alone: who computes the angles that are usual instead of reading the table is wrong.
   void rope(const CaseField& f, const GeneratorText& c, Tensor& t) {
-    const int64_t length = whole(c.args[0]), width = whole(c.args[1]), half = width / 2;
+    const int64_t length = whole(c.args[0]), width = whole(c.args[1]);
     if (t.numel() != length * width) wrong(f, "rope(L,R) needs the shape [L,R]");
-    Random r = random(entry_);
-    const double factor = 1 + r.uniform() / 8;
-    for (int64_t i = 0; i < half; ++i) {
-      const double frequency = r.uniform();
-      for (int64_t p = 0; p < length; ++p) {
-        const double angle = static_cast<double>(p) * frequency;
-        t.set(p * width + i, factor * std::cos(angle));
-        t.set(p * width + half + i, factor * std::sin(angle));
-      }
-    }
+    make_rope(random(entry_), length, width, t);
   }
 
   void levels(const CaseField& f, const GeneratorText& c, Tensor& t) {
@@ -441,6 +438,7 @@ class Maker {
 const std::vector<Maker::Named>& Maker::generators() {
   static const std::vector<Named> list = {{"normal", &Maker::normal, 2},
                                           {"unit_gain", &Maker::unit_gain, 0},
+                                          {"fed_by", &Maker::unit_gain, kAny},
                                           {"uniform", &Maker::uniform, 2},
                                           {"either", &Maker::either, 3},
                                           {"positive", &Maker::positive, 0},

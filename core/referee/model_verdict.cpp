@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t kForced = 8;                         // tokens decoded per request
 constexpr int64_t kLogitBytesMax = int64_t{64} << 20;  // of one request's prompt
-constexpr double kReroutedOfMedian = 8, kFactor = 1.5;
+constexpr double kReroutedOfMedian = 8, kOfBaseline = 1.5;
 
 std::string percent(double value) {
   char text[32];
@@ -188,14 +188,14 @@ ErrorLimits error_limits(const ErrorNumbers& baseline, DType dtype, int64_t laye
   // The number of rerouted tokens is a matter of luck: three standard deviations more than the
   // baseline's, and one in a hundred.
   const auto rerouted = static_cast<double>(baseline.rerouted);
-  ErrorLimits out{std::max(kFactor * baseline.rms, floor),
-                  std::max(kFactor * baseline.worst1, 3 * floor),
+  ErrorLimits out{std::max(kOfBaseline * baseline.rms, floor),
+                  std::max(kOfBaseline * baseline.worst1, 3 * floor),
                   static_cast<int64_t>(std::ceil(rerouted + 3 * std::sqrt(rerouted) +
                                                  static_cast<double>(baseline.rows) / 100))};
   if (dtype != DType::f32 || coarse <= 0) return out;
   out.rms = std::max(out.rms, coarse);
   out.worst1 = std::max(out.worst1, 4 * coarse);
-  out.best5 = std::max(kFactor * baseline.best5, floor);
+  out.best5 = std::max(kOfBaseline * baseline.best5, floor);
   return out;
 }
 

@@ -28,6 +28,18 @@ float tf32(float value) {
   return value;
 }
 
+// Whole numbers of eight bits, with a scale for every row of the last axis.
+void to_eight_bits(Tensor& t) {
+  const int64_t width = t.shape.back();
+  for (int64_t from = 0; from < t.numel(); from += width) {
+    double most = 0;
+    for (int64_t i = 0; i < width; ++i) most = std::max(most, std::abs(t.at(from + i)));
+    const double step = most / 127;
+    for (int64_t i = 0; step > 0 && i < width; ++i)
+      t.set(from + i, std::nearbyint(t.at(from + i) / step) * step);
+  }
+}
+
 class Faker {
  public:
   Faker(const ResolvedCase& resolved, const CaseValues& inputs, const CaseValues& want,
@@ -260,6 +272,11 @@ class Faker {
       if (field.slot->section != SectionId::weights) return;
       for (int64_t i = 0; i < t.numel(); ++i) t.set(i, 1);
     });
+    for (const CaseField& f : r_.fields)
+      if (floats && f.present && bytes(f.dtype) == 2 && f.values.starts_with("fed_by("))
+        ask(f.slot->name + " in eight bits", [&f](const CaseField& field, Tensor& t) {
+          if (&field == &f) to_eight_bits(t);
+        });
   }
 
   // The reference's answer for changed floats; what is written back stays in the inputs' dtypes.

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/cases/columns.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <string_view>
+
+#include "core/base/error.hpp"
+#include "core/base/parts.hpp"
+#include "core/base/text.hpp"
+#include "core/cases/generator_text.hpp"
+#include "core/tensor/random.hpp"
+
+namespace fk {
+
+namespace {
+
+constexpr int kMostPower = 4, kOneIn = 8;
+constexpr std::string_view kFew = " few";
+
+// One of the fields that feed, and its first row that does.
+struct Source {
+  const CaseField* field;
+  int64_t from = 0;
+};
+// An argument.
+struct Feed {
+  std::string key;  // of its powers
+  std::vector<Source> sources;
+  int64_t size = 0;  // powers, before they begin again
+  bool few = false;
+};
+// A weight's columns.
+struct Fed {
+  const CaseField* field;
+  bool several;  // one after the other
+  std::vector<Feed> feeds;
+};
+
+size_t last_axis(const CaseField& f) { return f.shape.size() - 1; }
+size_t feeding_axis(const CaseField& f) {
+  const bool matrix = f.slot->section == SectionId::weights && f.shape.size() > 1;
+  return f.shape.size() - (matrix ? 2 : 1);
+}
+bool fine(const CaseField& f) { return is_float(f.dtype) && bytes(f.dtype) > 1; }
+
+class Scaler {
+ public:
+  Scaler(const ResolvedCase& resolved, CaseValues& values) : r_(resolved), values_(values) {}
+
+  void run() {
+    std::vector<Fed> all;
+    std::set<std::string> coarse;  // keys of what cannot be scaled
+    for (const auto& f : r_.fields) {
+      if (!f.present || !f.values.starts_with("fed_by(")) continue;
+      const GeneratorText text = GeneratorText::parse(f.values, r_.contract->where);
+      Fed fed{&f, text.args.size() > 1, {}};
+      for (const auto& arg : text.args)
+        if (auto feed = parse(f, arg); !feed.sources.empty()) fed.feeds.push_back(std::move(feed));
+      for (const auto& feed : fed.feeds) {
+        bool good = fine(f);
+        for (const auto& source : feed.sources) good &= fine(*source.field);
+        if (!good) coarse.insert(feed.key);
+      }
+      all.push_back(std::move(fed));
+    }
+    std::set<std::pair<std::string, int64_t>> divided;
+    for (const auto& fed : all) {
+      const size_t axis = last_axis(*fed.field);
+      std::vector<float> by;
+      for (const auto& feed : fed.feeds) {
+        const auto columns = static_cast<size_t>(fed.field->shape[axis]), at = by.size();
+        if (at == columns) break;
+        const std::vector<int> powers = powers_of(feed, coarse.count(feed.key) != 0);
+        const size_t count = fed.several ? powers.size() : columns;
+        const bool fits = at + count <= columns && count % powers.size() == 0;
+        if (!fits && !fed.several)
+          wrong(*fed.field, feed.key + " feeds " + std::to_string(powers.size()) +
+                                " columns, which do not fit into " + std::to_string(columns));
+        if (!fits) continue;
+        for (size_t i = 0; i < count; ++i) by.push_back(std::ldexp(1.F, powers[i % powers.size()]));
+        for (const auto& source : feed.sources)
+          if (divided.emplace(source.field->slot->name, source.from).second) divide(source, powers);
+      }
+      if (by.empty()) continue;
+      by.resize(static_cast<size_t>(fed.field->shape[axis]), 1.F);
+      multiply(*fed.field, axis, by);
+    }
+  }
+
+ private:
+  [[noreturn]] void wrong(const CaseField& f, const std::string& what,
+                          const std::string& hint = "") const {
+    fail(r_.contract->where, "values of `" + f.slot->name + "`: " + what, hint);
+  }
+  int64_t whole(const std::string& text) const {
+    return Expr::parse(text, r_.contract->where).eval(r_.axes);
+  }
+
+  // Without sources where they are absent.
+  Feed parse(const CaseField& fed, std::string text) const {
+    Feed out;
+    out.few = text.ends_with(kFew);
+    if (out.few) text.resize(text.size() - kFew.size());
+    const auto every = text.find(" every ");
+    std::string left = text.substr(0, every);
+    for (size_t plus; !left.empty();
+         left = plus == std::string::npos ? "" : left.substr(plus + 3)) {
+      plus = left.find(" + ");
+      const std::string one = left.substr(0, plus);
+      const auto from = one.find(" from ");
+      const std::string name(trim(one.substr(0, from)));
+      const auto& names = r_.contract->field_names();
+      if (std::find(names.begin(), names.end(), name) == names.end())
+        wrong(fed, "`" + name + "` is not a field", did_you_mean(name, names));
+      const CaseField* field = r_.find(name);
+      if (!field) continue;
+      out.sources.push_back({field, from == std::string::npos ? 0 : whole(one.substr(from + 6))});
+      if (out.size) continue;
+      const Source& first = out.sources[0];
+      out.key = one;
+      out.size = every != std::string::npos ? whole(text.substr(every + 7))
+                                            : field->shape[feeding_axis(*field)] - first.from;
+      if (out.size < 1) wrong(fed, one + " has no rows");
+    }
+    return out;
+  }
+
+  std::vector<int> powers_of(const Feed& feed, bool none) const {
+    std::vector<int> out(static_cast<size_t>(feed.size));
+    if (none) return out;
+    Random random(seed_of(r_.contract->op + "/" + r_.name + " columns of " + feed.key, 0));
+    for (int& power : out)
+      if (!feed.few)
+        power = static_cast<int>(random.integer(-kMostPower, kMostPower + 1));
+      else if (random.integer(0, kOneIn) == 0)
+        power = kMostPower;
+    return out;
+  }
+
+  void divide(const Source& source, const std::vector<int>& powers) {
+    const size_t axis = feeding_axis(*source.field);
+    std::vector<float> by(static_cast<size_t>(source.field->shape[axis]), 1.F);
+    for (auto i = static_cast<size_t>(source.from), k = size_t{0}; i < by.size(); ++i, ++k)
+      by[i] = std::ldexp(1.F, -powers[k % powers.size()]);
+    multiply(*source.field, axis, by);
+  }
+
+  // Every tensor of the field that is there, along one axis.
+  void multiply(const CaseField& field, size_t axis, const std::vector<float>& by) {
+    const auto it = values_.find(field.slot->name);
+    if (it == values_.end() || std::all_of(by.begin(), by.end(), [](float v) { return v == 1; }))
+      return;
+    for (Tensor& t : it->second) {
+      const int64_t width = t.shape.back(), rows = width ? t.numel() / width : 0;
+      const bool columns = axis + 1 == t.shape.size();
+      constexpr int64_t kPart = int64_t{1} << 16;
+      const int64_t step = std::max<int64_t>(1, kPart / std::max<int64_t>(1, width));
+      in_parts(static_cast<size_t>((rows + step - 1) / step), [&](size_t part) {
+        const auto first = static_cast<int64_t>(part) * step, last = std::min(rows, first + step);
+        std::vector<float> row(static_cast<size_t>(width));
+        for (int64_t i = first; i < last; ++i) {
+          auto* at = static_cast<std::byte*>(t.data()) + i * width * bytes(t.dtype);
+          const float all = columns ? 1.F : by[static_cast<size_t>(i) % by.size()];
+          if (!columns && all == 1.F) continue;
+          convert(at, t.dtype, row.data(), DType::f32, width);
+          for (size_t j = 0; j < row.size(); ++j) row[j] *= columns ? by[j] : all;
+          convert(row.data(), DType::f32, at, t.dtype, width);
+        }
+      });
+    }
+  }
+
+  const ResolvedCase& r_;
+  CaseValues& values_;
+};
+
+}  // namespace
+
+void scale_columns(const ResolvedCase& resolved, CaseValues& values) {
+  // What was seen in a run has the sizes of that run.
+  if (!resolved.contents) Scaler(resolved, values).run();
+}
+
+}  // namespace fk
