@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "core/base/error.hpp"
-#include "core/base/parts.hpp"
 #include "core/base/text.hpp"
+#include "core/cases/each_row.hpp"
 #include "core/cases/generator_text.hpp"
 #include "core/tensor/random.hpp"
 
@@ -152,22 +152,13 @@ class Scaler {
     const auto it = values_.find(field.slot->name);
     if (it == values_.end() || std::all_of(by.begin(), by.end(), [](float v) { return v == 1; }))
       return;
+    const bool columns = axis + 1 == field.shape.size();
     for (Tensor& t : it->second) {
-      const int64_t width = t.shape.back(), rows = width ? t.numel() / width : 0;
-      const bool columns = axis + 1 == t.shape.size();
-      constexpr int64_t kPart = int64_t{1} << 16;
-      const int64_t step = std::max<int64_t>(1, kPart / std::max<int64_t>(1, width));
-      in_parts(static_cast<size_t>((rows + step - 1) / step), [&](size_t part) {
-        const auto first = static_cast<int64_t>(part) * step, last = std::min(rows, first + step);
-        std::vector<float> row(static_cast<size_t>(width));
-        for (int64_t i = first; i < last; ++i) {
-          auto* at = static_cast<std::byte*>(t.data()) + i * width * bytes(t.dtype);
-          const float all = columns ? 1.F : by[static_cast<size_t>(i) % by.size()];
-          if (!columns && all == 1.F) continue;
-          convert(at, t.dtype, row.data(), DType::f32, width);
-          for (size_t j = 0; j < row.size(); ++j) row[j] *= columns ? by[j] : all;
-          convert(row.data(), DType::f32, at, t.dtype, width);
-        }
+      each_row(t, [&](int64_t i, std::span<float> row) {
+        const float all = by[static_cast<size_t>(i) % by.size()];
+        if (!columns && all == 1.F) return false;
+        for (size_t j = 0; j < row.size(); ++j) row[j] *= columns ? by[j] : all;
+        return true;
       });
     }
   }

@@ -7,6 +7,7 @@
 
 #include "core/cases/comparison.hpp"
 #include "core/cases/counted.hpp"
+#include "core/cases/each_row.hpp"
 #include "core/tensor/compare.hpp"
 
 namespace fk {
@@ -28,16 +29,27 @@ float tf32(float value) {
   return value;
 }
 
+// To the numbers that a dtype has, and back.
+void round_to(DType low, Tensor& t) {
+  each_row(t, [low](int64_t, std::span<float> row) {
+    const auto count = static_cast<int64_t>(row.size());
+    std::vector<std::byte> stored(row.size() * static_cast<size_t>(bytes(low)));
+    convert(row.data(), DType::f32, stored.data(), low, count);
+    convert(stored.data(), low, row.data(), DType::f32, count);
+    return true;
+  });
+}
+
 // Whole numbers of eight bits, with a scale for every row of the last axis.
 void to_eight_bits(Tensor& t) {
-  const int64_t width = t.shape.back();
-  for (int64_t from = 0; from < t.numel(); from += width) {
-    double most = 0;
-    for (int64_t i = 0; i < width; ++i) most = std::max(most, std::abs(t.at(from + i)));
-    const double step = most / 127;
-    for (int64_t i = 0; step > 0 && i < width; ++i)
-      t.set(from + i, std::nearbyint(t.at(from + i) / step) * step);
-  }
+  each_row(t, [](int64_t, std::span<float> row) {
+    float most = 0;
+    for (const float v : row) most = std::max(most, std::abs(v));
+    const float step = most / 127;
+    for (float& v : row)
+      if (step > 0) v = std::nearbyint(v / step) * step;
+    return step > 0;
+  });
 }
 
 class Faker {
@@ -260,17 +272,20 @@ class Faker {
         if (t.dtype != DType::f32) return;
         for (float& v : t.as<float>()) v = tf32(v);
       });
-      ask("inputs in bf16", [](const CaseField&, Tensor& t) { t = t.to(DType::bf16); });
+      ask("inputs in bf16", [](const CaseField&, Tensor& t) { round_to(DType::bf16, t); });
     } else if (floats) {
       // What the op rounds to f8e4m3 itself may have been so before.
       const DType low = rounds_inputs(r_) ? DType::f8e5m2 : DType::f8e4m3;
       ask("inputs in " + std::string(name(low)), [low](const CaseField& field, Tensor& t) {
-        if (bytes(field.dtype) == 2) t = t.to(low);
+        if (bytes(field.dtype) == 2) round_to(low, t);
       });
     }
     ask("every weight 1", [](const CaseField& field, Tensor& t) {
       if (field.slot->section != SectionId::weights) return;
-      for (int64_t i = 0; i < t.numel(); ++i) t.set(i, 1);
+      each_row(t, [](int64_t, std::span<float> row) {
+        std::fill(row.begin(), row.end(), 1.F);
+        return true;
+      });
     });
     for (const CaseField& f : r_.fields)
       if (floats && f.present && bytes(f.dtype) == 2 && f.values.starts_with("fed_by("))
@@ -286,11 +301,7 @@ class Faker {
     for (const auto& f : r_.fields) {
       const auto it = values.find(f.slot->name);
       if (it == values.end() || !f.present || !is_float(f.dtype)) continue;
-      for (Tensor& t : it->second) {
-        const DType dtype = t.dtype;
-        change(f, t);
-        t = t.to(dtype);
-      }
+      for (Tensor& t : it->second) change(f, t);
     }
     CaseValues answer = ask_(values);
     if (answer.empty()) return;

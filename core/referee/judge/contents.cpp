@@ -148,8 +148,10 @@ bool Examiner::make_content(uint64_t seed, Family family, size_t version,
       desk->lend_weights(content.inputs.back(), version);
     }
     reorder_recorded(desk->resolved(), seed, content.inputs.back());
+    options_.alive();
   }
   content.want = answers_to(content.inputs);
+  options_.alive();
   std::string meaningless;
   for (size_t r = 0; r < desks_.size() && unjudged_.empty() && meaningless.empty(); ++r)
     meaningless = family_meaningless(desks_[r]->resolved(), family, content.want[r]);

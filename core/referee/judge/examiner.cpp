@@ -180,6 +180,7 @@ void Examiner::try_nulls() {
   if (ranks() == 1) {
     const auto ask = [this](const ResolvedCase& call, const Variant& variant,
                             const CaseValues& values) {
+      options_.alive();
       std::string why;
       return reference_outputs(*provider_, call, posed_.source, variant, values, oracle_options(),
                                why);
@@ -188,6 +189,7 @@ void Examiner::try_nulls() {
                        options_.gate_s);
   } else {
     const auto ask = [this](const std::vector<CaseValues>& contents) {
+      options_.alive();
       std::string why;
       return references_of_ranks(*provider_, resolved(), posed_.source, posed_.variant, contents,
                                  oracle_options(), why);
