@@ -89,7 +89,7 @@ class Tally {
   void block(const double* got, const double* want, const double* before, int64_t first,
              int64_t count, double noise, double floor) {
     const Size size = size_of(want, count);
-    floor_ = m_.floor + floor;
+    floor_ = m_.floor + floor + m_.cancelled * least_ / m_.small;
     // What is lost in cancellation says nothing about a factor.
     ordinary_ = std::max(m_.ordinary, m_.factor > 0 ? floor / m_.factor : 0);
     blocks_ += 1;
@@ -286,6 +286,7 @@ ErrorModel error_model(const ResolvedCase& resolved, const CaseField& output) {
   // A router's weight or a norm's root that is stored between parts is a factor of a whole row.
   if (c.level >= 2 && working != DType::f32) m.shared = inside_eps / 2;
   m.floor = negligible(output.dtype);
+  if (output.dtype != DType::f32) m.cancelled = 2 * kEpsF32;
   m.factor = 0.4 * std::max(out_eps, c.level >= 2 ? inside_eps : 0) + 64 * kEpsF32;
   if (takes_eight_bits(resolved)) {
     m.of_value += 16 * kEps14Bits;

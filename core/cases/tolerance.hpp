@@ -50,10 +50,12 @@ namespace fk {
 struct ErrorModel {
   bool exact = false;      // equal after rounding the wanted value to the output's dtype
   double of_value = 0;     // allowed = min(of_value * |want| + of_spread * spread + 16 * excess,
-  double of_spread = 0;    //               hard * max(|want|, size)) + floor
+  double of_spread = 0;    //               hard * max(|want|, size)) + floor + cancelled
   double hard = 0;         // size: root mean square of the block, at least its spread
                            // excess: that of noise over usual * probe * size
   double floor = 0;        // negligible()
+  double cancelled = 0;    // what is added up in float32 and cancels in a coarser dtype may leave
+                           // that share of the whole output's size
   double small = 1e-3;     // a block is no smaller than that share of the whole output's size: what
                            // cancels to nothing there still has the noise of its terms
   double rms = 0.35;       // limit of the root mean square of error / allowed

@@ -205,6 +205,25 @@ TEST_CASE("tolerance_leaves_noise_where_terms_cancel_to_nothing") {
   CHECK_FALSE(fk::judge(got, want, model, {0, 1}).ok);
 }
 
+// Terms of other ranks do not move with this one's inputs: x and -x are added up by steps that fuse
+// one product with its sum.
+TEST_CASE("tolerance_leaves_what_float32_leaves_of_terms_that_cancel_in_bfloat16") {
+  const auto c = product(2);
+  for (const auto dtype : {fk::DType::bf16, fk::DType::f32}) {
+    fk::Variant variant;
+    variant.dtypes["x"] = dtype;
+    const auto r = fk::resolve(c, c.cases[0], variant);
+    const auto model = fk::error_model(r, *r.find("out"));
+    fk::Tensor want(dtype, {512}), got(dtype, {512});
+    for (int64_t i = 0; i < 512; ++i) want.set(i, i < 384 ? 1.5 : 0), got.set(i, want.at(i));
+    for (int64_t i = 384; i < 512; ++i) got.set(i, i % 2 ? 0x1p-24 : -0x1p-24);
+    INFO(fk::name(dtype));
+    CHECK(fk::judge(got, want, model).ok == (dtype == fk::DType::bf16));
+    for (int64_t i = 384; i < 512; ++i) got.set(i, 1e-6);
+    CHECK_FALSE(fk::judge(got, want, model).ok);
+  }
+}
+
 TEST_CASE("tolerance_is_coarse_where_an_init_value_says_that_intermediates_are_rounded") {
   const std::string text =
       "op: product\nrevision: 1\nsummary: sums\naxes: {T: rows, C: terms}\n"
