@@ -229,13 +229,12 @@ void CaseFrames::fill(const CaseValues& values) {
              "a field that is read has contents");
     const Tensor& given = found->second[static_cast<size_t>(p.entry)];
     FK_CHECK(given.shape == p.field->shape_of(p.entry), "contents have the shape of their field");
-    if (given.dtype == p.field->dtype && !is_written(*p.field)) {
+    if (!is_written(*p.field)) {
       write(p, given);
       continue;
     }
-    Tensor dense = given.to(p.field->dtype);
-    write(p, dense);
-    if (is_written(*p.field)) p.initial = std::move(dense);
+    p.initial = given.to(p.field->dtype);
+    write(p, p.initial);
   }
 }
 
@@ -245,9 +244,10 @@ void CaseFrames::write(const Placed& p, const Tensor& dense) {
   GuardedBuffer& memory = *storages_[p.storage].memory;
   const auto* from = static_cast<const std::byte*>(dense.data());
   if (p.strides == contiguous_strides(dense.shape)) {
-    memory.write(p.offset * static_cast<int64_t>(width), from, dense.bytes());
+    memory.write(p.offset * static_cast<int64_t>(width), dense, p.field->dtype);
     return;
   }
+  if (dense.dtype != p.field->dtype) return write(p, dense.to(p.field->dtype));
   // What lies in the gaps stays.
   std::vector<std::byte> all(static_cast<size_t>(memory.bytes()));
   memory.read(all.data(), 0, memory.bytes());

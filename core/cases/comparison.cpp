@@ -8,6 +8,7 @@
 #include <cstring>
 #include <random>
 
+#include "core/base/parts.hpp"
 #include "core/cases/counted.hpp"
 #include "core/tensor/random.hpp"
 
@@ -59,18 +60,37 @@ std::pair<double, double> moved_by(const Block& block, const std::vector<double>
 }
 
 // Elements alone, and rows as a whole: moves that average out within a sum, and those of the sum.
-void move(Tensor& t, double by, uint64_t stream, bool alike) {
-  const int64_t width = t.shape.empty() ? 1 : std::max<int64_t>(1, t.shape.back());
-  Tensor alone(DType::f32, t.shape), together(DType::f32, {t.numel() / width});
-  fill_uniform(alone.data(), DType::f32, alone.numel(), stream, 0, -by, by);
-  fill_uniform(together.data(), DType::f32, together.numel(), stream + 1, 0, -by, by);
-  const auto values = t.as<float>(), each = alone.as<float>(), row = together.as<float>();
-  for (size_t e = 0; e < values.size(); ++e) {
-    uint32_t bits;
-    std::memcpy(&bits, &values[e], sizeof bits);
-    const float own = alike ? each[seed_of("value", bits) % values.size()] : each[e];
-    values[e] += values[e] * (own + row[e / static_cast<size_t>(width)]);
-  }
+// Where equal values move `alike`, a value's own move is the one at its hash.
+Tensor moved(const Tensor& from, double by, uint64_t stream, bool alike) {
+  Tensor out(DType::f32, from.shape);
+  const int64_t width = from.shape.empty() ? 1 : std::max<int64_t>(1, from.shape.back()),
+                rows = from.numel() / width;
+  const auto fill = [by](std::vector<float>& to, uint64_t its, int64_t first) {
+    fill_uniform(to.data(), DType::f32, static_cast<int64_t>(to.size()), its,
+                 static_cast<uint64_t>(first), -by, by);
+  };
+  std::vector<float> all(alike ? static_cast<size_t>(from.numel()) : 0);
+  fill(all, stream, 0);
+  constexpr int64_t kPart = int64_t{1} << 18;  // elements
+  const int64_t step = std::max<int64_t>(1, kPart / width);
+  in_parts(static_cast<size_t>((rows + step - 1) / step), [&](size_t part) {
+    const int64_t first = static_cast<int64_t>(part) * step,
+                  count = (std::min(rows, first + step) - first) * width;
+    std::vector<float> own(alike ? 0 : static_cast<size_t>(count)),
+        row(static_cast<size_t>(count / width));
+    fill(own, stream, first * width);
+    fill(row, stream + 1, first);
+    float* values = out.as<float>().data() + first * width;
+    convert(static_cast<const std::byte*>(from.data()) + first * width * bytes(from.dtype),
+            from.dtype, values, DType::f32, count);
+    for (size_t e = 0; e < static_cast<size_t>(count); ++e) {
+      uint32_t bits;
+      std::memcpy(&bits, &values[e], sizeof bits);
+      const float mine = alike ? all[seed_of("value", bits) % all.size()] : own[e];
+      values[e] += values[e] * (mine + row[e / static_cast<size_t>(width)]);
+    }
+  });
+  return out;
 }
 
 double distance(const Tensor& got, const std::vector<double>& want, int64_t begin, int64_t end) {
@@ -337,9 +357,8 @@ CaseValues Comparer::moved_inputs(uint64_t seed) const {
     const std::string generator = f.values.substr(0, f.values.find('('));
     if (generator == "uniform" || generator == "constant") continue;  // a range is a promise
     for (size_t i = 0; i < it->second.size(); ++i) {
-      Tensor moved = it->second[i].to(DType::f32);
-      move(moved, by, seed_of("moved " + f.slot->name + "#" + std::to_string(i), seed), alike);
-      it->second[i] = std::move(moved);
+      const uint64_t stream = seed_of("moved " + f.slot->name + "#" + std::to_string(i), seed);
+      it->second[i] = moved(it->second[i], by, stream, alike);
     }
   }
   return out;

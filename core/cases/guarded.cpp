@@ -13,6 +13,7 @@
 #include "core/base/error.hpp"
 #include "core/base/io.hpp"
 #include "core/base/machine.hpp"
+#include "core/base/parts.hpp"
 #include "core/base/text.hpp"
 #include "core/tensor/random.hpp"
 
@@ -170,6 +171,22 @@ void GuardedBuffer::poison(Poison kind) {
 
 void GuardedBuffer::write(int64_t at, const void* from, int64_t bytes) {
   device_.upload(data_ + at, from, bytes);
+}
+
+void GuardedBuffer::write(int64_t at, const Tensor& from, DType dtype) {
+  if (from.dtype == dtype) return write(at, from.data(), from.bytes());
+  constexpr int64_t kBlock = int64_t{1} << 24, kPart = int64_t{1} << 18;  // elements
+  const int64_t width = fk::bytes(dtype), own = fk::bytes(from.dtype);
+  std::vector<std::byte> block(static_cast<size_t>(std::min(kBlock, from.numel()) * width));
+  for (int64_t first = 0; first < from.numel(); first += kBlock) {
+    const int64_t count = std::min(kBlock, from.numel() - first);
+    in_parts(static_cast<size_t>((count + kPart - 1) / kPart), [&](size_t part) {
+      const int64_t begin = static_cast<int64_t>(part) * kPart;
+      convert(static_cast<const std::byte*>(from.data()) + (first + begin) * own, from.dtype,
+              block.data() + begin * width, dtype, std::min(kPart, count - begin));
+    });
+    write(at + first * width, block.data(), count * width);
+  }
 }
 void GuardedBuffer::read(void* to, int64_t at, int64_t bytes) const {
   device_.download(to, data_ + at, bytes);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/device/device.hpp"
+#include "core/tensor/tensor.hpp"
 
 namespace fk {
 
@@ -59,6 +60,9 @@ class GuardedBuffer {
   void poison(Poison kind);
   // From and to memory of the host; they wait for what is enqueued on the device's stream.
   void write(int64_t at, const void* from, int64_t bytes);
+  // All elements of `from` in a row, as `dtype`; a block at a time, so that what is large is not
+  // there a second time.
+  void write(int64_t at, const Tensor& from, DType dtype);
   void read(void* to, int64_t at, int64_t bytes) const;
   // All of it as the host can read it: the memory itself, or a copy that is put into `keep`.
   std::span<const std::byte> host(std::vector<std::byte>& keep) const;
