@@ -49,3 +49,28 @@ TEST_CASE("selection_by_computed_scores_forgives_ties_within_their_tolerance") {
   CHECK(fk::equally_right(r, *r.find("best"), outside, want, {}, ask) ==
         std::vector<uint8_t>{0, 0, 0});
 }
+
+// Of scores that float32 cannot tell apart some are the same number: those have an order among
+// themselves, whichever of the others are chosen beside them.
+TEST_CASE("selection_of_several_keeps_the_order_of_equal_scores_beside_near_ones") {
+  const auto c = fk::Contract::parse(
+      "op: several\nrevision: 1\nsummary: the best columns\naxes: {B: rows, V: columns, K: "
+      "chosen}\n"
+      "init:\n  - {name: columns, type: int, axis: V}\n  - {name: chosen, type: int, axis: K}\n"
+      "forward:\n  - {name: scores, role: in, shape: [B, V], dtype: [f32]}\n"
+      "  - {name: best, role: out, shape: [B, K], dtype: [i32]}\n"
+      "tolerance: {numerics: selection}\n"
+      "cases:\n  smoke:\n    - {B: 3, columns: 4, chosen: 2}\n",
+      "several.yaml", 1, "test");
+  const auto r = fk::resolve(c, c.cases[0], {});
+  const std::vector<double> row = {-1e-42, 3e-45, -5e-43, 3e-45};
+  fk::CaseValues values, want;
+  values["scores"] = {Tensor(DType::f32, {3, 4})};
+  for (int64_t i = 0; i < 12; ++i) values["scores"][0].set(i, row[static_cast<size_t>(i % 4)]);
+  want["best"] = {made(DType::i32, {3, 2}, {0, 1, 0, 1, 0, 1})};
+  const auto ask = [](const fk::CaseValues&) { return fk::CaseValues{}; };
+  // The best two in order; only the last of equals; one of them twice.
+  const Tensor got = made(DType::i32, {3, 2}, {1, 3, 0, 3, 1, 1});
+  CHECK(fk::equally_right(r, *r.find("best"), got, want, values, ask) ==
+        std::vector<uint8_t>{1, 1, 0, 0, 0, 0});
+}
