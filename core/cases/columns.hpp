@@ -5,8 +5,6 @@
 // keeps them as whole numbers with a scale for every row, or for every few columns, rounds the
 // small columns to nothing, where what they are multiplied with is large.
 #pragma once
-#include <string>
-
 #include "core/cases/inputs.hpp"
 
 namespace fk {
@@ -14,8 +12,8 @@ namespace fk {
 // Multiplies, of all fields of `values`, columns of weights whose generator is fed_by(), and
 // divides what feeds them. An argument of it is
 //   NAME [from EXPR] [+ NAME [from EXPR]]... [every EXPR] [few]
-// where NAME is fed from its last axis, or by its rows where it is a weight of two axes and more,
-// the first EXPR rows of which feed others. Several names are added to each other and share their
+// where NAME feeds by its last axis, or by its rows where it is a weight of two axes and more, from
+// row EXPR on. Several names are added to each other and share their
 // powers, which begin again after `every` columns, else after as many as there are rows. Of several
 // arguments each feeds as many columns as it has; those that are absent, or have more than are
 // left, feed none. With `few` one column in eight is larger and the others are as they were: for

@@ -11,7 +11,7 @@ namespace fk {
 void each_row(Tensor& t, const std::function<bool(int64_t, std::span<float>)>& change) {
   if (t.numel() == 0) return;
   constexpr int64_t kPart = int64_t{1} << 16;  // elements
-  const int64_t width = t.shape.back(), rows = t.numel() / width;
+  const int64_t width = t.shape.empty() ? 1 : t.shape.back(), rows = t.numel() / width;
   const int64_t step = std::max<int64_t>(1, kPart / width);
   in_parts(static_cast<size_t>((rows + step - 1) / step), [&](size_t part) {
     const int64_t first = static_cast<int64_t>(part) * step, last = std::min(rows, first + step);

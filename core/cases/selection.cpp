@@ -121,10 +121,10 @@ std::vector<uint8_t> equally_right(const ResolvedCase& r, const CaseField& chose
     return f.present && f.slot->section == SectionId::weights;
   });
   // How often the row of element i has `id` before `end`.
-  const auto times = [&](const Tensor& ids, int64_t i, int64_t end, int64_t id) {
+  const auto times = [&](int64_t i, int64_t end, int64_t id) {
     int64_t count = 0;
     for (int64_t k = i / columns * columns; k < end; ++k)
-      count += ids.at(k) == static_cast<double>(id);
+      count += got.at(k) == static_cast<double>(id);
     return count;
   };
   // Of equal scores those of lower indices come first, if the reference chooses them: those of a
@@ -133,7 +133,7 @@ std::vector<uint8_t> equally_right(const ResolvedCase& r, const CaseField& chose
     for (int64_t k = i / columns * columns; k < (i / columns + 1) * columns; ++k) {
       const auto e = static_cast<int64_t>(want.at(k));
       if (e < 0 || e >= id || table.at(i / columns * width + e) != score) continue;
-      if (times(got, i, i, e) == 0) return false;
+      if (times(i, i, e) == 0) return false;
     }
     return true;
   };
@@ -148,7 +148,7 @@ std::vector<uint8_t> equally_right(const ResolvedCase& r, const CaseField& chose
     const double rounding = 4 * epsilon(DType::f32) * std::max({1.0, std::abs(x), std::abs(y)});
     const double near = std::max(2 * error, rounding);
     const auto equal = static_cast<size_t>(i);
-    if (times(got, i, (i / columns + 1) * columns, a) > 1) continue;
+    if (times(i, (i / columns + 1) * columns, a) > 1) continue;
     out[equal] = x != y || computed ? std::abs(x - y) <= near : !biased && in_order(i, a, x);
     if (!out[equal] && !scoring.empty() && x != y && !biased)
       out[equal] = saturated(scoring, table, i / columns, width, a, b);

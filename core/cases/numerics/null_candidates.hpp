@@ -16,9 +16,9 @@
 //   lower precision       inputs rounded one class lower: float32 to tf32 and to bfloat16, sixteen
 //                         bits to f8e4m3; where a float is written
 //   weights of one        every float weight 1
-//   eight bits            one of the weights whose columns have sizes (columns.hpp) as whole
-//   numbers
-//                         with a scale for every row
+//   eight bits            one weight whose columns have sizes (columns.hpp) as whole numbers, with
+//   a
+//                         scale for every row
 // A missing piece, a swap or a rounding that leaves the right answer is none.
 #pragma once
 #include <functional>
