@@ -60,8 +60,9 @@ std::pair<double, double> moved_by(const Block& block, const std::vector<double>
 }
 
 // Elements alone, and rows as a whole: moves that average out within a sum, and those of the sum.
-// Where equal values move `alike`, a value's own move is the one at its hash.
-Tensor moved(const Tensor& from, double by, uint64_t stream, bool alike) {
+// Where equal values move `alike`, a value's own move is the one at its hash. `beside`: the size of
+// what they are added to, which is rounded too.
+Tensor moved(const Tensor& from, double by, uint64_t stream, bool alike, float beside) {
   Tensor out(DType::f32, from.shape);
   const int64_t width = from.shape.empty() ? 1 : std::max<int64_t>(1, from.shape.back()),
                 rows = from.numel() / width;
@@ -87,7 +88,7 @@ Tensor moved(const Tensor& from, double by, uint64_t stream, bool alike) {
       uint32_t bits;
       std::memcpy(&bits, &values[e], sizeof bits);
       const float mine = alike ? all[seed_of("value", bits) % all.size()] : own[e];
-      values[e] += values[e] * (mine + row[e / static_cast<size_t>(width)]);
+      values[e] += (values[e] + beside) * (mine + row[e / static_cast<size_t>(width)]);
     }
   });
   return out;
@@ -162,49 +163,63 @@ Comparer::Pair Comparer::pair_of(const CaseField& field, int64_t entry,
 
 Comparison Comparer::compare(const CaseValues& got, const std::string& only) const {
   Comparison out;
-  const auto written = resolved_.written();
-  const auto counts_others = [&](const CaseField* field) {
-    return std::any_of(written.begin(), written.end(), [&](const CaseField* other) {
-      return other->slot->count == field->slot->name;
-    });
-  };
-  for (const bool counts : {true, false}) {
-    for (const CaseField* field : written) {
-      if (counts_others(field) != counts || (!only.empty() && field->slot->name != only)) continue;
-      for (int64_t i = 0; i < field->entries; ++i) {
-        Pair pair = pair_of(*field, i, got);
-        if (pair.mine.numel() == 0) continue;
-        const ErrorModel model = error_model(resolved_, *field);
-        if (!is_float(field->dtype)) choose_rows(*field, pair);
-        Judgement j =
-            judge(pair.mine, pair.theirs, model, {}, pair.before, floors_of(*field, i, pair));
-        std::string undecided;
-        if (!j.ok && !model.exact && ask_) j = judge_moved(*field, i, pair, j, undecided);
-        const std::string& name = field->slot->name;
-        const std::string of =
-            pair.stride == 1 ? ""
-                             : " (one row in " + std::to_string(pair.stride) + " was compared)";
-        out.worst = std::max(out.worst, j.worst);
-        if (j.ok && out.ok && !of.empty()) out.text = name + of;
-        if (j.ok) continue;
-        out.undecided = undecided;
-        if (!out.ok) continue;
-        out.ok = false;
-        out.field = name;
-        out.wrong = j.wrong;
-        if (const std::string among = tied_in(*field, pair); !among.empty()) {
-          out.wrong.pattern = "another of equal values of " + among + " than the lowest index";
-          out.wrong.next =
-              "Ties go to the lowest index: keep the first of equal values (> instead of >=), and "
-              "compare indices where parts of a row are merged.";
-          j.text.replace(0, std::min(j.text.size(), j.wrong.pattern.size()), out.wrong.pattern);
-        }
-        if (pair.stride != 1) out.wrong.first = -1;
-        out.text = name + ": " + j.text + of;
+  Chosen chosen;
+  int before = 0;
+  for (const auto& [turn, field] : in_turn()) {
+    // What is counted has no meaning where the counts are wrong.
+    if (!out.ok && before == 0 && turn > 0) return out;
+    before = turn;
+    if (!only.empty() && field->slot->name != only) continue;
+    for (int64_t i = 0; i < field->entries; ++i) {
+      Pair pair = pair_of(*field, i, got);
+      if (pair.mine.numel() == 0) continue;
+      const ErrorModel model = error_model(resolved_, *field);
+      if (is_float(field->dtype))
+        follow(*field, chosen, pair);
+      else
+        choose_rows(*field, pair, chosen);
+      Judgement j =
+          judge(pair.mine, pair.theirs, model, {}, pair.before, floors_of(*field, i, pair));
+      std::string undecided;
+      if (!j.ok && !model.exact && ask_) j = judge_moved(*field, i, pair, j, chosen, undecided);
+      const std::string& name = field->slot->name;
+      const std::string of =
+          pair.stride == 1 ? "" : " (one row in " + std::to_string(pair.stride) + " was compared)";
+      out.worst = std::max(out.worst, j.worst);
+      if (j.ok && out.ok && !of.empty()) out.text = name + of;
+      if (j.ok) continue;
+      out.undecided = undecided;
+      if (!out.ok) continue;
+      out.ok = false;
+      out.field = name;
+      out.wrong = j.wrong;
+      if (const std::string among = tied_in(*field, pair); !among.empty()) {
+        out.wrong.pattern = "another of equal values of " + among + " than the lowest index";
+        out.wrong.next =
+            "Ties go to the lowest index: keep the first of equal values (> instead of >=), and "
+            "compare indices where parts of a row are merged.";
+        j.text.replace(0, std::min(j.text.size(), j.wrong.pattern.size()), out.wrong.pattern);
       }
-      if (!out.ok && counts) return out;
+      if (pair.stride != 1) out.wrong.first = -1;
+      out.text = name + ": " + j.text + of;
     }
   }
+  return out;
+}
+
+// Counts before what they count, and choices before what goes with them.
+std::vector<std::pair<int, const CaseField*>> Comparer::in_turn() const {
+  const auto written = resolved_.written();
+  const bool selection = resolved_.contract->tolerance.numerics == "selection";
+  std::vector<std::pair<int, const CaseField*>> out;
+  for (const CaseField* field : written) {
+    const bool counts = std::any_of(written.begin(), written.end(), [&](const CaseField* other) {
+      return other->slot->count == field->slot->name;
+    });
+    out.emplace_back(counts ? 0 : selection && !is_float(field->dtype) ? 1 : 2, field);
+  }
+  std::stable_sort(out.begin(), out.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
   return out;
 }
 
@@ -261,7 +276,7 @@ std::vector<double> Comparer::floors_of(const CaseField& field, int64_t entry,
 }
 
 // Rows of choices (experts, tokens) that a moved reference makes instead are taken for equal.
-void Comparer::choose_rows(const CaseField& field, Pair& pair) const {
+void Comparer::choose_rows(const CaseField& field, Pair& pair, Chosen& chosen) const {
   if (resolved_.contract->tolerance.numerics != "selection" || !ask_) return;
   if (!field.slot->count.empty() || !field.slot->list.empty() || pair.stride != 1) return;
   const int64_t width = pair.mine.shape.size() < 2 ? 1 : pair.mine.shape.back();
@@ -278,6 +293,7 @@ void Comparer::choose_rows(const CaseField& field, Pair& pair) const {
     std::erase_if(left, [&](int64_t row) {
       if (!equal(other, row)) return false;
       for (int64_t i = row * width; i < (row + 1) * width; ++i) pair.mine.set(i, pair.theirs.at(i));
+      if (!field.slot->shape.empty()) chosen[field.slot->shape[0].text()][row] = k;
       return true;
     });
     // What is simply wrong is known after a few.
@@ -286,9 +302,46 @@ void Comparer::choose_rows(const CaseField& field, Pair& pair) const {
   }
 }
 
+// A weight goes with what was chosen: rows of choices that a moved reference makes have its
+// weights.
+void Comparer::follow(const CaseField& field, const Chosen& chosen, Pair& pair) const {
+  if (field.slot->shape.empty() || field.entries != 1 || pair.stride != 1) return;
+  const auto rows = chosen.find(field.slot->shape[0].text());
+  if (rows == chosen.end() || resolved_.contract->level != 1) return;
+  const int64_t width = pair.theirs.numel() / field.shape[0];
+  for (const auto& [row, k] : rows->second) {
+    const Tensor& other = probes_[k].at(field.slot->name)[0];
+    for (int64_t i = row * width; i < (row + 1) * width; ++i) pair.theirs.set(i, other.at(i));
+  }
+}
+
+// Whether the moved reference `k` chooses what goes with element `at` of a field.
+bool Comparer::same_choice(const CaseField& field, const Chosen& chosen, const Pair& pair,
+                           int64_t at, size_t k) const {
+  if (resolved_.contract->tolerance.numerics != "selection" || resolved_.contract->level != 1 ||
+      field.slot->shape.empty() || field.entries != 1 || pair.stride != 1)
+    return true;
+  const std::string axis = field.slot->shape[0].text();
+  const int64_t row = at * field.shape[0] / pair.theirs.numel();
+  const auto rows = chosen.find(axis);
+  const CaseValues* mine = &want_;
+  if (rows != chosen.end() && rows->second.count(row)) mine = &probes_[rows->second.at(row)];
+  for (const CaseField* other : resolved_.written()) {
+    if (is_float(other->dtype) || other->entries != 1 || other->slot->shape.empty() ||
+        other->slot->shape[0].text() != axis)
+      continue;
+    const Tensor &a = mine->at(other->slot->name)[0], &b = probes_[k].at(other->slot->name)[0];
+    const int64_t width = a.numel() / other->shape[0];
+    for (int64_t i = row * width; i < (row + 1) * width; ++i)
+      if (a.at(i) != b.at(i)) return false;
+  }
+  return true;
+}
+
 // Judged again with what rounding does to this very case.
 Judgement Comparer::judge_moved(const CaseField& field, int64_t entry, const Pair& pair,
-                                const Judgement& before, std::string& undecided) const {
+                                const Judgement& before, const Chosen& chosen,
+                                std::string& undecided) const {
   while (probes_.size() < kProbesFirst && probe()) {
   }
   const ErrorModel model = error_model(resolved_, field);
@@ -296,10 +349,6 @@ Judgement Comparer::judge_moved(const CaseField& field, int64_t entry, const Pai
   const std::vector<double> want = pair.theirs.values();
   std::vector<Block> blocks = blocks_with(want, blocks_of(pair.theirs.shape, model.plane),
                                           pair.before, model.small * size_of_all(pair.theirs));
-  // A weight goes with what was chosen: there any visible move is a jump.
-  const bool chosen =
-      resolved_.contract->tolerance.numerics == "selection" && resolved_.contract->level == 1;
-  const double jump = chosen ? std::max(model.of_value, model.of_spread) / 4 : model.hard;
   Tensor theirs = pair.theirs;
   Judgement out = before;
   int64_t open = 0;
@@ -310,12 +359,13 @@ Judgement Comparer::judge_moved(const CaseField& field, int64_t entry, const Pai
     int64_t jumps = 0;
     std::vector<double> noise;
     for (Block& b : blocks) {
-      const auto [rms, most] = b.kept ? std::pair{0.0, 0.0} : moved_by(b, want, other);
+      const bool kept = b.kept || !same_choice(field, chosen, pair, b.begin, k);
+      const auto [rms, most] = kept ? std::pair{0.0, 0.0} : moved_by(b, want, other);
       if (most <= model.hard * b.size) b.noise = std::max(b.noise, rms);
       noise.push_back(b.noise);
-      b.open |= most > jump * b.size;
+      b.open |= most > model.hard * b.size;
       jumps += b.open;
-      if (most <= jump * b.size) continue;
+      if (most <= model.hard * b.size) continue;
       if (b.nearest < 0) b.nearest = distance(pair.mine, want, b.begin, b.end);
       const double by = distance(pair.mine, other, b.begin, b.end);
       if (by >= b.nearest) continue;
@@ -327,7 +377,7 @@ Judgement Comparer::judge_moved(const CaseField& field, int64_t entry, const Pai
     if (out.ok || jumps == 0) return out;
     open = jumps;
   }
-  if (!chosen && static_cast<double>(open) > kOpenMost * static_cast<double>(blocks.size())) {
+  if (static_cast<double>(open) > kOpenMost * static_cast<double>(blocks.size())) {
     undecided =
         fmt::format("rounding alone moves {} of {} blocks of {} by more than {:.2g} of their size",
                     open, blocks.size(), field.slot->name, model.hard);
@@ -356,9 +406,12 @@ CaseValues Comparer::moved_inputs(uint64_t seed) const {
     if (it == out.end() || !f.present || !is_float(f.dtype) || bytes(f.dtype) < 2) continue;
     const std::string generator = f.values.substr(0, f.values.find('('));
     if (generator == "uniform" || generator == "constant") continue;  // a range is a promise
+    // A bias by which is chosen is added to scores of up to 1, rounded to half an eps.
+    const bool bias = alike && resolved_.contract->level == 1;
+    const float beside = bias && f.slot->section == SectionId::weights ? 0.125F : 0;
     for (size_t i = 0; i < it->second.size(); ++i) {
       const uint64_t stream = seed_of("moved " + f.slot->name + "#" + std::to_string(i), seed);
-      it->second[i] = moved(it->second[i], by, stream, alike);
+      it->second[i] = moved(it->second[i], by, stream, alike, beside);
     }
   }
   return out;

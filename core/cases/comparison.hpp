@@ -8,7 +8,8 @@
 // intermediates in it). The root mean square by which a block of the reference moves is its
 // `noise`. Where it jumps by more than the hard maximum (a token that another expert is as good
 // for), the block may be that of any of the moved references instead; so may a row that an op
-// chooses. The moves follow from the inputs alone, so a candidate cannot choose them.
+// chooses, and then what else it says of that row is that reference's too. The moves follow from
+// the inputs alone, so a candidate cannot choose them.
 #pragma once
 #include <map>
 #include <string>
@@ -53,10 +54,17 @@ class Comparer {
   Pair pair_of(const CaseField& field, int64_t entry, const CaseValues& got) const;
   std::vector<double> floors_of(const CaseField& field, int64_t entry, const Pair& pair) const;
   Tensor part(const CaseField& field, int64_t entry, const CaseValues& values) const;
-  void choose_rows(const CaseField& field, Pair& pair) const;
+  // Of rows (of an axis) that a moved reference chooses: which it was.
+  using Chosen = std::map<std::string, std::map<int64_t, size_t>>;
+  std::vector<std::pair<int, const CaseField*>> in_turn() const;
+  void choose_rows(const CaseField& field, Pair& pair, Chosen& chosen) const;
+  bool same_choice(const CaseField& field, const Chosen& chosen, const Pair& pair, int64_t at,
+                   size_t k) const;
+  void follow(const CaseField& field, const Chosen& chosen, Pair& pair) const;
   std::string tied_in(const CaseField& field, const Pair& pair) const;
   Judgement judge_moved(const CaseField& field, int64_t entry, const Pair& pair,
-                        const Judgement& before, std::string& undecided) const;
+                        const Judgement& before, const Chosen& chosen,
+                        std::string& undecided) const;
   bool probe() const;  // one more; false when there are no more
   CaseValues moved_inputs(uint64_t seed) const;
 

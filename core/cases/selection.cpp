@@ -116,7 +116,7 @@ std::vector<uint8_t> equally_right(const ResolvedCase& r, const CaseField& chose
   const double error = computed ? output_error(r, *scores, table) : 0;
   const int64_t columns = got.shape.size() > 1 ? got.shape[1] : 1, width = scores->shape[1];
   const std::string scoring = scoring_of(r);
-  // A bias that is added tells equal scores apart.
+  // A bias that is added tells scores apart that are equal, or nearly so.
   const bool biased = std::any_of(r.fields.begin(), r.fields.end(), [](const CaseField& f) {
     return f.present && f.slot->section == SectionId::weights;
   });
@@ -148,9 +148,9 @@ std::vector<uint8_t> equally_right(const ResolvedCase& r, const CaseField& chose
     const double rounding = 4 * epsilon(DType::f32) * std::max({1.0, std::abs(x), std::abs(y)});
     const double near = std::max(2 * error, rounding);
     const auto equal = static_cast<size_t>(i);
-    if (times(i, (i / columns + 1) * columns, a) > 1) continue;
-    out[equal] = x != y || computed ? std::abs(x - y) <= near : !biased && in_order(i, a, x);
-    if (!out[equal] && !scoring.empty() && x != y && !biased)
+    if (biased || times(i, (i / columns + 1) * columns, a) > 1) continue;
+    out[equal] = x != y || computed ? std::abs(x - y) <= near : in_order(i, a, x);
+    if (!out[equal] && !scoring.empty() && x != y)
       out[equal] = saturated(scoring, table, i / columns, width, a, b);
   }
   // A sum of probabilities is off by the logits' error over the temperature at most; half is as

@@ -9,12 +9,12 @@
 #include <functional>
 #include <numeric>
 #include <optional>
-#include <thread>
 
 #include "core/base/error.hpp"
 #include "core/base/parts.hpp"
 #include "core/base/text.hpp"
 #include "core/cases/counted.hpp"
+#include "core/cases/each_row.hpp"
 #include "core/cases/tolerance.hpp"
 #include "core/tensor/random.hpp"
 
@@ -41,30 +41,13 @@ class Coins {
   uint64_t seed_;
 };
 
-// Every element by change(value, index), in float32, which holds all values of 16 and 8 bits.
-void each(Tensor& t, int threads, const std::function<double(double, int64_t)>& change) {
-  constexpr int64_t kBlock = 4096, kPerThread = int64_t{1} << 18;
-  const int64_t count = t.numel(), width = bytes(t.dtype);
-  auto* start = static_cast<std::byte*>(t.data());
-  const auto range = [&](int64_t begin, int64_t end) {
-    std::vector<float> block(kBlock);
-    for (int64_t at = begin; at < end; at += kBlock) {
-      const int64_t size = std::min(kBlock, end - at);
-      convert(start + at * width, t.dtype, block.data(), DType::f32, size);
-      for (int64_t i = 0; i < size; ++i) {
-        float& value = block[static_cast<size_t>(i)];
-        value = static_cast<float>(change(static_cast<double>(value), at + i));
-      }
-      convert(block.data(), DType::f32, start + at * width, t.dtype, size);
-    }
-  };
-  const int64_t workers = std::clamp<int64_t>(count / kPerThread, 1, std::max(1, threads));
-  const int64_t share = ((count + workers - 1) / workers + kBlock - 1) / kBlock * kBlock;
-  std::vector<std::jthread> others;
-  for (int64_t begin = share; begin < count; begin += share)
-    others.emplace_back(
-        [&range, begin, end = std::min(count, begin + share)] { range(begin, end); });
-  range(0, std::min(share, count));
+// Every element by change(value, index).
+void each(Tensor& t, const std::function<double(double, int64_t)>& change) {
+  each_row(t, [&](int64_t i, std::span<float> row) {
+    int64_t at = i * static_cast<int64_t>(row.size());
+    for (float& value : row) value = static_cast<float>(change(static_cast<double>(value), at++));
+    return true;
+  });
 }
 
 // The smallest normal number and the smallest above 0.
@@ -92,7 +75,7 @@ double inside(const Legal& legal, double value) {
   return std::clamp(value, legal.low, legal.high - margin);
 }
 
-bool scale(const Legal& legal, Random& random, bool up, int threads, Tensor& t) {
+bool scale(const Legal& legal, Random& random, bool up, Tensor& t) {
   // A range is a promise about size; eight bits have no room for another scale.
   if (legal.kind != Legal::Kind::free || bytes(t.dtype) < 2) return false;
   const bool little = legal.gentle || t.dtype == DType::f16;
@@ -100,46 +83,46 @@ bool scale(const Legal& legal, Random& random, bool up, int threads, Tensor& t) 
       static_cast<int>(up ? random.integer(legal.gentle ? 0 : 1, legal.gentle ? 2 : 6)
                           : random.integer(little ? -4 : -12, -1));
   const double factor = std::exp2(power) * (1 + random.uniform() / 2);
-  each(t, threads, [&](double v, int64_t) { return v * factor; });
+  each(t, [&](double v, int64_t) { return v * factor; });
   return true;
 }
 
-bool shift(const Legal& legal, Random& random, int threads, Tensor& t) {
+bool shift(const Legal& legal, Random& random, Tensor& t) {
   if (legal.kind != Legal::Kind::free || bytes(t.dtype) < 2) return false;
   const double size = std::exp2((legal.gentle ? 0 : 2) + 3 * random.uniform());  // 4 to 32 spreads
   const double by = (random.uniform() < 0.5 ? -1 : 1) * size * legal.spread;
-  each(t, threads, [&](double v, int64_t) { return v + by; });
+  each(t, [&](double v, int64_t) { return v + by; });
   return true;
 }
 
-bool heavy_tails(const Legal& legal, Random& random, int threads, Tensor& t) {
+bool heavy_tails(const Legal& legal, Random& random, Tensor& t) {
   const double power = (legal.gentle ? 1.5 : 2) + random.uniform();
   if (legal.kind == Legal::Kind::range) {  // crowded at its lower end
     const double width = legal.high - legal.low;
-    each(t, threads, [&](double v, int64_t) {
+    each(t, [&](double v, int64_t) {
       const double share = std::clamp((v - legal.low) / width, 0.0, 1.0);
       return inside(legal, legal.low + width * std::pow(share, power));
     });
     return true;
   }
-  each(t, threads, [&](double v, int64_t) {
+  each(t, [&](double v, int64_t) {
     const double z = (v - legal.mean) / legal.spread;
     return legal.mean + legal.spread * std::copysign(std::pow(std::abs(z), power), z);
   });
   return true;
 }
 
-bool ties(const Legal& legal, Random& random, int threads, Tensor& t) {
+bool ties(const Legal& legal, Random& random, Tensor& t) {
   if (legal.kind == Legal::Kind::range) {
     const auto levels = static_cast<double>(random.integer(2, 6));
     const double step = (legal.high - legal.low) / levels;
-    each(t, threads, [&](double v, int64_t) {
+    each(t, [&](double v, int64_t) {
       return inside(legal, legal.low + step * std::floor((v - legal.low) / step));
     });
     return true;
   }
   const double step = legal.spread * (0.5 + random.uniform());
-  each(t, threads, [&](double v, int64_t) {
+  each(t, [&](double v, int64_t) {
     return legal.mean + step * std::nearbyint((v - legal.mean) / step);
   });
   return true;
@@ -149,20 +132,20 @@ bool has_zero(const Legal& legal) {
   return legal.kind == Legal::Kind::free || (legal.low <= 0 && legal.high > 0);
 }
 
-bool sparse(const Legal& legal, Random& random, const Coins& coins, int threads, Tensor& t) {
+bool sparse(const Legal& legal, Random& random, const Coins& coins, Tensor& t) {
   if (!has_zero(legal)) return false;
   const double kept = std::exp2(-2 - 4 * random.uniform());  // a quarter to one in 64
   const int64_t one = random.integer(0, t.numel());          // never nothing at all
-  each(t, threads, [&](double v, int64_t i) { return i == one || coins(i) < kept ? v : 0.0; });
+  each(t, [&](double v, int64_t i) { return i == one || coins(i) < kept ? v : 0.0; });
   return true;
 }
 
-bool denormals(const Legal& legal, Random& random, const Coins& coins, int threads, Tensor& t) {
+bool denormals(const Legal& legal, Random& random, const Coins& coins, Tensor& t) {
   if (!has_zero(legal)) return false;
   const Smallest s = smallest(t.dtype);
   const double share = 0.2 + 0.4 * random.uniform(), span = std::log2(s.normal / s.any);
   const bool positive = legal.kind == Legal::Kind::range && legal.low >= 0;
-  each(t, threads, [&](double v, int64_t i) {
+  each(t, [&](double v, int64_t i) {
     const double coin = coins(i);
     if (coin >= share) return v;
     const double size = s.any * std::exp2(span * coin / share);
@@ -192,14 +175,14 @@ bool permute(const FamilySeeds& seeds, Tensor& t) {
   return true;
 }
 
-bool all_equal(Random& random, int threads, Tensor& t) {
+bool all_equal(Random& random, Tensor& t) {
   // One of its own values, so it is legal; of a few tries the largest, so it is not nothing.
   double value = 0;
   for (int i = 0; i < 4; ++i) {
     const double other = t.at(random.integer(0, t.numel()));
     if (std::abs(other) > std::abs(value)) value = other;
   }
-  each(t, threads, [&](double, int64_t) { return value; });
+  each(t, [&](double, int64_t) { return value; });
   return true;
 }
 
@@ -260,8 +243,7 @@ std::vector<Family> all_families() {
   return out;
 }
 
-bool apply_family(Family family, const Legal& legal, const FamilySeeds& seeds, int threads,
-                  Tensor& t) {
+bool apply_family(Family family, const Legal& legal, const FamilySeeds& seeds, Tensor& t) {
   FK_CHECK(is_float(t.dtype), "a family of inputs changes floats alone");
   if (legal.kind == Legal::Kind::fixed || t.numel() == 0) return false;
   Random random(seeds.tensor);
@@ -270,23 +252,23 @@ bool apply_family(Family family, const Legal& legal, const FamilySeeds& seeds, i
     case Family::ordinary:
       return false;
     case Family::large:
-      return scale(legal, random, true, threads, t);
+      return scale(legal, random, true, t);
     case Family::small:
-      return scale(legal, random, false, threads, t);
+      return scale(legal, random, false, t);
     case Family::shift:
-      return shift(legal, random, threads, t);
+      return shift(legal, random, t);
     case Family::heavy_tails:
-      return heavy_tails(legal, random, threads, t);
+      return heavy_tails(legal, random, t);
     case Family::ties:
-      return ties(legal, random, threads, t);
+      return ties(legal, random, t);
     case Family::sparse:
-      return sparse(legal, random, coins, threads, t);
+      return sparse(legal, random, coins, t);
     case Family::denormals:
-      return denormals(legal, random, coins, threads, t);
+      return denormals(legal, random, coins, t);
     case Family::permuted:
       return permute(seeds, t);
     case Family::equal:
-      return all_equal(random, threads, t);
+      return all_equal(random, t);
     case Family::outliers:
       return outliers(legal, random, t);
   }

@@ -37,8 +37,7 @@ struct FamilySeeds {
 
 // Changes dense ordinary contents; false when the family does not fit them (sparse contents
 // of a range without 0). Tensors of whole numbers are an error.
-bool apply_family(Family family, const Legal& legal, const FamilySeeds& seeds, int threads,
-                  Tensor& tensor);
+bool apply_family(Family family, const Legal& legal, const FamilySeeds& seeds, Tensor& tensor);
 
 // Whether a family may change a field: float, read by the call, not bound to fixed contents by its
 // generator. Weights are part of a model where an op is more than L1: there they stay.

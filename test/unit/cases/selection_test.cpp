@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Choices by scores that the op computes itself: a near tie may go either way, no more.
+// Choices by scores: a near tie may go either way, no more.
 #include "core/cases/selection.hpp"
 
+#include <cmath>
+
+#include "core/cases/comparison.hpp"
 #include "test/catch.hpp"
 
 namespace {
@@ -73,4 +76,51 @@ TEST_CASE("selection_of_several_keeps_the_order_of_equal_scores_beside_near_ones
   const Tensor got = made(DType::i32, {3, 2}, {1, 3, 0, 3, 1, 1});
   CHECK(fk::equally_right(r, *r.find("best"), got, want, values, ask) ==
         std::vector<uint8_t>{1, 1, 0, 0, 0, 0});
+}
+
+// A bias chooses and is no part of the weight: of near ties each has its own weight.
+TEST_CASE("selection_of_near_ties_has_the_weight_of_what_was_chosen") {
+  const auto c = fk::Contract::parse(
+      "op: biased\nrevision: 1\nsummary: the best column\naxes: {B: rows, V: columns, K: chosen}\n"
+      "init:\n  - {name: columns, type: int, axis: V}\n  - {name: chosen, type: int, axis: K}\n"
+      "weights:\n  - {name: bias, shape: [V], dtype: [f32]}\n"
+      "forward:\n  - {name: logits, role: in, shape: [B, V], dtype: [f32]}\n"
+      "  - {name: weights, role: out, shape: [B, K], dtype: [f32]}\n"
+      "  - {name: best, role: out, shape: [B, K], dtype: [i32]}\n"
+      "tolerance: {numerics: selection}\n"
+      "cases:\n  smoke:\n    - {B: 2, columns: 4, chosen: 1}\n",
+      "biased.yaml", 1, "test");
+  const auto r = fk::resolve(c, c.cases[0], {});
+  const auto score = [](double logit) { return 1 / (1 + std::exp(-logit)); };
+  const auto answer = [&](const fk::CaseValues& values) {
+    const Tensor &logits = values.at("logits")[0], &bias = values.at("bias")[0];
+    fk::CaseValues out;
+    out["weights"] = {Tensor(DType::f32, {2, 1})};
+    out["best"] = {Tensor(DType::i32, {2, 1})};
+    for (int64_t row = 0; row < 2; ++row) {
+      int64_t best = 0;
+      const auto key = [&](int64_t e) { return score(logits.at(row * 4 + e)) + bias.at(e); };
+      for (int64_t e = 1; e < 4; ++e)
+        if (key(e) > key(best)) best = e;
+      out["best"][0].set(row, static_cast<double>(best));
+      out["weights"][0].set(row, score(logits.at(row * 4 + best)));
+    }
+    return out;
+  };
+  fk::CaseValues values;
+  // In the first row columns 0 and 1 tie but for rounding, in the second column 3 is best.
+  values["logits"] = {made(DType::f32, {2, 4}, {1, 1.5, 0, -1, 1, 0, 0.5, 3})};
+  values["bias"] = {made(DType::f32, {4}, {0.1, 0.1 + score(1) - score(1.5), 0, 0.01})};
+  const fk::CaseValues want = answer(values);
+  const auto judged = [&](int first, double weight, int second) {
+    fk::CaseValues got = want;
+    got["best"][0].set(0, first), got["weights"][0].set(0, weight), got["best"][0].set(1, second);
+    return fk::compare_outputs(r, values, got, want, fk::kMostElements, answer);
+  };
+  CHECK(judged(0, score(1), 3).ok);
+  CHECK(judged(1, score(1.5), 3).ok);
+  CHECK(judged(0, score(1.5), 3).field == "weights");
+  CHECK(judged(1, score(1), 3).field == "weights");
+  CHECK(judged(2, score(0), 3).field == "best");
+  CHECK(judged(0, score(1), 0).field == "best");
 }
