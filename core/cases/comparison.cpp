@@ -10,6 +10,7 @@
 
 #include "core/base/parts.hpp"
 #include "core/cases/counted.hpp"
+#include "core/cases/each_row.hpp"
 #include "core/tensor/random.hpp"
 
 namespace fk {
@@ -92,6 +93,17 @@ Tensor moved(const Tensor& from, double by, uint64_t stream, bool alike, float b
     }
   });
   return out;
+}
+
+// No value of `moved` lies beyond those that were there.
+void keep_range(const Tensor& before, Tensor& moved) {
+  double least = HUGE_VAL, most = -HUGE_VAL;
+  for (int64_t i = 0; i < before.numel(); ++i)
+    least = std::min(least, before.at(i)), most = std::max(most, before.at(i));
+  each_row(moved, [&](int64_t, std::span<float> row) {
+    for (float& v : row) v = std::clamp(v, static_cast<float>(least), static_cast<float>(most));
+    return true;
+  });
 }
 
 double distance(const Tensor& got, const std::vector<double>& want, int64_t begin, int64_t end) {
@@ -395,6 +407,18 @@ bool Comparer::probe() const {
   return !exhausted_;
 }
 
+// How large the scores are that a field is added to, or is weighed with: those of up to 1 to which
+// a bias is added, by which is chosen, and those that a cap bounds, beside which a sink stands.
+// They are rounded where no input of theirs moves them: they saturate.
+double Comparer::added_to(const CaseField& field) const {
+  const Contract& contract = *resolved_.contract;
+  if (contract.level != 1) return 0;
+  if (contract.tolerance.numerics == "selection")
+    return field.slot->section == SectionId::weights ? 1 : 0;
+  const Slot* cap = field.slot->name == "sinks" ? contract.find("softcap") : nullptr;
+  return cap ? resolved_.init[static_cast<size_t>(cap->index)].f : 0;
+}
+
 CaseValues Comparer::moved_inputs(uint64_t seed) const {
   // Where an op chooses, equal values have an order and move alike; scores between 0 and 1 are
   // rounded more coarsely than the small numbers that they are made of.
@@ -405,13 +429,16 @@ CaseValues Comparer::moved_inputs(uint64_t seed) const {
     const auto it = out.find(f.slot->name);
     if (it == out.end() || !f.present || !is_float(f.dtype) || bytes(f.dtype) < 2) continue;
     const std::string generator = f.values.substr(0, f.values.find('('));
-    if (generator == "uniform" || generator == "constant") continue;  // a range is a promise
-    // A bias by which is chosen is added to scores of up to 1, rounded to half an eps.
-    const bool bias = alike && resolved_.contract->level == 1;
-    const float beside = bias && f.slot->section == SectionId::weights ? 0.125F : 0;
+    // A range is a promise; what is drawn with stays.
+    const bool range = generator == "uniform";
+    if (generator == "constant" || (range && (alike || resolved_.contract->level > 1))) continue;
+    const auto beside = static_cast<float>(added_to(f) / 8);
     for (size_t i = 0; i < it->second.size(); ++i) {
       const uint64_t stream = seed_of("moved " + f.slot->name + "#" + std::to_string(i), seed);
-      it->second[i] = moved(it->second[i], by, stream, alike, beside);
+      const Tensor& before = it->second[i];
+      Tensor other = moved(before, by, stream, alike, beside);
+      if (range) keep_range(before, other);
+      it->second[i] = std::move(other);
     }
   }
   return out;

@@ -66,6 +66,7 @@ class Comparer {
                         const Judgement& before, const Chosen& chosen,
                         std::string& undecided) const;
   bool probe() const;  // one more; false when there are no more
+  double added_to(const CaseField& field) const;
   CaseValues moved_inputs(uint64_t seed) const;
 
   const ResolvedCase& resolved_;
