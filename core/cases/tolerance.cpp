@@ -102,12 +102,15 @@ class Tally {
     for (int64_t i = 0; i < count; ++i) {
       const double g = got[i], w = want[i];
       double share = 0;
-      if (!std::isfinite(g) || !std::isfinite(w)) {
+      bool beyond = false;
+      if (std::isinf(g) && overflows(w, size, 16 * noise) && std::signbit(g) == std::signbit(w)) {
+        beyond = true;
+      } else if (!std::isfinite(g) || !std::isfinite(w)) {
         share = (std::isnan(g) && std::isnan(w)) || g == w ? 0 : HUGE_VAL;
       } else if (g != w) {
         share = std::abs(g - w) / allowed(w, size, 16 * noise);
       }
-      const bool kept = before && w == before[i] && g == w;
+      const bool kept = beyond || (before && w == before[i] && g == w);
       if (!kept && std::isfinite(share) && std::isfinite(w)) count_in(g - w, w, size, noise);
       if (share > 1 && !wrong++) first_wrong = first + i;
       if (share > worst || worst_at < 0) worst = share, worst_at = first + i;
@@ -146,6 +149,10 @@ class Tally {
   double worst = 0;
 
  private:
+  // What the output's dtype cannot hold, but for what is allowed.
+  bool overflows(double w, const Size& size, double excess) const {
+    return std::isfinite(w) && std::abs(w) + allowed(w, size, excess) > m_.most;
+  }
   double allowed(double w, const Size& size, double excess) const {
     const double a = std::abs(w);
     return std::min(m_.of_value * a + m_.of_spread * size.spread + excess,
@@ -286,6 +293,7 @@ ErrorModel error_model(const ResolvedCase& resolved, const CaseField& output) {
   // A router's weight or a norm's root that is stored between parts is a factor of a whole row.
   if (c.level >= 2 && working != DType::f32) m.shared = inside_eps / 2;
   m.floor = negligible(output.dtype);
+  m.most = largest(output.dtype);
   if (output.dtype != DType::f32) m.cancelled = 2 * kEpsF32;
   m.factor = 0.4 * std::max(out_eps, c.level >= 2 ? inside_eps : 0) + 64 * kEpsF32;
   if (takes_eight_bits(resolved)) {

@@ -40,6 +40,7 @@
 // A maximum has to leave room for the one worst rounding among millions. So that this room is not
 // used everywhere, the root mean square of error / allowed is limited too, and a systematic factor.
 #pragma once
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -54,6 +55,7 @@ struct ErrorModel {
   double hard = 0;         // size: root mean square of the block, at least its spread
                            // excess: that of noise over usual * probe * size
   double floor = 0;        // negligible()
+  double most = HUGE_VAL;  // largest(): beyond it an infinity is right
   double cancelled = 0;    // what is added up in float32 and cancels in a coarser dtype may leave
                            // that share of the whole output's size
   double small = 1e-3;     // a block is no smaller than that share of the whole output's size: what

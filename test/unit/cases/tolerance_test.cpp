@@ -429,3 +429,28 @@ TEST_CASE("tolerance_of_a_softmax_admits_two_rounded_weights_whose_values_cancel
   CHECK(judged(0, 0.5).ok);
   CHECK_THAT(judged(0, 1.3).text, ContainsSubstring("as of a lower precision"));
 }
+
+// Half has no number beyond 65504, and a value may end beyond it by rounding alone.
+TEST_CASE("tolerance_takes_an_infinity_for_what_the_dtype_cannot_hold") {
+  const auto c = product(64);
+  fk::Variant half;
+  half.dtypes["x"] = fk::DType::f16;
+  const auto resolved = fk::resolve(c, c.cases[0], half);
+  const auto model = fk::error_model(resolved, *resolved.find("out"));
+  fk::Random random(5);
+  fk::Tensor want(fk::DType::f32, {512});
+  for (int64_t i = 0; i < 512; ++i) want.set(i, 30000 * random.uniform());
+  want.set(7, 65784), want.set(9, -65500), want.set(11, 60000);
+  const auto judged = [&](int64_t at, double value) {
+    fk::Tensor got = want.to(fk::DType::f16);
+    got.set(at, value);
+    return fk::judge(got, want, model).ok;
+  };
+  CHECK(want.to(fk::DType::f16).at(7) == HUGE_VAL);
+  CHECK(judged(7, HUGE_VAL));
+  CHECK(judged(9, -HUGE_VAL));
+  CHECK_FALSE(judged(7, -HUGE_VAL));
+  CHECK_FALSE(judged(9, HUGE_VAL));
+  CHECK_FALSE(judged(11, HUGE_VAL));
+  CHECK_FALSE(judged(7, std::nan("")));
+}
