@@ -58,11 +58,17 @@ void fill_poison(std::byte* to, int64_t bytes, Poison kind) {
     std::memset(to, 0xff, static_cast<size_t>(bytes));
     return;
   }
-  uint64_t state = 0x1234567;
-  for (int64_t i = 0; i < bytes; ++i) {
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    to[i] = static_cast<std::byte>(state >> 56);
-  }
+  constexpr int64_t kPart = int64_t{1} << 20;  // bytes
+  in_parts(static_cast<size_t>((bytes + kPart - 1) / kPart), [&](size_t part) {
+    const int64_t first = static_cast<int64_t>(part) * kPart, last = std::min(bytes, first + kPart);
+    uint64_t state = 0x1234567 + part;
+    for (int64_t i = first; i < last; i += 8) {
+      state += 0x9e3779b97f4a7c15;
+      uint64_t z = (state ^ (state >> 30)) * 0xbf58476d1ce4e5b9;
+      z ^= z >> 27;
+      std::memcpy(to + i, &z, static_cast<size_t>(std::min<int64_t>(8, last - i)));
+    }
+  });
 }
 
 }  // namespace

@@ -7,11 +7,15 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <utility>
 
 #include "core/base/error.hpp"
+#include "core/base/parts.hpp"
 #include "core/base/text.hpp"
 
 namespace fk {
@@ -39,6 +43,28 @@ void pack(const TensorView& view, std::byte* target) {
       index[axis] = 0;
     }
   }
+}
+
+// Zeros of large pages, which are made when they are touched: by the threads that fill them.
+void* mapped(std::size_t size, std::size_t align) {
+  void* all =
+      ::mmap(nullptr, size + align, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (all == MAP_FAILED) return nullptr;
+  auto* begin = static_cast<std::byte*>(all);
+  const std::size_t before = (align - reinterpret_cast<std::uintptr_t>(begin) % align) % align;
+  if (before) (void)::munmap(begin, before);
+  (void)::munmap(begin + before + size, align - before);
+  (void)::madvise(begin + before, size, MADV_HUGEPAGE);
+  return begin + before;
+}
+
+// What many bytes take long for, by several threads.
+void in_pieces(int64_t elements, const std::function<void(int64_t first, int64_t count)>& body) {
+  constexpr int64_t kPart = int64_t{1} << 20;  // elements
+  in_parts(static_cast<std::size_t>((elements + kPart - 1) / kPart), [&](std::size_t part) {
+    const auto first = static_cast<int64_t>(part) * kPart;
+    body(first, std::min(kPart, elements - first));
+  });
 }
 
 }  // namespace
@@ -79,7 +105,12 @@ std::string shape_text(const Shape& shape) {
   return "[" + join(parts, ", ") + "]";
 }
 
-void Tensor::Free::operator()(std::byte* memory) const noexcept { std::free(memory); }
+void Tensor::Free::operator()(std::byte* memory) const noexcept {
+  if (mapped)
+    (void)::munmap(memory, mapped);
+  else
+    std::free(memory);
+}
 
 Tensor::Tensor(DType type, Shape extents) : dtype(type), shape(std::move(extents)) {
   const int64_t needed = shape_bytes(shape, dtype, "tensor");
@@ -89,13 +120,14 @@ Tensor::Tensor(DType type, Shape extents) : dtype(type), shape(std::move(extents
   constexpr int64_t kPage = int64_t{2} << 20;
   const bool large = needed >= 4 * kPage;
   const int64_t align = large ? kPage : static_cast<int64_t>(kTensorAlignment);
-  if (needed > INT64_MAX - align) fail("tensor", "is too large: " + shape_text(shape));
+  if (needed > INT64_MAX - 2 * align) fail("tensor", "is too large: " + shape_text(shape));
   const auto rounded = static_cast<std::size_t>((needed + align - 1) / align * align);
-  data_.reset(
-      static_cast<std::byte*>(std::aligned_alloc(static_cast<std::size_t>(align), rounded)));
-  if (!data_) fail("tensor", fmt::format("no memory for {}", human_bytes(needed)));
-  if (large) (void)::madvise(data_.get(), rounded, MADV_HUGEPAGE);
-  std::memset(data_.get(), 0, rounded);
+  const auto of = static_cast<std::size_t>(align);
+  auto* memory =
+      static_cast<std::byte*>(large ? mapped(rounded, of) : std::aligned_alloc(of, rounded));
+  if (!memory) fail("tensor", fmt::format("no memory for {}", human_bytes(needed)));
+  data_ = std::unique_ptr<std::byte[], Free>(memory, Free{large ? rounded : 0});
+  if (!large) std::memset(memory, 0, rounded);
 }
 
 Tensor Tensor::of(DType dtype, Shape shape, const std::vector<double>& values) {
@@ -109,9 +141,12 @@ Tensor Tensor::of(DType dtype, Shape shape, const std::vector<double>& values) {
 
 Tensor Tensor::copy_of(const void* data, DType dtype, Shape shape) {
   Tensor tensor(dtype, std::move(shape));
-  if (tensor.numel() > 0) {
-    std::memcpy(tensor.data(), data, static_cast<std::size_t>(tensor.bytes()));
-  }
+  const int64_t width = fk::bytes(dtype);
+  in_pieces(tensor.numel(), [&](int64_t first, int64_t count) {
+    std::memcpy(tensor.data_.get() + first * width,
+                static_cast<const std::byte*>(data) + first * width,
+                static_cast<std::size_t>(count * width));
+  });
   return tensor;
 }
 
@@ -149,7 +184,10 @@ std::vector<double> Tensor::values() const {
 
 Tensor Tensor::to(DType target) const {
   Tensor result(target, shape);
-  convert(data(), dtype, result.data(), target, numel_);
+  in_pieces(numel_, [&](int64_t first, int64_t count) {
+    convert(data_.get() + first * fk::bytes(dtype), dtype,
+            result.data_.get() + first * fk::bytes(target), target, count);
+  });
   return result;
 }
 

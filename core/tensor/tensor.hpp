@@ -80,6 +80,9 @@ struct Tensor {
 
  private:
   struct Free {
+    Free() noexcept {}
+    explicit Free(std::size_t bytes) noexcept : mapped(bytes) {}
+    std::size_t mapped = 0;  // bytes; 0: allocated
     void operator()(std::byte* memory) const noexcept;
   };
   void check_width(std::size_t width) const;
