@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <numeric>
 #include <unordered_set>
 
 #include "core/base/parts.hpp"
@@ -64,20 +66,31 @@ struct Size {
   double spread = 0, rms = 0;
 };
 
+// In lanes, so that sums do not wait for each other.
 Size size_of(const double* want, int64_t count) {
-  double sum = 0, squares = 0, all = 0;
-  int64_t finite = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    if (!std::isfinite(want[i])) continue;
-    ++finite;
-    sum += want[i];
-    all += want[i] * want[i];
-  }
-  if (!finite) return {};
-  const double n = static_cast<double>(finite), mean = sum / n;
-  for (int64_t i = 0; i < count; ++i)
-    if (std::isfinite(want[i])) squares += (want[i] - mean) * (want[i] - mean);
-  return {std::sqrt(squares / n), std::sqrt(all / n)};
+  constexpr int64_t kLanes = 8;
+  std::array<double, kLanes> sum{}, all{}, finite{}, squares{};
+  const auto each = [&](const auto& add) {
+    int64_t i = 0;
+    for (; i + kLanes <= count; i += kLanes)
+      for (int64_t lane = 0; lane < kLanes; ++lane) add(static_cast<size_t>(lane), want[i + lane]);
+    for (; i < count; ++i) add(static_cast<size_t>(i % kLanes), want[i]);
+  };
+  each([&](size_t lane, double w) {
+    const bool counts = std::isfinite(w);
+    const double value = counts ? w : 0;
+    finite[lane] += counts, sum[lane] += value, all[lane] += value * value;
+  });
+  const auto total = [](const auto& lanes) {
+    return std::accumulate(lanes.begin(), lanes.end(), 0.0);
+  };
+  const double n = total(finite), mean = total(sum) / std::max(1.0, n);
+  if (n == 0) return {};
+  each([&](size_t lane, double w) {
+    const double by = std::isfinite(w) ? w - mean : 0;
+    squares[lane] += by * by;
+  });
+  return {std::sqrt(total(squares) / n), std::sqrt(total(all) / n)};
 }
 
 // The numbers of a judgement, block by block.
@@ -101,19 +114,17 @@ class Tally {
     noise = std::sqrt(std::max(0.0, noise * noise - usual * usual));
     for (int64_t i = 0; i < count; ++i) {
       const double g = got[i], w = want[i];
-      double share = 0;
-      bool beyond = false;
-      if (std::isinf(g) && overflows(w, size, 16 * noise) && std::signbit(g) == std::signbit(w)) {
-        beyond = true;
-      } else if (!std::isfinite(g) || !std::isfinite(w)) {
-        share = (std::isnan(g) && std::isnan(w)) || g == w ? 0 : HUGE_VAL;
-      } else if (g != w) {
-        share = std::abs(g - w) / allowed(w, size, 16 * noise);
+      if (std::isfinite(g) && std::isfinite(w)) {
+        const double inverse = 1 / allowed(w, size, 16 * noise);
+        const double share = g == w ? 0 : std::abs(g - w) * inverse;
+        if (!before || w != before[i] || g != w) count_in(g - w, w, size, noise, inverse);
+        found(share, first + i);
+      } else if (std::isinf(g) && std::signbit(g) == std::signbit(w) &&
+                 overflows(w, size, 16 * noise)) {
+        found(0, first + i);
+      } else {
+        found((std::isnan(g) && std::isnan(w)) || g == w ? 0 : HUGE_VAL, first + i);
       }
-      const bool kept = beyond || (before && w == before[i] && g == w);
-      if (!kept && std::isfinite(share) && std::isfinite(w)) count_in(g - w, w, size, noise);
-      if (share > 1 && !wrong++) first_wrong = first + i;
-      if (share > worst || worst_at < 0) worst = share, worst_at = first + i;
     }
   }
 
@@ -149,6 +160,10 @@ class Tally {
   double worst = 0;
 
  private:
+  void found(double share, int64_t at) {
+    if (share > 1 && !wrong++) first_wrong = at;
+    if (share > worst || worst_at < 0) worst = share, worst_at = at;
+  }
   // What the output's dtype cannot hold, but for what is allowed.
   bool overflows(double w, const Size& size, double excess) const {
     return std::isfinite(w) && std::abs(w) + allowed(w, size, excess) > m_.most;
@@ -159,16 +174,18 @@ class Tally {
                     m_.hard * std::max({a, size.rms, size.spread, least_})) +
            floor_;
   }
-  void count_in(double error, double w, const Size& size, double noise) {
-    const double share = error / allowed(w, size, m_.excess_rms * noise);
+  // `inverse` of what is allowed.
+  void count_in(double error, double w, const Size& size, double noise, double inverse) {
+    const double share = noise == 0 || error == 0 ? error * inverse
+                                                  : error / allowed(w, size, m_.excess_rms * noise);
     elements_ += 1;
-    if (error != 0) squares_ += share * share;
+    squares_ += share * share;
     if (std::abs(w) < ordinary_) return;
     if (distinct_.size() < kDistinct) distinct_.insert(w);
     // Each element counts by what it can tell: its size in units of what it is allowed.
-    const double unit = allowed(w, size, 16 * noise), tells = w * w / (unit * unit);
-    moved_ += tells * std::min(1.0, together_ / std::abs(w));
-    products_ += error * w / (unit * unit);
+    const double unit = w * inverse, tells = unit * unit;
+    if (together_ > 0) moved_ += tells * std::min(1.0, together_ / std::abs(w));
+    products_ += error * inverse * unit;
     weight_ += tells;
     largest_ = std::max(largest_, tells);
   }
@@ -354,7 +371,7 @@ Blocks blocks_of(const Shape& shape, int64_t plane) {
 }
 
 double size_of_all(const Tensor& want) {
-  constexpr int64_t kPart = int64_t{1} << 20;
+  constexpr int64_t kPart = int64_t{1} << 15;
   struct Part {
     double squares = 0;
     int64_t finite = 0;

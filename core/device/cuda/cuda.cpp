@@ -18,6 +18,7 @@
 #include "core/device/cuda/graph_reader.hpp"
 #include "core/device/cuda/hold.hpp"
 #include "core/device/cuda/kernels.hpp"
+#include "core/device/cuda/staging.hpp"
 #include "core/device/cuda/stopwatch.hpp"
 #include "core/device/device.hpp"
 
@@ -74,6 +75,9 @@ class Cuda final : public Device {
   void upload(void* device, const void* host, int64_t bytes) override {
     if (!bytes) return;
     use();
+    if (cudaError_t status{};
+        !pinned(host) && staging_.upload(device, host, bytes, stream_, status))
+      return check(status, "upload");
     // Pageable memory: the call returns when the source may be reused.
     check(
         cudaMemcpyAsync(device, host, static_cast<size_t>(bytes), cudaMemcpyHostToDevice, stream_),
@@ -81,6 +85,11 @@ class Cuda final : public Device {
   }
   void download(void* host, const void* device, int64_t bytes) override {
     use();
+    if (cudaError_t status{};
+        !pinned(host) && staging_.download(host, device, bytes, stream_, status)) {
+      check(status, "download");
+      return synchronize();
+    }
     if (bytes)
       check(cudaMemcpyAsync(host, device, static_cast<size_t>(bytes), cudaMemcpyDeviceToHost,
                             stream_),
@@ -423,6 +432,13 @@ class Cuda final : public Device {
   }
   int index_;
   std::string name_;
+  // Whether the host has it as pinned memory from here.
+  bool pinned(const void* host) const {
+    const auto at = reinterpret_cast<uintptr_t>(host);
+    const auto next = given_.upper_bound(at);
+    return next != given_.begin() && at < std::prev(next)->first + std::prev(next)->second;
+  }
+  cuda::Staging staging_;
   std::map<uint64_t, uint64_t> given_;  // memory that the host has given, address and bytes
   cuda::GraphReader reader_;
   cuda::Hold hold_;
