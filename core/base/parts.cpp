@@ -41,4 +41,12 @@ void in_parts(std::size_t parts, const std::function<void(std::size_t)>& body) {
   if (first) std::rethrow_exception(first);
 }
 
+void in_pieces(int64_t count, int64_t piece,
+               const std::function<void(int64_t first, int64_t size)>& body) {
+  in_parts(static_cast<std::size_t>((count + piece - 1) / piece), [&](std::size_t part) {
+    const int64_t first = static_cast<int64_t>(part) * piece;
+    body(first, std::min(piece, count - first));
+  });
+}
+
 }  // namespace fk

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 
 namespace fk {
@@ -14,5 +15,10 @@ namespace fk {
 /// than one part; returns when all are done. The first exception of a body is thrown then. Where
 /// threads cannot be had, those that are there do all of it.
 void in_parts(std::size_t parts, const std::function<void(std::size_t)>& body);
+
+/// The same for `count` of something: body(first, size) for pieces of `piece` each, of which the
+/// last may be smaller.
+void in_pieces(int64_t count, int64_t piece,
+               const std::function<void(int64_t first, int64_t size)>& body);
 
 }  // namespace fk

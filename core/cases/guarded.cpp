@@ -59,9 +59,9 @@ void fill_poison(std::byte* to, int64_t bytes, Poison kind) {
     return;
   }
   constexpr int64_t kPart = int64_t{1} << 20;  // bytes
-  in_parts(static_cast<size_t>((bytes + kPart - 1) / kPart), [&](size_t part) {
-    const int64_t first = static_cast<int64_t>(part) * kPart, last = std::min(bytes, first + kPart);
-    uint64_t state = 0x1234567 + part;
+  in_pieces(bytes, kPart, [&](int64_t first, int64_t size) {
+    const int64_t last = first + size;
+    uint64_t state = 0x1234567 + static_cast<uint64_t>(first / kPart);
     for (int64_t i = first; i < last; i += 8) {
       state += 0x9e3779b97f4a7c15;
       uint64_t z = (state ^ (state >> 30)) * 0xbf58476d1ce4e5b9;
@@ -186,10 +186,9 @@ void GuardedBuffer::write(int64_t at, const Tensor& from, DType dtype) {
   std::vector<std::byte> block(static_cast<size_t>(std::min(kBlock, from.numel()) * width));
   for (int64_t first = 0; first < from.numel(); first += kBlock) {
     const int64_t count = std::min(kBlock, from.numel() - first);
-    in_parts(static_cast<size_t>((count + kPart - 1) / kPart), [&](size_t part) {
-      const int64_t begin = static_cast<int64_t>(part) * kPart;
+    in_pieces(count, kPart, [&](int64_t begin, int64_t size) {
       convert(static_cast<const std::byte*>(from.data()) + (first + begin) * own, from.dtype,
-              block.data() + begin * width, dtype, std::min(kPart, count - begin));
+              block.data() + begin * width, dtype, size);
     });
     write(at + first * width, block.data(), count * width);
   }

@@ -7,11 +7,9 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
 #include <utility>
 
 #include "core/base/error.hpp"
@@ -58,14 +56,7 @@ void* mapped(std::size_t size, std::size_t align) {
   return begin + before;
 }
 
-// What many bytes take long for, by several threads.
-void in_pieces(int64_t elements, const std::function<void(int64_t first, int64_t count)>& body) {
-  constexpr int64_t kPart = int64_t{1} << 20;  // elements
-  in_parts(static_cast<std::size_t>((elements + kPart - 1) / kPart), [&](std::size_t part) {
-    const auto first = static_cast<int64_t>(part) * kPart;
-    body(first, std::min(kPart, elements - first));
-  });
-}
+constexpr int64_t kPiece = int64_t{1} << 20;  // elements that one thread copies at a time
 
 }  // namespace
 
@@ -142,7 +133,7 @@ Tensor Tensor::of(DType dtype, Shape shape, const std::vector<double>& values) {
 Tensor Tensor::copy_of(const void* data, DType dtype, Shape shape) {
   Tensor tensor(dtype, std::move(shape));
   const int64_t width = fk::bytes(dtype);
-  in_pieces(tensor.numel(), [&](int64_t first, int64_t count) {
+  in_pieces(tensor.numel(), kPiece, [&](int64_t first, int64_t count) {
     std::memcpy(tensor.data_.get() + first * width,
                 static_cast<const std::byte*>(data) + first * width,
                 static_cast<std::size_t>(count * width));
@@ -184,7 +175,7 @@ std::vector<double> Tensor::values() const {
 
 Tensor Tensor::to(DType target) const {
   Tensor result(target, shape);
-  in_pieces(numel_, [&](int64_t first, int64_t count) {
+  in_pieces(numel_, kPiece, [&](int64_t first, int64_t count) {
     convert(data_.get() + first * fk::bytes(dtype), dtype,
             result.data_.get() + first * fk::bytes(target), target, count);
   });

@@ -14,11 +14,9 @@ namespace {
 constexpr int64_t kBuffer = int64_t{32} << 20, kLeast = int64_t{16} << 20;
 
 void copy(void* to, const void* from, int64_t bytes) {
-  constexpr int64_t kPart = int64_t{1} << 20;
-  in_parts(static_cast<std::size_t>((bytes + kPart - 1) / kPart), [&](std::size_t part) {
-    const int64_t first = static_cast<int64_t>(part) * kPart;
+  in_pieces(bytes, int64_t{1} << 20, [&](int64_t first, int64_t size) {
     std::memcpy(static_cast<std::byte*>(to) + first, static_cast<const std::byte*>(from) + first,
-                static_cast<std::size_t>(std::min(kPart, bytes - first)));
+                static_cast<std::size_t>(size));
   });
 }
 
