@@ -3,7 +3,7 @@
 #pragma once
 #include <type_traits>
 
-#include "attention_common.cuh"
+#include "common.cuh"
 #include "chunk_factors.cuh"
 #include "float_terms.cuh"
 

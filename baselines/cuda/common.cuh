@@ -49,7 +49,13 @@ template <class T> __device__ Pack<T> load8(const T* from) {
 }
 template <class T> __device__ void store8(T* to, const Pack<T>& p) { *reinterpret_cast<uint4*>(to) = p.raw; }
 
-// The same as float32, of which eight are 32 bytes.
+// Two neighbouring elements in a word.
+template <class T> __device__ uint32_t pair(float a, float b) {
+  const T two[2] = {from_float<T>(a), from_float<T>(b)};
+  return *reinterpret_cast<const uint32_t*>(two);
+}
+
+// Eight elements as float32, of which eight are 32 bytes.
 __device__ inline void load_floats(const float* from, float (&to)[8]) {
 #pragma unroll
   for (int k = 0; k < 8; k += 4) {

@@ -2,7 +2,7 @@
 // float32 factors for tensor cores that take 16 bits: the nearest bfloat16, the nearest to what that leaves, and the rest, which is one:
 // 24 bits in eights. Where the other factor is exact, a bfloat16 or a float16 as two, a product is as good as float32.
 #pragma once
-#include "attention_common.cuh"
+#include "common.cuh"
 
 namespace fkc {
 

@@ -10,7 +10,7 @@
 //   warps 0-7   two warpgroups, 64 rows of weights each: wgmma.m64nNk16, both operands in shared memory
 //   warp 8      fills a ring of stages of 64 elements of K with the tensor copy engine
 #pragma once
-#include "attention_common.cuh"
+#include "common.cuh"
 #include "tensor_map.cuh"
 #include "wgmma.cuh"
 

@@ -105,6 +105,7 @@ template <int kGroups> __device__ void await_copies() { asm volatile("cp.async.w
 
 // Barriers of a block by number, for a number of its threads.
 __device__ inline void named_sync(int barrier, int threads) { asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory"); }
+__device__ inline void named_arrive(int barrier, int threads) { asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory"); }
 
 // Barriers in shared memory, which count arrivals and bytes. What was initialised is seen by the cluster and by the copy engine.
 __device__ inline void fence_barriers() {

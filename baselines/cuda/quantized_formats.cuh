@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Weights of eight and of four bits, widened to bfloat16 in registers; their scales; and rows of x rounded to eight bits.
 #pragma once
-#include "attention_common.cuh"
+#include "common.cuh"
 
 namespace fkc {
 

@@ -2,7 +2,7 @@
 // A tile of 128 x 128 of a product whose operands a block gathers itself, in pieces of eight elements: mma.m16n8k16, three
 // stages of cp.async. Of the eight warps two share the rows (64 each) and four the columns (32 each).
 #pragma once
-#include "attention_common.cuh"
+#include "common.cuh"
 
 namespace fkc {
 

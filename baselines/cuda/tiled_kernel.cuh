@@ -5,7 +5,7 @@
 //   warps 0-7   two warpgroups, 64 rows of x each: wgmma.m64nNk16, both operands in shared memory
 //   warp 8      fills a ring of stages of 64 elements of K; the first weights before the kernel before this one has ended
 #pragma once
-#include "attention_common.cuh"
+#include "common.cuh"
 #include "wgmma.cuh"
 
 namespace fkc {
@@ -78,21 +78,6 @@ struct Filler {
     }
   }
 };
-
-// Of four words of each lane of four, word i of lane q to word q of lane i.
-__device__ inline void turn_four(uint32_t (&w)[4]) {
-  const int q = threadIdx.x % 4;
-#pragma unroll
-  for (int i = 0; i < 4; i += 2) {
-    const uint32_t got = __shfl_xor_sync(0xffffffffu, q & 1 ? w[i] : w[i + 1], 1);
-    w[i] = q & 1 ? got : w[i], w[i + 1] = q & 1 ? w[i + 1] : got;
-  }
-#pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    const uint32_t got = __shfl_xor_sync(0xffffffffu, q & 2 ? w[i] : w[i + 2], 2);
-    w[i] = q & 2 ? got : w[i], w[i + 2] = q & 2 ? w[i + 2] : got;
-  }
-}
 
 // The sums of a warpgroup, 64 rows from `row` by kN columns: of every eight columns a lane has two, of two rows.
 template <class T> __device__ void write(const float (&acc)[kN / 2], const Arguments& a, int row, int column) {

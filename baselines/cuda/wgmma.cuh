@@ -13,6 +13,28 @@ __device__ inline uint64_t wgmma_operand(uint32_t at) {
   return uint64_t((at & 0x3ffff) >> 4) | uint64_t(1) << 16 | uint64_t(1024 >> 4) << 32 | uint64_t(1) << 62;
 }
 
+// The same of an operand whose rows lie across: K in rows of 128 bytes, 64 of N in each, and `further` bytes to the next 64; 16
+// elements further in K are 128 more.
+__device__ inline uint64_t wgmma_operand_across(uint32_t at, uint32_t further) {
+  return uint64_t((at & 0x3ffff) >> 4) | uint64_t(further >> 4) << 16 | uint64_t(1024 >> 4) << 32 | uint64_t(1) << 62;
+}
+
+// Of four words of each lane of four, word i of lane q to word q of lane i: of the sums, which lie two by two in these lanes, eight
+// neighbours.
+__device__ inline void turn_four(uint32_t (&w)[4]) {
+  const int q = threadIdx.x % 4;
+#pragma unroll
+  for (int i = 0; i < 4; i += 2) {
+    const uint32_t got = __shfl_xor_sync(0xffffffffu, q & 1 ? w[i] : w[i + 1], 1);
+    w[i] = q & 1 ? got : w[i], w[i + 1] = q & 1 ? w[i + 1] : got;
+  }
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const uint32_t got = __shfl_xor_sync(0xffffffffu, q & 2 ? w[i] : w[i + 2], 2);
+    w[i] = q & 2 ? got : w[i], w[i + 2] = q & 2 ? w[i + 2] : got;
+  }
+}
+
 }  // namespace fkc
 
 #ifdef __CUDACC__
@@ -23,6 +45,11 @@ __device__ inline void wgmma_begin() { asm volatile("wgmma.fence.sync.aligned;" 
 __device__ inline void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 // Until at most that many groups are under way.
 template <int kGroups> __device__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kGroups) : "memory"); }
+// Until none is, but `done`, which is never below zero, first: without a reason ptxas waits first and computes then.
+__device__ inline void wgmma_wait_after(float done) {
+  if (done < 0) __trap();
+  wgmma_wait<0>();
+}
 
 // Operands eight by eight, as the text of the instruction and as what it stands for.
 #define FK_TEXT_0 "%0, %1, %2, %3, %4, %5, %6, %7"
@@ -88,6 +115,21 @@ template <class T, int kN, int kSums> __device__ void wgmma(float (&d)[kSums], u
   FK_WGMMA_OF(240, 14, 120, 121, 122);
   FK_WGMMA_OF(256, 15, 128, 129, 130);
 #undef FK_WGMMA_OF
+}
+#undef FK_WGMMA
+
+// d = a @ b (+ d), a in registers as fragments of 16 columns, b of 16 rows across (wgmma_operand_across).
+#define FK_WGMMA(n, last, a_, b_, p_, type) \
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %" #p_ ", 0; wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type "." type " {" FK_TEXT_##last \
+               "}, {" a_ "}, %" #b_ ", p, 1, 1, 1; }" \
+               : FK_SUMS_##last : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(int(add)))
+template <class T, int kN> __device__ void wgmma_across(float (&d)[kN / 2], const uint32_t (&a)[4], uint64_t b, bool add) {
+  constexpr bool bf16 = std::is_same_v<T, __nv_bfloat16>;
+  static_assert(kN == 64 || kN == 128);
+  if constexpr (kN == 64 && bf16) FK_WGMMA(64, 3, "%32, %33, %34, %35", 36, 37, "bf16");
+  else if constexpr (kN == 64) FK_WGMMA(64, 3, "%32, %33, %34, %35", 36, 37, "f16");
+  else if constexpr (bf16) FK_WGMMA(128, 7, "%64, %65, %66, %67", 68, 69, "bf16");
+  else FK_WGMMA(128, 7, "%64, %65, %66, %67", 68, 69, "f16");
 }
 #undef FK_WGMMA
 #undef FK_EIGHT

@@ -60,7 +60,7 @@ class Resolver {
     fk_slot value = slot.has_default ? slot.default_value : fk_slot{};
     if (written != source_.init.end()) value = parse(slot, written->second);
     if (slot.kind == SlotKind::comm) return communicator(slot);
-    if (slot.kind == SlotKind::integer) {
+    if (slot.kind == SlotKind::integer || slot.kind == SlotKind::boolean) {
       out_.axes[slot.name] = value.i;
       if (!slot.axis.empty()) out_.axes[slot.axis] = value.i;
     } else if (slot.kind == SlotKind::ints && slot.list.empty()) {

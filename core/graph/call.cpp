@@ -121,7 +121,7 @@ void read_init(const std::string& where, const Args& args, Call& call, Bound& ax
     if (slot.kind == SlotKind::comm) {
       // Recorded as the number of ranks; 0 is none. Lowering puts the table in its place.
       if (!slot.axis.empty()) axes[slot.axis] = call.init[at].i;
-    } else if (slot.kind == SlotKind::integer) {
+    } else if (slot.kind == SlotKind::integer || slot.kind == SlotKind::boolean) {
       axes[slot.name] = call.init[at].i;
       if (!slot.axis.empty()) axes[slot.axis] = call.init[at].i;
     } else if (slot.kind == SlotKind::ints && slot.list.empty()) {

@@ -137,6 +137,11 @@ inline void named_sync(int barrier, int threads) {
   if (++named.arrived == threads) named.arrived = 0, ++named.passed;
   fk_emulation::wait_until([&] { return named.passed != turn; });
 }
+inline void named_arrive(int barrier, int threads) {
+  auto& named = fk_emulation::block().named.at(static_cast<size_t>(barrier));
+  machine.moved = true;
+  if (++named.arrived == threads) named.arrived = 0, ++named.passed;
+}
 
 struct Barrier {
   int32_t bytes;  // expected, less those that came
@@ -295,6 +300,7 @@ inline void wgmma_begin() {}
 inline void wgmma_commit() {}
 template <int kGroups>
 void wgmma_wait() {}
+inline void wgmma_wait_after(float) {}
 // Sixteen elements of a row of an operand: two pieces that the swizzle leaves as they are.
 template <class T>
 void load_operand(float (&row_of)[16], uint64_t operand, unsigned row) {
@@ -321,6 +327,37 @@ void wgmma(float (&d)[kSums], uint64_t a, uint64_t b, bool add) {
         double total = add ? double{sum} : 0;
         for (unsigned k = 0; k < 16; ++k) total += double{left[half][k]} * double{right[k]};
         sum = static_cast<float>(total);
+      }
+    }
+}
+
+// A fragment's 16 columns lie with the four lanes of its rows; b is 16 rows of K, 64 of N in each 128 bytes.
+template <class T, int kN>
+void wgmma_across(float (&d)[kN / 2], const uint32_t (&a)[4], uint64_t b, bool add) {
+  const unsigned lane = fk_lane();
+  float left[2][16];
+  for (unsigned q = 0; q < 4; ++q)
+    for (unsigned i = 0; i < 4; ++i) {
+      const uint32_t word = fk_emulation::exchange(a[i], lane / 4 * 4 + q);
+      T two[2];
+      std::memcpy(two, &word, 4);
+      for (unsigned e = 0; e < 2; ++e) left[i % 2][i / 2 * 8 + q * 2 + e] = to_float(two[e]);
+    }
+  const uint32_t from = in_block(kBegin + (static_cast<uint32_t>(b & 0x3fff) << 4),
+                                 static_cast<int>(fk_emulation::rank()));
+  const uint32_t further = static_cast<uint32_t>(b >> 16 & 0x3fff) << 4;
+  for (unsigned j = 0; j < kN / 8; ++j)
+    for (unsigned i = 0; i < 2; ++i) {
+      const unsigned n = j * 8 + lane % 4 * 2 + i;
+      double total[2] = {0, 0};
+      for (unsigned k = 0; k < 16; ++k) {
+        const uint32_t at = from + n / 64 * further + k * 128 + n % 64 * 2;
+        const double right{to_float(*at_shared<T>(swizzled(at), 2))};
+        for (unsigned half = 0; half < 2; ++half) total[half] += double{left[half][k]} * right;
+      }
+      for (unsigned half = 0; half < 2; ++half) {
+        float& sum = d[j * 4 + half * 2 + i];
+        sum = static_cast<float>((add ? double{sum} : 0) + total[half]);
       }
     }
 }

@@ -7,7 +7,7 @@
 //   warps 9-11   the kernel's own
 #pragma once
 #include "../ptx.cuh"
-#include "../attention_common.cuh"
+#include "../common.cuh"
 #include "../tensor_map.cuh"
 #include "../wgmma.cuh"
 #include "overlap.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the kernels of paged_attention share.
 #pragma once
-#include "common.cuh"
+#include "../common.cuh"
 
 namespace fkc {
 
@@ -32,11 +32,6 @@ struct FreshToken {
   int64_t token, k, v;  // in elements: from token to token; where the heads of k and v begin
 };
 inline AttentionCache cache_of(const fk_in* c) { return {c->data, c->strides[0], c->strides[1], c->strides[2]}; }
-
-template <class T> __device__ uint32_t pair(float a, float b) {
-  const T two[2] = {from_float<T>(a), from_float<T>(b)};
-  return *reinterpret_cast<const uint32_t*>(two);
-}
 
 // Two neighbouring elements of both halves of a head, rotated in place.
 template <class T> __device__ void rotate_two(uint32_t& low, uint32_t& high, float2 cosine, float2 sine) {

@@ -5,8 +5,8 @@
 #pragma once
 #include <type_traits>
 
-#include "attention_decode.cuh"
-#include "attention_prefill.cuh"
+#include "decode.cuh"
+#include "prefill.cuh"
 
 namespace fkc {
 
@@ -26,6 +26,7 @@ inline int shift_of(int64_t page_size) {
 
 // Up to 16 rows per request are a matter of reading the cache; no plan is needed, and a step can be captured.
 inline bool is_few(int64_t group, int64_t max_query_len) { return max_query_len * group <= 16; }
+inline int64_t most_few(int64_t group) { return 16 / group; }
 
 inline int64_t attention_plan_bytes(int64_t tokens, int64_t requests, int64_t group) { return (cdiv(tokens * group, 64) + requests) * 8; }
 // (request, first row) of every tile of 64 rows, the longest contexts first. Returns the bytes used.

@@ -5,7 +5,7 @@
 // a key head wastes little. Each warp has a ring of its own, of tiles of 16 keys and values; nothing but the
 // end of a context synchronises warps.
 #pragma once
-#include "attention_common.cuh"
+#include "params.cuh"
 
 namespace fkc {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // paged_attention for many query rows, after FlashAttention-2: 64 rows per block, 16 per warp, tiles of 64 keys.
 #pragma once
-#include "attention_common.cuh"
+#include "params.cuh"
 
 namespace fkc {
 

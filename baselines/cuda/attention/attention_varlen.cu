@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// attention_varlen on tensor cores, in tiles (tiles.cuh).
+#include "fk/ops/attention_varlen.h"
+
+#include "tiles.cuh"
+
+namespace {
+using namespace fkc;
+
+struct AttentionVarlen : Base<fk::attention_varlen> {
+  using Base::Base;
+  // The grid is what plan() listed.
+  static constexpr fk_claims claims = claims_of(FK_GRAPH_NEVER, 0);
+  static void supports(const op::init& init, const op::weights&, const op::forward& max, fk_need& wanted) {
+    need_16bit(max.q);
+    need(init.head_dim == 64 || init.head_dim == 128, "head_dim: 64 or 128");
+    need(init.scale > 0, "scale: above 0 only");
+    for (const fk_in* view : {max.q, max.k, max.v, fk_as_in(max.out)}) need_aligned(view);
+    wanted.plan = tiles::plan_bytes(max.q->shape[0], max.cu_seqlens_q->shape[0] - 1, heads_of(init));
+  }
+  int64_t plan(const op::plan& a, void* blob, int64_t) {
+    const auto *q = fk::host<int32_t>(a.cu_seqlens_q), *k = fk::host<int32_t>(a.cu_seqlens_k);
+    const auto request_of = [&](int64_t r) { return tiles::Request{q[r], q[r + 1] - q[r], k[r + 1] - k[r], k[r]}; };
+    return tiles::plan(a.cu_seqlens_q->shape[0] - 1, heads_of(init), init.window, init.causal, request_of, blob);
+  }
+  void forward(const op::forward& a, const fk_ctx& ctx) {
+    tiles::Arguments p{};
+    p.out = a.out->data, p.out_token = a.out->strides[0], p.out_head = a.out->strides[1];
+    p.window = int(init.window), p.causal = int(init.causal), p.scale = float(init.scale) * kLog2e;
+    dispatch(a.q, [&](auto type) { tiles::attend<decltype(type)>(p, heads_of(init), a.q, a.k, a.v, ctx); });
+  }
+
+ private:
+  static tiles::Heads heads_of(const op::init& init) { return {init.num_heads, init.num_kv_heads, init.head_dim}; }
+};
+FK_OP(attention_varlen, AttentionVarlen);
+
+}  // namespace

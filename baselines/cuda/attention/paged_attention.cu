@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// paged_attention on tensor cores: decode.cuh for few query rows; for many tiles.cuh, and prefill.cuh
+// what that does not take.
+#define FK_PAGED_ATTENTION_EDITION 2
+#include "steps.cuh"
+#include "tiles.cuh"
+#include "fk/ops/paged_attention.h"
+
+namespace {
+using namespace fkc;
+
+struct PagedAttention : Base<fk::paged_attention> {
+  using Base::Base;
+  // How far a context is split depends on the batch. With several tokens per request the grid is what
+  // plan() listed, so only decode can be captured.
+  static constexpr fk_claims claims = claims_of(FK_GRAPH_UNIFORM_DECODE, 0);
+  static void supports(const op::init& init, const op::weights&, const op::forward& max, fk_need& wanted) {
+    need_16bit(max.q);
+    need(FK_DTYPE(max.k_cache) == FK_DTYPE(max.q), "k_cache: the dtype of q only");
+    need(init.head_dim == 64 || init.head_dim == 128, "head_dim: 64 or 128");
+    need(init.causal || !init.window, "window: none where attention is not causal");
+    need_aligned(max.q);
+    need_aligned(max.k_cache);
+    need_aligned(max.v_cache);
+    need_aligned(fk_as_in(max.out));
+    const int64_t tokens = max.q->shape[0], requests = max.seq_lens->shape[0];
+    wanted.plan = in_tiles(init) ? tiles::plan_bytes(tokens, requests, heads_of(init)) : attention_plan_bytes(tokens, requests, group_of(init));
+  }
+  // Nothing where every request has few rows.
+  int64_t plan(const op::plan& a, void* blob, int64_t) {
+    const int64_t requests = a.seq_lens->shape[0], group = group_of(init);
+    const auto *starts = fk::host<int32_t>(a.cu_seqlens), *lengths = fk::host<int32_t>(a.seq_lens);
+    int64_t longest = 0;
+    for (int64_t r = 0; r < requests; ++r) longest = std::max<int64_t>(longest, starts[r + 1] - starts[r]);
+    if (is_few(group, longest)) return 0;
+    if (!in_tiles(init)) return plan_attention(starts, requests, group, blob);
+    return tiles::plan(requests, heads_of(init), init.window, init.causal, [&](int64_t r) { return tiles::Request{starts[r], starts[r + 1] - starts[r], lengths[r], r}; }, blob);
+  }
+  void forward(const op::forward& a, const fk_ctx& ctx) {
+    const int64_t requests = a.seq_lens->shape[0], group = group_of(init);
+    if (!a.q->shape[0] || !requests) return;
+    if (ctx.plan_bytes && in_tiles(init)) return attend_in_tiles(a, ctx);
+    AttentionParams p{};
+    p.q = a.q->data, p.out = a.out->data;
+    p.q_token = a.q->strides[0], p.q_head = a.q->strides[1], p.out_token = a.out->strides[0], p.out_head = a.out->strides[1];
+    p.k = cache_of(a.k_cache), p.v = cache_of(a.v_cache);
+    p.tables = fk::data<int32_t>(a.block_tables), p.starts = fk::data<int32_t>(a.cu_seqlens), p.lengths = fk::data<int32_t>(a.seq_lens);
+    p.sinks = fk::data<float>(weights.sinks);
+    p.width = int(a.block_tables->shape[1]), p.page_size = int(init.page_size), p.heads = int(init.num_heads);
+    p.group = int(group), p.window = int(init.window), p.causal = int(init.causal);
+    p.scale = float(init.scale), p.softcap = float(init.softcap);
+    const int64_t most_tokens = ctx.plan_bytes ? a.max_query_len : std::min(a.max_query_len, most_few(group));
+    dispatch(a.q, [&](auto type) { attend<decltype(type)>(p, requests, init.num_kv_heads, init.head_dim, most_tokens, a.max_seq_len, ctx); });
+  }
+
+ private:
+  static int64_t group_of(const op::init& init) { return init.num_heads / init.num_kv_heads; }
+  static tiles::Heads heads_of(const op::init& init) { return {init.num_heads, init.num_kv_heads, init.head_dim}; }
+  static bool in_tiles(const op::init& init) { return init.scale > 0 && init.softcap == 0 && shift_of(init.page_size) >= 0; }
+  void attend_in_tiles(const op::forward& a, const fk_ctx& ctx) const {
+    tiles::Arguments p{};
+    p.k = cache_of(a.k_cache), p.v = cache_of(a.v_cache), p.tables = fk::data<int32_t>(a.block_tables);
+    p.width = int(a.block_tables->shape[1]), p.page_shift = shift_of(init.page_size);
+    p.sinks = fk::data<float>(weights.sinks), p.out = a.out->data, p.out_token = a.out->strides[0], p.out_head = a.out->strides[1];
+    p.window = int(init.window), p.causal = int(init.causal), p.scale = float(init.scale) * kLog2e;
+    dispatch(a.q, [&](auto type) { tiles::attend<decltype(type)>(p, heads_of(init), a.q, nullptr, nullptr, ctx); });
+  }
+};
+FK_OP(paged_attention, PagedAttention);
+
+}  // namespace

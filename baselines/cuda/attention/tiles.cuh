@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernel of tiles_kernel.cuh as a step of an op: what it takes, what plan() writes for it, and its launch.
+#pragma once
+#include <queue>
+#include <type_traits>
+#include <vector>
+
+#include "tiles_kernel.cuh"
+#include "../tensor_map.cuh"
+
+namespace fkc::tiles {
+
+// Heads, and how they are divided: a tile's rows are its tokens times the heads of a key head, where these divide it; else each head has
+// tiles of its own.
+struct Heads {
+  int64_t group, pack, units, dim;
+  Heads(int64_t heads, int64_t key_heads, int64_t head_dim)
+      : group(heads / key_heads), pack(group <= kRows && (group & (group - 1)) == 0 ? group : 1), units(heads / pack), dim(head_dim) {}
+};
+
+// How many tiles a block's list has room for, of so many: sizes differ, so that who has small ones has more of them.
+inline int64_t most_turns(int64_t tiles, int64_t blocks) { return 2 * cdiv(tiles, blocks) + 1; }
+inline int64_t plan_bytes(int64_t tokens, int64_t requests, const Heads& h) {
+  const int64_t tiles = (cdiv(tokens * h.pack, kRows) + requests) * h.units, blocks = multiprocessors();
+  return blocks * most_turns(tiles, blocks) * int64_t{sizeof(Work)};
+}
+
+struct Request {
+  int64_t token, tokens, keys, where;  // `where` as in Work
+};
+
+// Lists for all blocks: the tiles with the most keys first, each to the block that has least to do until then. Where keys are many, key
+// heads come one after the other, as many at a time as the second cache has room for. Returns the bytes used.
+template <class RequestOf> int64_t plan(int64_t requests, const Heads& h, int64_t window, bool causal, RequestOf request_of, void* blob) {
+  constexpr int64_t kCache = int64_t{24} << 20;
+  const int64_t step = kRows / h.pack;
+  std::vector<Work> tiles;
+  int64_t most_keys = 1;
+  for (int64_t r = 0; r < requests; ++r) {
+    const Request request = request_of(r);
+    if (request.tokens) most_keys = std::max(most_keys, request.keys);
+    for (int64_t token = 0; token < request.tokens; token += step) {
+      const int64_t tokens = std::min(step, request.tokens - token), position = request.keys - request.tokens + token, last = position + tokens - 1;
+      const int64_t low = window ? std::max<int64_t>(position - window + 1, 0) : 0, high = causal ? last + 1 : window ? last + window : request.keys;
+      const int64_t begin = std::min(low, std::max<int64_t>(request.keys - 1, 0)) / kKeys, end = std::max(cdiv(std::min(high, request.keys), kKeys), begin + 1);
+      tiles.push_back({int(request.token + token), int(tokens * h.pack), int(position), int(request.keys), int(request.where), int(begin), int(end), 0});
+    }
+  }
+  const int64_t all = int64_t(tiles.size()) * h.units, blocks = std::min<int64_t>(all, multiprocessors());
+  if (!all) return 0;
+  std::stable_sort(tiles.begin(), tiles.end(), [](const Work& a, const Work& b) { return a.end - a.begin > b.end - b.begin; });
+  struct Block {
+    int64_t load, index;
+    bool operator<(const Block& other) const { return load != other.load ? load > other.load : index > other.index; }  // the least is the top
+  };
+  std::priority_queue<Block> free;
+  for (int64_t b = 0; b < blocks; ++b) free.push({0, b});
+  std::vector<std::vector<Work>> lists(static_cast<size_t>(blocks));
+  const size_t most = size_t(most_turns(all, blocks));
+  size_t turns = 0;
+  const int64_t section = std::max<int64_t>(kCache / (most_keys * h.dim * 4), 1) * (h.group / h.pack);
+  for (int64_t unit = 0; unit < h.units; unit += section)
+    for (const Work& tile : tiles)
+      for (int64_t u = unit; u < std::min(unit + section, h.units); ++u) {
+        Block block = free.top();
+        free.pop();
+        auto& list = lists[size_t(block.index)];
+        list.push_back(tile);
+        list.back().unit = int(u);
+        turns = std::max(turns, list.size());
+        block.load += tile.end - tile.begin + 1;
+        if (list.size() < most) free.push(block);
+      }
+  auto* const work = static_cast<Work*>(blob);
+  for (size_t b = 0; b < lists.size(); ++b) {
+    lists[b].resize(turns);
+    std::copy(lists[b].begin(), lists[b].end(), work + b * turns);
+  }
+  return blocks * int64_t(turns * sizeof(Work));
+}
+
+// Keys or values as rows.
+inline CUtensorMap map_of_rows(const fk_in* of, const fk_in* q, int64_t head_dim) {
+  if (!of->shape[0]) of = q;  // no key at all: something to read, which nobody sees
+  return tensor_map<3>(of->data, FK_DTYPE(of) == FK_BF16, {uint64_t(head_dim), uint64_t(of->shape[0]), uint64_t(of->shape[1])}, {uint64_t(of->strides[0]) * 2, uint64_t(of->strides[1]) * 2},
+                       {64, kKeys, 1});
+}
+
+// `a` but for the plan and what packs heads; k and v are null where keys are in pages.
+template <class T> void attend(Arguments a, const Heads& h, const fk_in* q, const fk_in* k, const fk_in* v, const fk_ctx& ctx) {
+  if (!ctx.plan_bytes) return;
+  // plan() has lists for all multiprocessors, or for as many blocks as there are tiles, of one each.
+  const int64_t works = ctx.plan_bytes / int64_t{sizeof(Work)}, blocks = std::min<int64_t>(works, multiprocessors());
+  a.work = static_cast<const Work*>(ctx.plan), a.turns = int(works / blocks), a.group = int(h.group), a.pack_shift = 0;
+  while (int64_t{1} << a.pack_shift < h.pack) ++a.pack_shift;
+  const auto bytes = [](int64_t elements) { return uint64_t(elements) * 2; };
+  const CUtensorMap queries =
+      tensor_map<4>(q->data, FK_DTYPE(q) == FK_BF16, {uint64_t(h.dim), uint64_t(h.pack), uint64_t(q->shape[0]), uint64_t(h.units)},
+                    {bytes(q->strides[1]), bytes(q->strides[0]), bytes(h.pack * q->strides[1])}, {64, uint32_t(h.pack), uint32_t(kRows / h.pack), 1});
+  const auto go = [&](auto size, auto in_pages) {
+    constexpr int kD = decltype(size)::value, kShared = Shared<kD>::kTotal;
+    const auto kernel = attend_tiles<T, kD, decltype(in_pages)::value>;
+    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared);
+    launch(kernel, dim3(unsigned(blocks)), dim3(kThreads), size_t(kShared), ctx, queries, k ? map_of_rows(k, q, h.dim) : queries, v ? map_of_rows(v, q, h.dim) : queries, a);
+  };
+  const auto sized = [&](auto size) {
+    if (k) go(size, std::false_type{});
+    else go(size, std::true_type{});
+  };
+  if (h.dim == 64) sized(std::integral_constant<int, 64>{});
+  else sized(std::integral_constant<int, 128>{});
+}
+
+}  // namespace fkc::tiles

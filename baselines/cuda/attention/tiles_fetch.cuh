@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// What tiles_kernel.cuh works on, and the warps that fetch it.
+#pragma once
+#include "../ptx.cuh"
+#include "params.cuh"
+
+namespace fkc {
+
+namespace tiles {
+
+constexpr int kRows = 128, kKeys = 128, kThreads = 384, kBarriers = 1024, kBox = kKeys * 128;  // a box: rows of 64 elements
+
+// A tile of rows of a unit of heads, as plan() writes it; without rows it ends a block's list.
+struct Work {
+  int token, rows;       // its first query token and how many rows it has, tokens times packed heads
+  int position, keys;    // the position of the first token among the keys, and how many of those there are
+  int where;             // the first key's row, or the request whose pages they are in
+  int begin, end, unit;  // tiles of keys, from `end` down to `begin`
+};
+static_assert(sizeof(Work) == 32);
+
+struct Arguments {
+  const Work* work;  // [blocks, turns]
+  // Keys in pages, each in strides of elements; of none where keys are dense.
+  AttentionCache k, v;
+  const int32_t* tables;
+  int width, page_shift;
+  const float* sinks;
+  void* out;
+  int64_t out_token, out_head;
+  int turns, pack_shift, group;  // heads of a unit: 2^pack_shift; of a key head: group
+  int window, causal;
+  float scale;  // times log2 e
+};
+
+template <int D> struct Shared {
+  static constexpr int kBoxes = D / 64, kStages = D == 64 ? 4 : 3, kBytes = kBoxes * kBox;  // of q, and of a stage of keys or values
+  static constexpr int kTotal = 1024 + kBarriers + (1 + 2 * kStages) * kBytes;              // 1024: alignment
+  uint32_t base;
+  __device__ uint32_t q_full() const { return base; }
+  __device__ uint32_t q_empty() const { return base + 8; }
+  __device__ uint32_t full(int kind, int n) const { return base + 64 + kind * 128 + n % kStages * 8; }  // kind: 0 keys, 1 values
+  __device__ uint32_t empty(int kind, int n) const { return full(kind, n) + 64; }
+  __device__ uint32_t q() const { return base + kBarriers; }
+  __device__ uint32_t tile(int kind, int n) const { return q() + kBytes * (1 + kind * kStages + n % kStages); }
+  __device__ static uint32_t parity(int n) { return uint32_t(n / kStages) & 1; }
+  // Until the consumers have done with what was there before.
+  __device__ void await_room(int kind, int n) const {
+    if (n >= kStages) barrier_wait(empty(kind, n), parity(n - kStages));
+  }
+};
+static_assert(Shared<128>::kTotal <= 227 << 10);
+
+// What a block does at its turn; the one after the last has no rows.
+__device__ inline Work work_at(const Arguments& a, int turn) {
+  if (turn >= a.turns) return Work{};
+  const int4* at = reinterpret_cast<const int4*>(a.work + int64_t(blockIdx.x) * a.turns + turn);
+  const int4 low = at[0], high = at[1];
+  return {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+}
+__device__ inline int key_head(const Arguments& a, const Work& w) { return (w.unit << a.pack_shift) / a.group; }
+
+template <int D> __device__ void fetch_queries(const Shared<D> s, const CUtensorMap& q, const Work& w, int turn) {
+  if (turn) barrier_wait(s.q_empty(), uint32_t(turn - 1) & 1);
+  barrier_expect(s.q_full(), Shared<D>::kBytes);
+  for (int i = 0; i < Shared<D>::kBoxes; ++i) copy_box_4d(s.q() + i * kBox, q, i * 64, 0, w.token, w.unit, s.q_full());
+}
+
+// By one thread.
+template <int D> __device__ void fetch_dense(const Shared<D> s, const CUtensorMap& q, const CUtensorMap& k, const CUtensorMap& v, const Arguments& a) {
+  int n = 0;
+  Work w = work_at(a, 0);
+  for (int turn = 0; w.rows; ++turn) {
+    const Work next = work_at(a, turn + 1);
+    const int head = key_head(a, w);
+    for (int tile = w.end - 1; tile >= w.begin; --tile, ++n) {
+#pragma unroll
+      for (int kind = 0; kind < 2; ++kind) {
+        s.await_room(kind, n);
+        barrier_expect(s.full(kind, n), Shared<D>::kBytes);
+        for (int i = 0; i < Shared<D>::kBoxes; ++i) copy_box_3d(s.tile(kind, n) + i * kBox, kind ? v : k, i * 64, w.where + tile * kKeys, head, s.full(kind, n));
+        if (kind == 0 && tile == w.end - 1) fetch_queries<D>(s, q, w, turn);
+      }
+    }
+    w = next;
+  }
+}
+
+// By 128 threads; zeros behind the last key.
+template <class T, int D> __device__ void fetch_pages(const Shared<D> s, const CUtensorMap& q, const Arguments& a) {
+  constexpr int kChunks = D / 8, kStep = 128 / kChunks, kAhead = 2;  // chunks of 16 bytes; stages that are on their way
+  const int chunk = int(threadIdx.x) % kChunks, first = int(threadIdx.x) / kChunks;
+  const auto tell = [&](int stage) {
+    fence_async_shared();
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) barrier_arrive(s.full(stage % 2, stage / 2));
+  };
+  int stage = 0;  // of keys and values, in turn
+  Work w = work_at(a, 0);
+  for (int turn = 0; w.rows; ++turn) {
+    const Work next = work_at(a, turn + 1);
+    const int32_t* const pages = a.tables + int64_t(w.where) * a.width;
+    const int head = key_head(a, w);
+    for (int tile = w.end - 1; tile >= w.begin; --tile) {
+      for (int kind = 0; kind < 2; ++kind, ++stage) {
+        const AttentionCache& cache = kind ? a.v : a.k;
+        const T* const from = static_cast<const T*>(cache.data) + head * cache.head + chunk * 8;
+        s.await_room(kind, stage / 2);
+        const uint32_t to = s.tile(kind, stage / 2) + chunk / 8 * kBox;
+#pragma unroll 2
+        for (int row = first; row < kKeys; row += kStep) {
+          const int key = tile * kKeys + row;
+          const bool there = key < w.keys;
+          const int64_t page = there ? pages[key >> a.page_shift] : 0;
+          copy_async(to + row * 128 + ((chunk ^ row) & 7) * 16, from + page * cache.page + (key & ((1 << a.page_shift) - 1)) * cache.slot, there);
+        }
+        commit_copies();
+        if (stage >= kAhead) {
+          await_copies<kAhead>();
+          tell(stage - kAhead);
+        }
+        // Not before: the queries that are there are needed until the last keys beside them have been told of.
+        if (kind == 0 && tile == w.end - 1 && threadIdx.x == 0) fetch_queries<D>(s, q, w, turn);
+      }
+    }
+    w = next;
+  }
+  await_copies<0>();
+  for (int left = max(stage - kAhead, 0); left < stage; ++left) tell(left);
+}
+
+}  // namespace tiles
+
+}  // namespace fkc

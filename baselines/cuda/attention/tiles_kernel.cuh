@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention of many query rows on Hopper, after FlashAttention-3: tiles of 128 rows by 128 keys, the heads that share a key head packed
+// into rows where their number divides 128. Blocks are persistent; which tiles a block does, plan() has listed.
+//   warps 0-3   fetch q, and fill two rings, of keys and of values: one thread by the copy engine where keys are dense, all of them row by
+//               row where they are in pages
+//   warps 4-11  two warpgroups, 64 rows each: scores by wgmma, softmax in registers, values by wgmma. While the scores of a tile of keys
+//               are made and softened, the values of the one before are added, also across the end of a tile of rows; and the two
+//               warpgroups take turns on the tensor cores
+#pragma once
+#include "../wgmma.cuh"
+#include "tiles_fetch.cuh"
+
+namespace fkc {
+
+namespace tiles {
+
+// The rows of a thread: two of the 16 of its warp.
+struct Rows {
+  float most[2], sum[2];
+};
+
+// Scores to shares of what is the largest so far, in place; the factor that brings earlier sums to it.
+__device__ inline void soften(float (&scores)[kKeys / 2], Rows& rows, float scale, float (&shrink)[2]) {
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    float most = rows.most[h];
+#pragma unroll
+    for (int j = 0; j < kKeys / 8; ++j) most = fmaxf(most, fmaxf(scores[j * 4 + h * 2], scores[j * 4 + h * 2 + 1]));
+    most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 1));
+    most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 2));
+    const float zero = most == -INFINITY ? 0.F : most * scale;
+    shrink[h] = exp2_of(rows.most[h] * scale - zero);
+    rows.most[h] = most;
+    float sum = rows.sum[h] * shrink[h];
+#pragma unroll
+    for (int j = 0; j < kKeys / 8; ++j)
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        float& score = scores[j * 4 + h * 2 + i];
+        score = exp2_of(score * scale - zero);
+        sum += score;
+      }
+    rows.sum[h] = sum;
+  }
+}
+
+// The sums of a thread's two rows, divided, to out: of every eight columns a lane has two.
+template <class T, int D> __device__ void write_rows(const float (&sums)[D / 2], const Rows& rows, const Arguments& a, int first, int token, int count, int unit) {
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    float sum = rows.sum[h];
+    sum += __shfl_xor_sync(0xffffffffu, sum, 1);
+    sum += __shfl_xor_sync(0xffffffffu, sum, 2);
+    const int row = first + h * 8, head = (unit << a.pack_shift) + (row & ((1 << a.pack_shift) - 1));
+    float factor = 1;
+    if (a.sinks && row < count) {
+      const float sink = a.sinks[head] * kLog2e, most = rows.most[h] * a.scale, next = fmaxf(most, sink);
+      factor = exp2_of(most - next);
+      sum = sum * factor + exp2_of(sink - next);
+    }
+    factor = sum > 0 ? factor / sum : 0.F;
+    T* const to = static_cast<T*>(a.out) + int64_t(token + (row >> a.pack_shift)) * a.out_token + head * a.out_head;
+#pragma unroll
+    for (int from = 0; from < D / 8; from += 4) {
+      uint32_t words[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) words[i] = pair<T>(sums[(from + i) * 4 + h * 2] * factor, sums[(from + i) * 4 + h * 2 + 1] * factor);
+      turn_four(words);
+      if (row < count) *reinterpret_cast<uint4*>(to + (from + lane % 4) * 8) = make_uint4(words[0], words[1], words[2], words[3]);
+    }
+  }
+}
+
+// By a warpgroup, for its 64 rows.
+template <class T, int D, bool kPaged> __device__ void attend_rows(const Shared<D> s, const Arguments& a) {
+  const int group = int(threadIdx.x) / 128 - 1, lane = threadIdx.x % 32, first = group * 64 + int(threadIdx.x) / 32 % 4 * 16 + lane / 4;
+  const auto my_turn = [&] { named_sync(1 + group, 256); };
+  const auto others_turn = [&] { named_arrive(2 - group, 256); };
+  const auto release = [&](uint32_t barrier) {
+    if (lane == 0) barrier_arrive(barrier);
+  };
+  if (group == 1) others_turn();
+
+  Work now = work_at(a, 0);
+  int turn = 0, n = 0, tile = now.end - 1;
+  float out[D / 2], scores[kKeys / 2], shrink[2];
+  uint32_t shares[kKeys / 16][4];
+  Rows rows{{-INFINITY, -INFINITY}, {0, 0}};
+
+  // The keys that a row of `now` sees: from `low` to before `high`; a tile needs no look at them where all 64 rows see all of it.
+  int low[2], high[2], most_low, least_high;
+  const auto look = [&] {
+    const auto seen = [&](int row, int& from, int& to) {
+      const int position = now.position + (row >> a.pack_shift);
+      from = a.window ? position - a.window + 1 : 0;
+      to = min(a.causal ? position + 1 : a.window ? position + a.window : now.keys, now.keys);
+    };
+    int unused;
+    seen(first, low[0], high[0]), seen(first + 8, low[1], high[1]);
+    seen(group * 64, unused, least_high), seen(group * 64 + 63, most_low, unused);
+  };
+  const auto hide = [&] {
+    if (tile * kKeys >= most_low && (tile + 1) * kKeys <= least_high) return;
+#pragma unroll
+    for (int j = 0; j < kKeys / 8; ++j)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int key = tile * kKeys + j * 8 + lane % 4 * 2 + i % 2;
+        if (key < low[i / 2] || key >= high[i / 2]) scores[j * 4 + i] = -INFINITY;
+      }
+  };
+  const auto make_scores = [&] {  // begins
+    const uint32_t queries = s.q() + group * 64 * 128, keys = s.tile(0, n);
+    wgmma_begin();
+#pragma unroll
+    for (int i = 0; i < D / 16; ++i)
+      wgmma<T, kKeys>(scores, wgmma_operand(queries + i / 4 * kBox) + i % 4 * 2, wgmma_operand(keys + i / 4 * kBox) + i % 4 * 2, i > 0);
+    wgmma_commit();
+  };
+  // What the copy engine has brought from behind the last key may be anything; times nothing it has to be nothing.
+  const auto clear_values = [&](int of, int there) {
+    for (int i = int(threadIdx.x) % 128; i < kKeys * 8 * Shared<D>::kBoxes; i += 128)
+      if (i / 8 % kKeys >= there) store_shared(s.tile(1, of) + i * 16, make_uint4(0, 0, 0, 0));
+    fence_async_shared();
+    named_sync(3 + group, 128);
+  };
+  const auto add_values = [&](int of, int there, bool add) {  // begins
+    barrier_wait(s.full(1, of), Shared<D>::parity(of));
+    if (!kPaged && there < kKeys) clear_values(of, there);
+    const uint64_t values = wgmma_operand_across(s.tile(1, of), kBox);
+    wgmma_begin();
+#pragma unroll
+    for (int i = 0; i < kKeys / 16; ++i) wgmma_across<T, D>(out, shares[i], values + i * 128, add || i > 0);
+    wgmma_commit();
+  };
+  const auto share = [&] {
+#pragma unroll
+    for (int i = 0; i < kKeys / 16; ++i)
+#pragma unroll
+      for (int j = 0; j < 4; ++j) shares[i][j] = pair<T>(scores[i * 8 + j * 2], scores[i * 8 + j * 2 + 1]);
+  };
+
+  look();
+  barrier_wait(s.full(0, 0), 0);
+  barrier_wait(s.q_full(), 0);
+  my_turn();
+  make_scores();
+  others_turn();
+  wgmma_wait<0>();
+  release(s.empty(0, 0));
+  if (tile == now.begin) release(s.q_empty());
+  hide();
+  soften(scores, rows, a.scale, shrink);
+  share();
+  bool add = false;  // to what the tile of rows has already
+  for (;;) {
+    const int there = now.keys - tile * kKeys, token = now.token, count = now.rows, unit = now.unit;
+    const bool fresh = tile == now.begin;  // what follows is another tile of rows
+    if (fresh) {
+      const Work next = work_at(a, turn + 1);  // which whoever fetches has read before
+      if (!next.rows) break;
+      now = next, ++turn, tile = now.end;
+      look();
+    }
+    --tile, ++n;
+    barrier_wait(s.full(0, n), Shared<D>::parity(n));
+    if (fresh) barrier_wait(s.q_full(), uint32_t(turn) & 1);
+    my_turn();
+    make_scores();
+    add_values(n - 1, there, add);
+    others_turn();
+    wgmma_wait<1>();
+    release(s.empty(0, n));
+    if (tile == now.begin) release(s.q_empty());
+    hide();
+    const Rows done = rows;
+    if (fresh) rows = {{-INFINITY, -INFINITY}, {0, 0}};
+    soften(scores, rows, a.scale, shrink);
+    wgmma_wait_after(rows.sum[0] + rows.sum[1]);
+    release(s.empty(1, n - 1));
+    if (fresh) {
+      write_rows<T, D>(out, done, a, first, token, count, unit);
+    } else {
+#pragma unroll
+      for (int i = 0; i < D / 2; ++i) out[i] *= shrink[i / 2 % 2];
+    }
+    share();
+    add = !fresh;
+  }
+  add_values(n, now.keys - tile * kKeys, add);
+  wgmma_wait<0>();
+  write_rows<T, D>(out, rows, a, first, now.token, now.rows, now.unit);
+}
+
+template <class T, int D, bool kPaged>
+__global__ void __launch_bounds__(kThreads, 1)
+    attend_tiles(const __grid_constant__ CUtensorMap q, const __grid_constant__ CUtensorMap k, const __grid_constant__ CUtensorMap v, const Arguments a) {
+  char* const unaligned = dynamic_shared();
+  const Shared<D> s{shared_address(unaligned + (-shared_address(unaligned) & 1023U))};
+  let_next_start();
+  if (threadIdx.x == 0) {
+    prefetch_map(q);
+    if (!kPaged) prefetch_map(k), prefetch_map(v);
+    barrier_init(s.q_full(), 1), barrier_init(s.q_empty(), 8);
+    for (int n = 0; n < Shared<D>::kStages; ++n)
+      for (int kind = 0; kind < 2; ++kind) barrier_init(s.full(kind, n), kPaged ? 4 : 1), barrier_init(s.empty(kind, n), 8);
+    fence_barriers();
+  }
+  __syncthreads();
+  wait_for_previous();
+  if (threadIdx.x < 128) {
+    fewer_registers<40>();
+    if constexpr (kPaged) fetch_pages<T, D>(s, q, a);
+    else if (threadIdx.x == 0) fetch_dense<D>(s, q, k, v, a);
+  } else {
+    more_registers<232>();
+    attend_rows<T, D, kPaged>(s, a);
+  }
+}
+
+}  // namespace tiles
+
+}  // namespace fkc
