@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """check_summary.py FILE: a report of `fk-host check --json`, `verify --json`, `bench CANDIDATE --json` or `run --json` in one line, and one
-more for each op, case or workload; of the first three only for those that are not right."""
+more for each op, case or workload; of the first three only for those that are not right. Exit 4 for a run that was left out because its
+device is too small for it, whatever it does; the line says `left out`."""
 import collections, json, pathlib, sys
 
 
@@ -37,10 +38,14 @@ def of_verdict(report):
 
 
 def of_run(report):
+    if report.get("too_large"):
+        yield f"left out: run {report['scenario']}, profile {report['profile']}, tp {report['tp']}: {report['too_large']['what']}"
+        return
     base = report["baseline"]
     error = base.get("correctness") or {}
     yield (f"run {report['scenario']}, profile {report['profile']}, {report['dtype']} on {report['device']}: {base['verdict']} {base['why']}".rstrip() +
            f", {report['seconds']:.1f} s, error {error.get('rms_of_spread') or 0:.4f} of the spread, {error.get('rms_limit') or 0:.4f} allowed")
+    yield from (f"  {line.strip()}" for line in (report.get("room") or "").splitlines())
     if report["error"]:
         yield f"  {report['error']}"
     for row in base["workloads"]:
@@ -59,3 +64,4 @@ if __name__ == "__main__":
     except (OSError, ValueError) as error:
         sys.exit(f"{path.stem}: no report: {error}")
     print("\n".join(of_run(report) if "scenario" in report else of_verdict(report) if "candidate" in report else of_verify(report, path.stem) if "cases" in report else of_check(report)))
+    sys.exit(4 if report.get("too_large") else 0)

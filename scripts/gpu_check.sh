@@ -10,7 +10,8 @@
 #                                         with --full in every variant
 #   communicator collectives              messages between processes; every collective as a candidate
 #   attacks                               plugins that cheat and honest ones that look odd (docs/attacks.md)
-#   scenarios                             llama3.1, mixtral and bge_m3 with the tiny profile, and with the full one a request at a time
+#   scenarios                             llama3.1, mixtral and bge_m3 with the tiny profile, and with the full one a request at a time; what
+#                                         fk-host says is too large for one GPU runs on two where there are, or is left out
 # with several GPUs:
 #   exchanges divided                     conformance of collectives with a GPU for each rank; models divided between 2, 3 and 4
 # with --full also:
@@ -147,14 +148,23 @@ attack() { # NAME OPTIONS...
   return $status
 }
 part_attacks() { attack attacks --serve; }
-scenario() { # NAME PROFILE WORKLOAD...
-  local name="$1" profile="$2" workloads=()
+scenario() { # NAME PROFILE [--tp N] WORKLOAD...
+  local run="run-$1-$2" options=("$1" --profile "$2" --device cuda:0) word status found again=()
+  [[ $gpus -lt 2 || ${3:-} == --tp ]] || again=("$1" "$2" --tp 2 "${@:3}")
   shift 2
-  for word in "$@"; do workloads+=(--workload "$word"); done
-  timeout -k 10 "${scenario_most:-120}" "$host" run "$name" --profile "$profile" --device cuda:0 "${workloads[@]}" --json "$parts/run-$name-$profile.json" >"$out/run-$name-$profile.log" 2>&1
-  local status=$?
-  [[ $status -eq 0 ]] || echo "run $name --profile $profile: exit $status: $(tail -1 "$out/run-$name-$profile.log")"
-  summarize "$parts/run-$name-$profile.json" && return $status
+  [[ ${1:-} != --tp ]] || { run+="-tp$2"; options+=(--tp "$2"); shift 2; }
+  for word in "$@"; do options+=(--workload "$word"); done
+  timeout -k 10 "${scenario_most:-120}" "$host" run "${options[@]}" --json "$parts/$run.json" >"$out/$run.log" 2>&1
+  status=$?
+  summarize "$parts/$run.json"
+  found=$?
+  if [[ $found -eq 4 ]]; then # the device is too small for it, as the report says
+    ((${#again[@]})) || return 0
+    scenario "${again[@]}"
+    return
+  fi
+  [[ $status -eq 0 ]] || echo "$run: exit $status: $(tail -1 "$out/$run.log")"
+  return $((found ? found : status))
 }
 part_scenarios() {
   local bad=0

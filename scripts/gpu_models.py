@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Times whole models on one GPU by fk_gpu_bench, into one JSON file (docs/results/*-h200-models.json, which scripts/tables.py draws):
+"""Times whole models on one GPU by fk_gpu_bench, into one JSON file (docs/results/*-<gpu>-models.json, which scripts/tables.py draws):
 decoding and prefill of Llama 3.1 8B and Mixtral 8x7B at several batches, 1000 requests of 512 and 1024 tokens, and where the time of the
-kernels goes. FK_COMMIT names the commit where there is no .git.
+kernels goes. What the GPU has no room for is left out and named. FK_COMMIT names the commit where there is no .git.
 
   scripts/gpu_models.py FILE [--bench build-gpu/test/bench/fk_gpu_bench] [--only llama wide requests mixtral profile] [--limit SECONDS]
 """
@@ -38,12 +38,16 @@ def main():
     plugins = a.bench.resolve().parents[2] / "plugins"
     out = {"command": "scripts/gpu_models.py " + " ".join(sys.argv[1:]), "device": asked("name"), "driver": asked("driver_version"),
            "clocks": asked("clocks.max.sm,clocks.max.mem"), "commit": os.environ.get("FK_COMMIT") or said("git", "rev-parse", "--short", "HEAD"),
-           "date": datetime.date.today().isoformat(), "models": {}, "failed": []}
+           "date": datetime.date.today().isoformat(), "models": {}, "failed": [], "left_out": []}
     for name in a.only:
         command = [str(a.bench.resolve()), str(plugins), *RUNS[name]]
         try:
             done = subprocess.run(command, capture_output=True, text=True, cwd=root, timeout=a.limit)
-            out["models"][name] = json.loads(done.stdout)
+            report = json.loads(done.stdout)
+            if report.get("too_large"):
+                out["left_out"].append(f"{name}: {report['too_large']['what']}")
+            else:
+                out["models"][name] = report
         except subprocess.TimeoutExpired:
             out["failed"].append(f"{name}: more than {a.limit:.0f} s")
         except ValueError:
@@ -53,7 +57,7 @@ def main():
             step, gap = row["decode_step_ms"], row.get("launch_gap_us", {}).get("median", 0)
             print(f"{name}: batch {row['batch']}, {row['prompt']} tokens: prefill {row['prefill_tokens_per_s']:.0f} tok/s, step {step['median']:.2f} ms "
                   f"({step['low']:.2f}-{step['high']:.2f}), gap {gap:.0f} us, {row['output_tokens_per_s']:.0f} tok/s of output", flush=True)
-    print("\n".join(out["failed"]) or str(a.file))
+    print("\n".join([*(f"left out: {row}" for row in out["left_out"]), *out["failed"]]) or str(a.file))
     return 1 if out["failed"] else 0
 
 

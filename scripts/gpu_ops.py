@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Times the ops that models spend their time in, at real sizes on one GPU, beside what they are compared with, into one JSON file
-(docs/results/*-h200-ops.json, which scripts/tables.py draws): linear against torch's cuBLAS (torch_linear.py), fused_moe against
+(docs/results/*-<gpu>-ops.json, which scripts/tables.py draws): linear against torch's cuBLAS (torch_linear.py), fused_moe against
 Triton (triton_moe.py), causal attention against torch's cuDNN (torch_attention.py), paged attention, norms and activations against a
-copy of as many bytes. `others`, which has a file of its own (docs/results/*-h200-kernels.json) and is not run unless it is named: the full
+copy of as many bytes. `others`, which has a file of its own (docs/results/*-<gpu>-kernels.json) and is not run unless it is named: the full
 cases of ops that few models have, by all who take them. FK_COMMIT names the commit where there is no .git.
 
   scripts/gpu_ops.py FILE [--host build-gpu/fk-host] [--only linear moe attention rows | others] [--seconds 0.2] [--tokens 1 2 ...] [--rows 1 2 ...]

@@ -11,7 +11,7 @@ wanted of several GPUs, measured in one go beside its rival in the same run, on 
   overlap       Llama 3.1 8B with --tp 2 and 4, 32 requests at a time and one, without and with --overlap: prompt tokens per second
   mixtral       Mixtral 8x7B with --tp 2 and 4: 1000 requests of 512 tokens and 1024 new ones, output tokens per second
 Every step has a time of its own; what takes longer is ended with all its processes and becomes a row, and the next one
-begins; --most is for all of them. FILE gets all reports, a table of aims is printed. --only runs the steps whose name has one of
+begins; --most is for all of them. What the devices have no room for is left out. FILE gets all reports, a table of aims is printed. --only runs the steps whose name has one of
 the words, --dry-run only prints the commands. Exit 0 when every step gave a report with right values; a missed aim is no error."""
 import argparse, json, math, os, pathlib, signal, subprocess, sys, tempfile, time
 
@@ -63,11 +63,10 @@ def steps(host, gpus, seconds):
                                             "--workload", "single_request", "--workload", "fixed_batch_32"], 420
     for n in (2, 4):
         if n <= gpus:
-            # All requests at once. Each rank has an n-th of the cache's heads; two GPUs have room for 99 % of the pages that they need in the end, so
-            # that the youngest are computed a second time, which takes less than another round for them.
-            pages = {2: 95000, 4: 96000}[n]
+            # All requests at once, in as many pages as there is room for: 96000 are what they need in the end. Where there are fewer, the youngest
+            # are computed a second time, or wait.
             yield f"mixtral tp {n}", [host, "run", "mixtral", "--profile", "full", "--device", "cuda", "--tp", str(n), "--workload", "in512_out1024",
-                                      "--max-batch", "1000", "--pages", str(pages), "--time-limit", "60"], 900
+                                      "--max-batch", "1000", "--pages", "0", "--time-limit", "60"], 900
 
 
 def run(command, most):
@@ -165,6 +164,11 @@ def aims(done, gpus):
             yield f"Mixtral 8x7B, tp {n}", f"{speed:.0f} tok/s", str(aim), speed >= aim
 
 
+def left_out(step):
+    """Why a step was left out: its devices are too small for it, as its report says; empty otherwise."""
+    return ((step["report"] or {}).get("too_large") or {}).get("what", "")
+
+
 def wrong(step):
     """Why a step's values are not right; empty when they are."""
     report = step["report"] or {}
@@ -200,9 +204,10 @@ def main():
     bad = False
     for name, command, most in wanted:
         step = out["steps"][name] = run(command, arguments.most or most)
-        why = step["why"] or wrong(step)
+        out_of_room = left_out(step)
+        why = "" if out_of_room else step["why"] or wrong(step)
         bad = bad or bool(why)
-        print(f"{name}: {why or 'done'}, {step['seconds']} s", flush=True)
+        print(f"{name}: {'left out: ' + out_of_room if out_of_room else why or 'done'}, {step['seconds']} s", flush=True)
         # After every step: what is killed later has left what was measured.
         out["aims"] = [dict(zip(("what", "measured", "aim", "reached"), row)) for row in aims(out["steps"], gpus)]
         pathlib.Path(arguments.file).write_text(json.dumps(out, indent=1))

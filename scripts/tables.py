@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Redraws tables of documents. docs/measuring.md: between `<!-- table -->` and `<!-- end -->` from the newest docs/results/*-cpu.json,
-between `<!-- gpu -->` and `<!-- end gpu -->` from every docs/results/*-h200-<scenario>.json that holds the report of a run, between
-`<!-- ops -->` and `<!-- end ops -->` from the newest docs/results/*-ops.json (scripts/gpu_ops.py), between `<!-- models -->` and
-`<!-- end models -->` from the newest docs/results/*-models.json (scripts/gpu_models.py).
+between `<!-- gpu -->` and `<!-- end gpu -->` from every docs/results/*-<gpu>-<scenario>.json that holds the report of a run, the newest of every GPU, between
+`<!-- ops -->` and `<!-- end ops -->` from the newest docs/results/*-<gpu>-ops.json of every GPU (scripts/gpu_ops.py), between `<!-- models -->` and
+`<!-- end models -->` from those *-<gpu>-models.json (scripts/gpu_models.py).
 docs/verdict.md: between `<!-- verdicts -->` and `<!-- end verdicts -->` from the newest docs/results/*-verdicts.json
 (scripts/verdict_latency.py) and *-judges.json (scripts/compare_judges.py)."""
 import json, pathlib
@@ -11,6 +11,14 @@ import json, pathlib
 from kernel_names import plain
 
 root = pathlib.Path(__file__).resolve().parent.parent
+GPUS = "h[12]00"  # in names of files, behind the date
+
+
+def of_each_gpu(what):
+    """The newest docs/results/<date>-<gpu>-<what>.json of every GPU."""
+    return sorted({p.name[10:]: p for p in sorted((root / "docs/results").glob(f"*-{GPUS}-{what}.json"))}.values())
+
+
 source = sorted((root / "docs/results").glob("*-cpu.json"))[-1]
 d = json.loads(source.read_text())
 read = d["read_bytes_per_s"]["median"]
@@ -36,13 +44,13 @@ head, tail = text.split("<!-- table -->")[0], text.split("<!-- end -->")[1]
 text = head + "<!-- table -->\n" + "\n".join(lines) + "\n<!-- end -->" + tail
 
 lines = ["| run | workload | prefill tok/s | decode tok/s | first token | per token |", "|---|---|---|---|---|---|"]
-runs = {}  # the newest of every scenario and workload
-for source in (root / "docs/results").glob("*-h200-*.json"):
+runs = {}  # the newest of every scenario, device and workload
+for source in (root / "docs/results").glob(f"*-{GPUS}-*.json"):
     d = json.loads(source.read_text())
     for w in d["report"]["baseline"]["workloads"] if "report" in d else []:
-        at = d["report"]["scenario"], w["workload"]
+        at = d["report"]["scenario"], d["report"]["device"], w["workload"]
         runs[at] = max(runs.get(at, (d["date"], d, w)), (d["date"], d, w), key=lambda run: run[0])
-for (scenario, workload), (date, d, w) in sorted(runs.items()):
+for (scenario, _, workload), (date, d, w) in sorted(runs.items()):
     def figure(key, unit, scale, digits):
         v = w[key]
         return f"{v['median'] * scale:.{digits}f}{unit} ({v['p10'] * scale:.{digits}f}-{v['p90'] * scale:.{digits}f})"
@@ -54,8 +62,9 @@ head, tail = text.split("<!-- gpu -->")[0], text.split("<!-- end gpu -->")[1]
 text = head + "<!-- gpu -->\n" + "\n".join(lines) + "\n<!-- end gpu -->" + tail
 
 lines = []
-for source in sorted((root / "docs/results").glob("*-ops.json"))[-1:]:
+for source in of_each_gpu("ops"):
     d = json.loads(source.read_text())
+    lines += [""] if lines else []
     lines += [f"From `{source.relative_to(root)}`: {d['device']}, driver {d['driver']}, commit {d['commit']}, {d['date']}, `{d['command']}`. Medians, of "
               f"those that move bytes with quartiles{'; ' + d['note'] if 'note' in d else ''}.", "", "| op | case | time | GB/s | of a copy |", "|---|---|---|---|---|"]
     timed = [r for r in d["ops"] if r.get("cold_s")]
@@ -78,7 +87,7 @@ for source in sorted((root / "docs/results").glob("*-ops.json"))[-1:]:
         cells = [linear.get(f"{shape}_{rows}") for shape in shapes]
         lines.append(f"| {rows} | " + " | ".join(f"{c['us']:.1f} us, {c['provider']}, {c['ratio']:.3f} {c['verdict']}" if c else "" for c in cells) + " |")
 # What few models have: each case by all who take it, the oracle last.
-for source in sorted((root / "docs/results").glob("*-h200-kernels.json"))[-1:]:
+for source in of_each_gpu("kernels"):
     d = json.loads(source.read_text())
     lines += ["", f"From `{source.relative_to(root)}`: {d['device']}, driver {d['driver']}, commit {d['commit']}, {d['date']}, `{d['command']}`. Cold medians, quartiles in "
               "brackets.", "", "| op | case | provider | time | GB/s | of a copy | TFLOP/s | `cuda_reference` |", "|---|---|---|---|---|---|---|---|"]
@@ -98,7 +107,7 @@ page.write_text(head + "<!-- ops -->\n" + "\n".join(lines) + "\n<!-- end ops -->
 page = root / "docs/verdict.md"
 lines = []
 newest = lambda *names: [found[-1] for found in (sorted((root / "docs/results").glob(name)) for name in names) if found]
-for source in newest("*-cpu-verdicts.json", "*-h200-verdicts.json"):
+for source in [*newest("*-cpu-verdicts.json"), *of_each_gpu("verdicts")]:
     d = json.loads(source.read_text())
     lines += [""] if lines else []
     lines += [f"From `{source.relative_to(root)}`: {d['device']}, load {d['load'][0]:.1f} to {d['load'][1]:.1f}, commit {d['commit']}, {d['date']}, "
@@ -107,7 +116,7 @@ for source in newest("*-cpu-verdicts.json", "*-h200-verdicts.json"):
     for r in d["rows"]:
         lines.append(f"| {r['what']} | {r['cases']} | {'yes' if r['server'] else 'no'} | {', '.join(r['statuses'])} | {1e3 * r['wall_s']['median']:.0f} ms | "
                      f"{1e3 * r['wall_s']['p95']:.0f} ms | {1e3 * r['processor_s']['median']:.0f} ms | {r['runs']} |")
-for source in newest("*-h200-precision.json"):
+for source in of_each_gpu("precision"):
     d = json.loads(source.read_text())
     lines += ["", f"From `{source.relative_to(root)}`: {d['device']}, commit {d['commit']}, {d['date']}, `{d['command']}`: `silu_and_mul` in bfloat16, ratios of "
               "k launches to fewer on as many cold sets of buffers.", "", "| output | launches | true ratio | ratio | error | less the null kernel | plain events, less the null kernel |", "|---|---|---|---|---|---|---|"]
@@ -118,7 +127,7 @@ for source in newest("*-h200-precision.json"):
         said = ", ".join(f"{n} {status}" for status, n in r["statuses"].items())
         lines.append(f"| {r['case']} x 8192 | {r['verdicts']} verdicts | {1e6 * r['seconds']:.2f} us | {100 * r['sd_of_ratio']:.2f} % | {said} | {r['bytes_per_s'] / 1e12:.2f} TB/s | "
                      f"{r['plain_bytes_per_s'] / 1e12:.2f} TB/s | {r['plain_malloc_bytes_per_s'] / 1e12:.2f} TB/s |")
-for source in newest("*-h200-judges.json"):
+for source in of_each_gpu("judges"):
     d = json.loads(source.read_text())
     percent = lambda value: "" if value is None else f"{100 * value:.2f} %"
     lines += ["", f"From `{source.relative_to(root)}`: {d['device']}, commit {d['commit']}, {d['date']}, `{d['command']}`.", "",
@@ -146,8 +155,9 @@ page.write_text(head + "<!-- verdicts -->\n" + "\n".join(lines) + "\n<!-- end ve
 
 page = root / "docs/performance.md"
 lines = []
-for source in sorted((root / "docs/results").glob("*-models.json"))[-1:]:
+for source in of_each_gpu("models"):
     d = json.loads(source.read_text())
+    lines += [""] if lines else []
     lines += [f"From `{source.relative_to(root)}`: {d['device']}, driver {d['driver']}, commit {d['commit']}, {d['date']}, `{d['command']}`. Medians, "
               "quartiles in brackets; the gap is the time in which the device waits for the host between two steps.", "",
               "| model | requests | tokens of a prompt | prefill tok/s | a step of decode | gap | output tok/s |", "|---|---|---|---|---|---|---|"]

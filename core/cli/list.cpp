@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -15,6 +16,7 @@
 #include "core/device/device.hpp"
 #include "core/referee/roster.hpp"
 #include "core/report/table.hpp"
+#include "core/runtime/peaks.hpp"
 #include "core/runtime/scenario.hpp"
 #include "core/runtime/session.hpp"
 
@@ -149,13 +151,23 @@ Listing list_workloads() {
 Listing list_devices() {
   Listing out{{{"device", "device"}, {"name", "name"}, {"threads", "threads"}}, {}, {}};
   for (const auto& name : device_names()) {
-    const auto device = open_device(name);
+    std::unique_ptr<Device> device;
+    try {
+      device = open_device(name);
+    } catch (const Error& e) {  // another kind of GPU than the kernels are for
+      out.notes.push_back(e.what());
+      continue;
+    }
     out.rows.push_back({name, device->name(), device->cpu_threads()});
+    if (!device->host_memory() && !peaks_of(device->name()))
+      out.notes.push_back(name +
+                          ": no file of registry/devices names it: there is no roofline, and "
+                          "providers are asked by name");
   }
   const auto gpu = [](const auto& row) {
     return starts_with(row[0].template get<std::string>(), "cuda");
   };
-  if (std::none_of(out.rows.begin(), out.rows.end(), gpu)) {
+  if (out.notes.empty() && std::none_of(out.rows.begin(), out.rows.end(), gpu)) {
     try {
       open_device("cuda");
     } catch (const Error& e) {

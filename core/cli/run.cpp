@@ -154,9 +154,10 @@ std::function<int()> add(const Options& app) {
   add_parallel_options(app, a->parallel);
   app.add_option("--max-batch", a->max_batch, "requests at the same time; default: the scenario's")
       .range(1, 65536);
-  app.add_option("--pages", a->pages,
-                 "of the cache on each rank, 0: enough for --max-batch requests of any length; "
-                 "default: the scenario's")
+  app.add_option(
+         "--pages", a->pages,
+         "of the cache on each rank; 0: enough for --max-batch requests of any length, or as "
+         "many as a GPU has room for; default: the scenario's, or as many as it has room for")
       .range(0, int64_t{1} << 31);
   app.add_option("--weights", a->weights, "a checkpoint; default: random weights from the seed");
   const auto seed = app.add_option("--seed", a->seed, "of weights and requests");
@@ -174,6 +175,7 @@ std::function<int()> add(const Options& app) {
     a->as_json = json.given();
     a->has_seed = seed.given();
     a->has_requests_seed = requests.given();
+    a->options.exact_pages = a->pages > 0;
     return run(*a);
   };
 }

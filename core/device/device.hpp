@@ -88,6 +88,8 @@ class Device {
   virtual std::string left_behind() { return ""; }
   // Of the device's memory, whoever has the rest; nothing where that is not known.
   virtual std::optional<int64_t> free_bytes() { return std::nullopt; }
+  // All of it, whoever has it; nothing where it is the host's.
+  virtual std::optional<int64_t> memory_bytes() { return std::nullopt; }
   // What is enqueued on stream() from now on waits for let_go(), but `most_s` seconds at most.
   // False where the device cannot do that.
   virtual bool hold(double /*most_s*/) { return false; }

@@ -17,8 +17,11 @@
 #include "core/base/text.hpp"
 #include "core/cases/captured.hpp"
 #include "core/device/device.hpp"
+#include "core/device/rank_device.hpp"
 #include "core/referee/drive_round.hpp"
 #include "core/referee/recorded.hpp"
+#include "core/referee/run.hpp"
+#include "core/referee/run_room.hpp"
 #include "core/runtime/ranking.hpp"
 #include "core/worker/weight_block.hpp"
 
@@ -62,7 +65,9 @@ class CaptureRun {
         options_(options),
         catalog_(catalog),
         roster_(roster),
-        model_(scenario.make()) {}
+        model_(scenario.make()),
+        wanted_(wanted_workloads(scenario, options.workloads)),
+        limits_(scenario.limits) {}
 
   Json run() {
     std::error_code error;
@@ -90,7 +95,7 @@ class CaptureRun {
   }
 
   SessionSpec spec() const {
-    SessionSpec spec{scenario_.arch, scenario_.config, scenario_.limits, {}, options_.device};
+    SessionSpec spec{scenario_.arch, scenario_.config, limits_, {}, options_.device};
     spec.graphs = false;
     if (options_.device != "cpu") spec.decode_sizes = kDecodeSizes;
     spec.policy.pins = scenario_.providers;
@@ -110,9 +115,23 @@ class CaptureRun {
                               progress);
   }
 
+  // As `run` does.
+  void choose_pages() {
+    const auto devices = devices_of_ranks(options_.device, ranks_here(ranks()));
+    const auto room = room_of(devices.front());
+    if (!room) return;
+    const RunRoom::Pages found = RunRoom(*model_, catalog_, limits_, longest_request({}, wanted_),
+                                         std::ranges::count(devices, devices.front()))
+                                     .pages(*room, 1);
+    if (!found.why.empty()) fail(scenario_.name, found.why);
+    if (!found.note.empty()) log_warn(scenario_.name + ": " + found.note);
+    limits_.pages = found.pages;
+  }
+
   Json record(const std::deque<Spool>& spools) {
     say("making the weights");
     const std::vector<WeightBlock> blocks = weights();
+    choose_pages();
     Runner::Options runner_options;
     runner_options.name = "baseline";
     runner_options.device = options_.device;
@@ -130,12 +149,7 @@ class CaptureRun {
     need(info.has_value());
     device_ = info->device;
     check_ops(*info);
-    for (const Workload& workload : scenario_.workloads) {
-      const auto& wanted = options_.workloads;
-      if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), workload.name) == wanted.end())
-        continue;
-      drive(runner, workload, spools);
-    }
+    for (const Workload* workload : wanted_) drive(runner, *workload, spools);
     const auto recorded = runner.recorded();
     need(recorded.has_value());
     return merge_recorded(*recorded);
@@ -236,6 +250,8 @@ class CaptureRun {
   const Catalog& catalog_;
   const Roster& roster_;
   std::unique_ptr<Model> model_;
+  std::vector<const Workload*> wanted_;
+  Limits limits_;  // the scenario's, with pages that fit
   std::string device_;
   Json workloads_ = Json::array();
 };

@@ -15,6 +15,7 @@
 #include "core/device/rank_device.hpp"
 #include "core/referee/judge/device_turn.hpp"
 #include "core/referee/oracle/model_oracle.hpp"
+#include "core/referee/run_room.hpp"
 #include "core/referee/verify.hpp"
 #include "core/referee/workload_result.hpp"
 #include "core/runtime/ranking.hpp"
@@ -35,7 +36,9 @@ class ScenarioRun {
         options_(options),
         catalog_(catalog),
         roster_(roster),
-        model_(scenario.make()) {
+        model_(scenario.make()),
+        workloads_(wanted_workloads(scenario, options.workloads)),
+        session_limits_(scenario.limits) {
     report_.describe(scenario);
     report_.requests_seed = options.requests_seed;
     for (const auto& broken : roster.broken)
@@ -88,7 +91,7 @@ class ScenarioRun {
   }
 
   SessionSpec spec(const std::vector<std::string>& baselines) const {
-    SessionSpec spec{scenario_.arch, scenario_.config, scenario_.limits, {}, options_.device};
+    SessionSpec spec{scenario_.arch, scenario_.config, session_limits_, {}, options_.device};
     spec.graphs = options_.graphs;
     if (options_.device != "cpu") spec.decode_sizes = kDecodeSizes;
     spec.policy.pins = scenario_.providers;
@@ -113,7 +116,45 @@ class ScenarioRun {
 
   // Whether the oracle's device is a rank's as well: both may not fit, so there is one at a time.
   bool in_turns() const {
-    return ranks() > 1 && ranks_share_devices(options_.device, ranks_here(ranks()) + 1);
+    return divided_ ||
+           (ranks() > 1 && ranks_share_devices(options_.device, ranks_here(ranks()) + 1));
+  }
+
+  RunRoom room() const {
+    const auto devices = devices_of_ranks(options_.device, ranks_here(ranks()));
+    return {*model_, catalog_, session_limits_, longest_request(correctness_, workloads_),
+            std::ranges::count(devices, devices.front())};
+  }
+
+  bool is_too_large(const std::optional<TooLarge>& lack) {
+    report_.too_large = lack;
+    return lack && !give_up("the device", lack->what);
+  }
+
+  // Before the weights are made.
+  bool oracle_fits(const std::string& device) {
+    const auto whole = room_of(device), rank = room_of(device_of_rank(options_.device, 0));
+    if (!whole || !rank) return true;
+    const RunRoom::Oracle oracle = room().oracle(*whole, *rank);
+    divided_ = oracle.divided;
+    report_.device = rank->name;
+    report_.room = oracle.note;
+    return !is_too_large(oracle.too_large);
+  }
+
+  // Before the baseline is opened: those of the scenario are for a device that has room for them.
+  bool choose_pages() {
+    const std::string first = device_of_rank(options_.device, 0);
+    auto rank = room_of(first);
+    if (options_.exact_pages || !rank) return true;
+    const int sides = shares_states() ? 2 : 1;
+    if (ranks() == 1 && oracle_->leave_room(room().wanted_bytes(sides))) rank = room_of(first);
+    const RunRoom::Pages found = room().pages(*rank, sides);
+    if (is_too_large(found.too_large)) return false;
+    if (!found.why.empty()) return give_up("the baseline", found.why);
+    if (!found.note.empty()) report_.room += (report_.room.empty() ? "" : "\n  ") + found.note;
+    session_limits_.pages = report_.pages = found.pages;
+    return true;
   }
 
   // The oracle with its weights, of the whole model.
@@ -133,41 +174,37 @@ class ScenarioRun {
     SessionSpec whole = spec({});
     // Behind the ranks' devices, where there is one more.
     whole.device = device_of_rank(options_.device, ranks() > 1 ? ranks_here(ranks()) : 0);
-    oracle_ = std::make_unique<ModelOracle>(
-        ModelOracle::Setup{*model_, catalog_, scenario_, roster_, std::move(whole),
-                           runner_options("oracle"), longest_request(), progress});
+    if (!oracle_fits(whole.device)) return false;
+    if (divided_) whole.device = options_.device;
+    oracle_ = std::make_unique<ModelOracle>(ModelOracle::Setup{
+        *model_, catalog_, scenario_, roster_, std::move(whole), runner_options("oracle"),
+        longest_request(correctness_, workloads_), progress, divided_});
     if (!open_oracle()) return false;
-    report_.weights_bytes = oracle_->weights().bytes;
+    for (const auto& block : oracle_->weights()) report_.weights_bytes += block.bytes;
     report_.device = oracle_->info().device;
     enter("the oracle computes");
     if (!oracle_->drive(correctness_, round_options("the oracle computes"), wanted_))
       return give_up("the oracle", oracle_->why());
-    if (in_turns()) oracle_->close();
-    if (ranks() > 1) {
+    if (in_turns()) divided_ ? oracle_->rest() : oracle_->close();
+    if (ranks() > 1 && !divided_) {
       enter("making the weights");
       parts_ = make_weight_blocks(*model_, catalog_, spec({}), scenario_.weights.string(),
                                   scenario_.seed, progress);
     }
     checksum_ = checksum();
-    return true;
+    return choose_pages();
   }
 
   // Of the weights on all devices.
   uint64_t checksum() const {
-    uint64_t sum = oracle_->weights().checksum();
-    for (const auto& part : parts_) sum = sum * 31 + part.checksum();
+    uint64_t sum = 0;
+    for (const auto* blocks : {&oracle_->weights(), &parts_})
+      for (const auto& block : *blocks) sum = sum * 31 + block.checksum();
     return sum;
   }
-  const WeightBlock* parts() const { return parts_.empty() ? &oracle_->weights() : parts_.data(); }
-
-  // Tokens of the longest request that the oracle may have to answer.
-  int64_t longest_request() const {
-    int64_t longest = 1;
-    for (const auto& r : correctness_)
-      longest = std::max(longest, static_cast<int64_t>(r.tokens.size()) + r.new_tokens);
-    for (const Workload* w : workloads())
-      for (const auto& l : w->lengths) longest = std::max(longest, l.prompt + l.output);
-    return longest;
+  // Each rank's.
+  const WeightBlock* parts() const {
+    return parts_.empty() ? oracle_->weights().data() : parts_.data();
   }
 
   RoundOptions round_options(const std::string& what) {
@@ -306,16 +343,6 @@ class ScenarioRun {
     give_up(r.name, r.why);
   }
 
-  std::vector<const Workload*> workloads() const {
-    std::vector<const Workload*> list;
-    for (const auto& w : scenario_.workloads)
-      if (options_.workloads.empty() ||
-          std::find(options_.workloads.begin(), options_.workloads.end(), w.name) !=
-              options_.workloads.end())
-        list.push_back(&w);
-    return list;
-  }
-
   TimedContext context(const Workload& workload, const std::string& who) {
     TimedContext c{
         workload, scenario_, options_.requests_seed, report_.speed_judged, options_.time_limit_s,
@@ -327,7 +354,7 @@ class ScenarioRun {
   }
 
   void time_baseline() {
-    for (const Workload* workload : workloads()) {
+    for (const Workload* workload : workloads_) {
       TimedPair timed;
       enter("baseline, " + workload->name);
       const bool ok = time_alone(*baseline_, context(*workload, "baseline"), timed);
@@ -341,7 +368,7 @@ class ScenarioRun {
   }
 
   void time_candidate(Side& side, SideReport& r) {
-    for (const Workload* workload : workloads()) {
+    for (const Workload* workload : workloads_) {
       side.set_patience(patience());
       TimedPair timed;
       enter(r.name + ", " + workload->name);
@@ -367,18 +394,11 @@ class ScenarioRun {
       }
       keep_baseline(own);
       if (!row.why.empty()) {
-        reject(r, row, r.verdict == "violation" || (!row.done && side.verdict() == "violation"));
+        r.reject(row, r.verdict == "violation" || (!row.done && side.verdict() == "violation"));
         if (r.log.empty()) r.log = side.log();
       }
       r.workloads.push_back(std::move(row));
     }
-  }
-
-  // A workload that failed, or whose answers were wrong.
-  static void reject(SideReport& r, WorkloadRow& row, bool violation = false) {
-    row.verdict = row.done ? "wrong" : "failed";
-    if (r.verdict == "correct" || !row.done) r.verdict = violation ? "violation" : row.verdict;
-    if (r.why.empty()) r.why = row.workload + ": " + row.why;
   }
 
   // The baseline's figures of a workload are those beside the first candidate that finished it.
@@ -406,7 +426,7 @@ class ScenarioRun {
       const std::string why = audit_rounds(audited.some);
       if (why.empty()) continue;
       for (auto& row : r.workloads)
-        if (row.workload == audited.workload) row.why = why, reject(r, row);
+        if (row.workload == audited.workload) row.why = why, r.reject(row);
       if (audited.baseline) give_up("the baseline in " + audited.workload, why);
     }
   }
@@ -441,6 +461,9 @@ class ScenarioRun {
   const Catalog& catalog_;
   const Roster& roster_;
   std::unique_ptr<Model> model_;
+  std::vector<const Workload*> workloads_;
+  Limits session_limits_;  // the scenario's, with pages that fit
+  bool divided_ = false;   // the oracle is, as the model
   RunReport report_;
   Spent spent_;
   bool generates_ = false, routed_ = false, coarse_ = false;
@@ -456,33 +479,14 @@ class ScenarioRun {
   double tolerance_ = 0, baseline_check_s_ = 0;
 };
 
-void need_known(const std::vector<std::string>& wanted, const std::vector<std::string>& known,
-                const std::string& option, const std::string& noun) {
-  for (const auto& name : wanted)
-    if (std::find(known.begin(), known.end(), name) == known.end())
-      fail(option, "there is no " + noun + " `" + name + "`", did_you_mean(name, known));
-}
-
 }  // namespace
 
 RunReport run_scenario(const Scenario& scenario, const RunOptions& options, const Catalog& catalog,
                        const Roster& roster) {
-  std::vector<std::string> candidates, workloads;
-  for (const auto& found : roster.candidates) candidates.push_back(plugin_name(found));
-  for (const auto& workload : scenario.workloads) workloads.push_back(workload.name);
-  need_known(options.candidates, candidates, "--candidate", "candidate");
-  need_known(options.workloads, workloads, "--workload", "workload");
-  open_device(options.device);
-  const Parallel& parallel = scenario.limits.parallel;
-  if (const std::string why = scenario.make()->refusal(parallel); !why.empty())
-    fail(scenario.arch, why);
-  need_communicator(parallel.ranks(), options.device);
-  if (roster.oracle_files().empty())
-    fail("plugins", "there is no reference provider to judge with",
-         "build the target plugin_reference, or set FK_PLUGIN_PATH");
+  check_run(scenario, options, roster);
   // On this machine's devices of all ranks and of the oracle, from the weights on: who makes them
   // or computes answers on a device is as much in the way of others there as who is timed.
-  const int64_t ranks = parallel.ranks();
+  const int64_t ranks = scenario.limits.parallel.ranks();
   const DeviceTurn turn(devices_of_ranks(options.device, ranks > 1 ? ranks_here(ranks) + 1 : 1),
                         [&] {
                           if (options.progress)

@@ -22,6 +22,7 @@ struct RunOptions {
   bool sandbox = true;                  // of candidates
   bool graphs = true;                   // CUDA graphs where the device has them
   double patience_s = 0;                // 0: derived from the baseline's pace
+  bool exact_pages = false;             // as the scenario has them, whether there is room or not
   std::function<void(const std::string&)> progress;
 
   bool wants(const FoundPlugin& candidate) const {
@@ -30,11 +31,21 @@ struct RunOptions {
   }
 };
 
-// Errors of the scenario or the options are thrown; what runners do is in the report.
+// Error where the scenario or the options are wrong, or there is nobody to judge with.
+void check_run(const Scenario& scenario, const RunOptions& options, const Roster& roster);
+
+// Those of these names, in the order of the scenario; all without names.
+std::vector<const Workload*> wanted_workloads(const Scenario& scenario,
+                                              const std::vector<std::string>& names);
+// Tokens of the longest request, prompt and answer.
+int64_t longest_request(const std::vector<Request>& correctness,
+                        const std::vector<const Workload*>& workloads);
+
+// Errors of check_run() are thrown; what runners do is in the report.
 RunReport run_scenario(const Scenario& scenario, const RunOptions& options, const Catalog& catalog,
                        const Roster& roster);
 
-// "a full run needs 87.0 GiB for weights and 16.0 GiB for caches".
+// "87.0 GiB for weights and 16.0 GiB for caches in bf16".
 std::string full_profile_needs(const Scenario& full, const Catalog& catalog);
 
 }  // namespace fk

@@ -20,6 +20,12 @@ void RunReport::describe(const Scenario& of) {
   speed_judged = of.profile != "tiny";
 }
 
+void SideReport::reject(WorkloadRow& row, bool violation) {
+  row.verdict = row.done ? "wrong" : "failed";
+  if (verdict == "correct" || !row.done) verdict = violation ? "violation" : row.verdict;
+  if (why.empty()) why = row.workload + ": " + row.why;
+}
+
 int RunReport::exit_code() const {
   if (!error.empty()) return 3;
   for (const auto& candidate : candidates)

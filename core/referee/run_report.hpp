@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Everything that a run of a scenario found, for the table and for JSON alike.
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,9 @@ struct WorkloadRow {
 };
 
 struct SideReport {
+  // A workload that failed, or whose answers were wrong.
+  void reject(WorkloadRow& row, bool violation = false);
+
   std::string name, version, path;
   // correct; wrong; failed (crash, hang, ...); refused (not loaded); unused (takes no op here)
   std::string verdict;
@@ -49,9 +53,16 @@ struct SideReport {
   std::vector<Protection> protections;  // candidates: of the host from it
 };
 
+// The device is too small for a run, whoever else uses it.
+struct TooLarge {
+  std::string what;                           // needs so many bytes, and why
+  int64_t needs_bytes = 0, device_bytes = 0;  // of one device
+};
+
 struct RunReport {
   std::string scenario, summary, arch, profile, dtype, device, host;
   std::string note;  // about the profile
+  std::string room;  // what was done otherwise than the scenario says, to fit the device
   Parallel parallel;
   uint64_t seed = 0;                 // of the weights
   int64_t max_batch = 0, pages = 0;  // limits of a session
@@ -62,7 +73,8 @@ struct RunReport {
   std::vector<SideReport> candidates;
   std::vector<std::pair<std::string, std::string>> broken_plugins;  // path, why
   std::vector<std::pair<std::string, double>> spent;  // what the host did, seconds, in that order
-  std::string error;  // why the run as a whole ended early: baseline or oracle
+  std::string error;                  // why the run as a whole ended early: baseline or oracle
+  std::optional<TooLarge> too_large;  // where that is why
   double seconds = 0;
 
   // What was to be run: all that the scenario says.

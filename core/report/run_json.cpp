@@ -83,6 +83,11 @@ Json to_json(const SideReport& s, bool candidate) {
   return side;
 }
 
+Json to_json(const std::optional<TooLarge>& t) {
+  if (!t) return nullptr;
+  return {{"what", t->what}, {"needs_bytes", t->needs_bytes}, {"device_bytes", t->device_bytes}};
+}
+
 }  // namespace
 
 Json run_json(const RunReport& r) {
@@ -101,6 +106,7 @@ Json run_json(const RunReport& r) {
           {"ep", r.parallel.ep},
           {"overlap", r.parallel.overlap},
           {"note", r.note},
+          {"room", r.room},
           {"dtype", r.dtype},
           {"device", r.device},
           {"host", r.host},
@@ -112,6 +118,7 @@ Json run_json(const RunReport& r) {
           {"speed_judged", r.speed_judged},
           {"exit_code", r.exit_code()},
           {"error", r.error},
+          {"too_large", to_json(r.too_large)},
           {"seconds", r.seconds},
           {"spent", std::move(spent)},
           {"broken_plugins", std::move(broken)},

@@ -71,6 +71,7 @@ class RunText {
             human_bytes(r_.weights_bytes) + " of weights, profile " + r_.profile + parallel_text(r_.parallel) +
             ", on " + (r_.device.empty() ? "?" : r_.device) + " (" + r_.host + ")\n";
     if (!r_.note.empty()) out_ += "  " + r_.note + "\n";
+    if (!r_.room.empty()) out_ += "  " + r_.room + "\n";
     if (r_.parallel.overlap)
       out_ +=
           "  Prefill has the last products of attention and MLP as linear_all_reduce; who takes "

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/runtime/peaks.hpp"
 
-#include <filesystem>
 #include <utility>
 #include <vector>
 
-#include "core/base/paths.hpp"
-#include "core/base/yaml.hpp"
+#include "core/device/device_files.hpp"
 
 namespace fk {
 
@@ -15,22 +13,16 @@ namespace {
 using Named = std::pair<std::string, Peaks>;
 
 std::vector<Named> find_all() {
-  namespace fs = std::filesystem;
   std::vector<Named> all;
-  for (const auto& dir : paths::registry_dirs()) {
-    if (!fs::is_directory(dir / "devices")) continue;
-    for (const auto& entry : fs::directory_iterator(dir / "devices")) {
-      if (entry.path().extension() != ".yaml") continue;
-      const Yaml yaml = Yaml::load(entry.path());
-      if (!yaml.has("memory_bandwidth")) continue;
-      Peaks peaks;
-      peaks.bytes_per_s = yaml.at("memory_bandwidth").number();
-      if (yaml.has("link_bandwidth")) peaks.link_bytes_per_s = yaml.at("link_bandwidth").number();
-      if (yaml.has("l2_bytes")) peaks.cache_bytes = yaml.at("l2_bytes").integer();
-      for (const auto& [type, peak] : yaml.at("flops").entries())
-        peaks.flops_per_s[dtype_from_name(type)] = peak.number();
-      all.emplace_back(yaml.at("name").text(), std::move(peaks));
-    }
+  for (const Yaml& yaml : device_files()) {
+    if (!yaml.has("memory_bandwidth")) continue;
+    Peaks peaks;
+    peaks.bytes_per_s = yaml.at("memory_bandwidth").number();
+    if (yaml.has("link_bandwidth")) peaks.link_bytes_per_s = yaml.at("link_bandwidth").number();
+    if (yaml.has("l2_bytes")) peaks.cache_bytes = yaml.at("l2_bytes").integer();
+    for (const auto& [type, peak] : yaml.at("flops").entries())
+      peaks.flops_per_s[dtype_from_name(type)] = peak.number();
+    all.emplace_back(yaml.at("name").text(), std::move(peaks));
   }
   return all;
 }
@@ -42,7 +34,7 @@ std::optional<std::vector<Named>> known;
 
 std::optional<Peaks> peaks_of(const std::string& device_name) {
   for (const auto& [name, peaks] : known ? *known : find_all())
-    if (device_name.find(name) != std::string::npos) return peaks;
+    if (is_of_kind(device_name, name)) return peaks;
   return std::nullopt;
 }
 

@@ -17,8 +17,8 @@ struct Peaks {
   std::map<DType, double> flops_per_s;
 };
 
-// Of the device whose name, as the driver tells it, contains the `name:` of a file; nothing when no
-// file has peaks for it.
+// Of the kind that a device's name has, as the driver tells it (core/device/device_files.hpp);
+// nothing when no file has peaks for it.
 std::optional<Peaks> peaks_of(const std::string& device_name);
 // Reads all that there are now, so that peaks_of() needs no file from then on.
 void read_peaks();

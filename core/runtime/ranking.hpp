@@ -12,8 +12,8 @@ namespace fk {
 // op, or op.phase -> providers, best first; those that are not named come after them, by name.
 using Ranking = std::map<std::string, std::vector<std::string>>;
 
-// Of the device whose registered `name` ends a device's own name ("cuda:0 NVIDIA H200"); empty if
-// there is none. Error names file and line.
+// Of the kind that a device's own name has (core/device/device_files.hpp); empty if there is none.
+// A device may have that of another one (`ranking: h200`). Error names file and line.
 Ranking ranking_of(const std::string& device_name);
 
 // Those of an op in a phase (empty: in none), else those of the op; null if it has no ranking.

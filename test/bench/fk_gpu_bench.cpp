@@ -11,6 +11,8 @@
 #include <optional>
 
 #include "core/base/paths.hpp"
+#include "core/referee/room.hpp"
+#include "core/referee/run_room.hpp"
 #include "core/runtime/drive.hpp"
 #include "core/runtime/ranking.hpp"
 #include "test/bench/kernel_times.hpp"
@@ -49,6 +51,24 @@ fk::Session::Options options_of(const Arguments& a) {
   return options;
 }
 
+// With as many pages as there is room for beside weights that are not there yet; what is too large
+// is told as `fk-host run` tells it.
+std::optional<fk::Json> fit(const fk::Catalog& catalog, const fk::Config& config,
+                            fk::Session::Options& options, int64_t longest) {
+  const auto model = fk::make_model(fk::arch_of(config), config);
+  auto device = *fk::room_of("cuda:0");
+  device.free -= fk::weights_bytes(*model, catalog, options.limits);
+  const auto found = fk::RunRoom(*model, catalog, options.limits, longest).pages(device, 1);
+  if (found.too_large)
+    return fk::Json{{"too_large",
+                     {{"what", found.too_large->what},
+                      {"needs_bytes", found.too_large->needs_bytes},
+                      {"device_bytes", found.too_large->device_bytes}}}};
+  if (!found.why.empty()) fk::fail(device.name, found.why);
+  options.limits.pages = found.pages;
+  return std::nullopt;
+}
+
 // What ran of one phase, alone: a prefill, or the decoding after it.
 fk::Json profile(KernelTimes& times, Ready& r, int batch, int64_t context, int64_t output) {
   const auto synchronized = [&](int64_t tokens) {
@@ -72,7 +92,9 @@ fk::Json speed(const Arguments& a) {
     if (std::filesystem::exists(a.plugins + "/" + name + ".so"))
       plugins.load(a.plugins + "/" + name + ".so", fk::Trust::baseline);
   const fk::Config config = config_of(a);
-  Ready r = open(plugins, config, "cuda:0", options_of(a));
+  fk::Session::Options options = options_of(a);
+  if (auto too_large = fit(catalog, config, options, a.context + a.output)) return *too_large;
+  Ready r = open(plugins, config, "cuda:0", options);
   fk::Json rows = fk::Json::array(), profiles = fk::Json::array();
   for (const int batch : a.batches) {
     drive(r, std::min<int>(batch, 32), a.context, 4);  // first touches, captures
@@ -84,6 +106,7 @@ fk::Json speed(const Arguments& a) {
                     {"config", a.config},
                     {"layers", config.integer("num_hidden_layers")},
                     {"context", a.context},
+                    {"pages", r.session->pages()},
                     {"weights_bytes", r.session->bytes().weights},
                     {"rows", rows}};
   if (times) document["profiles"] = profiles;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two devices that are the CPU under other names: a host that has them treats them as it treats a
 // GPU, which goes on while processes are stopped. Whether somebody's work goes on there is a lock
-// on the file FK_SHADOW_WORK, which a process has until it ends.
+// on the file FK_SHADOW_WORK, which a process has until it ends. With FK_SHADOW_MEMORY they have so
+// many bytes of their own, of which FK_SHADOW_FREE (or all) are always free.
 #include <fcntl.h>
 #include <sys/file.h>
 #include <unistd.h>
@@ -9,6 +10,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "core/comm/device_comm.hpp"
 #include "core/device/device.hpp"
 #include "core/referee/stopped_work.hpp"
 #include "core/worker/task.hpp"
@@ -28,11 +30,58 @@ Json wait(const Json&, const TaskServices&) {
   return {{"seconds", works ? 5e-3 : 20e-6}};
 }
 
+std::optional<int64_t> bytes_from(const char* name) {
+  const char* const bytes = std::getenv(name);
+  return bytes ? std::optional(std::atoll(bytes)) : std::nullopt;
+}
+
+// The CPU, but for its memory.
+class OwnMemory final : public Device {
+ public:
+  int32_t type() const override { return cpu_->type(); }
+  int32_t id() const override { return cpu_->id(); }
+  std::string name() const override { return cpu_->name(); }
+  void* allocate(int64_t n, const std::string& why) override { return cpu_->allocate(n, why); }
+  void release(void* memory) override { cpu_->release(memory); }
+  void upload(void* to, const void* from, int64_t n) override { cpu_->upload(to, from, n); }
+  void download(void* to, const void* from, int64_t n) override { cpu_->download(to, from, n); }
+  void* allocate_host(int64_t n) override { return cpu_->allocate_host(n); }
+  void release_host(void* memory) override { cpu_->release_host(memory); }
+  void upload_later(void* to, const void* from, int64_t n) override { upload(to, from, n); }
+  void fill_zero(void* to, int64_t n) override { cpu_->fill_zero(to, n); }
+  void copy(void* to, const void* from, int64_t n) override { cpu_->copy(to, from, n); }
+  void synchronize() override {}
+  void* stream() override { return nullptr; }
+  int32_t cpu_threads() const override { return cpu_->cpu_threads(); }
+  void share_cores(int32_t processes) override { cpu_->share_cores(processes); }
+  std::unique_ptr<Stopwatch> stopwatch() override { return cpu_->stopwatch(); }
+  Shared allocate_shared(int64_t n, const std::string& why, Sharing others) override {
+    return cpu_->allocate_shared(n, why, others);
+  }
+  void* open_shared(int fd, int64_t n, Sharing mine) override {
+    return cpu_->open_shared(fd, n, mine);
+  }
+  void close_shared(void* data, int64_t n) override { cpu_->close_shared(data, n); }
+  std::optional<int64_t> memory_bytes() override { return bytes_from("FK_SHADOW_MEMORY"); }
+  std::optional<int64_t> free_bytes() override {
+    const auto free = bytes_from("FK_SHADOW_FREE");
+    return free ? free : memory_bytes();
+  }
+
+ private:
+  std::unique_ptr<Device> cpu_ = open_device("cpu");
+};
+
 // The program has a task of this name, which asks a device that is none of these.
 std::unique_ptr<Device> open(const std::string&) {
   static const TaskRegistration instead(kIdleTask, wait);
-  return open_device("cpu");
+  return std::make_unique<OwnMemory>();
 }
+
+// Ranks talk as those of the CPU do, whose memory it is; this one is never asked.
+FK_COMMUNICATOR_KIND(shadow, [](Device&, const CommGround&) -> std::unique_ptr<Communicator> {
+  return nullptr;
+});
 
 FK_DEVICE_KIND(shadow, {[] {
                           return std::vector<std::string>{"shadow:0", "shadow:1"};

@@ -5,7 +5,7 @@ that hangs is ended with its children and named, and the steps behind it are don
 import json, os, pathlib, subprocess, sys, tempfile
 
 HOST = '''#!/usr/bin/env python3
-import json, subprocess, sys, time
+import json, os, subprocess, sys, time
 a = sys.argv
 out = a[a.index("--json") + 1]
 case = a[a.index("--case") + 1] if "--case" in a else ""
@@ -23,7 +23,10 @@ else:
     speed = 3e4 if "--overlap" in a else 2e4
     report = {"baseline": {"workloads": [{"workload": "fixed_batch_32", "done": True, "token_s": {"median": 4e-3 / tp}, "output_tokens": 1024,
                                           "round_s": {"median": 0.05}, "prefill_tokens_s": {"median": speed}, "first_token_s": {"median": 1e3 / speed}}]}}
+if "LITTLE" in os.environ:
+    report = {"error": "no room", "too_large": {"what": "it needs 50 GiB", "needs_bytes": 50, "device_bytes": 40}}
 json.dump(report, open(out, "w"))
+sys.exit(3 if "LITTLE" in os.environ else 0)
 '''
 SMI = '#!/bin/sh\ncase "$*" in -L) echo "GPU 0"; echo "GPU 1" ;; *name*) echo "A GPU" ;; *) echo "1.2.3" ;; esac\n'
 
@@ -32,10 +35,10 @@ with tempfile.TemporaryDirectory() as folder:
     for name, text in (("host", HOST), ("nvidia-smi", SMI)):
         (at / name).write_text(text)
         (at / name).chmod(0o755)
-    def measure(*options):
+    def measure(*options, code=1, **more):
         done = subprocess.run([sys.executable, sys.argv[1], str(at / "out.json"), "--host", str(at / "host"), *options],
-                              env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "FK_COMMIT": "abc"}, capture_output=True, text=True)
-        assert done.returncode == 1, done
+                              env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "FK_COMMIT": "abc", **more}, capture_output=True, text=True)
+        assert done.returncode == code, done
         return done.stdout, json.loads((at / "out.json").read_text())
 
     said, report = measure("--most", "3", "--only", "mib_256", "llama tp 1")
@@ -61,4 +64,7 @@ with tempfile.TemporaryDirectory() as folder:
     assert prefill["reached"] and prefill["measured"] == "30000 tok/s, 1.500 of without; first token after 33.3 ms, without 50.0", prefill
     few = aims["moe_combine, 128 tokens, 2 ranks, beside NCCL's all_to_all of 128 rows from each to each"]
     assert few["reached"] and few["measured"] == "5.0 us of 20.0 us", few
+    # What devices have no room for is no failure.
+    said, report = measure("--only", "mixtral", code=0, LITTLE="1")
+    assert "mixtral tp 2: left out: it needs 50 GiB" in said and not report["aims"], said
 print("passed")

@@ -15,6 +15,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
+#include "core/device/built_for.hpp"
 #include "core/device/cuda/graph_reader.hpp"
 #include "core/device/cuda/hold.hpp"
 #include "core/device/cuda/kernels.hpp"
@@ -51,6 +52,9 @@ class Cuda final : public Device {
     cudaDeviceProp properties{};
     check(cudaGetDeviceProperties(&properties, index), "cannot read the device's properties");
     name_ = "cuda:" + std::to_string(index) + " " + properties.name;
+    if (const auto why = built_for_refusal(FK_BUILD_SM, properties.major, properties.minor);
+        !why.empty())
+      fail(name_, why, "the kernels here are for Hopper (90a: H100, H200)");
     check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cannot make a stream");
     for (cudaEvent_t* event : {&uploaded_, &idle_})
       check(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "cannot make an event");
@@ -228,6 +232,12 @@ class Cuda final : public Device {
     size_t free_now = 0, total = 0;
     check(cudaMemGetInfo(&free_now, &total), "ask for free memory");
     return static_cast<int64_t>(free_now);
+  }
+  std::optional<int64_t> memory_bytes() override {
+    use();
+    size_t free_now = 0, total = 0;
+    check(cudaMemGetInfo(&free_now, &total), "ask for all memory");
+    return static_cast<int64_t>(total);
   }
   bool hold(double most_s) override {
     use();

@@ -4,44 +4,51 @@
 #include <algorithm>
 
 #include "core/device/device.hpp"
+#include "core/referee/room.hpp"
 
 namespace fk {
 
 namespace {
 
 constexpr int64_t kBatch = 4;
-// What a process has on a GPU besides its session: a context, code.
-constexpr int64_t kOfProcess = int64_t{2} << 30;
 
 }  // namespace
 
 ModelOracle::ModelOracle(Setup setup) : setup_(std::move(setup)) {
   // What is right does not depend on how the work is divided.
-  setup_.spec.limits.parallel = {};
+  if (!setup_.divided) setup_.spec.limits.parallel = {};
+}
+
+Limits ModelOracle::limits_of(Limits limits, int64_t longest, bool divided) {
+  if (!divided) limits.parallel = {};
+  limits.weight_dtype = limits.weights();
+  limits.dtype = limits.cache_dtype = DType::f32;
+  limits.max_batch = std::min(limits.max_batch, kBatch);
+  // Room for the longest: others wait for it, so that caches in float32 stay small. The context
+  // stays, because tables of positions are weights.
+  limits.pages = (longest + limits.page_size - 1) / limits.page_size;
+  return limits;
 }
 
 void ModelOracle::make_weights() {
-  weights_ =
-      make_weight_block(setup_.model, setup_.catalog, setup_.spec, setup_.scenario.weights.string(),
-                        setup_.scenario.seed, setup_.progress);
+  const auto& [model, catalog, scenario, roster, spec, runner, longest, progress, divided] = setup_;
+  const std::string from = scenario.weights.string();
+  if (divided)
+    weights_ = make_weight_blocks(model, catalog, spec, from, scenario.seed, progress);
+  else
+    weights_.push_back(make_weight_block(model, catalog, spec, from, scenario.seed, progress));
 }
 
 bool ModelOracle::open() {
-  Side::Setup setup{"oracle", setup_.roster.oracle_files(), setup_.spec, &weights_, setup_.runner,
-                    false};
+  Side::Setup setup{
+      "oracle", setup_.roster.oracle_files(), setup_.spec, weights_.data(), setup_.runner, false};
   setup.runner.device = setup.spec.device;
   setup.spec.policy.pins.clear();
   setup.spec.policy.baselines.clear();
   for (const auto& name : setup_.roster.ranked())
     if (is_oracle(name)) setup.spec.policy.baselines.push_back(name);
   setup.spec.decode_sizes.clear();
-  Limits& limits = setup.spec.limits;
-  limits.weight_dtype = limits.weights();
-  limits.dtype = limits.cache_dtype = DType::f32;
-  limits.max_batch = std::min(limits.max_batch, kBatch);
-  // Room for the longest: others wait for it, so that caches in float32 stay small. The context
-  // stays, because tables of positions are weights.
-  limits.pages = (setup_.longest + limits.page_size - 1) / limits.page_size;
+  setup.spec.limits = limits_of(setup_.spec.limits, setup_.longest, setup_.divided);
   side_ = std::make_unique<Side>(std::move(setup));
   return side_->open();
 }
@@ -50,14 +57,14 @@ bool ModelOracle::leave_room(int64_t bytes) {
   if (!is_open()) return false;
   const auto device = open_device(setup_.spec.device);
   const auto free = device->host_memory() ? std::nullopt : device->free_bytes();
-  if (!free || *free - kOfProcess >= bytes) return false;
+  if (!free || *free - kProcessBytes >= bytes) return false;
   side_.reset();
   return true;
 }
 
 void ModelOracle::close() {
   side_.reset();
-  weights_ = {};
+  weights_.clear();
 }
 
 bool ModelOracle::drive(const std::vector<Request>& requests, const RoundOptions& options,

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/device/device_files.hpp"
+
+#include <filesystem>
+
+#include "core/base/paths.hpp"
+
+namespace fk {
+
+std::vector<Yaml> device_files() {
+  namespace fs = std::filesystem;
+  std::vector<Yaml> files;
+  for (const auto& dir : paths::registry_dirs()) {
+    if (!fs::is_directory(dir / "devices")) continue;
+    for (const auto& entry : fs::directory_iterator(dir / "devices"))
+      if (entry.path().extension() == ".yaml") files.push_back(Yaml::load(entry.path()));
+  }
+  return files;
+}
+
+bool is_of_kind(const std::string& device_name, const std::string& kind) {
+  if (kind.empty()) return false;
+  const auto ends_word = [&](size_t at) {
+    return at == device_name.size() || device_name[at] == ' ';
+  };
+  for (size_t at = device_name.find(kind); at != std::string::npos;
+       at = device_name.find(kind, at + 1))
+    if ((at == 0 || device_name[at - 1] == ' ') && ends_word(at + kind.size())) return true;
+  return false;
+}
+
+}  // namespace fk

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a run is asked for, and what of it is refused.
+#include <algorithm>
+
+#include "core/base/error.hpp"
+#include "core/base/text.hpp"
+#include "core/device/device.hpp"
+#include "core/referee/run.hpp"
+#include "core/referee/verify.hpp"
+
+namespace fk {
+
+namespace {
+
+void need_known(const std::vector<std::string>& wanted, const std::vector<std::string>& known,
+                const std::string& option, const std::string& noun) {
+  for (const auto& name : wanted)
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      fail(option, "there is no " + noun + " `" + name + "`", did_you_mean(name, known));
+}
+
+}  // namespace
+
+void check_run(const Scenario& scenario, const RunOptions& options, const Roster& roster) {
+  std::vector<std::string> candidates, workloads;
+  for (const auto& found : roster.candidates) candidates.push_back(plugin_name(found));
+  for (const auto& workload : scenario.workloads) workloads.push_back(workload.name);
+  need_known(options.candidates, candidates, "--candidate", "candidate");
+  need_known(options.workloads, workloads, "--workload", "workload");
+  open_device(options.device);
+  const Parallel& parallel = scenario.limits.parallel;
+  if (const std::string why = scenario.make()->refusal(parallel); !why.empty())
+    fail(scenario.arch, why);
+  need_communicator(parallel.ranks(), options.device);
+  if (roster.oracle_files().empty())
+    fail("plugins", "there is no reference provider to judge with",
+         "build the target plugin_reference, or set FK_PLUGIN_PATH");
+}
+
+std::vector<const Workload*> wanted_workloads(const Scenario& scenario,
+                                              const std::vector<std::string>& names) {
+  std::vector<const Workload*> list;
+  for (const auto& w : scenario.workloads)
+    if (names.empty() || contains(names, w.name)) list.push_back(&w);
+  return list;
+}
+
+int64_t longest_request(const std::vector<Request>& correctness,
+                        const std::vector<const Workload*>& workloads) {
+  int64_t longest = 1;
+  for (const auto& r : correctness)
+    longest = std::max(longest, static_cast<int64_t>(r.tokens.size()) + r.new_tokens);
+  for (const Workload* w : workloads)
+    for (const auto& l : w->lengths) longest = std::max(longest, l.prompt + l.output);
+  return longest;
+}
+
+}  // namespace fk
