@@ -154,7 +154,7 @@ def aims(done, gpus):
         for which in ("single_request", "fixed_batch_32"):
             both = [workload(done, f"overlap tp {n} {how}", which) for how in ("with", "without")]
             if all(both):
-                (a, b), (c, d) = ([w[figure]["median"] for w in both] for figure in ("prefill_tokens_s", "first_token_s"))
+                (a, b), (c, d) = ([w[figure]["median"] for w in both] for figure in ("prefill_tokens_per_s", "first_token_s"))
                 yield (f"Llama 3.1 8B, tp {n}, prefill of {which} with --overlap",
                        f"{a:.0f} tok/s, {a / b:.3f} of without; first token after {1e3 * c:.1f} ms, without {1e3 * d:.1f}", "more", a > b)
     for n, aim in ((2, 17000), (4, 30000)):

@@ -22,7 +22,7 @@ else:
     tp = int(a[a.index("--tp") + 1])
     speed = 3e4 if "--overlap" in a else 2e4
     report = {"baseline": {"workloads": [{"workload": "fixed_batch_32", "done": True, "token_s": {"median": 4e-3 / tp}, "output_tokens": 1024,
-                                          "round_s": {"median": 0.05}, "prefill_tokens_s": {"median": speed}, "first_token_s": {"median": 1e3 / speed}}]}}
+                                          "round_s": {"median": 0.05}, "prefill_tokens_per_s": {"median": speed}, "first_token_s": {"median": 1e3 / speed}}]}}
 if "LITTLE" in os.environ:
     report = {"error": "no room", "too_large": {"what": "it needs 50 GiB", "needs_bytes": 50, "device_bytes": 40}}
 json.dump(report, open(out, "w"))
@@ -40,6 +40,12 @@ with tempfile.TemporaryDirectory() as folder:
                               env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "FK_COMMIT": "abc", **more}, capture_output=True, text=True)
         assert done.returncode == code, done
         return done.stdout, json.loads((at / "out.json").read_text())
+
+    # A host that pretends has no words of its own: a report of a real one has the same.
+    subprocess.run([str(at / "host"), "run", "--tp", "1", "--json", str(at / "pretended.json")], check=True)
+    recorded = pathlib.Path(sys.argv[1]).resolve().parents[1] / "docs/results/2026-11-22-h200-llama3.1-single.json"
+    pretended, real = (report["baseline"]["workloads"][0] for report in (json.loads((at / "pretended.json").read_text()), json.loads(recorded.read_text())["report"]))
+    assert pretended.keys() <= real.keys(), pretended.keys() - real.keys()
 
     said, report = measure("--most", "3", "--only", "mib_256", "llama tp 1")
     hung = report["steps"]["all_reduce mib_256_2"]
