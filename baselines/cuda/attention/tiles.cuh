@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernel of tiles_kernel.cuh as a step of an op: what it takes, what plan() writes for it, and its launch.
 #pragma once
-#include <queue>
+#include <functional>
 #include <type_traits>
 #include <vector>
 
@@ -49,34 +49,39 @@ template <class RequestOf> int64_t plan(int64_t requests, const Heads& h, int64_
   const int64_t all = int64_t(tiles.size()) * h.units, blocks = std::min<int64_t>(all, multiprocessors());
   if (!all) return 0;
   std::stable_sort(tiles.begin(), tiles.end(), [](const Work& a, const Work& b) { return a.end - a.begin > b.end - b.begin; });
-  struct Block {
-    int64_t load, index;
-    bool operator<(const Block& other) const { return load != other.load ? load > other.load : index > other.index; }  // the least is the top
-  };
-  std::priority_queue<Block> free;
-  for (int64_t b = 0; b < blocks; ++b) free.push({0, b});
-  std::vector<std::vector<Work>> lists(static_cast<size_t>(blocks));
-  const size_t most = size_t(most_turns(all, blocks));
-  size_t turns = 0;
   const int64_t section = std::max<int64_t>(kCache / (most_keys * h.dim * 4), 1) * (h.group / h.pack);
-  for (int64_t unit = 0; unit < h.units; unit += section)
-    for (const Work& tile : tiles)
-      for (int64_t u = unit; u < std::min(unit + section, h.units); ++u) {
-        Block block = free.top();
-        free.pop();
-        auto& list = lists[size_t(block.index)];
-        list.push_back(tile);
-        list.back().unit = int(u);
-        turns = std::max(turns, list.size());
-        block.load += tile.end - tile.begin + 1;
-        if (list.size() < most) free.push(block);
-      }
+  const auto each = [&](auto visit) {
+    for (int64_t unit = 0; unit < h.units; unit += section)
+      for (const Work& tile : tiles)
+        for (int64_t u = unit; u < std::min(unit + section, h.units); ++u) visit(tile, int(u));
+  };
+  // What blocks have to do and, below it, which they are; the least is on top.
+  std::vector<uint64_t> free;
+  for (int64_t b = 0; b < blocks; ++b) free.push_back(uint64_t(b));
+  const int most = int(most_turns(all, blocks));
+  int turns = 0;
+  std::vector<int> counts(static_cast<size_t>(blocks)), block_of;
+  each([&](const Work& tile, int) {
+    std::pop_heap(free.begin(), free.end(), std::greater<>());
+    uint64_t& least = free.back();
+    const int block = int(least & 0xffff);
+    block_of.push_back(block);
+    turns = std::max(turns, ++counts[size_t(block)]);
+    least += uint64_t(tile.end - tile.begin + 1) << 16;
+    if (counts[size_t(block)] < most) std::push_heap(free.begin(), free.end(), std::greater<>());
+    else free.pop_back();
+  });
   auto* const work = static_cast<Work*>(blob);
-  for (size_t b = 0; b < lists.size(); ++b) {
-    lists[b].resize(turns);
-    std::copy(lists[b].begin(), lists[b].end(), work + b * turns);
-  }
-  return blocks * int64_t(turns * sizeof(Work));
+  for (int64_t b = 0; b < blocks; ++b) std::fill(work + b * turns + counts[size_t(b)], work + (b + 1) * turns, Work{});
+  std::vector<Work*> to;
+  for (int64_t b = 0; b < blocks; ++b) to.push_back(work + b * turns);
+  size_t item = 0;
+  each([&](const Work& tile, int unit) {
+    Work& own = *to[size_t(block_of[item++])]++;
+    own = tile;
+    own.unit = unit;
+  });
+  return blocks * turns * int64_t{sizeof(Work)};
 }
 
 // Keys or values as rows.

@@ -86,33 +86,41 @@ template <int D> __device__ void fetch_dense(const Shared<D> s, const CUtensorMa
   }
 }
 
-// By 128 threads; zeros behind the last key.
+// By 128 threads; zeros behind the last key. A lane knows where one of the 32 rows lies that its warp copies, and tells the others.
 template <class T, int D> __device__ void fetch_pages(const Shared<D> s, const CUtensorMap& q, const Arguments& a) {
-  constexpr int kChunks = D / 8, kStep = 128 / kChunks, kAhead = 2;  // chunks of 16 bytes; stages that are on their way
-  const int chunk = int(threadIdx.x) % kChunks, first = int(threadIdx.x) / kChunks;
+  constexpr int kChunks = D / 8, kAtOnce = 32 / kChunks, kStep = 4 * kAtOnce, kAhead = 2;  // chunks of 16 bytes, rows of a warp and of all; stages on their way
+  const int lane = threadIdx.x % 32, warp = int(threadIdx.x) / 32, chunk = lane % kChunks, first = warp * kAtOnce + lane / kChunks;
+  const int own = lane / kAtOnce * kStep + warp * kAtOnce + lane % kAtOnce;  // the row that this lane knows
   const auto tell = [&](int stage) {
     fence_async_shared();
     __syncwarp();
-    if (threadIdx.x % 32 == 0) barrier_arrive(s.full(stage % 2, stage / 2));
+    if (lane == 0) barrier_arrive(s.full(stage % 2, stage / 2));
+  };
+  const auto page_of = [&](const Work& w, int tile) {
+    const int key = tile * kKeys + own;
+    return key < w.keys ? a.tables[int64_t(w.where) * a.width + (key >> a.page_shift)] : -1;
   };
   int stage = 0;  // of keys and values, in turn
   Work w = work_at(a, 0);
+  int page = page_of(w, w.end - 1);
   for (int turn = 0; w.rows; ++turn) {
     const Work next = work_at(a, turn + 1);
-    const int32_t* const pages = a.tables + int64_t(w.where) * a.width;
     const int head = key_head(a, w);
     for (int tile = w.end - 1; tile >= w.begin; --tile) {
+      const int slot = (tile * kKeys + own) & ((1 << a.page_shift) - 1), at = page;
+      if (tile > w.begin) page = page_of(w, tile - 1);
+      else if (next.rows) page = page_of(next, next.end - 1);
+#pragma unroll
       for (int kind = 0; kind < 2; ++kind, ++stage) {
         const AttentionCache& cache = kind ? a.v : a.k;
-        const T* const from = static_cast<const T*>(cache.data) + head * cache.head + chunk * 8;
+        const int64_t known = at < 0 ? -8 : at * cache.page + slot * cache.slot + head * cache.head;
+        const T* const from = static_cast<const T*>(cache.data) + chunk * 8;
         s.await_room(kind, stage / 2);
-        const uint32_t to = s.tile(kind, stage / 2) + chunk / 8 * kBox;
-#pragma unroll 2
-        for (int row = first; row < kKeys; row += kStep) {
-          const int key = tile * kKeys + row;
-          const bool there = key < w.keys;
-          const int64_t page = there ? pages[key >> a.page_shift] : 0;
-          copy_async(to + row * 128 + ((chunk ^ row) & 7) * 16, from + page * cache.page + (key & ((1 << a.page_shift) - 1)) * cache.slot, there);
+        const uint32_t to = s.tile(kind, stage / 2) + chunk / 8 * kBox + first * 128 + ((chunk ^ first) & 7) * 16;
+#pragma unroll
+        for (int i = 0; i < kKeys / kStep; ++i) {
+          const int64_t elements = __shfl_sync(0xffffffffu, known, i * kAtOnce + lane / kChunks);
+          copy_async(to + i * kStep * 128, from + elements, elements >= 0);
         }
         commit_copies();
         if (stage >= kAhead) {

@@ -210,11 +210,11 @@ __global__ void __launch_bounds__(kThreads, 1)
   __syncthreads();
   wait_for_previous();
   if (threadIdx.x < 128) {
-    fewer_registers<40>();
+    fewer_registers<kPaged ? 56 : 40>();
     if constexpr (kPaged) fetch_pages<T, D>(s, q, a);
     else if (threadIdx.x == 0) fetch_dense<D>(s, q, k, v, a);
   } else {
-    more_registers<232>();
+    more_registers<kPaged ? 224 : 232>();
     attend_rows<T, D, kPaged>(s, a);
   }
 }
