@@ -31,7 +31,7 @@ const Provider* LoadedChildren::choose(const Contract& contract, const Frames& m
   return found;
 }
 
-Execution::Execution(const Provider& provider, const CaseFrames& max, const fk_need& need,
+Execution::Execution(const Provider& provider, const Frames& largest, const fk_need& need,
                      GuardDevice& device, PackedCache& packed, ChildChooser* children)
     : device_(device),
       need_(need),
@@ -41,7 +41,7 @@ Execution::Execution(const Provider& provider, const CaseFrames& max, const fk_n
       plan_device_(device.below(), need.plan, 7) {
   (void)device_.left_behind();  // what the host did before is not the plugin's
   instance_ = std::make_unique<Instance>(
-      provider, max.prepare_frames(), need,
+      provider, largest, need,
       InstanceServices{device, packed, children, [](int, const std::string&) {}});
   left_ = device_.left_behind();
   if (!left_.empty()) left_ = "after create() and prepare() " + left_;

@@ -29,8 +29,12 @@ class LoadedChildren final : public ChildChooser {
 
 class Execution {
  public:
-  // create + prepare. `max` outlives this object. Throws Error with the plugin's words.
+  // create + prepare. `max` outlives this object, and so does what `largest` points to
+  // (CaseFrames::prepare_frames). Throws Error with the plugin's words.
   Execution(const Provider& provider, const CaseFrames& max, const fk_need& need,
+            GuardDevice& device, PackedCache& packed, ChildChooser* children)
+      : Execution(provider, max.prepare_frames(), need, device, packed, children) {}
+  Execution(const Provider& provider, const Frames& largest, const fk_need& need,
             GuardDevice& device, PackedCache& packed, ChildChooser* children);
 
   struct Outcome {

@@ -68,6 +68,7 @@ class Examinee {
   GuardDevice guarded_;
   PackedCache packed_;
   LoadedChildren children_;
+  std::unique_ptr<CaseFrames> larger_;  // that instances are made for; null: their own sets
   std::vector<std::unique_ptr<CaseFrames>> sets_;
   std::vector<std::unique_ptr<Execution>> executions_;
   std::vector<std::vector<fk_slot>> frames_;
