@@ -11,6 +11,7 @@
 #include "core/base/error.hpp"
 #include "core/device/device.hpp"
 #include "core/device/rank_device.hpp"
+#include "core/referee/judge/drawn.hpp"
 
 namespace fk {
 
@@ -194,7 +195,7 @@ std::unique_ptr<OpenExam> Courtroom::open_now(const ExamRequest& request, const 
   exam->id = next_id_++;
   exam->ranks = request.ranks;
   exam->answer = ask("exam_open", {{"exam", exam->id},
-                                   {"asked", to_json(request.asked)},
+                                   {"asked", to_json(drawn_by(request.asked, secret))},
                                    {"device", request.device},
                                    {"threads", request.threads},
                                    {"families", request.families},
@@ -273,6 +274,7 @@ bool Courtroom::prepare() {
   int64_t bytes = 0;
   for (const Docket& docket : dockets_) {
     for (const ExamRequest& request : docket.cases) {
+      if (is_drawn(request.asked.variant)) continue;  // of many few are judged
       const std::string name = name_of(request, docket.secret);
       const auto it = ahead_.find(name);
       const bool room = bytes < kAheadBytes;

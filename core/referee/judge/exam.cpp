@@ -11,6 +11,7 @@
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
+#include "core/referee/judge/drawn.hpp"
 #include "core/referee/judge/exam_desk.hpp"
 
 namespace fk {
@@ -85,7 +86,7 @@ bool Exam::open() {
     row_.families.push_back(std::move(row));
   }
   shape_ = {{"exam", exam_->id},
-            {"asked", to_json(request_.asked)},
+            {"asked", to_json(drawn_by(request_.asked, secret_))},
             {"device", request_.device},
             {"threads", std::max(1, request_.threads / request_.ranks)},  // they share the cores
             {"sets", sets_},

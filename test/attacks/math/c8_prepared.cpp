@@ -8,7 +8,6 @@
 //
 // work: broken
 //
-// size: ci
 #include "../attack.hpp"
 
 namespace {

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/referee/judge/drawn.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "core/referee/check.hpp"
+#include "core/tensor/random.hpp"
+
+namespace fk {
+
+namespace {
+
+struct Kind {
+  const char* name;
+  bool values, padded;
+};
+constexpr Kind kKinds[] = {{"drawn rows and values, padded", true, true},
+                           {"drawn rows and values", true, false},
+                           {"drawn rows, padded", false, true},
+                           {"drawn rows", false, false}};
+
+const Kind* kind_of(const std::string& variant) {
+  const auto found = std::find_if(std::begin(kKinds), std::end(kKinds),
+                                  [&](const Kind& kind) { return variant == kind.name; });
+  return found == std::end(kKinds) ? nullptr : found;
+}
+
+// Of every number of init the largest one that a small case has, or the smallest where that is the
+// case's own: sizes and switches would make another case of it.
+std::map<std::string, std::string> other_values(const Contract& contract, const Case& source) {
+  std::map<std::string, std::string> out;
+  const auto value_in = [](const Case& c, const Slot& slot) {
+    const auto written = c.init.find(slot.name);
+    return written == c.init.end() ? slot.default_value.f
+                                   : std::strtod(written->second.c_str(), nullptr);
+  };
+  for (const auto& slot : contract.section(SectionId::init)) {
+    if (slot.kind != SlotKind::number) continue;
+    const double own = value_in(source, slot);
+    double least = own, most = own;
+    for (const Case& c : contract.cases) {
+      if (c.size != "smoke") continue;
+      least = std::min(least, value_in(c, slot));
+      most = std::max(most, value_in(c, slot));
+    }
+    if (least < most) out[slot.name] = fmt::format("{}", most > own ? most : least);
+  }
+  return out;
+}
+
+Variant fewer_rows(const Case& source, uint64_t draw) {
+  Variant out;
+  const double share = Random(draw).uniform();
+  shrink_rows(
+      source,
+      [&](int64_t n) {
+        const int64_t least = std::max<int64_t>(std::min<int64_t>(n, 1), n / 2);
+        return draw ? least + static_cast<int64_t>(share * static_cast<double>(n - least)) : n;
+      },
+      out);
+  return out;
+}
+
+bool has_rows(const Case& source) {
+  const Variant most = fewer_rows(source, 0);
+  const auto more = [](int64_t n) { return n > 1; };
+  return std::any_of(most.axes.begin(), most.axes.end(),
+                     [&](const auto& axis) { return more(axis.second); }) ||
+         std::any_of(most.listed.begin(), most.listed.end(), [&](const auto& axis) {
+           return std::any_of(axis.second.begin(), axis.second.end(), more);
+         });
+}
+
+}  // namespace
+
+bool is_drawn(const std::string& variant) { return kind_of(variant) != nullptr; }
+
+std::vector<std::string> drawn_variants(const Contract& contract, const Case& source) {
+  std::vector<std::string> out;
+  if (!has_rows(source)) return out;
+  const auto& forward = contract.section(SectionId::forward);
+  const bool gaps = std::any_of(forward.begin(), forward.end(),
+                                [](const Slot&s) { return s.strided; }),
+             values = !other_values(contract, source).empty();
+  for (const Kind& kind : kKinds)
+    if ((gaps || !kind.padded) && (values || !kind.values)) out.emplace_back(kind.name);
+  return out;
+}
+
+AskedCase drawn_by(AskedCase asked, const Secret& secret) {
+  if (is_drawn(asked.variant)) asked.draw = secret.seed("rows of " + asked.key()) | 1;
+  return asked;
+}
+
+PosedCase pose_drawn(const AskedCase& asked, const Contract& contract, Case source) {
+  const Kind& kind = *kind_of(asked.variant);
+  PosedCase out;
+  if (kind.values)
+    for (const auto& [name, text] : other_values(contract, source)) source.init[name] = text;
+  if (asked.draw) out.variant = fewer_rows(source, asked.draw);
+  out.variant.name = kind.name;
+  if (kind.padded) out.variant.layout = Variant::Layout::padded;
+  out.source = std::move(source);
+  return out;
+}
+
+}  // namespace fk
