@@ -62,11 +62,12 @@ fk_ctx Execution::context() const {
 std::string Execution::plan(const CaseFrames& frames) {
   plan_bytes_ = 0;
   if (!instance_->has_plan()) return "";
-  const auto frame = instance_->fitted(SectionId::plan, frames.real().plan);
+  Instance& planner = planner_ ? *planner_ : *instance_;
+  const auto frame = planner.fitted(SectionId::plan, frames.real().plan);
   plan_host_.poison(Poison::random);
   int64_t bytes = need_.plan;
-  const int32_t status = instance_->plan(frame.data(), plan_host_.data(), &bytes);
-  if (status != FK_OK) return words(*instance_, "plan", status);
+  const int32_t status = planner.plan(frame.data(), plan_host_.data(), &bytes);
+  if (status != FK_OK) return words(planner, "plan", status);
   if (bytes) plan_device_.write(0, plan_host_.data(), bytes);
   plan_bytes_ = bytes;
   return "";

@@ -49,6 +49,11 @@ class Execution {
   // The same without any check, for the clock: `frame` comes from fitted().
   std::vector<fk_slot> fitted(const CaseFrames& frames) const;
   std::string plan(const CaseFrames& frames);  // why it failed, or empty
+  // From now on that one's instance plans, which is equal and outlives this, as in a model one does
+  // for all layers; where it may.
+  void plan_by(Execution& leader) {
+    if (leader.instance_->plans_for_others()) planner_ = leader.instance_.get();
+  }
   int32_t forward(const std::vector<fk_slot>& frame);
 
   Instance& instance() { return *instance_; }
@@ -62,6 +67,7 @@ class Execution {
   int64_t plan_bytes_ = 0;
   std::string left_;  // Device::left_behind() of a call that no outcome has told yet
   std::unique_ptr<Instance> instance_;
+  Instance* planner_ = nullptr;  // null: its own
 };
 
 }  // namespace fk

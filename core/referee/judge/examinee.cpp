@@ -76,6 +76,7 @@ Examinee::Examinee(const Provider& provider, const Plugins& plugins, Device& dev
     executions_.push_back(std::make_unique<Execution>(provider,
                                                       frames->prepare_frames(larger_.get()),
                                                       support.need, guarded_, packed_, &children_));
+    executions_.back()->plan_by(*executions_[0]);
     frames_.push_back(executions_.back()->fitted(*frames));
     given_ += taken_by(support.need.scratch) + taken_by(support.need.plan);
   }

@@ -96,7 +96,10 @@ constexpr std::array kRules = {
              "for memory that exists."},
     RuleNext{"create", kTaken},
     RuleNext{"prepare", kTaken},
-    RuleNext{"plan", kTaken},
+    RuleNext{
+        "plan",
+        "plan() works for all that supports() takes, and for all equal instances: what forward() "
+        "needs of it is in the blob."},
     RuleNext{"forward", kTaken},
     RuleNext{"input", "It is an input: write to outputs and scratch alone."},
     RuleNext{"frame", "The structs that forward() gets are the host's: copy what is to change."},
