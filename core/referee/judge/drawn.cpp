@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <set>
 
 #include "core/referee/check.hpp"
 #include "core/tensor/random.hpp"
@@ -15,12 +16,16 @@ namespace {
 
 struct Kind {
   const char* name;
-  bool values, padded;
+  bool fields, values, padded;
 };
-constexpr Kind kKinds[] = {{"drawn rows and values, padded", true, true},
-                           {"drawn rows and values", true, false},
-                           {"drawn rows, padded", false, true},
-                           {"drawn rows", false, false}};
+constexpr Kind kKinds[] = {{"drawn rows, fields and values, padded", true, true, true},
+                           {"drawn rows, fields and values", true, true, false},
+                           {"drawn rows and fields, padded", true, false, true},
+                           {"drawn rows and fields", true, false, false},
+                           {"drawn rows and values, padded", false, true, true},
+                           {"drawn rows and values", false, true, false},
+                           {"drawn rows, padded", false, false, true},
+                           {"drawn rows", false, false, false}};
 
 const Kind* kind_of(const std::string& variant) {
   const auto found = std::find_if(std::begin(kKinds), std::end(kKinds),
@@ -49,6 +54,35 @@ std::map<std::string, std::string> other_values(const Contract& contract, const 
     if (least < most) out[slot.name] = fmt::format("{}", most > own ? most : least);
   }
   return out;
+}
+
+// Scales go with numbers of eight bits.
+bool has_narrow(const Contract& contract, const Case& source) {
+  return std::ranges::any_of(resolve(contract, source, {}).fields,
+                             [](const auto& f) { return f.present && bytes(f.dtype) < 2; });
+}
+
+// Which optional fields small cases have together, other than this one. Above L1 they go with sizes
+// and with each other.
+std::vector<std::vector<std::string>> other_fields(const Contract& contract, const Case& source) {
+  std::set<std::set<std::string>> known = {{source.with.begin(), source.with.end()}};
+  std::vector<std::vector<std::string>> out;
+  if (contract.level > 1 || has_narrow(contract, source)) return out;
+  for (const Case& c : contract.cases)
+    if (c.size == "smoke" && known.insert({c.with.begin(), c.with.end()}).second &&
+        !has_narrow(contract, c))
+      out.push_back(c.with);
+  return out;
+}
+
+// Whole numbers that are the same everywhere in a large case, as lengths are for the sake of its
+// time, become what they are elsewhere.
+void release_numbers(const Contract& contract, Case& source) {
+  std::erase_if(source.values, [&](const auto& made) {
+    const Slot* slot = contract.find(made.first);
+    return slot && !slot->dtypes.empty() && !is_float(slot->dtypes[0]) &&
+           made.second.starts_with("constant(");
+  });
 }
 
 Variant fewer_rows(const Case& source, uint64_t draw) {
@@ -82,11 +116,12 @@ std::vector<std::string> drawn_variants(const Contract& contract, const Case& so
   std::vector<std::string> out;
   if (!has_rows(source)) return out;
   const auto& forward = contract.section(SectionId::forward);
-  const bool gaps = std::any_of(forward.begin(), forward.end(),
-                                [](const Slot&s) { return s.strided; }),
-             values = !other_values(contract, source).empty();
+  const bool gaps = std::ranges::any_of(forward, [](const Slot& s) { return s.strided; });
+  const bool fields = !other_fields(contract, source).empty();
+  const bool values = !other_values(contract, source).empty();
   for (const Kind& kind : kKinds)
-    if ((gaps || !kind.padded) && (values || !kind.values)) out.emplace_back(kind.name);
+    if ((fields || !kind.fields) && (values || !kind.values) && (gaps || !kind.padded))
+      out.emplace_back(kind.name);
   return out;
 }
 
@@ -100,7 +135,10 @@ PosedCase pose_drawn(const AskedCase& asked, const Contract& contract, Case sour
   PosedCase out;
   if (kind.values)
     for (const auto& [name, text] : other_values(contract, source)) source.init[name] = text;
+  const auto fields = other_fields(contract, source);
+  if (asked.draw && kind.fields) source.with = fields.at(asked.draw / 2 % fields.size());
   if (asked.draw) out.variant = fewer_rows(source, asked.draw);
+  release_numbers(contract, source);
   out.variant.name = kind.name;
   if (kind.padded) out.variant.layout = Variant::Layout::padded;
   out.source = std::move(source);

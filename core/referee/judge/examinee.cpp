@@ -42,6 +42,18 @@ std::unique_ptr<CaseFrames> larger_than(Device& device, const ResolvedCase& reso
 
 }  // namespace
 
+void need_support(const Provider& provider, Device& device, const AskedCase& asked,
+                  Communicator* comm) {
+  PosedCase posed = pose(asked, *provider.contract, nullptr);
+  posed.variant.axes.clear();
+  posed.variant.listed.clear();
+  if (comm) posed.variant.comm = comm->table();
+  const CaseFrames frames(device, resolve(*provider.contract, posed.source, posed.variant),
+                          exam_layout(posed.variant, 0), CaseFrames::Sizes{});
+  const Support support = Instance::supports(provider, frames.meta());
+  if (!support.ok) fail(provider.plugin, "refused: " + support.why);
+}
+
 Examinee::Examinee(const Provider& provider, const Plugins& plugins, Device& device,
                    const ExamShape& shape, int read_fd, int written_fd, int threads,
                    Communicator* comm)

@@ -12,6 +12,10 @@
 
 namespace fk {
 
+// Asks supports() for a case of which no contents are needed; Error beginning with "refused: ".
+void need_support(const Provider& provider, Device& device, const AskedCase& asked,
+                  Communicator* comm);
+
 class Examinee {
  public:
   // Maps what the descriptors hold and closes them before plugin code runs. Error with the plugin's
