@@ -140,7 +140,11 @@ PosedCase pose_drawn(const AskedCase& asked, const Contract& contract, Case sour
   if (asked.draw) out.variant = fewer_rows(source, asked.draw);
   release_numbers(contract, source);
   out.variant.name = kind.name;
-  if (kind.padded) out.variant.layout = Variant::Layout::padded;
+  // Caches lie beside each other or in each other, as in some models.
+  const Slot* cache = contract.find("v_cache");
+  const bool pair = cache && cache->strided && (asked.draw >> 40 & 1);
+  if (kind.padded)
+    out.variant.layout = pair ? Variant::Layout::interleaved : Variant::Layout::padded;
   out.source = std::move(source);
   return out;
 }

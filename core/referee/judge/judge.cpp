@@ -88,6 +88,9 @@ class Judge {
     } catch (const Error& error) {
       out_.status = Status::environment;
       out_.why = error.what();
+      // Nor is anything said where all that was asked for had been judged by then.
+      if (row_ && !is_failure(row_->status)) row_->status = Status::environment;
+      if (row_ && row_->status == Status::environment) row_->why = out_.why;
     }
     if (gpu_) out_.device = room_.device_name();  // as whoever opened it says
     spent_.enter("ending its processes");
@@ -230,6 +233,7 @@ class Judge {
     DrawnCases drawn;
     for (const size_t i : in_turn()) {
       CaseVerdict& row = out_.cases[i];
+      row_ = &row;
       if (!extra_[i]) timed = false;
       if (after_[i] ? !drawn.wants(row) : !smaller.wants(row, other_dtype_[i])) {
         row.status = Status::unused;
@@ -464,6 +468,7 @@ class Judge {
   Courtroom& room_;
   const JudgeOptions& options_;
   Verdict out_;
+  CaseVerdict* row_ = nullptr;  // that is judged, or was the last
   Secret secret_;
   std::vector<std::string> ops_;
   std::vector<ExamRequest> requests_;  // of out_.cases
