@@ -98,6 +98,24 @@ Variant fewer_rows(const Case& source, uint64_t draw) {
   return out;
 }
 
+// Requests of equal lengths are for who asks for them: of ragged ones (`cu(T)` of B requests) there
+// are fewer tokens by less than a request has.
+void make_ragged(const Contract& contract, const Case& source, uint64_t draw, Variant& out) {
+  for (const auto& slot : contract.section(SectionId::forward)) {
+    if (!slot.values.starts_with("cu(") || !slot.list.empty() || slot.shape.size() != 1) continue;
+    const std::string tokens = slot.values.substr(3, slot.values.size() - 4);
+    const auto requests = slot.shape[0].symbols();
+    const auto all = out.axes.find(tokens);
+    if (all == out.axes.end() || requests.size() != 1 || !out.axes.count(*requests.begin()))
+      continue;
+    const bool others = std::ranges::any_of(out.axes, [&](const auto& axis) {
+      return axis.first != tokens && source.axes.at(axis.first) >= source.axes.at(tokens);
+    });
+    const int64_t each = all->second / std::max<int64_t>(1, out.axes.at(*requests.begin()));
+    if (!others && each > 1) all->second -= static_cast<int64_t>(draw >> 20) % each;
+  }
+}
+
 bool has_rows(const Case& source) {
   const Variant most = fewer_rows(source, 0);
   const auto more = [](int64_t n) { return n > 1; };
@@ -138,6 +156,7 @@ PosedCase pose_drawn(const AskedCase& asked, const Contract& contract, Case sour
   const auto fields = other_fields(contract, source);
   if (asked.draw && kind.fields) source.with = fields.at(asked.draw / 2 % fields.size());
   if (asked.draw) out.variant = fewer_rows(source, asked.draw);
+  if (asked.draw) make_ragged(contract, source, asked.draw, out.variant);
   release_numbers(contract, source);
   out.variant.name = kind.name;
   // Caches lie beside each other or in each other, as in some models.

@@ -104,6 +104,20 @@ TEST_CASE("lengths that are the same everywhere in a large case are not where ro
   CHECK(drawn.scalars[static_cast<size_t>(contract.at("max_query_len").index)].i == 1);
 }
 
+TEST_CASE("of ragged requests nobody knows how many tokens they have together") {
+  const Catalog catalog(paths::registry_dirs());
+  const Contract& contract = catalog.at("paged_attention");
+  const auto source = std::find_if(contract.cases.begin(), contract.cases.end(),
+                                   [](const Case& c) { return c.name == "prefill"; });
+  REQUIRE(source != contract.cases.end());
+  std::set<int64_t> tokens;
+  for (int i = 0; i < 20; ++i) {
+    const AskedCase asked = drawn_by(asked_of(contract, *source, "drawn rows", 0), Secret::draw());
+    tokens.insert(pose(asked, contract, *source).variant.axes.at("T"));
+  }
+  CHECK(tokens.size() > 5);
+}
+
 TEST_CASE("three cases of an op that are right are called with drawn rows, each as it takes them") {
   DrawnCases cases;
   const auto judged = [&](const std::string& name, const std::string& variant, bool beside,
