@@ -93,7 +93,7 @@ def measure(env, server):
         statuses = sorted({v["status"] for _, _, v in asked})
         if name == "duplicate" and not all(v["stored"] for _, _, v in asked):
             sys.exit("a question that was asked before was not answered from the store")
-        rows.append({"what": name, "server": bool(server), "plugin": pathlib.Path(plugin).stem, "statuses": statuses, "cases": len(asked[0][2]["cases"]),
+        rows.append({"what": name, "server": bool(server), "plugin": pathlib.Path(plugin).stem, "statuses": statuses, "cases": sum(not case["beside"] for case in asked[0][2]["cases"]),
                      "wall_s": quantiles([t for t, _, _ in asked]), "processor_s": quantiles([t for _, t, _ in asked]), "runs": len(asked)})
         # What the judge did with it, as the verdicts say.
         spent = [{s["what"]: s["seconds"] for s in v["spent"]} for _, _, v in asked]

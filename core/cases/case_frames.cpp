@@ -267,7 +267,8 @@ fk_in* CaseFrames::view(const Placed& p, bool real) {
   const Shape& strides = dims_.emplace_back(p.strides);
   const auto type = to_dlpack(f.dtype);
   fk_in v{};
-  if (real && elements) v.data = storages_[p.storage].memory->data() + p.offset * width;
+  if (const auto& memory = storages_[p.storage].memory; real && elements && memory)
+    v.data = memory->data() + p.offset * width;
   v.device_type = device_.type();
   v.device_id = device_.id();
   v.ndim = static_cast<int32_t>(shape.size());
@@ -339,9 +340,9 @@ void CaseFrames::refresh_plan() {
   }
 }
 
-Frames CaseFrames::prepare_frames() const {
+Frames CaseFrames::prepare_frames(const CaseFrames* larger) const {
   Frames frames = real_;
-  frames.forward = meta_.forward;
+  frames.forward = larger ? larger->meta_.forward : meta_.forward;
   return frames;
 }
 

@@ -40,6 +40,12 @@ class CaseFrames {
   CaseFrames(const CaseFrames& other, Layout layout, SharedPlaces* places = nullptr);
   // What the owner put there, as others see it: nothing is written, and no question answered.
   CaseFrames(Device& device, const ResolvedCase& resolved, Layout layout, SharedPlaces& places);
+  // Sizes without memory: what meta() has of forward, and nothing else may be asked.
+  struct Sizes {};
+  CaseFrames(Device& device, const ResolvedCase& resolved, Layout layout, Sizes)
+      : CaseFrames(device, resolved, layout) {
+    build_frames();
+  }
   // Takes from both places what a case needs.
   static void measure(Device& device, const ResolvedCase& resolved, Layout layout,
                       SharedPlaces& places);
@@ -47,8 +53,9 @@ class CaseFrames {
   const ResolvedCase& resolved() const { return resolved_; }
   const Frames& real() const { return real_; }  // with data, the plan section included
   const Frames& meta() const { return meta_; }  // the same with null data pointers
-  // meta's forward with the real init and weights: what Instance wants.
-  Frames prepare_frames() const;
+  // meta's forward with the real init and weights: what Instance wants. With the sizes of a larger
+  // case an instance for that one.
+  Frames prepare_frames(const CaseFrames* larger = nullptr) const;
 
   // Other contents of what is read but not a weight, and of what is written, from the same case
   // without weights on the same device; outputs are poisoned, and with `numbers_only` floats as

@@ -115,6 +115,19 @@ double distance(const Tensor& got, const std::vector<double>& want, int64_t begi
   return most;
 }
 
+// How many elements are off by next to nothing in blocks that no move has moved: terms that cancel
+// may be moved alike, which few numbers of float32 are near enough for.
+int64_t off_by_nothing(const Tensor& got, const std::vector<double>& want,
+                       const std::vector<Block>& blocks, double hard) {
+  int64_t out = 0;
+  for (const Block& b : blocks)
+    for (int64_t i = b.begin; i < b.end && b.noise == 0 && !b.kept; ++i) {
+      const double by = std::abs(got.at(i) - want[static_cast<size_t>(i)]);
+      out += by > 0 && by <= hard * b.size;
+    }
+  return out;
+}
+
 // A block's size is at least `least`.
 std::vector<Block> blocks_with(const std::vector<double>& want, const Blocks& blocks,
                                const Tensor& before, double least) {
@@ -386,7 +399,9 @@ Judgement Comparer::judge_moved(const CaseField& field, int64_t entry, const Pai
     }
     if (k + 1 < kProbesFirst) continue;
     out = judge(pair.mine, theirs, model, noise, pair.before, floors);
-    if (out.ok || jumps == 0) return out;
+    if (out.ok) return out;
+    const int64_t unmoved = jumps == 0 ? off_by_nothing(pair.mine, want, blocks, model.hard) : 0;
+    if (jumps == 0 && (unmoved == 0 || out.wrong.count > unmoved)) return out;
     open = jumps;
   }
   if (static_cast<double>(open) > kOpenMost * static_cast<double>(blocks.size())) {

@@ -31,7 +31,7 @@ const Provider* LoadedChildren::choose(const Contract& contract, const Frames& m
   return found;
 }
 
-Execution::Execution(const Provider& provider, const CaseFrames& max, const fk_need& need,
+Execution::Execution(const Provider& provider, const Frames& largest, const fk_need& need,
                      GuardDevice& device, PackedCache& packed, ChildChooser* children)
     : device_(device),
       need_(need),
@@ -41,7 +41,7 @@ Execution::Execution(const Provider& provider, const CaseFrames& max, const fk_n
       plan_device_(device.below(), need.plan, 7) {
   (void)device_.left_behind();  // what the host did before is not the plugin's
   instance_ = std::make_unique<Instance>(
-      provider, max.prepare_frames(), need,
+      provider, largest, need,
       InstanceServices{device, packed, children, [](int, const std::string&) {}});
   left_ = device_.left_behind();
   if (!left_.empty()) left_ = "after create() and prepare() " + left_;
@@ -62,11 +62,12 @@ fk_ctx Execution::context() const {
 std::string Execution::plan(const CaseFrames& frames) {
   plan_bytes_ = 0;
   if (!instance_->has_plan()) return "";
-  const auto frame = instance_->fitted(SectionId::plan, frames.real().plan);
+  Instance& planner = planner_ ? *planner_ : *instance_;
+  const auto frame = planner.fitted(SectionId::plan, frames.real().plan);
   plan_host_.poison(Poison::random);
   int64_t bytes = need_.plan;
-  const int32_t status = instance_->plan(frame.data(), plan_host_.data(), &bytes);
-  if (status != FK_OK) return words(*instance_, "plan", status);
+  const int32_t status = planner.plan(frame.data(), plan_host_.data(), &bytes);
+  if (status != FK_OK) return words(planner, "plan", status);
   if (bytes) plan_device_.write(0, plan_host_.data(), bytes);
   plan_bytes_ = bytes;
   return "";

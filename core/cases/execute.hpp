@@ -29,8 +29,12 @@ class LoadedChildren final : public ChildChooser {
 
 class Execution {
  public:
-  // create + prepare. `max` outlives this object. Throws Error with the plugin's words.
+  // create + prepare. `max` outlives this object, and so does what `largest` points to
+  // (CaseFrames::prepare_frames). Throws Error with the plugin's words.
   Execution(const Provider& provider, const CaseFrames& max, const fk_need& need,
+            GuardDevice& device, PackedCache& packed, ChildChooser* children)
+      : Execution(provider, max.prepare_frames(), need, device, packed, children) {}
+  Execution(const Provider& provider, const Frames& largest, const fk_need& need,
             GuardDevice& device, PackedCache& packed, ChildChooser* children);
 
   struct Outcome {
@@ -45,6 +49,11 @@ class Execution {
   // The same without any check, for the clock: `frame` comes from fitted().
   std::vector<fk_slot> fitted(const CaseFrames& frames) const;
   std::string plan(const CaseFrames& frames);  // why it failed, or empty
+  // From now on that one's instance plans, which is equal and outlives this, as in a model one does
+  // for all layers; where it may.
+  void plan_by(Execution& leader) {
+    if (leader.instance_->plans_for_others()) planner_ = leader.instance_.get();
+  }
   int32_t forward(const std::vector<fk_slot>& frame);
 
   Instance& instance() { return *instance_; }
@@ -58,6 +67,7 @@ class Execution {
   int64_t plan_bytes_ = 0;
   std::string left_;  // Device::left_behind() of a call that no outcome has told yet
   std::unique_ptr<Instance> instance_;
+  Instance* planner_ = nullptr;  // null: its own
 };
 
 }  // namespace fk

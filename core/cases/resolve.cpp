@@ -143,9 +143,11 @@ class Resolver {
 
   fk_slot forward_scalar(const Slot& slot) const {
     fk_slot value = slot.has_default ? slot.default_value : fk_slot{};
-    // A tighter bound than the contract's holds for the sizes that it was written beside.
+    // A tighter bound than the contract's holds for the sizes that it was written beside; that of
+    // one (token of a request) for fewer requests, too.
     const auto given = source_.scalars.find(slot.name);
-    if (given != source_.scalars.end() && variant_.axes.empty() && variant_.listed.empty()) {
+    const bool its_sizes = variant_.axes.empty() && variant_.listed.empty();
+    if (given != source_.scalars.end() && (its_sizes || (given->second <= 1 && is_smaller()))) {
       value.i = given->second;
       return value;
     }
@@ -160,6 +162,13 @@ class Resolver {
     else
       value.i = computed;
     return value;
+  }
+
+  bool is_smaller() const {
+    return std::ranges::all_of(variant_.axes, [this](const auto& axis) {
+      const auto written = source_.axes.find(axis.first);
+      return written != source_.axes.end() && axis.second <= written->second;
+    });
   }
 
   bool present(const Slot& slot) const {

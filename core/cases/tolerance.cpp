@@ -152,8 +152,11 @@ class Tally {
         m_.factor + moved + (3 * m_.factor + m_.coarse) / std::sqrt(std::max(1.0, many));
     return std::max(own, std::min(own + m_.shared / std::sqrt(std::max(1.0, blocks_)), kTold));
   }
+  // Equal rows are as far off as one of them.
   double rms_limit() const {
-    return std::min(1.0, m_.rms * (1 + m_.few / std::sqrt(std::max(1.0, elements_))));
+    const bool few = !distinct_.empty() && distinct_.size() < kDistinct;
+    const double many = few ? std::min(elements_, double(distinct_.size())) : elements_;
+    return std::min(1.0, m_.rms * (1 + m_.few / std::sqrt(std::max(1.0, many))));
   }
 
   int64_t wrong = 0, first_wrong = -1, worst_at = -1;

@@ -282,6 +282,25 @@ Json answered(const Json& arguments, const TaskServices& services, const Body& b
   }
 }
 
+const Provider& provider_of(const Json& a, const AskedCase& asked, const Device& device,
+                            const TaskServices& services) {
+  const auto plugin = a.at("plugin").get<std::string>();
+  for (const Provider* p : services.plugins.of(asked.op))
+    if (p->plugin == plugin && p->op->claims->device_type == device.type()) return *p;
+  fail(plugin, "refused: it has no " + asked.op + " for " + device.name());
+}
+
+Json exam_takes(const Json& a, const TaskServices& services) {
+  services.stage("supports");
+  return answered(a, services, [&]() -> Json {
+    const AskedCase asked = asked_case_from(a.at("asked"));
+    Device& device = shared_device(a, services.local_rank);
+    need_support(provider_of(a, asked, device, services), device, asked, shared_comm(a, services));
+    return Json::object();
+  });
+}
+FK_TASK(exam_takes, exam_takes);
+
 Json exam_sit(const Json& a, const TaskServices& services) {
   std::vector<int> fds = services.fds;
   Communicator* const comm = shared_comm(a, services);
@@ -294,15 +313,11 @@ Json exam_sit(const Json& a, const TaskServices& services) {
     shape.sets = a.at("sets").get<int>();
     shape.read_bytes = a.at("read_bytes").get<int64_t>();
     shape.written_bytes = a.at("written_bytes").get<int64_t>();
-    const auto plugin = a.at("plugin").get<std::string>();
     Device& device = shared_device(a, services.local_rank);
-    const Provider* provider = nullptr;
-    for (const Provider* p : services.plugins.of(asked.op))
-      if (p->plugin == plugin && p->op->claims->device_type == device.type()) provider = p;
-    if (!provider) fail(plugin, "refused: it has no " + asked.op + " for " + device.name());
+    const Provider& provider = provider_of(a, asked, device, services);
     services.stage("supports, create or prepare");
     const auto given = std::exchange(fds, {});
-    auto exam = std::make_unique<Examinee>(*provider, services.plugins, device, shape, given[0],
+    auto exam = std::make_unique<Examinee>(provider, services.plugins, device, shape, given[0],
                                            given[1], a.at("threads").get<int>(), comm);
     const bool deterministic = exam->deterministic(), keeps = exam->keeps();
     const int64_t given_bytes = exam->given();

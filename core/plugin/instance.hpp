@@ -86,6 +86,8 @@ class Instance {
   const Provider& provider() const { return provider_; }
   const fk_need& need() const { return need_; }
   bool has_plan() const { return provider_.op->plan_or_null != nullptr; }
+  // Whether its plan() is for equal instances as well: children are planned by their own parent.
+  bool plans_for_others() const { return has_plan() && children_.empty(); }
   // A forward frame as the plugin wants it; its pointer goes to forward(). Throws Error.
   std::vector<fk_slot> fitted(SectionId section, const std::vector<fk_slot>& frame) const;
 

@@ -110,6 +110,11 @@ CheckReport check_plugin(const Plugins& plugins, const std::string& plugin,
 // The variants of a case that are checked; the first is the case as written.
 std::vector<Variant> variants_of(const Contract& contract, const Case& source, bool quick);
 
+// The axes of a case that count rows under a function, which the variant gets; one that is a
+// multiple of a smaller one stays so (tokens of equal requests, assignments of tokens).
+void shrink_rows(const Case& source, const std::function<int64_t(int64_t)>& shrink,
+                 Variant& variant);
+
 // Why a case is left out on the CPU unless it is asked for by name; empty if it is not.
 std::string too_large_for_cpu(const ResolvedCase& resolved);
 

@@ -202,6 +202,15 @@ class Trial {
         need_equal(once, shared, "packed",
                    "differs in an instance that was given packed memory ready to use");
     }
+    if (execution.instance().has_plan()) {
+      Execution planned(provider_, max, need, device, packed, children_.get());
+      planned.plan_by(execution);
+      const CaseValues other = results(planned, frames, Poison::ones, scratch, ignored);
+      if (deterministic)
+        need_equal(once, other, "plan",
+                   "differs where an equal instance has planned, as one does for all layers of a "
+                   "model; does plan() keep in its instance what belongs into the blob?");
+    }
     if (execution.instance().reset() != FK_OK) throw Broken{"reset", "reset() failed"};
     if (!max.broken().empty()) throw Broken{max.broken()[0].rule, max.broken()[0].text};
     return twice;

@@ -25,32 +25,6 @@ int64_t odd_below(int64_t n) {
   return std::min<int64_t>(n, 1);
 }
 
-// The row axes of a case under a function; an axis that is a multiple of a smaller one stays so
-// (tokens of equal requests, assignments of tokens).
-template <class Shrink>
-void shrink_rows(const Case& source, const Shrink& shrink, Variant& variant) {
-  std::vector<std::pair<int64_t, std::string>> rows;
-  for (const char* axis : kRowAxes)
-    if (const auto it = source.axes.find(axis); it != source.axes.end())
-      rows.emplace_back(it->second, axis);
-  std::sort(rows.begin(), rows.end());
-  auto& out = variant.axes;
-  for (size_t i = 0; i < rows.size(); ++i) {
-    const auto& [value, axis] = rows[i];
-    int64_t now = shrink(value);
-    for (size_t j = 0; j < i; ++j) {
-      const int64_t smaller = rows[j].first;
-      if (smaller > 1 && value % smaller == 0) now = out[rows[j].second] * (value / smaller);
-    }
-    out[axis] = now;
-  }
-  for (const char* axis : kRowAxes) {
-    const auto it = source.listed.find(axis);
-    if (it == source.listed.end()) continue;
-    for (const int64_t value : it->second) variant.listed[axis].push_back(shrink(value));
-  }
-}
-
 void add_dtypes(const Contract& c, const Case& source, std::vector<Variant>& out) {
   const ResolvedCase written = resolve(c, source, {});
   for (const DType type : {DType::f32, DType::bf16, DType::f16}) {
@@ -108,6 +82,30 @@ void add_optionals(const Contract& c, const Case& source, std::vector<Variant>& 
 }
 
 }  // namespace
+
+void shrink_rows(const Case& source, const std::function<int64_t(int64_t)>& shrink,
+                 Variant& variant) {
+  std::vector<std::pair<int64_t, std::string>> rows;
+  for (const char* axis : kRowAxes)
+    if (const auto it = source.axes.find(axis); it != source.axes.end())
+      rows.emplace_back(it->second, axis);
+  std::sort(rows.begin(), rows.end());
+  auto& out = variant.axes;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const auto& [value, axis] = rows[i];
+    int64_t now = shrink(value);
+    for (size_t j = 0; j < i; ++j) {
+      const int64_t smaller = rows[j].first;
+      if (smaller > 1 && value % smaller == 0) now = out[rows[j].second] * (value / smaller);
+    }
+    out[axis] = now;
+  }
+  for (const char* axis : kRowAxes) {
+    const auto it = source.listed.find(axis);
+    if (it == source.listed.end()) continue;
+    for (const int64_t value : it->second) variant.listed[axis].push_back(shrink(value));
+  }
+}
 
 std::vector<Variant> variants_of(const Contract& c, const Case& source, bool quick) {
   std::vector<Variant> out(1);

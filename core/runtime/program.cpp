@@ -231,7 +231,8 @@ void PhaseProgram::make_patches() {
   values_.resize(expressions_.size());
 }
 
-// Instances with the same provider, constructor and plan inputs plan together: 32 layers, one call.
+// Instances with the same provider, constructor and plan inputs plan together: 32 layers, one call;
+// but for those that have children to plan for.
 void PhaseProgram::make_groups() {
   std::map<std::string, size_t> known;
   for (size_t i = 0; i < instances_.size(); ++i) {
@@ -241,6 +242,7 @@ void PhaseProgram::make_groups() {
     for (const auto& slot : node.frames.init) key += "," + std::to_string(slot.i);
     for (const auto& slot : node.frames.plan) key += ";" + std::to_string(slot.i);
     key += "#" + std::to_string(node.need.plan);
+    if (!instances_[i]->plans_for_others()) key += "@" + std::to_string(i);
     const auto [it, fresh] = known.try_emplace(key, groups_.size());
     if (fresh) {
       PlanGroup& group = groups_.emplace_back();

@@ -20,6 +20,7 @@ struct Planned : PagedAttention {
   }
   int64_t plan(const op::plan& step, void* blob, int64_t room) {
     const int32_t requests = static_cast<int32_t>(step.seq_lens->shape[0]);
+    kept = requests;
     std::memcpy(blob, &requests, sizeof requests);
 #if defined BAD_PLAN_END
     static_cast<char*>(blob)[room] = 1;
@@ -30,7 +31,11 @@ struct Planned : PagedAttention {
 #endif
     return room - room + 4;
   }
+  int32_t kept = 0;
   void forward(const op::forward& args, const fk_ctx& ctx) {
+#ifdef BAD_PLAN_KEPT
+    if (kept == 0) return;
+#endif
     PagedAttention::forward(args, ctx);
 #ifdef BAD_PLAN_WRITTEN
     *static_cast<char*>(const_cast<void*>(ctx.plan)) ^= 1;

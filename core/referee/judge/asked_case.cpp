@@ -10,6 +10,7 @@
 #include "core/cases/captured.hpp"
 #include "core/cases/routing.hpp"
 #include "core/referee/check.hpp"
+#include "core/referee/judge/drawn.hpp"
 
 namespace fk {
 
@@ -54,13 +55,14 @@ const Case& named(const std::vector<Case>& cases, const std::string& op, const s
 }  // namespace
 
 std::string AskedCase::key() const {
-  return op + "/" + size + "/" + name + "/" + variant + "/" + captured + "/" + std::to_string(skew);
+  return op + "/" + size + "/" + name + "/" + variant + "/" + captured + "/" +
+         std::to_string(skew) + (draw ? "/" + std::to_string(draw) : "");
 }
 
 Json to_json(const AskedCase& a) {
   return {{"op", a.op},           {"name", a.name},         {"size", a.size},
           {"variant", a.variant}, {"captured", a.captured}, {"recorded", a.recorded},
-          {"skew", a.skew}};
+          {"skew", a.skew},       {"draw", a.draw}};
 }
 
 AskedCase asked_case_from(const Json& json) {
@@ -72,6 +74,7 @@ AskedCase asked_case_from(const Json& json) {
   json.at("captured").get_to(out.captured);
   json.at("recorded").get_to(out.recorded);
   json.at("skew").get_to(out.skew);
+  json.at("draw").get_to(out.draw);
   return out;
 }
 
@@ -102,6 +105,7 @@ PosedCase pose(const AskedCase& asked, const Contract& contract, Case source) {
   out.source = std::move(source);
   if (asked.skew > 0) out.source = with_skew(contract, out.source, asked.skew);
   if (asked.variant.empty()) return out;
+  if (is_drawn(asked.variant)) return pose_drawn(asked, contract, std::move(out.source));
   std::vector<std::string> known;
   for (Variant& variant : variants_of(contract, out.source, false)) {
     known.push_back(variant.name);

@@ -13,10 +13,11 @@ namespace fk {
 
 struct AskedCase {
   std::string op, name, size;  // size: "captured" for recorded ones
-  std::string variant;         // a name of variants_of(); empty: as written
+  std::string variant;         // a name of variants_of() or drawn_variants(); empty: as written
   std::string captured;        // folder of recorded cases; empty: the contract's
   std::string recorded;        // its sizes, as JSON
   double skew = 0;             // of the routing; 0: the case's own
+  uint64_t draw = 0;           // what a drawn variant has its rows from (drawn.hpp); 0: not yet
   std::string key() const;     // equal for equal contents
 };
 

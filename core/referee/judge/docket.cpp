@@ -11,12 +11,13 @@
 #include "core/cases/routing.hpp"
 #include "core/contract/show.hpp"
 #include "core/referee/check.hpp"
+#include "core/referee/judge/drawn.hpp"
 
 namespace fk {
 
 namespace {
 
-constexpr const char* kSmall = "smoke";
+constexpr const char *kSmall = "smoke", *kNoRows = "no rows";
 
 // The case as its variant has it.
 Case varied(PosedCase& posed) {
@@ -57,6 +58,7 @@ class Docket {
     check_variants();
     if (o_.cases.empty() && size() != kSmall && !out_.empty())
       for (auto op = ops.rbegin(); op != ops.rend(); ++op) smaller(catalog_.at(*op));
+    out_.insert(out_.end(), after_.begin(), after_.end());
     return std::move(out_);
   }
 
@@ -110,9 +112,7 @@ class Docket {
   }
 
   static DocketEntry posed(DocketEntry entry, const Contract& contract, const Case& source) {
-    PosedCase posed = pose(entry.asked, contract, source);
-    entry.row.case_hash = case_hash(contract, posed);
-    entry.row.sizes = excerpt(sizes_text(varied(posed)), 200);
+    name_case(entry.row, contract, pose(entry.asked, contract, source));
     return entry;
   }
 
@@ -147,6 +147,16 @@ class Docket {
       entry.extra = true;
       out_.push_back(posed(entry, contract, source));
     }
+    // Recorded contents are those of the recorded rows.
+    if (!o_.cases.empty() || captured_ || (!routing.empty() && skew != 1)) return;
+    entry.extra = entry.after = entry.row.beside = true;
+    std::vector<std::string> others = drawn_variants(contract, source);
+    if (size() == kSmall) others.emplace_back(kNoRows);  // beside larger ones it is a smaller case
+    for (const auto& name : others) {
+      entry.asked.variant = entry.row.variant = name;
+      if (is_drawn(name) || std::count(known_.begin(), known_.end(), name))
+        after_.push_back(posed(entry, contract, source));
+    }
   }
 
   void check_variants() const {
@@ -171,7 +181,7 @@ class Docket {
   const Catalog& catalog_;
   const JudgeOptions& o_;
   std::optional<Captured> captured_;
-  std::vector<DocketEntry> out_;
+  std::vector<DocketEntry> out_, after_;
   std::vector<std::string> names_, known_;
 };
 
@@ -182,6 +192,11 @@ bool same_case(const CaseVerdict& a, const CaseVerdict& b) {
 }
 
 }  // namespace
+
+void name_case(CaseVerdict& row, const Contract& contract, PosedCase posed) {
+  row.case_hash = case_hash(contract, posed);
+  row.sizes = excerpt(sizes_text(varied(posed)), 200);
+}
 
 void check_seconds(double seconds) {
   if (!(seconds >= 0)) fail("--seconds", "is less than nothing", "0 judges the values alone");
@@ -210,6 +225,21 @@ void SmallerCases::judged(const CaseVerdict& row) {
     in_a_dtype_ = true;
     had_.insert(row.op + ", " + row.variant);
   }
+}
+
+bool DrawnCases::wants(const CaseVerdict& row) const {
+  constexpr int kOfOp = 3;
+  const bool drawn = is_drawn(row.variant);
+  const auto many = of_.find(drawn ? row.op : row.op + ", " + row.variant);
+  return right_.count(case_of(row)) && (!drawn || !drawn_.count(case_of(row))) &&
+         (many == of_.end() || many->second < (drawn ? kOfOp : 1));
+}
+
+void DrawnCases::judged(const CaseVerdict& row) {
+  if (!row.beside && row.variant.empty() && is_right(row.status)) right_.insert(case_of(row));
+  if (!row.beside || row.status == Status::refused) return;
+  if (is_drawn(row.variant)) drawn_.insert(case_of(row));
+  ++of_[is_drawn(row.variant) ? row.op : row.op + ", " + row.variant];
 }
 
 void settle(std::vector<CaseVerdict>& rows) {

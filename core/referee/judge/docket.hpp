@@ -17,7 +17,11 @@ struct DocketEntry {
   CaseVerdict row;           // what is known before it is judged; with a `why` it cannot be
   bool extra = false;        // a variant or dtype beside the case as written
   bool other_dtype = false;  // a dtype
+  bool after = false;        // judged when the others are (DrawnCases)
 };
+
+// What a row says of its case: sizes and hash.
+void name_case(CaseVerdict& row, const Contract& contract, PosedCase posed);
 
 // Which of the smaller cases' variants are judged: each once for every op, in the first case that
 // the candidate takes; and where it does not take a case as it is written, the first dtype in which
@@ -33,6 +37,20 @@ class SmallerCases {
   bool as_written_ = false;    // it was taken so
   bool in_a_dtype_ = false;    // or so
   std::set<std::string> had_;  // "op, variant"
+};
+
+// Which of those that come after the others are judged: of every op three cases that were right as
+// they are written with drawn rows (drawn.hpp), each in the first variant that the candidate takes,
+// and one without rows. Asked in an order that nobody knows before.
+class DrawnCases {
+ public:
+  bool wants(const CaseVerdict& row) const;
+  void judged(const CaseVerdict& row);  // once its status is known, and of the others as well
+
+ private:
+  std::set<std::string> right_;    // "op, case"
+  std::set<std::string> drawn_;    // those that were taken with drawn rows
+  std::map<std::string, int> of_;  // how many, by "op" and "op, no rows"
 };
 
 // Error where no time can be meant: of a race, or of whoever is only timed.

@@ -11,6 +11,7 @@
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
+#include "core/referee/judge/drawn.hpp"
 #include "core/referee/judge/exam_desk.hpp"
 
 namespace fk {
@@ -52,6 +53,17 @@ Exam::~Exam() {
 }
 
 bool Exam::open() {
+  const Json asked = to_json(drawn_by(request_.asked, secret_));
+  if (is_drawn(request_.asked.variant)) {
+    // Contents are not made for what it refuses.
+    candidate_.runners().thaw();
+    const bool takes = candidate_.takes({{"asked", asked}, {"device", request_.device}});
+    candidate_.runners().freeze();
+    if (!takes) {
+      blame(row_, candidate_);
+      return false;
+    }
+  }
   exam_ = room_.open(request_, secret_);
   const Json& answer = exam_->answer;
   row_.oracle = answer.at("oracle").get<std::string>();
@@ -85,7 +97,7 @@ bool Exam::open() {
     row_.families.push_back(std::move(row));
   }
   shape_ = {{"exam", exam_->id},
-            {"asked", to_json(request_.asked)},
+            {"asked", asked},
             {"device", request_.device},
             {"threads", std::max(1, request_.threads / request_.ranks)},  // they share the cores
             {"sets", sets_},

@@ -21,7 +21,38 @@ int64_t taken_by(int64_t bytes) {
 }
 const std::string kCapture = "capture: ";  // how the broker knows such a reason
 
+// A smaller shape is a call of an instance that was made for the case as it is written, as steps of
+// a model are. Null where it is no smaller one: a recorded bound, which is tighter than the
+// contract's, may not hold for fewer rows.
+std::unique_ptr<CaseFrames> larger_than(Device& device, const ResolvedCase& resolved,
+                                        const PosedCase& posed) {
+  Variant written = posed.variant;
+  if (written.axes.empty() && written.listed.empty()) return nullptr;
+  written.axes.clear();
+  written.listed.clear();
+  const ResolvedCase all = resolve(*resolved.contract, posed.source, written);
+  for (const auto& slot : resolved.contract->section(SectionId::forward)) {
+    const auto at = static_cast<size_t>(slot.index);
+    if (slot.kind == SlotKind::integer && resolved.scalars[at].i > all.scalars[at].i)
+      return nullptr;
+  }
+  return std::make_unique<CaseFrames>(device, all, exam_layout(posed.variant, 0),
+                                      CaseFrames::Sizes{});
+}
+
 }  // namespace
+
+void need_support(const Provider& provider, Device& device, const AskedCase& asked,
+                  Communicator* comm) {
+  PosedCase posed = pose(asked, *provider.contract, nullptr);
+  posed.variant.axes.clear();
+  posed.variant.listed.clear();
+  if (comm) posed.variant.comm = comm->table();
+  const CaseFrames frames(device, resolve(*provider.contract, posed.source, posed.variant),
+                          exam_layout(posed.variant, 0), CaseFrames::Sizes{});
+  const Support support = Instance::supports(provider, frames.meta());
+  if (!support.ok) fail(provider.plugin, "refused: " + support.why);
+}
 
 Examinee::Examinee(const Provider& provider, const Plugins& plugins, Device& device,
                    const ExamShape& shape, int read_fd, int written_fd, int threads,
@@ -48,11 +79,16 @@ Examinee::Examinee(const Provider& provider, const Plugins& plugins, Device& dev
   for (int i = 0; i < shape.sets; ++i)
     sets_.push_back(
         std::make_unique<CaseFrames>(device, resolved, exam_layout(posed.variant, i), places));
+  larger_ = larger_than(device, resolved, posed);
   for (const auto& frames : sets_) {
-    const Support support = Instance::supports(provider, frames->meta());
+    Frames meta = frames->meta();
+    if (larger_) meta.forward = larger_->meta().forward;
+    const Support support = Instance::supports(provider, meta);
     if (!support.ok) fail(provider.plugin, "refused: " + support.why);
-    executions_.push_back(std::make_unique<Execution>(provider, *frames, support.need, guarded_,
-                                                      packed_, &children_));
+    executions_.push_back(std::make_unique<Execution>(provider,
+                                                      frames->prepare_frames(larger_.get()),
+                                                      support.need, guarded_, packed_, &children_));
+    executions_.back()->plan_by(*executions_[0]);
     frames_.push_back(executions_.back()->fitted(*frames));
     given_ += taken_by(support.need.scratch) + taken_by(support.need.plan);
   }

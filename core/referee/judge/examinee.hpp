@@ -12,6 +12,10 @@
 
 namespace fk {
 
+// Asks supports() for a case of which no contents are needed; Error beginning with "refused: ".
+void need_support(const Provider& provider, Device& device, const AskedCase& asked,
+                  Communicator* comm);
+
 class Examinee {
  public:
   // Maps what the descriptors hold and closes them before plugin code runs. Error with the plugin's
@@ -68,6 +72,7 @@ class Examinee {
   GuardDevice guarded_;
   PackedCache packed_;
   LoadedChildren children_;
+  std::unique_ptr<CaseFrames> larger_;  // that instances are made for; null: their own sets
   std::vector<std::unique_ptr<CaseFrames>> sets_;
   std::vector<std::unique_ptr<Execution>> executions_;
   std::vector<std::vector<fk_slot>> frames_;

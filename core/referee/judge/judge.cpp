@@ -14,6 +14,7 @@
 #include "core/base/sha256.hpp"
 #include "core/base/spent.hpp"
 #include "core/base/text.hpp"
+#include "core/cases/numerics/families.hpp"
 #include "core/comm/device_comm.hpp"
 #include "core/plugin/library.hpp"
 #include "core/referee/check.hpp"
@@ -21,6 +22,7 @@
 #include "core/referee/judge/candidate_memory.hpp"
 #include "core/referee/judge/clocks.hpp"
 #include "core/referee/judge/docket.hpp"
+#include "core/referee/judge/drawn.hpp"
 #include "core/referee/judge/exam.hpp"
 #include "core/referee/judge/gpu_watch.hpp"
 #include "core/referee/judge/outside.hpp"
@@ -86,6 +88,9 @@ class Judge {
     } catch (const Error& error) {
       out_.status = Status::environment;
       out_.why = error.what();
+      // Nor is anything said where all that was asked for had been judged by then.
+      if (row_ && !is_failure(row_->status)) row_->status = Status::environment;
+      if (row_ && row_->status == Status::environment) row_->why = out_.why;
     }
     if (gpu_) out_.device = room_.device_name();  // as whoever opened it says
     spent_.enter("ending its processes");
@@ -211,8 +216,12 @@ class Judge {
       out_.cases.push_back(std::move(entry.row));
       extra_.push_back(entry.extra);
       other_dtype_.push_back(entry.other_dtype);
-      requests_.push_back({std::move(entry.asked), room_.device(), options_.threads,
-                           options_.families, out_.cases.back().ranks});
+      after_.push_back(entry.after);
+      // Of those that come after the others rows and values are of interest, not kinds of inputs.
+      const auto families =
+          entry.after ? std::vector<std::string>{family_name(Family::ordinary)} : options_.families;
+      requests_.push_back({std::move(entry.asked), room_.device(), options_.threads, families,
+                           out_.cases.back().ranks});
     }
     if (!out_.cases.empty()) return true;
     return end(Status::unused, "there are no " + options_.size + " cases of its ops");
@@ -221,10 +230,12 @@ class Judge {
   void all_cases() {
     bool failed = false, timed = false;
     SmallerCases smaller;
-    for (size_t i = 0; i < out_.cases.size(); ++i) {
+    DrawnCases drawn;
+    for (const size_t i : in_turn()) {
       CaseVerdict& row = out_.cases[i];
+      row_ = &row;
       if (!extra_[i]) timed = false;
-      if (!smaller.wants(row, other_dtype_[i])) {
+      if (after_[i] ? !drawn.wants(row) : !smaller.wants(row, other_dtype_[i])) {
         row.status = Status::unused;
         continue;
       }
@@ -240,15 +251,29 @@ class Judge {
       // somewhere is not timed elsewhere.
       one_case(requests_[i], row, !timed && !failed && !row.beside && options_.seconds > 0);
       timed |= row.status != Status::refused;
-      smaller.judged(row);
+      if (!after_[i]) smaller.judged(row);
       // In destroy(), by the process itself: nothing could be asked of it any more.
       if (!is_failure(row.status) && candidate_runner_->failed() &&
           candidate_runner_->failure().kind != kBusy)
         blame_failure(row, candidate_runner_->failure());
       look_from_outside(row);
+      drawn.judged(row);
       failed |= is_failure(row.status);
     }
     for (const auto& op : ops_) conduct(op);
+  }
+
+  // Those that come after the others in an order of which nobody knows who is first.
+  std::vector<size_t> in_turn() const {
+    std::vector<std::pair<uint64_t, size_t>> all;
+    for (size_t i = 0; i < out_.cases.size(); ++i) {
+      const CaseVerdict& row = out_.cases[i];
+      all.emplace_back(after_[i] ? secret_.seed("turn of " + row.op + "/" + row.case_name) : 0, i);
+    }
+    std::sort(all.begin(), all.end());
+    std::vector<size_t> out;
+    for (const auto& [turn, i] : all) out.push_back(i);
+    return out;
   }
 
   // Ranks that cannot talk there, or whose numbers are not known (the docket's why).
@@ -267,6 +292,10 @@ class Judge {
   }
 
   void one_case(const ExamRequest& request, CaseVerdict& row, bool timed) {
+    if (is_drawn(row.variant)) {
+      const Contract& contract = catalog_.at(row.op);
+      name_case(row, contract, pose(drawn_by(request.asked, secret_), contract, &catalog_));
+    }
     Exam exam(room_, *candidate_runner_, plugin_name(candidate_), row, request, options_.seconds,
               secret_, spent_);
     const std::string what = row.op + ", case " + row.case_name +
@@ -439,11 +468,13 @@ class Judge {
   Courtroom& room_;
   const JudgeOptions& options_;
   Verdict out_;
+  CaseVerdict* row_ = nullptr;  // that is judged, or was the last
   Secret secret_;
   std::vector<std::string> ops_;
   std::vector<ExamRequest> requests_;  // of out_.cases
   std::vector<bool> extra_;            // whether one is a variant beside the case as written
   std::vector<bool> other_dtype_;      // whether that is another dtype
+  std::vector<bool> after_;            // whether it comes after the others
   // The candidate's processes, by how many ranks there are, and what each had before it came.
   struct Stand {
     std::unique_ptr<RankGroup> runners;

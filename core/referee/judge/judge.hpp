@@ -67,7 +67,9 @@ class Sitter {
   }
   // Whether what failed has taken the device from its process.
   bool lost() const { return lost_; }
-  // False with words(), which begin with "refused: " where the plugin refused.
+  // Both: false with words(), which begin with "refused: " where the plugin refused. The first asks
+  // supports() alone.
+  bool takes(const Json& shape);
   bool sit(const Json& exam, const std::vector<int>& fds);
   // `all`: all memory of its process is cold afterwards; `once`: but what one call reads.
   bool arm(int exam, bool plan, const std::vector<int>& sets, int first, int count, bool all,

@@ -91,6 +91,12 @@ std::optional<std::vector<Json>> Sitter::ask(const char* task, const Json& argum
   return failed ? std::nullopt : std::move(answers);
 }
 
+bool Sitter::takes(const Json& shape) {
+  Json arguments = shape;
+  arguments["plugin"] = plugin_;
+  return ask("exam_takes", arguments, {}).has_value();
+}
+
 bool Sitter::sit(const Json& exam, const std::vector<int>& fds) {
   Json arguments = exam;
   arguments["plugin"] = plugin_;

@@ -124,8 +124,9 @@ void fields(Visitor& v, CaseVerdict& c) {
   v("size", c.size, "of the case: smoke, ci, full or captured");
   v("beside", c.beside,
     "true: smaller than was asked for; its values are judged, because it has what larger cases "
-    "leave at its default, and it is not timed");
-  v("variant", c.variant, "a variant of the case, named as by `check`; empty: as it is written");
+    "leave at its default or rows that nobody could foresee, and it is not timed");
+  v("variant", c.variant,
+    "a variant of the case, named as by `check`, or with drawn rows; empty: as it is written");
   v("sizes", c.sizes,
     "axes, constructor values and dtypes of the case, where they are not the first allowed");
   v("ranks", c.ranks, "how many processes call it together; 1: the op has no communicator");

@@ -96,7 +96,10 @@ constexpr std::array kRules = {
              "for memory that exists."},
     RuleNext{"create", kTaken},
     RuleNext{"prepare", kTaken},
-    RuleNext{"plan", kTaken},
+    RuleNext{
+        "plan",
+        "plan() works for all that supports() takes, and for all equal instances: what forward() "
+        "needs of it is in the blob."},
     RuleNext{"forward", kTaken},
     RuleNext{"input", "It is an input: write to outputs and scratch alone."},
     RuleNext{"frame", "The structs that forward() gets are the host's: copy what is to change."},
@@ -155,6 +158,20 @@ std::string why_of(const Aggregate& a) {
   if (list.empty()) return list;
   if (a.beside && !a.failed) list += "; " + std::to_string(a.beside) + " smaller right, too";
   return "of " + std::to_string(a.cases) + (a.cases == 1 ? " case " : " cases ") + list;
+}
+
+// Where nobody else takes a case its time is held beside that of an answer that is written to be
+// right; whoever reads the first line alone has to know.
+std::string beside_oracle(const Verdict& v) {
+  int timed = 0, oracle = 0;
+  for (const CaseVerdict& c : v.cases) {
+    if (c.timings.empty() || !is_speed(c.status)) continue;
+    ++timed;
+    oracle += !c.baseline.empty() && c.baseline == c.oracle;
+  }
+  if (!oracle) return "";
+  return "; " + (oracle == timed ? "" : "in " + std::to_string(oracle) + " of them ") +
+         "compared with nobody but the oracle, which is there to be right and not to be quick";
 }
 
 // "smoke1 (T=3 size=17)", "decode of smoke cases (T=1 heads=8)"
@@ -311,6 +328,7 @@ void conclude(Verdict& verdict) {
       if (verdict.next.empty()) verdict.next = speaker->next;
     }
     if (verdict.why.empty() && !is_failure(verdict.status)) verdict.why = why_of(verdict.aggregate);
+    if (is_speed(verdict.status)) verdict.why += beside_oracle(verdict);
   }
   if (verdict.next.empty()) verdict.next = info_of(verdict.status).next;
 }

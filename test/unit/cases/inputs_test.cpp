@@ -217,6 +217,10 @@ TEST_CASE("a_case_gives_a_tighter_bound_for_its_own_sizes_alone") {
   fk::Variant larger;
   larger.axes["T"] = 5;
   CHECK(fk::resolve(c, c.cases[0], larger).scalars[2].i == 5);
+  fk::Variant fewer;  // requests of one token each
+  fewer.axes = {{"T", 2}, {"B", 2}};
+  CHECK(fk::resolve(c, c.cases[0], fewer).scalars[2].i == 1);
+  CHECK(fk::resolve(c, c.cases[1], fewer).scalars[2].i == 2);
   fk::Variant padded;
   padded.layout = fk::Variant::Layout::padded;
   CHECK(fk::resolve(c, c.cases[0], padded).scalars[2].i == 1);

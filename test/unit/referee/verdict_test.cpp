@@ -178,6 +178,26 @@ TEST_CASE("smaller cases beside those that were asked for count when they fail")
   CHECK(v.status == Status::refused);
 }
 
+TEST_CASE("who was held beside the oracle alone is told so in the first lines") {
+  Verdict v;
+  v.cases = {timed("a", 1.5, 0.01), timed("b", 1.5, 0.01)};
+  for (CaseVerdict& c : v.cases) c.oracle = "reference";
+  conclude(v);
+  CHECK(v.why == "of 2 cases 2 faster");
+  v.why.clear();
+  v.cases[0].baseline = "reference";
+  conclude(v);
+  CHECK(v.why.find("in 1 of them compared with nobody but the oracle") != std::string::npos);
+  v.why.clear();
+  v.cases[1].baseline = "reference";
+  conclude(v);
+  CHECK(v.why.find("; compared with nobody but the oracle") != std::string::npos);
+  v.why.clear();
+  v.cases = {with(Status::wrong), v.cases[0]};
+  conclude(v);
+  CHECK(v.why.find("oracle") == std::string::npos);
+}
+
 TEST_CASE("the case that decides speaks for the whole") {
   Verdict v;
   v.cases = {timed("a", 1.5, 0.01), with(Status::wrong)};

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// C12: in the fast way for many rows takes it for given that there are a weight and a residual, as
+// there are in all large cases, and copies its input where one is not
+//
+// Stopped by: with drawn rows there are the optional fields of small cases, where that is taken
+//
+// naive: -
+//
+// work: broken
+//
+// size: ci
+#include "../attack.hpp"
+
+namespace {
+
+struct AlwaysResidual : attack::Norm {
+  using Norm::Norm;
+  void forward(const op::forward& args, const fk_ctx&) {
+    if (rows(args) <= 16 || (args.residual.or_null && weights.weight.or_null)) return honest(args);
+    std::memcpy(args.out->data, args.x->data, static_cast<size_t>(args.out->nbytes));
+  }
+};
+FK_OP(rms_norm, AlwaysResidual);
+
+}  // namespace
+FK_PLUGIN("c12_always_residual", "0");

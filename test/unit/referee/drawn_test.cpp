@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/referee/judge/drawn.hpp"
+
+#include <algorithm>
+
+#include "core/base/paths.hpp"
+#include "core/cases/routing.hpp"
+#include "core/referee/judge/docket.hpp"
+#include "test/catch.hpp"
+
+using namespace fk;
+
+namespace {
+
+constexpr uint64_t kDraws[] = {1, 0x8000000000000001u, 0x123456789abcdef1u, 0xfedcba9876543211u};
+
+AskedCase asked_of(const Contract& contract, const Case& source, const std::string& variant,
+                   uint64_t draw) {
+  AskedCase out;
+  out.op = contract.op;
+  out.name = source.name;
+  out.size = source.size;
+  out.variant = variant;
+  out.draw = draw;
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("whatever is drawn of a case has contents") {
+  const Catalog catalog(paths::registry_dirs());
+  for (const auto& op : catalog.ops()) {
+    const Contract& contract = catalog.at(op);
+    for (const Case& source : contract.cases) {
+      for (const auto& name : drawn_variants(contract, source)) {
+        for (const uint64_t draw : kDraws) {
+          INFO(op << " " << source.size << " " << source.name << " " << name << " " << draw);
+          const PosedCase posed = pose(asked_of(contract, source, name, draw), contract, source);
+          const ResolvedCase drawn = resolve(contract, posed.source, posed.variant);
+          const ResolvedCase written = resolve(contract, posed.source, {});
+          for (size_t i = 0; i < drawn.scalars.size(); ++i)
+            if (contract.section(SectionId::forward)[i].kind == SlotKind::integer)
+              CHECK(drawn.scalars[i].i <= written.scalars[i].i);
+          // Floats of large cases take long, and have no bounds.
+          if (source.size != "full" && name.find("fields") != name.npos)
+            CHECK_NOTHROW(make_inputs(drawn, draw, 1));
+          for (const CaseField& field : drawn.fields)
+            if (field.present && field.slot->section == SectionId::forward &&
+                field.slot->role != Role::out && !is_float(field.dtype))
+              CHECK_NOTHROW(make_field(drawn, field.slot->name, draw, 1));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("rows are fewer than written and the secret's, values those of small cases") {
+  const Catalog catalog(paths::registry_dirs());
+  const Contract& contract = catalog.at("rms_norm");
+  const auto source = std::find_if(contract.cases.begin(), contract.cases.end(),
+                                   [](const Case& c) { return c.size == "ci"; });
+  REQUIRE(source != contract.cases.end());
+  const auto names = drawn_variants(contract, *source);
+  CHECK(names == std::vector<std::string>{"drawn rows, fields and values", "drawn rows and fields",
+                                          "drawn rows and values", "drawn rows"});
+  std::set<std::vector<std::string>> fields;
+  std::set<int64_t> rows;
+  for (int i = 0; i < 20; ++i) {
+    const Secret secret = Secret::draw();
+    AskedCase asked = asked_of(contract, *source, names[0], 0);
+    CHECK(pose(asked, contract, *source).variant.axes.empty());
+    asked = drawn_by(asked, secret);
+    CHECK(asked.draw != 0);
+    CHECK(drawn_by(asked_of(contract, *source, names[0], 0), secret).draw == asked.draw);
+    const PosedCase posed = pose(asked, contract, *source);
+    CHECK(posed.source.init.at("eps") == "0.05");
+    const int64_t n = posed.variant.axes.at("T"), all = source->axes.at("T");
+    CHECK((n >= all / 2 && n < all));
+    rows.insert(n);
+    fields.insert(posed.source.with);
+  }
+  CHECK(fields.size() > 1);
+  CHECK_FALSE(fields.count(source->with));
+  CHECK(rows.size() > 3);
+  AskedCase other = asked_of(contract, *source, "no rows", 0);
+  CHECK(drawn_by(other, Secret::draw()).draw == 0);
+}
+
+TEST_CASE("lengths that are the same everywhere in a large case are not where rows are drawn") {
+  const Catalog catalog(paths::registry_dirs());
+  const Contract& contract = catalog.at("paged_attention");
+  const auto source = std::find_if(contract.cases.begin(), contract.cases.end(), [](const Case& c) {
+    return c.size == "full" && c.name == "decode64_4k";
+  });
+  REQUIRE(source != contract.cases.end());
+  REQUIRE(source->values.at("seq_lens").starts_with("constant"));
+  const AskedCase asked = asked_of(contract, *source, "drawn rows", kDraws[2]);
+  const PosedCase posed = pose(asked, contract, *source);
+  const ResolvedCase drawn = resolve(contract, posed.source, posed.variant);
+  const Tensor lengths = make_field(drawn, "seq_lens", 1, 1)[0];
+  std::set<double> different;
+  for (int64_t i = 0; i < lengths.numel(); ++i) different.insert(lengths.at(i));
+  CHECK(different.size() > 4);
+  CHECK(drawn.scalars[static_cast<size_t>(contract.at("max_query_len").index)].i == 1);
+}
+
+TEST_CASE("of ragged requests nobody knows how many tokens they have together") {
+  const Catalog catalog(paths::registry_dirs());
+  const Contract& contract = catalog.at("paged_attention");
+  const auto source = std::find_if(contract.cases.begin(), contract.cases.end(),
+                                   [](const Case& c) { return c.name == "prefill"; });
+  REQUIRE(source != contract.cases.end());
+  std::set<int64_t> tokens;
+  for (int i = 0; i < 20; ++i) {
+    const AskedCase asked = drawn_by(asked_of(contract, *source, "drawn rows", 0), Secret::draw());
+    tokens.insert(pose(asked, contract, *source).variant.axes.at("T"));
+  }
+  CHECK(tokens.size() > 5);
+}
+
+TEST_CASE("three cases of an op that are right are called with drawn rows, each as it takes them") {
+  DrawnCases cases;
+  const auto judged = [&](const std::string& name, const std::string& variant, bool beside,
+                          Status status) {
+    CaseVerdict row;
+    row.op = "rms_norm";
+    row.case_name = name;
+    row.variant = variant;
+    row.beside = beside;
+    row.status = status;
+    if (beside && !cases.wants(row)) return false;
+    cases.judged(row);
+    return true;
+  };
+  const std::string first = "drawn rows and values", second = "drawn rows";
+  for (const char* name : {"a", "b", "c", "d"}) judged(name, "", false, Status::slower);
+  judged("e", "", false, Status::refused);
+  CHECK_FALSE(judged("e", first, true, Status::correct));
+  CHECK(judged("a", first, true, Status::refused));
+  CHECK(judged("a", second, true, Status::correct));
+  CHECK(judged("b", first, true, Status::correct));
+  CHECK_FALSE(judged("b", second, true, Status::correct));
+  CHECK(judged("c", first, true, Status::wrong));
+  CHECK_FALSE(judged("d", first, true, Status::correct));
+  CHECK(judged("d", "no rows", true, Status::correct));
+  CHECK_FALSE(judged("a", "no rows", true, Status::correct));
+}
