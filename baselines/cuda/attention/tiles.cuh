@@ -30,15 +30,16 @@ struct Request {
 };
 
 // Lists for all blocks: the tiles with the most keys first, each to the block that has least to do until then. Where keys are many, key
-// heads come one after the other, as many at a time as the second cache has room for. Returns the bytes used.
+// heads come one after the other, as many at a time as the second cache has room for. Returns the bytes used, of one token from each
+// request as many whatever their keys are: such a step may have been captured.
 template <class RequestOf> int64_t plan(int64_t requests, const Heads& h, int64_t window, bool causal, RequestOf request_of, void* blob) {
   constexpr int64_t kCache = int64_t{24} << 20;
   const int64_t step = kRows / h.pack;
   std::vector<Work> tiles;
-  int64_t most_keys = 1;
+  int64_t most_keys = 1, most_tokens = 0;
   for (int64_t r = 0; r < requests; ++r) {
     const Request request = request_of(r);
-    if (request.tokens) most_keys = std::max(most_keys, request.keys);
+    if (request.tokens) most_keys = std::max(most_keys, request.keys), most_tokens = std::max(most_tokens, request.tokens);
     for (int64_t token = 0; token < request.tokens; token += step) {
       const int64_t tokens = std::min(step, request.tokens - token), position = request.keys - request.tokens + token, last = position + tokens - 1;
       const int64_t low = window ? std::max<int64_t>(position - window + 1, 0) : 0, high = causal ? last + 1 : window ? last + window : request.keys;
@@ -46,8 +47,10 @@ template <class RequestOf> int64_t plan(int64_t requests, const Heads& h, int64_
       tiles.push_back({int(request.token + token), int(tokens * h.pack), int(position), int(request.keys), int(request.where), int(begin), int(end), 0});
     }
   }
-  const int64_t all = int64_t(tiles.size()) * h.units, blocks = std::min<int64_t>(all, multiprocessors());
-  if (!all) return 0;
+  // Of a step that may have been captured requests count also where they have no token.
+  const bool steady = most_tokens == 1;
+  const int64_t all = (steady ? requests : int64_t(tiles.size())) * h.units, blocks = std::min<int64_t>(all, multiprocessors());
+  if (tiles.empty()) return 0;
   std::stable_sort(tiles.begin(), tiles.end(), [](const Work& a, const Work& b) { return a.end - a.begin > b.end - b.begin; });
   const int64_t section = std::max<int64_t>(kCache / (most_keys * h.dim * 4), 1) * (h.group / h.pack);
   const auto each = [&](auto visit) {
@@ -58,8 +61,8 @@ template <class RequestOf> int64_t plan(int64_t requests, const Heads& h, int64_
   // What blocks have to do and, below it, which they are; the least is on top.
   std::vector<uint64_t> free;
   for (int64_t b = 0; b < blocks; ++b) free.push_back(uint64_t(b));
-  const int most = int(most_turns(all, blocks));
-  int turns = 0;
+  const int most = int(steady ? cdiv(all, blocks) : most_turns(all, blocks));
+  int turns = steady ? most : 0;
   std::vector<int> counts(static_cast<size_t>(blocks)), block_of;
   each([&](const Work& tile, int) {
     std::pop_heap(free.begin(), free.end(), std::greater<>());

@@ -80,9 +80,10 @@ template <class T, int D, bool kPaged> __device__ void attend_rows(const Shared<
   const auto release = [&](uint32_t barrier) {
     if (lane == 0) barrier_arrive(barrier);
   };
+  Work now = work_at(a, 0);
+  if (!now.rows) return;
   if (group == 1) others_turn();
 
-  Work now = work_at(a, 0);
   int turn = 0, n = 0, tile = now.end - 1;
   float out[D / 2], scores[kKeys / 2], shrink[2];
   uint32_t shares[kKeys / 16][4];
