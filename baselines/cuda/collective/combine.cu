@@ -153,10 +153,7 @@ __device__ void send_sum(const Answers<Word>& a, int all, int from, const Part<W
     if (Travels::in_steps(alone)) *Travels::step_at(box, first + lane % 4 * 32) = step;
   }
   __syncwarp();
-  if (lane == 0) {
-    __threadfence_system();
-    store_release(arrived(ranks, from, me, part.number), call);
-  }
+  if (lane == 0) store_release(arrived(ranks, from, me, part.number), call);
   __syncwarp();  // the rows of the next token come to the same place
 }
 
