@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums of what fits into an inbox. Every rank sends all that it has to all others, in words that are not zero, into
-// memory that is: who finds no zero has everything, so that there are no flags and one trip. Minus zero, the only
-// content that would be sent as zero, is sent as plus zero. There are three inboxes. A call uses one and clears that
-// of the call before it: nobody may use it again before this rank has begun the call after this one.
+// Sums of what fits into an inbox. Every rank sends all that it has to all others, in words that say themselves that
+// they are there (sendable.cuh). There are three inboxes. A call uses one and clears that of the call before it: nobody
+// may use it again before this rank has begun the call after this one.
 #pragma once
-#include "ranks.cuh"
+#include "sendable.cuh"
 
 namespace fkc {
 
@@ -21,19 +20,6 @@ struct InboxState {
   uint32_t words[3];  // of 16 bytes, that the last call on each inbox had
   uint32_t readers;   // blocks that have read what is above, in one load
 };
-
-template <class T> inline constexpr uint32_t kMinusZeros = sizeof(T) == 4 ? 0x80000000u : 0x80008000u;
-
-template <class T> __device__ inline uint4 sendable(uint4 v) {
-  constexpr uint32_t kZ = kMinusZeros<T>;
-  const auto one = [](uint32_t w) { return w == kZ ? kZ : w ^ kZ; };
-  return {one(v.x), one(v.y), one(v.z), one(v.w)};
-}
-template <class T> __device__ inline uint4 sent(uint4 v) {
-  constexpr uint32_t kZ = kMinusZeros<T>;
-  return {v.x ^ kZ, v.y ^ kZ, v.z ^ kZ, v.w ^ kZ};
-}
-__device__ inline bool whole(uint4 v) { return v.x != 0 && v.y != 0 && v.z != 0 && v.w != 0; }
 
 __device__ inline uint4* inbox(const Ranks& ranks, int owner, uint32_t number, int from) {
   return reinterpret_cast<uint4*>(ranks.at[owner] + Inboxes::kHead + (int64_t(number) * ranks.size + from) * Inboxes::slot(ranks.size));

@@ -7,7 +7,7 @@
 // Weights go to all ranks first, and meanwhile rows of x are found. Of few tokens, a block looks
 // through all sources for those of its token; every block sends sums and then adds up
 // (combine_few.cuh). Of many, rows are noted by source; those of some processors send sums, the
-// others add up, a warp for each half of a token that is given out next. Stores to another device
+// others add up, a warp for each part of a token that is given out next. Stores to another device
 // wait in a processor's queue, and keep whatever else runs there waiting. Who has sent all helps to
 // add up.
 //
@@ -22,10 +22,10 @@ using namespace fkc;
 using namespace fkc::experts;
 
 constexpr int kWords = kChunk / 32;    // of a lane at once
-constexpr unsigned kSendersEvery = 3;  // processors; that of the first block is one of them
+constexpr unsigned kSendersEvery = 2;  // processors; that of the first block is one of them
 
-// A half of a token's row: its number among all of its rank, and words that are whole chunks. It is
-// cut by bytes: another rank may have words of another size, and waits for the same halves.
+// A part of a token's row: its number among all of its rank, and words that are whole chunks. It is
+// cut by bytes: another rank may have words of another size, and waits for the same parts.
 template <class Word>
 struct Part {
   int number, token, first, end;
@@ -153,10 +153,7 @@ __device__ void send_sum(const Answers<Word>& a, int all, int from, const Part<W
     if (Travels::in_steps(alone)) *Travels::step_at(box, first + lane % 4 * 32) = step;
   }
   __syncwarp();
-  if (lane == 0) {
-    __threadfence_system();
-    store_release(arrived(ranks, from, me, part.number), call);
-  }
+  if (lane == 0) store_release(arrived(ranks, from, me, part.number), call);
   __syncwarp();  // the rows of the next token come to the same place
 }
 

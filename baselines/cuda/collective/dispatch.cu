@@ -50,7 +50,6 @@ __device__ void send_group(const Tokens<Word>& tokens, int group, const Shape& s
   __syncthreads();
   const int r = int(threadIdx.x);
   if (r >= ranks.size || r == me) return;
-  __threadfence_system();
   store_release(arrived(ranks, r, me, group), call);
 }
 

@@ -24,7 +24,7 @@ struct State {
 // Behind it, by block: the number of its last call. Then, by rank and part of a token or group of
 // tokens: the number of the call whose rows have come. At the same place whatever else is in a
 // buffer, as instances share those of the same size.
-constexpr int kBlocksMost = 2048, kGroup = 4, kTokensMost = 32768, kParts = 2, kFew = 512,
+constexpr int kBlocksMost = 2048, kGroup = 4, kTokensMost = 32768, kParts = 4, kFew = 512,
               kChosenMost = 32;
 constexpr int64_t kNumbersAt = 256, kArrivedAt = kNumbersAt + kBlocksMost * 4,
                   kHead = kArrivedAt + int64_t{kMostRanks} * kTokensMost * kParts * 4;

@@ -40,7 +40,6 @@ class Steps {
     __syncthreads();
     const int to = int(threadIdx.x);
     if (to >= ranks_.size || to == ranks_.rank) return;
-    __threadfence_system();
     store_release(numbers(to) + box * kMostRanks + ranks_.rank, first_ + step + 1);
   }
   // Until all other ranks have told.

@@ -36,6 +36,12 @@ struct Waiting {
 };
 
 // Until the number at `at` has come as far as `number`.
+//
+// Who stores it with store_release has no need of a fence before. A release is cumulative: what its thread has stored, and
+// what others have before a barrier of theirs and this thread's (of the block, or __syncwarp), is ordered before the number
+// at the scope of the release, .sys, which is that of the peer's acquire here. So plain stores to a peer's memory are there
+// when their number is. __threadfence_system() would be a second trip of all of them: a fence of sequential consistency,
+// which nothing here asks for, and which also empties the first cache. What a copy engine has stored is not meant.
 __device__ inline void wait_until(const uint32_t* at, uint32_t number) {
   Waiting waiting;
   while (int32_t(load_acquire(at) - number) < 0) waiting.turn();

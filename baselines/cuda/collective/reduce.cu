@@ -1,49 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// all_reduce and reduce_scatter. Small sums at once (at_once.cuh); else in steps: every rank adds up its own part of
+// all_reduce and reduce_scatter. Small sums by mail (mail.cuh); else in steps: every rank adds up its own part of
 // what the others have sent to it, and of an all_reduce sends the sum to all. Values are added in float32 in the order
 // of the ranks and rounded once, so every rank has the same bits.
-#include "at_once.cuh"
 #include "fk/ops/all_reduce.h"
 #include "fk/ops/reduce_scatter.h"
 #include "in_steps.cuh"
+#include "mail.cuh"
 
 namespace {
 using namespace fkc;
 
 constexpr int kThreads = 512;
-
-// Word `i` of 16 bytes of `bytes` bytes; the last one may be a part, and x need not be aligned.
-__device__ inline uint4 load_part(const char* x, int64_t i, int64_t bytes, bool aligned) {
-  if (aligned && (i + 1) * 16 <= bytes) return reinterpret_cast<const uint4*>(x)[i];
-  uint4 v{0, 0, 0, 0};
-  const int64_t count = bytes - i * 16 < 16 ? bytes - i * 16 : 16;
-  for (int64_t b = 0; b < count; b += 2) memcpy(reinterpret_cast<char*>(&v) + b, x + i * 16 + b, 2);
-  return v;
-}
-__device__ inline void store_part(char* out, int64_t i, int64_t bytes, bool aligned, uint4 v) {
-  if (aligned && (i + 1) * 16 <= bytes) {
-    reinterpret_cast<uint4*>(out)[i] = v;
-    return;
-  }
-  const int64_t count = bytes - i * 16 < 16 ? bytes - i * 16 : 16;
-  for (int64_t b = 0; b < count; b += 2) memcpy(out + i * 16 + b, reinterpret_cast<const char*>(&v) + b, 2);
-}
-
-template <class T, int kMost>
-__global__ void __launch_bounds__(kThreads) all_reduce_at_once(const char* x, char* out, int64_t bytes, const __grid_constant__ Ranks ranks, int op) {
-  wait_for_inputs();
-  const int64_t words = (bytes + 15) / 16, first = int64_t(blockIdx.x) * blockDim.x + threadIdx.x, stride = int64_t(gridDim.x) * blockDim.x;
-  const bool aligned = (reinterpret_cast<uintptr_t>(x) | reinterpret_cast<uintptr_t>(out)) % 16 == 0;
-  // The first word is on its way while it is found out where it goes, and stays: mostly there is no other.
-  uint4 own{};
-  if (first < words) own = load_part(x, first, bytes, aligned);
-  const Call<kMost> call(ranks);
-  const auto word = [&](int64_t i) { return sendable<T>(i == first ? own : load_part(x, i, bytes, aligned)); };
-  for (int64_t i = first; i < words; i += stride) call.send(i, word(i));
-  call.clear(first, stride);
-  call.leave(uint32_t(words));
-  for (int64_t i = first; i < words; i += stride) store_part(out, i, bytes, aligned, call.template sum<T>(i, word(i), op).word());
-}
 
 // Words of the tile, several of a thread's in flight.
 template <class F> __device__ void each_word(int64_t count, F f) {
@@ -167,18 +134,23 @@ struct AllReduce : Base<fk::all_reduce> {
   void forward(const op::forward& a, const fk_ctx& ctx) {
     const int64_t bytes = a.x->nbytes;
     if (bytes == 0) return;
-    if (bytes > Inboxes::slot(init.comm->size)) return reduce<op, true>(a, init.reduction, large->ranks(), ctx);
+    if (bytes > Mail::most(init.comm->size)) return reduce<op, true>(a, init.reduction, large->ranks(), ctx);
+    const bool whole_words = word_bytes({address(a.x->data), address(a.out->data), bytes}) == 16;
+    const int64_t words = cdiv(bytes, 16);
+    const int threads = words <= 132 * 128 ? 128 : kThreads;
     dispatch_floats(a.x, [&](auto type) {
       using T = decltype(type);
-      const int64_t words = cdiv(bytes, 16);
-      const int threads = words <= 132 * 128 ? 128 : kThreads;
       with_most_ranks(small->ranks().size, [&](auto most) {
-        launch(all_reduce_at_once<T, decltype(most)::value>, unsigned(std::min<int64_t>(cdiv(words, threads), 132)), threads, 0, ctx,
-               fk::data<char>(a.x), fk::data<char>(a.out), bytes, small->ranks(), int(init.reduction));
+        constexpr int kMost = decltype(most)::value;
+        const auto go = [&](auto kernel) {
+          launch(kernel, unsigned(cdiv(words, threads)), threads, 0, ctx, fk::data<char>(a.x), fk::data<char>(a.out), bytes,
+                 Mailboxes<kMost>(small->ranks()), int(init.reduction));
+        };
+        whole_words ? go(all_reduce_by_mail<T, kMost, true>) : go(all_reduce_by_mail<T, kMost, false>);
       });
     });
   }
-  std::optional<Shared<Inboxes>> small;
+  std::optional<Shared<Mail>> small;
   std::optional<Shared<Boxes>> large;
 };
 FK_OP(all_reduce, AllReduce);
