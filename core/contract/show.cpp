@@ -12,7 +12,7 @@ namespace fk {
 
 namespace {
 
-constexpr size_t kFullCasesMax = 3;  // so that the page stays short
+constexpr size_t kCasesMax = 6, kFullCasesMax = 3;  // so that the page stays short
 
 std::string numerics_words(const Tolerance& t) {
   if (t.numerics == "exact") return "outputs must be equal bit for bit";
@@ -27,6 +27,18 @@ std::string numerics_words(const Tolerance& t) {
 std::string case_line(const Case& c) {
   return "  " + c.size + " " + c.name + ": " + sizes_text(c) +
          (c.from.empty() ? "" : " (" + c.from + ")") + "\n";
+}
+
+std::string case_lines(const Contract& c) {
+  std::string out;
+  for (const std::string size : {"smoke", "ci", "full"}) {
+    const size_t most = size == "full" ? kFullCasesMax : kCasesMax;
+    size_t found = 0;
+    for (const auto& one : c.cases)
+      if (one.size == size && ++found <= most) out += case_line(one);
+    if (found > most) out += fmt::format("  and {} more of size {}\n", found - most, size);
+  }
+  return out;
 }
 
 // The class that an author writes, with the functions that this op's life has.
@@ -124,11 +136,7 @@ std::string contract_page(const Contract& c) {
   if (c.wire) out += fmt::format(", {} bytes from other ranks at least", c.wire->text());
   out += ".\n\n";
   out += "## Cases\n\n";
-  size_t full = 0;
-  for (const auto& one : c.cases)
-    if (one.size != "full" || ++full <= kFullCasesMax) out += case_line(one);
-  if (full > kFullCasesMax)
-    out += fmt::format("  and {} more of size full\n", full - kFullCasesMax);
+  out += case_lines(c);
   out += inputs(c);
   out += "\n## Write one\n\n" + skeleton(c) + "\n";
   const auto add = [&](const std::string& command, const char* about) {
