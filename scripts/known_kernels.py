@@ -36,6 +36,8 @@ class Bench:
         contract.write_text(text[:text.index("  full:\n")] + "  full:\n" + rows)
         for file in (home / "registry/devices").glob("*.yaml"):
             text = file.read_text()
+            if re.search(r"^ranking: \S", text, flags=re.M):  # another device's
+                continue
             text += "" if re.search(r"^ranking:\n", text, flags=re.M) else "ranking:\n"
             file.write_text(re.sub(r"^ranking:\n", f"ranking:\n  silu_and_mul: [known_{launches}]\n", text, flags=re.M))
         plugins.mkdir()
