@@ -103,6 +103,9 @@ __device__ inline void copy_async_8(uint32_t to, const void* from) { asm volatil
 __device__ inline void commit_copies() { asm volatile("cp.async.commit_group;"); }
 template <int kGroups> __device__ void await_copies() { asm volatile("cp.async.wait_group %0;" ::"n"(kGroups)); }
 
+// Arrives at a barrier in shared memory, which has counted on it, when all copies of this thread are there.
+__device__ inline void copies_arrive(uint32_t barrier) { asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory"); }
+
 // Barriers of a block by number, for a number of its threads.
 __device__ inline void named_sync(int barrier, int threads) { asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory"); }
 __device__ inline void named_arrive(int barrier, int threads) { asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory"); }

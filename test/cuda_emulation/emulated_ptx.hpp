@@ -170,6 +170,7 @@ inline void barrier_init(uint32_t at, int count) {
   barrier_at(at) = {0, static_cast<uint16_t>(count), static_cast<uint16_t>(count & 0x7fff), 0};
 }
 inline void barrier_arrive(uint32_t at) { arrive_once(barrier_at(at)); }
+inline void copies_arrive(uint32_t barrier) { arrive_once(barrier_at(barrier)); }
 inline void barrier_arrive_in(uint32_t there) { arrive_once(barrier_at(there)); }
 inline void barrier_arrive_unordered(uint32_t there) { arrive_once(barrier_at(there)); }
 inline void barrier_expect(uint32_t at, int bytes) {

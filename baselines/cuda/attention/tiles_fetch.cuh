@@ -88,53 +88,41 @@ template <int D> __device__ void fetch_dense(const Shared<D> s, const CUtensorMa
 
 // By 128 threads; zeros behind the last key. A lane knows where one of the 32 rows lies that its warp copies, and tells the others.
 template <class T, int D> __device__ void fetch_pages(const Shared<D> s, const CUtensorMap& q, const Arguments& a) {
-  constexpr int kChunks = D / 8, kAtOnce = 32 / kChunks, kStep = 4 * kAtOnce, kAhead = 2;  // chunks of 16 bytes, rows of a warp and of all; stages on their way
+  constexpr int kChunks = D / 8, kAtOnce = 32 / kChunks, kStep = 4 * kAtOnce;  // chunks of 16 bytes; rows of a warp and of all
   const int lane = threadIdx.x % 32, warp = int(threadIdx.x) / 32, chunk = lane % kChunks, first = warp * kAtOnce + lane / kChunks;
   const int own = lane / kAtOnce * kStep + warp * kAtOnce + lane % kAtOnce;  // the row that this lane knows
-  const auto tell = [&](int stage) {
-    fence_async_shared();
-    __syncwarp();
-    if (lane == 0) barrier_arrive(s.full(stage % 2, stage / 2));
-  };
   const auto page_of = [&](const Work& w, int tile) {
     const int key = tile * kKeys + own;
     return key < w.keys ? a.tables[int64_t(w.where) * a.width + (key >> a.page_shift)] : -1;
   };
-  int stage = 0;  // of keys and values, in turn
+  int n = 0;
   Work w = work_at(a, 0);
   int page = page_of(w, w.end - 1);
   for (int turn = 0; w.rows; ++turn) {
     const Work next = work_at(a, turn + 1);
     const int head = key_head(a, w);
-    for (int tile = w.end - 1; tile >= w.begin; --tile) {
+    for (int tile = w.end - 1; tile >= w.begin; --tile, ++n) {
       const int slot = (tile * kKeys + own) & ((1 << a.page_shift) - 1), at = page;
       if (tile > w.begin) page = page_of(w, tile - 1);
       else if (next.rows) page = page_of(next, next.end - 1);
 #pragma unroll
-      for (int kind = 0; kind < 2; ++kind, ++stage) {
+      for (int kind = 0; kind < 2; ++kind) {
         const AttentionCache& cache = kind ? a.v : a.k;
         const int64_t known = at < 0 ? -8 : at * cache.page + slot * cache.slot + head * cache.head;
         const T* const from = static_cast<const T*>(cache.data) + chunk * 8;
-        s.await_room(kind, stage / 2);
-        const uint32_t to = s.tile(kind, stage / 2) + chunk / 8 * kBox + first * 128 + ((chunk ^ first) & 7) * 16;
+        s.await_room(kind, n);
+        const uint32_t to = s.tile(kind, n) + chunk / 8 * kBox + first * 128 + ((chunk ^ first) & 7) * 16;
 #pragma unroll
         for (int i = 0; i < kKeys / kStep; ++i) {
           const int64_t elements = __shfl_sync(0xffffffffu, known, i * kAtOnce + lane / kChunks);
           copy_async(to + i * kStep * 128, from + elements, elements >= 0);
         }
-        commit_copies();
-        if (stage >= kAhead) {
-          await_copies<kAhead>();
-          tell(stage - kAhead);
-        }
-        // Not before: the queries that are there are needed until the last keys beside them have been told of.
+        copies_arrive(s.full(kind, n));
         if (kind == 0 && tile == w.end - 1 && threadIdx.x == 0) fetch_queries<D>(s, q, w, turn);
       }
     }
     w = next;
   }
-  await_copies<0>();
-  for (int left = max(stage - kAhead, 0); left < stage; ++left) tell(left);
 }
 
 }  // namespace tiles

@@ -111,6 +111,11 @@ template <class T, int D, bool kPaged> __device__ void attend_rows(const Shared<
         if (key < low[i / 2] || key >= high[i / 2]) scores[j * 4 + i] = -INFINITY;
       }
   };
+  // What threads have copied is not yet there for wgmma.
+  const auto await = [&](int kind, int of) {
+    barrier_wait(s.full(kind, of), Shared<D>::parity(of));
+    if (kPaged) fence_async_shared();
+  };
   const auto make_scores = [&] {  // begins
     const uint32_t queries = s.q() + group * 64 * 128, keys = s.tile(0, n);
     wgmma_begin();
@@ -127,7 +132,7 @@ template <class T, int D, bool kPaged> __device__ void attend_rows(const Shared<
     named_sync(3 + group, 128);
   };
   const auto add_values = [&](int of, int there, bool add) {  // begins
-    barrier_wait(s.full(1, of), Shared<D>::parity(of));
+    await(1, of);
     if (!kPaged && there < kKeys) clear_values(of, there);
     const uint64_t values = wgmma_operand_across(s.tile(1, of), kBox);
     wgmma_begin();
@@ -143,7 +148,7 @@ template <class T, int D, bool kPaged> __device__ void attend_rows(const Shared<
   };
 
   look();
-  barrier_wait(s.full(0, 0), 0);
+  await(0, 0);
   barrier_wait(s.q_full(), 0);
   my_turn();
   make_scores();
@@ -165,7 +170,7 @@ template <class T, int D, bool kPaged> __device__ void attend_rows(const Shared<
       look();
     }
     --tile, ++n;
-    barrier_wait(s.full(0, n), Shared<D>::parity(n));
+    await(0, n);
     if (fresh) barrier_wait(s.q_full(), uint32_t(turn) & 1);
     my_turn();
     make_scores();
@@ -205,7 +210,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     if (!kPaged) prefetch_map(k), prefetch_map(v);
     barrier_init(s.q_full(), 1), barrier_init(s.q_empty(), 8);
     for (int n = 0; n < Shared<D>::kStages; ++n)
-      for (int kind = 0; kind < 2; ++kind) barrier_init(s.full(kind, n), kPaged ? 4 : 1), barrier_init(s.empty(kind, n), 8);
+      for (int kind = 0; kind < 2; ++kind) barrier_init(s.full(kind, n), kPaged ? 128 : 1), barrier_init(s.empty(kind, n), 8);
     fence_barriers();
   }
   __syncthreads();
