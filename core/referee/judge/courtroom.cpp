@@ -255,6 +255,20 @@ void Courtroom::drop_stale() {
   }
 }
 
+// Of drawn variants few are judged: those of the first cases that the candidate before took.
+bool Courtroom::is_awaited(const Docket& docket, const ExamRequest& request) const {
+  const auto& asked = request.asked;
+  if (!is_drawn(asked.variant)) return true;
+  const auto taken = taken_.find(asked.op);
+  if (taken == taken_.end() || taken->second != asked.variant) return false;
+  const auto turn = drawn_turn(docket.secret, asked.op, asked.name);
+  const auto earlier = std::ranges::count_if(docket.cases, [&](const ExamRequest& other) {
+    return other.asked.op == asked.op && other.asked.variant == asked.variant &&
+           drawn_turn(docket.secret, asked.op, other.asked.name) < turn;
+  });
+  return earlier < kDrawnCases;
+}
+
 bool Courtroom::prepare() {
   if (!leaving_.empty() || !closing_.empty() || turn_) {
     close_waiting();
@@ -276,7 +290,7 @@ bool Courtroom::prepare() {
   int64_t bytes = 0;
   for (const Docket& docket : dockets_) {
     for (const ExamRequest& request : docket.cases) {
-      if (is_drawn(request.asked.variant)) continue;  // of many few are judged
+      if (!is_awaited(docket, request)) continue;
       const std::string name = name_of(request, docket.secret);
       const auto it = ahead_.find(name);
       const bool room = bytes < kAheadBytes;

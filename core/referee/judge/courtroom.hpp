@@ -99,6 +99,9 @@ class Courtroom {
     quickest_[key] = plugin;
   }
 
+  // The drawn variant (drawn.hpp) of an op that a candidate took: the next one may as well.
+  void remember_taken(const std::string& op, const std::string& variant) { taken_[op] = variant; }
+
   // The secret of a judgement of these cases, which may be open under it already. Each is given
   // away once.
   Secret secret_for(const std::vector<ExamRequest>& cases);
@@ -129,9 +132,10 @@ class Courtroom {
   void close_now(const OpenExam& exam);
   void close_waiting();
   void drop_stale();
+  bool is_awaited(const Docket& docket, const ExamRequest& request) const;
 
   const Roster& roster_;
-  std::map<std::string, std::string> quickest_;
+  std::map<std::string, std::string> quickest_, taken_;
   std::string device_name_;
   Options options_;
   void see_off();

@@ -228,11 +228,10 @@ void SmallerCases::judged(const CaseVerdict& row) {
 }
 
 bool DrawnCases::wants(const CaseVerdict& row) const {
-  constexpr int kOfOp = 3;
   const bool drawn = is_drawn(row.variant);
   const auto many = of_.find(drawn ? row.op : row.op + ", " + row.variant);
   return right_.count(case_of(row)) && (!drawn || !drawn_.count(case_of(row))) &&
-         (many == of_.end() || many->second < (drawn ? kOfOp : 1));
+         (many == of_.end() || many->second < (drawn ? kDrawnCases : 1));
 }
 
 void DrawnCases::judged(const CaseVerdict& row) {

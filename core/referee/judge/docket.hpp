@@ -39,7 +39,7 @@ class SmallerCases {
   std::set<std::string> had_;  // "op, variant"
 };
 
-// Which of those that come after the others are judged: of every op three cases that were right as
+// Which of those that come after the others are judged: of every op a few cases that were right as
 // they are written with drawn rows (drawn.hpp), each in the first variant that the candidate takes,
 // and one without rows. Asked in an order that nobody knows before.
 class DrawnCases {

@@ -148,6 +148,10 @@ AskedCase drawn_by(AskedCase asked, const Secret& secret) {
   return asked;
 }
 
+uint64_t drawn_turn(const Secret& secret, const std::string& op, const std::string& case_name) {
+  return secret.seed("turn of " + op + "/" + case_name);
+}
+
 PosedCase pose_drawn(const AskedCase& asked, const Contract& contract, Case source) {
   const Kind& kind = *kind_of(asked.variant);
   PosedCase out;

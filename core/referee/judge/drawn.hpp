@@ -19,6 +19,10 @@ bool is_drawn(const std::string& variant);
 // The same where nothing is drawn; else with what the secret draws.
 AskedCase drawn_by(AskedCase asked, const Secret& secret);
 
+// So many cases of an op are judged with drawn rows, in an order of which nobody knows who is first.
+inline constexpr int kDrawnCases = 2;
+uint64_t drawn_turn(const Secret& secret, const std::string& op, const std::string& case_name);
+
 // Of a drawn variant what `asked.draw` makes of the case; as it is written without.
 PosedCase pose_drawn(const AskedCase& asked, const Contract& contract, Case source);
 

@@ -235,7 +235,7 @@ class Judge {
       CaseVerdict& row = out_.cases[i];
       row_ = &row;
       if (!extra_[i]) timed = false;
-      if (after_[i] ? !drawn.wants(row) : !smaller.wants(row, other_dtype_[i])) {
+      if (after_[i] ? failed || !drawn.wants(row) : !smaller.wants(row, other_dtype_[i])) {
         row.status = Status::unused;
         continue;
       }
@@ -258,6 +258,8 @@ class Judge {
         blame_failure(row, candidate_runner_->failure());
       look_from_outside(row);
       drawn.judged(row);
+      if (is_drawn(row.variant) && row.status != Status::refused)
+        room_.remember_taken(row.op, row.variant);
       failed |= is_failure(row.status);
     }
     for (const auto& op : ops_) conduct(op);
@@ -268,7 +270,7 @@ class Judge {
     std::vector<std::pair<uint64_t, size_t>> all;
     for (size_t i = 0; i < out_.cases.size(); ++i) {
       const CaseVerdict& row = out_.cases[i];
-      all.emplace_back(after_[i] ? secret_.seed("turn of " + row.op + "/" + row.case_name) : 0, i);
+      all.emplace_back(after_[i] ? drawn_turn(secret_, row.op, row.case_name) : 0, i);
     }
     std::sort(all.begin(), all.end());
     std::vector<size_t> out;
