@@ -6,7 +6,7 @@ prints a JSON line per number of tokens. One request, 32 query and 8 key/value h
 The first of --provider that takes a case runs it, as in a model (attention_varlen in registry/devices). Samples and ratio are those of
 torch_race.py, of --calls calls in a graph. Exit 1 when a case is slower, or wrong against float32. Needs torch on a CUDA device.
 
-  scripts/torch_attention.py PLUGINS [--provider cudnn flashinfer] [--tokens 1024 4096 16384] [--blocks 12] [--calls 1]
+  scripts/torch_attention.py PLUGINS [--provider cuda cudnn flashinfer] [--tokens 1024 4096 16384] [--blocks 12] [--calls 1]
 """
 import argparse
 import pathlib
@@ -78,7 +78,7 @@ def measure(a, plugins, tokens, flush):
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("plugins", type=pathlib.Path)
-    p.add_argument("--provider", nargs="+", default=["cudnn", "flashinfer"])
+    p.add_argument("--provider", nargs="+", default=["cuda", "cudnn", "flashinfer"])
     p.add_argument("--tokens", type=int, nargs="+", default=[1024, 4096, 16384])
     p.add_argument("--blocks", type=int, default=12)
     p.add_argument("--calls", type=int, default=1)
