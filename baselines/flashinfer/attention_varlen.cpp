@@ -17,6 +17,8 @@ class AttentionVarlen {
     need_16bit(max.q);
     need(init.head_dim == 64 || init.head_dim == 128, "head_dim: 64 or 128");
     need(!init.window, "window: none");
+    // Of a request with more queries than keys the first see none, and its kernel answers something.
+    need(!init.causal, "causal: not where a request may have more queries than keys");
     need(init.num_heads < 256, "num_heads: below 256");
     for (const fk_in* view : {max.q, max.k, max.v}) need_aligned(view);
     wanted.plan =

@@ -8,7 +8,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <functional>
@@ -186,7 +188,10 @@ class Rank {
   std::unique_ptr<fk::Communicator> comm_;
 };
 
+// Those that may be seen.
 int gpus() {
+  if (const char* visible = std::getenv("CUDA_VISIBLE_DEVICES"); visible && *visible)
+    return 1 + static_cast<int>(std::count(visible, visible + std::strlen(visible), ','));
   int count = 0;
   for (const auto& entry : std::filesystem::directory_iterator("/dev")) {
     const std::string name = entry.path().filename().string();
