@@ -255,6 +255,10 @@ void Courtroom::drop_stale() {
   }
 }
 
+void Courtroom::remember_taken(const CaseVerdict& row) {
+  if (is_drawn(row.variant) && row.status != Status::refused) taken_[row.op] = row.variant;
+}
+
 // Of drawn variants few are judged: those of the first cases that the candidate before took.
 bool Courtroom::is_awaited(const Docket& docket, const ExamRequest& request) const {
   const auto& asked = request.asked;

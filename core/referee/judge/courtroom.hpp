@@ -100,7 +100,7 @@ class Courtroom {
   }
 
   // The drawn variant (drawn.hpp) of an op that a candidate took: the next one may as well.
-  void remember_taken(const std::string& op, const std::string& variant) { taken_[op] = variant; }
+  void remember_taken(const CaseVerdict& row);
 
   // The secret of a judgement of these cases, which may be open under it already. Each is given
   // away once.

@@ -20,7 +20,7 @@ bool is_drawn(const std::string& variant);
 AskedCase drawn_by(AskedCase asked, const Secret& secret);
 
 // So many cases of an op are judged with drawn rows, in an order of which nobody knows who is first.
-inline constexpr int kDrawnCases = 2;
+inline constexpr int kDrawnCases = 3;
 uint64_t drawn_turn(const Secret& secret, const std::string& op, const std::string& case_name);
 
 // Of a drawn variant what `asked.draw` makes of the case; as it is written without.

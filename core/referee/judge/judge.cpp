@@ -258,8 +258,7 @@ class Judge {
         blame_failure(row, candidate_runner_->failure());
       look_from_outside(row);
       drawn.judged(row);
-      if (is_drawn(row.variant) && row.status != Status::refused)
-        room_.remember_taken(row.op, row.variant);
+      room_.remember_taken(row);
       failed |= is_failure(row.status);
     }
     for (const auto& op : ops_) conduct(op);
