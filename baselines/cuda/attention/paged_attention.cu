@@ -63,7 +63,7 @@ struct PagedAttention : Base<fk::paged_attention> {
     p.width = int(a.block_tables->shape[1]), p.page_shift = shift_of(init.page_size);
     p.sinks = fk::data<float>(weights.sinks), p.out = a.out->data, p.out_token = a.out->strides[0], p.out_head = a.out->strides[1];
     p.window = int(init.window), p.causal = int(init.causal), p.scale = float(init.scale) * kLog2e;
-    dispatch(a.q, [&](auto type) { tiles::attend<decltype(type)>(p, heads_of(init), a.q, nullptr, nullptr, ctx); });
+    dispatch(a.q, [&](auto type) { tiles::attend<decltype(type)>(p, heads_of(init), a.q, a.k_cache, a.v_cache, ctx); });
   }
 };
 FK_OP(paged_attention, PagedAttention);

@@ -87,33 +87,41 @@ template <class RequestOf> int64_t plan(int64_t requests, const Heads& h, int64_
   return blocks * turns * int64_t{sizeof(Work)};
 }
 
-// Keys or values as rows.
+inline uint64_t bytes_of(int64_t elements) { return uint64_t(elements) * 2; }
+// Keys or values in rows.
 inline CUtensorMap map_of_rows(const fk_in* of, const fk_in* q, int64_t head_dim) {
   if (!of->shape[0]) of = q;  // no key at all: something to read, which nobody sees
-  return tensor_map<3>(of->data, FK_DTYPE(of) == FK_BF16, {uint64_t(head_dim), uint64_t(of->shape[0]), uint64_t(of->shape[1])}, {uint64_t(of->strides[0]) * 2, uint64_t(of->strides[1]) * 2},
+  return tensor_map<3>(of->data, FK_DTYPE(of) == FK_BF16, {uint64_t(head_dim), uint64_t(of->shape[0]), uint64_t(of->shape[1])}, {bytes_of(of->strides[0]), bytes_of(of->strides[1])},
                        {64, kKeys, 1});
 }
+// Keys or values in pages [page, slot, head].
+inline CUtensorMap map_of_pages(const fk_in* of) {
+  return tensor_map<4>(of->data, FK_DTYPE(of) == FK_BF16, {uint64_t(of->shape[3]), uint64_t(of->shape[1]), uint64_t(of->shape[2]), uint64_t(of->shape[0])},
+                       {bytes_of(of->strides[1]), bytes_of(of->strides[2]), bytes_of(of->strides[0])}, {64, uint32_t(std::min<int64_t>(of->shape[1], kKeys)), 1, 1});
+}
 
-// `a` but for the plan and what packs heads; k and v are null where keys are in pages.
+// `a` but for the plan and what packs heads; k and v are in pages where there are tables.
 template <class T> void attend(Arguments a, const Heads& h, const fk_in* q, const fk_in* k, const fk_in* v, const fk_ctx& ctx) {
   if (!ctx.plan_bytes) return;
   // plan() has lists for all multiprocessors, or for as many blocks as there are tiles, of one each.
   const int64_t works = ctx.plan_bytes / int64_t{sizeof(Work)}, blocks = std::min<int64_t>(works, multiprocessors());
   a.work = static_cast<const Work*>(ctx.plan), a.turns = int(works / blocks), a.group = int(h.group), a.pack_shift = 0;
   while (int64_t{1} << a.pack_shift < h.pack) ++a.pack_shift;
-  const auto bytes = [](int64_t elements) { return uint64_t(elements) * 2; };
   const CUtensorMap queries =
       tensor_map<4>(q->data, FK_DTYPE(q) == FK_BF16, {uint64_t(h.dim), uint64_t(h.pack), uint64_t(q->shape[0]), uint64_t(h.units)},
-                    {bytes(q->strides[1]), bytes(q->strides[0]), bytes(h.pack * q->strides[1])}, {64, uint32_t(h.pack), uint32_t(kRows / h.pack), 1});
-  const auto go = [&](auto size, auto in_pages) {
+                    {bytes_of(q->strides[1]), bytes_of(q->strides[0]), bytes_of(h.pack * q->strides[1])}, {64, uint32_t(h.pack), uint32_t(kRows / h.pack), 1});
+  const Place place = !a.tables ? Place::rows : k->shape[1] >= kPageLeast && k->shape[0] ? Place::pages : Place::small_pages;
+  const auto map_of = [&](const fk_in* of) { return place == Place::rows ? map_of_rows(of, q, h.dim) : place == Place::pages ? map_of_pages(of) : queries; };
+  const auto go = [&](auto size, auto its_place) {
     constexpr int kD = decltype(size)::value, kShared = Shared<kD>::kTotal;
-    const auto kernel = attend_tiles<T, kD, decltype(in_pages)::value>;
+    const auto kernel = attend_tiles<T, kD, decltype(its_place)::value>;
     cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared);
-    launch(kernel, dim3(unsigned(blocks)), dim3(kThreads), size_t(kShared), ctx, queries, k ? map_of_rows(k, q, h.dim) : queries, v ? map_of_rows(v, q, h.dim) : queries, a);
+    launch(kernel, dim3(unsigned(blocks)), dim3(kThreads), size_t(kShared), ctx, queries, map_of(k), map_of(v), a);
   };
   const auto sized = [&](auto size) {
-    if (k) go(size, std::false_type{});
-    else go(size, std::true_type{});
+    if (place == Place::rows) go(size, std::integral_constant<Place, Place::rows>{});
+    else if (place == Place::pages) go(size, std::integral_constant<Place, Place::pages>{});
+    else go(size, std::integral_constant<Place, Place::small_pages>{});
   };
   if (h.dim == 64) sized(std::integral_constant<int, 64>{});
   else sized(std::integral_constant<int, 128>{});

@@ -10,6 +10,10 @@ namespace tiles {
 
 constexpr int kRows = 128, kKeys = 128, kThreads = 384, kBarriers = 1024, kBox = kKeys * 128;  // a box: rows of 64 elements
 
+// Where keys and values lie: in rows, or in pages, whose rows the copy engine brings from eight on at once and threads one by one.
+enum class Place { rows, pages, small_pages };
+constexpr int kPageLeast = 8;  // rows of a page, as many as the swizzle repeats after
+
 // A tile of rows of a unit of heads, as plan() writes it; without rows it ends a block's list.
 struct Work {
   int token, rows;       // its first query token and how many rows it has, tokens times packed heads
@@ -21,9 +25,8 @@ static_assert(sizeof(Work) == 32);
 
 struct Arguments {
   const Work* work;  // [blocks, turns]
-  // Keys in pages, each in strides of elements; of none where keys are dense.
-  AttentionCache k, v;
-  const int32_t* tables;
+  AttentionCache k, v;    // of small pages
+  const int32_t* tables;  // of pages
   int width, page_shift;
   const float* sinks;
   void* out;
@@ -67,7 +70,7 @@ template <int D> __device__ void fetch_queries(const Shared<D> s, const CUtensor
 }
 
 // By one thread.
-template <int D> __device__ void fetch_dense(const Shared<D> s, const CUtensorMap& q, const CUtensorMap& k, const CUtensorMap& v, const Arguments& a) {
+template <int D> __device__ void fetch_rows(const Shared<D> s, const CUtensorMap& q, const CUtensorMap& k, const CUtensorMap& v, const Arguments& a) {
   int n = 0;
   Work w = work_at(a, 0);
   for (int turn = 0; w.rows; ++turn) {
@@ -86,8 +89,40 @@ template <int D> __device__ void fetch_dense(const Shared<D> s, const CUtensorMa
   }
 }
 
+// By a warp, a box of a page for each lane; zeros where there is no page.
+template <int D> __device__ void fetch_pages(const Shared<D> s, const CUtensorMap& q, const CUtensorMap& k, const CUtensorMap& v, const Arguments& a) {
+  constexpr int kBoxes = Shared<D>::kBoxes;
+  const int lane = threadIdx.x, slots = 1 << a.page_shift, rows = min(slots, kKeys), own = lane / kBoxes * rows, box = lane % kBoxes;
+  const bool mine = own < kKeys;
+  const auto page_of = [&](const Work& w, int tile) {
+    const int key = tile * kKeys + own;
+    return mine && key < w.keys ? a.tables[int64_t(w.where) * a.width + (key >> a.page_shift)] : -1;
+  };
+  int n = 0;
+  Work w = work_at(a, 0);
+  int page = page_of(w, w.end - 1);
+  for (int turn = 0; w.rows; ++turn) {
+    const Work next = work_at(a, turn + 1);
+    const int head = key_head(a, w);
+    for (int tile = w.end - 1; tile >= w.begin; --tile, ++n) {
+      const int slot = (tile * kKeys + own) & (slots - 1), at = page;
+      if (tile > w.begin) page = page_of(w, tile - 1);
+      else if (next.rows) page = page_of(next, next.end - 1);
+#pragma unroll
+      for (int kind = 0; kind < 2; ++kind) {
+        s.await_room(kind, n);
+        if (lane == 0) barrier_expect(s.full(kind, n), Shared<D>::kBytes);
+        __syncwarp();
+        if (mine) copy_box_4d(s.tile(kind, n) + box * kBox + own * 128, kind ? v : k, box * 64, slot, head, at, s.full(kind, n));
+        if (kind == 0 && tile == w.end - 1 && lane == 0) fetch_queries<D>(s, q, w, turn);
+      }
+    }
+    w = next;
+  }
+}
+
 // By 128 threads; zeros behind the last key. A lane knows where one of the 32 rows lies that its warp copies, and tells the others.
-template <class T, int D> __device__ void fetch_pages(const Shared<D> s, const CUtensorMap& q, const Arguments& a) {
+template <class T, int D> __device__ void fetch_small_pages(const Shared<D> s, const CUtensorMap& q, const Arguments& a) {
   constexpr int kChunks = D / 8, kAtOnce = 32 / kChunks, kStep = 4 * kAtOnce;  // chunks of 16 bytes; rows of a warp and of all
   const int lane = threadIdx.x % 32, warp = int(threadIdx.x) / 32, chunk = lane % kChunks, first = warp * kAtOnce + lane / kChunks;
   const int own = lane / kAtOnce * kStep + warp * kAtOnce + lane % kAtOnce;  // the row that this lane knows

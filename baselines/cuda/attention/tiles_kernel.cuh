@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention of many query rows on Hopper, after FlashAttention-3: tiles of 128 rows by 128 keys, the heads that share a key head packed
 // into rows where their number divides 128. Blocks are persistent; which tiles a block does, plan() has listed.
-//   warps 0-3   fetch q, and fill two rings, of keys and of values: one thread by the copy engine where keys are dense, all of them row by
-//               row where they are in pages
+//   warps 0-3   fetch q, and fill two rings, of keys and of values: one of them by the copy engine, or all of them row by row where
+//               pages are small
 //   warps 4-11  two warpgroups, 64 rows each: scores by wgmma, softmax in registers, values by wgmma. While the scores of a tile of keys
 //               are made and softened, the values of the one before are added, also across the end of a tile of rows; and the two
 //               warpgroups take turns on the tensor cores
@@ -73,7 +73,7 @@ template <class T, int D> __device__ void write_rows(const float (&sums)[D / 2],
 }
 
 // By a warpgroup, for its 64 rows.
-template <class T, int D, bool kPaged> __device__ void attend_rows(const Shared<D> s, const Arguments& a) {
+template <class T, int D, Place kPlace> __device__ void attend_rows(const Shared<D> s, const Arguments& a) {
   const int group = int(threadIdx.x) / 128 - 1, lane = threadIdx.x % 32, first = group * 64 + int(threadIdx.x) / 32 % 4 * 16 + lane / 4;
   const auto my_turn = [&] { named_sync(1 + group, 256); };
   const auto others_turn = [&] { named_arrive(2 - group, 256); };
@@ -114,7 +114,7 @@ template <class T, int D, bool kPaged> __device__ void attend_rows(const Shared<
   // What threads have copied is not yet there for wgmma.
   const auto await = [&](int kind, int of) {
     barrier_wait(s.full(kind, of), Shared<D>::parity(of));
-    if (kPaged) fence_async_shared();
+    if (kPlace == Place::small_pages) fence_async_shared();
   };
   const auto make_scores = [&] {  // begins
     const uint32_t queries = s.q() + group * 64 * 128, keys = s.tile(0, n);
@@ -133,7 +133,7 @@ template <class T, int D, bool kPaged> __device__ void attend_rows(const Shared<
   };
   const auto add_values = [&](int of, int there, bool add) {  // begins
     await(1, of);
-    if (!kPaged && there < kKeys) clear_values(of, there);
+    if (kPlace != Place::small_pages && there < kKeys) clear_values(of, there);
     const uint64_t values = wgmma_operand_across(s.tile(1, of), kBox);
     wgmma_begin();
 #pragma unroll
@@ -199,29 +199,31 @@ template <class T, int D, bool kPaged> __device__ void attend_rows(const Shared<
   write_rows<T, D>(out, rows, a, first, now.token, now.rows, now.unit);
 }
 
-template <class T, int D, bool kPaged>
+template <class T, int D, Place kPlace>
 __global__ void __launch_bounds__(kThreads, 1)
     attend_tiles(const __grid_constant__ CUtensorMap q, const __grid_constant__ CUtensorMap k, const __grid_constant__ CUtensorMap v, const Arguments a) {
+  constexpr bool kByThreads = kPlace == Place::small_pages;
   char* const unaligned = dynamic_shared();
   const Shared<D> s{shared_address(unaligned + (-shared_address(unaligned) & 1023U))};
   let_next_start();
   if (threadIdx.x == 0) {
     prefetch_map(q);
-    if (!kPaged) prefetch_map(k), prefetch_map(v);
+    if (!kByThreads) prefetch_map(k), prefetch_map(v);
     barrier_init(s.q_full(), 1), barrier_init(s.q_empty(), 8);
     for (int n = 0; n < Shared<D>::kStages; ++n)
-      for (int kind = 0; kind < 2; ++kind) barrier_init(s.full(kind, n), kPaged ? 128 : 1), barrier_init(s.empty(kind, n), 8);
+      for (int kind = 0; kind < 2; ++kind) barrier_init(s.full(kind, n), kByThreads ? 128 : 1), barrier_init(s.empty(kind, n), 8);
     fence_barriers();
   }
   __syncthreads();
   wait_for_previous();
   if (threadIdx.x < 128) {
-    fewer_registers<kPaged ? 56 : 40>();
-    if constexpr (kPaged) fetch_pages<T, D>(s, q, a);
-    else if (threadIdx.x == 0) fetch_dense<D>(s, q, k, v, a);
+    fewer_registers<kPlace == Place::rows ? 40 : 56>();
+    if constexpr (kByThreads) fetch_small_pages<T, D>(s, q, a);
+    else if (kPlace == Place::pages && threadIdx.x < 32) fetch_pages<D>(s, q, k, v, a);
+    else if (threadIdx.x == 0) fetch_rows<D>(s, q, k, v, a);
   } else {
-    more_registers<kPaged ? 224 : 232>();
-    attend_rows<T, D, kPaged>(s, a);
+    more_registers<kPlace == Place::rows ? 232 : 224>();
+    attend_rows<T, D, kPlace>(s, a);
   }
 }
 
