@@ -186,11 +186,10 @@ part_communicator() {
 }
 part_collectives() {
   # Every rank's answers, and their times where each rank has a GPU.
-  local op bad=0
-  for op in $collectives all_reduce_add_rms_norm moe_dispatch moe_combine $products; do
-    timeout -k 10 300 "$host" bench cuda --op "$op" --device cuda --size ci --seconds 0.2 --no-store --json "$parts/judged-$op.json" >/dev/null || bad=1
-    summarize "$parts/judged-$op.json"
-  done
+  local op ops=() bad=0
+  for op in $collectives all_reduce_add_rms_norm moe_dispatch moe_combine $products; do ops+=(--op "$op"); done
+  timeout -k 10 600 "$host" bench cuda "${ops[@]}" --device cuda --size ci --seconds 0.2 --no-store --json "$parts/judged-collectives.json" >/dev/null || bad=1
+  summarize "$parts/judged-collectives.json"
   # Else with all other attacks.
   [[ -z $ranks_only ]] || attack attacks-ranks --only '^cuda_(g2|ranks)_' || bad=1
   return $bad

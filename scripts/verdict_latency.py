@@ -7,7 +7,7 @@ test/bad_plugins, which have to be built) and about one that was asked about bef
 of them ask the server at once. With the server there is a pause of --pause seconds between questions, in which it prepares. Beside the
 wall time stands the processor time of everything that the question made run, which a busy machine changes less. The data folder is the
 script's own, and so are the cases: silu_and_mul has five smoke cases there. Without options for bench: --size smoke."""
-import argparse, concurrent.futures, datetime, json, os, pathlib, platform, re, shutil, subprocess, sys, tempfile, time
+import argparse, collections, concurrent.futures, datetime, json, os, pathlib, platform, re, shutil, subprocess, sys, tempfile, time
 
 root = pathlib.Path(__file__).resolve().parent.parent
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -98,6 +98,9 @@ def measure(env, server):
         # What the judge did with it, as the verdicts say.
         spent = [{s["what"]: s["seconds"] for s in v["spent"]} for _, _, v in asked]
         rows[-1]["spent_s"] = {what: quantiles([s.get(what, 0) for s in spent])["median"] for what in dict.fromkeys(what for s in spent for what in s)}
+        slowest, reasons = max(asked, key=lambda one: one[0])[2], lambda v: [f"{case['status']}: {case['why']}" for case in v["cases"] if case["why"]]
+        rows[-1]["slowest_s"] = {s["what"]: s["seconds"] for s in slowest["spent"]}
+        rows[-1]["reasons"] = dict(collections.Counter(why for _, _, v in asked for why in reasons(v)))
         w, p = rows[-1]["wall_s"], rows[-1]["processor_s"]
         print(f"{name:<10} {'with' if server else 'without'} server  {'/'.join(statuses):<18} {len(asked)} runs  wall median {1e3 * w['median']:8.1f} ms  "
               f"p95 {1e3 * w['p95']:8.1f} ms  processor median {1e3 * p['median']:8.1f} ms", flush=True)
