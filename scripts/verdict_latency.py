@@ -98,7 +98,7 @@ def measure(env, server):
         # What the judge did with it, as the verdicts say.
         spent = [{s["what"]: s["seconds"] for s in v["spent"]} for _, _, v in asked]
         rows[-1]["spent_s"] = {what: quantiles([s.get(what, 0) for s in spent])["median"] for what in dict.fromkeys(what for s in spent for what in s)}
-        slowest, reasons = max(asked, key=lambda one: one[0])[2], lambda v: [f"{case['status']}: {case['why']}" for case in v["cases"] if case["why"]]
+        slowest, reasons = max(asked, key=lambda one: one[0])[2], lambda v: [re.sub(r"[-+.\d]*\d[-+.\de]*", "N", f"{case['status']}: {case['why']}") for case in v["cases"] if case["why"]]
         rows[-1]["slowest_s"] = {s["what"]: s["seconds"] for s in slowest["spent"]}
         rows[-1]["reasons"] = dict(collections.Counter(why for _, _, v in asked for why in reasons(v)))
         w, p = rows[-1]["wall_s"], rows[-1]["processor_s"]
