@@ -328,7 +328,8 @@ void conclude(Verdict& verdict) {
       if (verdict.next.empty()) verdict.next = speaker->next;
     }
     if (verdict.why.empty() && !is_failure(verdict.status)) verdict.why = why_of(verdict.aggregate);
-    if (is_speed(verdict.status)) verdict.why += beside_oracle(verdict);
+    const std::string beside = is_speed(verdict.status) ? beside_oracle(verdict) : "";
+    if (!verdict.why.ends_with(beside)) verdict.why += beside;  // who has concluded may do so again
   }
   if (verdict.next.empty()) verdict.next = info_of(verdict.status).next;
 }

@@ -192,6 +192,9 @@ TEST_CASE("who was held beside the oracle alone is told so in the first lines") 
   v.cases[1].baseline = "reference";
   conclude(v);
   CHECK(v.why.find("; compared with nobody but the oracle") != std::string::npos);
+  const std::string once = v.why;
+  conclude(v);
+  CHECK(v.why == once);
   v.why.clear();
   v.cases = {with(Status::wrong), v.cases[0]};
   conclude(v);
