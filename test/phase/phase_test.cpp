@@ -50,7 +50,7 @@ TEST_CASE("phase_is_checked_and_timed") {
     CHECK(wrong_one == !row.at("why").get<std::string>().empty());
     timed += row.at("provider") == "whole_step" && row.at("cold_s") > 0;
   }
-  CHECK(timed == 3);
+  CHECK(timed == 4);
 }
 
 TEST_CASE("phase_taken_whole_replaces_its_expansion_in_a_run") {
