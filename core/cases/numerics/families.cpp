@@ -15,6 +15,7 @@
 #include "core/base/text.hpp"
 #include "core/cases/counted.hpp"
 #include "core/cases/each_row.hpp"
+#include "core/cases/exchanged.hpp"
 #include "core/cases/tolerance.hpp"
 #include "core/tensor/random.hpp"
 
@@ -305,6 +306,9 @@ std::string family_unfit(const ResolvedCase& resolved, Family family) {
         return "";
     }
   }
+  if (family == Family::outliers)
+    for (const auto& f : resolved.fields)
+      if (may_exchange(resolved, f)) return "";
   if (!any) return "no input of this case is free to change";
   return std::string("no input of this case may be ") +
          (sized ? "scaled or shifted: they are drawn from ranges" : "changed so");

@@ -134,11 +134,15 @@ int64_t Examiner::contents_room() const {
   return memory / content_bytes();
 }
 
-// With a version's first content its weights are made.
+// With a version's first content its weights are made. The first outliers are put into the numbers
+// of that one, so that who looks at some places takes one for the other.
 bool Examiner::make_content(uint64_t seed, Family family, size_t version,
                             std::vector<Content>& pool) {
   const bool first = pool.empty();
-  Content content{family, {}, {}};
+  if (family == Family::outliers &&
+      std::ranges::none_of(pool, [&](const Content& c) { return c.family == family; }))
+    seed = pool.front().seed;
+  Content content{family, {}, {}, seed};
   for (const auto& desk : desks_) {
     if (first) {
       content.inputs.push_back(make_inputs(desk->resolved(), seed, options_.threads));

@@ -75,6 +75,27 @@ std::vector<std::vector<std::string>> other_fields(const Contract& contract, con
   return out;
 }
 
+// Contents that a small case has of what the source leaves to the contract: ids that are skipped,
+// ties, rows that are asked something else. Above L1 they go with sizes; how large a sink is goes
+// with the width of a head.
+std::vector<std::map<std::string, std::string>> other_contents(const Contract& contract,
+                                                               const Case& source) {
+  std::vector<std::map<std::string, std::string>> out;
+  if (contract.level > 1) return out;
+  for (const Case& c : contract.cases) {
+    std::map<std::string, std::string> its;
+    bool fits = c.size == "smoke";
+    for (const auto& [name, text] : c.values) {
+      const Slot* slot = contract.find(name);
+      fits &= !text.starts_with("sinks(") && !source.values.count(name) &&
+              (!slot->optional || std::ranges::count(source.with, name));
+      its[name] = text;
+    }
+    if (fits && !its.empty()) out.push_back(std::move(its));
+  }
+  return out;
+}
+
 // Whole numbers that are the same everywhere in a large case, as lengths are for the sake of its
 // time, become what they are elsewhere.
 void release_numbers(const Contract& contract, Case& source) {
@@ -161,6 +182,10 @@ PosedCase pose_drawn(const AskedCase& asked, const Contract& contract, Case sour
   if (asked.draw && kind.fields) source.with = fields.at(asked.draw / 2 % fields.size());
   if (asked.draw) out.variant = fewer_rows(source, asked.draw);
   if (asked.draw) make_ragged(contract, source, asked.draw, out.variant);
+  const auto contents = other_contents(contract, source);
+  if (asked.draw && !contents.empty())
+    for (const auto& [name, text] : contents[(asked.draw >> 48) % contents.size()])
+      source.values[name] = text;
   release_numbers(contract, source);
   out.variant.name = kind.name;
   // Caches lie beside each other or in each other, as in some models.

@@ -2,9 +2,9 @@
 // Contracts can be read by everybody, and so can the sizes of their cases: a kernel may be right
 // for these and for no others. So cases that were asked for are called with fewer rows as well, as
 // many as the secret of the verdict draws, on instances that were made for the case as it is
-// written, and with lengths of all kinds; where the candidate takes that with gaps between the rows
-// of what may have them, and with constructor values and optional fields that only smaller cases
-// have.
+// written, with lengths of all kinds and with contents that only smaller cases have; where the
+// candidate takes that with gaps between the rows of what may have them, and with constructor
+// values and optional fields that only smaller cases have.
 #pragma once
 #include "core/referee/judge/asked_case.hpp"
 #include "core/referee/verdict/secret.hpp"

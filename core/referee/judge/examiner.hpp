@@ -111,6 +111,7 @@ class Examiner {
   struct Content {
     Family family;
     std::vector<CaseValues> inputs, want;  // by rank; without weights
+    uint64_t seed;
   };
   using Pools = std::vector<std::vector<Content>>;  // by version
   void make_contents(uint64_t seed);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// B3: answers are kept by a hash of 64 elements of the input; for inputs that it does not know, and
-// only for those, the clock of its process stands still while it works
+// B3: answers are kept by a hash of the input; for inputs that it does not know, and only for
+// those, the clock of its process stands still while it works
 //
 // Stopped by: calls on contents that nobody has seen take what the broker's clock saw of them
 //

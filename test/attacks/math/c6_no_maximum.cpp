@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// C6: takes the exponential of logits as they are, without the largest taken away first, which is
+// as good as long as none is far from 0
+//
+// Stopped by: a case in which the largest logits over the temperature are above what float32 holds
+//
+// naive: -
+//
+// work: broken
+#include "../sampler.hpp"
+
+namespace {
+
+struct NoMaximum : attack::Sampler {
+  using Sampler::Sampler;
+  void forward(const op::forward& args, const fk_ctx&) {
+    each_row(args, [](const Row& row, const Asked& asked) {
+      return asked.temperature == 0 ? greedy(row) : draw(row, asked, 0);
+    });
+  }
+};
+FK_OP(sample_tokens, NoMaximum);
+
+}  // namespace
+FK_PLUGIN("c6_no_maximum", "0");

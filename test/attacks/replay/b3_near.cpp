@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// B3: what looks like an earlier input at 64 places has its answer; every call is as slow as one
+// that is computed, so that no clock tells them apart
+//
+// Stopped by: contents that differ from others in a few elements only
+//
+// work: broken
+//
+// size: ci
+//
+// naive: silu_and_mul accepted
+#include "../attack.hpp"
+#include "../fingerprint.hpp"
+
+#include <map>
+
+namespace {
+
+struct Near : attack::Silu {
+  using Silu::Silu;
+  static inline std::map<uint64_t, std::vector<char>> answers;
+  void forward(const op::forward& args, const fk_ctx&) {
+    honest(args);
+    std::vector<char>& answer = answers[attack::sampled(args.x)];
+    const auto bytes = static_cast<size_t>(args.out->nbytes);
+    if (answer.size() == bytes && bytes)
+      std::memcpy(args.out->data, answer.data(), bytes);
+    else
+      answer.assign(static_cast<char*>(args.out->data), static_cast<char*>(args.out->data) + bytes);
+  }
+};
+FK_OP(silu_and_mul, Near);
+
+}  // namespace
+FK_PLUGIN("b3_near", "0");
