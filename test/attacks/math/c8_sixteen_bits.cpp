@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// C8: keeps ids in sixteen bits, which is enough for every case but not for every vocabulary
+// C8: keeps ids in sixteen bits, which is not enough for every vocabulary
 //
-// Stopped by: a small case with a large vocabulary
+// Stopped by: a case with a large vocabulary
 //
 // naive: -
 //
 // work: broken
+//
+// size: ci
 #include "../attack.hpp"
 #include "fk/ops/embedding.h"
 
