@@ -5,7 +5,9 @@
 
 #include "core/base/paths.hpp"
 #include "core/cases/routing.hpp"
+#include "core/device/device.hpp"
 #include "core/referee/judge/docket.hpp"
+#include "core/referee/judge/first_step.hpp"
 #include "test/catch.hpp"
 
 using namespace fk;
@@ -52,6 +54,31 @@ TEST_CASE("whatever is drawn of a case has contents") {
       }
     }
   }
+}
+
+TEST_CASE("a step before drawn rows has fewer, and contents") {
+  const Catalog catalog(paths::registry_dirs());
+  const auto cpu = open_device("cpu");
+  int steps = 0;
+  for (const auto& op : catalog.ops()) {
+    const Contract& contract = catalog.at(op);
+    if (contract.comm()) continue;
+    for (const Case& source : contract.cases) {
+      const auto names = drawn_variants(contract, source);
+      if (names.empty()) continue;
+      INFO(op << " " << source.size << " " << source.name << " " << names[0]);
+      const PosedCase posed =
+          pose(asked_of(contract, source, names[0], kDraws[2]), contract, source);
+      const ResolvedCase drawn = resolve(contract, posed.source, posed.variant);
+      std::unique_ptr<CaseFrames> step;
+      CHECK_NOTHROW(step = first_step(*cpu, drawn, posed, kDraws[2]));
+      if (!step) continue;
+      ++steps;
+      for (const auto& [axis, n] : step->resolved().axes) CHECK(n <= drawn.axes.at(axis));
+      CHECK(step->resolved().axes != drawn.axes);
+    }
+  }
+  CHECK(steps > 200);
 }
 
 TEST_CASE("rows are fewer than written and the secret's, values those of small cases") {
