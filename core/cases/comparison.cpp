@@ -172,8 +172,7 @@ Comparer::Pair Comparer::pair_of(const CaseField& field, int64_t entry,
   if (!is_float(field.dtype) && field.slot->count.empty() && field.slot->list.empty() && ask_) {
     // Where another choice is as right as the reference's, it is taken for equal.
     const auto equal = equally_right(resolved_, field, out.mine, want_, inputs_, ask_);
-    for (int64_t i = 0; i < out.mine.numel(); ++i)
-      if (equal[static_cast<size_t>(i)]) out.mine.set(i, out.theirs.at(i));
+    forgive_rows(equal, out);
   }
   if (field.slot->role == Role::inout)
     out.before = inputs_.at(field.slot->name)[static_cast<size_t>(entry)];
@@ -230,6 +229,18 @@ Comparison Comparer::compare(const CaseValues& got, const std::string& only) con
     }
   }
   return out;
+}
+
+// Rows of which every other choice is as right. Of others nothing is: a moved reference may choose
+// as they do, all of a row.
+void Comparer::forgive_rows(const std::vector<uint8_t>& equal, Pair& pair) {
+  const int64_t width = pair.mine.shape.size() < 2 ? 1 : pair.mine.shape.back();
+  for (int64_t begin = 0; begin < pair.mine.numel(); begin += width) {
+    bool right = true;
+    for (int64_t i = begin; i < begin + width; ++i)
+      right &= equal[static_cast<size_t>(i)] || pair.mine.at(i) == pair.theirs.at(i);
+    for (int64_t i = begin; right && i < begin + width; ++i) pair.mine.set(i, pair.theirs.at(i));
+  }
 }
 
 // Counts before what they count, and choices before what goes with them.
@@ -456,6 +467,7 @@ CaseValues Comparer::moved_inputs(uint64_t seed) const {
       it->second[i] = std::move(other);
     }
   }
+  if (alike && seed % 2 == 1) saturate(resolved_, out);
   return out;
 }
 

@@ -57,6 +57,7 @@ class Comparer {
   // Of rows (of an axis) that a moved reference chooses: which it was.
   using Chosen = std::map<std::string, std::map<int64_t, size_t>>;
   std::vector<std::pair<int, const CaseField*>> in_turn() const;
+  static void forgive_rows(const std::vector<uint8_t>& equal, Pair& pair);
   void choose_rows(const CaseField& field, Pair& pair, Chosen& chosen) const;
   bool same_choice(const CaseField& field, const Chosen& chosen, const Pair& pair, int64_t at,
                    size_t k) const;

@@ -161,4 +161,32 @@ std::vector<uint8_t> equally_right(const ResolvedCase& r, const CaseField& chose
   return out;
 }
 
+void saturate(const ResolvedCase& r, CaseValues& values) {
+  const double least = -126 * std::log(2);  // exp() is next to nothing down from there
+  const std::string scoring = scoring_of(r);
+  if (scoring.empty()) return;
+  // A sigmoid's sum has few values where it is next to 1, and from 24 log(2) on one.
+  const auto rounded = [](double logit) {
+    if (logit < 8) return logit;
+    const double beside = static_cast<float>(1 + std::exp(-logit)) - 1.0;
+    return beside > 0 ? -std::log(beside) : 24 * std::log(2);
+  };
+  for (const auto& f : r.fields) {
+    if (!f.present || f.slot->section != SectionId::forward || f.slot->role != Role::in ||
+        !is_float(f.dtype) || f.shape.size() != 2)
+      continue;
+    Tensor& logits = values.at(f.slot->name)[0];
+    const int64_t width = f.shape[1];
+    for (int64_t row = 0; row < f.shape[0]; ++row) {
+      double top = scoring == "softmax" ? -HUGE_VAL : 0;
+      for (int64_t i = 0; scoring == "softmax" && i < width; ++i)
+        top = std::max(top, logits.at(row * width + i));
+      for (int64_t i = row * width; i < (row + 1) * width; ++i) {
+        const double logit = std::max(logits.at(i), top + least);
+        logits.set(i, scoring == "sigmoid" ? rounded(logit) : logit);
+      }
+    }
+  }
+}
+
 }  // namespace fk

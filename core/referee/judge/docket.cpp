@@ -228,17 +228,25 @@ void SmallerCases::judged(const CaseVerdict& row) {
 }
 
 bool DrawnCases::wants(const CaseVerdict& row) const {
-  const bool drawn = is_drawn(row.variant);
-  const auto many = of_.find(drawn ? row.op : row.op + ", " + row.variant);
-  return right_.count(case_of(row)) && (!drawn || !drawn_.count(case_of(row))) &&
-         (many == of_.end() || many->second < (drawn ? kDrawnCases : 1));
+  if (!right_.count(case_of(row))) return false;
+  const auto parts = drawn_parts(row.variant);
+  const auto had = parts ? drawn_.find(case_of(row)) : drawn_.end();
+  if (had != drawn_.end()) return *parts & ~had->second;
+  const auto many = of_.find(parts ? row.op : row.op + ", " + row.variant);
+  return many == of_.end() || many->second < (parts ? kDrawnCases : 1);
 }
 
 void DrawnCases::judged(const CaseVerdict& row) {
   if (!row.beside && row.variant.empty() && is_right(row.status)) right_.insert(case_of(row));
   if (!row.beside || row.status == Status::refused) return;
-  if (is_drawn(row.variant)) drawn_.insert(case_of(row));
-  ++of_[is_drawn(row.variant) ? row.op : row.op + ", " + row.variant];
+  const auto parts = drawn_parts(row.variant);
+  if (!parts) {
+    ++of_[row.op + ", " + row.variant];
+    return;
+  }
+  const auto [had, first] = drawn_.emplace(case_of(row), *parts);
+  had->second |= *parts;
+  of_[row.op] += first;
 }
 
 void settle(std::vector<CaseVerdict>& rows) {

@@ -40,17 +40,18 @@ class SmallerCases {
 };
 
 // Which of those that come after the others are judged: of every op a few cases that were right as
-// they are written with drawn rows (drawn.hpp), each in the first variant that the candidate takes,
-// and one without rows. Asked in an order that nobody knows before.
+// they are written with drawn rows (drawn.hpp), each in the first variant that the candidate takes
+// and in those that have a part which no such one had, and one without rows. Asked in an order that
+// nobody knows before.
 class DrawnCases {
  public:
   bool wants(const CaseVerdict& row) const;
   void judged(const CaseVerdict& row);  // once its status is known, and of the others as well
 
  private:
-  std::set<std::string> right_;    // "op, case"
-  std::set<std::string> drawn_;    // those that were taken with drawn rows
-  std::map<std::string, int> of_;  // how many, by "op" and "op, no rows"
+  std::set<std::string> right_;       // "op, case"
+  std::map<std::string, int> drawn_;  // of those that were taken with drawn rows the parts
+  std::map<std::string, int> of_;     // how many, by "op" and "op, no rows"
 };
 
 // Error where no time can be meant: of a race, or of whoever is only timed.

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <set>
 
+#include "core/base/text.hpp"
 #include "core/referee/check.hpp"
 #include "core/tensor/random.hpp"
 
@@ -14,23 +15,22 @@ namespace fk {
 
 namespace {
 
-struct Kind {
+struct Part {
+  int bit;
   const char* name;
-  bool fields, values, padded;
 };
-constexpr Kind kKinds[] = {{"drawn rows, fields and values, padded", true, true, true},
-                           {"drawn rows, fields and values", true, true, false},
-                           {"drawn rows and fields, padded", true, false, true},
-                           {"drawn rows and fields", true, false, false},
-                           {"drawn rows and values, padded", false, true, true},
-                           {"drawn rows and values", false, true, false},
-                           {"drawn rows, padded", false, false, true},
-                           {"drawn rows", false, false, false}};
+constexpr Part kParts[] = {
+    {kDrawnFields, "fields"}, {kDrawnSwitches, "switches"}, {kDrawnValues, "values"}};
+constexpr int kAll = kDrawnFields | kDrawnSwitches | kDrawnValues | kDrawnPadded;
 
-const Kind* kind_of(const std::string& variant) {
-  const auto found = std::find_if(std::begin(kKinds), std::end(kKinds),
-                                  [&](const Kind& kind) { return variant == kind.name; });
-  return found == std::end(kKinds) ? nullptr : found;
+std::string name_of_kind(int parts) {
+  std::vector<std::string> words = {"drawn rows"};
+  for (const Part& part : kParts)
+    if (parts & part.bit) words.emplace_back(part.name);
+  const std::string last = words.back();
+  words.pop_back();
+  return (words.empty() ? last : join(words, ", ") + " and " + last) +
+         (parts & kDrawnPadded ? ", padded" : "");
 }
 
 // Of every number of init the largest one that a small case has, or the smallest where that is the
@@ -52,6 +52,45 @@ std::map<std::string, std::string> other_values(const Contract& contract, const 
       most = std::max(most, value_in(c, slot));
     }
     if (least < most) out[slot.name] = fmt::format("{}", most > own ? most : least);
+  }
+  return out;
+}
+
+// Booleans, choices, and whole numbers below 1 of which there is nothing, as of a window.
+bool is_switch(const Slot& slot) {
+  if (slot.kind == SlotKind::integer)
+    return slot.axis.empty() && slot.has_default && slot.default_value.i < 1;
+  return slot.kind == SlotKind::boolean || slot.kind == SlotKind::choice;
+}
+
+struct Switches {
+  std::map<std::string, std::string> init, values;
+};
+
+// Of every switch another position that a small case has, if that case has no optional fields that
+// this one lacks, which may go with it; and the contents that it was written with.
+Switches other_switches(const Contract& contract, const Case& source, uint64_t draw) {
+  std::map<int, std::map<int64_t, const Case*>> others;  // by slot and value
+  const ResolvedCase own = resolve(contract, source, {});
+  for (const Case& c : contract.cases) {
+    const bool fits = std::ranges::all_of(
+        c.with, [&](const auto& field) { return std::ranges::count(source.with, field) > 0; });
+    if (c.size != "smoke" || !fits) continue;
+    const ResolvedCase small = resolve(contract, c, {});
+    for (const auto& slot : contract.section(SectionId::init)) {
+      const auto at = static_cast<size_t>(slot.index);
+      if (is_switch(slot) && small.init[at].i != own.init[at].i)
+        others[slot.index].emplace(small.init[at].i, &c);
+    }
+  }
+  Switches out;
+  for (const auto& [index, cases] : others) {
+    const Slot& slot = contract.section(SectionId::init)[static_cast<size_t>(index)];
+    const auto& [value, from] =
+        *std::next(cases.begin(), static_cast<int64_t>((draw >> 8) % cases.size()));
+    out.init[slot.name] = slot.kind == SlotKind::choice ? slot.choices[static_cast<size_t>(value)]
+                                                        : std::to_string(value);
+    for (const auto& [field, made] : from->values) out.values[field] = made;
   }
   return out;
 }
@@ -93,6 +132,19 @@ std::vector<std::map<std::string, std::string>> other_contents(const Contract& c
     }
     if (fits && !its.empty()) out.push_back(std::move(its));
   }
+  return out;
+}
+
+// Of other_fields() those with which as much can be switched as without.
+std::vector<std::vector<std::string>> switched_fields(const Contract& contract,
+                                                      const Case& source) {
+  const size_t all = other_switches(contract, source, 0).init.size();
+  auto out = other_fields(contract, source);
+  std::erase_if(out, [&](const auto& with) {
+    Case other = source;
+    other.with = with;
+    return other_switches(contract, other, 0).init.size() < all;
+  });
   return out;
 }
 
@@ -149,18 +201,27 @@ bool has_rows(const Case& source) {
 
 }  // namespace
 
-bool is_drawn(const std::string& variant) { return kind_of(variant) != nullptr; }
+std::optional<int> drawn_parts(const std::string& variant) {
+  for (int parts = 0; parts <= kAll; ++parts)
+    if (variant == name_of_kind(parts)) return parts;
+  return std::nullopt;
+}
+
+bool is_drawn(const std::string& variant) { return variant.starts_with("drawn rows"); }
 
 std::vector<std::string> drawn_variants(const Contract& contract, const Case& source) {
-  std::vector<std::string> out;
-  if (!has_rows(source)) return out;
+  if (!has_rows(source)) return {};
   const auto& forward = contract.section(SectionId::forward);
-  const bool gaps = std::ranges::any_of(forward, [](const Slot& s) { return s.strided; });
-  const bool fields = !other_fields(contract, source).empty();
-  const bool values = !other_values(contract, source).empty();
-  for (const Kind& kind : kKinds)
-    if ((fields || !kind.fields) && (values || !kind.values) && (gaps || !kind.padded))
-      out.emplace_back(kind.name);
+  int may = 0;
+  if (!other_fields(contract, source).empty()) may |= kDrawnFields;
+  if (!other_switches(contract, source, 0).init.empty()) may |= kDrawnSwitches;
+  if (!other_values(contract, source).empty()) may |= kDrawnValues;
+  if (std::ranges::any_of(forward, [](const Slot& s) { return s.strided; })) may |= kDrawnPadded;
+  constexpr int kBoth = kDrawnFields | kDrawnSwitches;
+  const bool both = (may & kBoth) == kBoth && !switched_fields(contract, source).empty();
+  std::vector<std::string> out;
+  for (int parts = kAll; parts >= 0; --parts)
+    if (!(parts & ~may) && (both || (parts & kBoth) != kBoth)) out.push_back(name_of_kind(parts));
   return out;
 }
 
@@ -174,12 +235,20 @@ uint64_t drawn_turn(const Secret& secret, const std::string& op, const std::stri
 }
 
 PosedCase pose_drawn(const AskedCase& asked, const Contract& contract, Case source) {
-  const Kind& kind = *kind_of(asked.variant);
+  const int parts = drawn_parts(asked.variant).value();
   PosedCase out;
-  if (kind.values)
+  if (parts & kDrawnValues)
     for (const auto& [name, text] : other_values(contract, source)) source.init[name] = text;
-  const auto fields = other_fields(contract, source);
-  if (asked.draw && kind.fields) source.with = fields.at(asked.draw / 2 % fields.size());
+  if (asked.draw && parts & kDrawnFields) {
+    const auto fields =
+        parts & kDrawnSwitches ? switched_fields(contract, source) : other_fields(contract, source);
+    source.with = fields.at(asked.draw / 2 % fields.size());
+  }
+  if (parts & kDrawnSwitches) {
+    const Switches others = other_switches(contract, source, asked.draw);
+    for (const auto& [name, text] : others.init) source.init[name] = text;
+    for (const auto& [field, made] : others.values) source.values[field] = made;
+  }
   if (asked.draw) out.variant = fewer_rows(source, asked.draw);
   if (asked.draw) make_ragged(contract, source, asked.draw, out.variant);
   const auto contents = other_contents(contract, source);
@@ -187,11 +256,11 @@ PosedCase pose_drawn(const AskedCase& asked, const Contract& contract, Case sour
     for (const auto& [name, text] : contents[(asked.draw >> 48) % contents.size()])
       source.values[name] = text;
   release_numbers(contract, source);
-  out.variant.name = kind.name;
+  out.variant.name = asked.variant;
   // Caches lie beside each other or in each other, as in some models.
   const Slot* cache = contract.find("v_cache");
   const bool pair = cache && cache->strided && (asked.draw >> 40 & 1);
-  if (kind.padded)
+  if (parts & kDrawnPadded)
     out.variant.layout = pair ? Variant::Layout::interleaved : Variant::Layout::padded;
   out.source = std::move(source);
   return out;

@@ -4,22 +4,30 @@
 // many as the secret of the verdict draws, on instances that were made for the case as it is
 // written, with lengths of all kinds and with contents that only smaller cases have; where the
 // candidate takes that with gaps between the rows of what may have them, and with constructor
-// values and optional fields that only smaller cases have.
+// values, switches among them, and optional fields that only smaller cases have.
 #pragma once
+#include <optional>
+
 #include "core/referee/judge/asked_case.hpp"
 #include "core/referee/verdict/secret.hpp"
 
 namespace fk {
 
-// Names of variants in the order in which they are asked for, until one is taken. Empty where a
-// case has no rows to draw.
+// What is other than in the case as it is written.
+inline constexpr int kDrawnPadded = 1, kDrawnValues = 2, kDrawnSwitches = 4, kDrawnFields = 8;
+
+// Names of variants in the order in which they are asked for, until what is taken has each part
+// that is taken at all: who refuses two of them together is asked for each. Empty where a case has
+// no rows to draw.
 std::vector<std::string> drawn_variants(const Contract& contract, const Case& source);
 bool is_drawn(const std::string& variant);
+std::optional<int> drawn_parts(const std::string& variant);  // bits, of a drawn one
 
 // The same where nothing is drawn; else with what the secret draws.
 AskedCase drawn_by(AskedCase asked, const Secret& secret);
 
-// So many cases of an op are judged with drawn rows, in an order of which nobody knows who is first.
+// So many cases of an op are judged with drawn rows, in an order of which nobody knows who is
+// first.
 inline constexpr int kDrawnCases = 3;
 uint64_t drawn_turn(const Secret& secret, const std::string& op, const std::string& case_name);
 

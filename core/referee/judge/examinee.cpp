@@ -6,6 +6,8 @@
 #include "core/base/clock.hpp"
 #include "core/base/cores.hpp"
 #include "core/base/error.hpp"
+#include "core/referee/judge/drawn.hpp"
+#include "core/referee/judge/first_step.hpp"
 #include "core/worker/own_memory.hpp"
 
 namespace fk {
@@ -93,6 +95,20 @@ Examinee::Examinee(const Provider& provider, const Plugins& plugins, Device& dev
     given_ += taken_by(support.need.scratch) + taken_by(support.need.plan);
   }
   device.synchronize_all();
+  if (is_drawn(shape.asked.variant) && !comm_) take_first_step(posed, shape.asked.draw);
+}
+
+void Examinee::take_first_step(const PosedCase& posed, uint64_t draw) {
+  const auto step = first_step(device_, sets_.at(0)->resolved(), posed, draw);
+  if (!step) return;
+  for (const auto& execution : executions_) {
+    const std::string why = execution->plan(*step);
+    if (!why.empty()) fail(provider_.plugin, why);
+    if (execution->forward(execution->fitted(*step)) != FK_OK)
+      fail(provider_.plugin, std::string("forward: ") + execution->instance().error().text);
+    device_.synchronize();
+  }
+  device_.synchronize_all();
 }
 
 int64_t Examinee::given() const {

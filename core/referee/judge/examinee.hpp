@@ -57,6 +57,7 @@ class Examinee {
   const std::optional<LaunchFacts>& facts() const { return facts_; }
 
  private:
+  void take_first_step(const PosedCase& posed, uint64_t draw);
   void begin_together();
   void enqueue(int first, int count, const std::vector<void*>& captured);
   std::vector<void*> captured_calls(int first, int count);

@@ -2,8 +2,10 @@
 // Choices by scores: a near tie may go either way, no more.
 #include "core/cases/selection.hpp"
 
+#include <algorithm>
 #include <cmath>
 
+#include "core/base/paths.hpp"
 #include "core/cases/comparison.hpp"
 #include "test/catch.hpp"
 
@@ -123,4 +125,59 @@ TEST_CASE("selection_of_near_ties_has_the_weight_of_what_was_chosen") {
   CHECK(judged(1, score(1), 3).field == "weights");
   CHECK(judged(2, score(0), 3).field == "best");
   CHECK(judged(0, score(1), 0).field == "best");
+}
+
+// Where float32 has 1 for several logits, the first groups are as right as the best ones, and what
+// is chosen behind them is another group's.
+TEST_CASE("selection_of_groups_by_scores_that_float32_has_equal_may_be_any_of_them") {
+  const fk::Catalog catalog(fk::paths::registry_dirs());
+  const fk::Contract& c = catalog.at("grouped_topk");
+  const auto plain = std::find_if(c.cases.begin(), c.cases.end(),
+                                  [](const fk::Case& one) { return one.name == "ties"; });
+  REQUIRE(plain != c.cases.end());
+  fk::Variant fewer;
+  fewer.axes["T"] = 1;
+  const auto r = fk::resolve(c, *plain, fewer);  // 3 of 8 experts, of the 2 best of 4 groups
+  const auto score = [](double logit) { return 1 / (1 + std::exp(-logit)); };
+  const auto answer = [&](const fk::CaseValues& values) {
+    const Tensor& logits = values.at("logits")[0];
+    std::vector<double> left(8), best(4);
+    for (int64_t e = 0; e < 8; ++e) left[static_cast<size_t>(e)] = score(logits.at(e));
+    for (size_t g = 0; g < 4; ++g) best[g] = std::max(left[2 * g], left[2 * g + 1]);
+    for (int i = 0; i < 2; ++i) {
+      const auto worst = std::min_element(best.rbegin(), best.rend());  // of equal ones the last
+      const auto g = static_cast<size_t>(best.rend() - worst - 1);
+      best[g] = 2, left[2 * g] = left[2 * g + 1] = -1;
+    }
+    fk::CaseValues out;
+    out["topk_weights"] = {Tensor(DType::f32, {1, 3})};
+    out["topk_ids"] = {Tensor(DType::i32, {1, 3})};
+    double sum = 0;
+    for (int64_t k = 0; k < 3; ++k) {
+      const auto at = std::max_element(left.begin(), left.end());
+      out["topk_ids"][0].set(k, static_cast<double>(at - left.begin()));
+      out["topk_weights"][0].set(k, *at);
+      sum += *at, *at = -1;
+    }
+    for (int64_t k = 0; k < 3; ++k)
+      out["topk_weights"][0].set(k, out["topk_weights"][0].at(k) / sum);
+    return out;
+  };
+  fk::CaseValues values;
+  values["logits"] = {made(DType::f32, {1, 8}, {31, 1.5, -20, 23, 32, 35, 8, -62})};
+  const fk::CaseValues want = answer(values);
+  const auto judged = [&](const std::vector<double>& ids, const std::vector<double>& scores) {
+    fk::CaseValues got;
+    got["topk_ids"] = {made(DType::i32, {1, 3}, ids)};
+    double sum = 0;
+    for (const double s : scores) sum += s;
+    got["topk_weights"] = {
+        made(DType::f32, {1, 3}, {scores[0] / sum, scores[1] / sum, scores[2] / sum})};
+    return fk::compare_outputs(r, values, got, want, fk::kMostElements, answer);
+  };
+  CHECK(judged({5, 4, 0}, {1, 1, 1}).ok);
+  CHECK(judged({0, 3, 1}, {1, 1, score(1.5)}).ok);
+  CHECK(judged({0, 3, 1}, {1, 1, 1}).field == "topk_weights");
+  CHECK(judged({0, 3, 2}, {1, 1, score(-20)}).field == "topk_ids");
+  CHECK(judged({0, 6, 1}, {1, score(8), score(1.5)}).field == "topk_ids");
 }

@@ -5,7 +5,9 @@
 
 #include "core/base/paths.hpp"
 #include "core/cases/routing.hpp"
+#include "core/device/device.hpp"
 #include "core/referee/judge/docket.hpp"
+#include "core/referee/judge/first_step.hpp"
 #include "test/catch.hpp"
 
 using namespace fk;
@@ -42,7 +44,7 @@ TEST_CASE("whatever is drawn of a case has contents") {
             if (contract.section(SectionId::forward)[i].kind == SlotKind::integer)
               CHECK(drawn.scalars[i].i <= written.scalars[i].i);
           // Floats of large cases take long, and have no bounds.
-          if (source.size != "full" && name.find("fields") != name.npos)
+          if (source.size != "full" && *drawn_parts(name) & (kDrawnFields | kDrawnSwitches))
             CHECK_NOTHROW(make_inputs(drawn, draw, 1));
           for (const CaseField& field : drawn.fields)
             if (field.present && field.slot->section == SectionId::forward &&
@@ -52,6 +54,31 @@ TEST_CASE("whatever is drawn of a case has contents") {
       }
     }
   }
+}
+
+TEST_CASE("a step before drawn rows has fewer, and contents") {
+  const Catalog catalog(paths::registry_dirs());
+  const auto cpu = open_device("cpu");
+  int steps = 0;
+  for (const auto& op : catalog.ops()) {
+    const Contract& contract = catalog.at(op);
+    if (contract.comm()) continue;
+    for (const Case& source : contract.cases) {
+      const auto names = drawn_variants(contract, source);
+      if (names.empty()) continue;
+      INFO(op << " " << source.size << " " << source.name << " " << names[0]);
+      const PosedCase posed =
+          pose(asked_of(contract, source, names[0], kDraws[2]), contract, source);
+      const ResolvedCase drawn = resolve(contract, posed.source, posed.variant);
+      std::unique_ptr<CaseFrames> step;
+      CHECK_NOTHROW(step = first_step(*cpu, drawn, posed, kDraws[2]));
+      if (!step) continue;
+      ++steps;
+      for (const auto& [axis, n] : step->resolved().axes) CHECK(n <= drawn.axes.at(axis));
+      CHECK(step->resolved().axes != drawn.axes);
+    }
+  }
+  CHECK(steps > 200);
 }
 
 TEST_CASE("rows are fewer than written and the secret's, values those of small cases") {
@@ -142,6 +169,57 @@ TEST_CASE("three cases of an op that are right are called with drawn rows, each 
   CHECK_FALSE(judged("b", second, true, Status::correct));
   CHECK(judged("c", first, true, Status::wrong));
   CHECK_FALSE(judged("d", first, true, Status::correct));
+  CHECK_FALSE(judged("d", second, true, Status::correct));
   CHECK(judged("d", "no rows", true, Status::correct));
   CHECK_FALSE(judged("a", "no rows", true, Status::correct));
+}
+
+TEST_CASE("who refuses two parts of what is drawn together is asked for each of them") {
+  DrawnCases cases;
+  CaseVerdict row;
+  row.op = "topk_softmax";
+  row.case_name = "a";
+  row.status = Status::slower;
+  cases.judged(row);
+  row.beside = true;
+  const auto judged = [&](const std::string& variant, Status status) {
+    row.variant = variant;
+    row.status = status;
+    if (!cases.wants(row)) return false;
+    cases.judged(row);
+    return true;
+  };
+  CHECK(judged("drawn rows, switches and values", Status::refused));
+  CHECK(judged("drawn rows and switches, padded", Status::correct));
+  CHECK_FALSE(judged("drawn rows and switches", Status::correct));
+  CHECK(judged("drawn rows and values, padded", Status::refused));
+  CHECK(judged("drawn rows and values", Status::correct));
+  CHECK_FALSE(judged("drawn rows, padded", Status::correct));
+  CHECK_FALSE(judged("drawn rows", Status::correct));
+}
+
+TEST_CASE("switches are as small cases have them whose optional fields are there, contents too") {
+  const Catalog catalog(paths::registry_dirs());
+  const auto drawn = [&](const std::string& op, const std::string& size, uint64_t draw,
+                         const std::vector<std::string>& with) {
+    const Contract& contract = catalog.at(op);
+    const auto source =
+        std::find_if(contract.cases.begin(), contract.cases.end(),
+                     [&](const Case& c) { return c.size == size && c.with == with; });
+    REQUIRE(source != contract.cases.end());
+    return pose(asked_of(contract, *source, "drawn rows and switches", draw), contract, *source)
+        .source;
+  };
+  CHECK(drawn("topk_softmax", "ci", 1, {}).init.at("renormalize") == "0");
+  const Case raw = drawn("selective_state_update", "ci", 1, {"d", "dt_bias"});
+  CHECK(raw.init.at("dt_softplus") == "0");
+  CHECK(raw.values.at("dt") == "uniform(0.01,0.5)");
+  // No small case has this activation without biases.
+  CHECK_FALSE(drawn("moe_block", "ci", 1, {}).init.count("activation"));
+  CHECK(drawn("mla_self_attention", "smoke", 1, {"q_a_norm", "fp8"}).init.at("quantize_input") ==
+        "1");
+  std::set<std::string> reductions;
+  for (const uint64_t draw : {0x101, 0x201})
+    reductions.insert(drawn("all_reduce", "ci", draw, {}).init.at("reduction"));
+  CHECK(reductions == std::set<std::string>{"max", "min"});
 }
