@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """gpu_ranks.py FILE [--host build-gpu/fk-host] [--gpus N] [--only WORD ...] [--seconds S] [--most S] [--dry-run]: what is
 wanted of several GPUs, measured in one go beside its rival in the same run, on as many of 2 and 4 GPUs as there are:
+  eager         what is captured below, without CUDA graphs: every op at one small and one large case, Llama with --no-graph
   values        smoke and ci cases of the collectives and of the products that talk, by `check`, and a product of many tiles
   all_reduce    8 KiB, 256 KiB and 256 MiB beside NCCL, captured
   oracle        the same cases by cuda_reference, which judges what the CPU is too slow for
@@ -54,6 +55,15 @@ def steps(host, gpus, seconds):
         for op, cases in PRODUCTS.items():
             for case in cases[n]:
                 yield f"products {op} {case}", *bench(op, [case], 180)
+    for n in (2, 4):
+        if n > gpus:
+            continue
+        eager = {"all_reduce": [f"kib_8_{n}", f"mib_256_{n}"], "moe_dispatch": [f"tokens_128_{n}", f"tokens_4096_{n}"],
+                 "moe_combine": [f"tokens_128_{n}", f"tokens_4096_{n}"]} | {op: cases[n][:1] for op, cases in PRODUCTS.items()}
+        for op, cases in eager.items():
+            command, most = bench(op, cases, 180)
+            yield f"eager {op} {n}", [*command, "--no-graph"], most
+        yield f"eager llama tp {n}", [host, "run", "llama3.1", "--profile", "full", "--device", "cuda", "--tp", str(n), "--no-graph", "--workload", "single_request"], 420
     for n in (1, 2, 4):
         if n <= gpus:
             yield f"llama tp {n}", [host, "run", "llama3.1", "--profile", "full", "--device", "cuda", "--tp", str(n), "--workload", "single_request"], 420

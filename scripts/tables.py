@@ -189,12 +189,12 @@ for source in sorted({p.name[10:]: p for p in sorted((root / "docs/results").glo
     # Of scripts/gpu_ranks.py, or rows alone.
     found = d.get("rows") or [dict(r, commit=step.get("commit", d["commit"])) for step in d["steps"].values() for r in (step["report"] or {}).get("rows", [])]
     ranks += [f"From `{source.relative_to(root)}`: {d['device']}, driver {d['driver']}, {d['date']}, `{d['command']}`. Cold medians, quartiles in brackets, "
-              "captured; bus bandwidth is 2 (n - 1) / n times the bytes over the time.", "",
+              "captured where no `eager` stands behind the case; bus bandwidth is 2 (n - 1) / n times the bytes over the time.", "",
               "| op | case | ranks | commit | `nccl` | `cuda` | times as fast | bus bandwidth of `cuda` |", "|---|---|---|---|---|---|---|---|"]
     times = {}
     for r in found:
         if r.get("cold_s") and r.get("ranks"):
-            times.setdefault((r["op"], r["case"], r["ranks"], r.get("commit", d["commit"])), {})[r["provider"]] = r
+            times.setdefault((r["op"], r["case"] + ("" if r.get("captured", True) else ", eager"), r["ranks"], r.get("commit", d["commit"])), {})[r["provider"]] = r
     for (op, case, count, commit), by in sorted(times.items(), key=lambda item: (item[0][0], item[0][2], max(r["bytes"] for r in item[1].values()))):
         def took(r):
             return f"{1e6 * r['cold_s']:.2f} us ({1e6 * r['cold_low_s']:.2f}-{1e6 * r['cold_high_s']:.2f})" if r else ""

@@ -94,6 +94,7 @@ Json bench_task(const Json& arguments, const TaskServices& services) {
     options.threads = static_cast<int>(std::max(2u, std::thread::hardware_concurrency()));
   options.size = arguments.at("size").get<std::string>();
   options.seconds = arguments.at("seconds").get<double>();
+  options.graphs = arguments.at("graphs").get<bool>();
   options.providers = arguments.at("providers").get<std::vector<std::string>>();
   options.cases = arguments.at("cases").get<std::vector<std::string>>();
   options.comm = comm.get();
@@ -164,6 +165,7 @@ std::vector<Json> run_op(const Arguments& a, const std::string& op, const Roster
                             {"device", a.device},
                             {"captured", a.captured},
                             {"skew", a.options.skew},
+                            {"graphs", a.options.graphs},
                             {"cases", a.options.cases},
                             {"providers", a.options.providers}};
     const auto done = runner.task_on_all("bench_op", arguments, [&](int rank, const Json& row) {
@@ -299,6 +301,8 @@ Arguments complete(Arguments a) {
     fail("--size", "`" + size + "` is not a size of cases", "smoke, ci or full");
   }
   check_seconds(a.options.seconds);
+  if (!a.options.graphs && a.device == "cpu")
+    fail("--no-graph", "there are no CUDA graphs on the device cpu");
   a.options.skew = skew_of_routing(a.routing);
   return a;
 }
@@ -324,9 +328,13 @@ BenchRequest request_of(const Arguments& a, bool as_json) {
   request.secret = a.secret;
   request.receipt = a.receipt;
   request.profile = a.profile;
-  request.as_json = as_json;
-  request.json = a.json;
+  request.as_json = as_json, request.json = a.json;
   return request;
+}
+
+int judge(const Arguments& a, const BenchRequest& request) {
+  if (a.options.graphs) return bench_candidate(request);
+  fail("--no-graph", "a verdict's `timings` have both, with and without graphs", "bench OP");
 }
 
 // The file of a plugin that has its file's name, where no other file and no op has it: contracts
@@ -356,7 +364,7 @@ std::optional<int> bench_at_once(const Arguments& a, bool as_json) {
     const auto file = plugin_of_name(a.what);
     if (!file) return std::nullopt;
     request.question.candidate = *file;
-    return bench_candidate(request);
+    return judge(a, request);
   }
   request.question.candidate = a.what;
   if (a.build || std::filesystem::is_directory(a.what)) {
@@ -364,7 +372,7 @@ std::optional<int> bench_at_once(const Arguments& a, bool as_json) {
   } else if (!std::filesystem::exists(a.what)) {
     return std::nullopt;
   }
-  return bench_candidate(request);
+  return judge(a, request);
 }
 
 [[noreturn]] void no_such_thing(const std::string& word, const Catalog& catalog,
@@ -387,7 +395,7 @@ int bench(const Arguments& asked, bool as_json) {
     if (!file && !names_plugin(a.what, roster)) no_such_thing(a.what, catalog, roster);
     BenchRequest request = request_of(a, as_json);
     request.question.candidate = roster.plugin(a.what).path;
-    return bench_candidate(request);
+    return judge(a, request);
   }
   for (const bool given :
        {!a.ops.empty(), !a.families.empty(), !a.variants.empty(), !a.dtypes.empty(),
@@ -395,8 +403,7 @@ int bench(const Arguments& asked, bool as_json) {
     if (given)
       fail("bench",
            "--op, --family, --variant, --dtype, --secret, --fresh, --no-store, --receipt and "
-           "--profile "
-           "are for a candidate",
+           "--profile are for a candidate",
            "bench CANDIDATE");
   std::vector<std::string> known = roster.ranked();
   for (const auto& c : roster.candidates)
@@ -477,6 +484,8 @@ std::function<int()> add(const Options& app) {
                  "where calls are told the experts of tokens: uniform, skewed (as published) or "
                  "skewed:RATIO, beside uniform");
   app.add_option("--size", a->options.size, "full (the default), ci or smoke cases");
+  app.add_flag("!--no-graph", a->options.graphs,
+               "providers are called without CUDA graphs; a candidate's row has both");
   app.add_flag("!--no-sandbox", a->sandbox, "candidates run with all that this user may do");
   app.add_option("--seconds", a->options.seconds, "about, per case and provider");
   const auto json =

@@ -157,9 +157,7 @@ Json exam_deal(const Json& a, const TaskServices&) {
   const auto sets = a.at("sets").get<std::vector<int>>();
   const Poison poison = a.at("poison").get<bool>() ? Poison::random : Poison::ones;
   exam.deal(sets, a.at("contents").get<std::vector<int>>(), poison,
-            a.at("numbers_only").get<bool>());
-  if (const int beside = a.value("beside", -1); beside >= 0)
-    exam.deal_beside(beside, a.at("beside_content").get<int>(), poison);
+            a.at("numbers_only").get<bool>(), a.value("beside", -1), a.value("beside_content", 0));
   if (a.at("flush").get<bool>()) exam.flush(sets);
   if (a.value("flush_all", false)) exam.flush_all();
   return Json::object();

@@ -163,6 +163,7 @@ class CaseBench {
         step("preparing " + e.row.provider);
         e.sampler = std::make_unique<ProviderSampler>(*e.provider, device_, *watch, sets, plugins_,
                                                       options_.threads, options_.seed);
+        if (!options_.graphs) e.sampler->stay_eager();
         e.sampler->set_calls(1);
       } catch (const Error& error) {
         if (comm_) throw;
@@ -217,7 +218,7 @@ class CaseBench {
 
   // So many that the fastest one's sample is long enough.
   int calls_for(const std::vector<Entry*>& racing) const {
-    if (!device_.can_capture()) return 1;
+    if (!device_.can_capture() || !options_.graphs) return 1;
     double fastest = kSampleSeconds;
     for (Entry* e : racing) {
       e->sampler->sample();

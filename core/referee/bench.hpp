@@ -55,6 +55,7 @@ struct BenchOptions {
   // This rank's, for ops with a communicator: their cases with so many ranks, which all of them
   // bench together; null: those are left out.
   Communicator* comm = nullptr;
+  bool graphs = true;  // false: calls are launched one by one where they could be captured
   double seconds = 1;  // per case and provider, about
   uint64_t seed = 1;
   int threads = 2;

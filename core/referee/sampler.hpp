@@ -43,6 +43,8 @@ class Sampler : public Contender {
   void set_calls(int calls);
   int calls() const { return calls_; }
   bool captured() const { return !graphs_.empty(); }
+  // From now on nothing is captured, whatever can be: the host launches every call.
+  void stay_eager() { eager_ = true; }
   // Every sample would have been dropped, so none is: the time is the host's.
   bool host_bound() const { return host_bound_; }
   // One of several ranks whose calls need each other: they begin a sample together, and its seconds
@@ -51,7 +53,7 @@ class Sampler : public Contender {
 
  protected:
   virtual void call(size_t set) = 0;  // enqueues one call on a set; Error when it fails
-  virtual bool may_capture() const { return device_.can_capture(); }
+  virtual bool may_capture() const { return !eager_ && device_.can_capture(); }
   // Whether a sample has more than one call where calls are not captured.
   virtual bool many_at_once() const { return false; }
   // Before a sample that begins with this set: its memory is in no cache afterwards.
@@ -68,6 +70,7 @@ class Sampler : public Contender {
   Communicator* comm_ = nullptr;
   size_t sets_;
   int calls_ = 1;
+  bool eager_ = false;
   std::vector<std::shared_ptr<void>> graphs_;
   Random random_;
   int late_ = 0;  // dropped samples in a row

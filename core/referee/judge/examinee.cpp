@@ -94,6 +94,7 @@ Examinee::Examinee(const Provider& provider, const Plugins& plugins, Device& dev
     frames_.push_back(executions_.back()->fitted(*frames));
     given_ += taken_by(support.need.scratch) + taken_by(support.need.plan);
   }
+  called_.assign(sets_.size(), false);
   device.synchronize_all();
   if (is_drawn(shape.asked.variant) && !comm_) take_first_step(posed, shape.asked.draw);
 }
@@ -132,6 +133,7 @@ double Examinee::plan(const std::vector<int>& sets) {
 }
 
 void Examinee::call(size_t set) {
+  called_[set] = true;
   if (executions_[set]->forward(frames_[set]) != FK_OK)
     fail(provider_.plugin, std::string("forward: ") + executions_[set]->instance().error().text);
 }
@@ -141,8 +143,13 @@ std::shared_ptr<void> Examinee::graph(int first, int count) {
   if (!device_.can_capture() || provider_.op->claims->graph != FK_GRAPH_ALWAYS) return nullptr;
   auto& graph = graphs_[{first, count}];
   if (graph) return graph;
-  for (int i = 0; i < count; ++i)  // eagerly, so that code is loaded before it is captured
-    call((static_cast<size_t>(first) + static_cast<size_t>(i)) % sets_.size());
+  // Eagerly, so that code is loaded before it is captured. Each set's instance has done so once
+  // then, unless a plan or other ranks have a say in which code that is.
+  const bool each_time = comm_ || !provider_.contract->section(SectionId::plan).empty();
+  for (int i = 0; i < count; ++i) {
+    const size_t set = (static_cast<size_t>(first) + static_cast<size_t>(i)) % sets_.size();
+    if (each_time || !called_[set]) call(set);
+  }
   device_.synchronize();
   device_.begin_capture();
   device_.mark_capture(provider_.contract->op, provider_.trust == Trust::candidate);

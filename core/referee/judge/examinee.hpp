@@ -77,6 +77,7 @@ class Examinee {
   std::vector<std::unique_ptr<CaseFrames>> sets_;
   std::vector<std::unique_ptr<Execution>> executions_;
   std::vector<std::vector<fk_slot>> frames_;
+  std::vector<bool> called_;  // a set, once or more often
   std::map<std::pair<int, int>, std::shared_ptr<void>> graphs_;
   int64_t given_ = 0;  // that is not guarded_'s
   bool captured_ = false;

@@ -273,24 +273,25 @@ std::vector<int> Examiner::fds() const {
 }
 
 void Examiner::deal(const std::vector<int>& sets, const std::vector<int>& contents, Poison poison,
-                    bool numbers_only) {
+                    bool numbers_only, int beside, int its) {
   FK_CHECK(sets.size() == contents.size(), "a content for each set");
   for (const auto& [device, watch] : watches_) device->gather(true);
-  for (size_t i = 0; i < sets.size(); ++i) {
-    FK_CHECK(sets[i] % versions_ == contents[i] % versions_, "a content with other weights");
-    dealt_.at(static_cast<size_t>(sets[i])) = contents[i];
-    if (sets[i] == beside_) beside_ = -1;
-    for (const auto& desk : desks_) desk->deal(sets[i], contents[i], poison, numbers_only);
-  }
+  const auto deal_one = [&](int set, int content) {
+    FK_CHECK(set % versions_ == content % versions_, "a content with other weights");
+    dealt_.at(static_cast<size_t>(set)) = content;
+    if (set == beside_) beside_ = -1;
+    for (const auto& desk : desks_) desk->deal(set, content, poison, numbers_only);
+  };
+  for (size_t i = 0; i < sets.size(); ++i) deal_one(sets[i], contents[i]);
+  if (beside >= 0) deal_one(beside, its);
   for (const auto& [device, watch] : watches_) device->gather(false);
+  if (beside >= 0) {
+    beside_ = beside;
+    const Glances seen = glance({beside});
+    beside_prints_.clear();
+    for (const auto& desk : desks_) beside_prints_.push_back(desk->writable_print(beside));
+  }
   synchronize();
-}
-
-void Examiner::deal_beside(int set, int content, Poison poison) {
-  deal({set}, {content}, poison, false);
-  beside_ = set;
-  beside_prints_.clear();
-  for (const auto& desk : desks_) beside_prints_.push_back(desk->writable_print(set));
 }
 
 bool Examiner::touched_beside() const {
@@ -344,7 +345,9 @@ void Examiner::flush(const std::vector<int>& sets) {
 std::vector<SetFinding> Examiner::look(const std::vector<int>& sets, int side,
                                        const std::function<void()>& alive) {
   std::vector<SetFinding> out;
-  const Glances seen = glance(sets);
+  std::vector<int> all = sets;
+  if (beside_ >= 0) all.push_back(beside_);
+  const Glances seen = glance(all);
   for (const int set : sets) {
     out.push_back(look_at(set, side));
     if (!out.back().ok) break;

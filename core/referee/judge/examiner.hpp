@@ -82,12 +82,11 @@ class Examiner {
   bool has_plan() const;
 
   // Contents into sets, outputs poisoned. With `numbers_only`, floats are garbage: what plan()
-  // may see is there and what forward() computes with is not.
+  // may see is there and what forward() computes with is not. The set `beside`, if there is one
+  // (-1: none), gets the content `its` and is not going to be called: whoever writes to it works
+  // ahead, or does not know where. look() says so, of its first set and by the rule `guard`.
   void deal(const std::vector<int>& sets, const std::vector<int>& contents, Poison poison,
-            bool numbers_only);
-  // The same of a set that is not going to be called: whoever writes to it works ahead, or does not
-  // know where. look() says so, of its first set and by the rule `guard`.
-  void deal_beside(int set, int content, Poison poison);
+            bool numbers_only, int beside = -1, int its = 0);
 
   // Others, of the same families, in the place of the contents from this one on: nobody has seen
   // them, whatever was dealt before. Error when they have no answer.

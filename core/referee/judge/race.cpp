@@ -133,7 +133,7 @@ int Exam::calls_of_a_sample(Turn& mine, Turn& theirs, double seconds) {
 
 // Each side has raced as it would run in a model; this is how long both take without a capture.
 void Exam::eager_row(Sitter& baseline, const Turn& mine, const Turn& theirs) {
-  if (request_.ranks > 1 || (!mine.captured() && !theirs.captured())) return;
+  if (!mine.captured() && !theirs.captured()) return;
   Turn its(*this, candidate_, mine.calls(), Way::eager);
   Turn other(*this, baseline, mine.calls(), Way::eager);
   RaceOptions options;
