@@ -92,12 +92,16 @@ with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         plain_s = clocks[case, 1]["seconds"]
         malloc_s = next(d["seconds"] for d in depends if d["case"] == case and d["words"] == ["malloc"])
         moved = 3 * 2 * rows * width
+        # What a sample of the judge holds, between one pair of events.
+        calls = found[0][1]["calls_per_sample"]
+        as_many_s = plain(case, calls)["seconds"] / calls
         row = {"case": case, "verdicts": len(found), "seconds": statistics.median(seconds), "sd_of_ratio": statistics.stdev(logs), "sd_of_seconds": statistics.stdev(map(math.log, seconds)),
                "mean_of_ratio": math.exp(statistics.fmean(logs)), "statuses": {s: sum(1 for t, _ in found if t == s) for s in sorted({s for s, _ in found})},
-               "bytes_per_s": moved / statistics.median(seconds), "plain_bytes_per_s": moved / plain_s, "plain_malloc_bytes_per_s": moved / malloc_s, "wall_s": statistics.median(v["wall_s"] for v in verdicts)}
+               "bytes_per_s": moved / statistics.median(seconds), "plain_bytes_per_s": moved / plain_s, "plain_malloc_bytes_per_s": moved / malloc_s,
+               "calls_per_sample": calls, "plain_as_many_bytes_per_s": moved / as_many_s, "wall_s": statistics.median(v["wall_s"] for v in verdicts)}
         itself.append(row)
         print(f"{case:10} against itself, {row['verdicts']} verdicts: {1e6 * row['seconds']:.2f} us, ratio {row['mean_of_ratio']:.4f}, standard deviation {100 * row['sd_of_ratio']:.3f} %, "
-              f"{row['statuses']}; {row['bytes_per_s'] / 1e12:.3f} TB/s, plain events {row['plain_bytes_per_s'] / 1e12:.3f}, on memory of cudaMalloc {row['plain_malloc_bytes_per_s'] / 1e12:.3f}; {row['wall_s']:.2f} s a verdict", flush=True)
+              f"{row['statuses']}; {row['bytes_per_s'] / 1e12:.3f} TB/s, plain events {row['plain_bytes_per_s'] / 1e12:.3f}, {calls} launches of them {row['plain_as_many_bytes_per_s'] / 1e12:.3f}, one on memory of cudaMalloc {row['plain_malloc_bytes_per_s'] / 1e12:.3f}; {row['wall_s']:.2f} s a verdict", flush=True)
 if options.json:
     commit = os.environ.get("FK_COMMIT") or subprocess.run(["git", "-C", root, "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
     options.json.write_text(json.dumps({"what": "precision of the judge", "date": str(datetime.date.today()), "commit": commit, "device": verdicts[0]["device"],

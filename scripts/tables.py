@@ -122,24 +122,29 @@ for source in of_each_gpu("precision"):
               "k launches to fewer on as many cold sets of buffers.", "", "| output | launches | true ratio | ratio | error | less the null kernel | plain events, less the null kernel |", "|---|---|---|---|---|---|---|"]
     for r in d["speedups"]:
         lines.append(f"| {r['case']} x 8192 | {' of '.join(map(str, r['launches']))} | {r['true']:.3g} | {r['ratio']:.4f} | {100 * r['error']:+.2f} % | {r['ratio_less_null']:.4f} | {r['plain_ratio_less_null']:.4f} |")
-    lines += ["", "| output | a kernel against itself | time | standard deviation of the ratio | told | bandwidth | plain events | the same on memory of cudaMalloc |", "|---|---|---|---|---|---|---|---|"]
+    lines += ["", "| output | a kernel against itself | time | standard deviation of the ratio | told | bandwidth | plain events around as many launches as a sample has | around one | around one, on memory of cudaMalloc |",
+              "|---|---|---|---|---|---|---|---|---|"]
     for r in d["itself"]:
         said = ", ".join(f"{n} {status}" for status, n in r["statuses"].items())
         lines.append(f"| {r['case']} x 8192 | {r['verdicts']} verdicts | {1e6 * r['seconds']:.2f} us | {100 * r['sd_of_ratio']:.2f} % | {said} | {r['bytes_per_s'] / 1e12:.2f} TB/s | "
+                     + (f"{r['plain_as_many_bytes_per_s'] / 1e12:.2f} TB/s, of {r['calls_per_sample']} | " if "plain_as_many_bytes_per_s" in r else "not asked | ") +
                      f"{r['plain_bytes_per_s'] / 1e12:.2f} TB/s | {r['plain_malloc_bytes_per_s'] / 1e12:.2f} TB/s |")
 for source in of_each_gpu("judges"):
     d = json.loads(source.read_text())
     percent = lambda value: "" if value is None else f"{100 * value:.2f} %"
     lines += ["", f"From `{source.relative_to(root)}`: {d['device']}, commit {d['commit']}, {d['date']}, `{d['command']}`.", "",
-              "| judge | a verdict, median; on an attack | scatter of a kernel against itself, 4096 and 16 rows | largest error on a known speedup | a copy's bandwidth | "
-              "attacks believed | honest ones refused |", "|---|---|---|---|---|---|---|"]
+              "| judge | a verdict, median; on an attack | right, wrong, crashed, asked before | in an hour, asked at once | scatter of a kernel against itself, 4096 and 16 rows | largest error on a known speedup | a copy's bandwidth | "
+              "after one that takes all memory | attacks believed | honest ones refused |", "|---|---|---|---|---|---|---|---|---|---|"]
     names = {"events": "Python, events around a copy and the call", "do_bench": "Python, `triton.testing.do_bench`", "host": "`fk-host bench`, with a server"}
     seconds = lambda value: "" if value is None else f"{value:.2f} s"
     speed = lambda value: "not asked" if value is None else f"{value / 1e12:.2f} TB/s"
     for r in d["summary"]:
         wrong = seconds(r.get("attack_wall_s"))
-        lines.append(f"| {names[r['judge']]} | {seconds(r['wall_s'])}{'; ' + wrong if wrong else ''} | {percent(r['sd_rows_4096'])}, {percent(r['sd_rows_16'])} | "
-                     f"{percent(r['error_rows_4096'])}, {percent(r['error_rows_16'])} | {speed(r.get('bytes_per_s_rows_4096'))} | "
+        kinds = ", ".join(seconds(r.get(f"{kind}_wall_s")) or "none" for kind in ("right", "wrong", "crashed", "again")) if "right_wall_s" in r else "not asked"
+        hour = f"{r['per_hour']:.0f}" if "per_hour" in r else "not asked"
+        after = f"{r['neighbour_ratio']:.4f}" if r.get("neighbour_ratio") else "none" if "neighbour_ratio" in r else "not asked"
+        lines.append(f"| {names[r['judge']]} | {seconds(r['wall_s'])}{'; ' + wrong if wrong else ''} | {kinds} | {hour} | {percent(r['sd_rows_4096'])}, {percent(r['sd_rows_16'])} | "
+                     f"{percent(r['error_rows_4096'])}, {percent(r['error_rows_16'])} | {speed(r.get('bytes_per_s_rows_4096'))} | {after} | "
                      + (f"{r['believed']} of {r['attacks']} | " if "believed" in r else "not asked | ")
                      + (f"{r['honest_refused']} of {r['honest']} |" if "honest" in r else "not asked |"))
 for source in newest("*-cpu-judges.json"):
