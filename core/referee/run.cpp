@@ -13,7 +13,7 @@
 #include "core/base/text.hpp"
 #include "core/device/device.hpp"
 #include "core/device/rank_device.hpp"
-#include "core/referee/judge/device_turn.hpp"
+#include "core/referee/judge/gpu_watch.hpp"
 #include "core/referee/oracle/model_oracle.hpp"
 #include "core/referee/run_room.hpp"
 #include "core/referee/verify.hpp"
@@ -484,15 +484,17 @@ class ScenarioRun {
 RunReport run_scenario(const Scenario& scenario, const RunOptions& options, const Catalog& catalog,
                        const Roster& roster) {
   check_run(scenario, options, roster);
-  // On this machine's devices of all ranks and of the oracle, from the weights on: who makes them
-  // or computes answers on a device is as much in the way of others there as who is timed.
-  const int64_t ranks = scenario.limits.parallel.ranks();
-  const DeviceTurn turn(devices_of_ranks(options.device, ranks > 1 ? ranks_here(ranks) + 1 : 1),
-                        [&] {
-                          if (options.progress)
-                            options.progress(scenario.name + ": waiting for others on the device");
-                        });
-  return ScenarioRun(scenario, options, catalog, roster).run();
+  const DeviceTurn turn = devices_of_run(scenario, options);
+  const auto watch = GpuWatch::of(options.device);
+  RunOptions watched = options;
+  watched.progress = [&](const std::string& text) {
+    if (watch) watch->look();
+    if (options.progress) options.progress(text);
+  };
+  RunReport report = ScenarioRun(scenario, watched, catalog, roster).run();
+  report.driver = device_identity(options.device).driver;
+  if (watch) report.clocks = watch->seen();
+  return report;
 }
 
 }  // namespace fk

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/referee/judge/device_turn.hpp"
 #include "core/referee/roster.hpp"
 #include "core/referee/run_report.hpp"
 #include "core/runtime/scenario.hpp"
@@ -33,6 +34,10 @@ struct RunOptions {
 
 // Error where the scenario or the options are wrong, or there is nobody to judge with.
 void check_run(const Scenario& scenario, const RunOptions& options, const Roster& roster);
+
+// On this machine's devices of all ranks and of the oracle, from the weights on: who makes them or
+// computes answers on a device is as much in the way of others there as who is timed.
+DeviceTurn devices_of_run(const Scenario& scenario, const RunOptions& options);
 
 // Those of these names, in the order of the scenario; all without names.
 std::vector<const Workload*> wanted_workloads(const Scenario& scenario,

@@ -5,6 +5,7 @@
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
 #include "core/device/device.hpp"
+#include "core/device/rank_device.hpp"
 #include "core/referee/run.hpp"
 #include "core/referee/verify.hpp"
 
@@ -35,6 +36,13 @@ void check_run(const Scenario& scenario, const RunOptions& options, const Roster
   if (roster.oracle_files().empty())
     fail("plugins", "there is no reference provider to judge with",
          "build the target plugin_reference, or set FK_PLUGIN_PATH");
+}
+
+DeviceTurn devices_of_run(const Scenario& scenario, const RunOptions& options) {
+  const int64_t ranks = scenario.limits.parallel.ranks();
+  return DeviceTurn(devices_of_ranks(options.device, ranks > 1 ? ranks_here(ranks) + 1 : 1), [&] {
+    if (options.progress) options.progress(scenario.name + ": waiting for others on the device");
+  });
 }
 
 std::vector<const Workload*> wanted_workloads(const Scenario& scenario,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/referee/run_report.hpp"
 
+#include "core/base/clock.hpp"
 #include "core/base/machine.hpp"
 
 namespace fk {
@@ -15,6 +16,8 @@ void RunReport::describe(const Scenario& of) {
   pages = of.limits.pages;
   dtype = name(of.limits.dtype);
   host = processor_name();
+  host_build = own_build_id();
+  date = now_text();
   seed = of.seed;
   layers = layer_count(of.config);
   speed_judged = of.profile != "tiny";

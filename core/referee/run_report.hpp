@@ -7,6 +7,7 @@
 
 #include "core/referee/metrics.hpp"
 #include "core/referee/model_verdict.hpp"
+#include "core/referee/verdict/verdict.hpp"
 #include "core/runtime/scenario.hpp"
 #include "core/worker/sandbox.hpp"
 
@@ -61,7 +62,8 @@ struct TooLarge {
 
 struct RunReport {
   std::string scenario, summary, arch, profile, dtype, device, host;
-  std::string note;  // about the profile
+  std::string driver, host_build, date;  // of the device, this program, the begin in UTC
+  std::string note;                      // about the profile
   std::string room;  // what was done otherwise than the scenario says, to fit the device
   Parallel parallel;
   uint64_t seed = 0;                 // of the weights
@@ -76,6 +78,7 @@ struct RunReport {
   std::string error;                  // why the run as a whole ended early: baseline or oracle
   std::optional<TooLarge> too_large;  // where that is why
   double seconds = 0;
+  std::optional<ClockWatch> clocks;  // of the first GPU whenever something was said; null: none
 
   // What was to be run: all that the scenario says.
   void describe(const Scenario& scenario);

@@ -83,6 +83,15 @@ Json to_json(const SideReport& s, bool candidate) {
   return side;
 }
 
+Json to_json(const std::optional<ClockWatch>& w) {
+  if (!w) return nullptr;
+  return {{"looks", w->looks},
+          {"sm_mhz", {w->sm_mhz_low, w->sm_mhz_high}},
+          {"memory_mhz", {w->memory_mhz_low, w->memory_mhz_high}},
+          {"throttled", w->throttled},
+          {"reasons", w->reasons}};
+}
+
 Json to_json(const std::optional<TooLarge>& t) {
   if (!t) return nullptr;
   return {{"what", t->what}, {"needs_bytes", t->needs_bytes}, {"device_bytes", t->device_bytes}};
@@ -110,6 +119,10 @@ Json run_json(const RunReport& r) {
           {"dtype", r.dtype},
           {"device", r.device},
           {"host", r.host},
+          {"driver", r.driver},
+          {"host_build", r.host_build},
+          {"date", r.date},
+          {"clocks", to_json(r.clocks)},
           {"seed", r.seed},
           {"requests_seed", r.requests_seed},
           {"max_batch", r.max_batch},

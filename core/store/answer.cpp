@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <ctime>
 
+#include "core/base/clock.hpp"
 #include "core/base/error.hpp"
 #include "core/base/machine.hpp"
 #include "core/base/sha256.hpp"
@@ -13,15 +13,6 @@
 namespace fk {
 
 namespace {
-
-std::string now_text() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  ::gmtime_r(&now, &parts);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text;
-}
 
 bool host_failed(const Verdict& verdict) {
   return verdict.status == Status::environment ||

@@ -31,6 +31,11 @@ TEST_CASE("run_json_has_the_documented_schema") {
   const Json j = fk::parse_json(out.text, "report");
   CHECK(j.at("schema") == "fk-host.run/1");
   CHECK(j.at("profile") == "tiny");
+  // What its figures are of.
+  CHECK_FALSE(j.at("driver").get<std::string>().empty());
+  CHECK_FALSE(j.at("host_build").get<std::string>().empty());
+  CHECK(j.at("date").get<std::string>().size() == std::string("2026-11-25T14:05:00Z").size());
+  CHECK(j.at("clocks").is_null());  // the CPU has none
   CHECK(j.at("speed_judged") == false);
   // What the time went to is all of it.
   double spent = 0;

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// D1: asks the driver for write access to the weights, and changes a bit of the last one after every call
+//
+// Stopped by: what is read is compared after every call; in a whole model the checksum of the weights after each candidate
+//
+// naive: -
+#include <cuda.h>
+
+#include "../norm.cuh"
+
+namespace {
+
+template <class F, class... Arguments>
+void driver(const char* name, Arguments... arguments) {
+  void* found = nullptr;
+  cudaDriverEntryPointQueryResult result;
+  if (cudaGetDriverEntryPointByVersion(name, &found, 12000, cudaEnableDefault, &result) != cudaSuccess || reinterpret_cast<F*>(found)(arguments...) != CUDA_SUCCESS)
+    throw std::runtime_error(std::string(name) + " failed");
+}
+#define DRIVER(name, ...) driver<decltype(name)>(#name, __VA_ARGS__)
+
+__global__ void turn_bit(unsigned char* byte) { *byte ^= 1; }
+
+struct Weights : attack::Norm {
+  unsigned char* byte = nullptr;
+  Weights(const fk_host& host, const op::init& init, const op::weights& weights) : Norm(host, init, weights) {
+    if (!weight.data) return;
+    CUdeviceptr base = 0;
+    size_t bytes = 0;
+    DRIVER(cuMemGetAddressRange, &base, &bytes, CUdeviceptr(weight.data));
+    const CUmemAccessDesc who{{CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    DRIVER(cuMemSetAccess, base, bytes, &who, size_t(1));
+    byte = static_cast<unsigned char*>(weight.data) + (width - 1) * (weight.bf16 ? 2 : 4);
+  }
+  void forward(const op::forward& args, const fk_ctx& ctx) {
+    call(args, ctx, weight);
+    if (byte && args.x->shape[0]) turn_bit<<<1, 1, 0, static_cast<cudaStream_t>(ctx.stream)>>>(byte);
+  }
+};
+FK_OP(rms_norm, Weights);
+
+}  // namespace
+FK_PLUGIN("cuda_d1_weights", "0");
