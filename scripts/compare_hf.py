@@ -275,9 +275,11 @@ def main():
     parser.add_argument("--json", help="write JSON to this file")
     args = parser.parse_args()
     args.batch = args.batch or [1, 32]
+    gpu = args.device.startswith("cuda")
+    asked = lambda what: subprocess.run(["nvidia-smi", f"--query-gpu={what}", "--format=csv,noheader"], capture_output=True, text=True).stdout.split("\n")[0] if gpu else ""
     document = {"schema": "fk-host.compare_hf/1", "command": " ".join(sys.argv), "torch": torch.__version__,
-                "transformers": transformers.__version__, "commit": os.environ.get("FK_COMMIT", ""), "limit": LIMIT,
-                "device": torch.cuda.get_device_name() if args.device.startswith("cuda") else "cpu"}
+                "transformers": transformers.__version__, "commit": os.environ.get("FK_COMMIT", ""), "date": time.strftime("%F", time.gmtime()),
+                "limit": LIMIT, "device": torch.cuda.get_device_name() if gpu else "cpu", "driver": asked("driver_version"), "clocks": asked("clocks.max.sm,clocks.max.mem")}
     transformers.logging.set_verbosity_error()
     ok = True
     if args.speed:
