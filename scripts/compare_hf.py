@@ -274,11 +274,9 @@ def main():
     parser.add_argument("--batch", type=int, action="append", help="of --speed; default: 1 and 32")
     parser.add_argument("--json", help="write JSON to this file")
     args = parser.parse_args()
-    args.batch = args.batch or [1, 32]
-    gpu = args.device.startswith("cuda")
+    args.batch, gpu = args.batch or [1, 32], args.device.startswith("cuda")
     asked = lambda what: subprocess.run(["nvidia-smi", f"--query-gpu={what}", "--format=csv,noheader"], capture_output=True, text=True).stdout.split("\n")[0] if gpu else ""
-    document = {"schema": "fk-host.compare_hf/1", "command": " ".join(sys.argv), "torch": torch.__version__,
-                "transformers": transformers.__version__, "commit": os.environ.get("FK_COMMIT", ""), "date": time.strftime("%F", time.gmtime()),
+    document = {"schema": "fk-host.compare_hf/1", "command": " ".join(sys.argv), "torch": torch.__version__, "transformers": transformers.__version__, "commit": os.environ.get("FK_COMMIT", ""), "date": time.strftime("%F", time.gmtime()),
                 "limit": LIMIT, "device": torch.cuda.get_device_name() if gpu else "cpu", "driver": asked("driver_version"), "clocks": asked("clocks.max.sm,clocks.max.mem")}
     transformers.logging.set_verbosity_error()
     ok = True

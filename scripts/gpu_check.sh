@@ -194,7 +194,7 @@ scenario() { # NAME PROFILE [--tp N] WORKLOAD...
 }
 # A candidate in a whole model that lifts the protection of the weights it computes with.
 tampered() {
-  FK_CANDIDATES="$build/test/attacks/plugins/cuda" timeout -k 10 60 "$host" run llama3.1 --profile tiny --device cuda:0 --workload single_request --candidate cuda_d1_weights \
+  FK_CANDIDATES="$build/test/attacks/plugins/cuda_values" timeout -k 10 60 "$host" run llama3.1 --profile tiny --device cuda:0 --workload single_request --candidate cuda_d1_weights \
     >"$out/tampered.log" 2>&1
   [[ $? -eq 1 ]] && grep -q 'it wrote to the weights, which are read only' "$out/tampered.log" && echo "a candidate that writes to the weights: violation" && return
   echo "a candidate that writes to the weights is not found: $(tail -1 "$out/tampered.log")"
