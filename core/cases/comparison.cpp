@@ -435,14 +435,15 @@ bool Comparer::probe() const {
 
 // How large the scores are that a field is added to, or is weighed with: those of up to 1 to which
 // a bias is added, by which is chosen, and those that a cap bounds, beside which a sink stands.
-// They are rounded where no input of theirs moves them: they saturate.
+// They are rounded where no input of theirs moves them: they saturate. A capped one is rounded as a
+// tanh and as its product.
 double Comparer::added_to(const CaseField& field) const {
   const Contract& contract = *resolved_.contract;
   if (contract.level != 1) return 0;
   if (contract.tolerance.numerics == "selection")
     return field.slot->section == SectionId::weights ? 1 : 0;
   const Slot* cap = field.slot->name == "sinks" ? contract.find("softcap") : nullptr;
-  return cap ? resolved_.init[static_cast<size_t>(cap->index)].f : 0;
+  return cap ? 2 * resolved_.init[static_cast<size_t>(cap->index)].f : 0;
 }
 
 CaseValues Comparer::moved_inputs(uint64_t seed) const {
