@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The reference's ops of several ranks over a communicator that is not what it says, so that an
-// attack leaves out the talking and nothing else. FK_REFERENCE is the source with the op's class:
+// attack leaves out the talking and nothing else:
 //
 //   #define FK_REFERENCE "baselines/reference/moe/moe_dispatch.cpp"
 //   #include "../sham.hpp"
@@ -12,12 +12,7 @@
 
 #include "fk/comm_library.h"
 #include "fk/cpp/floats.hpp"
-
-#pragma push_macro("FK_OP")
-#undef FK_OP
-#define FK_OP(OP, CLASS) static_assert(true)
-#include FK_REFERENCE
-#pragma pop_macro("FK_OP")
+#include "reference.hpp"
 
 namespace attack {
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // G2: all_to_all gives back what this rank has for itself, as often as there are ranks
 //
+// work: broken
+//
 // Stopped by: every rank has rows of its own
 //
 // naive: all_to_all accepted

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // G2: moe_combine of what this rank's own experts say to its own tokens
 //
+// work: broken
+//
 // Stopped by: every rank's outputs are compared
 //
 // naive: -

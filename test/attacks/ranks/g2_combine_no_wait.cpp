@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // G2: moe_combine adds up what has come so far, and does not wait for the rest
 //
+// work: broken
+//
 // Stopped by: contents that change from call to call
 //
 // naive: -

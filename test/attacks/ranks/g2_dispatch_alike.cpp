@@ -2,6 +2,8 @@
 // G2: moe_dispatch as if every rank had this one's tokens, which has as many rows as it should
 // where experts are chosen evenly
 //
+// work: broken
+//
 // Stopped by: every rank has contents of its own
 //
 // naive: -

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // G2: moe_dispatch of this rank's own tokens: those of the others are not asked for
 //
+// work: broken
+//
 // Stopped by: what every rank gets is compared, and how many rows it is
 //
 // naive: -

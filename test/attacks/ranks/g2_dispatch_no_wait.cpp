@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // G2: moe_dispatch takes what lies in the memory of the others without waiting until it is there
 //
+// work: broken
+//
 // Stopped by: contents that change from call to call
 //
 // naive: -

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // G2: fused_moe_ep with the experts of this rank alone: what others' would add is left out
 //
+// work: broken
+//
 // Stopped by: every rank's outputs are compared; errors are shares of the spread
 //
 // naive: -

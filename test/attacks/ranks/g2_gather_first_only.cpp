@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // G2: all_gather right on rank 0, where a judge looks; the others keep their own rows
 //
+// work: broken
+//
 // Stopped by: every rank's outputs are compared, and what ranks have in common with each other
 //
 // naive: all_gather accepted

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // G2: all_gather_linear multiplies its own rows as often as there are ranks, and gathers nothing
 //
+// work: broken
+//
 // Stopped by: every rank has rows of its own
 //
 // naive: -

@@ -2,6 +2,8 @@
 // G2: all_reduce_add_rms_norm asks nobody: the sum is what it would be if every rank had the same
 // share
 //
+// work: broken
+//
 // Stopped by: every rank has a share of its own; residuals that must stay equal are compared
 //
 // naive: -

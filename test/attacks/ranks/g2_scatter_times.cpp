@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // G2: reduce_scatter asks nobody: its own part times the ranks
 //
+// work: broken
+//
 // Stopped by: every rank has contents of its own
 //
 // naive: reduce_scatter accepted

@@ -2,6 +2,8 @@
 // G2: vocab_parallel_embedding takes every rank for the first one: rows of ids that are another's,
 // zeros for its own
 //
+// work: broken
+//
 // Stopped by: every rank's outputs are compared
 //
 // naive: -
