@@ -212,6 +212,7 @@ part_scenarios() {
 }
 
 collectives="all_reduce all_gather all_gather_columns reduce_scatter all_to_all"
+divided="all_reduce_add_rms_norm vocab_parallel_embedding" experts="moe_dispatch moe_combine fused_moe_ep"
 products="linear_all_reduce linear_reduce_scatter all_gather_linear"
 part_communicator() {
   timeout -k 10 300 "$build/test/gpu/fk_gpu_rank_tests" >"$out/communicator.log" 2>&1
@@ -222,7 +223,7 @@ part_communicator() {
 part_collectives() {
   # Every rank's answers, and their times where each rank has a GPU.
   local op ops=() bad=0
-  for op in $collectives all_reduce_add_rms_norm moe_dispatch moe_combine $products; do ops+=(--op "$op"); done
+  for op in $collectives $divided $experts $products; do ops+=(--op "$op"); done
   timeout -k 10 600 "$host" bench cuda "${ops[@]}" --device cuda --size ci --seconds 0.2 --no-store --json "$parts/judged-collectives.json" >/dev/null || bad=1
   summarize "$parts/judged-collectives.json"
   # Else with all other attacks.
@@ -232,7 +233,9 @@ part_collectives() {
 part_exchanges() {
   local plugin op bad=0
   for plugin in cuda nccl; do
-    for op in $collectives $([[ $plugin == nccl ]] || echo all_reduce_add_rms_norm vocab_parallel_embedding moe_dispatch moe_combine) $products; do
+    for op in $collectives $divided $experts $products; do
+      # It has nothing to do with NCCL.
+      [[ $plugin == nccl && $op == vocab_parallel_embedding ]] && continue
       check "$plugin-$op" "$plugin" --op "$op" --device cuda || bad=1
     done
   done

@@ -4,9 +4,11 @@
 wanted of several GPUs, measured in one go beside its rival in the same run, on as many of 2 and 4 GPUs as there are:
   eager         what is captured below, without CUDA graphs: every op at one small and one large case, Llama with --no-graph
   values        smoke and ci cases of the collectives and of the products that talk, by `check`, and a product of many tiles
-  all_reduce    8 KiB, 256 KiB and 256 MiB beside NCCL, captured
+  all_reduce    8 KiB, 256 KiB and 256 MiB beside NCCL, captured; all_reduce_add_rms_norm in decode beside both one after the other
+  parts         reduce_scatter and all_gather of a prefill beside NCCL
   oracle        the same cases by cuda_reference, which judges what the CPU is too slow for
   experts       moe_dispatch and moe_combine: bandwidth at 4096 tokens beside NCCL's all_to_all, time at 128 tokens; fused_moe_ep
+                beside dispatch, products and combine one after the other
   products      linear_all_reduce, linear_reduce_scatter and all_gather_linear beside linear and NCCL one after the other
   llama         Llama 3.1 8B with --tp 1, 2, 4, one request: milliseconds per token
   overlap       Llama 3.1 8B with --tp 2 and 4, 32 requests at a time and one, without and with --overlap: prompt tokens per second
@@ -14,7 +16,7 @@ wanted of several GPUs, measured in one go beside its rival in the same run, on 
 Every step has a time of its own; what takes longer is ended with all its processes and becomes a row, and the next one
 begins; --most is for all of them. What the devices have no room for is left out. FILE gets all reports, a table of aims is printed. --only runs the steps whose name has one of
 the words, --dry-run only prints the commands. Exit 0 when every step gave a report with right values; a missed aim is no error."""
-import argparse, json, math, os, pathlib, signal, subprocess, sys, tempfile, time
+import argparse, json, math, os, pathlib, shlex, signal, subprocess, sys, tempfile, time
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("file")
@@ -28,6 +30,7 @@ parser.add_argument("--dry-run", action="store_true")
 PRODUCTS = {"linear_all_reduce": {2: ["o_prefill_2", "down_prefill_2"], 4: ["o_prefill_4", "down_prefill_4"]},
             "linear_reduce_scatter": {2: ["down_prefill_2"], 4: ["o_prefill_4", "down_prefill_4"]},
             "all_gather_linear": {2: ["qkv_prefill_2"], 4: ["qkv_prefill_4", "gate_up_prefill_4"]}}
+PARTS = ["reduce_scatter", "all_gather"]
 COLLECTIVES = ["all_reduce", "reduce_scatter", "all_gather", "all_gather_columns", "all_to_all", "all_reduce_add_rms_norm",
                "vocab_parallel_embedding", "moe_dispatch", "moe_combine", "fused_moe_ep"]
 
@@ -51,7 +54,11 @@ def steps(host, gpus, seconds):
             yield f"experts all_to_all {rows}_{n}", *bench("all_to_all", [f"rows_{rows}_{n}"], 120)
             for op in ("moe_dispatch", "moe_combine"):
                 yield f"experts {op} {rows}_{n}", *bench(op, [f"tokens_{rows}_{n}"], 180)
-        yield f"experts fused_moe_ep {n}", *bench("fused_moe_ep", [f"decode_{n}", f"prefill_{n}"], 240)
+        yield f"all_reduce add_rms_norm decode_{n}", *bench("all_reduce_add_rms_norm", [f"decode_{n}"], 120)
+        for op in PARTS:
+            yield f"parts {op} prefill_{n}", *bench(op, [f"prefill_{n}"], 120)
+        for case in ("decode", "prefill"):
+            yield f"experts fused_moe_ep {case}_{n}", *bench("fused_moe_ep", [f"{case}_{n}"], 180)
         for op, cases in PRODUCTS.items():
             for case in cases[n]:
                 yield f"products {op} {case}", *bench(op, [case], 180)
@@ -151,6 +158,11 @@ def aims(done, gpus):
                     best = (n - 1) * rows * 14336 / rival["cold_s"]
                     mine = sent_bytes(rows, n) / own["cold_s"]
                     yield (f"{op}, 4096 tokens, {n} ranks, bandwidth of NCCL's all_to_all", f"{mine / 1e9:.0f} of {best / 1e9:.0f} GB/s: {mine / best:.2f}", "0.85", mine >= 0.85 * best)
+        yield from ratio(f"all_reduce_add_rms_norm decode_{n}, beside both one after the other", f"all_reduce add_rms_norm decode_{n}", 1)
+        for op in PARTS:
+            yield from ratio(f"{op} prefill_{n}, beside NCCL", f"parts {op} prefill_{n}", 1)
+        for case in ("decode", "prefill"):
+            yield from ratio(f"fused_moe_ep {case}_{n}, beside its parts one after the other", f"experts fused_moe_ep {case}_{n}", 1)
         for op, cases in PRODUCTS.items():
             for case in cases[n]:
                 yield from ratio(f"{op} {case}, beside both one after the other", f"products {op} {case}", 1.2)
@@ -208,7 +220,8 @@ def main():
         for name, command, most in wanted:
             print(f"{name} ({most} s): {' '.join(command)}")
         return 0
-    out = {"command": "scripts/gpu_ranks.py FILE", "device": f"{gpus} x {said('nvidia-smi', '--query-gpu=name', '--format=csv,noheader').splitlines()[0]}",
+    words = ["FILE" if word == arguments.file else word for word in sys.argv[1:]]
+    out = {"command": shlex.join(["scripts/gpu_ranks.py", *words]), "device": f"{gpus} x {said('nvidia-smi', '--query-gpu=name', '--format=csv,noheader').splitlines()[0]}",
            "driver": said("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader").splitlines()[0],
            "commit": os.environ.get("FK_COMMIT") or said("git", "rev-parse", "--short", "HEAD"), "date": said("date", "-u", "+%F"), "steps": {}}
     bad = False

@@ -356,7 +356,7 @@ class Maker {
     const auto it = r_.axes.find("top_k");
     const int64_t k = it == r_.axes.end() ? 1 : std::clamp<int64_t>(it->second, 1, n);
     Random r = random("moe routing");
-    auto of = route((count + k - 1) / k, k, n, number(c.args[1]), r);
+    auto of = route((count + k - 1) / k, k, n, number(c.args[1]), random("busy"), r);
     of.resize(static_cast<size_t>(count));
     return of;
   }
@@ -369,7 +369,7 @@ class Maker {
     if (columns > n)
       wrong(f, "rows of " + std::to_string(columns) + " experts of " + std::to_string(n));
     Random r = random(entry_);
-    set_all(t, route(t.numel() / columns, columns, n, number(c.args[1]), r));
+    set_all(t, route(t.numel() / columns, columns, n, number(c.args[1]), random("busy"), r));
   }
   void moe_rows(const CaseField&, const GeneratorText& c, Tensor& t) {
     set_all(t, rows_by_expert(assignments(c, t.numel()), whole(c.args[0])));

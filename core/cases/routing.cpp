@@ -50,22 +50,23 @@ std::vector<double> expert_loads(int64_t experts, int64_t top_k, double skew) {
   return out;
 }
 
-std::vector<int64_t> route(int64_t tokens, int64_t top_k, int64_t experts, double skew, Random& r) {
+std::vector<int64_t> route(int64_t tokens, int64_t top_k, int64_t experts, double skew, Random busy,
+                           Random& r) {
   const auto loads = expert_loads(experts, top_k, skew);
   std::vector<int64_t> order(static_cast<size_t>(experts)), out;
   std::iota(order.begin(), order.end(), 0);
-  const auto shuffle = [&](std::vector<int64_t>& list) {
+  const auto shuffle = [](std::vector<int64_t>& list, Random& by) {
     for (auto i = static_cast<int64_t>(list.size()) - 1; i > 0; --i)
-      std::swap(list[static_cast<size_t>(i)], list[static_cast<size_t>(r.integer(0, i + 1))]);
+      std::swap(list[static_cast<size_t>(i)], list[static_cast<size_t>(by.integer(0, i + 1))]);
   };
-  shuffle(order);
+  shuffle(order, busy);
   // Systematic sampling: the chances of the experts, which sum up to top_k, are laid end to end in
   // a random order; a comb of top_k teeth, one apart, falls on as many different experts.
   const double unit = static_cast<double>(top_k) / static_cast<double>(experts);
   std::vector<int64_t> ranks(order.size());
   std::iota(ranks.begin(), ranks.end(), 0);
   for (int64_t t = 0; t < tokens; ++t) {
-    shuffle(ranks);
+    shuffle(ranks, r);
     double tooth = r.uniform(), end = 0;
     int64_t chosen = 0;
     for (size_t i = 0; i < ranks.size() && chosen < top_k; ++i) {

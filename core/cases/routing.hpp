@@ -26,8 +26,10 @@ inline constexpr double kPublishedSkew = 1.72;
 // where every token has the busiest one, counts as that. FK_CHECK 1 <= top_k <= experts.
 std::vector<double> expert_loads(int64_t experts, int64_t top_k, double skew);
 
-// Experts of `tokens` * `top_k` assignments, row by row. Which experts are busy is random.
-std::vector<int64_t> route(int64_t tokens, int64_t top_k, int64_t experts, double skew, Random& r);
+// Experts of `tokens` * `top_k` assignments, row by row. Which experts are busy is what `busy`
+// says: ranks that have one in common send their tokens to the same.
+std::vector<int64_t> route(int64_t tokens, int64_t top_k, int64_t experts, double skew, Random busy,
+                           Random& r);
 
 // Assignments in the order of their experts, stable, and where each expert's begin.
 std::vector<int64_t> rows_by_expert(const std::vector<int64_t>& of, int64_t experts);

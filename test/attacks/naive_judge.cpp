@@ -24,8 +24,11 @@
 #include <string>
 #include <vector>
 
+#include "fk/ops/all_gather.h"
 #include "fk/ops/all_reduce.h"
+#include "fk/ops/all_to_all.h"
 #include "fk/ops/linear.h"
+#include "fk/ops/reduce_scatter.h"
 #include "fk/ops/rms_norm.h"
 #include "fk/ops/silu_and_mul.h"
 #include "fk/ops/topk_softmax.h"
@@ -182,6 +185,11 @@ fk_comm equal_ranks() {
           static_cast<const float*>(x->data)[i] * (op == FK_SUM ? kRanks : 1);
     return 0;
   };
+  comm.all_gather = [](const fk_comm*, const fk_in* x, const fk_out* out, void*) {
+    for (int64_t i = 0; i < out->nbytes / 4; ++i)
+      static_cast<float*>(out->data)[i] = static_cast<const float*>(x->data)[i % (x->nbytes / 4)];
+    return 0;
+  };
   comm.barrier = [](const fk_comm*, void*) { return 0; };
   comm.symmetric = [](const fk_comm*, int64_t bytes, const fk_symmetric** out) {
     static std::vector<std::unique_ptr<std::vector<char>>> kept;
@@ -198,13 +206,14 @@ fk_comm equal_ranks() {
   return comm;
 }
 
-void all_reduce(Task& t, int64_t rows) {
+// The first `part` rows of x times `factor`, as often as out has room for them.
+void exchange(Task& t, int64_t rows_in, int64_t rows_out, int64_t part, float factor) {
   static const fk_comm comm = equal_ranks();
-  t.init = {pointer(&comm), number(FK_SUM)};
-  t.x = &t.add({rows, 4096}), t.out = &t.add({rows, 4096});
+  t.init = {pointer(&comm), number(FK_SUM)};  // the reduction, of those that have one
+  t.x = &t.add({rows_in, 4096}), t.out = &t.add({rows_out, 4096});
   t.forward = {pointer(&t.x->view), pointer(&t.out->view)};
-  t.reference = [&t](float* to) {
-    for (int64_t i = 0; i < t.x->count; ++i) to[i] = t.x->data[i] * kRanks;
+  t.reference = [=, &t](float* to) {
+    for (int64_t i = 0; i < t.out->count; ++i) to[i] = t.x->data[i % (part * 4096)] * factor;
   };
 }
 
@@ -218,7 +227,13 @@ bool make(const std::string& op, Task& task, int64_t rows, float scale) {
   else if (op == "topk_softmax")
     topk(task, rows * 8);
   else if (op == "all_reduce")
-    all_reduce(task, rows);
+    exchange(task, rows, rows, rows, kRanks);
+  else if (op == "reduce_scatter")
+    exchange(task, kRanks * rows, rows, rows, kRanks);
+  else if (op == "all_gather")
+    exchange(task, rows, kRanks * rows, rows, 1);
+  else if (op == "all_to_all")
+    exchange(task, kRanks * rows, kRanks * rows, rows, 1);
   else
     return false;
   randomise(*task.x, scale);

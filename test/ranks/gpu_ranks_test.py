@@ -55,11 +55,12 @@ with tempfile.TemporaryDirectory() as folder:
         assert not child.exists() or "Z" in (child / "stat").read_text().split()[2], "a child is left"
     assert "llama tp 1" in report["steps"], report
 
-    said, report = measure("--only", "kib", "llama", "overlap", "mixtral", "products linear_all_reduce", "experts")
+    said, report = measure("--only", "kib", "llama", "overlap", "mixtral", "products linear_all_reduce", "experts", "add_rms", "parts")
     steps, aims = report["steps"], {row["what"]: row for row in report["aims"]}
     assert report["device"] == "2 x A GPU" and report["commit"] == "abc", report
     assert steps["all_reduce kib_8_2"]["why"] == "" and "llama tp 4" not in steps, list(steps)
     assert "all_reduce kib_256_2: kib_256_2: wrong: [3]" in said, said
+    assert report["command"] == f"scripts/gpu_ranks.py FILE --host {at}/host --only kib llama overlap mixtral 'products linear_all_reduce' experts add_rms parts", report["command"]
     small = aims["all_reduce kib_8, 2 ranks, beside NCCL"]
     assert small["reached"] and small["measured"].startswith("4.00 times"), small
     assert "all_reduce kib_256, 2 ranks, beside NCCL" not in aims, aims
@@ -70,6 +71,9 @@ with tempfile.TemporaryDirectory() as folder:
     assert prefill["reached"] and prefill["measured"] == "30000 tok/s, 1.500 of without; first token after 33.3 ms, without 50.0", prefill
     few = aims["moe_combine, 128 tokens, 2 ranks, beside NCCL's all_to_all of 128 rows from each to each"]
     assert few["reached"] and few["measured"] == "5.0 us of 20.0 us", few
+    for what in ("all_reduce_add_rms_norm decode_2, beside both one after the other", "reduce_scatter prefill_2, beside NCCL", "all_gather prefill_2, beside NCCL",
+                 "fused_moe_ep decode_2, beside its parts one after the other", "fused_moe_ep prefill_2, beside its parts one after the other"):
+        assert aims[what]["reached"] and aims[what]["measured"].startswith("4.00 times"), what
     # What devices have no room for is no failure.
     said, report = measure("--only", "mixtral", code=0, LITTLE="1")
     assert "mixtral tp 2: left out: it needs 50 GiB" in said and not report["aims"], said

@@ -4,10 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <set>
 
 #include "core/base/text.hpp"
+#include "core/cases/routing.hpp"
 #include "core/referee/check.hpp"
 #include "core/tensor/random.hpp"
 
@@ -189,6 +191,10 @@ void make_ragged(const Contract& contract, const Case& source, uint64_t draw, Va
   }
 }
 
+// Between half above the mean and what no routing reaches, where every token has the busiest
+// expert: whoever has room for twice the mean is right on all that is uniform.
+double drawn_skew(uint64_t draw) { return std::exp2(0.5 + 5 * Random(draw ^ 0x5e).uniform()); }
+
 bool has_rows(const Case& source) {
   const Variant most = fewer_rows(source, 0);
   const auto more = [](int64_t n) { return n > 1; };
@@ -255,6 +261,8 @@ PosedCase pose_drawn(const AskedCase& asked, const Contract& contract, Case sour
   if (asked.draw && !contents.empty())
     for (const auto& [name, text] : contents[(asked.draw >> 48) % contents.size()])
       source.values[name] = text;
+  if (asked.draw && has_routing(contract))
+    source = with_skew(contract, source, drawn_skew(asked.draw));
   release_numbers(contract, source);
   out.variant.name = asked.variant;
   // Caches lie beside each other or in each other, as in some models.

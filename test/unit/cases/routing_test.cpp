@@ -34,14 +34,26 @@ TEST_CASE("routing_loads_have_the_skew_and_the_mean") {
 
 TEST_CASE("routing_of_tokens_is_distinct_and_as_skewed_as_it_should_be") {
   fk::Random random(3);
-  const auto ids = fk::route(20000, 4, 16, 2.5, random);
+  const auto ids = fk::route(20000, 4, 16, 2.5, fk::Random(5), random);
   REQUIRE(ids.size() == 80000);
   for (size_t row = 0; row < 20000; ++row)
     CHECK(std::set<int64_t>(&ids[4 * row], &ids[4 * row] + 4).size() == 4);
   const auto loads = loads_of(ids, 16), wanted = fk::expert_loads(16, 4, 2.5);
   for (size_t e = 0; e < 16; ++e) CHECK(loads[e] == Approx(wanted[e]).margin(0.04));
   fk::Random again(4);
-  CHECK(fk::route(5, 8, 8, 1.72, again).size() == 40);  // all of them
+  CHECK(fk::route(5, 8, 8, 1.72, fk::Random(6), again).size() == 40);  // all of them
+}
+
+TEST_CASE("routing_of_ranks_that_have_busy_experts_in_common_fills_the_same") {
+  std::set<int64_t> busiest;
+  for (const uint64_t rank : {1u, 2u, 3u}) {
+    fk::Random own(rank);
+    const auto ids = fk::route(500, 2, 64, 30, fk::Random(7), own);
+    std::vector<int64_t> loads(64);
+    for (const int64_t e : ids) ++loads[static_cast<size_t>(e)];
+    busiest.insert(std::max_element(loads.begin(), loads.end()) - loads.begin());
+  }
+  CHECK(busiest.size() == 1);
 }
 
 // DeepSeek-V3 in service: tokens of the 16 experts of one GPU in one layer.

@@ -131,6 +131,35 @@ TEST_CASE("lengths that are the same everywhere in a large case are not where ro
   CHECK(drawn.scalars[static_cast<size_t>(contract.at("max_query_len").index)].i == 1);
 }
 
+TEST_CASE("where rows are drawn most tokens may want the same experts, on all ranks") {
+  const Catalog catalog(paths::registry_dirs());
+  const Contract& contract = catalog.at("fused_moe_ep");
+  const auto source = std::find_if(contract.cases.begin(), contract.cases.end(), [](const Case& c) {
+    return c.size == "full" && c.name == "prefill_2";
+  });
+  REQUIRE(source != contract.cases.end());
+  std::set<double> skews;
+  for (const uint64_t draw : kDraws) {
+    const AskedCase asked = asked_of(contract, *source, "drawn rows", draw);
+    const PosedCase posed = pose(asked, contract, *source);
+    ResolvedCase drawn = resolve(contract, posed.source, posed.variant);
+    std::set<size_t> busiest;
+    for (drawn.rank = 0; drawn.rank < 2; ++drawn.rank) {
+      const Tensor ids = make_field(drawn, "topk_ids", 1, 1)[0];
+      std::vector<double> loads(8);
+      for (int64_t i = 0; i < ids.numel(); ++i) loads[static_cast<size_t>(ids.at(i))] += 1;
+      const auto most = std::max_element(loads.begin(), loads.end());
+      busiest.insert(static_cast<size_t>(most - loads.begin()));
+      skews.insert(*most * 8 / static_cast<double>(ids.numel()));
+    }
+    CHECK(busiest.size() == 1);
+  }
+  CHECK(*skews.begin() > 1.25);  // evenly it would be 1.1 at most
+  CHECK(*skews.rbegin() > 2);
+  CHECK(pose(asked_of(contract, *source, "drawn rows", 0), contract, *source).source.values ==
+        source->values);
+}
+
 TEST_CASE("of ragged requests nobody knows how many tokens they have together") {
   const Catalog catalog(paths::registry_dirs());
   const Contract& contract = catalog.at("paged_attention");

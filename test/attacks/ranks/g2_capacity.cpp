@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// G2: fused_moe_ep with room for half as many more tokens of a rank as an expert has where all have
+// as many; those beyond are dropped
+//
+// work: broken
+//
+// size: ci
+//
+// Stopped by: with drawn rows some experts are busy
+//
+// naive: -
+#define FK_REFERENCE "baselines/reference/moe/fused_moe_ep.cpp"
+#include "../capacity.hpp"
+
+namespace {
+
+using Capacity = attack::Capacity<fk::reference::FusedMoeEp>;
+FK_OP(fused_moe_ep, Capacity);
+
+}  // namespace
+FK_PLUGIN("g2_capacity", "0");
