@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "core/device/graph_audit.hpp"
 #include "core/device/launch_facts.hpp"
 #include "core/device/stopwatch.hpp"
 #include "core/tensor/dtype.hpp"
@@ -69,8 +70,10 @@ class Device {
   virtual std::shared_ptr<void> end_capture() { return nullptr; }
   // What is enqueued in this capture from now on belongs to this op: end_capture() throws Error
   // with its name where it holds what a graph must not (graph_audit.hpp). With `own_memory_only` it
-  // may touch no other memory of the device than what the host has allocated or opened here.
-  virtual void mark_capture(const std::string& /*op*/, bool /*own_memory_only*/) {}
+  // may touch no other memory of the device than what the host has allocated or opened here, and
+  // of `side_streams` it has branches for no more.
+  virtual void mark_capture(const std::string& /*op*/, bool /*own_memory_only*/,
+                            int64_t /*side_streams*/ = kAnyStreams) {}
   // In a capture: what is enqueued from now on begins when all before it has ended, also where a
   // kernel asks to be started earlier (programmatic dependent launch). Calls that are timed
   // together must not overlap: in a model other ops stand between them.

@@ -276,6 +276,12 @@ int32_t Instance::reset() {
   return provider_.op->reset_or_null(self_, &error_);
 }
 
+int64_t Instance::side_streams() const {
+  int64_t sum = provider_.op->claims->side_streams;
+  for (const auto& child : children_) sum += child->instance->side_streams();
+  return sum;
+}
+
 int32_t Instance::make_child(const fk_host* host, const fk_contract* theirs, const void* init,
                              const void* weights, const void* max, fk_child** out,
                              fk_error* error) {

@@ -45,6 +45,8 @@ std::string odd_claim(const fk_claims& claims) {
     return "has a yes or no that is neither 0 nor 1";
   if (!within(claims.accumulate, FK_ACCUMULATE_F32, FK_ACCUMULATE_REDUCED))
     return "has accumulate " + std::to_string(claims.accumulate);
+  if (!within(claims.side_streams, 0, 1 << 10))
+    return "has side_streams " + std::to_string(claims.side_streams);
   if (!within(claims.sm_count, 0, 1 << 10) || (claims.sm_count && !claims.sm))
     return "has an impossible list of compute capabilities";
   return "";

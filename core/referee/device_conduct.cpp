@@ -201,7 +201,8 @@ std::string stale_graph(const ConductCase& c, const ConductDiffer& differ) {
   for (int i = 0; i < 3; ++i) lone.execution.run(frames, Poison::ones);
   const auto frame = lone.execution.fitted(frames);
   c.device.begin_capture();
-  c.device.mark_capture(c.provider.contract->op, c.provider.trust == Trust::candidate);
+  c.device.mark_capture(c.provider.contract->op, c.provider.trust == Trust::candidate,
+                        lone.execution.instance().side_streams());
   const int32_t status = lone.execution.forward(frame);
   std::shared_ptr<void> graph;
   try {

@@ -387,7 +387,8 @@ class Trial {
     };
     const auto frame = execution.fitted(frames);
     device_.begin_capture();
-    device_.mark_capture(provider_.contract->op, provider_.trust == Trust::candidate);
+    device_.mark_capture(provider_.contract->op, provider_.trust == Trust::candidate,
+                         execution.instance().side_streams());
     const int32_t status = execution.forward(frame);
     const bool whole = device_.capture_is_whole();
     std::shared_ptr<void> graph;

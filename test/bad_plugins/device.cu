@@ -57,7 +57,7 @@ struct Bad {
     check(cudaMalloc(&to, 4));
     read<<<1, 1>>>(static_cast<const float*>(max.x->data), to);
     check(cudaDeviceSynchronize());
-#elif defined BAD_DEVICE_SCRATCH_END
+#elif defined BAD_DEVICE_SCRATCH_END || defined BAD_DEVICE_SIDE_STREAM
     need.scratch = 256;
 #endif
     (void)need;
@@ -108,6 +108,14 @@ struct Bad {
       std::this_thread::sleep_for(std::chrono::milliseconds(8));
       if (rows) write<<<1, 1, 0, on>>>(out, 1e30f);
     }).detach();
+#elif defined BAD_DEVICE_SIDE_STREAM
+    // Forked and joined as it should be, and not declared.
+    check(cudaEventRecord(event, stream));
+    check(cudaStreamWaitEvent(side, event, 0));
+    right(args, side);
+    if (args.x->shape[0]) read<<<1, 1, 0, stream>>>(fk::data<float>(args.x), static_cast<float*>(ctx.scratch));
+    check(cudaEventRecord(event, side));
+    check(cudaStreamWaitEvent(stream, event, 0));
 #elif defined BAD_DEVICE_CAPTURED_VALUE
     cudaStreamCaptureStatus status{};
     check(cudaStreamIsCapturing(stream, &status));

@@ -62,7 +62,12 @@ __attribute__((unused)) static void add_destroy(void *self) { (void)self; }
 #else
 #define ACCUMULATE FK_ACCUMULATE_F32
 #endif
-__attribute__((unused)) static const fk_claims claims = {CLAIMS_END, DEVICE, GRAPH, DETERMINISTIC, 1, ACCUMULATE, 0, SM, NULL};
+#ifdef BAD_CLAIM_STREAMS
+#define STREAMS -1
+#else
+#define STREAMS 0
+#endif
+__attribute__((unused)) static const fk_claims claims = {CLAIMS_END, DEVICE, GRAPH, DETERMINISTIC, 1, ACCUMULATE, STREAMS, SM, NULL};
 
 #ifdef BAD_NULL_FORWARD
 #define FORWARD NULL

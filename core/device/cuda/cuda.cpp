@@ -211,8 +211,8 @@ class Cuda final : public Device {
     check(cudaGraphUpload(executable, stream_), "upload a graph");
     return out;
   }
-  void mark_capture(const std::string& op, bool own_memory_only) override {
-    reader_.mark(stream_, op, own_memory_only);
+  void mark_capture(const std::string& op, bool own_memory_only, int64_t side_streams) override {
+    reader_.mark(stream_, {0, op, own_memory_only, side_streams});
   }
   void separate_calls() override {
     use();

@@ -145,7 +145,9 @@ std::shared_ptr<void> Examinee::graph(int first, int count) {
     call((static_cast<size_t>(first) + static_cast<size_t>(i)) % sets_.size());
   device_.synchronize();
   device_.begin_capture();
-  device_.mark_capture(provider_.contract->op, provider_.trust == Trust::candidate);
+  const bool candidate = provider_.trust == Trust::candidate;
+  device_.mark_capture(provider_.contract->op, candidate,
+                       candidate ? executions_[0]->instance().side_streams() : kAnyStreams);
   std::string why;
   try {
     for (int i = 0; i < count; ++i) {
