@@ -8,6 +8,7 @@
 #define BOOST_DLL_USE_STD_FS
 #include <algorithm>
 #include <boost/dll/shared_library.hpp>
+#include <set>
 
 #include "core/base/error.hpp"
 #include "core/base/io.hpp"
@@ -15,6 +16,7 @@
 #include "core/base/paths.hpp"
 #include "core/base/sha256.hpp"
 #include "core/base/text.hpp"
+#include "core/plugin/device_code.hpp"
 
 namespace fk {
 
@@ -54,6 +56,7 @@ std::string odd_claim(const fk_claims& claims) {
 
 // The note is what was believed so far, by those who do not load the file.
 void check_note(const fk_plugin& table, const PluginNote& note, const std::string& where) {
+  std::set<int32_t> claimed;
   if (note.name != table.name)
     fail(where, std::string("its table says `") + table.name + "`, its note `" + note.name + "`");
   for (const fk_op* const* at = table.ops_begin; at != table.ops_end; ++at) {
@@ -67,7 +70,13 @@ void check_note(const fk_plugin& table, const PluginNote& note, const std::strin
     if (std::none_of(note.ops.begin(), note.ops.end(), noted))
       fail(where, std::string("its table has the op `") + op->contract->op +
                       "`, of which its notes say nothing");
+    if (op->claims->device_type == FK_CUDA)
+      claimed.insert(op->claims->sm, op->claims->sm + op->claims->sm_count);
   }
+  const std::vector<int32_t> sm(claimed.begin(), claimed.end());
+  if (sm.empty()) return;
+  if (const std::string missing = missing_device_code(note.path, sm); !missing.empty())
+    fail(where, "it " + missing);
 }
 
 const fk_plugin& negotiate(fk_plugin_entry entry, const std::string& where) {

@@ -34,6 +34,8 @@ __attribute__((unused)) static void add_destroy(void *self) { (void)self; }
 
 #ifdef BAD_CLAIM_DEVICE
 #define DEVICE 99
+#elif defined BAD_CLAIM_CODE
+#define DEVICE FK_CUDA
 #else
 #define DEVICE FK_CPU
 #endif
@@ -42,8 +44,24 @@ __attribute__((unused)) static void add_destroy(void *self) { (void)self; }
 #else
 #define GRAPH FK_GRAPH_ALWAYS
 #endif
+#define SM_LIST NULL
 #ifdef BAD_CLAIM_SM
 #define SM 3
+#elif defined BAD_CLAIM_CODE /* a fat binary with a cubin for 8.0, of no bytes, and a claim for 9.0 */
+#define SM 1
+#undef SM_LIST
+#define SM_LIST sm_list
+static const int32_t sm_list[] = {90};
+static const struct {
+  uint32_t magic;
+  uint16_t version, header_bytes;
+  uint64_t bytes;
+  uint16_t kind, part_version;
+  uint32_t part_header_bytes;
+  uint64_t part_bytes, options;
+  uint32_t format, sm;
+  uint64_t rest[4];
+} fat_binary __attribute__((used, section(".nv_fatbin"), aligned(8))) = {0xba55ed50, 1, 16, 64, 2, 0x101, 64, 0, 0, 1, 80, {0}};
 #else
 #define SM 0
 #endif
@@ -67,7 +85,7 @@ __attribute__((unused)) static void add_destroy(void *self) { (void)self; }
 #else
 #define STREAMS 0
 #endif
-__attribute__((unused)) static const fk_claims claims = {CLAIMS_END, DEVICE, GRAPH, DETERMINISTIC, 1, ACCUMULATE, STREAMS, SM, NULL};
+__attribute__((unused)) static const fk_claims claims = {CLAIMS_END, DEVICE, GRAPH, DETERMINISTIC, 1, ACCUMULATE, STREAMS, SM, SM_LIST};
 
 #ifdef BAD_NULL_FORWARD
 #define FORWARD NULL
