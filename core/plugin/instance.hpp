@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "core/comm/called_in.hpp"
 #include "core/device/device.hpp"
 #include "core/plugin/library.hpp"
 
@@ -95,6 +96,7 @@ class Instance {
   int32_t plan(const fk_slot* frame, void* blob, int64_t* bytes);
   int32_t forward(const fk_slot* frame, fk_ctx& ctx) {
     ctx.error = &error_;
+    const CalledIn in("forward");
     return provider_.op->forward(self_, frame, &ctx);
   }
   int32_t reset();

@@ -489,6 +489,7 @@ void run_trial(const Provider& provider, const Oracles& oracles, const Case& sou
                CheckRow& row) {
   Trial(provider, oracles, source, variant, options, answers, row).run();
   if (!options.comm || !provider.contract->comm()) return;
+  if (row.text.find(kNotThere) != row.text.npos) row.rule = "where";
   // A rank that has stopped must not be waited for; the next case begins with all of them.
   row.echo = !options.comm->meeting().failure().empty();
   if (row.status == CheckStatus::violation || row.status == CheckStatus::unsupported)
