@@ -102,6 +102,7 @@ class Instance {
   int32_t reset();
   const fk_error& error() const { return error_; }
   int64_t persistent_bytes() const { return persistent_.bytes(); }
+  std::byte* persistent() const { return persistent_.data(); }
   // By its claims, those of its children included: they may be under way at the same time.
   int64_t side_streams() const;
   struct Child;

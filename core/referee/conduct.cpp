@@ -12,6 +12,7 @@
 
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
+#include "core/referee/aborted.hpp"
 #include "core/referee/device_conduct.hpp"
 #include "core/referee/judge/outside.hpp"
 #include "core/worker/process_state.hpp"
@@ -172,13 +173,23 @@ Misconduct unfinished() {
 Misconduct misconduct(const ConductCase& c, const CaseValues& answer, const ConductCall& call,
                       const ConductDiffer& differ,
                       const std::function<void(const std::string&)>& step) {
-  if (!c.device.host_memory()) return device_misconduct(c, differ, step);
+  const bool alone = c.provider.contract->comm() == nullptr;
+  if (!c.device.host_memory()) {
+    Misconduct found = device_misconduct(c, differ, step);
+    if (!found.rule.empty() || !alone) return found;
+    step("after an aborted run");
+    return after_aborted_run(c, answer, call, differ);
+  }
   step("after the calls");
   if (Misconduct found = unfinished(); !found.rule.empty()) return found;
   step("many instances and calls");
   if (Misconduct found = leaks(c); !found.rule.empty()) return found;
   step("from another thread");
   if (Misconduct found = other_thread(c, answer, call, differ); !found.rule.empty()) return found;
+  if (!alone) return {};
+  step("after an aborted run");
+  if (Misconduct found = after_aborted_run(c, answer, call, differ); !found.rule.empty())
+    return found;
   step("two instances at once");
   if (Misconduct found = together(c, answer, call, differ); !found.rule.empty()) return found;
   step("beside an instance of another case");

@@ -183,10 +183,20 @@ bool may_capture(const Provider& provider, const ResolvedCase& resolved, const C
   return true;
 }
 
+std::shared_ptr<void> captured_call(const ConductCase& c, Execution& execution,
+                                    const CaseFrames& frames) {
+  const auto frame = execution.fitted(frames);
+  c.device.begin_capture();
+  c.device.mark_capture(c.provider.contract->op, c.provider.trust == Trust::candidate,
+                        execution.instance().side_streams());
+  const int32_t status = execution.forward(frame);
+  auto graph = c.device.end_capture();
+  need_ok(execution, status);
+  return graph;
+}
+
 std::string stale_graph(const ConductCase& c, const ConductDiffer& differ) {
-  // A plan would have to be told of the other contents, and is another one for them.
-  const bool planned = !c.provider.contract->section(SectionId::plan).empty();
-  if (!c.device.can_capture() || planned) return "";
+  if (!c.device.can_capture()) return "";
   const ResolvedCase& resolved = c.frames.resolved();
   const CaseValues first = make_inputs(resolved, c.options.seed, c.options.threads);
   CaseValues other =
@@ -195,30 +205,33 @@ std::string stale_graph(const ConductCase& c, const ConductDiffer& differ) {
   Layout layout;
   layout.poison = Poison::random;
   CaseFrames frames(c.device, resolved, first, layout);
-  const CaseFrames others(c.device, resolved, other, layout);
+  CaseFrames others(c.device, resolved, other, layout);
+  const auto planned = [](Execution& execution, const CaseFrames& on) {
+    if (const std::string why = execution.plan(on); !why.empty()) fail("forward", why);
+  };
   Lone lone(c);
   // More than once: what is read back from one call can be used in the next.
   for (int i = 0; i < 3; ++i) lone.execution.run(frames, Poison::ones);
-  const auto frame = lone.execution.fitted(frames);
-  c.device.begin_capture();
-  c.device.mark_capture(c.provider.contract->op, c.provider.trust == Trust::candidate,
-                        lone.execution.instance().side_streams());
-  const int32_t status = lone.execution.forward(frame);
   std::shared_ptr<void> graph;
   try {
-    graph = c.device.end_capture();
+    graph = captured_call(c, lone.execution, frames);
   } catch (const Error& error) {
     return "the claim that forward() can be captured is false: " + error.what_text();
   }
-  need_ok(lone.execution, status);
+  {
+    Lone unrelated(c);
+    unrelated.execution.run(others, Poison::ones);
+    (void)captured_call(c, unrelated.execution, others);
+  }
+  others.restore(Poison::random);
   put(c.device, others, frames);
+  planned(lone.execution, others);
   c.device.launch(graph.get());
   c.device.synchronize();
   const CaseValues replayed = frames.written();
-  put(c.device, others, frames);
   Lone fresh(c);
-  fresh.execution.run(frames, Poison::random);
-  if (!differ(frames.written(), replayed)) return "";
+  fresh.execution.run(others, Poison::random);
+  if (!differ(others.written(), replayed)) return "";
   return "a captured call gives something else than an eager one when it is replayed on other "
          "contents; has it kept what it saw when it was captured?";
 }

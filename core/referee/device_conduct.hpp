@@ -39,9 +39,15 @@ Misconduct device_misconduct(const ConductCase& c, const ConductDiffer& differ,
 // Whether the provider claims that this very case may be captured.
 bool may_capture(const Provider& provider, const ResolvedCase& resolved, const CaseValues& values);
 
-// A call that was captured, replayed on other contents over freshly poisoned outputs, beside an
-// instance that has seen nothing else. Empty, or what is wrong. For who claims to be deterministic
-// and that it may always be captured.
+// The graph of one call of an instance that has been called on these frames before. Error where it
+// cannot be captured or fails.
+std::shared_ptr<void> captured_call(const ConductCase& c, Execution& execution,
+                                    const CaseFrames& frames);
+
+// A call that was captured, replayed on other contents over freshly poisoned outputs, when another
+// instance's graph has come and gone, beside an instance that has seen nothing else. What has a
+// plan() is planned anew for them, as in a model before each launch. Empty, or what is wrong. For
+// who claims to be deterministic and that it may always be captured.
 std::string stale_graph(const ConductCase& c, const ConductDiffer& differ);
 
 }  // namespace fk
