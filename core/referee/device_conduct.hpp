@@ -26,7 +26,10 @@ Misconduct stream_misconduct(Device& device, const DeviceParts& memory,
 // Rule `leak`: the device has less free memory after each of several rounds of `cycle`, by a
 // mebibyte and more: three where it is as much each time, or nine, because one round can be a
 // library's and others another process's.
-Misconduct device_leak(Device& device, const std::function<void()>& cycle, const std::string& what);
+// `any` tells whether any rank says so, where several do it together.
+using AnyRank = std::function<bool(bool mine)>;
+Misconduct device_leak(Device& device, const std::function<void()>& cycle, const std::string& what,
+                       const AnyRank& any = nullptr);
 
 // stream_misconduct() of the case as it is written, after a first call whose failures are told
 // elsewhere.

@@ -104,9 +104,9 @@ class Trial {
     // No part of a collective's rows is a call of its own, and no two calls may be in flight.
     const bool alone = provider_.contract->comm() == nullptr;
     const bool conduct =
-        options_.conduct && alone && source_.size == "smoke" && variant_.name == Variant().name;
+        options_.conduct && source_.size == "smoke" && variant_.name == Variant().name;
     // Before anything is compared: on another stream values are right or not as it happens.
-    if (conduct && !device_.host_memory()) check_stream(max, frames, support.need);
+    if (conduct && alone && !device_.host_memory()) check_stream(max, frames, support.need);
     const CaseValues first = call(max, frames, support.need, 0, Poison::ones);
     step("again at other addresses");
     Layout moved = layout;
