@@ -155,6 +155,7 @@ void Plugins::load(const std::filesystem::path& file, Trust trust,
   const fk_plugin& table = negotiate(entry, where);
   check_note(table, read_notes(copy), where);
   names_.emplace_back(table.name);
+  entries_[table.name] = entry;
   for (const fk_op* const* at = table.ops_begin; at != table.ops_end; ++at) {
     const fk_op& op = **at;
     const std::string name = op.contract->op;

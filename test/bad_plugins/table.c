@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `add` with tables made by hand, one entry of which is wrong: BAD_... says which. */
+#include <stdio.h>
+#include <string.h>
+
 #include "fk/ops/add.h"
 
 static int32_t add_supports(const void *init, const void *weights, const void *max, fk_need *need, fk_error *why) {
@@ -157,6 +160,26 @@ const fk_plugin *fk_plugin_v0(const fk_hello *hello) {
       ops + 1};
 #endif
   (void)hello;
+#if defined BAD_HELLO_LONGER /* no other struct than one's own */
+  if (hello->struct_size != sizeof *hello) return NULL;
+#elif defined BAD_HELLO_MINOR
+  if (hello->minor != FK_ABI_MINOR) return NULL;
+#elif defined BAD_HELLO_COPY /* as much as the host has, into as much as was known here */
+  struct {
+    fk_hello hello;
+    char more[16];
+  } mine;
+  memcpy(&mine, hello, hello->struct_size);
+  static char name[64];
+  snprintf(name, sizeof name, "%s", mine.hello.host_name);
+#elif defined BAD_HELLO_SHORT /* whatever its size is */
+  if (hello->host_name[0] == 0) return NULL;
+#elif defined BAD_HELLO_AGAIN
+  static int times;
+  static fk_plugin tables[64];
+  tables[times % 64] = table;
+  return &tables[times++ % 64];
+#endif
 #ifdef BAD_ENTRY_NULL
   return NULL;
 #endif
