@@ -86,8 +86,9 @@ class Device {
   virtual void watch_launches(std::vector<double>* /*gaps*/) {}
   virtual std::unique_ptr<Stopwatch> stopwatch() = 0;
   // What code that was called on this thread has left behind there and must not: another current
-  // device or context, another mode of captures, an error that nobody has asked for. A sentence,
-  // and all of it is put back; empty: nothing.
+  // device or context, another mode of captures, an error that nobody has asked for; and on the
+  // device and its stream: other limits, a window of accesses that stay in the L2 cache. A
+  // sentence, and all of it is put back; empty: nothing.
   virtual std::string left_behind() { return ""; }
   // Of the device's memory, whoever has the rest; nothing where that is not known.
   virtual std::optional<int64_t> free_bytes() { return std::nullopt; }

@@ -232,6 +232,7 @@ Instance::Instance(const Provider& provider, const Frames& frames, const fk_need
         provider_.op->create(host_, frame_data(kept_[0]), frame_data(kept_[1]), &self_, &error_);
   }
   if (status != FK_OK) fail(where, "create: " + words(error_, status));
+  if (services_.created) services_.created();
   fk_memory memory{
       FK_END(fk_memory, persistent_bytes), 0, nullptr, need.packed, nullptr, need.persistent};
   if (need.packed) {
@@ -339,6 +340,7 @@ int32_t Instance::make_child(const fk_host* host, const fk_contract* theirs, con
     const Support support = supports(*provider, meta);
     if (!support.ok) return refuse(provider->plugin + ": " + support.why);
     InstanceServices services = parent.services_;
+    services.created = nullptr;
     services.place += "/" + std::to_string(parent.children_.size());
     child->instance = std::make_unique<Instance>(*provider, child->frames, support.need, services);
     child->caller_slots = caller.slots[2];

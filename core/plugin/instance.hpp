@@ -69,8 +69,9 @@ struct InstanceServices {
   PackedCache& packed;
   ChildChooser* children;  // null: no children
   std::function<void(int severity, const std::string& text)> log;
-  ChildScratch* scratch = nullptr;  // null: every child has its own
-  std::string place = "";           // below the instance that is nobody's child
+  ChildScratch* scratch = nullptr;          // null: every child has its own
+  std::string place = "";                   // below the instance that is nobody's child
+  std::function<void()> created = nullptr;  // called between create() and prepare()
 };
 
 class Instance {

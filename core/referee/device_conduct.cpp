@@ -141,6 +141,28 @@ Misconduct device_leak(Device& device, const std::function<void()>& cycle, const
           what + ": the device loses about " + human_bytes(least / kDeviceCycles) + " each time"};
 }
 
+Misconduct create_misconduct(const ConductCase& c) {
+  constexpr int kInstances = 3;
+  int64_t least = 0;
+  for (int i = 0; i < kInstances; ++i) {
+    std::optional<int64_t> after;
+    GuardDevice device(c.device, 0, c.options.threads);
+    PackedCache packed;
+    InstanceServices services{device, packed, c.children, [](int, const std::string&) {}};
+    services.created = [&] { after = c.device.free_bytes(); };
+    c.device.synchronize_all();
+    const auto before = c.device.free_bytes();
+    const Instance instance(c.provider, c.max.prepare_frames(), c.need, services);
+    if (!before || !after) return {};
+    const int64_t taken = *before - *after;
+    least = i == 0 ? taken : std::min(least, taken);
+  }
+  if (least < kLost) return {};
+  return {"create", "create() takes " + human_bytes(least) +
+                        " of the device's memory; that is asked for in supports() and given in "
+                        "prepare()"};
+}
+
 Misconduct stream_of_forward(const ConductCase& c) {
   Lone lone(c);
   if (!lone.execution.run(c.frames, Poison::ones).failure.empty()) return {};
@@ -166,6 +188,7 @@ Misconduct device_misconduct(const ConductCase& c, const ConductDiffer& differ,
   Misconduct lost = device_leak(
       c.device, [&] { Lone lone(c); }, "instances that are made, prepared and destroyed");
   if (!lost.rule.empty()) return lost;
+  if (Misconduct taken = create_misconduct(c); !taken.rule.empty()) return taken;
   (void)c.device.left_behind();
   { Lone lone(c); }
   const std::string left = c.device.left_behind();

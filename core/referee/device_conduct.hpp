@@ -35,6 +35,10 @@ Misconduct device_leak(Device& device, const std::function<void()>& cycle, const
 // elsewhere.
 Misconduct stream_of_forward(const ConductCase& c);
 
+// Rule `create`: create() takes memory of the device, which is for prepare(), and that from the
+// host: each of several instances as much as a mebibyte.
+Misconduct create_misconduct(const ConductCase& c);
+
 // The rest of it, of a case as it is written. Error where the device fails.
 Misconduct device_misconduct(const ConductCase& c, const ConductDiffer& differ,
                              const std::function<void(const std::string&)>& step);
