@@ -18,7 +18,7 @@
 #include "core/cli/wait_for_device.hpp"
 #include "core/device/rank_device.hpp"
 #include "core/referee/check.hpp"
-#include "core/referee/hello.hpp"
+#include "core/referee/conduct/hello.hpp"
 #include "core/referee/roster.hpp"
 #include "core/referee/side.hpp"
 #include "core/referee/verdict/secret.hpp"

@@ -12,9 +12,9 @@
 #include "core/cases/numerics/null_candidates.hpp"
 #include "core/cases/slice.hpp"
 #include "core/referee/check.hpp"
-#include "core/referee/device_conduct.hpp"
+#include "core/referee/conduct/device_conduct.hpp"
+#include "core/referee/conduct/stale.hpp"
 #include "core/referee/oracle/rank_oracle.hpp"
-#include "core/referee/stale.hpp"
 #include "core/tensor/compare.hpp"
 #include "core/worker/process_state.hpp"
 

@@ -29,10 +29,10 @@ struct Limit {
   cudaLimit which;
   const char* name;
 };
-constexpr std::array<Limit, 5> kLimits{{
+// Not the stack of a thread: the driver itself makes that larger for kernels that need more.
+constexpr std::array<Limit, 4> kLimits{{
     {cudaLimitPersistingL2CacheSize, "persisting part of the L2 cache"},
     {cudaLimitMaxL2FetchGranularity, "granularity of fetches into the L2 cache"},
-    {cudaLimitStackSize, "stack of a thread"},
     {cudaLimitMallocHeapSize, "heap of kernels"},
     {cudaLimitPrintfFifoSize, "buffer of printf() in kernels"},
 }};

@@ -14,9 +14,9 @@ namespace fk::cuda {
 void* current_context();
 // What a context and a stream of it have besides memory that code can set for all who come later.
 struct Settings {
-  std::array<size_t, 5> limits{};          // of cudaLimit, as hold.cu lists them
-  size_t window_bytes = 0;                 // of the stream's accesses that stay in the L2 cache
-  int synchronization = 0;                 // cudaSynchronizationPolicy of the stream
+  std::array<size_t, 4> limits{};           // of cudaLimit, as hold.cu lists them
+  size_t window_bytes = 0;                  // of the stream's accesses that stay in the L2 cache
+  int synchronization = 0;                  // cudaSynchronizationPolicy of the stream
   static Settings of(cudaStream_t stream);  // of the current context
 };
 // Device::left_behind(), for who has this device and context, and a stream that had these settings.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/referee/hello.hpp"
+#include "core/referee/conduct/hello.hpp"
 
 #include <cstring>
 #include <optional>

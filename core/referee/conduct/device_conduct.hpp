@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "core/referee/conduct.hpp"
+#include "core/referee/conduct/conduct.hpp"
 
 namespace fk {
 

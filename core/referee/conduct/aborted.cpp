@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/referee/aborted.hpp"
+#include "core/referee/conduct/aborted.hpp"
 
 #include <vector>
 
 #include "core/base/error.hpp"
-#include "core/referee/device_conduct.hpp"
+#include "core/referee/conduct/device_conduct.hpp"
 
 namespace fk {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/referee/conduct.hpp"
+#include "core/referee/conduct/conduct.hpp"
 
 #include <unistd.h>
 
@@ -12,8 +12,8 @@
 
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
-#include "core/referee/aborted.hpp"
-#include "core/referee/device_conduct.hpp"
+#include "core/referee/conduct/aborted.hpp"
+#include "core/referee/conduct/device_conduct.hpp"
 #include "core/referee/judge/outside.hpp"
 #include "core/worker/process_state.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/referee/device_conduct.hpp"
+#include "core/referee/conduct/device_conduct.hpp"
 
 #include <algorithm>
 #include <chrono>

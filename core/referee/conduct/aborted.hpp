@@ -2,7 +2,7 @@
 // What a run leaves that was stopped in the middle, and whether reset() makes up for it, as the
 // runtime asks of it before the next run.
 #pragma once
-#include "core/referee/conduct.hpp"
+#include "core/referee/conduct/conduct.hpp"
 
 namespace fk {
 
