@@ -336,7 +336,7 @@ TEST_CASE("fat_binaries_say_which_GPUs_there_is_code_for") {
     header.e_shstrndx = 0;
     std::memcpy(image.data(), &header, sizeof header);
     Elf64_Shdr tables[2] = {};
-    tables[0] = {0, SHT_STRTAB, 0, 0, names, 16, 0, 0, 1, 0};
+    tables[0] = {10, SHT_STRTAB, 0, 0, names, 16, 0, 0, 1, 0};
     tables[1] = {0, SHT_PROGBITS, 0, 0, begin, fat.size(), 0, 0, 8, 0};
     image.append(reinterpret_cast<char*>(tables), sizeof tables);
     return image.substr(0, image.size() - cut);
