@@ -18,6 +18,7 @@
 #include "core/cli/wait_for_device.hpp"
 #include "core/device/rank_device.hpp"
 #include "core/referee/check.hpp"
+#include "core/referee/conduct/hello.hpp"
 #include "core/referee/roster.hpp"
 #include "core/referee/side.hpp"
 #include "core/referee/verdict/secret.hpp"
@@ -84,6 +85,18 @@ Json check_op(const Json& arguments, const TaskServices& services) {
     services.stage("reading " + folder);
     cases = Captured::open(folder, services.catalog).cases(options.ops[0]);
     options.cases = &cases;
+  }
+  CheckRow hello;
+  hello.op = options.ops[0];
+  hello.provider = plugin;
+  hello.text = hello_misconduct(services.plugins.entry(plugin), [&](const std::string& step) {
+    services.stage("the entry, " + step);
+  });
+  if (!hello.text.empty()) {
+    hello.status = CheckStatus::violation;
+    hello.rule = "hello";
+    services.progress(row_json(hello));
+    return Json::object();
   }
   check_plugin(services.plugins, plugin, options);
   return Json::object();

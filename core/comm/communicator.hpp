@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/base/error.hpp"
+#include "core/comm/called_in.hpp"
 #include "core/comm/meeting.hpp"
 #include "fk/comm.h"
 
@@ -36,12 +37,13 @@ inline void need_one_machine(const Communicator& comm) {
          "there are no symmetric buffers between ranks on several machines: only collectives");
 }
 
-// A call of a communicator's table: FK_FAILED with the reason in `error` where `body` throws. What
-// one rank cannot do, all have to know: they would wait for it.
+// A call of a communicator's table, by its name: FK_FAILED with the reason in `error` where it has
+// no place or `body` throws. What one rank cannot do, all have to know: they would wait for it.
 template <class Body>
-int32_t told_to_all(Meeting& meeting, std::string& error, const Body& body) {
+int32_t told_to_all(Meeting& meeting, std::string& error, const char* call, const Body& body) {
   try {
     error.clear();
+    need_place(call);
     body();
     return FK_OK;
   } catch (const Error& e) {

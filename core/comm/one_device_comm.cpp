@@ -22,32 +22,32 @@ OneDeviceCommunicator::OneDeviceCommunicator(OneDevice& common, SharedCommunicat
   table_.self = this;
   using Self = OneDeviceCommunicator;
   table_.all_reduce = [](const fk_comm* c, const fk_in*, const fk_out*, int64_t, void*) {
-    return guarded(c, [](Self&) { only_buffers("all_reduce"); });
+    return guarded(c, "all_reduce", [](Self&) { only_buffers("all_reduce"); });
   };
   table_.all_gather = [](const fk_comm* c, const fk_in*, const fk_out*, void*) {
-    return guarded(c, [](Self&) { only_buffers("all_gather"); });
+    return guarded(c, "all_gather", [](Self&) { only_buffers("all_gather"); });
   };
   table_.reduce_scatter = [](const fk_comm* c, const fk_in*, const fk_out*, int64_t, void*) {
-    return guarded(c, [](Self&) { only_buffers("reduce_scatter"); });
+    return guarded(c, "reduce_scatter", [](Self&) { only_buffers("reduce_scatter"); });
   };
   table_.all_to_all = [](const fk_comm* c, const fk_in*, const fk_out*, void*) {
-    return guarded(c, [](Self&) { only_buffers("all_to_all"); });
+    return guarded(c, "all_to_all", [](Self&) { only_buffers("all_to_all"); });
   };
   table_.barrier = [](const fk_comm* c, void*) {
-    return guarded(c, [](Self& self) {
+    return guarded(c, "barrier", [](Self& self) {
       self.waiting([&] { self.meeting().meet(CommCall::of("barrier", 0, 0)); });
     });
   };
   table_.symmetric = [](const fk_comm* c, int64_t bytes, const fk_symmetric** out) {
-    return guarded(c, [&](Self& self) { *out = self.symmetric(bytes); });
+    return guarded(c, "symmetric", [&](Self& self) { *out = self.symmetric(bytes); });
   };
   table_.error = [](const fk_comm* c) { return static_cast<Self*>(c->self)->error_.c_str(); };
 }
 
 template <class Body>
-int32_t OneDeviceCommunicator::guarded(const fk_comm* comm, const Body& body) {
+int32_t OneDeviceCommunicator::guarded(const fk_comm* comm, const char* call, const Body& body) {
   auto& self = *static_cast<OneDeviceCommunicator*>(comm->self);
-  return told_to_all(self.meeting(), self.error_, [&] { body(self); });
+  return told_to_all(self.meeting(), self.error_, call, [&] { body(self); });
 }
 
 const fk_symmetric* OneDeviceCommunicator::symmetric(int64_t bytes) {

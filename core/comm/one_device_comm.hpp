@@ -62,7 +62,7 @@ class OneDeviceCommunicator final : public Communicator {
     body();
   }
   template <class Body>
-  static int32_t guarded(const fk_comm* comm, const Body& body);
+  static int32_t guarded(const fk_comm* comm, const char* call, const Body& body);
   const fk_symmetric* symmetric(int64_t bytes);
 
   OneDevice& common_;

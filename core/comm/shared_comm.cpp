@@ -65,9 +65,9 @@ SharedCommunicator::SharedCommunicator(std::shared_ptr<SharedMemory> memory, int
 std::byte* SharedCommunicator::heap(int rank) const { return stage(rank, 0) + 2 * kStageBytes; }
 
 template <class Body>
-int32_t SharedCommunicator::guarded(const fk_comm* comm, const Body& body) {
+int32_t SharedCommunicator::guarded(const fk_comm* comm, const char* call, const Body& body) {
   auto& self = *static_cast<SharedCommunicator*>(comm->self);
-  return told_to_all(self.meeting_, self.error_, [&] { body(self); });
+  return told_to_all(self.meeting_, self.error_, call, [&] { body(self); });
 }
 
 void SharedCommunicator::make_table() {
@@ -78,23 +78,24 @@ void SharedCommunicator::make_table() {
   table_.self = this;
   using Self = SharedCommunicator;
   table_.all_reduce = [](const fk_comm* c, const fk_in* x, const fk_out* out, int64_t op, void*) {
-    return guarded(c, [&](Self& self) { self.all_reduce(*x, *out, op); });
+    return guarded(c, "all_reduce", [&](Self& self) { self.all_reduce(*x, *out, op); });
   };
   table_.all_gather = [](const fk_comm* c, const fk_in* x, const fk_out* out, void*) {
-    return guarded(c, [&](Self& self) { self.all_gather(*x, *out); });
+    return guarded(c, "all_gather", [&](Self& self) { self.all_gather(*x, *out); });
   };
   table_.reduce_scatter = [](const fk_comm* c, const fk_in* x, const fk_out* out, int64_t op,
                              void*) {
-    return guarded(c, [&](Self& self) { self.reduce_scatter(*x, *out, op); });
+    return guarded(c, "reduce_scatter", [&](Self& self) { self.reduce_scatter(*x, *out, op); });
   };
   table_.all_to_all = [](const fk_comm* c, const fk_in* x, const fk_out* out, void*) {
-    return guarded(c, [&](Self& self) { self.all_to_all(*x, *out); });
+    return guarded(c, "all_to_all", [&](Self& self) { self.all_to_all(*x, *out); });
   };
   table_.barrier = [](const fk_comm* c, void*) {
-    return guarded(c, [](Self& self) { self.meeting_.meet(CommCall::of("barrier", 0, 0)); });
+    return guarded(c, "barrier",
+                   [](Self& self) { self.meeting_.meet(CommCall::of("barrier", 0, 0)); });
   };
   table_.symmetric = [](const fk_comm* c, int64_t bytes, const fk_symmetric** out) {
-    return guarded(c, [&](Self& self) { *out = self.symmetric(bytes); });
+    return guarded(c, "symmetric", [&](Self& self) { *out = self.symmetric(bytes); });
   };
   table_.error = [](const fk_comm* c) { return static_cast<Self*>(c->self)->error_.c_str(); };
 }

@@ -50,7 +50,7 @@ class SharedCommunicator final : public Communicator {
   std::byte* heap(int rank) const;
   void make_table();
   template <class Body>
-  static int32_t guarded(const fk_comm* comm, const Body& body);
+  static int32_t guarded(const fk_comm* comm, const char* call, const Body& body);
 
   void all_reduce(const fk_in& x, const fk_out& out, int64_t op);
   void all_gather(const fk_in& x, const fk_out& out);

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "core/device/graph_audit.hpp"
 #include "core/device/launch_facts.hpp"
 #include "core/device/stopwatch.hpp"
 #include "core/tensor/dtype.hpp"
@@ -69,8 +70,10 @@ class Device {
   virtual std::shared_ptr<void> end_capture() { return nullptr; }
   // What is enqueued in this capture from now on belongs to this op: end_capture() throws Error
   // with its name where it holds what a graph must not (graph_audit.hpp). With `own_memory_only` it
-  // may touch no other memory of the device than what the host has allocated or opened here.
-  virtual void mark_capture(const std::string& /*op*/, bool /*own_memory_only*/) {}
+  // may touch no other memory of the device than what the host has allocated or opened here, and
+  // of `side_streams` it has branches for no more.
+  virtual void mark_capture(const std::string& /*op*/, bool /*own_memory_only*/,
+                            int64_t /*side_streams*/ = kAnyStreams) {}
   // In a capture: what is enqueued from now on begins when all before it has ended, also where a
   // kernel asks to be started earlier (programmatic dependent launch). Calls that are timed
   // together must not overlap: in a model other ops stand between them.
@@ -83,8 +86,9 @@ class Device {
   virtual void watch_launches(std::vector<double>* /*gaps*/) {}
   virtual std::unique_ptr<Stopwatch> stopwatch() = 0;
   // What code that was called on this thread has left behind there and must not: another current
-  // device or context, another mode of captures, an error that nobody has asked for. A sentence,
-  // and all of it is put back; empty: nothing.
+  // device or context, another mode of captures, an error that nobody has asked for; and on the
+  // device and its stream: other limits, a window of accesses that stay in the L2 cache. A
+  // sentence, and all of it is put back; empty: nothing.
   virtual std::string left_behind() { return ""; }
   // Of the device's memory, whoever has the rest; nothing where that is not known.
   virtual std::optional<int64_t> free_bytes() { return std::nullopt; }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <functional>
 
 namespace fk {
 
@@ -51,7 +52,71 @@ std::string address(uint64_t at) {
   return text;
 }
 
+bool is_work(GraphNodeKind kind) {
+  return kind == GraphNodeKind::kernel || kind == GraphNodeKind::copy ||
+         kind == GraphNodeKind::fill;
+}
+
+// What waits for whom, also by way of others: before[i][j] says that node first + i waits for node
+// first + j. Of nodes in any order, since a driver promises none.
+std::vector<std::vector<bool>> waits(const std::vector<GraphNode>& nodes, size_t first,
+                                     size_t end) {
+  const size_t count = end - first;
+  std::vector<std::vector<bool>> before(count, std::vector<bool>(count));
+  std::vector<char> done(count);
+  for (size_t start = 0; start < count; ++start) {
+    std::vector<size_t> path = {start};
+    while (!path.empty()) {
+      const size_t at = path.back();
+      const auto& after = nodes[first + at].after;
+      const auto own = [&](size_t place) { return place >= first && place < end; };
+      const auto open = std::find_if(after.begin(), after.end(), [&](size_t place) {
+        return own(place) && !done[place - first];
+      });
+      if (open != after.end()) {
+        path.push_back(*open - first);
+        continue;
+      }
+      for (const size_t place : after) {
+        if (!own(place)) continue;
+        before[at][place - first] = true;
+        for (size_t i = 0; i < count; ++i)
+          if (before[place - first][i]) before[at][i] = true;
+      }
+      done[at] = 1;
+      path.pop_back();
+    }
+  }
+  return before;
+}
+
 }  // namespace
+
+// As many as there are chains of nodes, each of which waits for the one before, at the least
+// (Dilworth): all nodes, less the most pairs of neighbours in chains.
+size_t graph_width(const std::vector<GraphNode>& nodes, size_t first, size_t end) {
+  const auto before = waits(nodes, first, end);
+  const size_t count = end - first, nobody = count;
+  std::vector<size_t> next_of(count, nobody);  // who follows a node in its chain
+  std::vector<bool> asked;
+  const std::function<bool(size_t)> find = [&](size_t node) {
+    for (size_t back = count; back-- > 0;) {  // the nearest first, which is right most of the time
+      if (!before[node][back] || !is_work(nodes[first + back].kind) || asked[back]) continue;
+      asked[back] = true;
+      if (next_of[back] != nobody && !find(next_of[back])) continue;
+      next_of[back] = node;
+      return true;
+    }
+    return false;
+  };
+  size_t width = 0;
+  for (size_t node = 0; node < count; ++node) {
+    if (!is_work(nodes[first + node].kind)) continue;
+    asked.assign(count, false);
+    if (!find(node)) ++width;
+  }
+  return width;
+}
 
 std::string audit_graph(const std::vector<GraphNode>& nodes, const std::vector<GraphMark>& marks,
                         const std::vector<MemoryRange>& known) {
@@ -71,6 +136,16 @@ std::string audit_graph(const std::vector<GraphNode>& nodes, const std::vector<G
              (part.bytes > 1 ? " (" + std::to_string(part.bytes) + " bytes)" : "") +
              ", which is not in memory that the host has given";
     }
+  }
+  for (size_t m = 0; m < marks.size(); ++m) {
+    const GraphMark& mark = marks[m];
+    if (mark.side_streams == kAnyStreams) continue;
+    const size_t end = m + 1 < marks.size() ? marks[m + 1].first : nodes.size();
+    const size_t width = graph_width(nodes, mark.first, end);
+    if (static_cast<int64_t>(width) > mark.side_streams + 1)
+      return (mark.op.empty() ? "" : mark.op + ": ") + "has " + std::to_string(width) +
+             " branches beside each other and claims " + std::to_string(mark.side_streams) +
+             " side streams";
   }
   return "";
 }

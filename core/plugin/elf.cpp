@@ -244,6 +244,24 @@ uint64_t Elf::gnu_symbol_count(uint64_t base) const {
   return last + 1;
 }
 
+std::optional<Elf::Section> Elf::section(std::string_view name) const {
+  const auto header = table<Elf64_Ehdr>(0, 1)[0];
+  if (header.e_shoff == 0 || header.e_shnum == 0 || header.e_shstrndx >= header.e_shnum) return {};
+  if (header.e_shentsize != sizeof(Elf64_Shdr))
+    fail("is damaged: section headers of " + std::to_string(header.e_shentsize) + " bytes");
+  const auto sections = table<Elf64_Shdr>(header.e_shoff, header.e_shnum);
+  const Elf64_Shdr& names = sections[header.e_shstrndx];
+  for (const auto& s : sections) {
+    if (s.sh_type == SHT_NOBITS || s.sh_name >= names.sh_size) continue;
+    if (text(names.sh_offset + s.sh_name) != name) continue;
+    if (s.sh_offset > file_bytes_ || s.sh_size > file_bytes_ - s.sh_offset)
+      fail("is truncated or damaged: a section ends beyond its " + std::to_string(file_bytes_) +
+           " bytes");
+    return Section{s.sh_offset, s.sh_size};
+  }
+  return {};
+}
+
 std::vector<Elf::Symbol> Elf::exports() const {
   std::vector<Symbol> out;
   if (!has(DT_SYMTAB) || !has(DT_STRTAB)) return out;

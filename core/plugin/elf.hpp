@@ -7,7 +7,9 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace fk {
@@ -39,6 +41,13 @@ class Elf {
     std::string name;
     uint8_t type, binding;  // STT_..., STB_...
   };
+  struct Section {
+    uint64_t offset, bytes;  // which lie in the file
+  };
+  // By its name; nothing where there is none, or no table of sections, which a loader does without.
+  // Error where the table is damaged.
+  std::optional<Section> section(std::string_view name) const;
+
   // Defined symbols that the dynamic loader can find, in table order.
   std::vector<Symbol> exports() const;
 

@@ -144,8 +144,12 @@ Support Instance::supports(const Provider& p, const Frames& meta) {
   if (s.why.empty()) s.why = fit(*p.contract, p.match, SectionId::forward, meta.forward, forward);
   if (!s.why.empty()) return s;
   fk_error error = fresh_error();
-  const int32_t status =
-      p.op->supports(frame_data(init), frame_data(weights), frame_data(forward), &s.need, &error);
+  int32_t status = FK_OK;
+  {
+    const CalledIn in("supports");
+    status =
+        p.op->supports(frame_data(init), frame_data(weights), frame_data(forward), &s.need, &error);
+  }
   s.ok = status == FK_OK;
   if (!s.ok) s.why = words(error, status);
   s.broken = !s.ok && (status != FK_UNSUPPORTED || !error.text[0]);
@@ -221,9 +225,14 @@ Instance::Instance(const Provider& provider, const Frames& frames, const fk_need
   // They have no stream on which they could wait: weights and memory are there when they are
   // called, and what prepare() has begun, on whatever stream, is done when others work with it.
   device.synchronize();
-  int32_t status =
-      provider_.op->create(host_, frame_data(kept_[0]), frame_data(kept_[1]), &self_, &error_);
+  int32_t status = FK_OK;
+  {
+    const CalledIn in("create");
+    status =
+        provider_.op->create(host_, frame_data(kept_[0]), frame_data(kept_[1]), &self_, &error_);
+  }
   if (status != FK_OK) fail(where, "create: " + words(error_, status));
+  if (services_.created) services_.created();
   fk_memory memory{
       FK_END(fk_memory, persistent_bytes), 0, nullptr, need.packed, nullptr, need.persistent};
   if (need.packed) {
@@ -238,7 +247,10 @@ Instance::Instance(const Provider& provider, const Frames& frames, const fk_need
     memory.persistent = persistent_.data();
   }
   device.synchronize();
-  status = provider_.op->prepare(self_, frame_data(max), &memory, &error_);
+  {
+    const CalledIn in("prepare");
+    status = provider_.op->prepare(self_, frame_data(max), &memory, &error_);
+  }
   if (status != FK_OK) {
     provider_.op->destroy(self_);
     fail(where, "prepare: " + words(error_, status));
@@ -249,7 +261,10 @@ Instance::Instance(const Provider& provider, const Frames& frames, const fk_need
 }
 
 Instance::~Instance() {
-  if (self_) provider_.op->destroy(self_);
+  if (self_) {
+    const CalledIn in("destroy");
+    provider_.op->destroy(self_);
+  }
   children_.clear();  // after the instance that used them
 }
 
@@ -264,6 +279,7 @@ std::vector<fk_slot> Instance::fitted(SectionId section, const std::vector<fk_sl
 int32_t Instance::plan(const fk_slot* frame, void* blob, int64_t* bytes) {
   error_.text[0] = 0;
   const int64_t room = *bytes;
+  const CalledIn in("plan");
   const int32_t status = provider_.op->plan_or_null(self_, frame, blob, bytes, &error_);
   if (status == FK_OK && (*bytes < 0 || *bytes > room)) {
     return fk_fail(&error_, FK_FAILED, "plan() says that it wrote more than it was given");
@@ -273,7 +289,14 @@ int32_t Instance::plan(const fk_slot* frame, void* blob, int64_t* bytes) {
 
 int32_t Instance::reset() {
   if (!FK_HAS(provider_.op, fk_op, reset_or_null) || !provider_.op->reset_or_null) return FK_OK;
+  const CalledIn in("reset");
   return provider_.op->reset_or_null(self_, &error_);
+}
+
+int64_t Instance::side_streams() const {
+  int64_t sum = provider_.op->claims->side_streams;
+  for (const auto& child : children_) sum += child->instance->side_streams();
+  return sum;
 }
 
 int32_t Instance::make_child(const fk_host* host, const fk_contract* theirs, const void* init,
@@ -317,6 +340,7 @@ int32_t Instance::make_child(const fk_host* host, const fk_contract* theirs, con
     const Support support = supports(*provider, meta);
     if (!support.ok) return refuse(provider->plugin + ": " + support.why);
     InstanceServices services = parent.services_;
+    services.created = nullptr;
     services.place += "/" + std::to_string(parent.children_.size());
     child->instance = std::make_unique<Instance>(*provider, child->frames, support.need, services);
     child->caller_slots = caller.slots[2];

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "core/comm/called_in.hpp"
 #include "core/device/device.hpp"
 #include "core/plugin/library.hpp"
 
@@ -68,8 +69,9 @@ struct InstanceServices {
   PackedCache& packed;
   ChildChooser* children;  // null: no children
   std::function<void(int severity, const std::string& text)> log;
-  ChildScratch* scratch = nullptr;  // null: every child has its own
-  std::string place = "";           // below the instance that is nobody's child
+  ChildScratch* scratch = nullptr;          // null: every child has its own
+  std::string place = "";                   // below the instance that is nobody's child
+  std::function<void()> created = nullptr;  // called between create() and prepare()
 };
 
 class Instance {
@@ -95,11 +97,15 @@ class Instance {
   int32_t plan(const fk_slot* frame, void* blob, int64_t* bytes);
   int32_t forward(const fk_slot* frame, fk_ctx& ctx) {
     ctx.error = &error_;
+    const CalledIn in("forward");
     return provider_.op->forward(self_, frame, &ctx);
   }
   int32_t reset();
   const fk_error& error() const { return error_; }
   int64_t persistent_bytes() const { return persistent_.bytes(); }
+  std::byte* persistent() const { return persistent_.data(); }
+  // By its claims, those of its children included: they may be under way at the same time.
+  int64_t side_streams() const;
   struct Child;
 
  private:

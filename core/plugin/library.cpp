@@ -8,6 +8,7 @@
 #define BOOST_DLL_USE_STD_FS
 #include <algorithm>
 #include <boost/dll/shared_library.hpp>
+#include <set>
 
 #include "core/base/error.hpp"
 #include "core/base/io.hpp"
@@ -15,6 +16,7 @@
 #include "core/base/paths.hpp"
 #include "core/base/sha256.hpp"
 #include "core/base/text.hpp"
+#include "core/plugin/device_code.hpp"
 
 namespace fk {
 
@@ -45,6 +47,8 @@ std::string odd_claim(const fk_claims& claims) {
     return "has a yes or no that is neither 0 nor 1";
   if (!within(claims.accumulate, FK_ACCUMULATE_F32, FK_ACCUMULATE_REDUCED))
     return "has accumulate " + std::to_string(claims.accumulate);
+  if (!within(claims.side_streams, 0, 1 << 10))
+    return "has side_streams " + std::to_string(claims.side_streams);
   if (!within(claims.sm_count, 0, 1 << 10) || (claims.sm_count && !claims.sm))
     return "has an impossible list of compute capabilities";
   return "";
@@ -52,6 +56,7 @@ std::string odd_claim(const fk_claims& claims) {
 
 // The note is what was believed so far, by those who do not load the file.
 void check_note(const fk_plugin& table, const PluginNote& note, const std::string& where) {
+  std::set<int32_t> claimed;
   if (note.name != table.name)
     fail(where, std::string("its table says `") + table.name + "`, its note `" + note.name + "`");
   for (const fk_op* const* at = table.ops_begin; at != table.ops_end; ++at) {
@@ -65,7 +70,13 @@ void check_note(const fk_plugin& table, const PluginNote& note, const std::strin
     if (std::none_of(note.ops.begin(), note.ops.end(), noted))
       fail(where, std::string("its table has the op `") + op->contract->op +
                       "`, of which its notes say nothing");
+    if (op->claims->device_type == FK_CUDA)
+      claimed.insert(op->claims->sm, op->claims->sm + op->claims->sm_count);
   }
+  const std::vector<int32_t> sm(claimed.begin(), claimed.end());
+  if (sm.empty()) return;
+  if (const std::string missing = missing_device_code(note.path, sm); !missing.empty())
+    fail(where, "it " + missing);
 }
 
 const fk_plugin& negotiate(fk_plugin_entry entry, const std::string& where) {
@@ -144,6 +155,7 @@ void Plugins::load(const std::filesystem::path& file, Trust trust,
   const fk_plugin& table = negotiate(entry, where);
   check_note(table, read_notes(copy), where);
   names_.emplace_back(table.name);
+  entries_[table.name] = entry;
   for (const fk_op* const* at = table.ops_begin; at != table.ops_end; ++at) {
     const fk_op& op = **at;
     const std::string name = op.contract->op;

@@ -44,6 +44,8 @@ class Plugins {
   };
   const std::vector<Refused>& refused() const { return refused_; }
   std::vector<std::string> plugin_names() const;
+  // Of a plugin that was loaded, by its name.
+  fk_plugin_entry entry(const std::string& plugin) const { return entries_.at(plugin); }
   const Catalog& catalog() const { return catalog_; }
 
  private:
@@ -52,6 +54,7 @@ class Plugins {
   std::map<std::string, std::vector<const Provider*>> by_op_;
   std::vector<Refused> refused_;
   std::vector<std::string> names_;
+  std::map<std::string, fk_plugin_entry> entries_;
 };
 
 }  // namespace fk

@@ -36,8 +36,8 @@ struct CheckRow {
   std::string rule;  // of a violation: guard, input, footprint, frame, unwritten, scratch, state,
                      // deterministic, batch_invariant, replicated, graph, packed, leak, stale,
                      // thread, threads, instances, stream, waits, supports, create, prepare,
-                     // forward, reset; from outside: lint, load, contract, crash, exit, threw,
-                     // time, memory, sandbox
+                     // forward, reset, where (of a call of fk_comm), hello; from outside: lint,
+                     // load, contract, crash, exit, threw, time, memory, sandbox
   std::string text;
   double worst = 0;   // largest error as a share of what is allowed; below 1 is right
   bool echo = false;  // of a collective: another rank had failed before

@@ -12,9 +12,9 @@
 #include "core/cases/numerics/null_candidates.hpp"
 #include "core/cases/slice.hpp"
 #include "core/referee/check.hpp"
-#include "core/referee/device_conduct.hpp"
+#include "core/referee/conduct/device_conduct.hpp"
+#include "core/referee/conduct/stale.hpp"
 #include "core/referee/oracle/rank_oracle.hpp"
-#include "core/referee/stale.hpp"
 #include "core/tensor/compare.hpp"
 #include "core/worker/process_state.hpp"
 
@@ -104,9 +104,9 @@ class Trial {
     // No part of a collective's rows is a call of its own, and no two calls may be in flight.
     const bool alone = provider_.contract->comm() == nullptr;
     const bool conduct =
-        options_.conduct && alone && source_.size == "smoke" && variant_.name == Variant().name;
+        options_.conduct && source_.size == "smoke" && variant_.name == Variant().name;
     // Before anything is compared: on another stream values are right or not as it happens.
-    if (conduct && !device_.host_memory()) check_stream(max, frames, support.need);
+    if (conduct && alone && !device_.host_memory()) check_stream(max, frames, support.need);
     const CaseValues first = call(max, frames, support.need, 0, Poison::ones);
     step("again at other addresses");
     Layout moved = layout;
@@ -387,7 +387,8 @@ class Trial {
     };
     const auto frame = execution.fitted(frames);
     device_.begin_capture();
-    device_.mark_capture(provider_.contract->op, provider_.trust == Trust::candidate);
+    device_.mark_capture(provider_.contract->op, provider_.trust == Trust::candidate,
+                         execution.instance().side_streams());
     const int32_t status = execution.forward(frame);
     const bool whole = device_.capture_is_whole();
     std::shared_ptr<void> graph;
@@ -488,6 +489,7 @@ void run_trial(const Provider& provider, const Oracles& oracles, const Case& sou
                CheckRow& row) {
   Trial(provider, oracles, source, variant, options, answers, row).run();
   if (!options.comm || !provider.contract->comm()) return;
+  if (row.text.find(kNotThere) != row.text.npos) row.rule = "where";
   // A rank that has stopped must not be waited for; the next case begins with all of them.
   row.echo = !options.comm->meeting().failure().empty();
   if (row.status == CheckStatus::violation || row.status == CheckStatus::unsupported)

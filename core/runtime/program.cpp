@@ -327,9 +327,11 @@ void PhaseProgram::enqueue() {
       for (; tap < taps.size() && taps[tap].before <= i; ++tap) read_tap(taps[tap]);
     if (marker_) *marker_ = static_cast<int32_t>(i);
     if (watch_) watch_->before(infos_[i]);
-    if (capturing)
+    if (capturing) {
+      const bool candidate = lowered_->nodes[i].provider->trust == Trust::candidate;
       device_.mark_capture(infos_[i].op + " (" + infos_[i].path + ", " + infos_[i].provider + ")",
-                           lowered_->nodes[i].provider->trust == Trust::candidate);
+                           candidate, candidate ? instances_[i]->side_streams() : kAnyStreams);
+    }
     if (instances_[i]->forward(frames_[i].data(), contexts_[i]) != FK_OK) node_failed(i);
     if (watch_) watch_->after(infos_[i]);
     if (capturing && !device_.capture_is_whole()) {

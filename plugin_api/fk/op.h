@@ -22,7 +22,7 @@ enum {
 /* The type in which products are summed up. */
 enum { FK_ACCUMULATE_F32 = 0, FK_ACCUMULATE_F64 = 1, FK_ACCUMULATE_REDUCED = 2 };
 
-/* What an implementation says of itself. The host tests it; a false claim fails the plugin. */
+/* What an implementation says of itself. Tested, all but `accumulate`; a false claim fails the plugin. */
 typedef struct fk_claims {
   uint32_t struct_size;
   int32_t device_type;     /* FK_CPU or FK_CUDA */

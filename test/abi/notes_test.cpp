@@ -12,6 +12,7 @@
 #include "core/base/error.hpp"
 #include "core/base/io.hpp"
 #include "core/device/launch_facts.hpp"
+#include "core/plugin/device_code.hpp"
 #include "core/plugin/libraries.hpp"
 #include "core/tensor/random.hpp"
 #include "fk/plugin.h"
@@ -307,6 +308,63 @@ TEST_CASE("lint_knows_libraries_of_ready_kernels_from_within") {
   for (const char* name : {"_ZN7cutlass7Kernel2I70cutlass_80_tensorop_bf16_s16816gemm_bf16",
                            "_Z18splitKreduce_kernelPf", "_ZN14cudnn_frontend5graphE"})
     CHECK(fk::kernel_of_library(name).empty());
+}
+
+// The frozen plugin with a fat binary of these parts: kind (1: PTX, 2: a cubin), and for which
+// GPUs.
+TEST_CASE("fat_binaries_say_which_GPUs_there_is_code_for") {
+  const auto with = [](const std::vector<std::pair<uint16_t, uint32_t>>& parts, size_t cut = 0) {
+    std::string image = fk::read_file(kFrozenFile), fat;
+    image.resize((image.size() + 63) / 64 * 64);
+    const auto put = [&](auto value) { fat.append(reinterpret_cast<char*>(&value), sizeof value); };
+    for (size_t i = 0; i < 2; ++i) {  // one for each source file; the first has nothing in it
+      put(uint32_t{0xba55ed50}), put(uint16_t{1}), put(uint16_t{16});
+      put(uint64_t{i ? 80 * parts.size() : 0});
+      for (const auto& [kind, sm] : i ? parts : decltype(parts){}) {
+        put(kind), put(uint16_t{0x101}), put(uint32_t{64}), put(uint64_t{16});
+        put(uint64_t{0}), put(uint32_t{1}), put(sm), fat.append(32 + 16, '\0');
+      }
+    }
+    const uint64_t begin = image.size();
+    image += fat;
+    const uint64_t names = image.size();
+    image += std::string(".nv_fatbin\0\0\0\0\0\0", 16);
+    Elf64_Ehdr header{};
+    std::memcpy(&header, image.data(), sizeof header);
+    header.e_shoff = image.size();
+    header.e_shnum = 2;
+    header.e_shstrndx = 0;
+    std::memcpy(image.data(), &header, sizeof header);
+    Elf64_Shdr tables[2] = {};
+    tables[0] = {10, SHT_STRTAB, 0, 0, names, 16, 0, 0, 1, 0};
+    tables[1] = {0, SHT_PROGBITS, 0, 0, begin, fat.size(), 0, 0, 8, 0};
+    image.append(reinterpret_cast<char*>(tables), sizeof tables);
+    return image.substr(0, image.size() - cut);
+  };
+  const Folder folder;
+  const auto said = [&](const std::string& image, std::vector<int32_t> sm) {
+    return fk::missing_device_code(folder.write("fat.so", image), sm);
+  };
+  CHECK(said(fk::read_file(kFrozenFile), {90}).empty());  // nothing is known of it
+  CHECK(said(with({}), {90}).empty());
+  CHECK(said(with({{2, 90}}), {90}).empty());
+  CHECK(said(with({{2, 80}}), {80, 86}).empty());  // of one major number
+  CHECK(said(with({{1, 80}}), {90, 100}).empty());
+  CHECK(said(with({{2, 80}, {2, 90}}), {90}).empty());
+  CHECK(said(with({{2, 80}, {1, 100}}), {90}) ==
+        "claims compute capability 90 and has code for 80, PTX for 100 alone");
+  CHECK(said(with({{2, 86}}), {80}) == "claims compute capability 80 and has code for 86 alone");
+  CHECK(said(with({{2, 90}}), {90, 100}).find("capability 100") != std::string::npos);
+  // Damaged ones are refused or read, and never more.
+  CHECK_THROWS_AS(said(with({{2, 80}}, 1), {90}), fk::Error);
+  for (size_t at = 0; at < 300; ++at) {
+    std::string image = with({{2, 80}, {2, 90}});
+    image[image.size() - 1 - at] = static_cast<char>(0xff);
+    try {
+      (void)said(image, {90});
+    } catch (const fk::Error&) {
+    }
+  }
 }
 
 TEST_CASE("discover_reports_what_is_broken_and_judges_twice_found_files_as_candidates") {

@@ -65,7 +65,7 @@ static int32_t bad_supports(const fk_silu_and_mul_init *init, const fk_silu_and_
   need->scratch = 4096;
 #elif defined BAD_PACKED || defined BAD_PACKED_LATE || defined BAD_PACKED_END
   need->packed = 4096;
-#elif defined BAD_PERSISTENT || defined BAD_PERSISTENT_END
+#elif defined BAD_PERSISTENT || defined BAD_PERSISTENT_END || defined BAD_RESET_FORGETS
   need->persistent = 4096;
 #elif defined BAD_GREED
   need->scratch = INT64_MAX;
@@ -178,6 +178,9 @@ static int32_t bad_forward(bad *self, const fk_silu_and_mul_forward *args, const
   ((char *)ctx->scratch)[ctx->scratch_bytes] = 1;
 #elif defined BAD_PERSISTENT
   out[0] += self->persistent[0]++; /* state that the op does not have */
+#elif defined BAD_RESET_FORGETS
+  if (self->persistent[0] != self->first) out[0] += 1; /* counted twice, and never put right */
+  self->persistent[0] = ++self->first;
 #elif defined BAD_PACKED_LATE
   self->packed[0] = out[0];
 #elif defined BAD_FAR

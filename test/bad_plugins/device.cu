@@ -35,6 +35,11 @@ __global__ void silu_since(const float* x, float* out, int64_t count, int64_t wi
 }
 __global__ void write(float* at, float value) { *at = value; }
 __global__ void read(const float* from, float* to) { *to = *from; }
+[[maybe_unused]] __global__ void take_turn(int64_t* turns, int64_t mine, bool eager, float* out, int64_t count) {
+  if (eager && *turns != mine)
+    for (int64_t i = 0; i < count; ++i) out[i] = 0;
+  *turns += eager;
+}
 __global__ void dawdle() {
   for (const long long end = clock64() + 10000000; clock64() < end;) continue;
 }
@@ -47,7 +52,9 @@ struct Bad {
   cudaStream_t side = nullptr;
   cudaEvent_t event = nullptr;
   float* seen = nullptr;  // of the host: the first element that a call before this one had
-  int calls = 0;
+  void* early = nullptr;
+  int64_t* turns = nullptr;  // persistent: calls that the device has done
+  int64_t calls = 0, begun = 0;
 
   static void supports(const op::init&, const op::weights&, const op::forward& max, fk_need& need) {
     if (FK_DTYPE(max.x) != FK_F32) throw fk::unsupported{"x: float32 only"};
@@ -57,7 +64,9 @@ struct Bad {
     check(cudaMalloc(&to, 4));
     read<<<1, 1>>>(static_cast<const float*>(max.x->data), to);
     check(cudaDeviceSynchronize());
-#elif defined BAD_DEVICE_SCRATCH_END
+#elif defined BAD_DEVICE_RESET
+    need.persistent = sizeof(int64_t);
+#elif defined BAD_DEVICE_SCRATCH_END || defined BAD_DEVICE_SIDE_STREAM
     need.scratch = 256;
 #endif
     (void)need;
@@ -72,17 +81,25 @@ struct Bad {
     check(cudaMalloc(&lost, 1 << 20));
 #elif defined BAD_DEVICE_CREATE_ERROR
     (void)cudaSetDevice(-1);
+#elif defined BAD_DEVICE_LIMIT
+    check(cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, 8 << 20));
+#elif defined BAD_DEVICE_CREATE_MEMORY
+    check(cudaMalloc(&early, 64 << 20));  // given back, but taken before anybody was asked
 #endif
   }
   ~Bad() {
     (void)cudaStreamDestroy(side);
     (void)cudaEventDestroy(event);
     if (seen) (void)cudaFreeHost(seen);
+    if (early) (void)cudaFree(early);
 #ifdef BAD_DEVICE_DESTROY_ERROR
     (void)cudaSetDevice(-1);
 #endif
   }
-  void prepare(const op::forward&, const fk_memory&) {}
+  void prepare(const op::forward&, const fk_memory& memory) { turns = static_cast<int64_t*>(memory.persistent); }
+#ifdef BAD_DEVICE_RESET
+  void reset() {}  // `begun` and what the device has counted may be different now
+#endif
 
   void right(const op::forward& args, cudaStream_t on) const {
     const int64_t count = args.x->shape[0] * width;
@@ -108,6 +125,25 @@ struct Bad {
       std::this_thread::sleep_for(std::chrono::milliseconds(8));
       if (rows) write<<<1, 1, 0, on>>>(out, 1e30f);
     }).detach();
+#elif defined BAD_DEVICE_RESET
+    // The device counts the calls as well; whose turn it is not writes zeros.
+    cudaStreamCaptureStatus status{};
+    check(cudaStreamIsCapturing(stream, &status));
+    right(args, stream);
+    const bool eager = status == cudaStreamCaptureStatusNone;
+    take_turn<<<1, 1, 0, stream>>>(turns, begun, eager, fk::data<float>(args.out), args.x->shape[0] * width);
+    begun += eager;
+#elif defined BAD_DEVICE_UNWRITTEN
+    const int64_t count = args.x->shape[0] * width - 1;
+    if (count > 0) silu<<<unsigned((count + 255) / 256), 256, 0, stream>>>(fk::data<float>(args.x), fk::data<float>(args.out), count, width, 0);
+#elif defined BAD_DEVICE_SIDE_STREAM
+    // Forked and joined as it should be, and not declared.
+    check(cudaEventRecord(event, stream));
+    check(cudaStreamWaitEvent(side, event, 0));
+    right(args, side);
+    if (args.x->shape[0]) read<<<1, 1, 0, stream>>>(fk::data<float>(args.x), static_cast<float*>(ctx.scratch));
+    check(cudaEventRecord(event, side));
+    check(cudaStreamWaitEvent(stream, event, 0));
 #elif defined BAD_DEVICE_CAPTURED_VALUE
     cudaStreamCaptureStatus status{};
     check(cudaStreamIsCapturing(stream, &status));
@@ -162,6 +198,10 @@ struct Bad {
     write<<<1, 1, 0, stream>>>(reinterpret_cast<float*>(static_cast<char*>(ctx.scratch) + ctx.scratch_bytes), 1);
 #elif defined BAD_DEVICE_INPUT
     write<<<1, 1, 0, stream>>>(const_cast<float*>(fk::data<float>(args.x)), 1);
+#elif defined BAD_DEVICE_WINDOW
+    cudaStreamAttrValue value{};
+    value.accessPolicyWindow = {args.out->data, 4096, 1, cudaAccessPropertyPersisting, cudaAccessPropertyStreaming};
+    check(cudaStreamSetAttribute(stream, cudaStreamAttributeAccessPolicyWindow, &value));
 #elif defined BAD_DEVICE_CALLBACK
     check(cudaLaunchHostFunc(stream, nothing, nullptr));
 #endif

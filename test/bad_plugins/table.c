@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `add` with tables made by hand, one entry of which is wrong: BAD_... says which. */
+#include <stdio.h>
+#include <string.h>
+
 #include "fk/ops/add.h"
 
 static int32_t add_supports(const void *init, const void *weights, const void *max, fk_need *need, fk_error *why) {
@@ -34,6 +37,8 @@ __attribute__((unused)) static void add_destroy(void *self) { (void)self; }
 
 #ifdef BAD_CLAIM_DEVICE
 #define DEVICE 99
+#elif defined BAD_CLAIM_CODE
+#define DEVICE FK_CUDA
 #else
 #define DEVICE FK_CPU
 #endif
@@ -42,8 +47,24 @@ __attribute__((unused)) static void add_destroy(void *self) { (void)self; }
 #else
 #define GRAPH FK_GRAPH_ALWAYS
 #endif
+#define SM_LIST NULL
 #ifdef BAD_CLAIM_SM
 #define SM 3
+#elif defined BAD_CLAIM_CODE /* a fat binary with a cubin for 8.0, of no bytes, and a claim for 9.0 */
+#define SM 1
+#undef SM_LIST
+#define SM_LIST sm_list
+static const int32_t sm_list[] = {90};
+static const struct {
+  uint32_t magic;
+  uint16_t version, header_bytes;
+  uint64_t bytes;
+  uint16_t kind, part_version;
+  uint32_t part_header_bytes;
+  uint64_t part_bytes, options;
+  uint32_t format, sm;
+  uint64_t rest[4];
+} fat_binary __attribute__((used, section(".nv_fatbin"), aligned(8))) = {0xba55ed50, 1, 16, 64, 2, 0x101, 64, 0, 0, 1, 80, {0}};
 #else
 #define SM 0
 #endif
@@ -62,7 +83,12 @@ __attribute__((unused)) static void add_destroy(void *self) { (void)self; }
 #else
 #define ACCUMULATE FK_ACCUMULATE_F32
 #endif
-__attribute__((unused)) static const fk_claims claims = {CLAIMS_END, DEVICE, GRAPH, DETERMINISTIC, 1, ACCUMULATE, 0, SM, NULL};
+#ifdef BAD_CLAIM_STREAMS
+#define STREAMS -1
+#else
+#define STREAMS 0
+#endif
+__attribute__((unused)) static const fk_claims claims = {CLAIMS_END, DEVICE, GRAPH, DETERMINISTIC, 1, ACCUMULATE, STREAMS, SM, SM_LIST};
 
 #ifdef BAD_NULL_FORWARD
 #define FORWARD NULL
@@ -134,6 +160,26 @@ const fk_plugin *fk_plugin_v0(const fk_hello *hello) {
       ops + 1};
 #endif
   (void)hello;
+#if defined BAD_HELLO_LONGER /* no other struct than one's own */
+  if (hello->struct_size != sizeof *hello) return NULL;
+#elif defined BAD_HELLO_MINOR
+  if (hello->minor != FK_ABI_MINOR) return NULL;
+#elif defined BAD_HELLO_COPY /* as much as the host has, into as much as was known here */
+  struct {
+    fk_hello hello;
+    char more[16];
+  } mine;
+  memcpy(&mine, hello, hello->struct_size);
+  static char name[64];
+  snprintf(name, sizeof name, "%s", mine.hello.host_name);
+#elif defined BAD_HELLO_SHORT /* whatever its size is */
+  if (hello->host_name[0] == 0) return NULL;
+#elif defined BAD_HELLO_AGAIN
+  static int times;
+  static fk_plugin tables[64];
+  tables[times % 64] = table;
+  return &tables[times++ % 64];
+#endif
 #ifdef BAD_ENTRY_NULL
   return NULL;
 #endif

@@ -91,7 +91,7 @@ class CudaCommunicator final : public Communicator {
   void join_nccl();
   void make_table();
   template <class Body>
-  static int32_t guarded(const fk_comm* comm, const Body& body);
+  static int32_t guarded(const fk_comm* comm, const char* call, const Body& body);
 
   void barrier(cudaStream_t stream) {
     // Nobody has the sum before everybody has given something.
@@ -209,9 +209,9 @@ void CudaCommunicator::join_nccl() {
 }
 
 template <class Body>
-int32_t CudaCommunicator::guarded(const fk_comm* comm, const Body& body) {
+int32_t CudaCommunicator::guarded(const fk_comm* comm, const char* call, const Body& body) {
   auto& self = *static_cast<CudaCommunicator*>(comm->self);
-  return told_to_all(self.meeting(), self.error_, [&] { body(self); });
+  return told_to_all(self.meeting(), self.error_, call, [&] { body(self); });
 }
 
 void CudaCommunicator::make_table() {
@@ -223,26 +223,28 @@ void CudaCommunicator::make_table() {
   using Self = CudaCommunicator;
   table_.all_reduce = [](const fk_comm* c, const fk_in* x, const fk_out* out, int64_t op,
                          void* stream) {
-    return guarded(c, [&](Self& s) { s.all_reduce(*x, *out, op, cudaStream_t(stream)); });
+    return guarded(c, "all_reduce",
+                   [&](Self& s) { s.all_reduce(*x, *out, op, cudaStream_t(stream)); });
   };
   table_.all_gather = [](const fk_comm* c, const fk_in* x, const fk_out* out, void* stream) {
-    return guarded(c, [&](Self& s) { s.all_gather(*x, *out, cudaStream_t(stream)); });
+    return guarded(c, "all_gather", [&](Self& s) { s.all_gather(*x, *out, cudaStream_t(stream)); });
   };
   table_.reduce_scatter = [](const fk_comm* c, const fk_in* x, const fk_out* out, int64_t op,
                              void* stream) {
-    return guarded(c, [&](Self& s) { s.reduce_scatter(*x, *out, op, cudaStream_t(stream)); });
+    return guarded(c, "reduce_scatter",
+                   [&](Self& s) { s.reduce_scatter(*x, *out, op, cudaStream_t(stream)); });
   };
   table_.all_to_all = [](const fk_comm* c, const fk_in* x, const fk_out* out, void* stream) {
-    return guarded(c, [&](Self& s) { s.all_to_all(*x, *out, cudaStream_t(stream)); });
+    return guarded(c, "all_to_all", [&](Self& s) { s.all_to_all(*x, *out, cudaStream_t(stream)); });
   };
   table_.barrier = [](const fk_comm* c, void* stream) {
-    return guarded(c, [&](Self& s) {
+    return guarded(c, "barrier", [&](Self& s) {
       s.meeting().meet(CommCall::of("barrier", 0, 0));
       s.barrier(cudaStream_t(stream));
     });
   };
   table_.symmetric = [](const fk_comm* c, int64_t bytes, const fk_symmetric** out) {
-    return guarded(c, [&](Self& s) { *out = s.symmetric(bytes); });
+    return guarded(c, "symmetric", [&](Self& s) { *out = s.symmetric(bytes); });
   };
   table_.error = [](const fk_comm* c) { return static_cast<Self*>(c->self)->error_.c_str(); };
 }

@@ -59,6 +59,7 @@ class Cuda final : public Device {
     for (cudaEvent_t* event : {&uploaded_, &idle_})
       check(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "cannot make an event");
     context_ = cuda::current_context();
+    settings_ = cuda::Settings::of(stream_);
   }
   int32_t type() const override { return FK_CUDA; }
   int32_t id() const override { return index_; }
@@ -211,8 +212,8 @@ class Cuda final : public Device {
     check(cudaGraphUpload(executable, stream_), "upload a graph");
     return out;
   }
-  void mark_capture(const std::string& op, bool own_memory_only) override {
-    reader_.mark(stream_, op, own_memory_only);
+  void mark_capture(const std::string& op, bool own_memory_only, int64_t side_streams) override {
+    reader_.mark(stream_, {0, op, own_memory_only, side_streams});
   }
   void separate_calls() override {
     use();
@@ -226,7 +227,9 @@ class Cuda final : public Device {
     if (gaps_) note_gap();
   }
   void watch_launches(std::vector<double>* gaps) override { gaps_ = gaps; }
-  std::string left_behind() override { return cuda::left_behind(index_, context_); }
+  std::string left_behind() override {
+    return cuda::left_behind(index_, context_, stream_, settings_);
+  }
   std::optional<int64_t> free_bytes() override {
     use();
     size_t free_now = 0, total = 0;
@@ -453,6 +456,7 @@ class Cuda final : public Device {
   cuda::GraphReader reader_;
   cuda::Hold hold_;
   void* context_ = nullptr;  // the device's, which is current on every thread that uses it
+  cuda::Settings settings_;  // as they are when nobody has changed them
   cudaEvent_t uploaded_ = nullptr, idle_ = nullptr, before_launch_ = nullptr,
               after_launch_ = nullptr;
   std::vector<double>* gaps_ = nullptr;

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 namespace fk::cuda {
 
@@ -150,6 +152,27 @@ double occupancy(CUfunction function, int threads, size_t shared) {
   return static_cast<double>(blocks * ((threads + kWarp - 1) / kWarp * kWarp)) / most;
 }
 
+// What it waits for. The signature of version 12.3, which has the edges' data, for kernels that are
+// started before those in front of them have ended; older drivers know of none.
+std::vector<CUgraphNode> dependencies(CUgraphNode node) {
+  using WithEdges = CUresult(CUgraphNode, CUgraphNode*, CUgraphEdgeData*, size_t*);
+  using Plain = CUresult(CUgraphNode, CUgraphNode*, size_t*);
+  static auto* const edges = driver<WithEdges>("cuGraphNodeGetDependencies", 12030);
+  static auto* const plain = edges ? nullptr : driver<Plain>("cuGraphNodeGetDependencies", 10000);
+  size_t count = 0;
+  std::vector<CUgraphNode> out;
+  std::vector<CUgraphEdgeData> data;
+  const auto ask = [&](CUgraphNode* to, CUgraphEdgeData* with) {
+    if (edges) return edges(node, to, with, &count) == CUDA_SUCCESS;
+    return plain && plain(node, to, &count) == CUDA_SUCCESS;
+  };
+  if (!ask(nullptr, nullptr) || count == 0) return {};
+  out.resize(count);
+  data.resize(count);
+  if (!ask(out.data(), data.data())) return {};
+  return out;
+}
+
 }  // namespace
 
 CUresult separate(CUstream stream) {
@@ -190,14 +213,15 @@ void GraphReader::take_new(CUgraph graph) {
     if (!known.count(node)) nodes_.push_back(node);
 }
 
-void GraphReader::mark(CUstream stream, const std::string& op, bool own_memory_only) {
+void GraphReader::mark(CUstream stream, GraphMark mark) {
   static auto* const info = driver<CaptureInfo>("cuStreamGetCaptureInfo", 11030);
   CUstreamCaptureStatus status{};
   CUgraph graph = nullptr;
   if (info && info(stream, &status, nullptr, &graph, nullptr, nullptr) == CUDA_SUCCESS &&
       status == CU_STREAM_CAPTURE_STATUS_ACTIVE)
     take_new(graph);
-  marks_.push_back({nodes_.size(), op, own_memory_only});
+  mark.first = nodes_.size();
+  marks_.push_back(std::move(mark));
 }
 
 GraphNode GraphReader::read(CUgraphNode node) {
@@ -248,9 +272,14 @@ std::string GraphReader::audit(CUgraph graph, const std::vector<MemoryRange>& kn
   facts_.reset();
   threads_ = 0;
   std::vector<GraphNode> nodes;
+  std::unordered_map<CUgraphNode, size_t> places;
+  for (size_t i = 0; i < nodes_.size(); ++i) places[nodes_[i]] = i;
   int64_t launches = 0;
   for (CUgraphNode node : nodes_) {
     nodes.push_back(read(node));
+    for (CUgraphNode before : dependencies(node))
+      if (const auto at = places.find(before); at != places.end())
+        nodes.back().after.push_back(at->second);
     launches += nodes.back().kind != GraphNodeKind::empty;
   }
   if (launches) facts_.emplace(facts_.value_or(LaunchFacts{})).launches = launches;

@@ -17,8 +17,8 @@ class GraphReader {
  public:
   // Forgets the capture before.
   void begin();
-  // What this stream captures from now on belongs to `op`.
-  void mark(CUstream stream, const std::string& op, bool own_memory_only);
+  // What this stream captures from now on is the mark's, whose `first` is filled in.
+  void mark(CUstream stream, GraphMark mark);
   // audit_graph() of a capture that has ended.
   std::string audit(CUgraph graph, const std::vector<MemoryRange>& known);
   // Of the capture that was audited last; nothing when it has no nodes.
@@ -34,8 +34,8 @@ class GraphReader {
   uint64_t threads_ = 0;  // of the kernel in facts_
 };
 
-// What the stream captures from now on depends on all that it has captured so far, by an empty node,
-// from which no kernel can be started early.
+// What the stream captures from now on depends on all that it has captured so far, by an empty
+// node, from which no kernel can be started early.
 CUresult separate(CUstream stream);
 
 }  // namespace fk::cuda

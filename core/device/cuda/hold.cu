@@ -25,7 +25,33 @@ __global__ void wait_until(const volatile int* go, unsigned long long most_ns) {
   while (!*go && now() - begin < most_ns) __nanosleep(2000);
 }
 
+struct Limit {
+  cudaLimit which;
+  const char* name;
+};
+// Not the stack of a thread: the driver itself makes that larger for kernels that need more.
+constexpr std::array<Limit, 4> kLimits{{
+    {cudaLimitPersistingL2CacheSize, "persisting part of the L2 cache"},
+    {cudaLimitMaxL2FetchGranularity, "granularity of fetches into the L2 cache"},
+    {cudaLimitMallocHeapSize, "heap of kernels"},
+    {cudaLimitPrintfFifoSize, "buffer of printf() in kernels"},
+}};
+
 }  // namespace
+
+Settings Settings::of(cudaStream_t stream) {
+  Settings out;
+  for (size_t i = 0; i < kLimits.size(); ++i)
+    if (cudaDeviceGetLimit(&out.limits[i], kLimits[i].which) != cudaSuccess) (void)cudaGetLastError();
+  cudaStreamAttrValue value{};
+  if (cudaStreamGetAttribute(stream, cudaStreamAttributeAccessPolicyWindow, &value) == cudaSuccess)
+    out.window_bytes = value.accessPolicyWindow.num_bytes;
+  value = {};
+  if (cudaStreamGetAttribute(stream, cudaStreamAttributeSynchronizationPolicy, &value) == cudaSuccess)
+    out.synchronization = static_cast<int>(value.syncPolicy);
+  (void)cudaGetLastError();
+  return out;
+}
 
 void* current_context() {
   static auto* const get = driver<CUresult(CUcontext*)>("cuCtxGetCurrent");
@@ -33,7 +59,7 @@ void* current_context() {
   return get && get(&context) == CUDA_SUCCESS ? context : nullptr;
 }
 
-std::string left_behind(int device, void* context) {
+std::string left_behind(int device, void* context, cudaStream_t stream, const Settings& settings) {
   static auto* const set = driver<CUresult(CUcontext)>("cuCtxSetCurrent");
   std::string out;
   const auto add = [&](const std::string& what) { out += (out.empty() ? "" : "; ") + what; };
@@ -52,6 +78,26 @@ std::string left_behind(int device, void* context) {
   // That something is not ready is an answer, which is kept as if it were an error.
   if (const cudaError_t error = cudaGetLastError(); error != cudaSuccess && error != cudaErrorNotReady)
     add(std::string("an error is left that nobody has asked for: ") + cudaGetErrorName(error));
+  // In the device's own context again.
+  const Settings left = Settings::of(stream);
+  for (size_t i = 0; i < kLimits.size(); ++i) {
+    if (left.limits[i] == settings.limits[i]) continue;
+    add(std::string("the device's limit of the ") + kLimits[i].name + " is " + std::to_string(left.limits[i]) + " instead of " +
+        std::to_string(settings.limits[i]));
+    (void)cudaDeviceSetLimit(kLimits[i].which, settings.limits[i]);
+  }
+  cudaStreamAttrValue value{};
+  if (left.window_bytes != settings.window_bytes) {
+    add("the stream is left with a window of " + std::to_string(left.window_bytes) + " bytes that stay in the L2 cache");
+    (void)cudaStreamSetAttribute(stream, cudaStreamAttributeAccessPolicyWindow, &value);
+    (void)cudaCtxResetPersistingL2Cache();
+  }
+  if (left.synchronization != settings.synchronization) {
+    add("the stream is left with another way to wait for it");
+    value.syncPolicy = static_cast<cudaSynchronizationPolicy>(settings.synchronization);
+    (void)cudaStreamSetAttribute(stream, cudaStreamAttributeSynchronizationPolicy, &value);
+  }
+  (void)cudaGetLastError();
   return out;
 }
 

@@ -152,7 +152,9 @@ std::shared_ptr<void> Examinee::graph(int first, int count) {
   }
   device_.synchronize();
   device_.begin_capture();
-  device_.mark_capture(provider_.contract->op, provider_.trust == Trust::candidate);
+  const bool candidate = provider_.trust == Trust::candidate;
+  device_.mark_capture(provider_.contract->op, candidate,
+                       candidate ? executions_[0]->instance().side_streams() : kAnyStreams);
   std::string why;
   try {
     for (int i = 0; i < count; ++i) {

@@ -64,3 +64,38 @@ TEST_CASE("what was captured before the first mark is the host's") {
   CHECK(audit_graph({kernel({0x9999}), kernel({0x1000})}, marks, kKnown).empty());
   CHECK_FALSE(audit_graph({kernel({0x1000}), kernel({0x9999})}, marks, kKnown).empty());
 }
+
+TEST_CASE("branches beside each other are counted, and more than were declared refused") {
+  const auto after = [](std::vector<size_t> places) {
+    GraphNode node = kernel({});
+    node.after = std::move(places);
+    return node;
+  };
+  const auto said = [](const std::vector<GraphNode>& nodes, int64_t declared) {
+    return audit_graph(nodes, {{0, "norm", false, declared}}, {});
+  };
+  // One after the other, with an edge more than needed.
+  const std::vector<GraphNode> chain = {after({}), after({0}), after({0, 1}), after({2})};
+  CHECK(graph_width(chain, 0, 4) == 1);
+  CHECK(said(chain, 0).empty());
+  // Forked after the first, joined by the last.
+  const std::vector<GraphNode> forked = {after({}), after({0}), after({0}), after({2}),
+                                         after({1, 3})};
+  CHECK(graph_width(forked, 0, 5) == 2);
+  CHECK(said(forked, 0) == "norm: has 2 branches beside each other and claims 0 side streams");
+  CHECK(said(forked, 1).empty());
+  CHECK(said(forked, kAnyStreams).empty());
+  // Three branches, and an empty node that joins two of them; none of them is work.
+  std::vector<GraphNode> three = {after({}), after({}), after({}), after({0, 1}), after({3, 2})};
+  three[3].kind = Kind::empty;
+  CHECK(said(three, 1).find("has 3 branches") != std::string::npos);
+  CHECK(said(three, 2).empty());
+  // Two streams that wait for each other half way: the nearest neighbour is the wrong one.
+  const std::vector<GraphNode> crossed = {after({}), after({}), after({0, 1}), after({1})};
+  CHECK(graph_width(crossed, 0, 4) == 2);
+  // Nodes in another order than that of their capture, and what is another op's does not count.
+  CHECK(graph_width({after({1}), after({2}), after({})}, 0, 3) == 1);
+  const std::vector<GraphMark> marks = {{0, "add", false}, {2, "norm", false, 0}};
+  CHECK(audit_graph({after({}), after({}), after({0, 1}), after({2})}, marks, {}).empty());
+  CHECK_FALSE(audit_graph({after({}), after({0}), after({1}), after({1})}, marks, {}).empty());
+}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is said of forward() on a stream that is held, and of memory that does not come back: on a
 // device of this test, whose stream is a list of functions. There is no GPU here.
-#include "core/referee/device_conduct.hpp"
+#include "core/referee/conduct/device_conduct.hpp"
 
 #include <cstring>
 #include <deque>
@@ -158,4 +158,23 @@ TEST_CASE("memory of the device that does not come back is a leak when it is so 
   CHECK(device_leak(
             device, [&] { device.lost += int64_t{++cycles} << 20; }, "calls")
             .rule == "leak");
+}
+
+TEST_CASE(
+    "of several ranks all go on as long as one of them loses memory, and that one is blamed") {
+  ListDevice device;
+  int cycles = 0;
+  const auto cycle = [&] { ++cycles; };
+  CHECK(device_leak(device, cycle, "calls", [](bool) { return true; }).rule.empty());
+  const int all_rounds = cycles;
+  cycles = 0;
+  CHECK(device_leak(device, cycle, "calls").rule.empty());
+  CHECK(cycles < all_rounds);
+  cycles = 0;
+  const auto losing = [&] {
+    ++cycles;
+    device.lost += int64_t{1} << 20;
+  };
+  CHECK(device_leak(device, losing, "calls", [](bool) { return true; }).rule == "leak");
+  CHECK(cycles == all_rounds);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/referee/stale.hpp"
+#include "core/referee/conduct/stale.hpp"
 
 #include <algorithm>
 #include <random>

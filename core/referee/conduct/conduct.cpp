@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/referee/conduct.hpp"
+#include "core/referee/conduct/conduct.hpp"
 
 #include <unistd.h>
 
@@ -12,7 +12,8 @@
 
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
-#include "core/referee/device_conduct.hpp"
+#include "core/referee/conduct/aborted.hpp"
+#include "core/referee/conduct/device_conduct.hpp"
 #include "core/referee/judge/outside.hpp"
 #include "core/worker/process_state.hpp"
 
@@ -30,7 +31,7 @@ std::string per(int64_t bytes, const char* what) {
 // least, without end. Who goes round in an arena of its own comes back to where it was before that
 // has taken kMost bytes; where calls take so long that there is no time to see, three rounds are
 // enough.
-bool grows(const std::function<void(int)>& calls) {
+bool grows(const ConductCase& c, const std::function<void(int)>& calls) {
   constexpr int kRounds = 3, kOfRound = 16;
   constexpr int64_t kMost = int64_t{256} << 20;
   constexpr double kSeconds = 4;  // only who grows in every round is looked at so long
@@ -38,14 +39,16 @@ bool grows(const std::function<void(int)>& calls) {
   const double start = now_seconds();
   const int64_t first = resident_bytes(::getpid());
   int64_t before = first;
-  for (int i = 0; i < kRounds || (now_seconds() - start < kSeconds && before - first < kMost);
-       ++i) {
+  bool every_round = true;
+  const auto in_limits = [&] { return now_seconds() - start < kSeconds && before - first < kMost; };
+  for (int i = 0; i < kRounds || any_rank(c, in_limits()); ++i) {
     calls(kOfRound);
     const int64_t now = resident_bytes(::getpid());
-    if (now - before < kOfRound * page) return false;
+    every_round &= now - before >= kOfRound * page;
+    if (!any_rank(c, every_round)) return false;
     before = now;
   }
-  return true;
+  return every_round;
 }
 
 // Memory that grows with every instance, or with every call.
@@ -60,7 +63,10 @@ Misconduct leaks(const ConductCase& c) {
   const int64_t instance = (allocated_bytes() - before) / kCycles;
   if (instance > (c.provider.contract->level == 1 ? 1 << 10 : 1 << 16))
     return {"leak", "create(), prepare() and destroy() lose " + per(instance, "instance")};
-  if (grows(cycle)) return {"leak", "create(), prepare() and destroy() lose pages of memory"};
+  // Symmetric buffers are for as long as the process lives, each in pages of its own.
+  const bool ranks = c.provider.contract->comm() != nullptr;
+  if (!ranks && grows(c, cycle))
+    return {"leak", "create(), prepare() and destroy() lose pages of memory"};
   Lone lone(c);
   const auto calls = [&](int count) {
     for (int i = 0; i < count; ++i) lone.execution.run(c.frames, Poison::ones);
@@ -70,7 +76,7 @@ Misconduct leaks(const ConductCase& c) {
   calls(kCycles);
   const int64_t one = (allocated_bytes() - before) / kCycles;
   if (one > 256) return {"leak", "forward() loses " + per(one, "call")};
-  if (grows(calls)) return {"leak", "forward() loses pages of memory in every call"};
+  if (grows(c, calls)) return {"leak", "forward() loses pages of memory in every call"};
   return {};
 }
 
@@ -169,16 +175,31 @@ Misconduct unfinished() {
 
 }  // namespace
 
+bool any_rank(const ConductCase& c, bool mine) {
+  if (!c.provider.contract->comm()) return mine;
+  return !c.options.comm->meeting().all_say("conduct", !mine);
+}
+
 Misconduct misconduct(const ConductCase& c, const CaseValues& answer, const ConductCall& call,
                       const ConductDiffer& differ,
                       const std::function<void(const std::string&)>& step) {
-  if (!c.device.host_memory()) return device_misconduct(c, differ, step);
+  const bool alone = c.provider.contract->comm() == nullptr;
+  if (!c.device.host_memory()) {
+    Misconduct found = device_misconduct(c, differ, step);
+    if (!found.rule.empty() || !alone) return found;
+    step("after an aborted run");
+    return after_aborted_run(c, answer, call, differ);
+  }
   step("after the calls");
   if (Misconduct found = unfinished(); !found.rule.empty()) return found;
   step("many instances and calls");
   if (Misconduct found = leaks(c); !found.rule.empty()) return found;
   step("from another thread");
   if (Misconduct found = other_thread(c, answer, call, differ); !found.rule.empty()) return found;
+  if (!alone) return {};
+  step("after an aborted run");
+  if (Misconduct found = after_aborted_run(c, answer, call, differ); !found.rule.empty())
+    return found;
   step("two instances at once");
   if (Misconduct found = together(c, answer, call, differ); !found.rule.empty()) return found;
   step("beside an instance of another case");

@@ -4,7 +4,7 @@
 #pragma once
 #include <string>
 
-#include "core/referee/conduct.hpp"
+#include "core/referee/conduct/conduct.hpp"
 
 namespace fk {
 

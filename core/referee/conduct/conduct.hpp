@@ -2,7 +2,8 @@
 // What a provider does besides computing the right values: does it leave the process as it found
 // it, give back what it took, end its work when it returns, and work from any thread, beside other
 // instances and other sizes? Asked of small cases as they are written; of a device that is not the
-// host what device_conduct.hpp has.
+// host what device_conduct.hpp has. Of an exchange between ranks, all of which ask together, what
+// needs no call that the others do not make: its memory, its threads, and whose thread calls.
 #pragma once
 #include <functional>
 #include <string>
@@ -23,6 +24,9 @@ struct ConductCase {
   ChildChooser* children;
   const CheckOptions& options;
 };
+
+// Whether any rank says so; of an op without ranks what it says itself. All of them ask.
+bool any_rank(const ConductCase& c, bool mine);
 
 // An instance with the memory that it needs.
 struct Lone {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/referee/device_conduct.hpp"
+#include "core/referee/conduct/device_conduct.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -116,24 +116,51 @@ Misconduct stream_misconduct(Device& device, const DeviceParts& memory,
           "releases memory; it may enqueue and nothing else"};
 }
 
-Misconduct device_leak(Device& device, const std::function<void()>& cycle,
-                       const std::string& what) {
+Misconduct device_leak(Device& device, const std::function<void()>& cycle, const std::string& what,
+                       const AnyRank& any) {
+  const auto one_of_us = [&](bool mine) { return any ? any(mine) : mine; };
+  bool every_round = true;
   for (int i = 0; i < 4; ++i) cycle();
   int64_t least = 0, most = 0;
   // As many calls lose as much; what other processes take is unequal, and not for long.
   const auto alike = [&] { return most - least <= kPiece; };
-  for (int round = 0; round < kRounds || (!alike() && round < kRoundsMost); ++round) {
+  for (int round = 0; round < kRounds || (round < kRoundsMost && one_of_us(!alike())); ++round) {
     device.synchronize_all();
     const auto before = device.free_bytes();
     for (int i = 0; i < kDeviceCycles; ++i) cycle();
     device.synchronize_all();
     const auto after = device.free_bytes();
-    if (!before || !after || *before - *after < kLost) return {};
+    every_round &= before && after && *before - *after >= kLost;
+    if (!one_of_us(every_round)) return {};
+    if (!every_round) continue;  // another rank goes on
     least = round == 0 ? *before - *after : std::min(least, *before - *after);
     most = std::max(most, *before - *after);
   }
+  if (!every_round) return {};
   return {"leak",
           what + ": the device loses about " + human_bytes(least / kDeviceCycles) + " each time"};
+}
+
+Misconduct create_misconduct(const ConductCase& c) {
+  constexpr int kInstances = 3;
+  int64_t least = 0;
+  for (int i = 0; i < kInstances; ++i) {
+    std::optional<int64_t> after;
+    GuardDevice device(c.device, 0, c.options.threads);
+    PackedCache packed;
+    InstanceServices services{device, packed, c.children, [](int, const std::string&) {}};
+    services.created = [&] { after = c.device.free_bytes(); };
+    c.device.synchronize_all();
+    const auto before = c.device.free_bytes();
+    const Instance instance(c.provider, c.max.prepare_frames(), c.need, services);
+    if (!before || !after) return {};
+    const int64_t taken = *before - *after;
+    least = i == 0 ? taken : std::min(least, taken);
+  }
+  if (least < kLost) return {};
+  return {"create", "create() takes " + human_bytes(least) +
+                        " of the device's memory; that is asked for in supports() and given in "
+                        "prepare()"};
 }
 
 Misconduct stream_of_forward(const ConductCase& c) {
@@ -151,13 +178,17 @@ Misconduct device_misconduct(const ConductCase& c, const ConductDiffer& differ,
     step("many calls");
     Lone lone(c);
     const Misconduct lost = device_leak(
-        c.device, [&] { lone.execution.run(c.frames, Poison::ones); }, "calls of an instance");
+        c.device, [&] { lone.execution.run(c.frames, Poison::ones); }, "calls of an instance",
+        [&](bool mine) { return any_rank(c, mine); });
     if (!lost.rule.empty()) return lost;
   }
+  // Symmetric buffers are for as long as the process lives.
+  if (c.provider.contract->comm()) return {};
   step("many instances");
   Misconduct lost = device_leak(
       c.device, [&] { Lone lone(c); }, "instances that are made, prepared and destroyed");
   if (!lost.rule.empty()) return lost;
+  if (Misconduct taken = create_misconduct(c); !taken.rule.empty()) return taken;
   (void)c.device.left_behind();
   { Lone lone(c); }
   const std::string left = c.device.left_behind();
@@ -183,10 +214,20 @@ bool may_capture(const Provider& provider, const ResolvedCase& resolved, const C
   return true;
 }
 
+std::shared_ptr<void> captured_call(const ConductCase& c, Execution& execution,
+                                    const CaseFrames& frames) {
+  const auto frame = execution.fitted(frames);
+  c.device.begin_capture();
+  c.device.mark_capture(c.provider.contract->op, c.provider.trust == Trust::candidate,
+                        execution.instance().side_streams());
+  const int32_t status = execution.forward(frame);
+  auto graph = c.device.end_capture();
+  need_ok(execution, status);
+  return graph;
+}
+
 std::string stale_graph(const ConductCase& c, const ConductDiffer& differ) {
-  // A plan would have to be told of the other contents, and is another one for them.
-  const bool planned = !c.provider.contract->section(SectionId::plan).empty();
-  if (!c.device.can_capture() || planned) return "";
+  if (!c.device.can_capture()) return "";
   const ResolvedCase& resolved = c.frames.resolved();
   const CaseValues first = make_inputs(resolved, c.options.seed, c.options.threads);
   CaseValues other =
@@ -195,29 +236,33 @@ std::string stale_graph(const ConductCase& c, const ConductDiffer& differ) {
   Layout layout;
   layout.poison = Poison::random;
   CaseFrames frames(c.device, resolved, first, layout);
-  const CaseFrames others(c.device, resolved, other, layout);
+  CaseFrames others(c.device, resolved, other, layout);
+  const auto planned = [](Execution& execution, const CaseFrames& on) {
+    if (const std::string why = execution.plan(on); !why.empty()) fail("forward", why);
+  };
   Lone lone(c);
   // More than once: what is read back from one call can be used in the next.
   for (int i = 0; i < 3; ++i) lone.execution.run(frames, Poison::ones);
-  const auto frame = lone.execution.fitted(frames);
-  c.device.begin_capture();
-  c.device.mark_capture(c.provider.contract->op, c.provider.trust == Trust::candidate);
-  const int32_t status = lone.execution.forward(frame);
   std::shared_ptr<void> graph;
   try {
-    graph = c.device.end_capture();
+    graph = captured_call(c, lone.execution, frames);
   } catch (const Error& error) {
     return "the claim that forward() can be captured is false: " + error.what_text();
   }
-  need_ok(lone.execution, status);
+  {
+    Lone unrelated(c);
+    unrelated.execution.run(others, Poison::ones);
+    (void)captured_call(c, unrelated.execution, others);
+  }
+  others.restore(Poison::random);
   put(c.device, others, frames);
+  planned(lone.execution, others);
   c.device.launch(graph.get());
   c.device.synchronize();
   const CaseValues replayed = frames.written();
-  put(c.device, others, frames);
   Lone fresh(c);
-  fresh.execution.run(frames, Poison::random);
-  if (!differ(frames.written(), replayed)) return "";
+  fresh.execution.run(others, Poison::random);
+  if (!differ(others.written(), replayed)) return "";
   return "a captured call gives something else than an eager one when it is replayed on other "
          "contents; has it kept what it saw when it was captured?";
 }
