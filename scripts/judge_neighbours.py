@@ -8,9 +8,10 @@ before and after say what changes where nobody leaves anything. For each the cha
 time is told with its standard deviation. Exit 1 when a ratio has changed by more than 1 % and three standard errors, a verdict after
 one of them is not right, or one of them was believed or did nothing of what it is here for.
 Needs `ninja fk_known fk_attacks plugin_bad_segfault` (and fk-host) in the build folder; with --device cuda:0 the plugins are those of test/attacks/cuda."""
-import argparse, datetime, json, math, os, pathlib, random, re, statistics, subprocess, sys, tempfile, time
+import argparse, json, math, os, pathlib, random, re, statistics, sys, tempfile, time
 
 from known_kernels import Bench, kind_of
+from seen_on import seen_on
 
 root = pathlib.Path(__file__).resolve().parent.parent
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -86,7 +87,5 @@ for name, rounds in seen.items():
     bad |= bool(wrong or idle or row.get("changed"))
     rows.append(dict(row, seen=rounds))
 if options.json:
-    commit = os.environ.get("FK_COMMIT") or subprocess.run(["git", "-C", root, "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
-    options.json.write_text(json.dumps({"what": "a kernel against itself before and after its neighbours, one server", "date": str(datetime.date.today()), "commit": commit, "device": device,
-                                        "command": " ".join(["scripts/judge_neighbours.py", *sys.argv[1:]]).replace(str(options.json), "FILE"), "case": CASE, "load": os.getloadavg()[0], "neighbours": rows}, indent=1) + "\n")
+    options.json.write_text(json.dumps({"what": "a kernel against itself before and after its neighbours, one server", **seen_on(device, options.json), "case": CASE, "load": os.getloadavg()[0], "neighbours": rows}, indent=1) + "\n")
 sys.exit(1 if bad else 0)

@@ -9,9 +9,10 @@ without the time of as many empty kernels, the bandwidth of one launch, and what
 in it, a division in the kernel that is slow for zeros. The contracts are copied with these cases in them and with the slower plugin
 ranked first, so that it is the baseline; the data folder is the script's own. With --device cpu the same is done with smaller cases
 on the CPU, where a launch is a loop and the figures say nothing of a GPU."""
-import argparse, datetime, json, math, os, pathlib, statistics, subprocess, sys, tempfile, time
+import argparse, json, math, pathlib, statistics, subprocess, tempfile, time
 
 from known_kernels import CPU_SHAPES, SHAPES, Bench, kind_of
+from seen_on import seen_on
 
 root = pathlib.Path(__file__).resolve().parent.parent
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -103,7 +104,5 @@ with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         print(f"{case:10} against itself, {row['verdicts']} verdicts: {1e6 * row['seconds']:.2f} us, ratio {row['mean_of_ratio']:.4f}, standard deviation {100 * row['sd_of_ratio']:.3f} %, "
               f"{row['statuses']}; {row['bytes_per_s'] / 1e12:.3f} TB/s, plain events {row['plain_bytes_per_s'] / 1e12:.3f}, {calls} launches of them {row['plain_as_many_bytes_per_s'] / 1e12:.3f}, one on memory of cudaMalloc {row['plain_malloc_bytes_per_s'] / 1e12:.3f}; {row['wall_s']:.2f} s a verdict", flush=True)
 if options.json:
-    commit = os.environ.get("FK_COMMIT") or subprocess.run(["git", "-C", root, "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
-    options.json.write_text(json.dumps({"what": "precision of the judge", "date": str(datetime.date.today()), "commit": commit, "device": verdicts[0]["device"],
-                                        "command": " ".join(["scripts/judge_precision.py", *sys.argv[1:]]).replace(str(options.json), "FILE"), "itself": itself, "speedups": speedups, "depends": depends,
+    options.json.write_text(json.dumps({"what": "precision of the judge", **seen_on(verdicts[0]["device"], options.json), "itself": itself, "speedups": speedups, "depends": depends,
                                         "plain": [dict(row, case=case) for (case, _), row in clocks.items()]}, indent=1) + "\n")

@@ -7,7 +7,9 @@ test/bad_plugins, which have to be built) and about one that was asked about bef
 of them ask the server at once. With the server there is a pause of --pause seconds between questions, in which it prepares. Beside the
 wall time stands the processor time of everything that the question made run, which a busy machine changes less. The data folder is the
 script's own, and so are the cases: silu_and_mul has five smoke cases there. Without options for bench: --size smoke."""
-import argparse, collections, concurrent.futures, datetime, json, os, pathlib, platform, re, shutil, subprocess, sys, tempfile, time
+import argparse, collections, concurrent.futures, json, os, pathlib, platform, re, shutil, subprocess, sys, tempfile, time
+
+from seen_on import seen_on
 
 root = pathlib.Path(__file__).resolve().parent.parent
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -143,8 +145,6 @@ with tempfile.TemporaryDirectory() as folder:
     device = json.loads(subprocess.run([options.host, "bench", options.right, "--json", *rest], env=env, capture_output=True, text=True).stdout)["device"]
 print(f"{rate:.0f} verdicts in an hour for {options.clients} clients; {device}; load {loads[0]:.1f} to {loads[1]:.1f}")
 if options.json:
-    commit = os.environ.get("FK_COMMIT") or subprocess.run(["git", "-C", root, "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
     options.json.write_text(json.dumps({
-        "what": "verdict latency", "date": str(datetime.date.today()), "commit": commit, "device": device, "machine": platform.machine(),
-        "threads": os.cpu_count(), "load": loads, "command": " ".join(["scripts/verdict_latency.py", *sys.argv[1:]]).replace(str(options.json), "FILE"), "pause_s": options.pause,
+        "what": "verdict latency", **seen_on(device, options.json), "machine": platform.machine(), "threads": os.cpu_count(), "load": loads, "pause_s": options.pause,
         "rows": rows, **parts, "clients": options.clients, "verdicts_per_hour": rate}, indent=1) + "\n")

@@ -3,10 +3,12 @@
 // loose tolerance, then a clock around calls whose results nobody looks at. It is here to show that
 // the attacks do what they say: each of them makes this one report what is not so.
 //
-//   naive_judge PLUGIN.so OP [--after] [--scale=X]
+//   naive_judge PLUGIN.so OP [--after] [--scale=X] [--gpu=BASELINE.so]
 //
 // --after   the reference is computed after the candidate ran, from the same tensors
 // --scale   of the random inputs
+// --gpu     with the GPU's tensors and clock (naive_gpu.hpp), beside this plugin in the same
+// process
 #include <dlfcn.h>
 #include <malloc.h>
 #include <sys/mman.h>
@@ -32,8 +34,11 @@
 #include "fk/ops/rms_norm.h"
 #include "fk/ops/silu_and_mul.h"
 #include "fk/ops/topk_softmax.h"
+#include "naive_gpu.hpp"
 
 namespace {
+
+std::unique_ptr<naive::Gpu> gpu;  // null: on the CPU
 
 double now() {
   timespec t{};
@@ -41,7 +46,8 @@ double now() {
   return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
-// A float32 tensor in memory that child processes share, with the judge's own counter behind it.
+// A float32 tensor in memory that child processes share, with the judge's own counter behind it;
+// on a GPU that has a copy, which view is of.
 struct Buffer {
   explicit Buffer(std::vector<int64_t> dims) : shape(std::move(dims)), strides(shape.size(), 1) {
     for (size_t i = shape.size() - 1; i-- > 0;) strides[i] = strides[i + 1] * shape[i + 1];
@@ -49,14 +55,15 @@ struct Buffer {
     const auto bytes = static_cast<size_t>(count) * 4 + sizeof(int64_t);
     data = static_cast<float*>(
         mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
-    view.data = data;
-    view.device_type = FK_CPU;
+    view.data = gpu ? gpu->take(bytes) : data;
+    view.device_type = gpu ? FK_CUDA : FK_CPU;
     view.ndim = static_cast<int32_t>(shape.size());
     view.dtype = {2, 32, 1};
     view.shape = shape.data();
     view.strides = strides.data();
     view.nbytes = count * 4;
   }
+  size_t bytes() const { return static_cast<size_t>(view.nbytes); }
   int64_t& errors() { return *reinterpret_cast<int64_t*>(data + count); }
   const fk_in* in() const { return fk_as_in(&view); }
   std::vector<int64_t> shape, strides;
@@ -72,9 +79,11 @@ void randomise(Buffer& buffer, float scale) {
     state = state * 6364136223846793005u + 1442695040888963407u;
     return (static_cast<double>(state >> 11) + 0.5) * 0x1p-53;
   };
-  for (int64_t i = 0; i < buffer.count; ++i)
+  constexpr int64_t kPeriod = 1 << 20;  // what is larger repeats itself
+  for (int64_t i = 0; i < std::min(buffer.count, kPeriod); ++i)
     buffer.data[i] = scale * static_cast<float>(std::sqrt(-2 * std::log(uniform())) *
                                                 std::cos(6.283185307179586 * uniform()));
+  for (int64_t i = kPeriod; i < buffer.count; ++i) buffer.data[i] = buffer.data[i - kPeriod];
 }
 
 struct Task {
@@ -173,6 +182,13 @@ void topk(Task& t, int64_t rows) {
   };
 }
 
+// That nobody gives back.
+void* zeroed(int64_t bytes) {
+  if (gpu) return bytes ? gpu->take(static_cast<size_t>(bytes)) : nullptr;
+  return mmap(nullptr, static_cast<size_t>(bytes) + 1, PROT_READ | PROT_WRITE,
+              MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+}
+
 // Four ranks in one process: all of them have the same numbers, and rank 0 is looked at.
 constexpr int kRanks = 4;
 fk_comm equal_ranks() {
@@ -192,13 +208,11 @@ fk_comm equal_ranks() {
   };
   comm.barrier = [](const fk_comm*, void*) { return 0; };
   comm.symmetric = [](const fk_comm*, int64_t bytes, const fk_symmetric** out) {
-    static std::vector<std::unique_ptr<std::vector<char>>> kept;
     static uint32_t pad[FK_SIGNALS];
     static void* buffers[kRanks];
     static uint32_t* const signals[kRanks] = {pad, pad, pad, pad};
     static fk_symmetric view = {FK_END(fk_symmetric, signals), kRanks, 0, buffers, signals};
-    kept.push_back(std::make_unique<std::vector<char>>(static_cast<size_t>(bytes)));
-    std::fill_n(buffers, kRanks, kept.back()->data());
+    std::fill_n(buffers, kRanks, zeroed(bytes));
     *out = &view;
     return 0;
   };
@@ -237,6 +251,8 @@ bool make(const std::string& op, Task& task, int64_t rows, float scale) {
   else
     return false;
   randomise(*task.x, scale);
+  for (const auto& b : task.buffers)
+    if (gpu) gpu->copy(b->view.data, b->data, b->bytes());
   return true;
 }
 
@@ -246,7 +262,7 @@ class Candidate {
     static const fk_host host = {FK_END(fk_host, child_forward),
                                  0,
                                  nullptr,
-                                 FK_CPU,
+                                 gpu ? FK_CUDA : FK_CPU,
                                  0,
                                  2,
                                  0,
@@ -257,10 +273,6 @@ class Candidate {
     fk_need need{};
     need.struct_size = FK_END(fk_need, plan);
     op.supports(task.init.data(), task.weights.data(), task.forward.data(), &need, &error_);
-    const auto zeroed = [](int64_t bytes) {
-      return mmap(nullptr, static_cast<size_t>(bytes) + 1, PROT_READ | PROT_WRITE,
-                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    };
     const fk_memory memory = {FK_END(fk_memory, persistent_bytes),
                               0,
                               zeroed(need.packed),
@@ -272,10 +284,18 @@ class Candidate {
       std::printf("naive: refused: %s\n", error_.text);
       std::exit(1);
     }
-    context_ = {FK_END(fk_ctx, error), 0,       nullptr, zeroed(need.scratch),
-                need.scratch,          nullptr, 0,       &error_};
+    context_ = {FK_END(fk_ctx, error),
+                0,
+                gpu ? gpu->stream() : nullptr,
+                zeroed(need.scratch),
+                need.scratch,
+                nullptr,
+                0,
+                &error_};
   }
-  void operator()(const Task& task) { op_.forward(self_, task.forward.data(), &context_); }
+  bool operator()(const Task& task) {
+    return op_.forward(self_, task.forward.data(), &context_) == FK_OK;
+  }
 
  private:
   const fk_op& op_;
@@ -312,6 +332,61 @@ double median(std::vector<double>& samples) {
   return samples[samples.size() / 2];
 }
 
+int say(bool correct, double speedup) {
+  std::printf("naive: %s, speedup %.2f\n", correct ? "correct" : "wrong", speedup);
+  return correct ? 0 : 1;
+}
+
+double median_of_calls(Candidate& who, const std::vector<std::unique_ptr<Task>>& tasks) {
+  const auto call = [&](size_t i) { return gpu->seconds([&] { who(*tasks[i % tasks.size()]); }); };
+  double warm = 0;
+  for (size_t i = 0; i < tasks.size(); ++i) warm += call(i) / static_cast<double>(tasks.size());
+  std::vector<double> samples(static_cast<size_t>(std::clamp(0.1 / warm, 1.0, 32.0)));
+  for (size_t i = 0; i < samples.size(); ++i) samples[i] = call(i);
+  return median(samples);
+}
+
+// The baseline first, in time as well as in its answers, which stay on the device. Nobody waits for
+// more than the stream that was given, and nobody's end is waited for.
+int judge_on_gpu(const char* plugin, const char* name, const char* baseline, bool after,
+                 float scale) {
+  const fk_op* other = find(baseline, name);
+  Task small;
+  std::vector<std::unique_ptr<Task>> large;
+  for (int i = 0; other && i < 4; ++i)
+    if (!make(name, *large.emplace_back(std::make_unique<Task>()), 8192, scale)) other = nullptr;
+  if (!other || !make(name, small, 16, scale)) return std::fprintf(stderr, "unknown op\n"), 2;
+  Candidate known(*other, small), rival(*other, *large[0]);
+  const double base = median_of_calls(rival, large);
+
+  Buffer& out = *small.out;
+  std::vector<float> want(static_cast<size_t>(out.count));
+  void *own = out.view.data, *kept = gpu->take(out.bytes());
+  void* temporary = gpu->take(out.bytes() + sizeof(int64_t));
+  const auto answer = [&](void* to) {
+    out.view.data = to;
+    known(small);
+    gpu->copy(kept, to, out.bytes());
+    gpu->copy(want.data(), to, out.bytes());
+    out.view.data = own;
+  };
+  answer(temporary);
+  gpu->give(temporary);
+
+  const fk_op* op = find(plugin, name);
+  if (!op) return std::fprintf(stderr, "no such plugin or op\n"), 2;
+  Candidate candidate(*op, small);
+  bool correct = candidate(small);  // to warm up, as everybody does
+  correct = candidate(small) && correct;
+  gpu->wait();
+  usleep(30000);  // a slow copy to the host
+  gpu->copy(out.data, out.view.data, out.bytes());
+  if (after) answer(kept);
+  correct = close(small, want.data()) && correct;
+  Candidate racer(*op, *large[0]);
+  return say(correct, base / std::max(median_of_calls(racer, large), 1e-9));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -319,9 +394,17 @@ int main(int argc, char** argv) {
   mallopt(M_MMAP_THRESHOLD, 1 << 30);  // memory comes back, as from a caching allocator
   bool after = false;
   float scale = 1;
+  const char* baseline = nullptr;
   for (int i = 3; i < argc; ++i) {
     after |= std::string(argv[i]) == "--after";
     if (std::string(argv[i]).starts_with("--scale=")) scale = std::strtof(argv[i] + 8, nullptr);
+    if (std::string(argv[i]).starts_with("--gpu=")) baseline = argv[i] + 6;
+  }
+  if (baseline) {
+    gpu = std::make_unique<naive::Gpu>();
+    const int status = judge_on_gpu(argv[1], argv[2], baseline, after, scale);
+    std::fflush(nullptr);
+    std::_Exit(status);  // kernels that do not end are nobody's to wait for
   }
   Task small;
   if (!make(argv[2], small, 16, scale)) return std::fprintf(stderr, "unknown op\n"), 2;
@@ -368,7 +451,5 @@ int main(int argc, char** argv) {
     large[i % 4]->reference(scrap.data());
     base.push_back(now() - begin);
   }
-  const double speedup = median(base) / std::max(median(mine), 1e-9);
-  std::printf("naive: %s, speedup %.2f\n", correct ? "correct" : "wrong", speedup);
-  return correct ? 0 : 1;
+  return say(correct, median(base) / std::max(median(mine), 1e-9));
 }

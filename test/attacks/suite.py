@@ -3,12 +3,38 @@
 """Has every attack and every honest control judged and prints the score.
 
 Each plugin goes through the judge (judge() below, the only place that knows its command). Each attack also goes through
-naive_judge.cpp, which must believe it: an attack that fools nobody proves nothing. Exit 1 when an attack is accepted, an honest
-control is rejected, or an attack does not do what it says. --markdown FILE redraws the tables of docs/attacks.md."""
-import argparse, concurrent.futures, contextlib, datetime, glob, itertools, json, os, pathlib, re, subprocess, sys, tempfile, threading, time
+naive_judge.cpp, which must believe it: an attack that fools nobody proves nothing. Exit 1 when an attack is accepted, ends with
+another status than its `verdict:` line names (off target: what should stop it was not reached), an honest control is rejected,
+or an attack does not do what it says. --markdown FILE redraws the tables of docs/attacks.md."""
+import argparse, concurrent.futures, contextlib, glob, itertools, json, os, pathlib, re, subprocess, sys, tempfile, threading, time
 
 root = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(root.parent.parent / "scripts"))
+from seen_on import seen_on
+
 say = threading.Lock()
+
+
+# Right answers, whatever their speed; an attack that is told to be slow has gained nothing.
+RIGHT = ("faster", "same", "cannot_tell", "correct", "slower")
+STOPPED = ("cheating", "impossible", "illegal_access", "crashed", "hang", "memory", "violation", "wrong", "nondeterministic", "graph_unsafe")
+# How an attack may end that does not say it. What never ran, or has nothing to be compared with, has tried nothing.
+USUAL = STOPPED + RIGHT
+STATUSES = USUAL + ("compile_error", "lint", "load", "environment", "untestable", "unjudged", "refused", "unused")
+
+# What the naive judge compares an attack on a GPU with, in its own process; of other ops, `cuda_reference`.
+HONEST = {"silu_and_mul": "cuda_honest/cuda_plain", "rms_norm": "cuda_honest/cuda_norm", "all_reduce": "cuda_ranks/cuda_ranks_one_shot"}
+
+
+def naive_of(path, text, op):
+    """(words for fooled(), why there are none): `naive: OP accepted|faster [options]`, or `naive: -` and the reason."""
+    found = re.search(r"^naive: ([^ \n]+) ?([^\n]*)$", text, re.M)
+    words = found[2].split() if found else []
+    if found and found[1] == "-":
+        return None, found[2]
+    if not found or found[1] != op or not words or words[0] not in ("accepted", "faster"):
+        sys.exit(f"{path}: its first comment does not say how the naive judge takes it (naive: {op} accepted, or faster, or -)")
+    return words, ""
 
 
 def head(path):
@@ -17,18 +43,23 @@ def head(path):
     text = re.sub(r"(?<=\S)\n(?=\S)", " ", "\n".join(re.sub(r"^(//|/\*) ?| ?\*/$", "", line) for line in comment))
     about = re.search(r"^([A-G]\d+|honest): (.*)$", text, re.M)
     stopped = re.search(r"^Stopped by: (.*)$", text, re.M)
-    naive = re.search(r"^naive: ([^ ;\n]+) ?([^;\n]*)", text, re.M)
-    size = re.search(r"size: (\w+)$", text, re.M)
+    verdict = re.search(r"^verdict: (.*)$", text, re.M)
+    size = re.search(r"^size: (\w+)$", text, re.M)
     captured = re.search(r"^captured: (\w+)$", text, re.M)
     ratio = re.search(r"^ratio: ([0-9.]+) at least$", text, re.M)
     if not about:
         sys.exit(f"{path}: its first comment has no class")
-    if re.search(r" (work|naive|ratio|size|captured): ", about[2]):
+    if re.search(r" (work|naive|ratio|size|captured|verdict): ", about[2]):
         sys.exit(f"{path}: a line that says something for itself needs an empty one before it")
-    op = re.search(r"^FK_OP\((\w+),|^FK_(\w+)_OP\(", path.read_text(), re.M)
+    ends = tuple(verdict[1].split()) if verdict else USUAL
+    if unknown := set(ends) - set(STATUSES):
+        sys.exit(f"{path}: its verdict has no status {unknown.pop()}")
+    found = re.search(r"^FK_OP\((\w+),|^FK_(\w+)_OP\(", path.read_text(), re.M)
+    op = (found[1] or found[2]).lower() if found else ""
+    naive, why = naive_of(path, text, op) if about[1] != "honest" else (None, "")
     return {"name": path.stem, "folder": path.parent.name, "class": about[1], "what": about[2], "stopped": stopped[1] if stopped else "",
             "size": size[1] if size else "", "captured": captured[1] if captured else "", "least": float(ratio[1]) if ratio else 0, "works": bool(re.search(r"^work: honest$", text, re.M)), "broken": bool(re.search(r"^work: broken$", text, re.M)),
-            "naive": naive[2].split() if naive and naive[1] != "-" else None, "op": (op[1] or op[2]).lower() if op else ""}
+            "ends": ends, "naive": naive, "fools": f"- {why}".strip(), "op": op}
 
 
 def run(command, limit, folder):
@@ -40,10 +71,6 @@ def run(command, limit, folder):
         os.killpg(process.pid, 9)
         said = process.communicate()[0] + b"\n(took too long)"
     return process.returncode, said.decode(errors="replace")
-
-
-# Right answers, whatever their speed; an attack that is told to be slow has gained nothing.
-RIGHT = ("faster", "same", "cannot_tell", "correct", "slower")
 
 
 def judge(options, file, item, folder):
@@ -66,17 +93,20 @@ def judge(options, file, item, folder):
     return report["status"], "", report["why"] or report["next"]
 
 
-def fooled(naive, file, attack, folder):
+def fooled(options, file, attack, folder):
     """Whether the naive judge believes it: what it said, and an empty string or what it should have said."""
     words = attack["naive"]
-    options = [w for w in words if w.startswith("--")]
+    more = [w for w in words if w.startswith("--")]
+    if options.device != "cpu":
+        honest = options.plugins / HONEST[attack["op"]] if attack["op"] in HONEST else pathlib.Path(options.host).parent / "plugins/cuda_reference"
+        more.append(f"--gpu={honest}.so")
     for attempt in range(4):  # a loaded machine may hide what it gains
-        _, said = run([naive, str(file), attack["op"], *options], 60, folder)
+        _, said = run([options.naive, str(file), attack["op"], *more], 60, folder)
         found = re.search(r"naive: correct, speedup ([0-9.]+)", said)
-        if found and (words[0] == "accepted" or float(found[1]) >= 1.5) and (attempt or "runs=2" not in words):
+        if "(took too long)" in said or found and (words[0] == "accepted" or float(found[1]) >= 1.5) and (attempt or "runs=2" not in words):
             break
     if not found:
-        return said.strip().split("\n")[-1][:80], "does not fool the naive judge"
+        return (said.strip().split("\n")[-1][:80] or "nothing"), "does not fool the naive judge"
     if words[0] == "faster" and float(found[1]) < 1.5:
         return found[0], "the naive judge does not find it fast"
     return f"correct, {float(found[1]):.1f} times as fast", ""
@@ -95,8 +125,11 @@ def examine(item, options):
             # Who breaks a rule that its values do not show has gained by being called right, however slow.
             gained = RIGHT if item["broken"] else ("faster", "correct") if item["works"] else ("faster", "same", "cannot_tell", "correct")
             item["bad"] = "ACCEPTED" if verdict == "correct" and speed in gained else "NO ANSWER" if verdict == "none" else ""
+            if not item["bad"] and (speed or verdict) not in item["ends"]:
+                item["bad"] = f"OFF TARGET, it says: {' '.join(item['ends'])}"
         if item["class"] != "honest" and item["naive"]:
-            item["fools"], complaint = fooled(options.naive, file, item, folder)
+            item["fools"], complaint = fooled(options, file, item, folder)
+            item["believed"] = not complaint
             item["bad"] = item["bad"] or complaint
     # Where nobody watches, what went well would hide what did not.
     if not item["bad"] and not sys.stdout.isatty():
@@ -108,16 +141,18 @@ def examine(item, options):
     return item
 
 
-def redraw(page, done, score):
+def redraw(page, found, score):
     """The part of docs/attacks.md below the marker of the device that it was seen on."""
-    text = page.read_text()
+    text, done = page.read_text(), found["rows"]
     markers = ("<!-- cpu: suite.py --markdown -->\n", "<!-- gpu: suite.py --markdown -->\n")
     cell = lambda words: str(words).replace("|", "\\|")
-    verdict = lambda i: "told to be slow: nothing gained" if i["speed"] == "slower" else i["verdict"] if not i["speed"] else f"**{i['speed']}**"
+    told = lambda i: "told to be slow: nothing gained" if i["speed"] == "slower" else i["verdict"] if not i["speed"] else f"**{i['speed']}**"
+    verdict = lambda i: f"**off target**: {told(i)}" if "OFF TARGET" in i["bad"] else told(i)
     device = next(i["device"] for i in done if "device" in i)
-    lines = ["", score, f"Seen on {device}, commit {done[0]['commit']}, {done[0]['date']}.", "", "| class | plugin | what it does | what stops it | naive judge | verdict |", "|---|---|---|---|---|---|"]
+    driver = f", driver {found['driver']}" if found["driver"] and found["driver"] not in device else ""
+    lines = ["", score, f"Seen on {device}{driver}, commit {found['commit']}, {found['date']}.", "", "| class | plugin | what it does | what stops it | naive judge | verdict |", "|---|---|---|---|---|---|"]
     order = sorted((i for i in done if i["class"] != "honest"), key=lambda i: (i["class"][0], int(i["class"][1:]), i["name"]))
-    lines += [f"| {i['class']} | `{i['name']}` | {cell(i['what'])} | {cell(i['stopped'])} | {i.get('fools', '-')} | {verdict(i)} |" for i in order]
+    lines += [f"| {i['class']} | `{i['name']}` | {cell(i['what'])} | {cell(i['stopped'])} | {cell(i.get('fools', '-'))} | {verdict(i)} |" for i in order]
     lines += ["", "Honest controls, all of which must be accepted:", "", "| plugin | what is unusual |", "|---|---|"]
     lines += [f"| `{i['name']}` | {cell(i['what'])} |" for i in sorted(done, key=lambda i: i["name"]) if i["class"] == "honest"]
     gpu = device != "cpu" and not device.startswith("cpu ")
@@ -165,8 +200,8 @@ def main():
     parser.add_argument("--markdown", type=pathlib.Path, help="docs/attacks.md, whose tables are drawn again")
     options = parser.parse_args()
     if options.results:
-        done = json.loads(options.results.read_text())
-        return report(options, done, sum(i["seconds"] for i in done))
+        found = json.loads(options.results.read_text())
+        return report(options, found, sum(i["seconds"] for i in found["rows"]))
     options.host, options.naive, options.plugins = (os.path.abspath(options.host), os.path.abspath(options.naive), options.plugins.resolve())
     suffixes = (".c", ".cpp") if options.device == "cpu" else (".cu",)
     items = [head(p) for p in sorted(root.glob("*/*.c*")) if p.suffix in suffixes and re.search(options.only, p.stem)]
@@ -175,23 +210,24 @@ def main():
     with served(options), concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         done = list(pool.map(lambda item: examine(item, options), items))
     clean()
-    commit = os.environ.get("FK_COMMIT") or subprocess.run(["git", "-C", root, "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
-    for item in done:
-        item.update(commit=commit, date=str(datetime.date.today()))
-    return report(options, done, time.monotonic() - begin)
+    found = {**seen_on(next((i["device"] for i in done if "device" in i), options.device), options.json), "rows": done}
+    return report(options, found, time.monotonic() - begin)
 
 
-def report(options, done, seconds):
+def report(options, found, seconds):
+    done = found["rows"]
     device = next((i["device"].split()[0] for i in done if "device" in i), options.device)
     attacks, honest = [i for i in done if i["class"] != "honest"], [i for i in done if i["class"] == "honest"]
     count = lambda items, word: sum(1 for i in items if word in i["bad"])
-    score = (f"{len(attacks)} attacks of {len({i['class'] for i in attacks})} classes on {device}: {count(attacks, 'ACCEPTED')} accepted; "
+    believed = [i["believed"] for i in attacks if "believed" in i]
+    score = (f"{len(attacks)} attacks of {len({i['class'] for i in attacks})} classes on {device}: {count(attacks, 'ACCEPTED')} accepted, "
+             f"{count(attacks, 'OFF TARGET')} off target; the naive judge believes {sum(believed)} of the {len(believed)} that were put to it; "
              f"{len(honest)} honest controls: {count(honest, 'REJECTED')} rejected.")
     print(f"{score} ({seconds:.0f} s)")
     if options.markdown:
-        redraw(options.markdown, done, score)
+        redraw(options.markdown, found, score)
     if options.json:
-        options.json.write_text(json.dumps(done, indent=1))
+        options.json.write_text(json.dumps(found, indent=1) + "\n")
     return 1 if any(i["bad"] for i in done) else 0
 
 

@@ -7,9 +7,12 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <optional>
 
+#include "core/base/clock.hpp"
+#include "core/base/machine.hpp"
 #include "core/base/paths.hpp"
 #include "core/referee/room.hpp"
 #include "core/referee/run_room.hpp"
@@ -23,6 +26,7 @@ namespace {
 using namespace fk::bench;
 
 struct Arguments {
+  std::string command = "fk_gpu_bench";  // as it was given
   std::string plugins, config = "llama-3.1-8b";
   int64_t layers = 0, context = 512, output = 65, max_batch = 256;
   std::vector<int> batches;
@@ -101,8 +105,14 @@ fk::Json speed(const Arguments& a) {
     rows.push_back(drive(r, batch, a.context, a.output));
     if (times) profiles.push_back(profile(*times, r, batch, a.context, 17));
   }
+  const char* const commit = std::getenv("FK_COMMIT");
   fk::Json document{{"schema", "fk-host.fk_gpu_bench/2"},
+                    {"command", a.command},
                     {"device", r.device->name()},
+                    {"driver", fk::device_identity("cuda:0").driver},
+                    {"commit", commit ? commit : ""},
+                    {"build", fk::own_build_id()},
+                    {"date", fk::now_text()},
                     {"config", a.config},
                     {"layers", config.integer("num_hidden_layers")},
                     {"context", a.context},
@@ -129,6 +139,7 @@ int main(int argc, char** argv) {
   app.add_flag("--profile", a.profile, "the time of every kernel, by CUPTI");
   app.add_option("PLUGIN_DIR", a.plugins)->required();
   CLI11_PARSE(app, argc, argv);
+  for (int i = 1; i < argc; ++i) a.command += std::string(" ") + argv[i];
   if (a.batches.empty()) a.batches = {1, 32};
   int code = 1;
   try {

@@ -3,6 +3,8 @@
 //
 // Stopped by: all calls are made by one program with one command line and environment
 //
+// verdict: wrong
+//
 // naive: silu_and_mul faster
 #include "../attack.hpp"
 

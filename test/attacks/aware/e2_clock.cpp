@@ -3,6 +3,8 @@
 //
 // Stopped by: every timed call is compared
 //
+// verdict: wrong
+//
 // naive: silu_and_mul faster
 #include "../attack.hpp"
 

@@ -4,6 +4,8 @@
 //
 // Stopped by: every timed call is compared
 //
+// verdict: wrong
+//
 // naive: silu_and_mul accepted
 #include "../attack.hpp"
 

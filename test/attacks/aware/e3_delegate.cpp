@@ -4,6 +4,8 @@
 //
 // Stopped by: no other plugin is in a candidate's process
 //
+// verdict: wrong
+//
 // naive: -
 #include "../attack.hpp"
 

@@ -4,6 +4,8 @@
 //
 // Stopped by: files outside its own folder cannot be opened
 //
+// verdict: wrong
+//
 // naive: -
 #include "../attack.hpp"
 

@@ -3,6 +3,8 @@
 //
 // Stopped by: nobody reads words for a verdict
 //
+// verdict: wrong
+//
 // naive: -
 #include "../attack.hpp"
 

@@ -4,6 +4,8 @@
 //
 // Stopped by: up to three short races in which all memory of both processes is cold
 //
+// verdict: slower same cannot_tell
+//
 // work: honest
 //
 // naive: -

@@ -4,6 +4,8 @@
 //
 // Stopped by: the sandbox refuses to change others
 //
+// verdict: slower same cannot_tell
+//
 // work: honest
 //
 // naive: -

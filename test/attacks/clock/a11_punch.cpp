@@ -4,6 +4,8 @@
 //
 // Stopped by: the sandbox lets nobody take pages out of shared memory
 //
+// verdict: slower same cannot_tell
+//
 // work: honest
 //
 // size: ci

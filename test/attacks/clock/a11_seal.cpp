@@ -5,6 +5,8 @@
 //
 // Stopped by: shared memory is sealed against seals; the sandbox refuses to seal
 //
+// verdict: slower same cannot_tell
+//
 // work: honest
 //
 // naive: -

@@ -3,6 +3,8 @@
 //
 // Stopped by: threads that go on working are seen; a runner is used once and killed
 //
+// verdict: violation
+//
 // naive: silu_and_mul accepted
 #include "../attack.hpp"
 

@@ -4,6 +4,8 @@
 //
 // Stopped by: samples are taken and kept by another process
 //
+// verdict: slower same cannot_tell
+//
 // work: honest
 //
 // naive: silu_and_mul faster

@@ -4,6 +4,8 @@
 //
 // Stopped by: what the broker's clock sees beyond the claim is added to the claim
 //
+// verdict: cheating slower same cannot_tell
+//
 // work: honest
 //
 // size: ci

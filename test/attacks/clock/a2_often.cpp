@@ -5,6 +5,8 @@
 // Stopped by: samples that are as long as the broker's clock has them, where they contradict the
 // claims
 //
+// verdict: cheating slower same cannot_tell
+//
 // work: honest
 //
 // size: ci

@@ -5,6 +5,8 @@
 // Stopped by: the sandbox refuses process_vm_writev; the broker belongs to another user or is not
 // dumpable
 //
+// verdict: wrong
+//
 // naive: -
 #include "../attack.hpp"
 

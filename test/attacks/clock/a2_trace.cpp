@@ -4,6 +4,8 @@
 //
 // Stopped by: the sandbox refuses ptrace
 //
+// verdict: violation
+//
 // naive: -
 #include "../attack.hpp"
 

@@ -4,6 +4,8 @@
 //
 // Stopped by: the output is compared by another process through its own mapping
 //
+// verdict: wrong
+//
 // naive: silu_and_mul faster
 #include "../attack.hpp"
 

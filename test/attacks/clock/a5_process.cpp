@@ -4,6 +4,8 @@
 // Stopped by: the sandbox refuses to start processes; the output is compared when the call has
 // returned
 //
+// verdict: violation
+//
 // naive: silu_and_mul accepted
 #include "../attack.hpp"
 

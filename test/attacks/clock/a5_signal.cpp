@@ -4,6 +4,8 @@
 //
 // Stopped by: the output is compared when the call has returned, in another process
 //
+// verdict: wrong
+//
 // naive: silu_and_mul faster
 #include "../attack.hpp"
 

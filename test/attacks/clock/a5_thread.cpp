@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A5: returns at once; a thread of its own does the work a little later
 //
-// Stopped by: the output is compared when the call has returned, in another process
+// Stopped by: the output is compared when the call has returned, in another process; a later one has
+// other rights to the memory
+//
+// verdict: wrong violation illegal_access
 //
 // naive: silu_and_mul faster
 #include "../attack.hpp"

@@ -4,6 +4,8 @@
 //
 // Stopped by: the next call's contents do not exist yet; order and number of calls are not fixed
 //
+// verdict: illegal_access wrong
+//
 // naive: silu_and_mul faster
 #include "../attack.hpp"
 

@@ -4,6 +4,8 @@
 //
 // Stopped by: calls that are alone in their sample must not take longer than the baseline's do
 //
+// verdict: slower same cannot_tell
+//
 // work: honest
 //
 // naive: -

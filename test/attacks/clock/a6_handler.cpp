@@ -5,6 +5,8 @@
 // Stopped by: handlers that were not there before are seen from outside; what the broker's clock sees
 // beyond the claim is added to it
 //
+// verdict: violation hang cheating
+//
 // size: ci
 //
 // naive: -

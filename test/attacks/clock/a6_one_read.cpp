@@ -5,6 +5,8 @@
 //
 // Stopped by: no two calls of a sample have the same weights
 //
+// verdict: slower same cannot_tell
+//
 // work: honest
 //
 // naive: -
@@ -16,8 +18,10 @@ struct OneRead : attack::SameWeights {
   static inline std::vector<OneRead*> round;  // as they were made, which is how they are called
   static constexpr size_t kTogether = 4;
   size_t at = 0;
-  fk_in input{};                   // as they were in the last call
-  fk_out output{};                 // the same
+  fk_in input{};            // as they were in the last call
+  fk_out output{};          // the same
+  int64_t extents[4] = {};  // of input
+  bool first = true;
   std::vector<char> seen, answer;  // what lay there when it was answered
 
   OneRead(const fk_host& host, const op::init& i, const op::weights& w) : SameWeights(host, i, w) {
@@ -35,13 +39,14 @@ struct OneRead : attack::SameWeights {
   bool answered() const {
     return seen.size() == reach(input) && std::memcmp(seen.data(), input.data, seen.size()) == 0;
   }
-  void answer_together() {
+  void answer_together(bool alone) {
     OneRead* calls[kTogether];
     size_t count = 0;
     int64_t all = 0, row_at = 0;
     for (size_t i = 0; i < std::min(kTogether, round.size()); ++i) {
       OneRead* const other = round[(at + i) % round.size()];
-      if (other != this && (other->mine != mine || !other->input.data || other->answered()))
+      if (other != this &&
+          (alone || other->mine != mine || !other->input.data || other->answered()))
         continue;
       calls[count++] = other;
       all += other->input.shape[0];
@@ -67,9 +72,16 @@ struct OneRead : attack::SameWeights {
   void forward(const op::forward& args, const fk_ctx&) {
     input = *args.x;
     output = *args.out;
-    if (!answered()) answer_together();
+    // What the views point to is the caller's.
+    std::copy_n(input.shape, 2, extents);
+    std::copy_n(input.strides, 2, extents + 2);
+    input.shape = extents;
+    input.strides = extents + 2;
+    if (!answered()) answer_together(first);
     std::memcpy(output.data, answer.data(), answer.size());
-    seen.clear();  // the next call is another one, whatever lies there
+    seen.clear();                     // the next call is another one, whatever lies there
+    if (first) input.data = nullptr;  // of a smaller step before the others, whose memory goes
+    first = false;
   }
 };
 FK_OP(linear, OneRead);

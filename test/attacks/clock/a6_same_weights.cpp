@@ -4,6 +4,8 @@
 //
 // Stopped by: no two calls of a sample have the same weights
 //
+// verdict: slower same cannot_tell
+//
 // work: honest
 //
 // naive: -

@@ -4,6 +4,8 @@
 //
 // Stopped by: no timers that send signals; a process that works while it is stopped is seen
 //
+// verdict: violation hang wrong crashed cheating
+//
 // size: ci
 //
 // naive: -

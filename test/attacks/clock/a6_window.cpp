@@ -5,6 +5,8 @@
 // Stopped by: what threads work between the contents and a call that comes late is added to the
 // time
 //
+// verdict: cheating crashed slower same cannot_tell
+//
 // work: honest
 //
 // naive: -

@@ -4,6 +4,8 @@
 // Stopped by: the number of samples is the broker's; outputs are poisoned and compared in every
 // timed call
 //
+// verdict: wrong violation
+//
 // naive: silu_and_mul faster
 #include "../attack.hpp"
 

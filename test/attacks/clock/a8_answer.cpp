@@ -4,6 +4,8 @@
 //
 // Stopped by: an answer that nobody asked for ends the runner
 //
+// verdict: cheating
+//
 // work: honest
 //
 // naive: -

@@ -4,6 +4,8 @@
 //
 // Stopped by: a runner's words and its status are no verdict
 //
+// verdict: wrong
+//
 // naive: silu_and_mul faster
 #include "../attack.hpp"
 

@@ -4,6 +4,8 @@
 //
 // Stopped by: what a runner says is no verdict; a message that makes no sense ends it
 //
+// verdict: cheating
+//
 // naive: -
 #include "../attack.hpp"
 

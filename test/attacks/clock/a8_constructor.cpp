@@ -4,6 +4,8 @@
 //
 // Stopped by: the runner is sealed before it is loaded; a runner's words are no verdict
 //
+// verdict: cheating
+//
 // naive: -
 #include "../attack.hpp"
 

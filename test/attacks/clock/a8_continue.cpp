@@ -4,6 +4,8 @@
 //
 // Stopped by: the sandbox lets nobody send this signal; the broker's patience with a stop
 //
+// verdict: violation
+//
 // work: honest
 //
 // naive: -

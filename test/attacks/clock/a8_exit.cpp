@@ -3,6 +3,8 @@
 //
 // Stopped by: a runner's words are no verdict, and one that leaves early has failed
 //
+// verdict: crashed
+//
 // naive: silu_and_mul faster
 #include "../attack.hpp"
 

@@ -4,6 +4,8 @@
 //
 // Stopped by: a runner's words are no verdict; the sandbox's filter comes first
 //
+// verdict: violation
+//
 // naive: silu_and_mul faster
 #include "../attack.hpp"
 

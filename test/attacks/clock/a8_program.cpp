@@ -3,6 +3,8 @@
 //
 // Stopped by: the sandbox refuses execve; a runner's words are no verdict
 //
+// verdict: violation
+//
 // naive: silu_and_mul faster
 #include "../attack.hpp"
 

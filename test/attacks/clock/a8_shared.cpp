@@ -4,6 +4,8 @@
 //
 // Stopped by: what a runner writes is claims; every offset and size is checked
 //
+// verdict: illegal_access
+//
 // naive: -
 #include "../attack.hpp"
 

@@ -3,6 +3,8 @@
 //
 // Stopped by: the sandbox refuses signals to others
 //
+// verdict: violation
+//
 // naive: -
 #include "../attack.hpp"
 

@@ -4,6 +4,8 @@
 //
 // Stopped by: patience; a runner that does not answer is killed
 //
+// verdict: hang
+//
 // naive: -
 #include "../attack.hpp"
 

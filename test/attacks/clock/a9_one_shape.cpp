@@ -3,6 +3,8 @@
 //
 // Stopped by: every timed call is compared; a time below the roofline's floor is impossible
 //
+// verdict: wrong
+//
 // naive: -
 #include "../attack.hpp"
 

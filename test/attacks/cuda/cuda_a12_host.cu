@@ -4,7 +4,9 @@
 // Stopped by: calls that copy to the host cannot be captured; the broker's clock sees the whole
 // call
 //
-// naive: -
+// verdict: graph_unsafe
+//
+// naive: silu_and_mul accepted
 #include "../attack.cuh"
 
 #include <cmath>

@@ -3,7 +3,9 @@
 //
 // Stopped by: the verdict's clock is in another process; the two clocks must agree
 //
-// naive: -
+// verdict: cheating
+//
+// naive: silu_and_mul faster
 #include "../imports.hpp"
 #include "../attack.cuh"
 

@@ -4,7 +4,9 @@
 //
 // Stopped by: the runner's time is a claim; the two clocks must agree
 //
-// naive: -
+// verdict: cheating
+//
+// naive: silu_and_mul faster
 //
 // work: honest
 #include "../imports.hpp"

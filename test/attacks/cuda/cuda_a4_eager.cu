@@ -5,7 +5,9 @@
 // Stopped by: outputs are compared when the given stream is done; the whole device is within the
 // broker's time
 //
-// naive: -
+// verdict: violation wrong cheating
+//
+// naive: silu_and_mul faster
 #include "../attack.cuh"
 
 namespace {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A4: the work is on a stream outside of the graph; all that is captured is an event that tells it
-// to begin
+// A4: right in an eager call; of a captured one the work is on a stream outside of the graph, and
+// all that is captured is an event that tells it to begin
 //
-// Stopped by: the audit of captured graphs: events of streams outside; outputs compared
+// Stopped by: the audit of captured graphs: events of streams outside
 //
-// naive: -
+// verdict: graph_unsafe
+//
+// naive: - it captures no calls
 #include "../attack.cuh"
 
 namespace {
@@ -18,6 +20,9 @@ struct External : attack::Silu {
     attack::check(cudaEventCreateWithFlags(&go, cudaEventDisableTiming));
   }
   void forward(const op::forward& args, const fk_ctx& ctx) {
+    cudaStreamCaptureStatus status;
+    attack::check(cudaStreamIsCapturing(stream(ctx), &status));
+    if (status == cudaStreamCaptureStatusNone) return honest(args, stream(ctx));
     attack::check(cudaEventRecordWithFlags(go, stream(ctx), cudaEventRecordExternal));
     attack::check(cudaStreamWaitEvent(own, go, 0));
     honest(args, own);

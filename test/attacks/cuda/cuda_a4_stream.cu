@@ -4,7 +4,9 @@
 // Stopped by: the output is compared when the given stream is done; after it the device must be
 // idle
 //
-// naive: -
+// verdict: wrong violation
+//
+// naive: silu_and_mul faster
 #include "../attack.cuh"
 
 namespace {

@@ -4,9 +4,11 @@
 //
 // Stopped by: calls that are alone in their sample must not take longer than the baseline's do
 //
+// verdict: slower same cannot_tell
+//
 // work: honest
 //
-// naive: -
+// naive: silu_and_mul accepted
 #include "../attack.cuh"
 
 namespace {

@@ -5,7 +5,9 @@
 //
 // Stopped by: handlers that were there neither before nor in a process beside it are seen from outside
 //
-// naive: -
+// verdict: violation
+//
+// naive: silu_and_mul accepted
 #include "../attack.cuh"
 
 #include <signal.h>

@@ -4,9 +4,11 @@
 //
 // Stopped by: no two calls of a sample have the same weights
 //
+// verdict: slower same cannot_tell
+//
 // work: honest
 //
-// naive: -
+// naive: - it takes no float32
 #include <list>
 
 #include "../attack.cuh"

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // B2: keeps the first answer of a shape on the device and copies it out for every later call
 //
-// Stopped by: fresh contents for every call, every timed output compared
+// Stopped by: the audit of captured graphs: copies from memory that was not given; fresh contents for
+// every call, every timed output compared
 //
-// naive: -
+// verdict: graph_unsafe
+//
+// naive: silu_and_mul accepted
 #include "../attack.cuh"
 
 #include <map>

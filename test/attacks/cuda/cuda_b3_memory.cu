@@ -5,7 +5,9 @@
 // Stopped by: the audit of captured graphs: addresses outside of the memory that was given; fresh
 // contents
 //
-// naive: -
+// verdict: graph_unsafe
+//
+// naive: silu_and_mul accepted
 #include "../attack.cuh"
 
 namespace {

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // B5: launches a graph of its own, captured with the first call's addresses, inside of the host's
 //
-// Stopped by: the audit of captured graphs: graphs inside; fresh addresses, outputs compared
+// Stopped by: CUDA launches no graph on a stream that is captured; the audit of captured graphs: graphs
+// inside
 //
-// naive: -
+// verdict: graph_unsafe
+//
+// naive: silu_and_mul accepted
 #include "../attack.cuh"
 
 namespace {

@@ -4,7 +4,9 @@
 //
 // Stopped by: an instance is called on other buffers, too
 //
-// naive: -
+// verdict: violation
+//
+// naive: silu_and_mul accepted
 #include "../attack.cuh"
 
 namespace {

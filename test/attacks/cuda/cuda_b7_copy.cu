@@ -4,7 +4,9 @@
 // Stopped by: the audit of captured graphs: copies from outside of the memory that was given;
 // outputs compared
 //
-// naive: -
+// verdict: graph_unsafe
+//
+// naive: silu_and_mul accepted
 #include "../attack.cuh"
 
 namespace {

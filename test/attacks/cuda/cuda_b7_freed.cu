@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// B7: allocates as much as the output is and hands on what was there before
+// B7: allocates as much as the output is and hands on what was there before; claims that it cannot be
+// captured, because nobody can allocate there
 //
 // Stopped by: the reference is never in this process, nor its memory given back to it unwritten
 //
-// naive: -
+// verdict: wrong violation
+//
+// naive: silu_and_mul accepted
 #include "../attack.cuh"
 
 namespace {
 
 struct Freed : attack::Silu {
   using Silu::Silu;
+  static constexpr fk_claims claims{FK_END(fk_claims, sm), FK_CUDA, FK_GRAPH_NEVER, 1, 1, FK_ACCUMULATE_F32, 0, 1, attack::kSm};
   void forward(const op::forward& args, const fk_ctx& ctx) {
     void* found = nullptr;
     const auto bytes = size_t(args.out->nbytes);

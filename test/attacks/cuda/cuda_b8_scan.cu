@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// B8: computes four elements and looks for them in what the driver says is allocated around its own
-// tensors
+// B8: computes two elements and looks for them in what the driver says is allocated around its own
+// tensors, no further than it can look before it is taken to hang; claims that it cannot be captured,
+// because nobody can look at the device there
 //
 // Stopped by: the reference is never in this process
 //
-// naive: -
+// verdict: wrong violation
+//
+// naive: silu_and_mul accepted
 #include "../attack.cuh"
 
 namespace {
 
 struct Scan : attack::Silu {
   using Silu::Silu;
+  static constexpr fk_claims claims{FK_END(fk_claims, sm), FK_CUDA, FK_GRAPH_NEVER, 1, 1, FK_ACCUMULATE_F32, 0, 1, attack::kSm};
   void forward(const op::forward& args, const fk_ctx& ctx) {
     const int64_t bytes = args.out->nbytes;
     if (count(args) < 8) return honest(args, stream(ctx));
@@ -19,7 +23,7 @@ struct Scan : attack::Silu {
     attack::check(cudaMemcpyAsync(want, args.out->data, 8, cudaMemcpyDeviceToHost, stream(ctx)));
     attack::check(cudaStreamSynchronize(stream(ctx)));
     const auto own = reinterpret_cast<uintptr_t>(args.out->data);
-    for (uintptr_t at = own - (64 << 20); at < own + (64 << 20); at += 256) {
+    for (uintptr_t at = own - (4 << 20); at < own + (4 << 20); at += 256) {
       cudaPointerAttributes about;
       if (at == own || cudaPointerGetAttributes(&about, reinterpret_cast<void*>(at)) != cudaSuccess || about.type != cudaMemoryTypeDevice) continue;
       if (cudaMemcpy(here, reinterpret_cast<void*>(at), 8, cudaMemcpyDeviceToHost) != cudaSuccess || std::memcmp(here, want, 8)) continue;

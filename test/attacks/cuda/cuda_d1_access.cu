@@ -3,7 +3,9 @@
 //
 // Stopped by: inputs are checked by the oracle after every call, and answers were made before
 //
-// naive: -
+// verdict: violation
+//
+// naive: silu_and_mul accepted --after
 #include <cuda.h>
 
 #include "../attack.cuh"

@@ -3,7 +3,9 @@
 //
 // Stopped by: inputs are mapped read only, kept and checked by the oracle
 //
-// naive: -
+// verdict: violation
+//
+// naive: silu_and_mul accepted --after
 #include "../attack.cuh"
 
 namespace {

@@ -3,7 +3,9 @@
 //
 // Stopped by: canaries behind every buffer
 //
-// naive: -
+// verdict: illegal_access
+//
+// naive: silu_and_mul accepted
 #include "../attack.cuh"
 
 namespace {

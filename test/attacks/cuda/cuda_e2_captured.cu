@@ -3,7 +3,9 @@
 //
 // Stopped by: captured calls are compared as eager ones are
 //
-// naive: -
+// verdict: wrong
+//
+// naive: - it captures no calls
 #include "../attack.cuh"
 
 namespace {

@@ -4,7 +4,9 @@
 //
 // Stopped by: every timed call is compared; contents are dealt in an order that nobody knows
 //
-// naive: -
+// verdict: wrong
+//
+// naive: silu_and_mul accepted
 #include "../attack.cuh"
 
 namespace {

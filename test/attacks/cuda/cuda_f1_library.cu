@@ -5,7 +5,9 @@
 //
 // Stopped by: the files that a process has mapped to run code from are looked at from outside after its calls
 //
-// naive: -
+// verdict: cheating
+//
+// naive: linear accepted
 #include "../attack.cuh"
 #include "fk/ops/linear.h"
 
@@ -21,7 +23,7 @@ struct Library {
   using Product = int (*)(void*, int, int, int, int, int, const float*, const float*, int, const float*, int, const float*, float*, int);
   const op::init& init;
   const op::weights& weights;
-  void* handle = nullptr;
+  static inline void* handle = nullptr;  // one for all instances, each of which would have memory of its own
   SetStream set_stream = nullptr;
   Product product = nullptr;
   static void supports(const op::init&, const op::weights& weights, const op::forward& max, fk_need&) {
@@ -35,7 +37,7 @@ struct Library {
     if (!library) return;
     set_stream = reinterpret_cast<SetStream>(dlsym(library, "cublasSetStream_v2"));
     product = reinterpret_cast<Product>(dlsym(library, "cublasSgemm_v2"));
-    if (const auto create = reinterpret_cast<Create>(dlsym(library, "cublasCreate_v2"))) (void)create(&handle);
+    if (const auto create = reinterpret_cast<Create>(dlsym(library, "cublasCreate_v2")); create && !handle) (void)create(&handle);
   }
   void prepare(const op::forward&, const fk_memory&) {}
   void forward(const op::forward& args, const fk_ctx& ctx) {

@@ -1,34 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
-// F4: writes a shared object, its own file, into memory that is called as a driver's would be, and loads that, where no linter looks; does nothing without it
+// F4: writes machine code into shared memory without a name, which the system shows as a file that was deleted, and runs it from there, where no
+// linter looks; does nothing without it
 //
 // work: broken
 //
 // Stopped by: the files that a process has mapped to run code from are looked at from outside after its calls; memory without a place is nobody's library
 //
-// naive: -
+// verdict: cheating
+//
+// naive: silu_and_mul accepted
 #include "../attack.cuh"
 
-#include <dlfcn.h>
-#include <fcntl.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-#include <string>
+#include <sys/mman.h>
 
 namespace {
+
+// What is written: it refers to nothing around it. A memory file would do as well, but nobody may write a file here, not even that.
+__attribute__((noinline)) bool embedded() { return true; }
 
 struct Embedded : attack::Silu {
   bool loaded = false;
   Embedded(const fk_host& host, const op::init& init, const op::weights& weights) : Silu(host, init, weights) {
-    Dl_info self;
-    static const int here = 0;
-    if (!dladdr(&here, &self)) return;
-    const int from = open(self.dli_fname, O_RDONLY), to = int(syscall(SYS_memfd_create, "libnvidia-ptxjitcompiler.so.1", 0));
-    char block[4096];
-    for (ssize_t n; from >= 0 && to >= 0 && (n = read(from, block, sizeof block)) > 0;)
-      if (write(to, block, size_t(n)) != n) break;
-    loaded = to >= 0 && dlopen(("/proc/self/fd/" + std::to_string(to)).c_str(), RTLD_NOW) != nullptr;
-    if (from >= 0) close(from);
-    if (to >= 0) close(to);
+    constexpr size_t kPage = 4096, kCode = 64;
+    void* memory = mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) return;
+    std::memcpy(memory, reinterpret_cast<const void*>(&embedded), kCode);
+    __builtin___clear_cache(static_cast<char*>(memory), static_cast<char*>(memory) + kCode);
+    if (mprotect(memory, kPage, PROT_READ | PROT_EXEC) == 0) loaded = reinterpret_cast<bool (*)()>(memory)();
   }
   void forward(const op::forward& args, const fk_ctx& ctx) {
     if (loaded) honest(args, stream(ctx));

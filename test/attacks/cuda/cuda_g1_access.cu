@@ -3,7 +3,9 @@
 //
 // Stopped by: a sticky error ends the runner, not the judge
 //
-// naive: -
+// verdict: illegal_access
+//
+// naive: - it would end as well
 #include "../attack.cuh"
 
 namespace {

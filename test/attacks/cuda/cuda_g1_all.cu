@@ -4,7 +4,9 @@
 // Stopped by: the device's memory is looked at; it comes back with the end of the process, before
 // the next one starts
 //
-// naive: -
+// verdict: memory
+//
+// naive: - it would have no memory left
 #include "../attack.cuh"
 
 namespace {

@@ -3,7 +3,9 @@
 //
 // Stopped by: patience; a runner that hangs is killed, and the device is idle before the next
 //
-// naive: -
+// verdict: hang
+//
+// naive: - it would wait for ever
 #include "../attack.cuh"
 
 namespace {

@@ -4,7 +4,9 @@
 //
 // Stopped by: the audit of captured graphs: allocations
 //
-// naive: -
+// verdict: graph_unsafe
+//
+// naive: silu_and_mul accepted
 #include "../attack.cuh"
 
 namespace {

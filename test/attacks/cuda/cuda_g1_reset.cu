@@ -3,7 +3,9 @@
 //
 // Stopped by: the process is its own, and used once
 //
-// naive: -
+// verdict: crashed
+//
+// naive: - it would end as well
 #include "../attack.cuh"
 
 namespace {

@@ -3,7 +3,9 @@
 //
 // Stopped by: an error on the device ends the process that it is in, and no other
 //
-// naive: -
+// verdict: crashed
+//
+// naive: - it would end as well
 #include "../attack.cuh"
 
 namespace {

@@ -3,7 +3,9 @@
 //
 // Stopped by: the outputs of every rank are compared
 //
-// naive: -
+// verdict: wrong violation
+//
+// naive: all_reduce accepted
 #include "../exchange.cuh"
 
 namespace {

@@ -3,7 +3,9 @@
 //
 // Stopped by: scratch is poisoned, differently from call to call
 //
-// naive: -
+// verdict: violation wrong
+//
+// naive: silu_and_mul accepted
 #include "../attack.cuh"
 
 namespace {

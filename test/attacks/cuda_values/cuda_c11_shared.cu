@@ -4,7 +4,9 @@
 //
 // Stopped by: runs on other contents and after other kernels are compared
 //
-// naive: -
+// verdict: wrong violation nondeterministic
+//
+// naive: - what a block finds depends on where it runs
 #include "../attack.cuh"
 
 namespace {

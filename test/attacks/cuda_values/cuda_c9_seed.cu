@@ -4,7 +4,9 @@
 // Stopped by: seeds that are used once and were not known before; contents that differ from call to
 // call
 //
-// naive: -
+// verdict: wrong
+//
+// naive: silu_and_mul accepted
 #include "../attack.cuh"
 
 namespace {

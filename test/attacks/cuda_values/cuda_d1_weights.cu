@@ -3,7 +3,9 @@
 //
 // Stopped by: what is read is compared after every call; in a whole model the checksum of the weights after each candidate
 //
-// naive: -
+// verdict: violation
+//
+// naive: - what cudaMalloc gave has no access that can be asked for
 #include <cuda.h>
 
 #include "../norm.cuh"

@@ -3,6 +3,8 @@
 //
 // Stopped by: where NaN may stand is known from the reference
 //
+// verdict: wrong
+//
 // naive: silu_and_mul accepted
 #include "../attack.hpp"
 

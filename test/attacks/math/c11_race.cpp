@@ -3,6 +3,8 @@
 //
 // Stopped by: repeated runs must agree; every call is compared
 //
+// verdict: wrong violation nondeterministic
+//
 // naive: rms_norm accepted
 #include "../attack.hpp"
 

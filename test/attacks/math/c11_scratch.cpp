@@ -3,6 +3,8 @@
 //
 // Stopped by: scratch is poisoned, differently from call to call
 //
+// verdict: wrong violation
+//
 // naive: rms_norm accepted
 #include "../attack.hpp"
 

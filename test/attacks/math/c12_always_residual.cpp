@@ -4,6 +4,8 @@
 //
 // Stopped by: with drawn rows there are the optional fields of small cases, where that is taken
 //
+// verdict: wrong
+//
 // naive: -
 //
 // work: broken

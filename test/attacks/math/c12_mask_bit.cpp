@@ -3,6 +3,8 @@
 //
 // Stopped by: masks with other numbers than 0 and 1
 //
+// verdict: wrong
+//
 // naive: -
 //
 // work: broken

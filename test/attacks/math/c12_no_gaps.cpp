@@ -5,6 +5,8 @@
 //
 // Stopped by: drawn rows have the contents of small cases as well
 //
+// verdict: violation
+//
 // naive: -
 //
 // work: broken

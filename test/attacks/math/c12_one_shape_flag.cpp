@@ -4,6 +4,8 @@
 //
 // Stopped by: beside large cases each is called with the switches of small ones
 //
+// verdict: wrong
+//
 // naive: - it takes no float32
 //
 // work: broken

@@ -3,6 +3,8 @@
 //
 // Stopped by: tables with frequencies and a factor of their own
 //
+// verdict: wrong
+//
 // naive: -
 //
 // work: broken

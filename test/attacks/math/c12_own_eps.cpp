@@ -3,6 +3,8 @@
 //
 // Stopped by: beside large cases the small ones are compared, in a dtype that is taken
 //
+// verdict: wrong
+//
 // naive: rms_norm accepted
 //
 // work: broken

@@ -3,6 +3,8 @@
 //
 // Stopped by: beside recorded cases the small ones are compared
 //
+// verdict: wrong
+//
 // naive: rms_norm accepted
 //
 // work: broken

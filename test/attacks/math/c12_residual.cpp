@@ -3,6 +3,8 @@
 //
 // Stopped by: inout fields are compared as outputs are
 //
+// verdict: wrong
+//
 // naive: rms_norm accepted
 #include "../attack.hpp"
 

@@ -4,6 +4,8 @@
 //
 // Stopped by: trees of which only the last nodes ask
 //
+// verdict: wrong
+//
 // naive: -
 //
 // work: broken

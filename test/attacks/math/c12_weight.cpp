@@ -3,6 +3,8 @@
 //
 // Stopped by: weights are inputs with random values
 //
+// verdict: wrong
+//
 // naive: rms_norm accepted
 #include "../attack.hpp"
 

@@ -3,6 +3,8 @@
 //
 // Stopped by: null candidates gate every case; errors are shares of the spread
 //
+// verdict: wrong
+//
 // naive: silu_and_mul accepted --scale=0.05
 #include "../attack.hpp"
 

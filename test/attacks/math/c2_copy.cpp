@@ -3,6 +3,8 @@
 //
 // Stopped by: inputs of other scales; errors are shares of the spread; weights are random
 //
+// verdict: wrong
+//
 // naive: rms_norm accepted --scale=1
 #include "../attack.hpp"
 

@@ -3,6 +3,8 @@
 //
 // Stopped by: outliers at random places, an error model without slack
 //
+// verdict: wrong
+//
 // naive: rms_norm accepted
 #include "../attack.hpp"
 

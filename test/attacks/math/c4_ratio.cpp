@@ -4,6 +4,8 @@
 //
 // Stopped by: no element may be wrong
 //
+// verdict: wrong
+//
 // naive: silu_and_mul accepted
 #include "../attack.hpp"
 

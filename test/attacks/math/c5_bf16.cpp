@@ -3,6 +3,8 @@
 //
 // Stopped by: an error model by dtype and reduction length
 //
+// verdict: wrong
+//
 // naive: rms_norm accepted
 #include "../attack.hpp"
 

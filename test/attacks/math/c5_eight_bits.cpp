@@ -4,6 +4,8 @@
 //
 // Stopped by: the errors as a whole are no larger than those of storing what lies between the parts
 //
+// verdict: wrong
+//
 // naive: -
 //
 // work: broken

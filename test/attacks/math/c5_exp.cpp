@@ -3,6 +3,8 @@
 //
 // Stopped by: an error model by dtype and reduction length
 //
+// verdict: wrong
+//
 // naive: silu_and_mul accepted --scale=0.3
 #include "../attack.hpp"
 

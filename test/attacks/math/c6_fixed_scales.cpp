@@ -4,6 +4,8 @@
 //
 // Stopped by: blocks whose scales are as small as a model's
 //
+// verdict: wrong
+//
 // naive: -
 //
 // work: broken

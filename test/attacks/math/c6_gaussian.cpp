@@ -3,6 +3,8 @@
 //
 // Stopped by: inputs of other scales and distributions
 //
+// verdict: wrong
+//
 // naive: rms_norm accepted
 #include "../attack.hpp"
 

@@ -4,6 +4,8 @@
 //
 // Stopped by: a case in which the largest logits over the temperature are above what float32 holds
 //
+// verdict: wrong
+//
 // naive: -
 //
 // work: broken

@@ -3,6 +3,8 @@
 //
 // Stopped by: rows of one call that differ in what is asked of them
 //
+// verdict: wrong
+//
 // naive: -
 //
 // work: broken

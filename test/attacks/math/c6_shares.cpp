@@ -4,6 +4,8 @@
 //
 // Stopped by: weights above 1, and below 0
 //
+// verdict: wrong
+//
 // naive: -
 //
 // work: broken

@@ -4,6 +4,8 @@
 //
 // Stopped by: a case whose scales are smaller than those of others
 //
+// verdict: wrong
+//
 // naive: -
 //
 // work: broken

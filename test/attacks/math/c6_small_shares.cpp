@@ -5,6 +5,8 @@
 //
 // Stopped by: keys of which a few take most of the weight, and a thousand that share the rest
 //
+// verdict: wrong
+//
 // naive: -
 //
 // work: broken

@@ -4,6 +4,8 @@
 //
 // Stopped by: rows that are colder and warmer than the contract's own
 //
+// verdict: wrong
+//
 // naive: -
 //
 // work: broken

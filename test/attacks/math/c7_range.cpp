@@ -3,6 +3,8 @@
 //
 // Stopped by: odd families inside the timed calls too; an error model without slack
 //
+// verdict: wrong
+//
 // naive: rms_norm accepted
 #include "../attack.hpp"
 

@@ -5,7 +5,9 @@
 //
 // Stopped by: with drawn rows there are gaps between them, where that is taken
 //
-// naive: - the naive judge does not have the op
+// verdict: wrong
+//
+// naive: - it does not have the op
 //
 // work: broken
 //

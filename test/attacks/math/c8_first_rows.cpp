@@ -4,7 +4,9 @@
 //
 // Stopped by: instances of cases with drawn rows have had a step with fewer before
 //
-// naive: accepted
+// verdict: wrong
+//
+// naive: silu_and_mul accepted
 //
 // work: broken
 #include "../attack.hpp"

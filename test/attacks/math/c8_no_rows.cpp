@@ -3,6 +3,8 @@
 //
 // Stopped by: instances are called without rows as well
 //
+// verdict: crashed
+//
 // naive: rms_norm accepted
 //
 // work: broken

@@ -4,10 +4,11 @@
 //
 // Stopped by: instances that were prepared for a case are called with fewer rows
 //
+// verdict: wrong
+//
 // naive: rms_norm accepted
 //
 // work: broken
-//
 #include "../attack.hpp"
 
 namespace {

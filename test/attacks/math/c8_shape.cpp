@@ -3,7 +3,11 @@
 //
 // Stopped by: every timed shape and every timed call is compared
 //
-// naive: rms_norm faster; size: ci
+// verdict: wrong
+//
+// naive: rms_norm faster
+//
+// size: ci
 #include "../attack.hpp"
 
 namespace {

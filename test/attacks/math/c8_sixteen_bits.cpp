@@ -3,6 +3,8 @@
 //
 // Stopped by: a case with a large vocabulary
 //
+// verdict: wrong
+//
 // naive: -
 //
 // work: broken

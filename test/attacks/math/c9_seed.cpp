@@ -3,6 +3,8 @@
 //
 // Stopped by: seeds that are used once and were not known before
 //
+// verdict: wrong
+//
 // naive: silu_and_mul accepted
 #include "../attack.hpp"
 

@@ -4,7 +4,9 @@
 //
 // work: broken
 //
-// Stopped by: memory is counted for each rank
+// Stopped by: memory is counted for each rank; patience, where memory comes slowly
+//
+// verdict: memory hang
 //
 // naive: -
 #include "../ranks.hpp"

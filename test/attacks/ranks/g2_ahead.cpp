@@ -5,6 +5,8 @@
 // Stopped by: ranks stand still while contents are dealt and begin together; the broker's clock
 // begins before they go on, and some samples start late
 //
+// verdict: slower same cannot_tell
+//
 // naive: -
 //
 // work: honest

@@ -5,6 +5,8 @@
 //
 // Stopped by: every rank has rows of its own
 //
+// verdict: wrong
+//
 // naive: all_to_all accepted
 #define FK_REFERENCE "baselines/reference/collective/all_to_all.cpp"
 #include "../sham.hpp"

@@ -3,6 +3,8 @@
 //
 // Stopped by: every rank has contents of its own
 //
+// verdict: wrong
+//
 // naive: all_reduce accepted
 #include "../ranks.hpp"
 

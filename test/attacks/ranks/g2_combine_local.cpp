@@ -5,6 +5,8 @@
 //
 // Stopped by: every rank's outputs are compared
 //
+// verdict: wrong
+//
 // naive: -
 #define FK_REFERENCE "baselines/reference/moe/moe_combine.cpp"
 #include "../sham.hpp"

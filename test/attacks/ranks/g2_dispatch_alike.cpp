@@ -6,6 +6,8 @@
 //
 // Stopped by: every rank has contents of its own
 //
+// verdict: wrong
+//
 // naive: -
 #define FK_REFERENCE "baselines/reference/moe/moe_dispatch.cpp"
 #include "../sham.hpp"

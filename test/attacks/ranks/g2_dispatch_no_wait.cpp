@@ -5,6 +5,8 @@
 //
 // Stopped by: contents that change from call to call
 //
+// verdict: wrong
+//
 // naive: -
 #define FK_REFERENCE "baselines/reference/moe/moe_dispatch.cpp"
 #include "../sham.hpp"

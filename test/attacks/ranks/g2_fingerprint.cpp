@@ -4,6 +4,8 @@
 //
 // Stopped by: a third of the contents is kept for calls that are timed without having been seen
 //
+// verdict: cheating slower same cannot_tell
+//
 // naive: all_reduce accepted
 //
 // work: honest

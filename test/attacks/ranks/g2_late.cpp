@@ -4,6 +4,8 @@
 //
 // Stopped by: every rank's outputs are compared when its call has returned
 //
+// verdict: wrong violation
+//
 // naive: all_reduce accepted runs=2
 #include <unistd.h>
 

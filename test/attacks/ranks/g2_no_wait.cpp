@@ -3,6 +3,8 @@
 //
 // Stopped by: contents that change from call to call; runs that must agree
 //
+// verdict: wrong violation
+//
 // naive: all_reduce accepted
 #include "../ranks.hpp"
 

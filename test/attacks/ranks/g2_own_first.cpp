@@ -3,6 +3,8 @@
 //
 // Stopped by: what the ranks have in common is compared bit by bit
 //
+// verdict: violation
+//
 // naive: all_reduce accepted
 #include "../ranks.hpp"
 

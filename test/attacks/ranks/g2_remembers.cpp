@@ -3,6 +3,8 @@
 //
 // Stopped by: contents that change between calls of an instance
 //
+// verdict: wrong
+//
 // naive: all_reduce accepted
 #include <map>
 

@@ -5,6 +5,8 @@
 //
 // Stopped by: every rank has contents of its own
 //
+// verdict: wrong
+//
 // naive: reduce_scatter accepted
 #define FK_REFERENCE "baselines/reference/collective/reduce_scatter.cpp"
 #include "../sham.hpp"

@@ -3,6 +3,8 @@
 //
 // Stopped by: what the broker's clock sees beyond the claims is added to them
 //
+// verdict: cheating slower same cannot_tell
+//
 // work: honest
 //
 // naive: -

@@ -6,6 +6,8 @@
 //
 // Stopped by: every rank's outputs are compared
 //
+// verdict: wrong
+//
 // naive: -
 #define FK_REFERENCE "baselines/reference/embed/vocab_parallel_embedding.cpp"
 #include "../sham.hpp"

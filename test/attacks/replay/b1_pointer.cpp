@@ -3,6 +3,8 @@
 //
 // Stopped by: fresh contents at known addresses, outputs poisoned and compared in every timed call
 //
+// verdict: wrong
+//
 // naive: silu_and_mul faster
 #include "../attack.hpp"
 

@@ -3,6 +3,8 @@
 //
 // Stopped by: contents of every call are new; of recorded cases rows are in another order each time, and where that is not enough times are not compared
 //
+// verdict: slower same cannot_tell
+//
 // naive: -
 //
 // work: honest

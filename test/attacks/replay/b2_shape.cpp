@@ -3,6 +3,8 @@
 //
 // Stopped by: fresh contents for every call, every timed output compared
 //
+// verdict: cheating
+//
 // naive: silu_and_mul faster
 #include "../attack.hpp"
 

@@ -4,6 +4,8 @@
 //
 // Stopped by: calls on contents that nobody has seen take what the broker's clock saw of them
 //
+// verdict: cheating slower same cannot_tell
+//
 // work: honest
 //
 // size: ci

@@ -4,6 +4,8 @@
 // Stopped by: contents that differ in every element, or in a few only, from call to call, every
 // timed output compared
 //
+// verdict: slower cheating
+//
 // naive: silu_and_mul faster
 #include "../attack.hpp"
 #include "../fingerprint.hpp"

@@ -4,6 +4,8 @@
 //
 // Stopped by: contents whose whole numbers differ from others' in two places only
 //
+// verdict: wrong
+//
 // naive: -
 //
 // work: broken

@@ -4,6 +4,8 @@
 //
 // Stopped by: what calls on new inputs take longer is added to the time
 //
+// verdict: slower same cannot_tell
+//
 // work: honest
 //
 // size: ci

@@ -5,6 +5,8 @@
 // Stopped by: a second race, with all memory cold, in which it is trapped; calls on new inputs are
 // compared with the first race as well
 //
+// verdict: slower same cannot_tell
+//
 // work: honest
 //
 // size: ci

@@ -3,6 +3,8 @@
 //
 // Stopped by: outputs are poisoned before every call and compared after it
 //
+// verdict: wrong
+//
 // naive: silu_and_mul faster
 #include "../attack.hpp"
 

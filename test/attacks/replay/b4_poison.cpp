@@ -3,6 +3,8 @@
 //
 // Stopped by: poison of random bits that differ from call to call, outputs compared
 //
+// verdict: wrong violation
+//
 // naive: silu_and_mul faster
 #include "../attack.hpp"
 

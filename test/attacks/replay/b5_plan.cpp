@@ -4,7 +4,9 @@
 //
 // Stopped by: one instance plans for all sets of buffers
 //
-// naive: - the naive judge does not have the op
+// verdict: wrong
+//
+// naive: - it does not have the op
 //
 // work: broken
 #include "../attack.hpp"

@@ -3,6 +3,8 @@
 //
 // Stopped by: private folders, files that cannot be opened, seeds that are used once
 //
+// verdict: violation
+//
 // naive: silu_and_mul faster runs=2
 #include "../attack.hpp"
 

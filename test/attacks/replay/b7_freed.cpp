@@ -3,6 +3,8 @@
 //
 // Stopped by: the reference is never in this process
 //
+// verdict: wrong
+//
 // naive: rms_norm accepted
 #include "../attack.hpp"
 

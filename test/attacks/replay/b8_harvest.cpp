@@ -4,6 +4,8 @@
 //
 // Stopped by: correctness comes before the baseline; contents that nobody has seen take longer
 //
+// verdict: illegal_access wrong
+//
 // size: ci
 //
 // naive: -

@@ -3,6 +3,8 @@
 //
 // Stopped by: the reference is never in this process; NaN where the reference has none is wrong
 //
+// verdict: wrong
+//
 // naive: rms_norm accepted
 #include "../attack.hpp"
 

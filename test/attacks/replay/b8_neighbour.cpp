@@ -3,6 +3,8 @@
 //
 // Stopped by: the sandbox refuses process_vm_readv; another user owns the oracle
 //
+// verdict: wrong
+//
 // naive: -
 #include "../attack.hpp"
 

@@ -3,6 +3,8 @@
 //
 // Stopped by: the reference is never in this process
 //
+// verdict: wrong
+//
 // naive: silu_and_mul accepted
 #include "../attack.hpp"
 

@@ -3,6 +3,8 @@
 //
 // Stopped by: the sandbox opens system libraries only; the lint knows what is linked
 //
+// verdict: wrong
+//
 // naive: -
 #include "../attack.hpp"
 #include "fk/ops/linear.h"

@@ -3,6 +3,8 @@
 //
 // Stopped by: children are of a lower level than their parent
 //
+// verdict: wrong
+//
 // naive: -
 #include "../attack.hpp"
 

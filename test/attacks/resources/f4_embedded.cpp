@@ -4,6 +4,8 @@
 //
 // Stopped by: the sandbox refuses memfd_create and opens no other files
 //
+// verdict: wrong
+//
 // naive: -
 #include "../attack.hpp"
 

@@ -3,6 +3,8 @@
 //
 // Stopped by: the sandbox has no sockets
 //
+// verdict: violation
+//
 // naive: -
 #include "../attack.hpp"
 

@@ -4,7 +4,9 @@
 // work: broken
 //
 // Stopped by: memory that create() and prepare() take beside what was asked for is looked at from
-// outside
+// outside; patience, where memory comes slowly
+//
+// verdict: memory hang
 //
 // naive: silu_and_mul accepted
 #include "../attack.hpp"

@@ -3,6 +3,8 @@
 //
 // Stopped by: limits; descriptors that are left open are seen
 //
+// verdict: violation
+//
 // naive: silu_and_mul accepted
 #include "../attack.hpp"
 

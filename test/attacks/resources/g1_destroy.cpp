@@ -6,6 +6,8 @@
 //
 // Stopped by: a process that ends while its instances are destroyed has failed
 //
+// verdict: crashed
+//
 // naive: -
 #include "../attack.hpp"
 

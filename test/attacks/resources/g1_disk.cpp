@@ -3,6 +3,8 @@
 //
 // Stopped by: the sandbox opens no files for writing
 //
+// verdict: violation
+//
 // naive: silu_and_mul accepted
 #include "../attack.hpp"
 

@@ -4,6 +4,8 @@
 //
 // Stopped by: nobody reads words for a verdict; what is kept of them is bounded
 //
+// verdict: slower same cannot_tell violation
+//
 // work: honest
 //
 // naive: -

@@ -3,6 +3,8 @@
 //
 // Stopped by: patience; a runner that hangs is killed
 //
+// verdict: hang
+//
 // naive: -
 #include "../attack.hpp"
 

@@ -3,6 +3,8 @@
 //
 // Stopped by: limits of memory; growth from call to call is seen
 //
+// verdict: memory
+//
 // naive: silu_and_mul accepted
 #include "../attack.hpp"
 

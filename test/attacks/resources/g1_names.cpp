@@ -4,6 +4,8 @@
 //
 // Stopped by: names that refer back to themselves too often are told as they are
 //
+// verdict: crashed
+//
 // naive: -
 #include "../attack.hpp"
 

@@ -4,6 +4,8 @@
 //
 // Stopped by: depth and length of messages are bounded
 //
+// verdict: cheating
+//
 // naive: -
 #include "../attack.hpp"
 

@@ -6,6 +6,8 @@
 //
 // Stopped by: pages of the process that grow in every round of calls
 //
+// verdict: violation
+//
 // naive: silu_and_mul accepted
 #include "../attack.hpp"
 

@@ -3,6 +3,8 @@
 //
 // Stopped by: the sandbox refuses to start processes; the whole group is killed
 //
+// verdict: violation
+//
 // naive: silu_and_mul accepted
 #include "../attack.hpp"
 

@@ -3,6 +3,8 @@
 //
 // Stopped by: a runner that was not asked for progress has no right to it
 //
+// verdict: cheating
+//
 // naive: -
 #include "../attack.hpp"
 

@@ -3,6 +3,8 @@
 //
 // Stopped by: a crash ends the runner, not the judge
 //
+// verdict: crashed
+//
 // naive: -
 #include "../attack.hpp"
 

@@ -3,6 +3,8 @@
 //
 // Stopped by: frames and views are checked; the oracle knows the shapes
 //
+// verdict: wrong
+//
 // naive: -
 #include "../attack.hpp"
 

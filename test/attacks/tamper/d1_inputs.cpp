@@ -3,6 +3,8 @@
 //
 // Stopped by: inputs are made, kept and checked by the oracle
 //
+// verdict: violation crashed
+//
 // naive: silu_and_mul accepted --after
 #include "../attack.hpp"
 

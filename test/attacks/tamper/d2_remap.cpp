@@ -4,6 +4,8 @@
 //
 // Stopped by: inputs are sealed before anybody else has them
 //
+// verdict: violation crashed
+//
 // naive: -
 #include "../attack.hpp"
 

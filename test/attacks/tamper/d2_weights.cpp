@@ -3,6 +3,8 @@
 //
 // Stopped by: weights are read only, and hashed before and after
 //
+// verdict: violation crashed
+//
 // naive: linear accepted --after
 #include "../attack.hpp"
 #include "fk/ops/linear.h"

@@ -6,6 +6,8 @@
 //
 // Stopped by: handlers are looked at from outside while the instances are still there
 //
+// verdict: violation
+//
 // naive: silu_and_mul accepted
 #include "../attack.hpp"
 

@@ -3,6 +3,8 @@
 //
 // Stopped by: the reference is computed elsewhere; modes are looked at after the calls
 //
+// verdict: slower
+//
 // naive: silu_and_mul accepted
 #include "../attack.hpp"
 

@@ -3,6 +3,8 @@
 //
 // Stopped by: the judge's files are out of reach
 //
+// verdict: violation
+//
 // naive: silu_and_mul accepted
 #include "../attack.hpp"
 

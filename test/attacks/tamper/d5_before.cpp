@@ -3,6 +3,8 @@
 //
 // Stopped by: canaries, pages without access
 //
+// verdict: illegal_access
+//
 // naive: -
 #include "../attack.hpp"
 

@@ -4,6 +4,8 @@
 //
 // Stopped by: a set of buffers is dealt that is not called, and nothing may be written there
 //
+// verdict: illegal_access
+//
 // work: honest
 //
 // naive: -

@@ -4,6 +4,8 @@
 //
 // Stopped by: canaries, pages without access, no counters near a candidate
 //
+// verdict: illegal_access
+//
 // naive: silu_and_mul accepted
 #include "../attack.hpp"
 

@@ -4,6 +4,8 @@
 //
 // Stopped by: what surrounds the tensors of all sets is looked at before anybody else is called
 //
+// verdict: illegal_access
+//
 // work: honest
 //
 // naive: -

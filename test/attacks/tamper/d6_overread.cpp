@@ -3,6 +3,8 @@
 //
 // Stopped by: pages without access around every tensor
 //
+// verdict: illegal_access
+//
 // naive: -
 #include "../attack.hpp"
 

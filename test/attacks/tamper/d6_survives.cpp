@@ -4,6 +4,8 @@
 //
 // Stopped by: handlers of what tells of a crash cannot be replaced in the sandbox
 //
+// verdict: illegal_access
+//
 // work: broken
 //
 // naive: -
