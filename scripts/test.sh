@@ -3,7 +3,8 @@
 # Installs what the tests need, builds everything and runs all tests: first the unit and ABI tests under
 # AddressSanitizer and UndefinedBehaviourSanitizer, then the whole suite. Options: --no-asan, --quick (unit and
 # ABI tests only). GPU tests are built where nvcc is, and listed as skipped where there is no GPU. With FK_UNITY=12 in the
-# environment files of the host are compiled twelve at once: half the time from scratch, more after a change.
+# environment files of the host are compiled twelve at once: half the time from scratch, more after a change. With FK_NEED_LAUNCHERS=1
+# mpirun and Slurm are installed also where systemd runs, and tests fail that cannot start them.
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 asan=1 labels=()
 for option in "$@"; do
@@ -15,7 +16,7 @@ for option in "$@"; do
 done
 fk_need_packages $fk_build_packages $fk_test_packages
 # shellcheck disable=SC2086
-[[ -d /run/systemd/system ]] || fk_want_packages $fk_launcher_packages
+[[ -d /run/systemd/system && -z ${FK_NEED_LAUNCHERS:-} ]] || fk_want_packages $fk_launcher_packages
 cd "$fk_root"
 cmake_args=(-DBUILD_TESTING=ON "-DFK_UNITY=${FK_UNITY:-0}")
 if command -v nvcc >/dev/null || [[ -x /usr/local/cuda/bin/nvcc ]]; then export PATH="$PATH:/usr/local/cuda/bin"; cmake_args+=(-DFK_CUDA=ON); fi

@@ -175,7 +175,7 @@ void Meeting::meet(const CommCall& call, double patience_s) {
   arrive(seat.arrived, number_);
   const int missing = wait_for(&MeetingBoard::Seat::arrived, number_, patience_s, false);
   if (missing >= 0)
-    fail_with(rank_text(missing) + " did not come to " + call.text() + " within " +
+    fail_with(rank_text(missing) + " " + kDidNotCome + call.text() + " within " +
               human_duration(patience_s));
   need_agreement(call);
 }

@@ -55,6 +55,8 @@ void fail_meeting(MeetingBoard& board, const std::string& why);
 void end_meeting(MeetingBoard& board, const std::string& why);
 // After settle() nothing has failed, unless all is over.
 void take_back_failure(MeetingBoard& board);
+// Behind "rank 1 " in the reason when a rank is missed.
+inline constexpr char kDidNotCome[] = "did not come to ";
 // The reason, without control characters, or empty.
 std::string meeting_failure(const MeetingBoard& board);
 // For who watches the board: whoever sleeps at it looks again; and sleeps until the pulse is not

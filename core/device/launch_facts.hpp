@@ -7,11 +7,11 @@
 
 namespace fk {
 
-// Parts of the names that kernels have in NVIDIA's libraries of ready ones (cuBLASLt 13, cuDNN 9),
-// as their files and cuFuncGetName have them, and in nobody's sources.
+// Parts of the names that kernels have in NVIDIA's libraries of ready ones (cuBLASLt 13, cuDNN 9,
+// NCCL 2.19 and later), as their files and cuFuncGetName have them, and in nobody's sources.
 constexpr std::string_view kKernelsOfLibraries[] = {
-    "nvjet_",     "xmma_gemm", "xmma_fprop", "xmma_dgrad",
-    "xmma_wgrad", "N5cudnn",   "N8cublasLt", "cudnn_generated_",
+    "nvjet_",  "xmma_gemm",  "xmma_fprop",       "xmma_dgrad",     "xmma_wgrad",
+    "N5cudnn", "N8cublasLt", "cudnn_generated_", "ncclDevKernel_",
 };
 
 // Empty, or the part that tells it.

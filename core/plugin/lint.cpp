@@ -19,6 +19,10 @@ namespace {
 // What a baseline may not link either: each brings a runtime of its own into the process.
 constexpr std::string_view kForbidden[] = {"libtorch", "libc10", "libpython"};
 
+// What ranks exchange goes through the host's communicator, whoever made the plugin: one of its own
+// would meet other ranks than those that are watched.
+constexpr std::string_view kCommunicators[] = {"libnccl", "librccl", "libnvshmem"};
+
 // Variables of the environment that NVIDIA's libraries of ready kernels read and nobody else does:
 // where one was linked statically, its name is in the file. Those of CUDA 12 and 13, cuDNN 8 and 9.
 constexpr std::string_view kWordsOfLibraries[] = {
@@ -79,7 +83,11 @@ void lint_exports(const Elf& elf, std::vector<Finding>& out) {
 void lint_needed(const Elf& elf, Trust trust, std::vector<Finding>& out) {
   for (const int64_t tag : {int64_t{DT_NEEDED}, int64_t{DT_AUXILIARY}, int64_t{DT_FILTER}}) {
     for (const auto& library : elf.entry_texts(tag)) {
-      if (trust == Trust::candidate && !may_link(library)) {
+      if (among(library, kCommunicators)) {
+        out.push_back({true, "needed",
+                       "needs `" + excerpt(library) +
+                           "`; ranks exchange through the host's communicator (fk_comm)"});
+      } else if (trust == Trust::candidate && !may_link(library)) {
         out.push_back({true, "needed",
                        "needs `" + excerpt(library) +
                            "`; a candidate links libc, libm, libstdc++, libgcc_s, "

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "core/base/clock.hpp"
+#include "core/base/text.hpp"
 #include "core/worker/launch.hpp"
 #include "core/worker/process.hpp"
 #include "core/worker/remote/remote_runner.hpp"
@@ -56,6 +57,11 @@ RankGroup::RankGroup(const Runner::Options& options, int size) {
     if (size > 1) {
       own.name += " rank " + std::to_string(r);
       own.agent = agent_of_rank(r);
+      own.missed = [this, missing = "rank " + std::to_string(r) + " "] {
+        const std::string why = meeting_failure(meeting_board(block_));
+        const bool its = starts_with(why, missing + kDidNotCome);
+        return its ? why.substr(missing.size()) : std::string();
+      };
     }
     local_.push_back(nullptr);
     Machine* machine = size > 1 ? machine_of_rank(r) : nullptr;

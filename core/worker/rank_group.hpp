@@ -21,7 +21,8 @@ namespace fk {
 class RankGroup {
  public:
   // How long ranks wait for each other in a collective, at most. It is less than half of a runner's
-  // own patience, so that who is missing is known before those who wait are taken for hung.
+  // own patience, so that who is missing is known before those who wait are taken for hung; then it
+  // has two seconds to end what it does, whatever its own patience.
   static constexpr double kPatienceS = 20;
 
   // Starts the processes; a failure to do so is in failure().

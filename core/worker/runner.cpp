@@ -321,6 +321,15 @@ bool Runner::check_alive(double patience_s) {
   if (options_.stopped && 1e3 * (now_seconds() - asked_s_) > tick_ms())
     if (const std::string why = options_.stopped(); !why.empty())
       return bury("crashed", "crashed: " + why), false;
+  if (const std::string what = options_.missed ? options_.missed() : ""; !what.empty()) {
+    // The others have been patient: it is over, and it only has to say so.
+    constexpr double kSoon = 2;
+    if (!missed_s_) missed_s_ = now_seconds();
+    if (now_seconds() - *missed_s_ > kSoon)
+      return bury("hang", what + " and was stopped" + place_of_hang()), false;
+  } else {
+    missed_s_.reset();
+  }
   if (now_seconds() - life_s_ > patience_s) {
     // Taking memory without end may be too slow to reach a limit first.
     constexpr int64_t kMuch = int64_t{1} << 29;

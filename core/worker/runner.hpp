@@ -44,6 +44,9 @@ class Runner final : public RankRunner {
     std::function<bool()> given_up;
     // The same: why its work on the device has no end, which then is a crash; empty: it goes on.
     std::function<std::string()> stopped;
+    // The same: what other ranks have waited for in vain ("did not come to ..."), which then is a
+    // hang unless it ends what it does soon; empty: they do not miss it.
+    std::function<std::string()> missed;
     LaunchAgent* agent = nullptr;  // who starts the process; null: this one
     // For so long an answer, and by the process a question, is waited for without sleeping. Needs
     // cores to spare.
@@ -149,8 +152,9 @@ class Runner final : public RankRunner {
   SessionInfo info_;
   StatesHandle states_;
   std::vector<Protection> protections_;
-  double life_s_ = 0;   // when it last gave a sign of life
-  double asked_s_ = 0;  // when it was last asked
+  double life_s_ = 0;               // when it last gave a sign of life
+  double asked_s_ = 0;              // when it was last asked
+  std::optional<double> missed_s_;  // since when other ranks miss it
   int64_t run_ = 0;
   bool driving_ = false, driven_ = false, recording_ = false;
   std::atomic<bool> asks_place_ = true;  // other ranks' threads say that it is over

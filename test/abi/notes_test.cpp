@@ -209,6 +209,20 @@ TEST_CASE("lint_reads_what_the_loader_reads") {
   CHECK_THAT(stack.findings(folder), ContainsSubstring("executable_stack"));
 }
 
+// Nobody's plugin has a communicator of its own, a baseline's neither.
+TEST_CASE("lint_refuses_communicators_of_anybody") {
+  const Folder folder;
+  for (const auto trust : {fk::Trust::candidate, fk::Trust::baseline}) {
+    Patched linked;
+    const std::string name = "libm.so.6", other = "libnccl.s";
+    linked.image.replace(linked.image.find(name + '\0'), name.size(), other);
+    const auto found = fk::lint(folder.write("linked.so", linked.image), trust);
+    CHECK(std::any_of(found.begin(), found.end(), [](const auto& f) {
+      return f.fatal && f.rule == "needed" && f.text.find("communicator") != f.text.npos;
+    }));
+  }
+}
+
 // They are loaded before a process is sealed.
 TEST_CASE("libraries_of_a_candidate_are_the_systems_own") {
   const Folder folder;
@@ -282,7 +296,8 @@ TEST_CASE("lint_names_the_rules_that_system_libraries_break") {
 
 // Each as it would be within a plugin that links it statically.
 TEST_CASE("lint_knows_libraries_of_ready_kernels_from_within") {
-  for (const char* name : {"lib64/libcublas.so", "lib64/libcublasLt.so", "lib/libcudnn_ops.so.9"}) {
+  for (const char* name : {"lib64/libcublas.so", "lib64/libcublasLt.so", "lib/libcudnn_ops.so.9",
+                           "lib/libnccl.so.2"}) {
     const auto file = std::filesystem::path("/usr/local/cuda") / name;
     if (!std::filesystem::exists(file)) continue;
     const auto found = fk::lint(file, fk::Trust::candidate);
@@ -297,7 +312,7 @@ TEST_CASE("lint_knows_libraries_of_ready_kernels_from_within") {
   const Folder folder;
   for (const char* word :
        {"CUBLAS_LOGINFO_DBG", "sm80_xmma_gemm_f32f32_tf32f32", "_ZN8cublasLt19splitKreduce_kernel",
-        "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coop"}) {
+        "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coop", "ncclDevKernel_AllReduce_Sum_f32_RING_LL"}) {
     CAPTURE(word);
     folder.write("with.so", fk::read_file(kFrozenFile) + word);
     const auto found = fk::lint(folder.path() / "with.so", fk::Trust::candidate);

@@ -6,11 +6,12 @@
 extern "C" __attribute__((visibility("default"), weak)) int fk_weak_export() { return 1; }
 #elif defined BAD_UNIQUE && defined __x86_64__
 // As a template's static member looks where -fno-gnu-unique is forgotten.
-asm(".globl fk_unique_export\n.type fk_unique_export, @gnu_unique_object\n.data\nfk_unique_export: .quad 1\n"
+asm(".globl fk_unique_export\n.type fk_unique_export, @gnu_unique_object\n.data\nfk_unique_export: "
+    ".quad 1\n"
     ".size fk_unique_export, 8\n.text");
 #elif defined BAD_STATIC_TLS
 static thread_local int slot __attribute__((tls_model("initial-exec")));
-#elif defined BAD_NEEDED
+#elif defined BAD_NEEDED || defined BAD_NCCL
 extern "C" int fk_foreign();
 #elif defined BAD_WRITABLE_CODE
 asm(".section .selfchange,\"awx\",@progbits\n.byte 0xc3\n.text");
@@ -28,7 +29,7 @@ struct Add {
   Add(const fk_host&, const op::init&, const op::weights&) {
 #if defined BAD_STATIC_TLS
     ++slot;
-#elif defined BAD_NEEDED
+#elif defined BAD_NEEDED || defined BAD_NCCL
     fk_foreign();
 #endif
   }

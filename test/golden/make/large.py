@@ -4,7 +4,7 @@
 
 Heads of 64 and 128 elements, hundreds of tokens over many pages, sliding windows that end inside; computed by HuggingFace
 transformers on the CPU in float32. They are a few MB each and take seconds, so they are made where they are used and not kept
-(scripts/gpu_check.sh). Needs torch, transformers and safetensors.
+(scripts/gpu_check.sh). Those of KEPT are small, in test/golden, and made only when they are named. Needs torch, transformers and safetensors.
 """
 import argparse, json, pathlib
 
@@ -24,11 +24,18 @@ CASES = {  # name: (class prefix, what differs from SIZES, tokens in a row)
     "mixtral_d128": ("Mixtral", dict(num_local_experts=8, num_experts_per_tok=2), 203),
     "gpt_oss_d64": ("GptOss", dict(HALF, num_local_experts=4, num_experts_per_tok=2, sliding_window=128, intermediate_size=512), 260),
 }
+# Heads for eight ranks, and fewer key/value heads; what else differs between versions of transformers is left as it is.
+EIGHT = dict(vocab_size=251, hidden_size=64, intermediate_size=120, num_hidden_layers=3, num_attention_heads=8,
+             num_key_value_heads=2, head_dim=8, max_position_embeddings=256)
+KEPT = {
+    "llama_wide": ("Llama", EIGHT, 24),
+    "mixtral_wide": ("Mixtral", dict(EIGHT, num_hidden_layers=2, intermediate_size=72, num_local_experts=11, num_experts_per_tok=2, sliding_window=None), 24, 12),
+}
 
 
-def unit_gain(model):
+def unit_gain(model, seed):
     """Random parameters, so that a wrong mask, rotation or scale shows in the logits."""
-    generator = torch.Generator().manual_seed(SEED)
+    generator = torch.Generator().manual_seed(seed)
     for name, p in model.named_parameters():
         noise = torch.randn(p.shape, generator=generator)
         if p.dim() <= 1:
@@ -41,12 +48,12 @@ def unit_gain(model):
 
 
 @torch.no_grad()
-def make(folder, kind, sizes, tokens):
+def make(folder, kind, sizes, tokens, seed=SEED):
     config = getattr(transformers, kind + "Config")(**dict(SIZES, **sizes))
     config._attn_implementation = "eager"
     model = getattr(transformers, kind + "ForCausalLM")(config).eval().float()
-    unit_gain(model)
-    ids = torch.randint(3, config.vocab_size, (2, tokens), generator=torch.Generator().manual_seed(SEED + 1))
+    unit_gain(model, seed)
+    ids = torch.randint(3, config.vocab_size, (2, tokens), generator=torch.Generator().manual_seed(seed + 1))
     seen = model(input_ids=ids, output_hidden_states=True, use_cache=False)
     row = ids[:1]
     for _ in range(8):  # without a cache: the reference for any cache
@@ -57,7 +64,7 @@ def make(folder, kind, sizes, tokens):
     golden |= {f"mid.hidden.{i}": h for i, h in enumerate(seen.hidden_states)}
     save_file({name: t.contiguous().clone() for name, t in golden.items()}, folder / "golden.safetensors")
     versions = dict(torch=torch.__version__, transformers=transformers.__version__)
-    (folder / "case.json").write_text(json.dumps(dict(arch=folder.name, seed=SEED, **versions), indent=1))
+    (folder / "case.json").write_text(json.dumps(dict(arch=config.model_type, seed=seed, **versions), indent=1))
 
 
 parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
@@ -65,8 +72,9 @@ parser.add_argument("out", type=pathlib.Path)
 parser.add_argument("--only", default="", help="names, with commas between them")
 arguments = parser.parse_args()
 only = set(filter(None, arguments.only.split(",")))
-if unknown := only - set(CASES):
-    parser.error(f"no case {', '.join(sorted(unknown))}: there are {', '.join(CASES)}")
-for name, (kind, sizes, tokens) in CASES.items():
-    if not only or name in only:
-        make(arguments.out / name, kind, sizes, tokens)
+known = CASES | KEPT
+if unknown := only - set(known):
+    parser.error(f"no case {', '.join(sorted(unknown))}: there are {', '.join(known)}")
+for name, case in known.items():
+    if name in only or not only and name in CASES:
+        make(arguments.out / name, *case)
