@@ -15,8 +15,8 @@ schema = json.loads((source / "docs/schema/verdict.json").read_text())
 quick = ["--size", "smoke", "--seconds", "0"]  # nothing here depends on a quiet machine
 
 
-def run(*words, **more):
-    return subprocess.run([str(w) for w in (host, *words)], env=dict(env, **more), capture_output=True, text=True, timeout=300)
+def run(*words, program=host, **more):
+    return subprocess.run([str(w) for w in (program, *words)], env=dict(env, **more), capture_output=True, text=True, timeout=300)
 
 
 def bench(plugin, *words, **more):
@@ -62,11 +62,31 @@ for name, wanted in {"value": "wrong", "segfault": "crashed", "throws": "violati
     told = {"unresolved": ("cannot be loaded: undefined symbol: nobody_has_this", "Define what is missing"),
             "entry_null": ("refused this host", "Build it again"), "constructor": ("at_load", "failed assert"), "past_end": ("past ", "tail"),
             "value": ("elements are off", "conditions on that index"), "stack_end": ("its stack is used up", "need.scratch"),
-            "file": ("openat for writing", "Take out the call"), "segfault": ("of a null pointer", "optional field"),
+            "file": ("openat for writing", "Take out the call"), "segfault": ("bad_forward_, in forward", "optional field"),
             "leak_tail": ("of every row: zeros", "The end is handled"),  # and not the leak, which is for later
             "input": ("a write to the input x", "outputs and scratch alone")}
     for words, said in zip(told.get(name, ()), (verdict["why"], verdict["next"])):
         assert words in said, (name, words, said)
+    if name == "segfault":  # with the function's name in the trace as well
+        (frame,) = [line for line in verdict["cases"][0]["evidence"].splitlines() if line.strip().startswith("#1 ")]
+        assert "of a null pointer" in verdict["why"] and "bad_segfault" in frame and frame.endswith(" bad_forward_"), verdict["cases"][0]["evidence"]
+
+# And so do attacks that are told by more than their values (test/attacks).
+attacks = bad.parents[1] / "attacks/plugins"
+for name, wanted, why, hint in (("resources/g1_create", "memory", "its create() and prepare() took ", "need.scratch"),
+                                ("clock/a8_answer", "cheating", "it answered what it was not asked", "Read the evidence")):
+    verdict, _ = bench(attacks / f"{name}.so", "--case", "smoke0", "--patience", "100", "--no-store")
+    assert verdict["status"] == wanted and why in verdict["why"] and hint in verdict["next"], (name, verdict["status"], verdict["why"], verdict["next"])
+
+# A host without an oracle cannot say anything, and whose oracle crashes has nobody else to blame.
+bare = work / "bare"
+(bare / "plugins").mkdir(parents=True)
+shutil.copy(host, bare / "fk-host")
+for crashing, wanted, why in ((False, "unjudged", "no reference provider implements silu_and_mul"), (True, "environment", "the oracle: crashed: SIGSEGV")):
+    if crashing:
+        shutil.copy(good.parent / "oracle_crash.so", bare / "plugins/reference.so")
+    verdict, _ = bench(right, "--no-store", program=bare / "fk-host", FK_HOME=str(source))
+    assert verdict["status"] == wanted and why in verdict["why"] and {c["status"] for c in verdict["cases"]} == {wanted}, (verdict["status"], verdict["why"], verdict["cases"])
 
 # Nothing is loaded from where the host was started, where its user's search path has an empty entry: before it is sealed a runner loads what is linked.
 astray = work / "astray"

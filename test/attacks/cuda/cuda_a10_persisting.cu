@@ -18,7 +18,7 @@ struct Persisting : attack::Silu {
   void forward(const op::forward& args, const fk_ctx& ctx) {
     if (!asked) {
       asked = true;
-      attack::check(cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, 16 << 20));  // an H100 has no 32 MiB for that
+      attack::check(cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, 16 << 20));  // 32 MiB are too much for an H100
     }
     cudaStreamAttrValue value = {};
     value.accessPolicyWindow.base_ptr = const_cast<void*>(args.x->data);
