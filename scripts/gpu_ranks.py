@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """gpu_ranks.py FILE [--host build-gpu/fk-host] [--gpus N] [--only WORD ...] [--seconds S] [--most S] [--dry-run]: what is
-wanted of several GPUs, measured in one go beside its rival in the same run, on as many of 2 and 4 GPUs as there are:
+wanted of several GPUs, measured in one go beside its rival in the same run, on as many of 2, 4 and 8 GPUs as there are:
   eager         what is captured below, without CUDA graphs: every op at one small and one large case, Llama with --no-graph
   values        smoke and ci cases of the collectives and of the products that talk, by `check`, and a product of many tiles
   all_reduce    8 KiB, 256 KiB and 256 MiB beside NCCL, captured; all_reduce_add_rms_norm in decode beside both one after the other
@@ -10,8 +10,8 @@ wanted of several GPUs, measured in one go beside its rival in the same run, on 
   experts       moe_dispatch and moe_combine: bandwidth at 4096 tokens beside NCCL's all_to_all, time at 128 tokens; fused_moe_ep
                 beside dispatch, products and combine one after the other
   products      linear_all_reduce, linear_reduce_scatter and all_gather_linear beside linear and NCCL one after the other
-  llama         Llama 3.1 8B with --tp 1, 2, 4, one request: milliseconds per token
-  overlap       Llama 3.1 8B with --tp 2 and 4, 32 requests at a time and one, without and with --overlap: prompt tokens per second
+  llama         Llama 3.1 8B with --tp 1, 2, 4, 8, one request: milliseconds per token
+  overlap       Llama 3.1 8B with --tp 2, 4 and 8, 32 requests at a time and one, without and with --overlap: prompt tokens per second
   mixtral       Mixtral 8x7B with --tp 2 and 4: 1000 requests of 512 tokens and 1024 new ones, output tokens per second
 Every step has a time of its own; what takes longer is ended with all its processes and becomes a row, and the next one
 begins; --most is for all of them. What the devices have no room for is left out. FILE gets all reports, a table of aims is printed. --only runs the steps whose name has one of
@@ -27,10 +27,13 @@ parser.add_argument("--seconds", default="0.2", help="of a race")
 parser.add_argument("--most", type=float, help="seconds of a step")
 parser.add_argument("--dry-run", action="store_true")
 
-PRODUCTS = {"linear_all_reduce": {2: ["o_prefill_2", "down_prefill_2"], 4: ["o_prefill_4", "down_prefill_4"]},
-            "linear_reduce_scatter": {2: ["down_prefill_2"], 4: ["o_prefill_4", "down_prefill_4"]},
-            "all_gather_linear": {2: ["qkv_prefill_2"], 4: ["qkv_prefill_4", "gate_up_prefill_4"]}}
+PRODUCTS = {"linear_all_reduce": {2: ["o_prefill_2", "down_prefill_2"], 4: ["o_prefill_4", "down_prefill_4"], 8: ["o_prefill_8", "down_prefill_8"]},
+            "linear_reduce_scatter": {2: ["down_prefill_2"], 4: ["o_prefill_4", "down_prefill_4"], 8: ["o_prefill_8", "down_prefill_8"]},
+            "all_gather_linear": {2: ["qkv_prefill_2"], 4: ["qkv_prefill_4", "gate_up_prefill_4"], 8: ["qkv_prefill_8", "gate_up_prefill_8"]}}
 PARTS = ["reduce_scatter", "all_gather"]
+SEVERAL = (2, 4, 8)
+LLAMA = {2: 0.62, 4: 0.42, 8: 0.33}  # milliseconds per token, of those of one GPU
+MIXTRAL = {2: 17000, 4: 30000}  # output tokens per second
 COLLECTIVES = ["all_reduce", "reduce_scatter", "all_gather", "all_gather_columns", "all_to_all", "all_reduce_add_rms_norm",
                "vocab_parallel_embedding", "moe_dispatch", "moe_combine", "fused_moe_ep"]
 
@@ -45,7 +48,7 @@ def steps(host, gpus, seconds):
         yield f"oracle {op}", [host, "check", "cuda_reference", "--op", op, "--device", "cuda", "--size", "ci", "--patience", "60"], 240
     for op in PRODUCTS:
         yield f"values many tiles {op}", *bench(op, ["tiles_2"], 180)
-    for n in (2, 4):
+    for n in SEVERAL:
         if n > gpus:
             continue
         for case in ("kib_8", "kib_256", "mib_256"):
@@ -62,7 +65,7 @@ def steps(host, gpus, seconds):
         for op, cases in PRODUCTS.items():
             for case in cases[n]:
                 yield f"products {op} {case}", *bench(op, [case], 180)
-    for n in (2, 4):
+    for n in SEVERAL:
         if n > gpus:
             continue
         eager = {"all_reduce": [f"kib_8_{n}", f"mib_256_{n}"], "moe_dispatch": [f"tokens_128_{n}", f"tokens_4096_{n}"],
@@ -71,14 +74,14 @@ def steps(host, gpus, seconds):
             command, most = bench(op, cases, 180)
             yield f"eager {op} {n}", [*command, "--no-graph"], most
         yield f"eager llama tp {n}", [host, "run", "llama3.1", "--profile", "full", "--device", "cuda", "--tp", str(n), "--no-graph", "--workload", "single_request"], 420
-    for n in (1, 2, 4):
+    for n in (1, *SEVERAL):
         if n <= gpus:
             yield f"llama tp {n}", [host, "run", "llama3.1", "--profile", "full", "--device", "cuda", "--tp", str(n), "--workload", "single_request"], 420
-    for n in (2, 4):
+    for n in SEVERAL:
         for how, option in (("without", []), ("with", ["--overlap"])) if n <= gpus else ():
             yield f"overlap tp {n} {how}", [host, "run", "llama3.1", "--profile", "full", "--device", "cuda", "--tp", str(n), *option,
                                             "--workload", "single_request", "--workload", "fixed_batch_32"], 420
-    for n in (2, 4):
+    for n in MIXTRAL:
         if n <= gpus:
             # All requests at once, in as many pages as there is room for: 96000 are what they need in the end. Where there are fewer, the youngest
             # are computed a second time, or wait.
@@ -141,7 +144,7 @@ def aims(done, gpus):
         if {"nccl", "cuda"} <= rows.keys():
             times = rows["nccl"]["cold_s"] / rows["cuda"]["cold_s"]
             yield what, f"{times:.2f} times as fast ({1e6 * rows['cuda']['cold_s']:.1f} us)", f"{aim:.2f}", times >= aim
-    for n in (2, 4):
+    for n in SEVERAL:
         for case, aim in (("kib_8", 1 / 0.4), ("kib_256", 1 / 0.7), ("mib_256", 1)):
             yield from ratio(f"all_reduce {case}, {n} ranks, beside NCCL", f"all_reduce {case}_{n}", aim)
         for rows in (128, 4096):
@@ -167,19 +170,19 @@ def aims(done, gpus):
             for case in cases[n]:
                 yield from ratio(f"{op} {case}, beside both one after the other", f"products {op} {case}", 1.2)
     one = workload(done, "llama tp 1")
-    for n, aim in ((2, 0.62), (4, 0.42)):
+    for n, aim in LLAMA.items():
         many = workload(done, f"llama tp {n}")
         if one and many:
             a, b = many["token_s"]["median"], one["token_s"]["median"]
             yield f"Llama 3.1 8B, tp {n}", f"{1e3 * a:.2f} ms a token, {a / b:.3f} of tp 1", f"{aim:.2f}", a <= aim * b
-    for n in (2, 4):
+    for n in SEVERAL:
         for which in ("single_request", "fixed_batch_32"):
             both = [workload(done, f"overlap tp {n} {how}", which) for how in ("with", "without")]
             if all(both):
                 (a, b), (c, d) = ([w[figure]["median"] for w in both] for figure in ("prefill_tokens_per_s", "first_token_s"))
                 yield (f"Llama 3.1 8B, tp {n}, prefill of {which} with --overlap",
                        f"{a:.0f} tok/s, {a / b:.3f} of without; first token after {1e3 * c:.1f} ms, without {1e3 * d:.1f}", "more", a > b)
-    for n, aim in ((2, 17000), (4, 30000)):
+    for n, aim in MIXTRAL.items():
         many = workload(done, f"mixtral tp {n}")
         if many:
             speed = many["output_tokens"] / many["round_s"]["median"]
@@ -205,7 +208,7 @@ def main():
     arguments = parser.parse_args()
     said = lambda *command: subprocess.run(command, capture_output=True, text=True).stdout.strip()
     if arguments.dry_run:
-        gpus = arguments.gpus or 4
+        gpus = arguments.gpus or SEVERAL[-1]
     else:
         try:
             gpus = len(said("nvidia-smi", "-L").splitlines())

@@ -15,9 +15,9 @@ namespace fk {
 std::vector<int64_t> received_rows(const ResolvedCase& resolved,
                                    const std::function<Tensor(const ResolvedCase&)>& choices);
 
-// Bytes that come over links, by the contract's `cost.wire`, to the rank to which most come; 0
-// where it has none. What depends on the routing asks for the experts [T,K] that the field of the
-// case of another rank has.
+// Bytes that come over links to a rank, or leave it, by the contract's `cost.wire`, of the rank for
+// which this is most; 0 where it has none. What depends on the routing asks for the experts [T,K]
+// that the field of the case of another rank has.
 using Choices = std::function<Tensor(const ResolvedCase& there, const std::string& field)>;
 double wire_bytes(const ResolvedCase& resolved, const Choices& choices);
 

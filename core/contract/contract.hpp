@@ -117,8 +117,8 @@ struct Contract {
   std::array<std::vector<uint64_t>, kSections> prefix;  // chained hashes, slots + 1 each
   Expr flops = 0;
   std::optional<Expr> bytes;  // otherwise every tensor once, inout twice
-  // Bytes that a rank gets from the others at least, whatever the algorithm (wire_bytes() in
-  // core/cases/received.hpp); none: it may do without.
+  // Bytes that the busiest rank gets from the others, or sends to them, at least, whatever the
+  // algorithm (wire_bytes() in core/cases/received.hpp); none: it may do without.
   std::optional<Expr> wire;
   std::vector<Case> cases;
   Tolerance tolerance;

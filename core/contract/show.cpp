@@ -133,7 +133,8 @@ std::string contract_page(const Contract& c) {
   out += fmt::format("- Cost: {} flops", c.flops.text());
   out +=
       c.bytes ? fmt::format(", {} bytes", c.bytes->text()) : ", every tensor read or written once";
-  if (c.wire) out += fmt::format(", {} bytes from other ranks at least", c.wire->text());
+  if (c.wire)
+    out += fmt::format(", {} bytes between a rank and the others at least", c.wire->text());
   out += ".\n\n";
   out += "## Cases\n\n";
   out += case_lines(c);

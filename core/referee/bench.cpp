@@ -267,8 +267,12 @@ double roofline_s(const Peaks& peaks, const ResolvedCase& resolved, const CallCo
 
 double wire_of_device(const Device& device, const ResolvedCase& resolved, const Choices& choices) {
   const Slot* const comm = resolved.contract->comm();
-  if (!comm || ranks_share_devices(device.name(), static_cast<int>(resolved.axes.at(comm->axis))))
-    return 0;
+  if (!comm) return 0;
+  if (device.host_memory()) {  // a link between cores is one only where the device's file has it
+    const auto peaks = peaks_of(device.name());
+    return peaks && peaks->link_bytes_per_s > 0 ? wire_bytes(resolved, choices) : 0;
+  }
+  if (ranks_share_devices(device.name(), static_cast<int>(resolved.axes.at(comm->axis)))) return 0;
   return wire_bytes(resolved, choices);
 }
 

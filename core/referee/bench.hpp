@@ -66,7 +66,8 @@ struct BenchOptions {
 // The least time that a device needs for that: the largest of the three. The peak of operations is
 // that of the smallest dtype among the floats that are read. 0 when the device has no peak for it.
 double roofline_s(const Peaks& peaks, const ResolvedCase& resolved, const CallCost& cost);
-// The bytes over links of the slowest rank (wire_bytes), where every rank has a device of its own.
+// The bytes over links of the busiest rank (wire_bytes), where every rank has a device of its own,
+// or the CPU's file has a link between its processes.
 double wire_of_device(const Device& device, const ResolvedCase& resolved, const Choices& choices);
 
 // All cases of one op. What is wrong is not timed.

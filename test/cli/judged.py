@@ -174,6 +174,16 @@ peaks.write_text("device: slowest\nname: cpu\nkind: cpu\nmemory_bandwidth: 1.0e3
 verdict, code = bench(good, "--case", "smoke0", seconds="0.05")
 peaks.unlink()
 assert verdict["status"] == "impossible" and code == 1 and "needs" in verdict["cases"][0]["why"], verdict["cases"][0]
+# Nor is an exchange quicker than the link between ranks, which has to bring half of the wire's bytes at least.
+for link, status in ((1e3, "impossible"), (1e15, None)):
+    peaks.write_text(f"device: slowest\nname: cpu\nkind: cpu\nmemory_bandwidth: 1.0e15\nlink_bandwidth: {link:.1e}\nl2_bytes: 0\nflops: {{f32: 1.0e15}}\n")
+    verdict, code = bench("reference", "--op", "all_reduce", "--case", "smoke3", seconds="0.05")
+    peaks.unlink()
+    (case,) = verdict["cases"]
+    wire = 4 * (3 - 1) * 8 * 64 // 3  # three ranks, 8 rows of 64
+    assert case["timings"][0]["wire"] == wire, case["timings"][0]
+    assert case["status"] == status if status else case["status"] not in ("impossible", "wrong", "failed"), case
+    assert status is None or abs(case["timings"][0]["floor_s"] * link / (wire / 2) - 1) < 1e-6 and code == 1 and "needs 682 ms for its bytes, its link and operations" in case["why"], case["why"]
 
 # Dtypes and variants beside the cases as written: what is refused is left out, what is claimed is judged.
 small = ("--case", "smoke0", "--case", "smoke1")

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """gpu_ranks_test.py SCRIPT: scripts/gpu_ranks.py with a host and a driver that only pretend: aims are computed from the reports, a step
-that hangs is ended with its children and named, and the steps behind it are done."""
-import json, os, pathlib, subprocess, sys, tempfile
+that hangs is ended with its children and named, the steps behind it are done, and the contracts have the cases that it asks for."""
+import json, os, pathlib, re, subprocess, sys, tempfile
 
 HOST = '''#!/usr/bin/env python3
 import json, os, subprocess, sys, time
@@ -28,7 +28,7 @@ if "LITTLE" in os.environ:
 json.dump(report, open(out, "w"))
 sys.exit(3 if "LITTLE" in os.environ else 0)
 '''
-SMI = '#!/bin/sh\ncase "$*" in -L) echo "GPU 0"; echo "GPU 1" ;; *name*) echo "A GPU" ;; *) echo "1.2.3" ;; esac\n'
+SMI = '#!/bin/sh\ncase "$*" in -L) seq "${GPUS:-2}" ;; *name*) echo "A GPU" ;; *) echo "1.2.3" ;; esac\n'
 
 with tempfile.TemporaryDirectory() as folder:
     at = pathlib.Path(folder)
@@ -74,7 +74,23 @@ with tempfile.TemporaryDirectory() as folder:
     for what in ("all_reduce_add_rms_norm decode_2, beside both one after the other", "reduce_scatter prefill_2, beside NCCL", "all_gather prefill_2, beside NCCL",
                  "fused_moe_ep decode_2, beside its parts one after the other", "fused_moe_ep prefill_2, beside its parts one after the other"):
         assert aims[what]["reached"] and aims[what]["measured"].startswith("4.00 times"), what
+    # As many ranks as there are GPUs, up to eight.
+    said, report = measure("--only", "kib_8", "llama tp", "mixtral", code=0, GPUS="8")
+    aims = {row["what"]: row for row in report["aims"]}
+    for n, aim in ((2, "0.62"), (4, "0.42"), (8, "0.33")):
+        row = aims[f"Llama 3.1 8B, tp {n}"]
+        assert row["aim"] == aim and row["reached"] and f"{1 / n:.3f} of tp 1" in row["measured"], row
+        assert f"all_reduce kib_8, {n} ranks, beside NCCL" in aims, aims
+    assert "mixtral tp 4" in report["steps"] and "mixtral tp 8" not in report["steps"], list(report["steps"])
     # What devices have no room for is no failure.
     said, report = measure("--only", "mixtral", code=0, LITTLE="1")
     assert "mixtral tp 2: left out: it needs 50 GiB" in said and not report["aims"], said
+
+root = pathlib.Path(sys.argv[1]).resolve().parents[1]
+planned = subprocess.run([sys.executable, sys.argv[1], "none", "--dry-run"], capture_output=True, text=True, check=True).stdout
+asked = [(op, case) for op, options in re.findall(r" bench (\w+) (.*)", planned) for case in re.findall(r"--case (\w+)", options)]
+assert {case.rsplit("_", 1)[1] for _, case in asked} == {"2", "4", "8"}, asked
+for op, case in asked:
+    contract, = (root / "registry/ops").rglob(f"{op}.yaml")
+    assert re.search(rf"{{name: {case}, NR: {case.rsplit('_', 1)[1]}, ", contract.read_text()), f"{op} has no case {case}"
 print("passed")

@@ -228,7 +228,8 @@ void Exam::conclude_race(const Turn& mine, const Turn& theirs, const RaceResult&
   } else if (row.candidate.cold.median_s < floor_s_) {
     row_.status = Status::impossible;
     row_.why = human_duration(row.candidate.cold.median_s) + " a call; the device needs " +
-               human_duration(floor_s_) + " for its bytes and operations";
+               human_duration(floor_s_) + " for its bytes" + (wire_ > 0 ? ", its link" : "") +
+               " and operations";
   } else if (const std::string why = why_not_compared(); !why.empty()) {
     row_.status = Status::correct;
     row_.why = "its time is not compared: " + why;

@@ -113,7 +113,7 @@ void fields(Visitor& v, TimingRow& t) {
   v("bytes", t.bytes, "moved by one call, from the contract");
   v("flops", t.flops, "of one call, from the contract");
   v("wire", t.wire,
-    "bytes that come to a rank from others at least; 0: none, or ranks share a device");
+    "bytes between the busiest rank and the others at least; 0: none, or ranks share a device");
   v("clocks", t.clocks, "of the GPU during the race, by NVML; null: there is none");
 }
 

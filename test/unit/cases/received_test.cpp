@@ -64,6 +64,25 @@ TEST_CASE("wire_is_of_ops_with_ranks") {
       fk::Error);
 }
 
+// Of four ranks: what all have of a sum is gathered and given out, what one has is sent to it.
+TEST_CASE("wire_of_the_registry_is_that_of_the_busiest_rank") {
+  const fk::Catalog catalog(fk::paths::registry_dirs());
+  const auto wire = [&](const std::string& op, const fk::Axes& axes) {
+    return catalog.at(op).wire->eval(axes);
+  };
+  const fk::Axes rows = {{"NR", 4}, {"M", 3}, {"N", 16}, {"K", 5}, {"O", 50}};
+  CHECK(wire("all_reduce", rows) == 2 * 2 * 3 * (3 * 16) / 4);
+  CHECK(wire("reduce_scatter", rows) == 2 * 3 * (3 * 16));
+  CHECK(wire("all_gather_columns", rows) == 2 * 3 * (50 - 2));  // the last rank has two of its own
+  CHECK(wire("linear_reduce_scatter", rows) == 2 * 3 * (3 * 5));
+  CHECK(wire("linear_all_reduce", rows) == 2 * 3 * 15);
+  CHECK(wire("all_reduce_add_rms_norm", {{"NR", 4}, {"T", 3}, {"C", 16}}) == 2 * 2 * 3 * 48 / 4);
+  for (const char* op : {"moe_dispatch", "moe_combine"}) {
+    CHECK(wire(op, {{"C", 16}, {"tokens_in", 7}, {"tokens_out", 3}}) == 2 * 16 * 7);
+    CHECK(wire(op, {{"C", 16}, {"tokens_in", 2}, {"tokens_out", 3}}) == 2 * 16 * 3);
+  }
+}
+
 // What an op alone on a machine waits for is no link, and no rank gets more than all that there is.
 TEST_CASE("wire_of_the_registry_is_nothing_with_one_rank_and_less_than_all_inputs") {
   const fk::Catalog catalog(fk::paths::registry_dirs());
