@@ -8,7 +8,8 @@
 #   bad                                   a plugin for every rule of a device, which `check` has to name
 #   check                                 the conformance of every provider on every smoke and ci case as it is written or in bf16 (nccl: exchanges);
 #                                         with --full in every variant
-#   communicator collectives              messages between processes; every collective as a candidate
+#   communicator failing collectives      messages between processes; ranks that die, hang or do something else (test/ranks/odd.cu); every
+#                                         collective as a candidate
 #   attacks                               plugins that cheat and honest ones that look odd (docs/attacks.md)
 #   scenarios                             llama3.1, mixtral and bge_m3 with the tiny profile, and with the full one a request at a time; what
 #                                         fk-host says is too large for one GPU runs on two where there are, or is left out
@@ -40,7 +41,7 @@ while (($#)); do
 done
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 [[ -z $built ]] || build="$(realpath --relative-base="$PWD" "$built")"
-one_gpu=("tests verify large torch" bad check) ranks=(communicator collectives) judged=(attacks scenarios) several=("exchanges divided")
+one_gpu=("tests verify large torch" bad check) ranks=(communicator failing collectives) judged=(attacks scenarios) several=("exchanges divided")
 slow=(sanitize precision latency neighbours ops workloads) slow_several=(rivals)
 all=" ${one_gpu[*]} ${ranks[*]} ${judged[*]} ${several[*]} ${slow[*]} ${slow_several[*]} "
 for part in "${only[@]}"; do [[ $all == *" $part "* ]] || usage "no part $part; there are$all"; done
@@ -82,7 +83,7 @@ host=$build/fk-host gpus="$(nvidia-smi -L | wc -l)"
 [[ -z ${CUDA_VISIBLE_DEVICES:-} ]] || gpus="$(tr ',' '\n' <<<"$CUDA_VISIBLE_DEVICES" | grep -c .)"
 if [[ -z $built ]]; then
   { cmake -S . -B build-gpu -G Ninja -DCMAKE_BUILD_TYPE=Release -DFK_CUDA=ON &&
-    ninja -C build-gpu fk-host fk_providers fk_attacks fk_known fk_gpu_tests fk_gpu_rank_tests fk_bad_on_device plugin_bad_segfault; } >"$out/build.log" 2>&1 ||
+    ninja -C build-gpu fk-host fk_providers fk_attacks fk_known fk_gpu_tests fk_gpu_rank_tests fk_odd_on_gpus fk_bad_on_device plugin_bad_segfault; } >"$out/build.log" 2>&1 ||
     { tail -40 "$out/build.log"; echo "the build failed" | tee "$summary"; exit 3; }
 fi
 {
@@ -218,6 +219,13 @@ part_communicator() {
   timeout -k 10 300 "$build/test/gpu/fk_gpu_rank_tests" >"$out/communicator.log" 2>&1
   local status=$?
   tail -1 "$out/communicator.log"
+  return $status
+}
+part_failing() {
+  timeout -k 10 240 python3 test/ranks/odd_on_gpus.py --host "$host" --plugins "$build/test/ranks/gpu_plugins" --json "$parts/failing.json" >"$out/failing.log" 2>&1
+  local status=$?
+  grep '^BAD' "$out/failing.log"
+  tail -1 "$out/failing.log"
   return $status
 }
 part_collectives() {

@@ -264,11 +264,9 @@ class Checker {
     spoilt_ = blamed || runner.failed() || has_grown(runner);
     if (runner.failed()) {
       const RunnerFailure& f = runner.failure();
-      static const std::map<std::string, std::string> rules = {{"crashed", "crash"},
-                                                               {"exited", "exit"},
-                                                               {"hang", "time"},
-                                                               {"memory", "memory"},
-                                                               {"forbidden", "sandbox"}};
+      static const std::map<std::string, std::string> rules = {
+          {"crashed", "crash"}, {"exited", "exit"},  {"hang", "time"},
+          {"memory", "memory"}, {"lost", "forward"}, {"forbidden", "sandbox"}};
       const auto rule = rules.find(f.kind);
       add(op, "violation", rule == rules.end() ? f.kind : rule->second,
           with_symbols(f.sentence(), found_.path));

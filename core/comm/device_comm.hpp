@@ -11,6 +11,10 @@
 
 namespace fk {
 
+// How long kernels wait for another rank, in seconds, before they end their context: those of
+// communicators, which wait no longer than hosts do, and those of baselines.
+inline constexpr double kDeviceWaitS = 15;
+
 // What the ranks have before they have a device: all of it outlives the communicator.
 struct CommGround {
   Communicator& host;  // of the CPU; the new one shares its meeting

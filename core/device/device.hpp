@@ -57,6 +57,9 @@ class Device {
   virtual void synchronize_all() { synchronize(); }
   // Whether nothing will work on it in this process any more, as after a fault of a kernel.
   virtual bool lost() const { return false; }
+  // How long this thread was in the call that told so, or in a plugin's after its own last one: in
+  // seconds, of which a kernel may have waited for another rank.
+  virtual double lost_after_s() const { return 0; }
   virtual void* stream() = 0;  // cudaStream_t, null on the CPU
   virtual int32_t cpu_threads() const = 0;
   // So many processes compute at the same time: each gets its share of the cores.

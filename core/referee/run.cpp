@@ -11,6 +11,7 @@
 #include "core/base/machine.hpp"
 #include "core/base/spent.hpp"
 #include "core/base/text.hpp"
+#include "core/comm/device_comm.hpp"
 #include "core/device/device.hpp"
 #include "core/device/rank_device.hpp"
 #include "core/referee/judge/gpu_watch.hpp"
@@ -262,8 +263,9 @@ class ScenarioRun {
   }
 
   double patience() const {
-    return options_.patience_s > 0 ? options_.patience_s
-                                   : std::max(kPatienceLeast, kPaceFactor * baseline_->gap_s());
+    if (options_.patience_s > 0) return options_.patience_s;
+    const bool devices = ranks() > 1 && options_.device != "cpu";  // where kernels wait for ranks
+    return std::max(devices ? kDeviceWaitS + 5 : kPatienceLeast, kPaceFactor * baseline_->gap_s());
   }
 
   Side::Setup candidate_setup(const FoundPlugin& found) {

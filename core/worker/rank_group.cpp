@@ -19,9 +19,20 @@ namespace fk {
 namespace {
 
 constexpr double kSlice = 0.02;  // between two looks at the other ranks
+// What others, who may wait on their devices for one that is gone, have to say they say by then.
+constexpr double kSoon = 1;
 
 // A rank that tells that another is missing or has failed is not the one at fault.
-bool is_own_fault(const RunnerFailure& f) { return f.kind != "op_failed" && f.kind != "refused"; }
+bool is_own_fault(const RunnerFailure& f) {
+  return f.kind != "op_failed" && f.kind != "refused" && f.kind != "stopped";
+}
+
+// Whether it was stopped, or is going to be, before it had anything to say.
+bool still_at_work(const RankRunner& r) {
+  return !r.failed() || r.failure().kind == "hang" || r.failure().kind == "stopped";
+}
+
+std::string rank_text(int rank) { return "rank " + std::to_string(rank); }
 
 }  // namespace
 
@@ -77,6 +88,7 @@ RankGroup::RankGroup(const Runner::Options& options, int size) {
   }
   if (!look_for_failures() || size == 1) return;
   const double patience = std::min(kPatienceS, 0.4 * options.patience_s);
+  device_wait_s_ = 0.9 * std::min(kDeviceWaitS, patience);
   std::vector<std::vector<int>> sockets(static_cast<size_t>(size));
   if (options.device != "cpu" && !mirror_) sockets = make_peer_sockets(size);
   on_all([&](RankRunner& runner, int rank) {
@@ -90,9 +102,11 @@ RankGroup::RankGroup(const Runner::Options& options, int size) {
 
 void RankGroup::tell_others(int rank) {
   if (size() == 1) return;
-  for (auto& runner : ranks_) runner->ask_no_place();
   const RunnerFailure& failure = ranks_[static_cast<size_t>(rank)]->failure();
-  end_meeting(meeting_board(block_), "rank " + std::to_string(rank) + ": " + failure.sentence());
+  // Who is missed by this one is to be known by its own patience.
+  const double stop_s = is_own_fault(failure) ? kSoon : Meeting::kNoLimit;
+  for (auto& runner : ranks_) runner->another_failed(stop_s);
+  end_meeting(meeting_board(block_), rank_text(rank) + ": " + failure.sentence());
 }
 
 bool RankGroup::on_all(const std::function<void(RankRunner&, int)>& work) {
@@ -109,25 +123,85 @@ bool RankGroup::on_all(const std::function<void(RankRunner&, int)>& work) {
   return look_for_failures();
 }
 
-bool RankGroup::look_for_failures() {
-  if (failed()) return false;
-  int at_fault = -1;
+// The first whose own fault it is, and where it is nobody's, the first that tells of it.
+int RankGroup::at_fault() const {
+  const auto later = [](const RunnerFailure& f) { return std::pair(!is_own_fault(f), f.time_s); };
+  int first = -1;
   for (int r = 0; r < size(); ++r) {
     if (!ranks_[static_cast<size_t>(r)]->failed()) continue;
-    if (at_fault < 0 || (!is_own_fault(ranks_[static_cast<size_t>(at_fault)]->failure()) &&
-                         is_own_fault(ranks_[static_cast<size_t>(r)]->failure())))
-      at_fault = r;
+    if (first < 0 || later(ranks_[static_cast<size_t>(r)]->failure()) <
+                         later(ranks_[static_cast<size_t>(first)]->failure()))
+      first = r;
   }
-  if (at_fault < 0) return true;
-  failure_ = ranks_[static_cast<size_t>(at_fault)]->failure();
+  return first;
+}
+
+double RankGroup::silence(int rank) const {
+  const RankRunner& runner = *ranks_[static_cast<size_t>(rank)];
+  return runner.failed() ? runner.failure().silent_s : runner.silent_s();
+}
+
+int RankGroup::missed_by(int rank) const {
+  const RankRunner& first = *ranks_[static_cast<size_t>(rank)];
+  if (size() == 1 || first.failure().waited_s < device_wait_s_) return -1;
+  for (int r = 0; r < size(); ++r) {
+    if (still_at_work(*ranks_[static_cast<size_t>(r)]) && silence(r) >= device_wait_s_) return r;
+  }
+  return -1;
+}
+
+// On their devices ranks may wait for one that hangs as long as that is waited for, and longer.
+std::string RankGroup::silent_too(int rank) const {
+  constexpr double kNearly = 0.8;
+  std::string text;
+  for (int r = 0; r < size(); ++r) {
+    if (r != rank && still_at_work(*ranks_[static_cast<size_t>(r)]) &&
+        silence(r) >= kNearly * silence(rank))
+      text += (text.empty() ? "; nor did " : " and ") + rank_text(r);
+  }
+  return text;
+}
+
+bool RankGroup::look_for_failures() {
+  if (failed()) return false;
+  int rank = at_fault();
+  if (rank < 0) return true;
+  failure_ = ranks_[static_cast<size_t>(rank)]->failure();
   if (size() == 1) return false;
-  failure_->text = "rank " + std::to_string(at_fault) + ": " + failure_->text;
+  if (failure_->kind == "hang") failure_->text += silent_too(rank);
+  if (const int missed = missed_by(rank); missed >= 0) {
+    const std::string text = "its device did not come to where that of " + rank_text(rank) +
+                             " waited for it, " + human_duration(failure_->waited_s) +
+                             " long: " + failure_->text;
+    RankRunner& runner = *ranks_[static_cast<size_t>(missed)];
+    runner.condemn("hang", text);
+    failure_ = runner.failure();
+    failure_->kind = "hang";
+    failure_->text = text;
+    rank = missed;
+  }
+  failure_->text = rank_text(rank) + ": " + failure_->text;
   for (auto& runner : ranks_) runner->condemn("protocol", "another rank has failed");
   // A machine that is gone does not say what its ranks were at, and the first one waited for them.
   const RunnerFailure& first = ranks_[0]->failure();
-  if (failure_->kind == "environment" && at_fault > 0 && !first.where.empty())
+  if (failure_->kind == "environment" && rank > 0 && !first.where.empty())
     failure_->text += ", while rank 0 was in " + first.where;
   return false;
+}
+
+// In a drive: when a rank has waited for another on its device in vain, so have others, but for the
+// one that they waited for.
+void RankGroup::hear_who_waits() {
+  const int rank = failed() ? -1 : at_fault();
+  if (rank < 0 || missed_by(rank) < 0) return;
+  for (const double end = now_seconds() + kSoon; now_seconds() < end;) {
+    size_t quiet = 0;
+    for (auto& runner : ranks_) {
+      if (!runner->failed()) runner->wait(kSlice);
+      quiet += !runner->failed();
+    }
+    if (quiet < 2) return;
+  }
 }
 
 std::optional<Runner::Loaded> RankGroup::load(const std::vector<PluginFile>& plugins) {
@@ -298,6 +372,7 @@ bool RankGroup::take_from_others() {
       driven_[r] = driven_[r] || event->kind == RunnerEvent::Kind::driven;
     }
   }
+  hear_who_waits();
   if (!look_for_failures()) return false;
   const std::string wrong = tokens_differ();
   if (!wrong.empty()) condemn("protocol", wrong);

@@ -113,6 +113,12 @@ class RankGroup {
   bool look_for_failures();
   // A rank has failed: the others are told at once, because they would wait for it.
   void tell_others(int rank);
+  int at_fault() const;  // -1: nobody
+  // Who is at fault where this one has lost its device in waiting for it; -1: it is itself.
+  int missed_by(int rank) const;
+  double silence(int rank) const;  // of one that has failed, before it did
+  std::string silent_too(int rank) const;
+  void hear_who_waits();
   void wait_for_any(const std::vector<int>& ranks) const;
   bool take_from_others();
   std::string tokens_differ();
@@ -123,6 +129,7 @@ class RankGroup {
   std::vector<std::unique_ptr<RankRunner>> ranks_;
   std::vector<Runner*> local_;  // those of this machine, null for the others
   std::optional<RunnerFailure> failure_;
+  double device_wait_s_ = 0;                // who lost its device after so long waited for a rank
   std::vector<std::vector<Token>> tokens_;  // of this drive, by rank
   std::vector<size_t> compared_;            // of each rank's tokens
   std::vector<bool> driven_;

@@ -17,12 +17,15 @@ struct RunnerFailure {
   // refused: an error with a text (loading, opening); op_failed: an op returned an error; threw;
   // crashed: a signal; exited; hang; memory; protocol: records that make no sense; environment: the
   // machine refused the host something, such as a process; forbidden: it did what a sealed runner
-  // may not.
+  // may not; lost: an error on its device, of which nothing more can be asked; stopped: another
+  // rank had failed.
   std::string kind;
   std::string where;  // "paged_attention (model.layers.0.self_attn.attn)" or a stage; may be empty
   std::string text;   // "crashed: SIGSEGV at address 0x10 in mine.so+0x1139"
   std::string log;    // what the process printed, at most 64 KiB
-  std::string next = {};  // what to look at next; empty: the kind says all
+  std::string next = {};            // what to look at next; empty: the kind says all
+  double time_s = 0, silent_s = 0;  // when it was seen, so long after the last sign of life
+  double waited_s = 0;              // `lost`: how long it waited for the device
   // "crashed: SIGSEGV ... in rms_norm (model.norm)"
   std::string sentence() const;
 };
@@ -99,8 +102,11 @@ class RankRunner {
   // time is over.
   virtual bool wait_for_end(double seconds) = 0;
   virtual std::string log() = 0;
-  // When it hangs, nobody asks it where: another rank has failed, and has been asked. [any thread]
-  virtual void ask_no_place() = 0;
+  // Another rank has failed, and has been asked where: nobody asks this one when it hangs. After
+  // so many seconds it is stopped, if it has not answered by then. [any thread]
+  virtual void another_failed(double stop_s) = 0;
+  // Since its last sign of life, while it has work; 0 where somebody else has that.
+  virtual double silent_s() const { return 0; }
   virtual void set_patience(double seconds) = 0;
   virtual void set_open_patience(double seconds) = 0;
   virtual int64_t held_bytes() = 0;  // private memory, as the kernel counts it

@@ -30,7 +30,7 @@ namespace fk {
 namespace {
 
 // The kinds of failure that a runner reports itself.
-const std::vector<std::string> kErrors = {"refused", "op_failed", "threw", "memory"};
+const std::vector<std::string> kErrors = {"refused", "op_failed", "threw", "memory", "lost"};
 
 int make_event() {
   const int fd = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -128,6 +128,7 @@ std::optional<Json> Runner::ask(const Json& message, const std::vector<int>& fds
 bool Runner::say(const Json& message, const std::vector<int>& fds, double patience_s) {
   if (failed() || said_unasked()) return false;
   life_s_ = asked_s_ = now_seconds();
+  awaited_ = true;
   if (channel_->send(message, fds, patience_s)) return true;
   bury("hang", "it does not take messages" + place_of_hang());
   return false;
@@ -140,9 +141,9 @@ std::optional<Json> Runner::hear(const char* answer, double patience_s,
   const double end = asked_s_ + kLives * patience_s;
   try {
     while (auto reply = now_seconds() > end ? std::nullopt : channel_->receive()) {
-      life_s_ = now_seconds();
       if (!handle(*reply)) return std::nullopt;
-      if (reply->contains(answer)) return reply;
+      life_s_ = now_seconds();
+      if (reply->contains(answer)) return awaited_ = false, reply;
       if (!reply->contains("progress")) continue;
       if (!progress) {
         bury("protocol", "it spoke without having been asked");
@@ -184,7 +185,10 @@ bool Runner::handle(const Json& message) {
   if (!hosts && std::find(kErrors.begin(), kErrors.end(), kind) == kErrors.end()) kind = "protocol";
   const std::string where = it->is_object() ? text_of(*it, "where") : "";
   bury(kind, it->is_object() ? text_of(*it, "text") : "a malformed error");
-  if (failure_) failure_->where = where;
+  if (!failure_) return false;
+  failure_->where = where;
+  if (it->is_object() && it->contains("waited_s") && it->at("waited_s").is_number())
+    failure_->waited_s = std::min(it->at("waited_s").get<double>(), failure_->silent_s);
   return false;
 }
 
@@ -330,6 +334,8 @@ bool Runner::check_alive(double patience_s) {
   } else {
     missed_s_.reset();
   }
+  if (now_seconds() > stop_at_s_)
+    return bury("stopped", "was stopped because another rank had failed"), false;
   if (now_seconds() - life_s_ > patience_s) {
     // Taking memory without end may be too slow to reach a limit first.
     constexpr int64_t kMuch = int64_t{1} << 29;
@@ -369,6 +375,11 @@ void Runner::ended(int status) {
   if (failure_->next.empty()) failure_->next = ending.next;
 }
 
+void Runner::another_failed(double stop_s) {
+  asks_place_ = false;
+  stop_at_s_ = std::min(stop_at_s_.load(), now_seconds() + stop_s);
+}
+
 void Runner::condemn(const std::string& kind, const std::string& text) {
   if (!failed()) bury(kind, text);
 }
@@ -378,6 +389,8 @@ bool Runner::wait_for_end(double seconds) { return !child_ || child_->wait(secon
 void Runner::bury(const std::string& kind, const std::string& text) {
   if (failed()) return;
   RunnerFailure failure{kind, "", text, ""};
+  failure.time_s = now_seconds();
+  failure.silent_s = silent_s();
   if (board_) failure.where = place();
   if (child_ && options_.private_bytes_max > 0 &&
       std::find(kErrors.begin(), kErrors.end(), kind) != kErrors.end() &&

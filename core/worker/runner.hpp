@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/clock.hpp"
 #include "core/base/io.hpp"
 #include "core/runtime/recorder.hpp"
 #include "core/worker/board.hpp"
@@ -109,7 +110,8 @@ class Runner final : public RankRunner {
   bool wait_for_end(double seconds) override;
   std::string log() override;
   const std::string& name() const { return options_.name; }
-  void ask_no_place() override { asks_place_ = false; }
+  void another_failed(double stop_s) override;
+  double silent_s() const override { return awaited_ || driving_ ? now_seconds() - life_s_ : 0; }
   void set_patience(double seconds) override { options_.patience_s = seconds; }
   void set_open_patience(double seconds) override { options_.open_patience_s = seconds; }
   int64_t held_bytes() override { return child_ ? private_bytes(child_->pid()) : 0; }
@@ -158,6 +160,8 @@ class Runner final : public RankRunner {
   int64_t run_ = 0;
   bool driving_ = false, driven_ = false, recording_ = false;
   std::atomic<bool> asks_place_ = true;  // other ranks' threads say that it is over
+  std::atomic<double> stop_at_s_ = 1e300;
+  bool awaited_ = false;  // it was asked something and has not answered
 };
 
 }  // namespace fk

@@ -6,10 +6,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <cstring>
-#include <map>
 #include <memory>
 #include <new>
 #include <nlohmann/json.hpp>
@@ -94,9 +92,10 @@ class Server {
   Json answer_to(const Json& message) {
     try {
       return dispatch(message.at("do").get<std::string>(), message);
-    } catch (const RunError& e) {
-      return error_json("op_failed", e.op + " (" + e.path + ")", e.what());
     } catch (const Error& e) {
+      if (const Device* device = lost()) return lost_json(*device, e.what());
+      if (const auto* op = dynamic_cast<const RunError*>(&e))
+        return error_json("op_failed", op->op + " (" + op->path + ")", e.what());
       const bool hosts = dynamic_cast<const HostError*>(&e) != nullptr;
       return error_json(hosts ? "environment" : "refused", "", e.what());
     } catch (const std::bad_alloc&) {
@@ -223,7 +222,8 @@ class Server {
   void seal_for(std::vector<File>& files, const Json& message) {
     sealed_ = true;
     set_stage(*board_, "sealing the runner");
-    if (!message.at("sandbox").get<bool>()) return tell(unsealed("turned off by --no-sandbox"));
+    if (!message.at("sandbox").get<bool>())
+      return progress({{"sealed", to_json(unsealed("turned off by --no-sandbox"))}});
     const auto device = message.at("device").get<std::string>();
     if (!user_) stand_among_copies();
     std::vector<std::string> libraries;
@@ -244,7 +244,7 @@ class Server {
       policy.read.push_back(file.copy);
     }
     sealed_device_ = open_device(device_of_rank(device, seat_.local_rank));
-    tell(seal(policy, *user_));
+    progress({{"sealed", to_json(seal(policy, *user_))}});
   }
 
   // What only this process's own user can be sure to reach comes before.
@@ -262,8 +262,8 @@ class Server {
     return ::access(copy.c_str(), R_OK) == 0 ? copy : "." / copy.filename();
   }
 
-  void tell(const std::vector<Protection>& protections) {
-    if (!channel_.send({{"progress", {{"sealed", to_json(protections)}}}}, {}, kForever)) leave(0);
+  void progress(const Json& what) {
+    if (!channel_.send({{"progress", what}}, {}, kForever)) leave(0);
   }
 
   Json open(const Json& message) {
@@ -335,7 +335,7 @@ class Server {
     fill_weights(*table, checkpoint ? &*checkpoint : nullptr, message.at("seed").get<uint64_t>(),
                  *device_, static_cast<std::byte*>(kept_.data), threads,
                  [&](int64_t done, int64_t total) {
-                   if (!channel_.send({{"progress", {done, total}}}, {}, kForever)) leave(0);
+                   progress({done, total});
                  });
     answer_fds_ = {kept_.fd};
     return {{"kept", kept_bytes_}, {"on_device", !device_->host_memory()}};
@@ -414,15 +414,27 @@ class Server {
                                 seat_.local_rank,
                                 [this](Device& device) { return communicator(device); },
                                 [this](const std::string& stage) { set_stage(*board_, stage); },
-                                [this](const Json& progress) {
-                                  if (!channel_.send({{"progress", progress}}, {}, kForever))
-                                    leave(0);
-                                },
+                                [this](const Json& what) { progress(what); },
                                 channel_.take_fds(),
                                 &answer_fds_};
     Json result = function(message.at("arguments"), services);
     set_stage(*board_, "");
     return {{"result", std::move(result)}};
+  }
+
+  // That which has failed, if one has and the ranks had not failed before by another; else null.
+  const Device* lost() const {
+    const std::string first = comm_ ? comm_->meeting().failure() : "";
+    if (!first.empty() && first.find("rank " + std::to_string(seat_.rank) + " ") != 0)
+      return nullptr;
+    const auto gone = [](const auto& device) { return device && device->lost(); };
+    return gone(device_) ? device_.get() : gone(sealed_device_) ? sealed_device_.get() : nullptr;
+  }
+  // What the board names may not have begun there.
+  Json lost_json(const Device& device, const std::string& text) const {
+    Json json = error_json("lost", place().empty() ? "" : place() + " or before it", text);
+    json["error"]["waited_s"] = device.lost_after_s();
+    return json;
   }
 
   // Where this process is, from its own board: for what did not come with a path.
@@ -468,19 +480,7 @@ class Server {
   int record_fd_ = -1;
 };
 
-std::map<std::string, Task>& tasks() {
-  static std::map<std::string, Task> map;
-  return map;
-}
-
 }  // namespace
-
-TaskRegistration::TaskRegistration(const char* name, Task task) { tasks()[name] = task; }
-
-Task find_task(const std::string& name) {
-  const auto it = tasks().find(name);
-  return it == tasks().end() ? nullptr : it->second;
-}
 
 void serve_runner(int parent) {
   die_with_parent(parent);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A runner that has been taken over: it answers the first messages as it should, then lies through
-// every channel there is. Its mode is the value of FK_HOSTILE.
+// every channel there is. Its mode is the value of FK_HOSTILE: in "ranks:lost
+// 500,silent 0" what each of several ranks does after so many milliseconds.
+#include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -83,12 +85,34 @@ void lie(Channel& channel, Board& board, RingWriter& ring) {
   while (is("endless_output")) [[maybe_unused]] const ssize_t n = ::write(1, junk.data(), 64);
 }
 
+// What this rank does, whether a task or a drive is asked of it.
+void act(Channel& channel, const std::string& own, const Json& done) {
+  const double seconds = 1e-3 * std::atoi(own.substr(own.find(' ')).c_str());
+  ::usleep(static_cast<useconds_t>(1e6 * seconds));
+  const auto error = [&](const char* kind, const char* where, const char* text) {
+    channel.send(
+        {{"error", {{"kind", kind}, {"where", where}, {"text", text}, {"waited_s", seconds}}}}, {},
+        1);
+  };
+  if (own.starts_with("lost")) error("lost", "all_reduce (x) or before it", "the device failed");
+  if (own.starts_with("misses")) error("refused", "", "another did not come to all_reduce");
+  if (own.starts_with("dies")) ::raise(SIGKILL);
+  if (own.starts_with("answers")) channel.send(done, {}, 1);
+}
+
+std::string of_rank(int rank) {
+  std::string all = std::string(mode).substr(std::strlen("ranks:"));
+  for (; rank > 0; --rank) all = all.substr(all.find(',') + 1);
+  return all.substr(0, all.find(','));
+}
+
 }  // namespace
 
 int main() {
   mode = std::getenv("FK_HOSTILE");
   Channel channel(kControlFd, true);
   SharedMemory shared;
+  std::string own;
   for (;;) {
     const auto message = channel.receive();
     if (channel.closed()) return 0;
@@ -101,6 +125,13 @@ int main() {
     if (what == "hello") shared = SharedMemory::from_fd(fds[0], kSharedBytes, true);
     static RingEvents events{fds[3], fds[4]};
     if (what == "hello") channel.send({{"hello", "not a number"}}, {}, 1);
+    if (what == "join") {
+      own = of_rank(message->at("seat").at(0).get<int>());
+      channel.send({{"joined", 0}}, {}, 1);
+    }
+    if (!own.empty() && what == "task") act(channel, own, {{"result", 1}});
+    if (!own.empty() && what == "drive") act(channel, own, {{"driven", message->at("run")}});
+    if (!own.empty()) continue;
     if (what == "open" && is("session_types")) channel.send({{"session", 5}}, {}, 1);
     if (what == "open" && is("session_nodes")) channel.send(session({1, 2}), {}, 1);
     if (what == "open") channel.send(session(Json::array()), {}, 1);

@@ -97,7 +97,8 @@ class CudaCommunicator final : public Communicator {
     // Nobody has the sum before everybody has given something.
     if (apart()) return nccl_->all_reduce(word_.data(), word_.data(), 1, FK_I32, FK_SUM, stream);
     auto* count = reinterpret_cast<uint32_t*>(static_cast<std::byte*>(pads_.at[rank()]) + kCountAt);
-    check(cuda::barrier(pads_, count, rank(), size_, stream), "barrier");
+    const double patience_s = std::min(kDeviceWaitS, meeting().patience());
+    check(cuda::barrier(pads_, count, rank(), size_, patience_s, stream), "barrier");
   }
   std::byte* stage(int of) const { return stage_[static_cast<size_t>(of)] + kPadBytes; }
   static void copy(void* to, const void* from, int64_t bytes, cudaStream_t stream) {

@@ -10,7 +10,6 @@ namespace fk::cuda {
 
 namespace {
 
-constexpr unsigned long long kPatienceNs = 15'000'000'000ULL;
 static_assert(kRanksMax <= 64, "a thread of one block for each rank");
 
 __device__ void store_release(uint32_t* at, uint32_t value) {
@@ -27,7 +26,7 @@ __device__ unsigned long long time_ns() {
   return now;
 }
 
-__global__ void barrier_kernel(RankPointers pads, uint32_t* count, int rank, int size) {
+__global__ void barrier_kernel(RankPointers pads, uint32_t* count, int rank, int size, unsigned long long patience_ns) {
   const int r = int(threadIdx.x);
   const uint32_t number = *count + 1;
   __syncthreads();
@@ -39,7 +38,7 @@ __global__ void barrier_kernel(RankPointers pads, uint32_t* count, int rank, int
   const uint32_t* theirs = static_cast<uint32_t*>(pads.at[rank]) + r;
   const unsigned long long start = time_ns();
   while (int32_t(load_acquire(theirs) - number) < 0)
-    if (time_ns() - start > kPatienceNs) __trap();
+    if (time_ns() - start > patience_ns) __trap();
 }
 
 template <class T> struct Wide { using type = long long; };
@@ -69,8 +68,8 @@ template <class T> __global__ void reduce_kernel(RankPointers from, int size, T*
 
 }  // namespace
 
-cudaError_t barrier(const RankPointers& pads, uint32_t* count, int rank, int size, cudaStream_t stream) {
-  barrier_kernel<<<1, 64, 0, stream>>>(pads, count, rank, size);
+cudaError_t barrier(const RankPointers& pads, uint32_t* count, int rank, int size, double patience_s, cudaStream_t stream) {
+  barrier_kernel<<<1, 64, 0, stream>>>(pads, count, rank, size, static_cast<unsigned long long>(1e9 * patience_s));
   return cudaGetLastError();
 }
 

@@ -16,9 +16,9 @@ struct RankPointers {
 
 // Nobody goes on before all ranks are here. pads.at[r]: a word for each rank, zero at first;
 // `count`: this rank's own word, zero at first. A rank that does not come within the patience ends
-// the context of those who wait.
+// the context of those who wait, on the device.
 cudaError_t barrier(const RankPointers& pads, uint32_t* count, int rank, int size,
-                    cudaStream_t stream);
+                    double patience_s, cudaStream_t stream);
 // out[i] = from.at[0][i] op from.at[1][i] op ... in this order, in float32 (float64 and whole
 // numbers in their own kind). `dtype` as FK_DTYPE; cudaErrorInvalidValue for one without
 // arithmetic.

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/clock.hpp"
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
 #include "core/device/built_for.hpp"
@@ -27,8 +28,12 @@ namespace fk {
 
 namespace {
 
+// The last call's begin, and how long the longest one that failed took.
+thread_local double began_s = 0, failed_s = 0;
 void check(cudaError_t status, const std::string& what) {
-  if (status != cudaSuccess) fail("cuda", what + ": " + cudaGetErrorString(status));
+  if (status == cudaSuccess) return;
+  failed_s = std::max(failed_s, now_seconds() - began_s);
+  fail("cuda", what + ": " + cudaGetErrorString(status));
 }
 
 // A function of the driver, which a machine without a GPU does not have.
@@ -131,6 +136,7 @@ class Cuda final : public Device {
     check(cudaEventRecord(uploaded_, stream_), "record an event");
   }
   void wait_for_uploads() override {
+    began_s = now_seconds();
     check(cudaEventSynchronize(uploaded_), "an op failed on the device");
   }
   void fill_zero(void* device, int64_t bytes) override {
@@ -175,6 +181,7 @@ class Cuda final : public Device {
     if (status != cudaSuccess) (void)cudaGetLastError();
     return status != cudaSuccess && status != cudaErrorNotReady;
   }
+  double lost_after_s() const override { return std::max(failed_s, now_seconds() - began_s); }
   void* stream() override {
     move();
     return stream_;
@@ -378,6 +385,7 @@ class Cuda final : public Device {
   }
   // Does what was gathered.
   void move() {
+    began_s = now_seconds();
     if (moves_.empty()) return;
     const std::vector<cuda::Move> all = std::exchange(moves_, {});  // use() comes here again
     use();

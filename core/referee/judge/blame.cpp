@@ -17,10 +17,11 @@ Status status_of_failure(const RunnerFailure& failure) {
   if (failure.kind == "crashed" && says(kPastEnd)) return Status::illegal_access;
   if (failure.kind == "crashed" && says(kInInput)) return Status::violation;
   static const std::map<std::string, Status> kinds = {
-      {"crashed", Status::crashed},         {"exited", Status::crashed},
-      {"threw", Status::crashed},           {"hang", Status::hang},
-      {"memory", Status::memory},           {"protocol", Status::cheating},
-      {"environment", Status::environment}, {"op_failed", Status::violation}};
+      {"crashed", Status::crashed},    {"exited", Status::crashed},
+      {"threw", Status::crashed},      {"hang", Status::hang},
+      {"lost", Status::crashed},       {"memory", Status::memory},
+      {"protocol", Status::cheating},  {"environment", Status::environment},
+      {"op_failed", Status::violation}};
   const auto it = kinds.find(failure.kind);
   return it == kinds.end() ? Status::violation : it->second;
 }

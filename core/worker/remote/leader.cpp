@@ -135,8 +135,8 @@ class RunnerService {
  private:
   bool gone() {
     return line_.gone([this](const Json& message) {
-      const bool now = message.value("do", "") == "ask_no_place";
-      if (now && runner_) runner_->ask_no_place();
+      const bool now = message.value("do", "") == "another_failed";
+      if (now && runner_) runner_->another_failed(message.at("stop_s").get<double>());
       return now;
     });
   }

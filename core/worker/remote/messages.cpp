@@ -67,9 +67,9 @@ Json to_json(const RunnerFailure& f) {
 std::string clean_log(const Json& text) { return clean_text(text, kLogMax); }
 
 RunnerFailure runner_failure_from(const Json& json) {
-  static const std::vector<std::string> kKinds = {"refused",   "op_failed",   "threw",   "crashed",
-                                                  "exited",    "hang",        "memory",  "busy",
-                                                  "forbidden", "environment", "protocol"};
+  static const std::vector<std::string> kKinds = {
+      "refused", "op_failed", "threw",       "crashed",  "exited", "hang",   "memory",
+      "busy",    "forbidden", "environment", "protocol", "lost",   "stopped"};
   RunnerFailure out{clean_text(json.at("kind")), clean_text(json.at("where")),
                     clean_text(json.at("text")), clean_log(json.at("log")),
                     clean_text(json.at("next"))};

@@ -35,7 +35,9 @@ RemoteRunner::RemoteRunner(const Runner::Options& options, Machine& machine, int
 }
 
 void RemoteRunner::bury(const std::string& kind, const std::string& text) {
-  if (!failed()) failure_ = RunnerFailure{kind, "", text, ""};
+  if (failed()) return;
+  failure_ = RunnerFailure{kind, "", text, ""};
+  failure_->time_s = now_seconds();
 }
 
 void RemoteRunner::lost() {
@@ -49,7 +51,9 @@ void RemoteRunner::tell(const Json& message) {
 bool RemoteRunner::take(const Json& message, const OnProgress& progress) {
   try {
     if (const auto it = message.find("failure"); it != message.end()) {
-      if (!failed()) failure_ = runner_failure_from(*it);
+      if (failed()) return false;
+      failure_ = runner_failure_from(*it);
+      failure_->time_s = now_seconds();
       return false;
     }
     if (const auto it = message.find("progress"); it != message.end() && progress) progress(*it);
@@ -197,8 +201,8 @@ std::string RemoteRunner::log() {
   return answer && answer->is_string() ? clean_log(*answer) : "";
 }
 
-void RemoteRunner::ask_no_place() {
-  if (calls_) calls_->tell({{"do", "ask_no_place"}});
+void RemoteRunner::another_failed(double stop_s) {
+  if (calls_) calls_->tell({{"do", "another_failed"}, {"stop_s", stop_s}});
 }
 void RemoteRunner::set_patience(double seconds) {
   tell({{"do", "set_patience"}, {"seconds", seconds}});

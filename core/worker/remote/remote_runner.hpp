@@ -41,7 +41,7 @@ class RemoteRunner final : public RankRunner {
   void condemn(const std::string& kind, const std::string& text) override;
   bool wait_for_end(double seconds) override;
   std::string log() override;
-  void ask_no_place() override;
+  void another_failed(double stop_s) override;
   void set_patience(double seconds) override;
   void set_open_patience(double seconds) override;
   int64_t held_bytes() override;
