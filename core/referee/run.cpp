@@ -361,10 +361,7 @@ class ScenarioRun {
       enter("baseline, " + workload->name);
       const bool ok = time_alone(*baseline_, context(*workload, "baseline"), timed);
       report_.baseline.workloads.push_back(workload_row(timed.baseline, *workload));
-      if (!ok) {
-        give_up("the baseline in " + workload->name, baseline_->why());
-        return;
-      }
+      if (!ok) return void(give_up("the baseline in " + workload->name, baseline_->why()));
       to_audit_.push_back({nobody, true, workload->name, std::move(timed.baseline.some)});
     }
   }

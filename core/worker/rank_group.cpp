@@ -20,7 +20,7 @@ namespace {
 
 constexpr double kSlice = 0.02;  // between two looks at the other ranks
 // What others, who may wait on their devices for one that is gone, have to say they say by then.
-constexpr double kSoon = 1;
+constexpr double kOthersSpeakS = 1;
 
 // A rank that tells that another is missing or has failed is not the one at fault.
 bool is_own_fault(const RunnerFailure& f) {
@@ -32,7 +32,7 @@ bool still_at_work(const RankRunner& r) {
   return !r.failed() || r.failure().kind == "hang" || r.failure().kind == "stopped";
 }
 
-std::string rank_text(int rank) { return "rank " + std::to_string(rank); }
+std::string rank_name(int rank) { return "rank " + std::to_string(rank); }
 
 }  // namespace
 
@@ -104,9 +104,9 @@ void RankGroup::tell_others(int rank) {
   if (size() == 1) return;
   const RunnerFailure& failure = ranks_[static_cast<size_t>(rank)]->failure();
   // Who is missed by this one is to be known by its own patience.
-  const double stop_s = is_own_fault(failure) ? kSoon : Meeting::kNoLimit;
+  const double stop_s = is_own_fault(failure) ? kOthersSpeakS : Meeting::kNoLimit;
   for (auto& runner : ranks_) runner->another_failed(stop_s);
-  end_meeting(meeting_board(block_), rank_text(rank) + ": " + failure.sentence());
+  end_meeting(meeting_board(block_), rank_name(rank) + ": " + failure.sentence());
 }
 
 bool RankGroup::on_all(const std::function<void(RankRunner&, int)>& work) {
@@ -157,7 +157,7 @@ std::string RankGroup::silent_too(int rank) const {
   for (int r = 0; r < size(); ++r) {
     if (r != rank && still_at_work(*ranks_[static_cast<size_t>(r)]) &&
         silence(r) >= kNearly * silence(rank))
-      text += (text.empty() ? "; nor did " : " and ") + rank_text(r);
+      text += (text.empty() ? "; nor did " : " and ") + rank_name(r);
   }
   return text;
 }
@@ -170,7 +170,7 @@ bool RankGroup::look_for_failures() {
   if (size() == 1) return false;
   if (failure_->kind == "hang") failure_->text += silent_too(rank);
   if (const int missed = missed_by(rank); missed >= 0) {
-    const std::string text = "its device did not come to where that of " + rank_text(rank) +
+    const std::string text = "its device did not come to where that of " + rank_name(rank) +
                              " waited for it, " + human_duration(failure_->waited_s) +
                              " long: " + failure_->text;
     RankRunner& runner = *ranks_[static_cast<size_t>(missed)];
@@ -180,7 +180,7 @@ bool RankGroup::look_for_failures() {
     failure_->text = text;
     rank = missed;
   }
-  failure_->text = rank_text(rank) + ": " + failure_->text;
+  failure_->text = rank_name(rank) + ": " + failure_->text;
   for (auto& runner : ranks_) runner->condemn("protocol", "another rank has failed");
   // A machine that is gone does not say what its ranks were at, and the first one waited for them.
   const RunnerFailure& first = ranks_[0]->failure();
@@ -194,7 +194,7 @@ bool RankGroup::look_for_failures() {
 void RankGroup::hear_who_waits() {
   const int rank = failed() ? -1 : at_fault();
   if (rank < 0 || missed_by(rank) < 0) return;
-  for (const double end = now_seconds() + kSoon; now_seconds() < end;) {
+  for (const double end = now_seconds() + kOthersSpeakS; now_seconds() < end;) {
     size_t quiet = 0;
     for (auto& runner : ranks_) {
       if (!runner->failed()) runner->wait(kSlice);
