@@ -51,25 +51,7 @@ trap 'rm -rf "$parts"' EXIT
 plan=("${ranks[@]}")
 [[ -n $ranks_only ]] || plan=("${one_gpu[@]}" "${ranks[@]}" "${judged[@]}")
 # All rows, again after every line: what was seen stays where the rest is stopped.
-report() {
-  python3 - "$parts" "$summary" "$words" >"$out/gpu_check.json" <<'PY'
-import json, os, pathlib, shutil, subprocess, sys
-def said(*command):
-    return subprocess.run(command, capture_output=True, text=True).stdout.strip() if shutil.which(command[0]) else ""
-report = {"command": f"scripts/gpu_check.sh OUT{sys.argv[3]}",
-          "device": said("nvidia-smi", "--query-gpu=name", "--format=csv,noheader"),
-          "driver": said("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"),
-          "clocks": said("nvidia-smi", "--query-gpu=clocks.max.sm,clocks.max.mem", "--format=csv,noheader"),
-          "commit": os.environ.get("FK_COMMIT") or said("git", "rev-parse", "--short", "HEAD"), "date": said("date", "-u", "+%F"),
-          "summary": pathlib.Path(sys.argv[2]).read_text().splitlines()}
-for part in sorted(pathlib.Path(sys.argv[1]).glob("*.json")):
-    try:
-        report[part.stem] = json.loads(part.read_text())
-    except ValueError:  # who wrote it was stopped
-        report[part.stem] = None
-json.dump(report, sys.stdout, indent=1)
-PY
-}
+report() { python3 scripts/gpu_check_report.py "$parts" "$summary" "$words" >"$out/gpu_check.json"; }
 if ! [[ -e /dev/nvidiactl ]]; then
   for part in ${plan[*]}; do
     ((${#only[@]} == 0)) || [[ " ${only[*]} " == *" $part "* ]] || continue

@@ -128,6 +128,7 @@ std::optional<Json> Runner::ask(const Json& message, const std::vector<int>& fds
 bool Runner::say(const Json& message, const std::vector<int>& fds, double patience_s) {
   if (failed() || said_unasked()) return false;
   life_s_ = asked_s_ = now_seconds();
+  missed_s_.reset();  // what was before is no longer waited for
   awaited_ = true;
   if (channel_->send(message, fds, patience_s)) return true;
   bury("hang", "it does not take messages" + place_of_hang());

@@ -100,10 +100,7 @@ class Cuda final : public Device {
       check(status, "download");
       return synchronize();
     }
-    if (bytes)
-      check(cudaMemcpyAsync(host, device, static_cast<size_t>(bytes), cudaMemcpyDeviceToHost,
-                            stream_),
-            "download");
+    if (bytes) download_later(host, device, bytes);
     synchronize();
   }
   void download_later(void* host, const void* device, int64_t bytes) override {
@@ -326,12 +323,7 @@ class Cuda final : public Device {
     use();
     const size_t lists = parts.size() * sizeof(cuda::Part);
     const auto room = static_cast<int64_t>(lists + parts.size() * sizeof(uint64_t));
-    if (checked_bytes_ < room) {
-      if (checked_) (void)cudaFree(checked_);
-      checked_ = nullptr;
-      check(cudaMalloc(&checked_, static_cast<size_t>(room)), "memory for checksums");
-      checked_bytes_ = room;
-    }
+    make_room(checked_, checked_bytes_, room, "memory for checksums");
     auto* const list = static_cast<cuda::Part*>(checked_);
     auto* const sum = reinterpret_cast<unsigned long long*>(list + parts.size());
     std::vector<cuda::Part> small;
@@ -378,6 +370,13 @@ class Cuda final : public Device {
     check(cudaSetDevice(index_), "cannot use the device");
     move();
   }
+  static void make_room(void*& memory, int64_t& has, int64_t wanted, const char* what) {
+    if (has >= wanted) return;
+    if (memory) (void)cudaFree(memory);
+    memory = nullptr;
+    check(cudaMalloc(&memory, static_cast<size_t>(wanted)), what);
+    has = wanted;
+  }
   bool gathers(const void* to, const void* from, int64_t bytes) const {
     constexpr int64_t kLarge = int64_t{1} << 18;
     const auto place = reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(from);
@@ -390,12 +389,7 @@ class Cuda final : public Device {
     const std::vector<cuda::Move> all = std::exchange(moves_, {});  // use() comes here again
     use();
     const auto room = static_cast<int64_t>(all.size() * sizeof(cuda::Move));
-    if (moved_bytes_ < room) {
-      if (moved_) (void)cudaFree(moved_);
-      moved_ = nullptr;
-      check(cudaMalloc(&moved_, static_cast<size_t>(room)), "memory for copies");
-      moved_bytes_ = room;
-    }
+    make_room(moved_, moved_bytes_, room, "memory for copies");
     upload(moved_, all.data(), room);
     constexpr size_t kOfGrid = 65535;
     for (size_t at = 0; at < all.size(); at += kOfGrid)
