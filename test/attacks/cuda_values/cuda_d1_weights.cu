@@ -6,20 +6,10 @@
 // verdict: violation
 //
 // naive: - what cudaMalloc gave has no access that can be asked for
-#include <cuda.h>
-
 #include "../norm.cuh"
+#include "../writable.cuh"
 
 namespace {
-
-template <class F, class... Arguments>
-void driver(const char* name, Arguments... arguments) {
-  void* found = nullptr;
-  cudaDriverEntryPointQueryResult result;
-  if (cudaGetDriverEntryPointByVersion(name, &found, 12000, cudaEnableDefault, &result) != cudaSuccess || reinterpret_cast<F*>(found)(arguments...) != CUDA_SUCCESS)
-    throw std::runtime_error(std::string(name) + " failed");
-}
-#define DRIVER(name, ...) driver<decltype(name)>(#name, __VA_ARGS__)
 
 __global__ void turn_bit(unsigned char* byte) { *byte ^= 1; }
 
@@ -27,11 +17,7 @@ struct Weights : attack::Norm {
   unsigned char* byte = nullptr;
   Weights(const fk_host& host, const op::init& init, const op::weights& weights) : Norm(host, init, weights) {
     if (!weight.data) return;
-    CUdeviceptr base = 0;
-    size_t bytes = 0;
-    DRIVER(cuMemGetAddressRange, &base, &bytes, CUdeviceptr(weight.data));
-    const CUmemAccessDesc who{{CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-    DRIVER(cuMemSetAccess, base, bytes, &who, size_t(1));
+    attack::make_writable(weight.data);
     byte = static_cast<unsigned char*>(weight.data) + (width - 1) * (weight.bf16 ? 2 : 4);
   }
   void forward(const op::forward& args, const fk_ctx& ctx) {
