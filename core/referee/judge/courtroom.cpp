@@ -270,7 +270,7 @@ bool Courtroom::is_awaited(const Docket& docket, const ExamRequest& request) con
     return other.asked.op == asked.op && other.asked.variant == asked.variant &&
            drawn_turn(docket.secret, asked.op, other.asked.name) < turn;
   });
-  return earlier < kDrawnCases;
+  return earlier < request.drawn_cases;
 }
 
 bool Courtroom::prepare() {

@@ -30,7 +30,8 @@ struct ExamRequest {
   std::string device;
   int threads = 2;
   std::vector<std::string> families;
-  int ranks = 1;  // that call it together
+  int ranks = 1;        // that call it together
+  int drawn_cases = 0;  // of its op's, as DocketEntry has it
   std::string key() const;
 };
 

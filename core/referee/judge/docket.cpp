@@ -2,6 +2,7 @@
 #include "core/referee/judge/docket.hpp"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "core/base/error.hpp"
@@ -58,6 +59,11 @@ class Docket {
     check_variants();
     if (o_.cases.empty() && size() != kSmall && !out_.empty())
       for (auto op = ops.rbegin(); op != ops.rend(); ++op) smaller(catalog_.at(*op));
+    std::map<std::string, std::set<std::string>> cases;
+    for (const DocketEntry& entry : after_) cases[entry.row.op].insert(entry.row.case_name);
+    for (DocketEntry& entry : after_)
+      entry.drawn_cases =
+          drawn_of(catalog_.at(entry.row.op), static_cast<int>(cases[entry.row.op].size()));
     out_.insert(out_.end(), after_.begin(), after_.end());
     return std::move(out_);
   }
@@ -227,13 +233,13 @@ void SmallerCases::judged(const CaseVerdict& row) {
   }
 }
 
-bool DrawnCases::wants(const CaseVerdict& row) const {
+bool DrawnCases::wants(const CaseVerdict& row, int drawn_cases) const {
   if (!right_.count(case_of(row))) return false;
   const auto parts = drawn_parts(row.variant);
   const auto had = parts ? drawn_.find(case_of(row)) : drawn_.end();
   if (had != drawn_.end()) return *parts & ~had->second;
   const auto many = of_.find(parts ? row.op : row.op + ", " + row.variant);
-  return many == of_.end() || many->second < (parts ? kDrawnCases : 1);
+  return many == of_.end() || many->second < (parts ? drawn_cases : 1);
 }
 
 void DrawnCases::judged(const CaseVerdict& row) {

@@ -18,6 +18,7 @@ struct DocketEntry {
   bool extra = false;        // a variant or dtype beside the case as written
   bool other_dtype = false;  // a dtype
   bool after = false;        // judged when the others are (DrawnCases)
+  int drawn_cases = 0;       // of its op's cases so many are judged with drawn rows
 };
 
 // What a row says of its case: sizes and hash.
@@ -39,13 +40,13 @@ class SmallerCases {
   std::set<std::string> had_;  // "op, variant"
 };
 
-// Which of those that come after the others are judged: of every op a few cases that were right as
-// they are written with drawn rows (drawn.hpp), each in the first variant that the candidate takes
+// Which of those that come after the others are judged: of every op some cases that were right as
+// they are written with drawn rows (drawn_of()), each in the first variant that the candidate takes
 // and in those that have a part which no such one had, and one without rows. Asked in an order that
 // nobody knows before.
 class DrawnCases {
  public:
-  bool wants(const CaseVerdict& row) const;
+  bool wants(const CaseVerdict& row, int drawn_cases) const;
   void judged(const CaseVerdict& row);  // once its status is known, and of the others as well
 
  private:

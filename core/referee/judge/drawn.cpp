@@ -191,9 +191,9 @@ void make_ragged(const Contract& contract, const Case& source, uint64_t draw, Va
   }
 }
 
-// Between half above the mean and what no routing reaches, where every token has the busiest
-// expert: whoever has room for twice the mean is right on all that is uniform.
-double drawn_skew(uint64_t draw) { return std::exp2(0.5 + 5 * Random(draw ^ 0x5e).uniform()); }
+// Between twice the mean and what no routing reaches, where every token has the busiest expert:
+// whoever has room for half more than the mean is right on all that is uniform.
+double drawn_skew(uint64_t draw) { return std::exp2(1 + 4.5 * Random(draw ^ 0x5e).uniform()); }
 
 bool has_rows(const Case& source) {
   const Variant most = fewer_rows(source, 0);
@@ -234,6 +234,10 @@ std::vector<std::string> drawn_variants(const Contract& contract, const Case& so
 AskedCase drawn_by(AskedCase asked, const Secret& secret) {
   if (is_drawn(asked.variant)) asked.draw = secret.seed("rows of " + asked.key()) | 1;
   return asked;
+}
+
+int drawn_of(const Contract& contract, int cases) {
+  return has_routing(contract) ? cases : std::max(3, (cases + 1) / 2);
 }
 
 uint64_t drawn_turn(const Secret& secret, const std::string& op, const std::string& case_name) {

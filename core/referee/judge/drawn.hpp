@@ -26,9 +26,10 @@ std::optional<int> drawn_parts(const std::string& variant);  // bits, of a drawn
 // The same where nothing is drawn; else with what the secret draws.
 AskedCase drawn_by(AskedCase asked, const Secret& secret);
 
-// So many cases of an op are judged with drawn rows, in an order of which nobody knows who is
-// first.
-inline constexpr int kDrawnCases = 3;
+// Of so many cases of an op so many are judged with drawn rows, in an order of which nobody knows
+// who is first: the half of them and at least three, and all where calls are told the experts of
+// tokens, because how uneven these may be shows in some sizes alone.
+int drawn_of(const Contract& contract, int cases);
 uint64_t drawn_turn(const Secret& secret, const std::string& op, const std::string& case_name);
 
 // Of a drawn variant what `asked.draw` makes of the case; as it is written without.

@@ -214,14 +214,12 @@ class Judge {
   bool list_cases() {
     for (DocketEntry& entry : docket(ops_, catalog_, options_)) {
       out_.cases.push_back(std::move(entry.row));
-      extra_.push_back(entry.extra);
-      other_dtype_.push_back(entry.other_dtype);
-      after_.push_back(entry.after);
       // Of those that come after the others rows and values are of interest, not kinds of inputs.
       const auto families =
           entry.after ? std::vector<std::string>{family_name(Family::ordinary)} : options_.families;
-      requests_.push_back({std::move(entry.asked), room_.device(), options_.threads, families,
-                           out_.cases.back().ranks});
+      requests_.push_back({entry.asked, room_.device(), options_.threads, families,
+                           out_.cases.back().ranks, entry.drawn_cases});
+      entries_.push_back(std::move(entry));
     }
     if (!out_.cases.empty()) return true;
     return end(Status::unused, "there are no " + options_.size + " cases of its ops");
@@ -234,8 +232,10 @@ class Judge {
     for (const size_t i : in_turn()) {
       CaseVerdict& row = out_.cases[i];
       row_ = &row;
-      if (!extra_[i]) timed = false;
-      if (after_[i] ? failed || !drawn.wants(row) : !smaller.wants(row, other_dtype_[i])) {
+      if (!entries_[i].extra) timed = false;
+      const bool after = entries_[i].after;
+      if (after ? failed || !drawn.wants(row, entries_[i].drawn_cases)
+                : !smaller.wants(row, entries_[i].other_dtype)) {
         row.status = Status::unused;
         continue;
       }
@@ -251,7 +251,7 @@ class Judge {
       // somewhere is not timed elsewhere.
       one_case(requests_[i], row, !timed && !failed && !row.beside && options_.seconds > 0);
       timed |= row.status != Status::refused;
-      if (!after_[i]) smaller.judged(row);
+      if (!after) smaller.judged(row);
       // In destroy(), by the process itself: nothing could be asked of it any more.
       if (!is_failure(row.status) && candidate_runner_->failed() &&
           candidate_runner_->failure().kind != kBusy)
@@ -269,7 +269,7 @@ class Judge {
     std::vector<std::pair<uint64_t, size_t>> all;
     for (size_t i = 0; i < out_.cases.size(); ++i) {
       const CaseVerdict& row = out_.cases[i];
-      all.emplace_back(after_[i] ? drawn_turn(secret_, row.op, row.case_name) : 0, i);
+      all.emplace_back(entries_[i].after ? drawn_turn(secret_, row.op, row.case_name) : 0, i);
     }
     std::sort(all.begin(), all.end());
     std::vector<size_t> out;
@@ -473,9 +473,7 @@ class Judge {
   Secret secret_;
   std::vector<std::string> ops_;
   std::vector<ExamRequest> requests_;  // of out_.cases
-  std::vector<bool> extra_;            // whether one is a variant beside the case as written
-  std::vector<bool> other_dtype_;      // whether that is another dtype
-  std::vector<bool> after_;            // whether it comes after the others
+  std::vector<DocketEntry> entries_;   // of these, but for their rows
   // The candidate's processes, by how many ranks there are, and what each had before it came.
   struct Stand {
     std::unique_ptr<RankGroup> runners;
