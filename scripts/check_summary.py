@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""check_summary.py FILE: a report of `fk-host check --json`, `verify --json`, `bench CANDIDATE --json` or `run --json` in one line, and one
+"""check_summary.py FILE: a report of `fk-host check --json`, `verify --json`, `bench OP|CANDIDATE --json` or `run --json` in one line, and one
 more for each op, case or workload; of the first three only for those that are not right. Exit 4 for a run that was left out because its
 device is too small for it, whatever it does; the line says `left out`."""
-import collections, json, pathlib, sys
+import collections, json, pathlib, statistics, sys
 
 
 def of_check(report):
@@ -37,6 +37,14 @@ def of_verdict(report):
             yield f"  {case['op']}, case {case['case']}, {case['ranks']} ranks: {case['status']}: {(case['evidence'] or case['why'])[:300]}"
 
 
+def of_bench(report):
+    rows = report["rows"]
+    yield f"bench {', '.join(sorted({row['op'] for row in rows}))} on {report['device']}: {sum(not row['why'] for row in rows)} of {len(rows)} rows have a time"
+    for routing in sorted({row["routing"] for row in rows if row.get("of_uniform")}):
+        times = [row["of_uniform"] for row in rows if row["routing"] == routing and row.get("of_uniform")]
+        yield f"  {routing} routing takes {statistics.median(times):.3f} times as long as uniform, the median of {len(times)} rows"
+
+
 def of_run(report):
     if report.get("too_large"):
         yield f"left out: run {report['scenario']}, profile {report['profile']}, tp {report['tp']}: {report['too_large']['what']}"
@@ -63,5 +71,6 @@ if __name__ == "__main__":
         report = json.loads(path.read_text())
     except (OSError, ValueError) as error:
         sys.exit(f"{path.stem}: no report: {error}")
-    print("\n".join(of_run(report) if "scenario" in report else of_verdict(report) if "candidate" in report else of_verify(report, path.stem) if "cases" in report else of_check(report)))
+    kinds = {"scenario": of_run, "candidate": of_verdict, "plugin": of_check, "rows": of_bench, "cases": lambda it: of_verify(it, path.stem)}
+    print("\n".join(next(of for key, of in kinds.items() if key in report)(report)))
     sys.exit(4 if report.get("too_large") else 0)

@@ -11,6 +11,7 @@
 #   communicator failing collectives      messages between processes; ranks that die, hang or do something else (test/ranks/odd.cu); every
 #                                         collective as a candidate
 #   attacks                               plugins that cheat and honest ones that look odd (docs/attacks.md)
+#   captured                              what a tiny mixtral calls its ops with: `cuda` is right on it, routings are timed, kernels are judged
 #   scenarios                             llama3.1, mixtral and bge_m3 with the tiny profile, and with the full one a request at a time; what
 #                                         fk-host says is too large for one GPU runs on two where there are, or is left out
 # with several GPUs:
@@ -41,7 +42,7 @@ while (($#)); do
 done
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 [[ -z $built ]] || build="$(realpath --relative-base="$PWD" "$built")"
-one_gpu=("tests verify large torch" bad check) ranks=(communicator failing collectives) judged=(attacks scenarios) several=("exchanges divided")
+one_gpu=("tests verify large torch" bad check) ranks=(communicator failing collectives) judged=(attacks captured scenarios) several=("exchanges divided")
 slow=(sanitize precision latency neighbours ops workloads) slow_several=(rivals)
 all=" ${one_gpu[*]} ${ranks[*]} ${judged[*]} ${several[*]} ${slow[*]} ${slow_several[*]} "
 for part in "${only[@]}"; do [[ $all == *" $part "* ]] || usage "no part $part; there are$all"; done
@@ -157,6 +158,17 @@ attack() { # NAME OPTIONS...
   return $status
 }
 part_attacks() { attack attacks --serve; }
+part_captured() {
+  local kept="$parts/captured" bad=0
+  timeout -k 10 60 "$host" capture mixtral --profile tiny --requests 2 --device cuda:0 --out "$kept" >"$out/captured.log" 2>&1 || bad=1
+  tail -1 "$out/captured.log"
+  check captured cuda --captured "$kept" --device cuda:0 --quick || bad=1
+  timeout -k 10 60 "$host" bench moe_align --captured "$kept" --device cuda:0 --seconds 0.05 --json "$parts/bench-captured.json" >/dev/null || bad=1
+  summarize "$parts/bench-captured.json" || bad=1
+  timeout -k 10 60 "$host" bench cuda --op rms_norm --op topk_softmax --captured "$kept" --device cuda:0 --no-store --seconds 0.05 --json "$parts/judged-captured.json" >/dev/null || bad=1
+  summarize "$parts/judged-captured.json" || bad=1
+  return $bad
+}
 scenario() { # NAME PROFILE [--tp N] WORKLOAD...
   local run="run-$1-$2" options=("$1" --profile "$2" --device cuda:0) word status found again=()
   [[ $gpus -lt 2 || ${3:-} == --tp ]] || again=("$1" "$2" --tp 2 "${@:3}")

@@ -3,7 +3,8 @@
 // this library into each process that is started with CUDA_INJECTION64_PATH=.../fk_kernel_log.so.
 // It writes FK_KERNEL_LOG.<pid> ("N number name" for every name, then "number start duration" in ns
 // for every run), which scripts/kernel_log.py sums up. Records come when CUPTI has them complete,
-// so a process that is killed has written what is older than some seconds.
+// at the latest at exit(); a process that is killed has written what is older than some tenths of a
+// second.
 #include <unistd.h>
 
 #include <chrono>
@@ -43,9 +44,17 @@ extern "C" __attribute__((visibility("default"))) int InitializeInjection() {
     std::fflush(file);
     return 1;
   }
+  // Registered after CUPTI's own, and so called before them.
+  std::atexit([] {
+    try {
+      fk::bench::flush_records(true);
+    } catch (const std::exception&) {
+    }
+    std::fflush(file);
+  });
   std::thread([] {
     for (;;) {
-      std::this_thread::sleep_for(std::chrono::seconds(2));
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
       try {
         fk::bench::flush_records(false);
       } catch (const std::exception&) {
