@@ -148,6 +148,48 @@ std::vector<Block> blocks_with(const std::vector<double>& want, const Blocks& bl
   return out;
 }
 
+// How large the scores are that a field is added to, or is weighed with: those of up to 1 to which
+// a bias is added, by which is chosen, and those that a cap bounds, beside which a sink stands.
+// They are rounded where no input of theirs moves them: they saturate. A capped one is rounded as a
+// tanh and as its product.
+double added_to(const ResolvedCase& resolved, const CaseField& field) {
+  const Contract& contract = *resolved.contract;
+  if (contract.level != 1) return 0;
+  if (contract.tolerance.numerics == "selection")
+    return field.slot->section == SectionId::weights ? 1 : 0;
+  const Slot* cap = field.slot->name == "sinks" ? contract.find("softcap") : nullptr;
+  return cap ? 2 * resolved.init[static_cast<size_t>(cap->index)].f : 0;
+}
+
+CaseValues moved_inputs(const ResolvedCase& resolved, const CaseValues& inputs, uint64_t seed) {
+  // Where an op chooses, equal values have an order and move alike; scores between 0 and 1 are
+  // rounded more coarsely than the small numbers that they are made of.
+  const bool alike = resolved.contract->tolerance.numerics == "selection";
+  const double by = probe_size(resolved) * (alike ? 4 : 1);
+  CaseValues out = inputs;
+  for (const auto& f : resolved.fields) {
+    const auto it = out.find(f.slot->name);
+    if (it == out.end() || !f.present || !is_float(f.dtype) || bytes(f.dtype) < 2) continue;
+    const std::string generator = f.values.substr(0, f.values.find('('));
+    // A range is a promise; what is drawn with stays.
+    const bool range = generator == "uniform";
+    if (generator == "constant" || (range && (alike || resolved.contract->level > 1))) continue;
+    const auto beside = static_cast<float>(added_to(resolved, f) / 8);
+    const bool own = resolved.rank > 0 && !f.slot->replicated;
+    const std::string what = "moved " + f.slot->name +
+                             (own ? " of rank " + std::to_string(resolved.rank) : "") + "#";
+    for (size_t i = 0; i < it->second.size(); ++i) {
+      const uint64_t stream = seed_of(what + std::to_string(i), seed);
+      const Tensor& before = it->second[i];
+      Tensor other = moved(before, by, stream, alike, beside);
+      if (range) keep_range(before, other);
+      it->second[i] = std::move(other);
+    }
+  }
+  if (alike && seed % 2 == 1) saturate(resolved, out);
+  return out;
+}
+
 }  // namespace
 
 Comparer::Comparer(const ResolvedCase& resolved, const CaseValues& inputs, const CaseValues& want,
@@ -386,6 +428,7 @@ Judgement Comparer::judge_moved(const CaseField& field, int64_t entry, const Pai
   std::vector<Block> blocks = blocks_with(want, blocks_of(pair.theirs.shape, model.plane),
                                           pair.before, model.small * size_of_all(pair.theirs));
   Tensor theirs = pair.theirs;
+  std::vector<double> moves(model.alone ? want.size() : 0);
   Judgement out = before;
   int64_t open = 0;
   for (size_t k = 0; k < probes_.size() || probe(); ++k) {
@@ -394,6 +437,8 @@ Judgement Comparer::judge_moved(const CaseField& field, int64_t entry, const Pai
     const std::vector<double> other = moved.values();
     int64_t jumps = 0;
     std::vector<double> noise;
+    for (size_t i = 0; i < moves.size(); ++i)
+      if (const double by = std::abs(other[i] - want[i]); by > moves[i]) moves[i] = by;
     for (Block& b : blocks) {
       const bool kept = b.kept || !same_choice(field, chosen, pair, b.begin, k);
       const auto [rms, most] = kept ? std::pair{0.0, 0.0} : moved_by(b, want, other);
@@ -409,7 +454,7 @@ Judgement Comparer::judge_moved(const CaseField& field, int64_t entry, const Pai
       for (int64_t i = b.begin; i < b.end; ++i) theirs.set(i, other[static_cast<size_t>(i)]);
     }
     if (k + 1 < kProbesFirst) continue;
-    out = judge(pair.mine, theirs, model, noise, pair.before, floors);
+    out = judge(pair.mine, theirs, model, noise, pair.before, floors, moves);
     if (out.ok) return out;
     const int64_t unmoved = jumps == 0 ? off_by_nothing(pair.mine, want, blocks, model.hard) : 0;
     if (jumps == 0 && (unmoved == 0 || out.wrong.count > unmoved)) return out;
@@ -427,49 +472,19 @@ bool Comparer::probe() const {
   // Inputs that the op rounds to eight bits first may not move at all.
   exhausted_ |= resolved_.contract->level == 1 && rounds_inputs(resolved_);
   if (exhausted_ || probes_.size() >= kProbesMost) return false;
-  CaseValues answer = ask_(moved_inputs(probes_.size()));
+  const uint64_t seed = probes_.size();
+  CaseValues answer = ask_(moved_inputs(resolved_, inputs_, seed), seed);
   exhausted_ = answer.empty();
   if (!exhausted_) probes_.push_back(std::move(answer));
   return !exhausted_;
 }
 
-// How large the scores are that a field is added to, or is weighed with: those of up to 1 to which
-// a bias is added, by which is chosen, and those that a cap bounds, beside which a sink stands.
-// They are rounded where no input of theirs moves them: they saturate. A capped one is rounded as a
-// tanh and as its product.
-double Comparer::added_to(const CaseField& field) const {
-  const Contract& contract = *resolved_.contract;
-  if (contract.level != 1) return 0;
-  if (contract.tolerance.numerics == "selection")
-    return field.slot->section == SectionId::weights ? 1 : 0;
-  const Slot* cap = field.slot->name == "sinks" ? contract.find("softcap") : nullptr;
-  return cap ? 2 * resolved_.init[static_cast<size_t>(cap->index)].f : 0;
-}
-
-CaseValues Comparer::moved_inputs(uint64_t seed) const {
-  // Where an op chooses, equal values have an order and move alike; scores between 0 and 1 are
-  // rounded more coarsely than the small numbers that they are made of.
-  const bool alike = resolved_.contract->tolerance.numerics == "selection";
-  const double by = probe_size(resolved_) * (alike ? 4 : 1);
-  CaseValues out = inputs_;
-  for (const auto& f : resolved_.fields) {
-    const auto it = out.find(f.slot->name);
-    if (it == out.end() || !f.present || !is_float(f.dtype) || bytes(f.dtype) < 2) continue;
-    const std::string generator = f.values.substr(0, f.values.find('('));
-    // A range is a promise; what is drawn with stays.
-    const bool range = generator == "uniform";
-    if (generator == "constant" || (range && (alike || resolved_.contract->level > 1))) continue;
-    const auto beside = static_cast<float>(added_to(f) / 8);
-    for (size_t i = 0; i < it->second.size(); ++i) {
-      const uint64_t stream = seed_of("moved " + f.slot->name + "#" + std::to_string(i), seed);
-      const Tensor& before = it->second[i];
-      Tensor other = moved(before, by, stream, alike, beside);
-      if (range) keep_range(before, other);
-      it->second[i] = std::move(other);
-    }
+void move_others(const ResolvedCase& resolved, uint64_t seed, std::vector<CaseValues>& ranks) {
+  ResolvedCase other = resolved;
+  for (size_t r = 0; r < ranks.size(); ++r) {
+    other.rank = static_cast<int>(r);
+    if (other.rank != resolved.rank) ranks[r] = moved_inputs(other, ranks[r], seed);
   }
-  if (alike && seed % 2 == 1) saturate(resolved_, out);
-  return out;
 }
 
 Comparison compare_outputs(const ResolvedCase& resolved, const CaseValues& values,

@@ -9,7 +9,8 @@
 // `noise`. Where it jumps by more than the hard maximum (a token that another expert is as good
 // for), the block may be that of any of the moved references instead; so may a row that an op
 // chooses, and then what else it says of that row is that reference's too. The moves follow from
-// the inputs alone, so a candidate cannot choose them.
+// the inputs alone, so a candidate cannot choose them. Where ranks call an op together, what each
+// of them has is moved.
 #pragma once
 #include <map>
 #include <string>
@@ -34,6 +35,10 @@ struct Comparison {
 // How many elements of an output are compared: in a quick look, and ever. Of a larger output it is
 // one row in so many, of each so many a random one: who makes them must not know which.
 constexpr int64_t kQuickElements = int64_t{1} << 22, kMostElements = int64_t{1} << 26;
+
+// Moves the inputs of all ranks but resolved.rank as rounding may move them, each its own but for
+// what all have in common: what AskReference::Moved asks for.
+void move_others(const ResolvedCase& resolved, uint64_t seed, std::vector<CaseValues>& ranks);
 
 class Comparer {
  public:
@@ -67,8 +72,6 @@ class Comparer {
                         const Judgement& before, const Chosen& chosen,
                         std::string& undecided) const;
   bool probe() const;  // one more; false when there are no more
-  double added_to(const CaseField& field) const;
-  CaseValues moved_inputs(uint64_t seed) const;
 
   const ResolvedCase& resolved_;
   const CaseValues& inputs_;

@@ -2,15 +2,37 @@
 // Ops that choose (top-k, sampling): when is another choice as right as the reference's?
 #pragma once
 #include <cstdint>
+#include <concepts>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "core/cases/inputs.hpp"
 
 namespace fk {
 
-// The reference's outputs for other contents; empty when it fails.
-using AskReference = std::function<CaseValues(const CaseValues& values)>;
+// The reference's outputs for other contents; empty when it fails. Where ranks call an op together,
+// `values` are those of the one that is compared; with `moved` the other ranks' are moved as well,
+// by move_others() with this seed.
+class AskReference {
+ public:
+  using Moved = std::optional<uint64_t>;
+  AskReference(std::nullptr_t) {}
+  template <class Ask>
+    requires std::invocable<Ask, const CaseValues&, Moved>
+  AskReference(Ask ask) : ask_(std::move(ask)) {}
+  template <class Ask>
+    requires std::invocable<Ask, const CaseValues&>
+  AskReference(Ask ask)
+      : ask_([ask = std::move(ask)](const CaseValues& values, Moved) { return ask(values); }) {}
+  CaseValues operator()(const CaseValues& values, Moved moved = std::nullopt) const {
+    return ask_(values, moved);
+  }
+  explicit operator bool() const { return ask_ != nullptr; }
+
+ private:
+  std::function<CaseValues(const CaseValues&, Moved)> ask_;
+};
 
 // 1 for every element of an integer output where `got` is another choice than `want` but float32
 // arithmetic cannot tell which is right:

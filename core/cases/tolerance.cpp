@@ -99,8 +99,9 @@ class Tally {
   // `least`: the size that a block has at least.
   Tally(const ErrorModel& model, double least) : m_(model), least_(least) {}
 
-  void block(const double* got, const double* want, const double* before, int64_t first,
-             int64_t count, double noise, double floor) {
+  // `moves`: by how much each element moves; null where that of the block is what counts.
+  void block(const double* got, const double* want, const double* before, const double* moves,
+             int64_t first, int64_t count, double noise, double floor) {
     const Size size = size_of(want, count);
     floor_ = m_.floor + floor + m_.cancelled * least_ / m_.small;
     // What is lost in cancellation says nothing about a factor.
@@ -110,10 +111,14 @@ class Tally {
     // far more, all of a block may do so together.
     together_ = std::max(0.0, noise - (8 * m_.probe + 4 * m_.coarse) * size.rms);
     // What moves independently adds up in squares.
-    const double usual = m_.usual * m_.probe * size.rms;
-    noise = std::sqrt(std::max(0.0, noise * noise - usual * usual));
+    const auto beyond = [this](double move, double of) {
+      const double usual = m_.usual * m_.probe * of;
+      return std::sqrt(std::max(0.0, move * move - usual * usual));
+    };
+    const double excess = beyond(noise, size.rms);
     for (int64_t i = 0; i < count; ++i) {
       const double g = got[i], w = want[i];
+      noise = moves && std::isfinite(w) ? std::max(excess, beyond(moves[i], std::abs(w))) : excess;
       if (std::isfinite(g) && std::isfinite(w)) {
         const double inverse = 1 / allowed(w, size, 16 * noise);
         const double share = g == w ? 0 : std::abs(g - w) * inverse;
@@ -214,7 +219,7 @@ void read(const Tensor& from, int64_t begin, int64_t count, std::vector<double>&
 // are, so neither does the sum.
 Tally tally_of(const Tensor& got, const Tensor& want, const ErrorModel& m,
                const std::vector<double>& noise, const Tensor& before,
-               const std::vector<double>& floors) {
+               const std::vector<double>& floors, const std::vector<double>& moves) {
   constexpr int64_t kPart = 8192;  // blocks
   const Blocks blocks = blocks_of(want.shape, m.plane);
   const double least = m.small * size_of_all(want);
@@ -229,7 +234,8 @@ Tally tally_of(const Tensor& got, const Tensor& want, const ErrorModel& m,
       read(got, begin, count, g);
       read(want, begin, count, w);
       if (before.numel()) read(before, begin, count, kept);
-      parts[part].block(g.data(), w.data(), before.numel() ? kept.data() : nullptr, begin, count,
+      parts[part].block(g.data(), w.data(), before.numel() ? kept.data() : nullptr,
+                        moves.empty() ? nullptr : moves.data() + begin, begin, count,
                         noise.empty() ? 0 : noise[b], floors.empty() ? 0 : floors[b]);
     }
   };
@@ -292,6 +298,8 @@ ErrorModel error_model(const ResolvedCase& resolved, const CaseField& output) {
   const double sums = kind == "elementwise" || kind == "activation" ? 0 : std::sqrt(length);
   // Between ranks sums travel in the working dtype.
   const bool travels = kind == "reduction" && c.comm();
+  constexpr double kFewTerms = 16;
+  m.alone = kind == "reduction" && c.level == 1 && length <= kFewTerms;
   const double inside = c.level >= 3              ? 8
                         : c.level == 2 || travels ? 4
                         : softmax                 ? 3
@@ -397,11 +405,11 @@ double size_of_all(const Tensor& want) {
 
 Judgement judge(const Tensor& got, const Tensor& want, const ErrorModel& m,
                 const std::vector<double>& noise, const Tensor& before,
-                const std::vector<double>& floors) {
+                const std::vector<double>& floors, const std::vector<double>& moves) {
   if (m.exact) return judge_exact(got, want);
   Judgement out;
   if (got.numel() == 0) return out;
-  const Tally tally = tally_of(got, want, m, noise, before, floors);
+  const Tally tally = tally_of(got, want, m, noise, before, floors, moves);
   out.worst = tally.worst, out.rms = tally.rms(), out.factor = tally.factor();
   const bool by_factor = m.factor > 0 && std::abs(out.factor - 1) > tally.factor_limit();
   const std::string scale = "what rounding explains (" + m.text + ")";

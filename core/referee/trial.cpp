@@ -408,23 +408,24 @@ class Trial {
     if (!oracle) return nothing_;
     CaseValues made = answer_of(*oracle, values(), answers_.why);
     if (oracle == oracles_.device && !answers_.why.empty() && oracles_.cpu) {
-      const Oracles small{oracles_.cpu, nullptr};
       answers_.why.clear();
-      if (oracle_of(small, provider_, resolved_, answers_.why))
+      if (oracle_of({oracles_.cpu, nullptr}, provider_, resolved_, answers_.why))
         made = answer_of(*oracles_.cpu, values(), answers_.why);
     }
     if (answers_.why.empty()) answers_.want = std::move(made);
     return answers_.want ? *answers_.want : nothing_;
   }
 
-  // What the other ranks have does not change.
-  CaseValues answer_of(const Provider& oracle, const CaseValues& of, std::string& why) {
+  CaseValues answer_of(const Provider& oracle, const CaseValues& of, std::string& why,
+                       AskReference::Moved moved = std::nullopt) {
     if (!resolved_.contract->comm())
       return reference_outputs(oracle, resolved_, source_, variant_, of, options_, why);
     if (contents_.empty())
       contents_ = contents_of_ranks(resolved_, options_.seed, options_.threads, options_.family);
-    contents_.at(static_cast<size_t>(resolved_.rank)) = of;
-    return reference_of_ranks(oracle, resolved_, source_, variant_, contents_, options_, why);
+    std::vector<CaseValues> all = contents_;
+    if (moved) move_others(resolved_, *moved, all);
+    all.at(static_cast<size_t>(resolved_.rank)) = of;
+    return reference_of_ranks(oracle, resolved_, source_, variant_, all, options_, why);
   }
 
   void compare(const CaseValues& got) {
@@ -432,16 +433,15 @@ class Trial {
     const CaseValues& wanted = want();
     row_.text = answers_.why;
     if (!answers_.want) return;
-    const std::string meaningless = family_meaningless(resolved_, options_.family, wanted);
-    if (!meaningless.empty()) {
+    if (const auto why = family_meaningless(resolved_, options_.family, wanted); !why.empty()) {
       row_.status = CheckStatus::unsupported;
-      row_.text = "not judged: " + meaningless;
+      row_.text = "not judged: " + why;
       return;
     }
-    const auto ask = [&](const CaseValues& other) {
+    const auto ask = [&](const CaseValues& other, AskReference::Moved moved) {
       std::string why;
       const Provider* oracle = oracle_of(oracles_, provider_, resolved_, why);
-      return oracle ? answer_of(*oracle, other, why) : CaseValues{};
+      return oracle ? answer_of(*oracle, other, why, moved) : CaseValues{};
     };
     Comparison result = compare_outputs(resolved_, values(), got, wanted,
                                         options_.values_only ? kQuickElements : kMostElements, ask);

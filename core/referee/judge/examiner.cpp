@@ -149,15 +149,18 @@ std::vector<CaseValues> Examiner::answers_to(const std::vector<CaseValues>& cont
 }
 
 AskReference Examiner::asker(int rank, size_t content) {
-  return [this, rank, content](const CaseValues& values) {
+  return [this, rank, content](const CaseValues& values, AskReference::Moved moved) {
+    const auto own = static_cast<size_t>(rank);
     std::vector<CaseValues> all;
-    for (int r = 0; r < ranks(); ++r)
-      all.push_back(r == rank ? values : desks_[static_cast<size_t>(r)]->lend(content));
+    for (size_t r = 0; r < desks_.size(); ++r)
+      all.push_back(r == own ? values : desks_[r]->lend(content));
+    std::vector<CaseValues> lent;
+    if (moved) lent = all;
+    if (moved) move_others(desks_[own]->resolved(), *moved, all);
     auto answers = answers_to(all);
-    for (int r = 0; r < ranks(); ++r)
-      if (r != rank)
-        desks_[static_cast<size_t>(r)]->take_back(content, std::move(all[static_cast<size_t>(r)]));
-    return std::move(answers[static_cast<size_t>(rank)]);
+    for (size_t r = 0; r < desks_.size(); ++r)
+      if (r != own) desks_[r]->take_back(content, std::move((moved ? lent : all)[r]));
+    return std::move(answers[own]);
   };
 }
 

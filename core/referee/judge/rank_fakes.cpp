@@ -65,8 +65,9 @@ class Gate {
   }
 
   AskReference asker(size_t rank) const {
-    return [this, rank](const CaseValues& values) {
+    return [this, rank](const CaseValues& values, AskReference::Moved moved) {
       std::vector<CaseValues> all = inputs_;
+      if (moved) move_others(ranks_[rank], *moved, all);
       all[rank] = values;
       return std::move(ask_(all)[rank]);
     };

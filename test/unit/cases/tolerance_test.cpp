@@ -454,3 +454,28 @@ TEST_CASE("tolerance_takes_an_infinity_for_what_the_dtype_cannot_hold") {
   CHECK_FALSE(judged(11, HUGE_VAL));
   CHECK_FALSE(judged(7, std::nan("")));
 }
+
+TEST_CASE("tolerance_takes_a_sum_of_few_terms_for_as_inexact_as_it_moves_alone") {
+  const auto refused = [](int64_t length, double error) {
+    const auto c = product(length);
+    const auto resolved = fk::resolve(c, c.cases[0], {});
+    const auto model = fk::error_model(resolved, *resolved.find("out"));
+    // Of a block all but two are nothing: what one has left of terms of 4, and one that is whole.
+    constexpr size_t kAt = 40;
+    fk::Tensor want(fk::DType::f32, {512});
+    want.set(kAt, 1e-3), want.set(kAt + 1, 0.5);
+    fk::Tensor got = want;
+    got.set(kAt, 1e-3 + error);
+    std::vector<double> moves(512), noise(static_cast<size_t>(fk::blocks_of({512}, 0).count));
+    moves[kAt] = 1e-6;
+    noise[0] = 1e-6 / std::sqrt(128.0);
+    const bool wrong = !fk::judge(got, want, model, noise, {}, {}, moves).ok;
+    got = want;
+    got.set(kAt + 1, 0.5 + error);  // which does not move
+    CHECK_FALSE(fk::judge(got, want, model, noise, {}, {}, moves).ok);
+    CHECK(model.alone == (length < 20));
+    return wrong;
+  };
+  CHECK_FALSE(refused(8, 6e-6));
+  CHECK(refused(8, 3e-5));
+}
