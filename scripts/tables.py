@@ -6,18 +6,10 @@ between `<!-- gpu -->` and `<!-- end gpu -->` from every docs/results/*-<gpu>-<s
 `<!-- end models -->` from those *-<gpu>-models.json (scripts/gpu_models.py).
 docs/verdict.md: between `<!-- verdicts -->` and `<!-- end verdicts -->` from the newest docs/results/*-verdicts.json
 (scripts/verdict_latency.py) and *-judges.json (scripts/compare_judges.py)."""
-import json, pathlib
+import json
 
 from kernel_names import plain
-
-root = pathlib.Path(__file__).resolve().parent.parent
-GPUS = "h[12]00"  # in names of files, behind the date
-
-
-def of_each_gpu(what):
-    """The newest docs/results/<date>-<gpu>-<what>.json of every GPU."""
-    return sorted({p.name[10:]: p for p in sorted((root / "docs/results").glob(f"*-{GPUS}-{what}.json"))}.values())
-
+from results import GPUS, of_each_gpu, root
 
 source = sorted((root / "docs/results").glob("*-cpu.json"))[-1]
 d = json.loads(source.read_text())
