@@ -117,10 +117,10 @@ class Maker {
       if (const bool taken = r.uniform() < 0.75; !taken && changed && !all) continue;
       for (int64_t i = 0; i < f.entries; ++i) {
         axes_ = r_.axes_of(*f.slot, i);
-        FamilySeeds seeds;
-        seeds.tensor = seed_of(stream + f.slot->name + "#" + std::to_string(i), base());
+        FamilySeeds seeds{seed_of(stream + f.slot->name + "#" + std::to_string(i), base())};
         if (!f.slot->shape.empty())
           seeds.rows = seed_of(stream + f.slot->shape[0].text() + "#" + std::to_string(i), base());
+        if (!f.slot->replicated) seeds.places = static_cast<uint64_t>(r_.rank);
         changed |=
             apply_family(family_, legal(f), seeds, out_[f.slot->name][static_cast<size_t>(i)]);
       }

@@ -30,9 +30,9 @@ struct Legal {
 };
 
 // Seeds of one tensor: `rows` is that of all tensors with the same first axis, which are
-// permuted alike.
+// permuted alike; `places` differs between ranks that have contents of their own.
 struct FamilySeeds {
-  uint64_t tensor = 0, rows = 0;
+  uint64_t tensor = 0, rows = 0, places = 0;
 };
 
 // Changes dense ordinary contents; false when the family does not fit them (sparse contents
