@@ -3,6 +3,7 @@
 // something to a token, and how it travels.
 #pragma once
 #include "experts.cuh"
+#include "loose.cuh"
 
 namespace fkc::experts {
 
@@ -34,32 +35,6 @@ __device__ float find_others(const Answers<Word>& a, int token, const Shape& s, 
     if (lane == __ffs(int(votes)) - 1) sent[r] = answers == 1 ? weight : 1;
   }
   return weight;
-}
-
-// 16 bytes of which only every two are aligned; in registers, a word like others.
-struct Loose {
-  unsigned short at[8];
-};
-template <class Word>
-using Held = std::conditional_t<std::is_same_v<Word, Loose>, uint4, Word>;
-template <class Word>
-__device__ Word load_word(const Word* at) {
-  return __ldcg(at);
-}
-__device__ inline uint4 load_word(const Loose* at) {
-  const auto two = [&](int e) {
-    return __ldcg(at->at + e) | uint32_t(__ldcg(at->at + e + 1)) << 16;
-  };
-  return {two(0), two(2), two(4), two(6)};
-}
-template <class Word>
-__device__ void store_word(Word* at, const Word& word) {
-  *at = word;
-}
-__device__ inline void store_word(Loose* at, const uint4& word) {
-  const uint32_t pairs[4] = {word.x, word.y, word.z, word.w};
-#pragma unroll
-  for (int e = 0; e < 8; ++e) at->at[e] = static_cast<unsigned short>(pairs[e / 2] >> e % 2 * 16);
 }
 
 // How an answer travels, in words. One that is alone goes as it is, and who takes it knows its

@@ -190,14 +190,16 @@ struct MoeDispatch : Exchanging<fk::moe_dispatch> {
                       nullptr,
                       1,
                       0};
-      if (s.group == 1)
-        launch(dispatch_few<Word>, unsigned(2 * processors), kThreads, 0, ctx, tokens, to, s,
-               exchange->ranks());
-      else
-        launch(dispatch_many<Word>, unsigned(3 * processors), kThreads, 0, ctx, tokens, to, s,
-               exchange->ranks());
+      if constexpr (!std::is_same_v<Word, Loose>)
+        if (s.group > 1)
+          return launch(dispatch_many<Word>, unsigned(3 * processors), kThreads, 0, ctx, tokens, to,
+                        s, exchange->ranks());
+      launch(dispatch_few<Word>, unsigned(2 * processors), kThreads, 0, ctx, tokens, to, s,
+             exchange->ranks());
     };
-    if (word_bytes({address(a.x->data), address(a.recv_x->data), row}) == 16)
+    if (init.max_tokens_per_rank <= kFew)
+      with_flagged_words(element, row, a.x->data, a.recv_x->data, go);
+    else if (word_bytes({address(a.x->data), address(a.recv_x->data), row}) == 16)
       go(uint4{});
     else if (element == 4)
       go(0u);

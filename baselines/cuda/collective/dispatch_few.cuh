@@ -4,6 +4,7 @@
 // of its token, beside the token's row on its way.
 #pragma once
 #include "choices.cuh"
+#include "loose.cuh"
 #include "unflagged.cuh"
 
 namespace fkc::experts {
@@ -24,11 +25,11 @@ __device__ void send_token(const Tokens<Word>& tokens, int t, const Shape& s, co
   const Word* row = tokens.x + int64_t(t) * s.words;
   unsigned wanted = 0;
   for (int base = 0; base < s.words; base += kThreads * kAtOnce) {
-    Word words[kAtOnce];
+    Held<Word> words[kAtOnce];
 #pragma unroll
     for (int k = 0; k < kAtOnce; ++k) {
       const int i = base + k * kThreads + int(threadIdx.x);
-      if (i < s.words) words[k] = __ldcg(row + i);
+      if (i < s.words) words[k] = load_word(row + i);
     }
     // Not before the first words are on their way, too.
     if (base == 0) {
@@ -40,7 +41,7 @@ __device__ void send_token(const Tokens<Word>& tokens, int t, const Shape& s, co
     for (int j = 1; j < ranks.size; ++j) {
       const int r = me + j < ranks.size ? me + j : me + j - ranks.size;
       if (!(wanted >> r & 1)) continue;
-      Word* box = box_of<Word>(ranks, s, r, me, t);
+      Held<Word>* box = box_of<Held<Word>>(ranks, s, r, me, t);
 #pragma unroll
       for (int k = 0; k < kAtOnce; ++k) {
         const int i = base + k * kThreads + int(threadIdx.x);
@@ -123,14 +124,14 @@ __device__ void put_row(const Tokens<Word>& tokens, const Questions& asked, int 
   constexpr int kAtOnce = 4;
   const int count = asked.count;
   for (int base = int(threadIdx.x); base < s.words; base += kThreads * kAtOnce) {
-    Word words[kAtOnce];
+    Held<Word> words[kAtOnce];
     if (from == ranks.rank) {
 #pragma unroll
       for (int k = 0; k < kAtOnce; ++k)
         if (base + k * kThreads < s.words)
-          words[k] = __ldcg(tokens.x + int64_t(t) * s.words + base + k * kThreads);
+          words[k] = load_word(tokens.x + int64_t(t) * s.words + base + k * kThreads);
     } else {
-      Word* box = box_of<Word>(ranks, s, ranks.rank, from, t) + base;
+      Held<Word>* box = box_of<Held<Word>>(ranks, s, ranks.rank, from, t) + base;
       take_words(words, [&](int k) {
         return base + k * kThreads < s.words ? box + k * kThreads : nullptr;
       });
@@ -139,7 +140,7 @@ __device__ void put_row(const Tokens<Word>& tokens, const Questions& asked, int 
       Word* to = tokens.rows + int64_t(asked.before[p]) * s.words + base;
 #pragma unroll
       for (int k = 0; k < kAtOnce; ++k)
-        if (base + k * kThreads < s.words) to[k * kThreads] = words[k];
+        if (base + k * kThreads < s.words) store_word(to + k * kThreads, words[k]);
     }
   }
 }

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows as words of 16 bytes, also where a rank's tensors are not aligned to them.
+#pragma once
+#include "in_steps.cuh"
+
+namespace fkc::experts {
+
+// 16 bytes of which only every two are aligned; in registers, a word like others.
+struct Loose {
+  unsigned short at[8];
+};
+template <class Word>
+using Held = std::conditional_t<std::is_same_v<Word, Loose>, uint4, Word>;
+template <class Word>
+__device__ Word load_word(const Word* at) {
+  return __ldcg(at);
+}
+__device__ inline uint4 load_word(const Loose* at) {
+  const auto two = [&](int e) {
+    return __ldcg(at->at + e) | uint32_t(__ldcg(at->at + e + 1)) << 16;
+  };
+  return {two(0), two(2), two(4), two(6)};
+}
+template <class Word>
+__device__ void store_word(Word* at, const Word& word) {
+  *at = word;
+}
+__device__ inline void store_word(Loose* at, const uint4& word) {
+  const uint32_t pairs[4] = {word.x, word.y, word.z, word.w};
+#pragma unroll
+  for (int e = 0; e < 8; ++e) at->at[e] = static_cast<unsigned short>(pairs[e / 2] >> e % 2 * 16);
+}
+
+// go(Word{}) with the word of which rows are made that carry their own flags (unflagged.cuh). What a
+// flag is made of has to be the same on all ranks: the elements and the row's length say it, and not
+// what a rank's addresses are. Of 16 bits, a NaN with all bits set is a missing flag for who looks for
+// 16 bits, and half of one that is there for who sends 32.
+template <class Go>
+void with_flagged_words(int64_t element, int64_t row, const void* a, const void* b, Go go) {
+  if (word_bytes({address(a), address(b), row}) == 16) go(uint4{});
+  else if (element == 4) go(0u);
+  else if (row % 16 == 0) go(Loose{});
+  else go(static_cast<unsigned short>(0));
+}
+
+}  // namespace fkc::experts
