@@ -45,9 +45,14 @@ TEST_CASE("sums over ranks that cancel are right in float32, and in nothing less
     return one.at(0);
   };
   int cancelled = 0;
-  // In these a rank that has nothing of a sum that cancels moved its own contents alone once.
-  for (const uint64_t seed : {4, 16, 39, 52}) {
-    const auto ranks = contents_of_ranks(resolved, seed, 2, Family::sparse);
+  // In these a rank's own contents said little of the sum.
+  for (const uint64_t seed : {4, 16}) {
+    auto ranks = contents_of_ranks(resolved, seed, 2, Family::sparse);
+    const auto usual = contents_of_ranks(resolved, seed, 2, Family::ordinary);
+    // What a model pads is nothing on all ranks.
+    for (size_t r = 1; r < ranks.size(); ++r)
+      for (int64_t i = 0; i < ranks[r].at("x")[0].numel(); ++i)
+        ranks[r].at("x")[0].set(i, ranks[0].at("x")[0].at(i) == 0 ? 0 : usual[r].at("x")[0].at(i));
     const CaseValues want = sum_of(ranks, DType::f32, exact);
     ResolvedCase own = resolved;
     const auto ask = [&](const CaseValues& values, AskReference::Moved moved) {
@@ -72,7 +77,7 @@ TEST_CASE("sums over ranks that cancel are right in float32, and in nothing less
     const std::vector<CaseValues> few(ranks.begin(), ranks.end() - 1);
     CHECK_FALSE(judged(sum_of(few, DType::f32, exact), ask).ok);
   }
-  CHECK(cancelled == 4);  // or nothing was asked
+  CHECK(cancelled == 2);  // or nothing was asked
 }
 
 TEST_CASE("each rank moves its own contents, and all alike what they have in common") {
