@@ -31,7 +31,7 @@ struct Exchange {
 #elif defined BAD_COMM_DEAF  // and does not look whether it was
     (void)init.comm->barrier(init.comm, nullptr);
 #elif defined BAD_COMM_LEAK
-    lost = std::malloc(1 << 14);
+    if (init.comm->rank == init.comm->size - 1) lost = std::malloc(1 << 14);
 #endif
   }
   void prepare(const op::forward&, const fk_memory&) {

@@ -79,8 +79,10 @@ Misconduct leaks(const ConductCase& c) {
   };
   // The host keeps a small table per instance, children included.
   const int64_t instance = lost_by(cycle);
+  Misconduct of_instances;
   if (instance > (c.provider.contract->level == 1 ? 1 << 10 : 1 << 16))
-    return {"leak", "create(), prepare() and destroy() lose " + per(instance, "instance")};
+    of_instances = {"leak", "create(), prepare() and destroy() lose " + per(instance, "instance")};
+  if (any_rank(c, !of_instances.rule.empty())) return of_instances;  // all call, or none
   if (!ranks && grows(cycle))
     return {"leak", "create(), prepare() and destroy() lose pages of memory"};
   Lone lone(c);
@@ -200,18 +202,20 @@ Misconduct misconduct(const ConductCase& c, const CaseValues& answer, const Cond
                       const ConductDiffer& differ,
                       const std::function<void(const std::string&)>& step) {
   const bool alone = c.provider.contract->comm() == nullptr;
+  // All ranks go on, or none.
+  const auto ends = [&](const Misconduct& found) { return any_rank(c, !found.rule.empty()); };
   if (!c.device.host_memory()) {
     Misconduct found = device_misconduct(c, differ, step);
-    if (!found.rule.empty() || !alone) return found;
+    if (ends(found) || !alone) return found;
     step("after an aborted run");
     return after_aborted_run(c, answer, call, differ);
   }
   step("after the calls");
-  if (Misconduct found = unfinished(); !found.rule.empty()) return found;
+  if (Misconduct found = unfinished(); ends(found)) return found;
   step("many instances and calls");
-  if (Misconduct found = leaks(c); !found.rule.empty()) return found;
+  if (Misconduct found = leaks(c); ends(found)) return found;
   step("from another thread");
-  if (Misconduct found = other_thread(c, answer, call, differ); !found.rule.empty()) return found;
+  if (Misconduct found = other_thread(c, answer, call, differ); ends(found)) return found;
   if (!alone) return {};
   step("after an aborted run");
   if (Misconduct found = after_aborted_run(c, answer, call, differ); !found.rule.empty())
