@@ -5,7 +5,7 @@
 //
 // Stopped by: drawn rows have the contents of small cases as well
 //
-// verdict: violation
+// verdict: violation wrong
 //
 // naive: -
 //

@@ -4,7 +4,7 @@
 //
 // Stopped by: correctness comes before the baseline; contents that nobody has seen take longer
 //
-// verdict: illegal_access wrong
+// verdict: illegal_access wrong crashed
 //
 // size: ci
 //
