@@ -70,20 +70,13 @@ struct Mixer {
   int64_t head_elements() const { return init.head_dim * init.state_size; }
   void load_states(int64_t slot) {
     rows.window.load_state(args.conv_state, slot);
-    for (int64_t h = 0; h < init.num_heads; ++h) {
-      double* state = rows.state + h * head_elements();
-      if (slot < 0)
-        std::fill_n(state, head_elements(), 0.0);
-      else
-        load(args.ssm_state, offset(args.ssm_state, slot, h), head_elements(), state);
-    }
+    for (int64_t h = 0; h < init.num_heads; ++h)
+      load_head(args.ssm_state, slot, h, rows.state + h * head_elements());
   }
   void store_states(int64_t slot) const {
     rows.window.store_state(args.conv_state, slot);
-    for (int64_t h = 0; h < init.num_heads; ++h) {
-      store(args.ssm_state, offset(args.ssm_state, slot, h), head_elements(),
-            rows.state + h * head_elements());
-    }
+    for (int64_t h = 0; h < init.num_heads; ++h)
+      store_head(args.ssm_state, slot, h, rows.state + h * head_elements());
   }
 
   void token(const double* x, double* out) {

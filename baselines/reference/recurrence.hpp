@@ -84,6 +84,19 @@ inline void ssd_step(double* state, int64_t width, int64_t state_size, double st
   }
 }
 
+// A head's state [D,DS] in ssm_state [slots,H,D,DS], and back; of no slot it is zeros.
+inline void load_head(const fk_inout* states, int64_t slot, int64_t h, double* state) {
+  const int64_t width = states->shape[2], state_size = states->shape[3];
+  if (slot < 0) return static_cast<void>(std::fill_n(state, width * state_size, 0.0));
+  for (int64_t d = 0; d < width; ++d)
+    load(states, offset(states, slot, h, d), state_size, state + d * state_size);
+}
+inline void store_head(const fk_inout* states, int64_t slot, int64_t h, const double* state) {
+  const int64_t width = states->shape[2], state_size = states->shape[3];
+  for (int64_t d = 0; d < width; ++d)
+    store(states, offset(states, slot, h, d), state_size, state + d * state_size);
+}
+
 // What the ops of the recurrence have in common: x [T,H,D], dt [T,H], b and c [T,G,DS], out as x,
 // and ssm_state [slots,H,D,DS].
 template <class Op>
@@ -109,15 +122,10 @@ struct SsdHeads : Base<Op> {
   // Tokens [first, last) by all heads, from the state of a slot, or from zeros, to the one after.
   void scan(const typename Op::forward& args, int64_t first, int64_t last, int64_t slot, bool fresh,
             const Rows& rows) const {
-    const int64_t size = init.head_dim * init.state_size;
     for (int64_t h = 0; h < init.num_heads; ++h) {
-      const int64_t state = offset(args.ssm_state, slot, h);
-      if (fresh)
-        std::fill_n(rows.state, size, 0.0);
-      else
-        load(args.ssm_state, state, size, rows.state);
+      load_head(args.ssm_state, fresh ? -1 : slot, h, rows.state);
       for (int64_t t = first; t < last; ++t) step(args, t, h, rows);
-      store(args.ssm_state, state, size, rows.state);
+      store_head(args.ssm_state, slot, h, rows.state);
     }
   }
 

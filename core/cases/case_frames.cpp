@@ -8,6 +8,7 @@
 #include "core/base/error.hpp"
 #include "core/base/io.hpp"
 #include "core/base/text.hpp"
+#include "core/cases/strides.hpp"
 #include "core/tensor/compare.hpp"
 #include "core/worker/crash.hpp"
 
@@ -15,47 +16,8 @@ namespace fk {
 
 namespace {
 
-constexpr int64_t kGapElements = 16;  // between padded rows: 32 bytes of bf16, as a slice would be
-
 bool is_written(const CaseField& f) {
   return f.slot->section == SectionId::forward && f.slot->role != Role::in;
-}
-
-// Calls body(row-major index, element offset) for every element.
-template <class Body>
-void each_element(const Shape& shape, const Shape& strides, const Body& body) {
-  const int64_t count = numel(shape);
-  if (shape.empty()) {
-    if (count) body(0, 0);
-    return;
-  }
-  Shape at(shape.size(), 0);
-  int64_t offset = 0;
-  for (int64_t flat = 0; flat < count; ++flat) {
-    body(flat, offset);
-    for (size_t d = shape.size(); d-- > 0;) {
-      offset += strides[d];
-      if (++at[d] < shape[d]) break;
-      offset -= strides[d] * shape[d];
-      at[d] = 0;
-    }
-  }
-}
-
-int64_t reach(const Shape& shape, const Shape& strides) {
-  int64_t last = 0;
-  for (size_t d = 0; d < shape.size(); ++d) {
-    if (shape[d] == 0) return 0;
-    last += (shape[d] - 1) * strides[d];
-  }
-  return last + 1;
-}
-
-// Strides with gaps between the rows of the outermost axis, as in a slice of a wider tensor.
-Shape padded_strides(const Shape& shape) {
-  Shape strides = contiguous_strides(shape);
-  if (shape.size() > 1) strides[0] += kGapElements;
-  return strides;
 }
 
 // "flat(P,Z)[slot_mapping]" -> 2 axes, slot_mapping
@@ -161,7 +123,11 @@ void CaseFrames::place_all() {
         place(*v, entry, at, strides, half);
         continue;
       }
-      Shape strides = field.strided ? padded_strides(shape) : contiguous_strides(shape);
+      // Who reads one tensor by the strides of another is wrong.
+      const auto wider = std::ranges::count_if(placed_, [&](const Placed& p) {
+        return p.field != &field && p.field->strided && p.field->shape_of(p.entry) == shape;
+      });
+      Shape strides = field.strided ? padded_strides(shape, wider) : contiguous_strides(shape);
       if (field.step > 0 && shape.size() > 1) strides[0] = field.step;
       const size_t at = add(reach(shape, strides), field.dtype);
       place(field, entry, at, std::move(strides), 0);

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the elements of a tensor lie that has gaps.
+#pragma once
+#include "core/tensor/tensor.hpp"
+
+namespace fk {
+
+// Calls body(row-major index, element offset) for every element.
+template <class Body>
+void each_element(const Shape& shape, const Shape& strides, const Body& body) {
+  const int64_t count = numel(shape);
+  if (shape.empty()) {
+    if (count) body(0, 0);
+    return;
+  }
+  Shape at(shape.size(), 0);
+  int64_t offset = 0;
+  for (int64_t flat = 0; flat < count; ++flat) {
+    body(flat, offset);
+    for (size_t d = shape.size(); d-- > 0;) {
+      offset += strides[d];
+      if (++at[d] < shape[d]) break;
+      offset -= strides[d] * shape[d];
+      at[d] = 0;
+    }
+  }
+}
+
+// Elements from the first to the last one, both counted.
+inline int64_t reach(const Shape& shape, const Shape& strides) {
+  int64_t last = 0;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (shape[d] == 0) return 0;
+    last += (shape[d] - 1) * strides[d];
+  }
+  return last + 1;
+}
+
+// Strides with gaps behind every axis but the last, as in a slice of a larger tensor. `wider` other
+// tensors of the same shape have smaller ones.
+inline Shape padded_strides(const Shape& shape, int64_t wider) {
+  constexpr int64_t kGap = 16;  // 32 bytes of bf16
+  Shape strides = contiguous_strides(shape);
+  for (size_t d = shape.size(); d-- > 1;)
+    strides[d - 1] = strides[d] * shape[d] + kGap * (1 + wider);
+  return strides;
+}
+
+}  // namespace fk
