@@ -5,7 +5,7 @@
 // Stopped by: what threads work between the contents and a call that comes late is added to the
 // time
 //
-// verdict: cheating crashed slower same cannot_tell
+// verdict: cheating wrong crashed slower same cannot_tell
 //
 // work: honest
 //
