@@ -2,6 +2,10 @@
 #include "core/cases/odd_rows.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "core/cases/each_row.hpp"
 
 namespace fk {
 
@@ -11,6 +15,20 @@ void make_zero_rows(Random random, Tensor& t) {
     const bool zero = row < 2 ? row == 0 : random.uniform() < 0.5;
     for (int64_t i = 0; zero && i < width; ++i) t.set(row * width + i, 0);
   }
+}
+
+void make_sized_rows(Random& random, int least, Tensor& t) {
+  const int64_t rows = t.numel() / t.shape.back(), whole = random.integer(0, 2);
+  std::vector<float> factor(static_cast<size_t>(rows));
+  for (int64_t row = 0; row < rows; ++row) {
+    const bool zero = row < 2 ? row != whole : random.uniform() < 0.2;
+    const double power = row == whole ? 0 : -least * random.uniform();
+    factor[static_cast<size_t>(row)] = zero ? 0 : static_cast<float>(std::exp2(power));
+  }
+  each_row(t, [&](int64_t row, std::span<float> values) {
+    for (float& value : values) value *= factor[static_cast<size_t>(row)];
+    return true;
+  });
 }
 
 void make_sinks(Random random, double by, Tensor& t) {

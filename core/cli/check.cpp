@@ -12,6 +12,7 @@
 #include "core/base/paths.hpp"
 #include "core/base/text.hpp"
 #include "core/cases/captured.hpp"
+#include "core/cases/numerics/families.hpp"
 #include "core/cli/candidate.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/verb.hpp"
@@ -33,7 +34,8 @@ namespace {
 
 struct Arguments {
   std::string plugin, json, captured, device = "cpu";
-  std::vector<std::string> ops;  // empty: all
+  std::vector<std::string> ops;       // empty: all
+  std::vector<std::string> families;  // as of CheckOptions
   CheckOptions options;
   double patience_s = 20;
   int ranks = 0;  // of the cases; 0: any
@@ -72,6 +74,8 @@ Json check_op(const Json& arguments, const TaskServices& services) {
   options.size = arguments.at("size").get<std::string>();
   options.seed = arguments.at("seed").get<uint64_t>();
   options.quick = arguments.at("quick").get<bool>();
+  for (const Json& family : arguments.at("families"))
+    options.families.push_back(family_of(family.get<std::string>()));
   options.ops = {arguments.at("op").get<std::string>()};
   options.plugins = &services.plugins;
   options.comm = comm.get();
@@ -255,6 +259,7 @@ class Checker {
            {"device", a_.device},
            {"captured", a_.captured},
            {"quick", a_.options.quick},
+           {"families", a_.families},
            {"seed", a_.options.seed}},
           [&](int rank, const Json& row) { rows[static_cast<size_t>(rank)].push_back(row); });
     }
@@ -378,6 +383,7 @@ void need_common(const FoundPlugin& found, const std::vector<std::string>& captu
 }
 
 int run(Arguments a, bool as_json) {
+  for (const auto& family : a.families) family_of(family, "--family");
   if (!a.captured.empty()) {
     a.captured = std::filesystem::absolute(a.captured).lexically_normal();
     a.options.size = "captured";
@@ -422,6 +428,7 @@ int run(Arguments a, bool as_json) {
                 {"seed", a.options.seed},
                 {"size", a.options.size},
                 {"quick", a.options.quick},
+                {"families", a.families},
                 {"captured", origin},
                 {"device", a.device},
                 {"passed", good},
@@ -452,6 +459,9 @@ std::function<int()> add(const Options& app) {
   app.add_flag("--quick", a->options.quick,
                "the cases as they are written, or in bf16 where float32 is refused, in no other "
                "layouts and inputs");
+  app.add_option("--family", a->families,
+                 "of inputs, only these and ordinary; else two of a smoke case, all of larger ones")
+      .one_at_a_time();
   app.add_option("--device", a->device, "cpu (the default) or cuda:0");
   const auto seed =
       app.add_option("--seed", a->options.seed, "of the inputs; random otherwise, and printed");

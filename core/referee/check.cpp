@@ -70,15 +70,17 @@ std::optional<Variant> in_bf16(const Contract& contract, const Case& source) {
   return std::nullopt;
 }
 
-// The case as it is written with other families of inputs, one call each: of a smoke case two that
-// the seed chooses, of larger ones all that fit.
+// The case as it is written with other families of inputs, one call each: those that are asked for;
+// else of a smoke case two that the seed chooses, of larger ones all that fit.
 void check_families(const Provider& provider, const Oracles& oracles, const Case& source,
                     const CheckOptions& options, CheckReport& report) {
   std::vector<Family> fit;
   const ResolvedCase resolved = resolve(*provider.contract, source, {});
   for (const Family family : all_families())
-    if (family != Family::ordinary && family_unfit(resolved, family).empty()) fit.push_back(family);
-  if (source.size == "smoke" && fit.size() > 2) {
+    if (family != Family::ordinary && family_unfit(resolved, family).empty() &&
+        (options.families.empty() || std::ranges::count(options.families, family)))
+      fit.push_back(family);
+  if (source.size == "smoke" && options.families.empty() && fit.size() > 2) {
     Random random(seed_of(resolved.contract->op + "/" + source.name + " families", options.seed));
     for (size_t i = 0; i < 2; ++i)
       std::swap(fit[i], fit[static_cast<size_t>(random.integer(static_cast<int64_t>(i),

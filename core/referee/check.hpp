@@ -53,6 +53,7 @@ struct CheckOptions {
   std::string size = "smoke";  // smoke; ci: and smoke; full: all cases
   uint64_t seed = 1;
   std::vector<std::string> ops;  // empty: all
+  std::vector<Family> families;  // empty: of a smoke case two that the seed chooses, else all
   std::string only_case;         // empty: all
   bool quick = false;   // the cases as written, without variants; in bf16 where that is refused
   bool conduct = true;  // the rules of conduct.hpp, too

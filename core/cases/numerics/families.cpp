@@ -16,6 +16,7 @@
 #include "core/cases/counted.hpp"
 #include "core/cases/each_row.hpp"
 #include "core/cases/exchanged.hpp"
+#include "core/cases/odd_rows.hpp"
 #include "core/cases/tolerance.hpp"
 #include "core/tensor/random.hpp"
 
@@ -25,7 +26,7 @@ namespace {
 
 constexpr std::array kFamilyNames = {"ordinary",    "large", "small",   "shift",
                                      "heavy_tails", "ties",  "sparse",  "denormals",
-                                     "permuted",    "equal", "outliers"};
+                                     "permuted",    "equal", "outliers", "rows"};
 
 // Uniform in [0, 1) by position: what is changed does not depend on the number of threads.
 class Coins {
@@ -176,13 +177,16 @@ bool permute(const FamilySeeds& seeds, Tensor& t) {
   return true;
 }
 
-bool all_equal(Random& random, Tensor& t) {
+bool all_equal(const Legal& legal, Random& random, Tensor& t) {
   // One of its own values, so it is legal; of a few tries the largest, so it is not nothing.
   double value = 0;
   for (int i = 0; i < 4; ++i) {
     const double other = t.at(random.integer(0, t.numel()));
     if (std::abs(other) > std::abs(value)) value = other;
   }
+  // Of one sign on all ranks: one sum that cancels everywhere has no spread that would tell how
+  // inexact it is.
+  if (legal.kind == Legal::Kind::free) value = std::copysign(value, random.uniform() - 0.5);
   each(t, [&](double, int64_t) { return value; });
   return true;
 }
@@ -199,6 +203,17 @@ bool outliers(const Legal& legal, Random& random, Tensor& t) {
     else
       t.set(at, legal.mean + side * size * legal.spread);
   }
+  return true;
+}
+
+// What has one row, or an element a row, has no size beside others.
+bool has_rows(const Shape& shape) {
+  return shape.size() > 1 && shape.back() > 1 && numel(shape) > shape.back();
+}
+
+bool size_rows(const Legal& legal, Random& random, Tensor& t) {
+  if (legal.kind != Legal::Kind::free || bytes(t.dtype) < 2 || !has_rows(t.shape)) return false;
+  make_sized_rows(random, legal.gentle || t.dtype == DType::f16 ? 4 : 12, t);
   return true;
 }
 
@@ -272,9 +287,11 @@ bool apply_family(Family family, const Legal& legal, const FamilySeeds& seeds, T
     case Family::permuted:
       return permute(seeds, t);
     case Family::equal:
-      return all_equal(random, t);
+      return all_equal(legal, random, t);
     case Family::outliers:
       return outliers(legal, random, t);
+    case Family::rows:
+      return size_rows(legal, random, t);
   }
   return false;
 }
@@ -291,14 +308,19 @@ bool family_may_change(const ResolvedCase& resolved, const CaseField& field) {
 
 std::string family_unfit(const ResolvedCase& resolved, Family family) {
   if (family == Family::ordinary) return "";
-  const bool sized = family == Family::large || family == Family::small || family == Family::shift;
+  const bool sized = family == Family::large || family == Family::small ||
+                     family == Family::shift || family == Family::rows;
   bool any = false;
   for (const auto& f : resolved.fields) {
     if (!family_may_change(resolved, f)) continue;
     any = true;
     int64_t most = 0;
-    for (int64_t i = 0; i < f.entries; ++i) most = std::max(most, numel(f.shape_of(i)));
-    if (most < (family == Family::permuted ? 2 : 1)) continue;
+    bool rows = false;
+    for (int64_t i = 0; i < f.entries; ++i) {
+      most = std::max(most, numel(f.shape_of(i)));
+      rows |= has_rows(f.shape_of(i));
+    }
+    if (most < (family == Family::permuted ? 2 : 1) || (family == Family::rows && !rows)) continue;
     const std::string kind = f.values.substr(0, f.values.find('('));
     const bool range = kind == "uniform" || kind == "positive";
     if (sized ? !range && bytes(f.dtype) > 1 : true) {
@@ -314,7 +336,9 @@ std::string family_unfit(const ResolvedCase& resolved, Family family) {
       if (may_exchange(resolved, f)) return "";
   if (!any) return "no input of this case is free to change";
   return std::string("no input of this case may be ") +
-         (sized ? "scaled or shifted: they are drawn from ranges" : "changed so");
+         (family == Family::rows ? "scaled row by row: they are drawn from ranges, or have one row"
+          : sized               ? "scaled or shifted: they are drawn from ranges"
+                                : "changed so");
 }
 
 std::string family_meaningless(const ResolvedCase& resolved, Family family,

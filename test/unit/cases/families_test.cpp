@@ -152,6 +152,16 @@ TEST_CASE("families_are_what_their_names_say") {
         case Family::outliers:
           CHECK(largest > 10);
           break;
+        case Family::rows: {
+          CHECK((zeros > 32 * 3 && zeros < 32 * 30 && zeros % 32 == 0));
+          double size[64] = {};
+          for (size_t i = 0; i < v.size(); ++i)
+            size[i / 32] = std::max(size[i / 32], std::abs(v[i]));
+          CHECK(std::min(size[0], size[1]) == 0);
+          CHECK(std::max(size[0], size[1]) > 1);
+          CHECK(std::ranges::count_if(size, [](double s) { return s > 0 && s < 0.01; }) > 5);
+          break;
+        }
       }
     }
   }
