@@ -9,13 +9,13 @@ namespace fk {
 // Every second row, in the mean, is nothing: what is divided by its size divides by nothing.
 void make_zero_rows(Random random, Tensor& t);
 
-// Every row is 2^-least to once what it was, and every fifth, in the mean, is nothing; the first two
-// are what they were and nothing, in one order or the other.
+// Every row is 2^-least to once what it was, and every fifth, in the mean, is nothing; the first
+// two are what they were and nothing, in one order or the other.
 void make_sized_rows(Random& random, int least, Tensor& t);
 
-// One row in 128, and at least one, is larger by `by` to 1.25 `by` everywhere: as keys under queries
-// around 1 these are the tokens that most of a softmax goes to, and what is left to all others is
-// much together and next to nothing for each.
+// One row in 128, and at least one, is larger by `by` to 1.25 `by` everywhere: as keys under
+// queries around 1 these are the tokens that most of a softmax goes to, and what is left to all
+// others is much together and next to nothing for each.
 void make_sinks(Random random, double by, Tensor& t);
 
 }  // namespace fk

@@ -24,8 +24,8 @@ namespace fk {
 
 namespace {
 
-constexpr std::array kFamilyNames = {"ordinary",    "large", "small",   "shift",
-                                     "heavy_tails", "ties",  "sparse",  "denormals",
+constexpr std::array kFamilyNames = {"ordinary",    "large", "small",    "shift",
+                                     "heavy_tails", "ties",  "sparse",   "denormals",
                                      "permuted",    "equal", "outliers", "rows"};
 
 // Uniform in [0, 1) by position: what is changed does not depend on the number of threads.
@@ -337,8 +337,8 @@ std::string family_unfit(const ResolvedCase& resolved, Family family) {
   if (!any) return "no input of this case is free to change";
   return std::string("no input of this case may be ") +
          (family == Family::rows ? "scaled row by row: they are drawn from ranges, or have one row"
-          : sized               ? "scaled or shifted: they are drawn from ranges"
-                                : "changed so");
+          : sized                ? "scaled or shifted: they are drawn from ranges"
+                                 : "changed so");
 }
 
 std::string family_meaningless(const ResolvedCase& resolved, Family family,

@@ -31,9 +31,9 @@ struct ZeroRows {
     const int64_t columns = init.in_features, blocks = (columns + init.block_k - 1) / init.block_k;
     for (int64_t at = 0; at < init.out_features * columns; ++at) {
       const int64_t n = at / columns, k = at % columns;
-      weight.push_back(number(fk::data<uint8_t>(weights.weight)[at]) *
-                       fk::data<float>(weights.weight_scale_inv)[n / init.block_n * blocks +
-                                                                 k / init.block_k]);
+      weight.push_back(
+          number(fk::data<uint8_t>(weights.weight)[at]) *
+          fk::data<float>(weights.weight_scale_inv)[n / init.block_n * blocks + k / init.block_k]);
     }
   }
   void prepare(const op::forward&, const fk_memory&) {}
