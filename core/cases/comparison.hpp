@@ -71,7 +71,7 @@ class Comparer {
   Judgement judge_moved(const CaseField& field, int64_t entry, const Pair& pair,
                         const Judgement& before, const Chosen& chosen,
                         std::string& undecided) const;
-  bool probe() const;  // one more; false when there are no more
+  bool probe(size_t most) const;  // one more; false when there are no more
 
   const ResolvedCase& resolved_;
   const CaseValues& inputs_;

@@ -316,10 +316,12 @@ ErrorModel error_model(const ResolvedCase& resolved, const CaseField& output) {
   // one.
   m.coarse = coarse_steps(resolved, working);
   const double coarse = (inside_eps < epsilon(DType::bf16) ? 16 : 6) * m.coarse;
-  m.of_spread += coarse;
-  m.hard = std::max(m.hard, 2 * coarse);
-  // A router's weight or a norm's root that is stored between parts is a factor of a whole row.
-  if (c.level >= 2 && working != DType::f32) m.shared = inside_eps / 2;
+  // Above L2 a latent that takes another step is a part of all that a token becomes.
+  m.of_spread += (c.level >= 3 && inside_eps >= epsilon(DType::bf16) ? 1.5 : 1) * coarse;
+  m.hard = std::max(m.hard, (c.level >= 3 ? 3 : 2) * coarse);
+  // A router's weight or a norm's root that is stored between parts is a factor of a whole row, and
+  // a latent that takes another step is a part of each of its elements.
+  if (c.level >= 2 && working != DType::f32) m.shared = std::max(inside_eps / 2, 3 * m.coarse);
   m.floor = negligible(output.dtype);
   m.most = largest(output.dtype);
   if (output.dtype != DType::f32) m.cancelled = 2 * kEpsF32;

@@ -308,6 +308,11 @@ bool family_may_change(const ResolvedCase& resolved, const CaseField& field) {
 
 std::string family_unfit(const ResolvedCase& resolved, Family family) {
   if (family == Family::ordinary) return "";
+  // What all have in common, or most of it, may be as near to either of two numbers of eight bits
+  // where a layer rounds it, and then all are off by the same step.
+  if ((family == Family::equal || family == Family::shift) && resolved.contract->level > 1 &&
+      rounds_inputs(resolved))
+    return "what is nearly the same everywhere is rounded to f8e4m3 alike";
   const bool sized = family == Family::large || family == Family::small ||
                      family == Family::shift || family == Family::rows;
   bool any = false;
