@@ -166,7 +166,7 @@ Variant fewer_rows(const Case& source, uint64_t draw) {
   shrink_rows(
       source,
       [&](int64_t n) {
-        const int64_t least = std::max<int64_t>(std::min<int64_t>(n, 1), n / 2);
+        const int64_t least = fewest_drawn(n);
         return draw ? least + static_cast<int64_t>(share * static_cast<double>(n - least)) : n;
       },
       out);
@@ -206,6 +206,10 @@ bool has_rows(const Case& source) {
 }
 
 }  // namespace
+
+int64_t fewest_drawn(int64_t rows) {
+  return std::max<int64_t>(std::min<int64_t>(rows, 2), rows / 2);
+}
 
 std::optional<int> drawn_parts(const std::string& variant) {
   for (int parts = 0; parts <= kAll; ++parts)

@@ -23,6 +23,10 @@ std::vector<std::string> drawn_variants(const Contract& contract, const Case& so
 bool is_drawn(const std::string& variant);
 std::optional<int> drawn_parts(const std::string& variant);  // bits, of a drawn one
 
+// The fewest that are drawn of so many rows: half of them, and two where there are, so that a step
+// before has fewer.
+int64_t fewest_drawn(int64_t rows);
+
 // The same where nothing is drawn; else with what the secret draws.
 AskedCase drawn_by(AskedCase asked, const Secret& secret);
 

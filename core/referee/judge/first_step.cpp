@@ -5,6 +5,7 @@
 
 #include "core/base/error.hpp"
 #include "core/referee/check.hpp"
+#include "core/referee/judge/drawn.hpp"
 #include "core/referee/judge/exam_desk.hpp"
 #include "core/tensor/random.hpp"
 
@@ -53,8 +54,9 @@ std::unique_ptr<CaseFrames> first_step(Device& device, const ResolvedCase& drawn
   shrink_rows(
       posed.source,
       [&](int64_t n) {
-        return std::max(std::min<int64_t>(n, 1),
-                        static_cast<int64_t>(share * static_cast<double>(n)));
+        return std::max(
+            std::min<int64_t>(n, 1),
+            std::min(static_cast<int64_t>(share * static_cast<double>(n)), fewest_drawn(n) - 1));
       },
       fewer);
   ResolvedCase step = resolve(*drawn.contract, posed.source, fewer);

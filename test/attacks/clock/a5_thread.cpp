@@ -4,7 +4,7 @@
 // Stopped by: the output is compared when the call has returned, in another process; a later one has
 // other rights to the memory
 //
-// verdict: wrong violation illegal_access
+// verdict: wrong violation illegal_access hang
 //
 // naive: silu_and_mul faster
 #include "../attack.hpp"
