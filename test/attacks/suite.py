@@ -4,7 +4,7 @@
 
 Each plugin goes through the judge (judge() below, the only place that knows its command). Each attack also goes through
 naive_judge.cpp, which must believe it: an attack that fools nobody proves nothing. Exit 1 when an attack is accepted, ends with
-another status than its `verdict:` line names (off target: what should stop it was not reached), an honest control is rejected,
+another status than its `verdict:` line names (off target: what should stop it was not reached; one with threads may be stopped anyhow), an honest control is rejected,
 or an attack does not do what it says. --markdown FILE redraws the tables of docs/attacks.md."""
 import argparse, concurrent.futures, contextlib, glob, itertools, json, os, pathlib, re, subprocess, sys, tempfile, threading, time
 
@@ -54,6 +54,9 @@ def head(path):
     ends = tuple(verdict[1].split()) if verdict else USUAL
     if unknown := set(ends) - set(STATUSES):
         sys.exit(f"{path}: its verdict has no status {unknown.pop()}")
+    # Threads, signals and children of its own race with the judge: where they are when they are stopped is chance.
+    if re.search(r"<thread>|<c?signal|pthread|ahead\.hpp|fork\(", path.read_text()):
+        ends += STOPPED
     found = re.search(r"^FK_OP\((\w+),|^FK_(\w+)_OP\(", path.read_text(), re.M)
     op = (found[1] or found[2]).lower() if found else ""
     naive, why = naive_of(path, text, op) if about[1] != "honest" else (None, "")
