@@ -54,8 +54,9 @@ void mix_in(const Tensor& got, const std::vector<double>& other, const MovedBloc
     along += step * (got.at(i) - theirs.at(i));
     length += step * step;
   }
-  const double share = std::min(1.0, along / length);
-  if (!(share > 0)) return;
+  const double wanted = along / length;
+  if (!(wanted > 0)) return;  // nor where one of them is not finite
+  const double share = std::min(1.0, wanted);
   for (int64_t i = block.begin; i < block.end; ++i)
     theirs.set(i, theirs.at(i) + share * (other[static_cast<size_t>(i)] - theirs.at(i)));
 }

@@ -2,6 +2,8 @@
 // Blocks that rounding moves by more than a value may be off.
 #include "core/cases/numerics/moved_blocks.hpp"
 
+#include <cmath>
+
 #include "test/catch.hpp"
 
 namespace {
@@ -35,6 +37,6 @@ TEST_CASE("moved_blocks_do_not_hold_what_lies_beyond_or_beside") {
   CHECK(off({1.3, -0.3, 0, 0}, one) > 0.29);
   CHECK(off({-0.3, 1.3, 0, 0}, one) > 0.29);
   CHECK(off({0.5, 0.5, 0, 0.2}, one) > 0.19);
-  CHECK(off({0, 0, 0, 0}, {{1, 0, 0, 0}, {1, 0, 0, 0}}) ==
-        1);  // all the same: nothing to divide by
+  CHECK(off({0, 0, 0, 0}, {{1, 0, 0, 0}, {1, 0, 0, 0}}) == 1);  // nothing to divide by
+  CHECK(off({1, 0, 0, 2}, {{1, 0, 0, HUGE_VAL}}) == 2);
 }
