@@ -266,13 +266,16 @@ FK_TASK(exam_enter, exam_enter);
 
 // What the plugin says becomes an answer: the process lives on. Other ranks need not wait for one
 // that has failed; who failed because another one had says so. Of a device that is lost to this
-// process the broker hears, because nothing that it asks from now on has an answer.
+// process the broker hears, because nothing that it asks from now on has an answer. Of several
+// ranks such a process fails as a whole: stopped until its next question, as who has answered is,
+// it would keep the others' kernels from a device that they share.
 template <class Body>
 Json answered(const Json& arguments, const TaskServices& services, const Body& body) {
   Communicator* const comm = shared_comm(arguments, services);
   try {
     return body();
   } catch (const Error& error) {
+    if (comm && any_device_lost()) throw;
     const std::string why = error.what_text().empty() ? error.what() : error.what_text();
     const bool echo = comm && !comm->meeting().failure().empty();
     if (comm) comm->meeting().give_up(why);

@@ -12,8 +12,15 @@ namespace fk {
 
 namespace {
 
+bool tells_of_access(const std::string& words) {
+  const auto says = [&](const char* what) { return words.find(what) != std::string::npos; };
+  return says("illegal memory access") || says("misaligned address") ||
+         says("invalid program counter");
+}
+
 Status status_of_failure(const RunnerFailure& failure) {
   const auto says = [&](const char* what) { return failure.text.find(what) != std::string::npos; };
+  if (failure.kind == "lost" && tells_of_access(failure.text)) return Status::illegal_access;
   if (failure.kind == "crashed" && says(kPastEnd)) return Status::illegal_access;
   if (failure.kind == "crashed" && says(kInInput)) return Status::violation;
   static const std::map<std::string, Status> kinds = {
@@ -69,8 +76,7 @@ void blame_words(CaseVerdict& row, const std::string& words) {
     row.status = Status::graph_unsafe;
     row.rule = "graph";
     row.why = words.substr(9);
-  } else if (says("illegal memory access") || says("misaligned address") ||
-             says("invalid program counter")) {
+  } else if (tells_of_access(words)) {
     row.status = Status::illegal_access;
   } else {
     row.status = Status::violation;
