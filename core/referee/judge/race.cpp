@@ -21,6 +21,9 @@ constexpr double kWakeShort = 20e-6, kBatchesMost = 8;
 constexpr int kWakeSamples = 9;
 constexpr double kSamplesOfSlow = 20;  // that the slower side may take for one
 constexpr int kRedoneMost = 200;       // blocks in which a GPU was slowed down
+// Where ranks take turns a time is the scheduler's: so many show what it is about, and have calls on
+// contents of all kinds among them.
+constexpr int kBlocksInTurns = 4;
 
 int cores() { return static_cast<int>(std::thread::hardware_concurrency()); }
 
@@ -48,6 +51,8 @@ void Exam::race(Sitter& baseline) {
       RaceOptions options;
       options.seconds = half == 0 ? seconds_ : std::max(seconds_, kSecondLookSeconds);
       options.redo_max = kRedoneMost;
+      if (request_.ranks > 1 && !why_not_compared().empty())
+        options.blocks_min = options.blocks_max = kBlocksInTurns;
       throttling_ = Throttling(watch_.get());
       Contender* const contenders[] = {&theirs, &mine};
       const RaceResult result = fk::race(contenders, options);
