@@ -8,20 +8,20 @@
 #   bad                                   a plugin for every rule of a device, which `check` has to name
 #   check                                 the conformance of every provider on every smoke and ci case as it is written or in bf16 (nccl: exchanges);
 #                                         with --full in every variant
-#   communicator failing collectives      messages between processes; ranks that die, hang or do something else (test/ranks/odd.cu); every
-#                                         collective as a candidate
+#   communicator                          messages between processes
 #   attacks                               plugins that cheat and honest ones that look odd (docs/attacks.md)
 #   captured                              what a tiny mixtral calls its ops with: `cuda` is right on it, routings are timed, kernels are judged
 #   scenarios                             llama3.1, mixtral and bge_m3 with the tiny profile, and with the full one a request at a time; what
 #                                         fk-host says is too large for one GPU runs on two where there are, or is left out
-# with several GPUs:
+# with several GPUs (the first two with --full, too):
+#   failing collectives                   ranks that die, hang or do something else (test/ranks/odd.cu); every collective as a candidate
 #   exchanges divided                     conformance of collectives with a GPU for each rank; models divided between 2, 3 and 4
 # with --full also:
 #   sanitize                              compute-sanitizer over the smoke cases of `cuda`
 #   precision latency neighbours ops      the judge's clock, its speed, what a candidate leaves; times of the main ops at real sizes
 #   workloads                             all workloads of the three scenarios
 #   rivals                                with several GPUs: scripts/gpu_ranks.py, what is wanted of them beside its rivals
-# --ranks has only the parts of several GPUs, --only those that are named. --built takes the programs in DIR as they are. FK_COMMIT names
+# --ranks has only the parts of several ranks, --only those that are named. --built takes the programs in DIR as they are. FK_COMMIT names
 # the commit where there is no .git. Needs no network: flashinfer and cudnn are built where external/ has been copied along
 # (scripts/fetch_external.sh makes it), else left out, and the summary says so.
 set -uo pipefail
@@ -42,9 +42,9 @@ while (($#)); do
 done
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 [[ -z $built ]] || build="$(realpath --relative-base="$PWD" "$built")"
-one_gpu=("tests verify large torch" bad check) ranks=(communicator failing collectives) judged=(attacks captured scenarios) several=("exchanges divided")
+one_gpu=("tests verify large torch" bad check) ranks=(communicator) judged=(attacks captured scenarios) ranked=(failing collectives) several=("exchanges divided")
 slow=(sanitize precision latency neighbours ops workloads) slow_several=(rivals)
-all=" ${one_gpu[*]} ${ranks[*]} ${judged[*]} ${several[*]} ${slow[*]} ${slow_several[*]} "
+all=" ${one_gpu[*]} ${ranks[*]} ${judged[*]} ${ranked[*]} ${several[*]} ${slow[*]} ${slow_several[*]} "
 for part in "${only[@]}"; do [[ $all == *" $part "* ]] || usage "no part $part; there are$all"; done
 mkdir -p "$out"
 summary="$out/gpu_check.txt" parts="$(mktemp -d)"
@@ -138,7 +138,7 @@ part_check() {
   [[ -n $full ]] || quick=(--quick)
   for plugin in "$build"/plugins/*.so; do
     plugin="$(basename "$plugin" .so)"
-    # What talks to other ranks through NCCL needs a GPU for each of them.
+    # NCCL needs a GPU for each rank.
     [[ $plugin == reference || $plugin == cpu || $plugin == nccl ]] || check "$plugin" "$plugin" --device cuda:0 "${quick[@]}" || bad=1
   done
   return $bad
@@ -223,8 +223,7 @@ part_failing() {
   return $status
 }
 part_collectives() {
-  # Every rank's answers, and their times where each rank has a GPU.
-  local op ops=() bad=0
+  local op ops=() bad=0  # every rank's answers, and their times where each has a GPU
   for op in $collectives $divided $experts $products; do ops+=(--op "$op"); done
   timeout -k 10 600 "$host" bench cuda "${ops[@]}" --device cuda --size ci --seconds 0.2 --no-store --json "$parts/judged-collectives.json" >/dev/null || bad=1
   summarize "$parts/judged-collectives.json"
@@ -287,6 +286,7 @@ together() {
     { echo "== $(cat "$parts/${names[$i]}.time"), $said"; cat "$parts/${names[$i]}.txt"; } >>"$summary"
   done
 }
+[[ -z $ranks_only$full${only[*]} && $gpus -lt 2 ]] || plan+=("${ranked[@]}")
 [[ $gpus -lt 2 ]] || plan+=("${several[@]}")
 [[ -z $full${only[*]} || -n $ranks_only ]] || plan+=("${slow[@]}")
 [[ -z $full${only[*]} || $gpus -lt 2 ]] || plan+=("${slow_several[@]}")

@@ -9,9 +9,11 @@ import argparse, json, os, pathlib, re, subprocess, sys, threading, time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LLAMA = ROOT / "test/golden/llama"
 LAST = "rank 1"
-DIED = r"{last}: crashed: SIGKILL"
+# A process whose kernel goes on may be there long after it was killed, until the driver lets it end.
+DIED = r"{last}: (crashed: SIGKILL|it closed its connection)"
 OP = r", in [a-z_0-9]+ \("  # in a model, the last op that was enqueued: where a device hangs or fails it is that or one before it
 MISSED = r"{last}: its device did not come to where that of rank [0-9] waited for it"
+GONE = "(" + MISSED + ".*" + OP + ")|{last} did not come to "
 FAULT = r"{last}: (?!crashed|gave no|its device|was stopped|did not|called)"
 
 
@@ -37,8 +39,7 @@ class Case:
 def cases():
     start = 25  # seconds, of processes that share devices and cores with others
     # The default patience, in which hosts wait 20 s for each other and kernels 15 s: those that take longest first.
-    for mode in ("stuck", "hangs"):
-        yield Case(f"peers_{mode}", "verify", "(" + MISSED + ".*" + OP + ")|{last} did not come to ", start + 20)
+    yield Case("peers_hangs", "verify", GONE, start + 20)
     # Nobody can know whom a kernel waits for; the last rank's goes on, until it waits for those who wait for it.
     yield Case("peers_leaves", "verify", r"rank [01]: .*(" + OP + "|@)", start + 20)
     short = ("--patience", "15")  # hosts wait 6 s for each other, and kernels of the host as long
@@ -47,14 +48,17 @@ def cases():
     yield Case("host_leaves", "verify", r"{last} (called .* where rank 0 called |did not come to )all_reduce", start + 8, *short)
     yield Case("host_disagrees", "verify", r"{last} called barrier where rank 0 called all_reduce", start)
     for way in ("host", "peers"):
-        for mode in ("dies", "dies_late"):
-            yield Case(f"{way}_{mode}", "verify", DIED + r".*, in all_reduce \(", start)
+        yield Case(f"{way}_dies", "verify", DIED + r".*, in all_reduce \(", start)
+        yield Case(f"{way}_dies_late", "verify", f"({DIED}|{MISSED})" + r".*, in all_reduce \(", start + 15, *short)
         yield Case(f"{way}_traps", "verify", FAULT + rf".*({OP}|@odd_gpu)", start)
         yield Case(f"{way}_honest", "verify", rf"odd_gpu_{way}_honest(.|\n)*PASS", start + 20, code=0)
 
 
 def cases_in_turn():
-    """Those that have the devices for themselves: they wait for each other anyway. Of three ranks."""
+    """Those that have the devices for themselves: `check` and `bench` wait until nobody else is on them, and what a driver says of a fault is believed to
+    be a rank's only there. Of three ranks."""
+    # Where kernels that do not end are several on a device, its driver takes long to end their processes.
+    yield Case("peers_stuck", "verify", GONE, 30)
     short, last = ("--patience", "10"), "rank 2"
     yield Case("host_traps", "check", r"all_reduce +.*violation +forward +" + FAULT, 30, "--ranks", "3", *short, last=last)
     yield Case("host_stuck", "check", r"all_reduce +.*violation +time +" + MISSED, 30, "--ranks", "3", *short, last=last)
@@ -126,11 +130,11 @@ class Runs:
     def all(self):
         parallel, in_turn = self.wanted(cases()), self.wanted(cases_in_turn())
         threads = [threading.Thread(target=self.queue, args=(parallel,)) for _ in range(self.a.jobs)]
-        threads.append(threading.Thread(target=self.queue, args=(in_turn,)))
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
+        self.queue(in_turn)
 
     def idle_again(self, before):
         """The devices are idle and have their memory back, and a right plugin passes there."""
