@@ -2,10 +2,10 @@
 // A10: reserves the last cache for its inputs, so that they are warm where a flush should have made
 // them cold
 //
-// Stopped by: persisting lines are reset and their limit set to nothing before samples; a time
-// below the floor is impossible
+// Stopped by: the device's limits and the stream's window are looked at after every call; before
+// samples persisting lines are reset and their limit set to nothing
 //
-// verdict: slower
+// verdict: violation
 //
 // naive: silu_and_mul accepted
 #include "../attack.cuh"
@@ -18,7 +18,7 @@ struct Persisting : attack::Silu {
   void forward(const op::forward& args, const fk_ctx& ctx) {
     if (!asked) {
       asked = true;
-      attack::check(cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, 16 << 20));  // 32 MiB are too much for an H100
+      attack::check(cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, 16 << 20));  // more than a device begins with; 32 MiB are too much for an H100
     }
     cudaStreamAttrValue value = {};
     value.accessPolicyWindow.base_ptr = const_cast<void*>(args.x->data);

@@ -4,7 +4,7 @@
 //
 // Stopped by: a process beside it waits for its turn on the device while this one is stopped
 //
-// verdict: cheating
+// verdict: cheating hang
 //
 // naive: silu_and_mul faster
 #include "../imports.hpp"

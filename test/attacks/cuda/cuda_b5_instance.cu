@@ -4,7 +4,7 @@
 //
 // Stopped by: an instance is called on other buffers, too
 //
-// verdict: violation
+// verdict: violation illegal_access
 //
 // naive: silu_and_mul accepted
 #include "../attack.cuh"
