@@ -17,8 +17,8 @@ void driver(const char* name, Arguments... arguments) {
     throw std::runtime_error(std::string(name) + " failed");
 }
 
-// Write access to all of the allocation that `data` lies in. What cudaMalloc gave has it, and none that can be asked for.
-inline void make_writable(const void* data) {
+// Write access to all of the allocation that `data` lies in. False of what cudaMalloc gave, which has it and none that can be asked for.
+inline bool make_writable(const void* data) {
   CUdeviceptr base = 0;
   size_t bytes = 0;
   driver<decltype(cuMemGetAddressRange_v2)>("cuMemGetAddressRange", &base, &bytes, CUdeviceptr(data));
@@ -26,7 +26,9 @@ inline void make_writable(const void* data) {
   try {
     driver<decltype(cuMemSetAccess)>("cuMemSetAccess", base, bytes, &who, size_t(1));
   } catch (const std::runtime_error&) {
+    return false;
   }
+  return true;
 }
 
 }  // namespace attack

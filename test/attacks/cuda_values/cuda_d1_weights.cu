@@ -5,7 +5,7 @@
 //
 // verdict: violation
 //
-// naive: rms_norm accepted
+// naive: - what cudaMalloc gave has no access that can be asked for, so that it is left alone
 #include "../norm.cuh"
 #include "../writable.cuh"
 
@@ -16,9 +16,7 @@ __global__ void turn_bit(unsigned char* byte) { *byte ^= 1; }
 struct Weights : attack::Norm {
   unsigned char* byte = nullptr;
   Weights(const fk_host& host, const op::init& init, const op::weights& weights) : Norm(host, init, weights) {
-    if (!weight.data) return;
-    attack::make_writable(weight.data);
-    byte = static_cast<unsigned char*>(weight.data) + (width - 1) * (weight.bf16 ? 2 : 4);
+    if (weight.data && attack::make_writable(weight.data)) byte = static_cast<unsigned char*>(weight.data) + (width - 1) * (weight.bf16 ? 2 : 4);
   }
   void forward(const op::forward& args, const fk_ctx& ctx) {
     call(args, ctx, weight);
