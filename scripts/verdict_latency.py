@@ -128,6 +128,14 @@ def together(env):
     return options.rounds * options.clients / (time.perf_counter() - start) * 3600
 
 
+def write(rows, parts, loads, device, rate):
+    """Also before all is seen: what was stays where the rest is stopped."""
+    if options.json:
+        options.json.write_text(json.dumps({
+            "what": "verdict latency", **seen_on(device, options.json), "machine": platform.machine(), "threads": os.cpu_count(), "load": loads, "pause_s": options.pause,
+            "rows": rows, **parts, "clients": options.clients, "verdicts_per_hour": rate}, indent=1) + "\n")
+
+
 with tempfile.TemporaryDirectory() as folder:
     env = dict(os.environ, FK_DATA=f"{folder}/data", FK_HOME=str(five_cases(folder)))
     loads = [os.getloadavg()[0]]
@@ -137,14 +145,12 @@ with tempfile.TemporaryDirectory() as folder:
     server.stdout.readline()
     try:
         rows += measure(env, server)
+        device = ask(env, options.right, server=server)[2]["device"]
+        write(rows, parts, loads, device, None)
         rate = together(env)
     finally:
         server.terminate()
         server.communicate()
     loads.append(os.getloadavg()[0])
-    device = json.loads(subprocess.run([options.host, "bench", options.right, "--json", *rest], env=env, capture_output=True, text=True).stdout)["device"]
 print(f"{rate:.0f} verdicts in an hour for {options.clients} clients; {device}; load {loads[0]:.1f} to {loads[1]:.1f}")
-if options.json:
-    options.json.write_text(json.dumps({
-        "what": "verdict latency", **seen_on(device, options.json), "machine": platform.machine(), "threads": os.cpu_count(), "load": loads, "pause_s": options.pause,
-        "rows": rows, **parts, "clients": options.clients, "verdicts_per_hour": rate}, indent=1) + "\n")
+write(rows, parts, loads, device, rate)
