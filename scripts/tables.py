@@ -7,6 +7,7 @@ between `<!-- gpu -->` and `<!-- end gpu -->` from every docs/results/*-<gpu>-<s
 docs/verdict.md: between `<!-- verdicts -->` and `<!-- end verdicts -->` from the newest docs/results/*-verdicts.json
 (scripts/verdict_latency.py) and *-judges.json (scripts/compare_judges.py)."""
 import json
+import re
 
 from kernel_names import plain
 from results import GPUS, of_each_gpu, root
@@ -103,11 +104,22 @@ for source in [*newest("*-cpu-verdicts.json"), *of_each_gpu("verdicts")]:
     d = json.loads(source.read_text())
     lines += [""] if lines else []
     lines += [f"From `{source.relative_to(root)}`: {d['device']}, load {d['load'][0]:.1f} to {d['load'][1]:.1f}, commit {d['commit']}, {d['date']}, "
-              f"`{d['command']}`; {d['verdicts_per_hour']:.0f} verdicts in an hour for {d['clients']} clients at once.", "",
+              f"`{d['command']}`" + (f"; {d['verdicts_per_hour']:.0f} verdicts in an hour for {d['clients']} clients at once." if d["verdicts_per_hour"] else "."), "",
               "| plugin | cases | server | verdict | clock, median | clock, p95 | processor, median | runs |", "|---|---|---|---|---|---|---|---|"]
     for r in d["rows"]:
         lines.append(f"| {r['what']} | {r['cases']} | {'yes' if r['server'] else 'no'} | {', '.join(r['statuses'])} | {1e3 * r['wall_s']['median']:.0f} ms | "
                      f"{1e3 * r['wall_s']['p95']:.0f} ms | {1e3 * r['processor_s']['median']:.0f} ms | {r['runs']} |")
+lines += ["", "The same of every run on a GPU, with the server: p95, and the median of a right one in brackets; what a program takes to start says how quick the machine is.", "",
+          "| GPU | commit | right | wrong | crashed | asked before | in an hour | a start | |", "|---|---|---|---|---|---|---|---|---|"]
+for source in of_each_gpu("verdicts"):
+    d = json.loads(source.read_text())
+    for run in [d, *d["other_runs"]]:
+        served = {r["what"]: r["wall_s"] for r in run["rows"] if r["server"]}
+        gpu = re.search(r"NVIDIA (\w+)", run.get("device", d["device"]))[1]
+        rate, start = run.get("verdicts_per_hour"), run.get("start_s")
+        begin = f"{1e3 * start['median']:.1f} ms" if start else ""
+        lines.append(f"| {gpu} | {run['commit']} | {served['right']['p95']:.2f} s ({served['right']['median']:.2f}) | {served['wrong']['p95']:.2f} s | {served['crashed']['p95']:.2f} s | "
+                     f"{1e3 * served['duplicate']['p95']:.0f} ms | {f'{rate:.0f}' if rate else ''} | {begin} | {run.get('note', '')} |")
 for source in of_each_gpu("precision"):
     d = json.loads(source.read_text())
     lines += ["", f"From `{source.relative_to(root)}`: {d['device']}, commit {d['commit']}, {d['date']}, `{d['command']}`: `silu_and_mul` in bfloat16, ratios of "
