@@ -4,7 +4,7 @@
 //
 // Stopped by: an answer that nobody asked for ends the runner
 //
-// verdict: cheating
+// verdict: cheating wrong
 //
 // work: honest
 //
