@@ -13,6 +13,14 @@ using Catch::Matchers::ContainsSubstring;
 inline auto ContainsSubstring(const std::string& text) { return Catch::Matchers::Contains(text); }
 #endif
 
+/// Compiled for AddressSanitizer and without optimisation. What is there thirty times as slow, and
+/// says no more of memory the tenth time than the first, is asked a few times there.
+#ifdef __SANITIZE_ADDRESS__
+inline constexpr bool kSanitized = true;
+#else
+inline constexpr bool kSanitized = false;
+#endif
+
 /// The text of the exception of type `Type` that `call` throws; fails the test when it throws none.
 template <class Type, class Call>
 std::string message_of(const Call& call) {

@@ -38,6 +38,7 @@ TEST_CASE("whatever is drawn of a case has contents") {
     for (const Case& source : contract.cases) {
       for (const auto& name : drawn_variants(contract, source)) {
         for (const uint64_t draw : kDraws) {
+          if (kSanitized && draw != kDraws[2]) continue;
           INFO(op << " " << source.size << " " << source.name << " " << name << " " << draw);
           const PosedCase posed = pose(asked_of(contract, source, name, draw), contract, source);
           const ResolvedCase drawn = resolve(contract, posed.source, posed.variant);

@@ -67,7 +67,7 @@ TEST_CASE("sums over ranks that cancel are right in float32, and in nothing less
     };
     const CaseValues mine = sum_of(ranks, DType::f32, in_float);
     cancelled += !judged(mine, nullptr).ok;
-    for (own.rank = 0; own.rank < kRanks; ++own.rank) {
+    for (own.rank = 0; own.rank < (kSanitized ? 1 : kRanks); ++own.rank) {
       const Comparison found = judged(mine, ask);
       CAPTURE(seed, own.rank, found.text);
       CHECK(found.ok);
