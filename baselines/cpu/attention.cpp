@@ -26,7 +26,8 @@ FK_INLINE int64_t whole(int64_t n) { return (n + kLanes - 1) / kLanes * kLanes; 
 inline constexpr int64_t kFewRows = 8;
 
 // C[i][j] = C[i][j] * fade[i] + sum_k A(i, k) * B[k][j] for I rows and J vectors; without kAdd C is
-// only written. A(i, k) is at a[i * i_stride + k * k_stride].
+// only written. A(i, k) is at a[i * i_stride + k * k_stride]. The sum of a block begins at nothing:
+// one of tens of thousands of keys would lose what float32 has left.
 struct Panel {
   const float* a;
   int64_t i_stride, k_stride;
@@ -38,13 +39,7 @@ struct Panel {
 };
 template <int I, int J, bool kAdd>
 FK_INLINE void panel_block(const Panel& p, int64_t i0, int64_t j0) {
-  Vf acc[I][J];
-  for (int i = 0; i < I; ++i) {
-    for (int j = 0; j < J; ++j) {
-      acc[i][j] =
-          kAdd ? load(p.c + (i0 + i) * p.c_stride + j0 + j * kLanes) * p.fade[i0 + i] : Vf{};
-    }
-  }
+  Vf acc[I][J] = {};
   const float* a = p.a + i0 * p.i_stride;
   const float* b = p.b + j0;
   for (int64_t k = 0; k < p.depth; ++k) {
@@ -56,7 +51,10 @@ FK_INLINE void panel_block(const Panel& p, int64_t i0, int64_t j0) {
     }
   }
   for (int i = 0; i < I; ++i) {
-    for (int j = 0; j < J; ++j) store(p.c + (i0 + i) * p.c_stride + j0 + j * kLanes, acc[i][j]);
+    for (int j = 0; j < J; ++j) {
+      float* c = p.c + (i0 + i) * p.c_stride + j0 + j * kLanes;
+      store(c, kAdd ? load(c) * p.fade[i0 + i] + acc[i][j] : acc[i][j]);
+    }
   }
 }
 template <int J, bool kAdd>
@@ -204,7 +202,7 @@ void soften(const AttentionTask& a, const Buffers& b, int64_t first, int64_t cou
     }
     const Vf base = top == splat(low) ? splat(0.f) : top;
     const Vf fade = exp(before - base);
-    Vf mass = load(b.mass + r) * fade;
+    Vf mass = {};
     for (int64_t key = 0; key < count; ++key) {
       float* at = b.scores + key * b.rows + r;
       const Vf p = exp(load(at) - base);
@@ -213,7 +211,7 @@ void soften(const AttentionTask& a, const Buffers& b, int64_t first, int64_t cou
     }
     store(b.top + r, top);
     store(b.fade + r, fade);
-    store(b.mass + r, mass);
+    store(b.mass + r, load(b.mass + r) * fade + mass);
   }
 }
 
