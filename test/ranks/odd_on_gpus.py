@@ -56,7 +56,7 @@ def cases():
 
 def cases_in_turn():
     """Those that have the devices for themselves: `check` and `bench` wait until nobody else is on them, and what a driver says of a fault is believed to
-    be a rank's only there. Of three ranks."""
+    be a rank's only there. All but the first of three ranks."""
     # Where kernels that do not end are several on a device, its driver takes long to end their processes.
     yield Case("peers_stuck", "verify", GONE, 30)
     short, last = ("--patience", "10"), "rank 2"

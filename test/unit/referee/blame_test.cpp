@@ -34,6 +34,9 @@ TEST_CASE("blame_of_a_process_that_ended_has_its_status_and_what_it_printed") {
   CHECK_THAT(cheating.why, ContainsSubstring("what was not asked"));
   CHECK(cheating.evidence == "printed");
   CHECK(ended("crashed", "crashed: SIGSEGV").status == Status::crashed);
+  // A rank takes its process with it where its device is lost.
+  CHECK(ended("lost", "rank 2: forward: unspecified launch failure").status == Status::crashed);
+  CHECK(ended("lost", "rank 2: an illegal memory access").status == Status::illegal_access);
   CHECK(ended("hang", "gave no sign of life").status == Status::hang);
   CHECK(ended("environment", "cannot be started").status == Status::environment);
   const auto forbidden = ended("forbidden", "it called execve");
