@@ -335,6 +335,7 @@ class ScenarioRun {
   void check_weights(SideReport& r) {
     try {
       if (checksum() == checksum_) return;
+      report_.spoiled = report_.error.empty();
       r.verdict = "violation";
       r.why = "it wrote to the weights, which are read only";
     } catch (const Error& e) {  // who kept them is gone

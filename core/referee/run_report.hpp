@@ -75,14 +75,16 @@ struct RunReport {
   std::vector<SideReport> candidates;
   std::vector<std::pair<std::string, std::string>> broken_plugins;  // path, why
   std::vector<std::pair<std::string, double>> spent;  // what the host did, seconds, in that order
-  std::string error;                  // why the run as a whole ended early: baseline or oracle
+  std::string error;     // why the run as a whole ended early: baseline, oracle, or what follows
+  bool spoiled = false;  // a candidate wrote to the weights, which is its own fault
   std::optional<TooLarge> too_large;  // where that is why
   double seconds = 0;
   std::optional<ClockWatch> clocks;  // of the first GPU whenever something was said; null: none
 
   // What was to be run: all that the scenario says.
   void describe(const Scenario& scenario);
-  // 0 all correct; 1 a candidate failed or is wrong; 3 the environment or the baseline failed.
+  // 0 all correct; 1 a candidate failed, is wrong or has spoiled the run; 3 the environment or the
+  // baseline failed.
   int exit_code() const;
 };
 

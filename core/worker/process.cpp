@@ -137,6 +137,17 @@ constexpr int64_t kStoppingNs = 50'000;
 // A virtual machine may keep a thread in the middle of stopping, but not each time.
 constexpr int kOften = 5, kShare = 4;
 
+// The kernel gives a process' signal to one of its threads, which tells the others. Who has that
+// one wait in a call that no signal ends would let the others work on.
+constexpr double kPromptS = 50e-6;  // in which who does not do so stops
+void stop_each_thread(pid_t pid) {
+  std::error_code code;
+  const std::filesystem::directory_iterator tasks("/proc/" + std::to_string(pid) + "/task", code);
+  for (auto at = begin(tasks); !code && at != end(tasks); at.increment(code))
+    ::syscall(SYS_tgkill, pid, std::atoi(at->path().filename().c_str()), SIGSTOP);
+  ::kill(pid, SIGSTOP);
+}
+
 // What all threads of a process have used of the processors; nothing when it is gone. A thread that
 // is running is behind by up to a tick, so one looks when all have been still for a while.
 std::optional<int64_t> worked_ns(pid_t pid) {
@@ -186,14 +197,16 @@ bool ChildProcess::freeze() {
   if (std::exchange(stopped_, true)) worked_ns_ = worked_ns(pid_);
   // Who does not stop gets no more than this time: a signal may have told it to go on.
   const double begin = now_seconds();
+  double told = begin;
   for (double now = begin; now < begin + kPatience; now = now_seconds()) {
     if (const auto stands = agent_ ? stands_still(pid_) : has_stopped(pid_)) return *stands;
-    if (now - begin < 1e-3) {
+    if (now - begin < 1e-3)
       ::sched_yield();
-    } else {
+    else
       ::usleep(100);
-      ::kill(pid_, SIGSTOP);
-    }
+    if (now - told < kPromptS) continue;
+    stop_each_thread(pid_);
+    told = now_seconds();
   }
   return false;
 }

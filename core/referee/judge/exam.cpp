@@ -220,6 +220,11 @@ std::optional<Sitter::Call> Exam::take(Sitter& sitter, int first, const std::vec
     kernel_of_library_ = call->facts->of_library;
   enter(": answers");
   runners.freeze();
+  // Work that goes on behind the answer is on the clock until all threads stand still: no more than
+  // they have worked beside what is claimed, of which the baseline has some as well.
+  const double stopping = now_seconds() - (since + call->wall_s);
+  const double unclaimed = runners.worked_s() - worked - call->own_s * count;
+  call->wall_s += std::clamp(unclaimed, 0.0, std::max(0.0, stopping));
   const std::vector<double> waits = waits_of(runners);
   for (size_t r = 0; r < waits.size(); ++r)
     call->waited_s = std::max(call->waited_s, waits[r] - waited[r]);
