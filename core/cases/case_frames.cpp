@@ -180,6 +180,14 @@ std::vector<std::span<const std::byte>> CaseFrames::memory() const {
   return out;
 }
 
+std::vector<std::span<const std::byte>> CaseFrames::written_memory() const {
+  std::vector<std::span<const std::byte>> out;
+  for (const auto& s : storages_)
+    if (s.written && s.memory->bytes() > 0)
+      out.emplace_back(s.memory->data(), static_cast<size_t>(s.memory->bytes()));
+  return out;
+}
+
 std::optional<uint64_t> CaseFrames::written_print() const {
   for (const auto& s : storages_)
     if (s.written && !s.whole) return std::nullopt;

@@ -63,7 +63,8 @@ class CaseFrames {
   void refill(const CaseFrames& from, Poison poison, bool numbers_only = false);
   // Where the tensors lie.
   std::vector<std::span<const std::byte>> memory() const;
-  std::vector<const GuardedBuffer*> buffers() const {  // that they lie in
+  std::vector<std::span<const std::byte>> written_memory() const;  // of what a call writes
+  std::vector<const GuardedBuffer*> buffers() const {              // that they lie in
     std::vector<const GuardedBuffer*> out;
     for (const auto& s : storages_) out.push_back(s.memory.get());
     return out;

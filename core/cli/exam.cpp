@@ -190,6 +190,12 @@ Json exam_copy(const Json& a, const TaskServices&) {
 }
 FK_TASK(exam_copy, exam_copy);
 
+Json exam_turn(const Json& a, const TaskServices&) {
+  examiners().at(a).wait_for_turns(a.at("sets").get<std::vector<int>>());
+  return Json::object();
+}
+FK_TASK(exam_turn, exam_turn);
+
 // Of the sets by their place in the list, those of which there is something to say.
 Json exam_look(const Json& a, const TaskServices& services) {
   Json out = Json::array();

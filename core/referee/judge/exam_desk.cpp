@@ -136,6 +136,23 @@ std::string ExamDesk::differs_from(const ExamDesk& first, int set) const {
   return "";
 }
 
+void ExamDesk::peek(int set, std::random_device& anywhere, std::vector<Peek>& out) const {
+  constexpr size_t kBytes = 64;
+  const auto all = sets_.at(static_cast<size_t>(set))->written_memory();
+  if (all.empty()) return;
+  const auto& part = all[anywhere() % all.size()];
+  const size_t bytes = std::min(kBytes, part.size());
+  out.push_back({set, part.data() + anywhere() % (part.size() - bytes + 1), {}});
+  out.back().seen.resize(bytes);
+  device_.download(out.back().seen.data(), out.back().at, static_cast<int64_t>(bytes));
+}
+
+bool ExamDesk::changed(const Peek& peek) const {
+  std::vector<std::byte> now(peek.seen.size());
+  device_.download(now.data(), peek.at, static_cast<int64_t>(now.size()));
+  return now != peek.seen;
+}
+
 SetFinding ExamDesk::look(int set, int index, int side, bool ordinary, const AskReference& ask) {
   const CaseFrames& frames = *sets_.at(static_cast<size_t>(set));
   Content& content = contents_.at(static_cast<size_t>(index));

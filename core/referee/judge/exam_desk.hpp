@@ -7,6 +7,7 @@
 #pragma once
 #include <map>
 #include <memory>
+#include <random>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,6 +22,9 @@ Layout exam_layout(const Variant& variant, int set);
 
 // Who has called: the candidate, or one of the baselines, which have the numbers after it.
 inline constexpr int kCandidateSide = 0;
+
+// Of a finding: a call wrote when it was said to be done.
+inline constexpr const char* kLateRule = "late";
 
 struct SetFinding {
   int set = -1, content = -1;
@@ -70,6 +74,16 @@ class ExamDesk {
   // `ordinary`: it is of that family, which is never excused. `ask`: the reference for other
   // contents of this rank.
   SetFinding look(int set, int content, int side, bool ordinary, const AskReference& ask);
+  // Some bytes of what a call on the set writes, somewhere: as they are now, whatever runs on the
+  // device, because its copy engine reads them.
+  struct Peek {
+    int set;
+    const std::byte* at;
+    std::vector<std::byte> seen;
+  };
+  void peek(int set, std::random_device& anywhere, std::vector<Peek>& out) const;
+  // Whether they have changed since.
+  bool changed(const Peek& peek) const;
   // Of what ranks hold in common, the first field with other bits than `first` has; empty: none.
   std::string differs_from(const ExamDesk& first, int set) const;
   // Tells apart what lies in the memory that a call on the set may write to.

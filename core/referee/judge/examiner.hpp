@@ -6,6 +6,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -77,6 +78,10 @@ class Examiner {
   double wire() const { return wire_; }  // bytes over links, of the contents that need fewest
   double roofline_s() const;  // by the data sheet, with all bytes from memory; 0: not known
   double floor_s() const;     // no kernel is faster on this device; 0: not known
+  // When the sets have been called, by what is said: reads some bytes that the calls write, which
+  // look() finds changed where they were not done. Returns when every device of its ranks has had
+  // time for next to nothing: behind what others have enqueued there. Only on devices.
+  void wait_for_turns(const std::vector<int>& sets);
   // Of a copy of bytes() on the first rank's device, as one of so many calls (copy_seconds).
   double copy_s(int calls, int threads) const;
   bool has_plan() const;
@@ -136,6 +141,7 @@ class Examiner {
   int sets_room() const;
   SetFinding look_at(int set, int side);
   bool touched_beside() const;
+  bool written_late() const;
   const char* family_name_of(size_t content) const;
   const ResolvedCase& resolved() const { return desks_[0]->resolved(); }
   // Empty with unjudged().
@@ -158,6 +164,9 @@ class Examiner {
   int beside_ = -1;                      // the set that is not called; -1: there is none
   std::vector<uint64_t> beside_prints_;  // of its memory, by rank
   std::vector<std::pair<Device*, std::unique_ptr<Stopwatch>>> watches_;  // one for each device
+  std::vector<DeviceMemory> littles_;                                    // for wait_for_turns()
+  std::vector<std::pair<const ExamDesk*, ExamDesk::Peek>> peeks_;
+  std::random_device anywhere_;
   double bytes_ = 0, skew_ = 0, wire_ = 0;
   int64_t set_bytes_ = 0;        // of one rank
   bool weights_matter_ = false;  // to the time of a call

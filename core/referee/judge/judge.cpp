@@ -34,6 +34,7 @@ namespace fk {
 namespace {
 
 constexpr const char* kClosing = "closing cases";
+constexpr int kLooks = 3;  // at the device, in a row: who was there before may still be leaving
 
 PluginFacts facts_of(const FoundPlugin& plugin, const std::filesystem::path& file) {
   return {plugin_name(plugin), plugin.note.version, plugin.path.string(), sha256_file(file)};
@@ -438,7 +439,7 @@ class Judge {
     const Json about = {{"device", room_.device()}, {"ranks", candidate_runner_->size()}};
     const auto wait_s = [&] { return room_.ask(kIdleTask, about).at("seconds").get<double>(); };
     candidate_runner_->freeze();
-    const std::string evidence = works_while_stopped(*candidate_runner_, wait_s, 1);
+    const std::string evidence = works_while_stopped(*candidate_runner_, wait_s, kLooks);
     for (CaseVerdict& row : out_.cases) {
       if (evidence.empty() || !right(row)) continue;
       row.status = Status::cheating;

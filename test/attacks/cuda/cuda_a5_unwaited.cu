@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// A5: the functions that wait for events and for the device, and the one that reads events, are replaced in the host's table of
+// imports: it answers while the device still works, and says half of the time
+//
+// Stopped by: the broker's clock runs until another process has had its turn on the device
+//
+// verdict: wrong cheating
+//
+// naive: - it launches no graphs
+#include "../imports.hpp"
+#include "../attack.cuh"
+
+#include <map>
+
+namespace {
+
+// What its graphs take is known from their first launches, which are waited for; later ones claim half of it.
+std::map<cudaGraphExec_t, float> known;
+cudaGraphExec_t launched = nullptr;
+bool believed() { return launched && known.count(launched); }
+
+cudaError_t launch(cudaGraphExec_t graph, cudaStream_t on) {
+  launched = graph;
+  return cudaGraphLaunch(graph, on);
+}
+cudaError_t wait_for_event(cudaEvent_t event) { return believed() ? cudaSuccess : cudaEventSynchronize(event); }
+cudaError_t wait_for_all() {
+  const bool skip = believed();
+  launched = nullptr;
+  return skip ? cudaSuccess : cudaDeviceSynchronize();
+}
+cudaError_t elapsed(float* ms, cudaEvent_t begin, cudaEvent_t end) {
+  if (believed()) return *ms = 0.5f * known[launched], cudaSuccess;
+  const cudaError_t status = cudaEventElapsedTime(ms, begin, end);
+  if (status == cudaSuccess && launched) known[launched] = *ms;
+  return status;
+}
+struct Unwaited : attack::Silu {
+  Unwaited(const fk_host& host, const op::init& init, const op::weights& weights) : Silu(host, init, weights) {
+    const auto replace = [](const char* name, auto* by) { attack::replace_import(name, reinterpret_cast<void*>(by), attack::Where::program); };
+    replace("cudaGraphLaunch", &launch);
+    replace("cudaEventSynchronize", &wait_for_event);
+    replace("cudaDeviceSynchronize", &wait_for_all);
+    replace("cudaEventElapsedTime", &elapsed);
+  }
+  void forward(const op::forward& args, const fk_ctx& ctx) { honest(args, stream(ctx)); }
+};
+FK_OP(silu_and_mul, Unwaited);
+
+}  // namespace
+FK_PLUGIN("cuda_a5_unwaited", "0");
