@@ -21,8 +21,8 @@ constexpr double kWakeShort = 20e-6, kBatchesMost = 8;
 constexpr int kWakeSamples = 9;
 constexpr double kSamplesOfSlow = 20;  // that the slower side may take for one
 constexpr int kRedoneMost = 200;       // blocks in which a GPU was slowed down
-// Where ranks take turns a time is the scheduler's: so many show what it is about, and have calls on
-// contents of all kinds among them.
+// Where ranks take turns a time is the scheduler's: so many show what it is about, and have calls
+// on contents of all kinds among them.
 constexpr int kBlocksInTurns = 4;
 
 int cores() { return static_cast<int>(std::thread::hardware_concurrency()); }
@@ -203,6 +203,9 @@ void Exam::conclude_race(const Turn& mine, const Turn& theirs, const RaceResult&
   const double allowed = request_.device == "cpu" ? 0 : kMoreCodeOnDevice;
   const std::string ahead = doubt_work_ahead(row.ratio, mine.alone, theirs.alone, allowed);
   if (!ahead.empty()) doubt = ahead;
+  if (request_.ranks > 1 && request_.device != "cpu" &&
+      doubt_of_places(row.ratio, row.candidate.cold.median_s) && doubt.empty())
+    doubt = "processes of ranks differ by up to 2 % in calls as short";
   const bool busy = request_.device == "cpu" && request_.ranks > 1 && theirs.had_to_wait() &&
                     row.ratio.speed == Speed::faster;
   if (busy) doubt_faster(row.ratio);
