@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Redraws tables of documents. docs/measuring.md: between `<!-- table -->` and `<!-- end -->` from the newest docs/results/*-cpu.json,
+"""Redraws tables of documents. docs/performance.md: between `<!-- table -->` and `<!-- end -->` from the newest docs/results/*-cpu.json,
 between `<!-- gpu -->` and `<!-- end gpu -->` from every docs/results/*-<gpu>-<scenario>.json that holds the report of a run, the newest of every GPU, between
 `<!-- ops -->` and `<!-- end ops -->` from the newest docs/results/*-<gpu>-ops.json of every GPU (scripts/gpu_ops.py), between `<!-- models -->` and
 `<!-- end models -->` from those *-<gpu>-models.json (scripts/gpu_models.py).

@@ -56,9 +56,10 @@ bool parse(std::string_view line, MappedRange& out) {
 
 bool may_hold(const MappedRange& m, std::string_view own_file) {
   // More than this is only reserved, as by sanitizers; or without access, as around buffers that
-  // are guarded (64 MiB on either side), of which to ask takes long.
+  // are guarded (64 MiB on either side), of which to ask takes long. What may only be written or
+  // run can be read by most processors all the same.
   constexpr uintptr_t kMost = uintptr_t{1} << 36, kMostHidden = uintptr_t{64} << 20;
-  if (m.end - m.begin >= (m.access[0] == 'r' ? kMost : kMostHidden)) return false;
+  if (m.end - m.begin >= (m.access.starts_with("---") ? kMostHidden : kMost)) return false;
   if (m.path.starts_with("[v")) return false;  // the kernel's own
   const bool file = m.path.starts_with("/") && !m.path.starts_with("/memfd:");
   return !file || m.file == own_file || m.access[1] == 'w';

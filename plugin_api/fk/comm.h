@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The communicator: a host table, never a raw library handle, which would be valid only for the exact
  * copy of the library that made it. It reaches a plugin as an init slot (`type: comm`); null there means
- * that there is one rank. `supports` may read rank and size, and call nothing.
+ * that there is one rank. `supports` may read rank, size and what comm_library.h has, and call nothing.
  *
  * Every call enqueues on `stream` (null on the CPU) and may be captured; all ranks make the same calls in
  * the same order, with equal shapes and dtypes, captured on all of them or on none. What does not agree,

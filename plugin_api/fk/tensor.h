@@ -87,7 +87,7 @@ typedef union fk_slot {
 } fk_slot;
 FK_ASSERT(sizeof(fk_slot) == 8, "a slot is 8 bytes");
 
-/* code | bits << 8, for `switch (fk_dtype_of(x))` and `==`. */
+/* code | bits << 8, for `switch (FK_DTYPE(x))` and `==`. */
 #define FK_F64 0x4002
 #define FK_F32 0x2002
 #define FK_F16 0x1002
