@@ -190,6 +190,7 @@ Json exam_copy(const Json& a, const TaskServices&) {
 }
 FK_TASK(exam_copy, exam_copy);
 
+// Right behind an answer on a device.
 Json exam_turn(const Json& a, const TaskServices&) {
   examiners().at(a).wait_for_turns(a.at("sets").get<std::vector<int>>());
   return Json::object();

@@ -174,7 +174,7 @@ void doubt_of_slowed_device(Ratio& ratio) {
 }
 
 // As measured: two standard deviations of the mean of five ops between nine sets of two processes.
-bool doubt_of_places(Ratio& ratio, double call_s) {
+bool doubt_of_one_set(Ratio& ratio, double call_s) {
   constexpr double kShare = 0.02, kShort = 50e-6;
   if (call_s > kShort) return false;
   const Speed before = ratio.speed;

@@ -99,10 +99,10 @@ void doubt_faster(Ratio& ratio);
 // Of a race on a GPU that was slowed down throughout (gpu_watch.hpp): nobody knows whom its clocks
 // favoured. `slower` stays here as well: who needs the most power would have it that way.
 void doubt_of_slowed_device(Ratio& ratio);
-// Of ranks with a GPU each, `call_s` a call: where their memory happens to lie makes one set of
-// processes quicker than another, alike in all short calls and blocks. A race has one set of each
-// side, so its interval does not hold that. True where the answer changes for it.
-bool doubt_of_places(Ratio& ratio, double call_s);
+// Of ranks with a GPU each, `call_s` a call: one set of processes is quicker than another, alike in
+// all short calls and blocks; why is not known. A race has one set of each side, so its interval
+// does not hold that. True where the answer changes for it.
+bool doubt_of_one_set(Ratio& ratio, double call_s);
 
 // What a claim leaves out may be little and yet make `faster` out of `same`. So a candidate that is
 // faster by its own clock has to be so with everything added that speaks against it: what the

@@ -136,15 +136,15 @@ std::string ExamDesk::differs_from(const ExamDesk& first, int set) const {
   return "";
 }
 
-void ExamDesk::peek(int set, std::random_device& anywhere, std::vector<Peek>& out) const {
+std::optional<ExamDesk::Peek> ExamDesk::peek(int set, std::random_device& anywhere) const {
   constexpr size_t kBytes = 64;
   const auto all = sets_.at(static_cast<size_t>(set))->written_memory();
-  if (all.empty()) return;
+  if (all.empty()) return std::nullopt;
   const auto& part = all[anywhere() % all.size()];
   const size_t bytes = std::min(kBytes, part.size());
-  out.push_back({set, part.data() + anywhere() % (part.size() - bytes + 1), {}});
-  out.back().seen.resize(bytes);
-  device_.download(out.back().seen.data(), out.back().at, static_cast<int64_t>(bytes));
+  Peek out{part.data() + anywhere() % (part.size() - bytes + 1), std::vector<std::byte>(bytes)};
+  device_.download(out.seen.data(), out.at, static_cast<int64_t>(bytes));
+  return out;
 }
 
 bool ExamDesk::changed(const Peek& peek) const {

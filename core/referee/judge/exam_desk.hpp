@@ -7,6 +7,7 @@
 #pragma once
 #include <map>
 #include <memory>
+#include <optional>
 #include <random>
 #include <span>
 #include <string>
@@ -77,11 +78,10 @@ class ExamDesk {
   // Some bytes of what a call on the set writes, somewhere: as they are now, whatever runs on the
   // device, because its copy engine reads them.
   struct Peek {
-    int set;
     const std::byte* at;
     std::vector<std::byte> seen;
   };
-  void peek(int set, std::random_device& anywhere, std::vector<Peek>& out) const;
+  std::optional<Peek> peek(int set, std::random_device& anywhere) const;  // nothing: it writes none
   // Whether they have changed since.
   bool changed(const Peek& peek) const;
   // Of what ranks hold in common, the first field with other bits than `first` has; empty: none.

@@ -125,9 +125,8 @@ void Examiner::wait_for_turns(const std::vector<int>& sets) {
   peeks_.clear();
   for (size_t i = 0; i < std::min(kPeeks, sets.size()); ++i) {
     const ExamDesk& desk = *desks_[anywhere_() % desks_.size()];
-    std::vector<ExamDesk::Peek> one;
-    desk.peek(sets[anywhere_() % sets.size()], anywhere_, one);
-    for (auto& peek : one) peeks_.emplace_back(&desk, std::move(peek));
+    if (auto peek = desk.peek(sets[anywhere_() % sets.size()], anywhere_))
+      peeks_.emplace_back(&desk, std::move(*peek));
   }
   for (size_t i = littles_.size(); i < watches_.size(); ++i)
     littles_.emplace_back(*watches_[i].first, kLittle, "a look at the device");

@@ -204,7 +204,7 @@ void Exam::conclude_race(const Turn& mine, const Turn& theirs, const RaceResult&
   const std::string ahead = doubt_work_ahead(row.ratio, mine.alone, theirs.alone, allowed);
   if (!ahead.empty()) doubt = ahead;
   if (request_.ranks > 1 && request_.device != "cpu" &&
-      doubt_of_places(row.ratio, row.candidate.cold.median_s) && doubt.empty())
+      doubt_of_one_set(row.ratio, row.candidate.cold.median_s) && doubt.empty())
     doubt = "processes of ranks differ by up to 2 % in calls as short";
   const bool busy = request_.device == "cpu" && request_.ranks > 1 && theirs.had_to_wait() &&
                     row.ratio.speed == Speed::faster;

@@ -2,7 +2,7 @@
 // A5: the functions that wait for events and for the device, and the one that reads events, are replaced in the host's table of
 // imports: it answers while the device still works, and says half of the time
 //
-// Stopped by: the broker's clock runs until another process has had its turn on the device
+// Stopped by: bytes of outputs are read beside its kernels as soon as it answers, and looked at again when the device is done
 //
 // verdict: wrong cheating
 //

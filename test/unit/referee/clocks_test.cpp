@@ -98,15 +98,15 @@ TEST_CASE("between sets of ranks a short call may differ by 2 %") {
   Ratio slow;
   slow.value = 0.985, slow.low = 0.979, slow.high = 0.99, slow.speed = Speed::slower;
   Ratio of_long = slow;
-  CHECK(doubt_of_places(slow, 7e-6));
+  CHECK(doubt_of_one_set(slow, 7e-6));
   CHECK(slow.speed == Speed::unknown);
   CHECK(slow.value == 0.985);
-  CHECK(!doubt_of_places(of_long, 1e-3));
+  CHECK(!doubt_of_one_set(of_long, 1e-3));
   CHECK(of_long.speed == Speed::slower);
   CHECK(of_long.low == 0.979);
   Ratio fast;
   fast.value = 1.2, fast.low = 1.19, fast.high = 1.21, fast.speed = Speed::faster;
-  CHECK(!doubt_of_places(fast, 7e-6));
+  CHECK(!doubt_of_one_set(fast, 7e-6));
   CHECK(fast.speed == Speed::faster);
   CHECK(fast.low < 1.17);
 }

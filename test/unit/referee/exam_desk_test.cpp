@@ -97,16 +97,15 @@ TEST_CASE("exam_desk_sees_what_is_written_behind_a_peek") {
   BoundDesk b;
   b.desk.deal(0, 0, fk::Poison::ones, false);
   std::random_device anywhere;
-  std::vector<fk::ExamDesk::Peek> peeks;
-  b.desk.peek(0, anywhere, peeks);
-  REQUIRE(peeks.size() == 1);
-  CHECK(peeks[0].seen.size() == 64);
-  CHECK_FALSE(b.desk.changed(peeks[0]));
+  const auto peek = b.desk.peek(0, anywhere);
+  REQUIRE(peek);
+  CHECK(peek->seen.size() == 64);
+  CHECK_FALSE(b.desk.changed(*peek));
   // Somewhere in what a call writes, and nowhere else.
   std::vector<std::span<const std::byte>> memory;
   b.desk.memory(0, memory);
-  CHECK(peeks[0].at >= memory[1].data());
-  CHECK(peeks[0].at + peeks[0].seen.size() <= memory[1].data() + memory[1].size());
+  CHECK(peek->at >= memory[1].data());
+  CHECK(peek->at + peek->seen.size() <= memory[1].data() + memory[1].size());
   std::memcpy(const_cast<std::byte*>(memory[1].data()), b.x.data(), memory[1].size());
-  CHECK(b.desk.changed(peeks[0]));
+  CHECK(b.desk.changed(*peek));
 }
