@@ -54,6 +54,11 @@ bool parse(std::string_view line, MappedRange& out) {
   return true;
 }
 
+int access_of(const MappedRange& m) {
+  return (m.access[0] == 'r' ? PROT_READ : 0) | (m.access[1] == 'w' ? PROT_WRITE : 0) |
+         (m.access[2] == 'x' ? PROT_EXEC : 0);
+}
+
 bool may_hold(const MappedRange& m, std::string_view own_file) {
   // More than this is only reserved, as by sanitizers; or without access, as around buffers that
   // are guarded (64 MiB on either side), of which to ask takes long. What may only be written or
@@ -86,9 +91,10 @@ void visit_resident(const MappedRange& m, std::span<const std::span<const std::b
         return data >= part.data() && data < part.data() + part.size();
       });
       auto* const pages = reinterpret_cast<void*>(at);
-      const bool shown = !hidden || (!known && ::mprotect(pages, next - at, PROT_READ) == 0);
+      const bool shown =
+          !hidden || (!known && ::mprotect(pages, next - at, access_of(m) | PROT_READ) == 0);
       if (!known && shown) visit({data, next - at});
-      if (hidden && shown && !known) ::mprotect(pages, next - at, PROT_NONE);
+      if (hidden && shown && !known) ::mprotect(pages, next - at, access_of(m));
       at = next;
     }
   }

@@ -70,6 +70,20 @@ TEST_CASE("own_memory_is_found_wherever_it_lies") {
   CHECK(::madvise(hidden.data, kBytes, MADV_POPULATE_READ) != 0);
 }
 
+TEST_CASE("own_memory_leaves_what_may_only_be_written_as_it_was") {
+  open_own_memory();
+  constexpr size_t kLarge = size_t{65} << 20;  // of which without access nothing would be asked
+  const Pages pages(PROT_WRITE);
+  CHECK(visited(pages.data, kBytes) == kBytes);
+  CHECK(::madvise(pages.data, kBytes, MADV_POPULATE_WRITE) == 0);
+  auto* const large =
+      static_cast<char*>(::mmap(nullptr, kLarge, PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  std::memset(large, 1, kBytes);
+  CHECK(visited(large, kLarge) >= kBytes);
+  CHECK(::madvise(large, kBytes, MADV_POPULATE_WRITE) == 0);
+  ::munmap(large, kLarge);
+}
+
 TEST_CASE("own_memory_leaves_out_what_was_never_touched_and_what_it_is_told_to") {
   open_own_memory();
   auto* const reserved =
