@@ -32,12 +32,14 @@
 #define FK_ABI_MAJOR 0
 #define FK_ABI_MINOR 0
 
+/* The end of member `last` in T, in bytes: what goes into struct_size. */
 #define FK_END(T, last) ((uint32_t)(offsetof(T, last) + sizeof(((T *)0)->last)))
+/* Whether the writer of *p, which is a T, knew `member`. */
 #define FK_HAS(p, T, member) ((p)->struct_size >= FK_END(T, member))
 
 FK_ASSERT(sizeof(void *) == 8 && sizeof(double) == 8 && sizeof(void (*)(void)) == 8, "LP64 only");
 
-/* What a plugin function returns. */
+/* What functions of both sides return; any other value but FK_OK is a failure, too. */
 enum {
   FK_OK = 0,
   FK_UNSUPPORTED = 1, /* supports(): this provider does not take this case; not an error */
@@ -45,7 +47,8 @@ enum {
   FK_FAILED = 3       /* anything else: out of memory, a library's error, a launch that failed */
 };
 
-/* Owned by the caller, so that a failure can be told before anything is negotiated and without memory.
+/* Owned by the caller, so that a failure can be told before anything is negotiated and without memory. Who
+ * is called fills it before it returns anything but FK_OK, and keeps no pointer to it.
  * `code` repeats the returned status; `native` is a cudaError_t, errno or library status, 0 when there is
  * none; `line` is the source line, 0 when unknown; `text` is one sentence, zero-terminated. */
 typedef struct fk_error {
@@ -54,7 +57,8 @@ typedef struct fk_error {
   char text[240];
 } fk_error;
 
-/* Writes `why` into the error (cut to fit) and returns `code`, so that `return fk_fail(...)` works. */
+/* Writes `why` into the error (cut to fit) and returns `code`, so that `return fk_fail(...)` works.
+ * `why` is copied. [any thread] */
 static inline int32_t fk_fail(fk_error *error, int32_t code, const char *why) {
   size_t i = 0;
   for (; why[i] && i + 1 < sizeof error->text; ++i) error->text[i] = why[i];

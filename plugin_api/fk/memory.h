@@ -11,34 +11,36 @@
 #define FK_MEMORY_H
 #include "abi.h"
 
-/* Filled by supports(); bytes, upper bounds for the maximum frame and every smaller one. */
+/* Filled by supports(): bytes, each 0 to 2^46, upper bounds for the maximum frame and every smaller one. The
+ * host owns the struct and hands it over with all four 0. */
 typedef struct fk_need {
   uint32_t struct_size, reserved;
   int64_t scratch, packed, persistent, plan;
 } fk_need;
 FK_ASSERT(offsetof(fk_need, scratch) == 8 && offsetof(fk_need, plan) == 32, "layout");
 
-/* Given to prepare(); valid until destroy(). Aligned to 256 bytes; null where 0 bytes were asked for. */
+/* Given to prepare(): the struct for that call, the memory until destroy(). Device memory, aligned to 256
+ * bytes; null where 0 bytes were asked for. */
 typedef struct fk_memory {
   uint32_t struct_size;
-  int32_t packed_ready; /* 1: an equal instance has filled `packed` already; only read it */
-  void *packed;
-  int64_t packed_bytes;
-  void *persistent;
-  int64_t persistent_bytes;
+  int32_t packed_ready;     /* 1: an equal instance has filled `packed` already; only read it */
+  void *packed;             /* content undefined unless packed_ready */
+  int64_t packed_bytes;     /* what fk_need asked for */
+  void *persistent;         /* zero */
+  int64_t persistent_bytes; /* what fk_need asked for */
 } fk_memory;
 FK_ASSERT(offsetof(fk_memory, packed) == 8 && offsetof(fk_memory, persistent_bytes) == 32, "layout");
 
-/* Given to forward(); valid during the call. */
+/* Given to forward(): the struct for that call, scratch and plan until the work that it enqueued is done. */
 typedef struct fk_ctx {
   uint32_t struct_size;
-  int32_t device_id;
-  void *stream; /* cudaStream_t; null on the CPU */
-  void *scratch;
-  int64_t scratch_bytes;
-  const void *plan; /* device copy of what plan() wrote */
-  int64_t plan_bytes;
-  fk_error *error;
+  int32_t device_id;     /* as in fk_host */
+  void *stream;          /* cudaStream_t; null on the CPU */
+  void *scratch;         /* device memory, aligned to 256 bytes, content undefined */
+  int64_t scratch_bytes; /* as much as fk_need asked for, or more */
+  const void *plan;      /* device copy of what plan() wrote, read only */
+  int64_t plan_bytes;    /* what plan() said; 0 without one */
+  fk_error *error;       /* the host's, for what forward() returns */
 } fk_ctx;
 FK_ASSERT(offsetof(fk_ctx, stream) == 8 && offsetof(fk_ctx, error) == 48, "layout");
 #endif

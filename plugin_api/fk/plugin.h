@@ -10,14 +10,16 @@
 #include "comm.h"
 #include "op.h"
 
+/* The plugin's constant table. `minor` is the ABI's that it needs at least. */
 typedef struct fk_plugin {
   uint32_t struct_size, minor;
-  const char *name, *version;
-  const fk_op *const *ops_begin, *const *ops_end; /* pointers to op tables */
+  const char *name, *version;                     /* as in the note */
+  const fk_op *const *ops_begin, *const *ops_end; /* [begin, end): pointers to op tables, one or more */
 } fk_plugin;
 FK_ASSERT(offsetof(fk_plugin, ops_begin) == 24 && offsetof(fk_plugin, ops_end) == 32, "layout");
 
-/* What the host says first. A plugin that needs a newer minor returns null and says so in `error`. */
+/* What the host says first, the host's for the time of the call. A plugin that needs a newer minor returns
+ * null and says so in `error`. */
 typedef struct fk_hello {
   uint32_t struct_size, minor;
   const char *host_name, *host_version;
@@ -26,11 +28,12 @@ typedef struct fk_hello {
 FK_ASSERT(offsetof(fk_hello, error) == 24, "layout");
 
 /* The entry, exported as fk_plugin_v0: negotiates and returns a table that lives as long as the process.
- * No device call, thread or allocation. */
+ * No device call, thread or allocation. Asked more than once, it gives the same table. [any thread] */
 typedef const fk_plugin *(*fk_plugin_entry)(const fk_hello *);
 #define FK_PLUGIN_SYMBOL "fk_plugin_v0"
 
-/* ELF notes (section .note.fk, owner "FK"): the static facts. */
+/* ELF notes (section .note.fk, owner "FK"): the static facts. Texts end with a zero within their arrays;
+ * `sm` and `build` are FK_BUILD_SM and FK_BUILD_ID, `compiler` is __VERSION__. */
 enum { FK_NOTE_PLUGIN = 1, FK_NOTE_OP = 2 };
 #define FK_NOTE_HEADER uint32_t name_bytes, desc_bytes, type; char owner[4];
 typedef struct fk_note_plugin {
@@ -57,9 +60,11 @@ FK_ASSERT(sizeof(fk_note_plugin) == 16 + 8 + 320 && sizeof(fk_note_op) == 16 + 6
 #define FK_BUILD_ID ""
 #endif
 
+/* At file scope: the op table OP (a const fk_op *) becomes one of the plugin's. The headers of ops use it. */
 #define FK_REGISTER(NAME, OP)                                                                       \
   static const fk_op *const NAME##_registered __attribute__((used, section("fk_ops"))) = (OP)
 
+/* At file scope, once in a plugin: its note and its entry. NAME has at most 63 characters, VERSION 31. */
 #define FK_PLUGIN(NAME, VERSION)                                                                    \
   static const fk_note_plugin fk_plugin_note FK_NOTE_SECTION = {                                    \
       FK_NOTE_BEGIN(fk_note_plugin, FK_NOTE_PLUGIN), FK_ABI_MAJOR, FK_ABI_MINOR, NAME, VERSION,     \

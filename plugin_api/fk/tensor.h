@@ -20,10 +20,15 @@
 enum { FK_CPU = 1, FK_CUDA = 2 }; /* device_type, as in DLPack */
 
 typedef struct fk_dtype {
-  uint8_t code, bits; /* DLPack: 0 int, 1 uint, 2 float, 4 bfloat, 6 bool, 10 float8_e4m3fn ... */
+  uint8_t code, bits; /* DLPack: 0 int, 1 uint, 2 float, 4 bfloat, 6 bool, 10 float8_e4m3fn ...; bits of
+                       * one element */
   uint16_t lanes;     /* always 1 */
 } fk_dtype;
 
+/* Behind the data pointer, in DLTensor's order up to byte_offset. device_type is FK_CPU or FK_CUDA and
+ * device_id its number (0 on the CPU); ndim counts axes. `shape` and `strides` point to ndim numbers each,
+ * both in elements, and belong to who made the view. A view and all it points to live as long as the frame
+ * that holds it (op.h). */
 #define FK_VIEW_MEMBERS                                                                  \
   int32_t device_type, device_id, ndim;                                                  \
   fk_dtype dtype;                                                                        \
@@ -33,7 +38,7 @@ typedef struct fk_dtype {
   uint64_t flags; /* 0 */
 
 typedef struct fk_in {
-  const void *data;
+  const void *data; /* the first element */
   FK_VIEW_MEMBERS
 } fk_in;
 typedef struct fk_out {
@@ -44,12 +49,13 @@ typedef struct fk_host_in {
   const void *host;
   FK_VIEW_MEMBERS
 } fk_host_in;
-typedef fk_out fk_inout;
+typedef fk_out fk_inout; /* read, then written: holds the operand when the call begins */
 FK_ASSERT(sizeof(fk_in) == 64 && sizeof(fk_out) == 64 && sizeof(fk_host_in) == 64, "views are frozen");
 FK_ASSERT(offsetof(fk_in, ndim) == 16 && offsetof(fk_in, dtype) == 20, "DLTensor");
 FK_ASSERT(offsetof(fk_in, shape) == 24 && offsetof(fk_in, strides) == 32, "DLTensor");
 FK_ASSERT(offsetof(fk_in, byte_offset) == 40 && offsetof(fk_in, flags) == 56, "DLTensor and two more");
 
+/* Optional fields: null where the caller has none, which is the same in all calls of an instance. */
 typedef struct fk_opt_in {
   const fk_in *or_null;
 } fk_opt_in;
@@ -58,6 +64,7 @@ typedef struct fk_opt_out {
 } fk_opt_out;
 typedef fk_opt_out fk_opt_inout;
 
+/* Lists: n entries, at[i] a view of the same lifetime as the list; entries may differ in shape. */
 typedef struct fk_in_list {
   int64_t n;
   const fk_in *const *at;
@@ -74,6 +81,7 @@ typedef struct fk_opt_out_list {
   const fk_out_list *or_null;
 } fk_opt_out_list;
 typedef fk_opt_out_list fk_opt_inout_list;
+/* n whole numbers, of an init slot: valid until destroy(). */
 typedef struct fk_ints {
   int64_t n;
   const int64_t *at;
@@ -81,9 +89,9 @@ typedef struct fk_ints {
 
 /* A frame is an array of slots of 8 bytes: a typed struct to the plugin, this to everybody else. */
 typedef union fk_slot {
-  int64_t i;
-  double f;
-  const void *p;
+  int64_t i;     /* int, bool (0 or 1), enum, dtype (FK_F32 ...) */
+  double f;      /* float */
+  const void *p; /* a view, a list, fk_ints or fk_comm; null: an optional one that is absent */
 } fk_slot;
 FK_ASSERT(sizeof(fk_slot) == 8, "a slot is 8 bytes");
 
@@ -101,21 +109,25 @@ FK_ASSERT(sizeof(fk_slot) == 8, "a slot is 8 bytes");
 #define FK_BOOL 0x0806
 #define FK_DTYPE(view) ((int)((view)->dtype.code | (view)->dtype.bits << 8))
 
+/* The same view, read only: the two structs have one layout. Lives as long as *view. [any thread] */
 static inline const fk_in *fk_as_in(const fk_out *view) {
   return (const fk_in *)(const void *)view;
 }
+/* How many elements; 1 without axes. Reads shape, not data. [any thread] */
 static inline int64_t fk_numel(const fk_in *view) {
   int64_t n = 1;
   for (int32_t i = 0; i < view->ndim; ++i) n *= view->shape[i];
   return n;
 }
 
-/* A view over scratch that owns its dims, so that it may live on the stack: for frames of children. */
+/* A view over scratch that owns its dims, so that it may live on the stack: for frames of children. It may
+ * not be copied or moved, because the view points into it, and has to live as long as the frame. */
 typedef struct fk_temp {
   fk_out view;
   int64_t dims[8];
 } fk_temp;
-/* Makes a dense view of `rank` (1 to 4) axes over `data`, with device and dtype of `like`. */
+/* Makes a dense view of `rank` (1 to 4) axes over `data`, with device and dtype of `like`.
+ * `shape` [rank] is copied, `data` is not owned. Returns &temp->view. [any thread] */
 static inline fk_out *fk_temp_view(fk_temp *temp, const fk_in *like, void *data, int32_t rank,
                                    const int64_t *shape) {
   int64_t step = 1;

@@ -14,6 +14,11 @@
 //
 // supports() refuses by `throw fk::unsupported{"x: float32 only"}`; any other exception is a failure with
 // its text. Nothing unwinds across the boundary.
+//
+// The constructor is create(), the destructor destroy(): threads, stream and lifetimes of the functions are
+// those of fk/op.h. Two may be added:
+//   int64_t plan(const op::plan& step, void* blob, int64_t room);  // at most `room` bytes; returns how many
+//   void reset();                                                  // after an aborted run
 #pragma once
 #include <exception>
 #include <type_traits>
@@ -22,13 +27,17 @@
 
 namespace fk {
 
+// Thrown by supports(). `why`: one sentence, which is copied after the throw; a literal, mostly.
 struct unsupported {
   const char* why;
 };
 
+// Of an op for the CPU that is deterministic, batch invariant and sums up in float32.
 inline constexpr fk_claims cpu_claims{FK_END(fk_claims, sm), FK_CPU, FK_GRAPH_ALWAYS, 1, 1,
                                       FK_ACCUMULATE_F32, 0, 0, nullptr};
 
+// The first element of a view, whose dtype the caller has looked at; null where an optional field is
+// absent. Nothing is owned. host(): memory of the host, in plan() only. [any thread]
 template <class T> const T* data(const fk_in* view) { return static_cast<const T*>(view->data); }
 template <class T> T* data(const fk_out* view) { return static_cast<T*>(view->data); }
 template <class T> const T* data(fk_opt_in view) {
