@@ -177,6 +177,8 @@ std::vector<Json> run_op(const Arguments& a, const std::string& op, const Roster
     if (done) device = done->front().value("device", a.device);
   }
   if (!runner.protections().empty()) protections = runner.protections();
+  if (runner.failed() && runner.failure().kind == "environment")
+    throw std::runtime_error("nothing can be measured: " + runner.failure().sentence());
   if (runner.failed())
     rows.push_back(
         {{"op", op}, {"case", ""}, {"provider", ""}, {"why", runner.failure().sentence()}});

@@ -132,7 +132,7 @@ std::unique_ptr<Device> open_device(const std::string& name) {
   const auto it = kinds().find(kind);
   const auto names = it->second.names();
   if (names.empty())
-    fail("device", "there is no " + kind + " device here: " + it->second.missing());
+    fail_host("device", "there is no " + kind + " device here: " + it->second.missing());
   const std::string full = name == kind ? names.front() : name;
   for (const auto& known : names)
     if (known == full) return it->second.open(full);

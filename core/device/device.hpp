@@ -154,7 +154,8 @@ struct DeviceRegistration {
 #define FK_DEVICE_KIND(kind, ...) \
   static const ::fk::DeviceRegistration fk_device_##kind(#kind, __VA_ARGS__)
 
-// "cpu" or "cuda:0" ("cuda" is the first one); Error when there is no such device, with the reason.
+// "cpu" or "cuda:0" ("cuda" is the first one); Error when there is no such device, with the reason,
+// which is a HostError where this machine has none of the kind.
 std::unique_ptr<Device> open_device(const std::string& name);
 std::vector<std::string> device_names();  // those that open_device accepts here
 

@@ -148,8 +148,8 @@ void Courtroom::start_missing(std::unique_ptr<RankGroup>& ready,
   std::vector<std::thread> starts;
   for (auto& work : works) starts.emplace_back(std::move(work));
   for (auto& one : starts) one.join();
-  if (oracle_->failed()) fail("the oracle", oracle_->failure().sentence());
-  if (baseline->failed()) fail("the baseline", baseline->failure().sentence());
+  if (oracle_->failed()) fail_host("the oracle", oracle_->failure().sentence());
+  if (baseline->failed()) fail_host("the baseline", baseline->failure().sentence());
 }
 
 void Courtroom::settle_in(RankGroup& group, const std::vector<PluginFile>& files) const {
