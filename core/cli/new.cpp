@@ -39,6 +39,7 @@ std::string page(const Contract& c, const Arguments& a, bool complete) {
   add("show " + c.op, "the contract: structs, rules, cases");
   add("build " + a.name, a.name + ".so, with the mandatory flags");
   add("check " + a.name, "conformance, and correctness against the reference");
+  add("bench " + a.name, "the verdict: right, and how fast beside the best baseline");
   add("bench " + c.op, "time beside every other provider");
   add("run SCENARIO --candidate " + a.name, "in place in a whole model");
   add("watch SCENARIO", "and again after every save");

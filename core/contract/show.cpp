@@ -146,6 +146,7 @@ std::string contract_page(const Contract& c) {
   add("new " + c.op + " --name mine", "scaffold candidates/mine");
   add("build mine", "compile it with the mandatory flags");
   add("check mine", "conformance and correctness");
+  add("bench mine", "the verdict: right, and how fast beside the best baseline");
   add("bench " + c.op, "time against every provider");
   add("run llama3.1 --candidate mine", "in place in a whole model");
   return out;
