@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// fk-host bench [OP]: values and time of every provider beside a first one, one runner process per
-// op.
+// fk-host bench [OP]: values and time of every provider beside a first one, a process for each op.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -34,11 +33,10 @@ namespace fk {
 namespace {
 
 struct Arguments {
-  std::string what, json, device = "cpu", secret, captured, routing;
+  std::string what, json, device = "cpu", secret, captured, routing, receipt;
   std::vector<std::string> ops, families, variants, dtypes;  // of a candidate
   double patience_s = 20;
   bool sandbox = true;
-  std::string receipt;
   bool fresh = false, no_store = false, build = false, profile = false;
   BenchOptions options;
 };
