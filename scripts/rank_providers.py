@@ -4,15 +4,13 @@
 measured. Every op that two or more baselines beside the oracles serve has its full cases raced by all of them in one run (`fk-host bench OP
 --size full`). FILE gets device, driver, commit, date and all rows; what is printed can be put into the device's file: for each op the
 providers by the geometric mean of their times over the best one's, where every provider that takes less than all cases stands behind those
-that take more; of paged_attention by phase where cases of decode, as their names say, have another order than the rest. Behind it stand the cases that the first one does not win, and by how much. What is left out by --most is named."""
+that take more; by a bound on the sizes where one saves more than 1 % a case. Behind it stand the cases that the first one does not win, and by how
+much. What is left out by --most is named."""
 import argparse, collections, json, math, os, pathlib, subprocess, sys, tempfile, time
 
 root = pathlib.Path(__file__).resolve().parent.parent
 ORACLES = ("reference", "cuda_reference")
-
-
-def phase_of(case):
-    return "decode" if case.startswith(("decode", "window", "cross")) else "prefill"
+WORTH = 0.01  # of the time of a case, in the mean: what a bound on sizes has to save
 
 
 def order(rows):
@@ -26,18 +24,48 @@ def order(rows):
     return sorted(ratios, key=lambda p: (-len(ratios[p]), sum(ratios[p]) / len(ratios[p]), p))
 
 
+def seconds_of(rows, provider):
+    """The sum of the logarithms of a provider's times over the best ones, by cases; none where it does not take all."""
+    cases = collections.defaultdict(dict)
+    for r in rows:
+        cases[r["case"]][r["provider"]] = r["cold_s"]
+    return sum(math.log(times[provider] / min(times.values())) for times in cases.values()) if all(provider in times for times in cases.values()) else math.inf
+
+
+def split_of(rows, first):
+    """The bound on sizes above which another provider than below is best, that saves most: (expression, least value above), or None."""
+    def values(expression, r):
+        letters = {"max": max, **r["axes"]}
+        return eval(expression.replace("/", "//"), {"__builtins__": {}}, letters)
+
+    letters = sorted({letter for r in rows for letter in r.get("axes", {})})
+    expressions = [letter for letter in letters if all(letter in r.get("axes", {}) for r in rows)]
+    if {"T", "B"} <= set(expressions):
+        expressions.append("T/max(B,1)")
+    best, split = seconds_of(rows, first) - len({r["case"] for r in rows}) * math.log(1 + WORTH), None
+    for expression in expressions:
+        seen = sorted({values(expression, r) for r in rows})
+        for low, high in zip(seen, seen[1:]):
+            sides = [[r for r in rows if (values(expression, r) >= high) == above] for above in (True, False)]
+            lost = sum(seconds_of(side, order(side)[0]) for side in sides)
+            if lost < best - 1e-12:
+                best, split = lost, (expression, max(low + 1, math.ceil(math.sqrt(low * high))), sides)
+    return split
+
+
 def ranking_of(op, rows):
     """The entry of an op, and the cases that its first provider does not win: (entry, [(case, provider, ratio)])."""
     taken = [r for r in rows if r.get("cold_s") and not r.get("why") and r["provider"] not in ORACLES]
     if not taken:
         return None, []
-    phases = {p: order([r for r in taken if phase_of(r["case"]) == p]) for p in ("prefill", "decode")} if op.endswith("paged_attention") else {}
     entry = order(taken)
-    if phases and all(phases.values()) and phases["prefill"] != phases["decode"]:
-        entry = phases
+    firsts = {r["case"]: entry[0] for r in taken}
+    if split := split_of(taken, entry[0]):
+        expression, least, sides = split
+        entry = [(f'{{where: {{"{expression}": {{at_least: {least}}}}}, providers: ', order(sides[0])), ("", order(sides[1]))]
+        firsts = {r["case"]: order(side)[0] for side in sides for r in side}
     lost = []
-    for case in sorted({r["case"] for r in taken}):
-        first = (entry[phase_of(case)] if isinstance(entry, dict) else entry)[0]
+    for case, first in sorted(firsts.items()):
         times = {r["provider"]: r["cold_s"] for r in taken if r["case"] == case}
         best = min(times, key=times.get)
         if best != first:
@@ -47,7 +75,9 @@ def ranking_of(op, rows):
 
 def text_of(op, entry):
     one = lambda providers: "[" + ", ".join(providers) + "]"
-    return f"  {op}: " + ("{" + ", ".join(f"{phase}: {one(p)}" for phase, p in entry.items()) + "}" if isinstance(entry, dict) else one(entry))
+    if isinstance(entry[0], str):
+        return f"  {op}: " + one(entry)
+    return f"  {op}:\n" + "\n".join("    - " + where + one(providers) + ("}" if where else "") for where, providers in entry)
 
 
 def main():

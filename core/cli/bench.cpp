@@ -44,6 +44,7 @@ struct Arguments {
 Json row_json(const BenchRow& r) {
   Json row = {{"op", r.op},
               {"case", r.case_name},
+              {"axes", r.axes},
               {"provider", r.provider},
               {"why", r.why},
               {"note", r.note},
@@ -472,8 +473,7 @@ std::function<int()> add(const Options& app) {
   app.add_flag("--no-store", a->no_store, "neither look up an earlier verdict nor keep this one");
   app.add_option("--receipt", a->receipt, "write the signed receipt to a file, too");
   app.add_flag("--profile", a->profile,
-               "run a candidate once more under Nsight Compute (ncu), not sealed in, and add what "
-               "it says");
+               "run a candidate once more under Nsight Compute (ncu), not sealed in");
   app.add_flag("--build", a->build, "compile the candidate's folder first, as a path to one is");
   app.add_option("--patience", a->patience_s,
                  "seconds without a sign of life before a candidate is stopped")

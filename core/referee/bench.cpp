@@ -47,6 +47,7 @@ class CaseBench {
       e.provider = p;
       e.row.op = contract_.op;
       e.row.case_name = source_.name;
+      e.row.axes = resolved_.axes;
       e.row.provider = p->plugin;
       if (!left_out_.empty())
         e.row.why = left_out_;

@@ -23,6 +23,7 @@ struct CallCost {
 
 struct BenchRow {
   std::string op, case_name, provider;
+  Axes axes;          // of the case, as its contract names them
   std::string why;    // why there is no time: refused, wrong, failed
   std::string note;   // why its values were not judged; it is timed all the same
   Timing cold;        // of one call, last cache flushed

@@ -34,8 +34,7 @@ bool ask(const ProviderPolicy& policy, const Plugins& plugins, const Contract& c
 }  // namespace
 
 Chosen choose(const ProviderPolicy& policy, const Plugins& plugins, const Contract& contract,
-              const Frames& meta, bool expandable, const std::string& path,
-              const std::string& phase) {
+              const Frames& meta, bool expandable, const std::string& path) {
   Chosen chosen;
   const std::string where = path + " (" + contract.op + ")";
   if (const auto pin = policy.pins.find(contract.op); pin != policy.pins.end()) {
@@ -52,16 +51,30 @@ Chosen choose(const ProviderPolicy& policy, const Plugins& plugins, const Contra
   }
   if (!policy.candidate.empty() && ask(policy, plugins, contract, meta, policy.candidate, chosen))
     return chosen;
-  std::vector<std::string> baselines;
-  if (const auto* best = ranked(policy.ranking, contract.op, phase))
-    for (const auto& name : *best)
-      if (contains(policy.baselines, name)) baselines.push_back(name);
-  for (const auto& name : policy.baselines)
-    if (!contains(baselines, name)) baselines.push_back(name);
-  for (const auto& name : baselines) {
-    if (!contains(policy.oracles, name) && ask(policy, plugins, contract, meta, name, chosen))
-      return chosen;
+  // In the order of a ranking, and then the others; false where none of them takes it.
+  const auto ask_baselines = [&](const std::vector<std::string>& best, Chosen& into) {
+    std::vector<std::string> order;
+    for (const auto* names : {&best, &policy.baselines})
+      for (const auto& name : *names)
+        if (contains(policy.baselines, name) && !contains(policy.oracles, name) &&
+            !contains(order, name))
+          order.push_back(name);
+    return std::ranges::any_of(order, [&](const std::string& name) {
+      return ask(policy, plugins, contract, meta, name, into);
+    });
+  };
+  std::vector<std::string> otherwise;
+  if (const auto by_size = policy.ranking.find(contract.op); by_size != policy.ranking.end()) {
+    for (const RankedProviders& ranked : by_size->second) {
+      Chosen here;
+      if (ranked.where.empty())
+        otherwise = ranked.providers;
+      else if (ask_baselines(ranked.providers, here))
+        chosen.sizes.push_back({ranked.where, here.provider, here.need});
+    }
   }
+  if (ask_baselines(otherwise, chosen)) return chosen;
+  chosen.sizes.clear();  // who takes a call of some sizes takes all
   const auto ask_oracles = [&] {
     return std::any_of(policy.oracles.begin(), policy.oracles.end(), [&](const std::string& name) {
       return contains(policy.baselines, name) && ask(policy, plugins, contract, meta, name, chosen);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which provider runs a node: an explicit pin, else a candidate, else the ranked baselines, else
-// the host's expansion, else an error that lists who refused and why. Nothing is substituted
-// silently.
+// Which provider runs a node: an explicit pin, else a candidate, else the ranked baselines, which
+// may be others for calls of other sizes, else the host's expansion, else an error that lists who
+// refused and why. Nothing is substituted silently.
 #pragma once
 #include <map>
 #include <string>
@@ -24,15 +24,20 @@ struct ProviderPolicy {
   int32_t device_type = FK_CPU;  // of the session, which sets it; others are not asked
 };
 
+// Whom calls of some sizes go to instead.
+struct SizeChoice {
+  std::vector<SizeBound> where;
+  const Provider* provider;
+  fk_need need;
+};
 struct Chosen {
   const Provider* provider = nullptr;  // null: use the expansion, or nobody takes it
   fk_need need{};
   std::vector<std::string> refusals;  // "provider: why"
+  std::vector<SizeChoice> sizes;      // the first that holds of a call, else `provider`
 };
-// `phase` of the model, empty for a child; `expandable`: the op has an expansion. Throws Error when
-// a pin cannot be kept.
+// `expandable`: the op has an expansion. Throws Error when a pin cannot be kept.
 Chosen choose(const ProviderPolicy& policy, const Plugins& plugins, const Contract& contract,
-              const Frames& meta, bool expandable, const std::string& path,
-              const std::string& phase);
+              const Frames& meta, bool expandable, const std::string& path);
 
 }  // namespace fk

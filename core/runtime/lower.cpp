@@ -53,7 +53,7 @@ class Lowering {
     const std::string& op = node.call.contract->op;
     const Expansion expansion = find_expansion(op);
     Chosen chosen = choose(policy_, plugins_, *node.call.contract, node.frames,
-                           expansion != nullptr, node.call.path, out_->graph.phase);
+                           expansion != nullptr, node.call.path);
     node.refusals = std::move(chosen.refusals);
     if (chosen.provider && expansion && yields_to_candidate(*chosen.provider, node.call)) {
       node.refusals.push_back(chosen.provider->plugin + ": the candidate takes an op inside");
@@ -62,6 +62,7 @@ class Lowering {
     if (chosen.provider) {
       node.provider = chosen.provider;
       node.need = chosen.need;
+      push_sizes(node, chosen);
       out_->nodes.push_back(std::move(node));
       return;
     }
@@ -74,6 +75,54 @@ class Lowering {
     }
     const std::vector<Tap> taps = std::exchange(out_->graph.taps, {});
     lower_calls(std::move(inner), taps, depth + 1);
+  }
+
+  // The nodes of other sizes. The frames of all point to what is in the last one's call.
+  void push_sizes(const Node& last, Chosen& chosen) {
+    // A step of decode is captured whole, or not at all.
+    if (out_->graph.phase == "decode" && is_captured(*last.provider))
+      std::erase_if(chosen.sizes, [](const auto& size) { return !is_captured(*size.provider); });
+    while (!chosen.sizes.empty() && chosen.sizes.back().provider == last.provider)
+      chosen.sizes.pop_back();
+    const size_t first = out_->nodes.size();
+    for (const SizeChoice& size : chosen.sizes) {
+      std::vector<StepBound> when;
+      for (const SizeBound& bound : size.where) when.push_back(in_step(bound, last.call));
+      if (std::ranges::any_of(when, [&](const StepBound& w) { return never_holds(w); })) continue;
+      Node& node = out_->nodes.emplace_back(last);
+      node.provider = size.provider;
+      node.need = size.need;
+      node.when = std::move(when);
+    }
+    if (out_->nodes.size() > first) out_->nodes[first].others = out_->nodes.size() - first;
+  }
+  static bool is_captured(const Provider& provider) {
+    return provider.op->claims->graph >= FK_GRAPH_UNIFORM_DECODE;
+  }
+  bool never_holds(const StepBound& w) const {
+    if (w.of.is_constant()) return !w.bound.holds(w.of.value());
+    return w.of.is_symbol() && w.of.eval(limits_) < w.bound.at_least;
+  }
+
+  // From the letters of the contract to what they are in this graph.
+  StepBound in_step(const SizeBound& bound, const Call& call) const {
+    std::map<std::string, Expr> axes;
+    for (const auto& slot : call.contract->section(SectionId::init))
+      if (slot.kind == SlotKind::integer && !slot.axis.empty())
+        axes.try_emplace(slot.axis, call.init[static_cast<size_t>(slot.index)].i);
+    for (const auto& slot : call.contract->section(SectionId::forward)) {
+      const auto& values = call.forward[static_cast<size_t>(slot.index)];
+      if (!slot.is_tensor() || !slot.list.empty() || values.empty()) continue;
+      const ValueInfo& info = out_->graph.info(values[0]);
+      for (size_t d = 0; d < slot.shape.size() && d < info.shape.size(); ++d)
+        if (slot.shape[d].is_symbol()) axes.try_emplace(slot.shape[d].text(), info.shape[d]);
+    }
+    const Expr of = Expr::parse(bound.of, "the ranking of " + call.contract->op);
+    for (const auto& symbol : of.symbols())
+      if (!axes.count(symbol))
+        fail("the ranking of " + call.contract->op,
+             "`" + bound.of + "`: the op has no axis `" + symbol + "`");
+    return {of.substitute(axes), bound};
   }
 
   // A baseline that would take a region whole steps back where the candidate has an op inside it.

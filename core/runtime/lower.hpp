@@ -20,10 +20,21 @@ struct ViewStore {
   int64_t dims[16]{};  // shape, then strides
 };
 
+// Of the sizes of a step.
+struct StepBound {
+  Expr of;  // over the axes of the graph
+  SizeBound bound;
+  int value = -1;  // the program's own, of `of`
+};
+
+// A call of which different providers take different sizes is one node for each of them, one after
+// the other, and in every step one of these runs: the first whose `when` holds, else the last.
 struct Node {
   Call call;
   const Provider* provider = nullptr;
   fk_need need{};
+  std::vector<StepBound> when;
+  size_t others = 0;  // of the first of them: how many follow
   std::vector<std::string> refusals;
   Frames frames;  // host layout
 };

@@ -47,6 +47,9 @@ PhaseProgram::PhaseProgram(std::unique_ptr<Lowered> lowered, Axes limits, Device
   // In "decode" every request has one token, so what is captured there may rely on it.
   const int32_t least =
       lowered_->graph.phase == "decode" ? FK_GRAPH_UNIFORM_DECODE : FK_GRAPH_ALWAYS;
+  for (auto& node : lowered_->nodes)
+    for (StepBound& when : node.when) when.value = expressions_.add(when.of);
+  active_.assign(lowered_->nodes.size(), true);
   capturable_ = std::all_of(lowered_->nodes.begin(), lowered_->nodes.end(), [&](const Node& node) {
     return node.provider->op->claims->graph >= least;
   });
@@ -294,8 +297,23 @@ void PhaseProgram::node_failed(size_t node) {
                  error.text[0] ? error.text : "failed without a reason");
 }
 
+// Of the nodes for several sizes of a call the one whose sizes these are.
+void PhaseProgram::choose_nodes() {
+  const auto holds = [&](const StepBound& when) {
+    return when.bound.holds(values_[static_cast<size_t>(when.value)]);
+  };
+  const auto& nodes = lowered_->nodes;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    bool found = false;
+    for (const size_t last = i + nodes[i].others; i < last; found |= active_[i++])
+      active_[i] = !found && std::ranges::all_of(nodes[i].when, holds);
+    active_[i] = !found;
+  }
+}
+
 void PhaseProgram::run_plans() {
   for (auto& group : groups_) {
+    if (std::ranges::none_of(group.nodes, [&](size_t node) { return active_[node]; })) continue;
     auto bytes = static_cast<int64_t>(group.blob.size()) - 1;
     if (group.leader->plan(group.frame.data(), group.blob.data(), &bytes) != FK_OK) {
       const NodeInfo& info = infos_[group.nodes[0]];
@@ -325,6 +343,7 @@ void PhaseProgram::enqueue() {
   for (size_t i = 0; i < instances_.size(); ++i) {
     if (taps_)
       for (; tap < taps.size() && taps[tap].before <= i; ++tap) read_tap(taps[tap]);
+    if (!active_[i]) continue;
     if (marker_) *marker_ = static_cast<int32_t>(i);
     if (watch_) watch_->before(infos_[i]);
     if (capturing) {
@@ -381,6 +400,7 @@ void PhaseProgram::run() {
     expressions_.run(axis_values_.data(), values_.data());
     for (const Patch& p : patches_) *p.target = values_[static_cast<size_t>(p.value)];
     for (const Start& s : starts_) s.view->data = s.base + values_[static_cast<size_t>(s.value)];
+    choose_nodes();
     dirty_ = false;
   }
   if (!device_.host_memory()) {

@@ -108,6 +108,7 @@ class PhaseProgram final : public Program {
   void run_plans();
   void enqueue();
   bool captures() const;
+  void choose_nodes();
   void run_captured();
   void read_tap(const Tap& tap);
   [[noreturn]] void node_failed(size_t node);
@@ -141,6 +142,7 @@ class PhaseProgram final : public Program {
   std::vector<fk_ctx> contexts_;
   std::vector<PlanGroup> groups_;
   std::vector<NodeInfo> infos_;
+  std::vector<bool> active_;  // by node, of the sizes that are bound
   TapSink taps_;
   NodeWatch* watch_ = nullptr;
   volatile int32_t* marker_ = nullptr;

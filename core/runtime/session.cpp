@@ -31,7 +31,7 @@ class Children final : public ChildChooser {
   const Contract* contract(const std::string& op) override { return plugins_.catalog().find(op); }
   const Provider* choose(const Contract& contract, const Frames& meta, std::string& why) override {
     try {
-      return fk::choose(policy_, plugins_, contract, meta, false, "child", "").provider;
+      return fk::choose(policy_, plugins_, contract, meta, false, "child").provider;
     } catch (const Error& e) {
       why = e.what_text();
       return nullptr;

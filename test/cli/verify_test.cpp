@@ -232,3 +232,26 @@ TEST_CASE("verify_chooses_providers_as_they_are_ranked") {
       << "device: ranked\nname: cpu\nkind: cpu\nranking:\n  silu_and_mul: [good]\n";
   CHECK(by("FK_REGISTRY_PATH=" + (c.dir() / "registry").string()) == std::set<std::string>{"good"});
 }
+
+// One that answers zeros shows which calls it gets.
+TEST_CASE("verify_chooses_providers_by_the_sizes_of_each_step") {
+  const Case c("llama");
+  const fs::path devices = c.dir() / "registry/devices";
+  fs::create_directories(devices);
+  const auto passes = [&](const std::string& where) {
+    std::ofstream(devices / "ranked.yaml")
+        << "device: ranked\nname: cpu\nkind: cpu\nranking:\n  silu_and_mul:\n"
+        << "    - {where: " << where << ", providers: [c1_zeros]}\n    - [cpu]\n";
+    const Shell out =
+        shell("FK_PLUGIN_PATH=" FK_ZEROS " FK_REGISTRY_PATH=" + (c.dir() / "registry").string() +
+              " " FK_HOST " verify " + c.dir().string());
+    INFO(out.text);
+    REQUIRE((out.code == 0 || out.code == 1));
+    return out.code == 0;
+  };
+  CHECK(passes("{T: {at_most: 0}}"));
+  CHECK_FALSE(passes("{T: {at_least: 1}}"));
+  CHECK_FALSE(passes("{T: {at_least: 2}}"));  // of prefill
+  CHECK_FALSE(passes("{T: {at_most: 2}}"));   // of decode
+  CHECK(passes("{T: {at_most: 2}, F: {at_most: 1}}"));
+}

@@ -27,11 +27,13 @@ void pass_over(Sitter& baseline, const std::string& why, CaseVerdict& row, Court
   if (runners.failed()) room.renew_baseline(row.ranks);
 }
 
-std::unique_ptr<Sitter> best_baseline(Exam& exam, CaseVerdict& row, Courtroom& room,
-                                      const Roster& roster) {
+std::unique_ptr<Sitter> best_baseline(Exam& exam, const Contract& contract, CaseVerdict& row,
+                                      Courtroom& room, const Roster& roster) {
   std::vector<std::string> names;
   const Ranking ranking = ranking_of(room.device_name());
-  const auto* const named = ranked(ranking, row.op, "");
+  const PosedCase posed = pose(exam.asked(), contract, nullptr);
+  const Axes axes = resolve(contract, posed.source, posed.variant).axes;
+  const auto* const named = ranked(ranking, row.op, axes);
   if (named) names = *named;
   const std::string known = room.quickest(exam.key());
   if (!named && !known.empty()) names.push_back(known);

@@ -35,6 +35,7 @@ class Exam {
   // Of a call, of one that is right; to choose a baseline by, not to judge by.
   double quickest_s(Sitter& baseline);
   std::string key() const { return request_.key(); }
+  const AskedCase& asked() const { return request_.asked; }
   // A kernel that the candidate has launched and that is a library's, as its process says; empty:
   // none. Calls that are not captured tell nothing.
   const std::string& kernel_of_library() const { return kernel_of_library_; }

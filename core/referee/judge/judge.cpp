@@ -449,7 +449,7 @@ class Judge {
   }
 
   Sitter* baseline_of(Exam& exam, CaseVerdict& row) {
-    baseline_ = best_baseline(exam, row, room_, roster_);
+    baseline_ = best_baseline(exam, catalog_.at(row.op), row, room_, roster_);
     if (!baseline_) return nullptr;
     row.baseline = baseline_->plugin();
     for (const auto& b : roster_.baselines)

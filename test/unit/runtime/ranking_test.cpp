@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "core/base/error.hpp"
 #include "core/device/device_files.hpp"
@@ -27,8 +28,8 @@ struct RegistryOfDevices {
   }
 };
 
-Names ranked_names(const fk::Ranking& ranking, const char* op, const char* phase) {
-  const auto* found = fk::ranked(ranking, op, phase);
+Names ranked_names(const fk::Ranking& ranking, const char* op, const fk::Axes& axes = {}) {
+  const auto* found = fk::ranked(ranking, op, axes);
   return found ? *found : Names{};
 }
 
@@ -38,19 +39,51 @@ std::string ranking_refused(const std::string& device_name) {
 
 }  // namespace
 
-TEST_CASE("ranking_is_by_op_or_by_op_and_phase") {
+TEST_CASE("ranking_is_by_op_or_by_op_and_sizes") {
   const RegistryOfDevices registry;
-  registry.add("fake",
-               "name: Fake 1\n"
-               "ranking: {linear: [b, a], paged_attention: {prefill: [c, a], decode: [a]}}\n");
+  registry.add(
+      "fake",
+      "name: Fake 1\n"
+      "ranking:\n"
+      "  linear: [b, a]\n"
+      "  attention:\n"
+      "    - {where: {T: {at_least: 64, at_most: 128}, W*Z: {at_most: 8}}, providers: [c]}\n"
+      "    - {where: {T/B: {at_least: 2}}, providers: [d, a]}\n"
+      "  moe: [{where: {T: {at_most: 8}}, providers: [a]}, [b]]\n");
   const fk::Ranking ranking = fk::ranking_of("cuda:0 Fake 1");
   CHECK(fk::ranking_of("cuda:0 Fake 2").empty());
-  CHECK(ranked_names(ranking, "linear", "") == Names{"b", "a"});
-  CHECK(ranked_names(ranking, "linear", "decode") == Names{"b", "a"});
-  CHECK(ranked_names(ranking, "paged_attention", "prefill") == Names{"c", "a"});
-  CHECK(ranked_names(ranking, "paged_attention", "decode") == Names{"a"});
-  CHECK(ranked_names(ranking, "paged_attention", "encode").empty());
-  CHECK(ranked_names(ranking, "rms_norm", "decode").empty());
+  CHECK(ranked_names(ranking, "linear") == Names{"b", "a"});
+  const auto attention = [&](int64_t tokens, int64_t requests, int64_t pages) {
+    return ranked_names(ranking, "attention",
+                        {{"T", tokens}, {"B", requests}, {"W", pages}, {"Z", 4}});
+  };
+  CHECK(attention(64, 64, 2) == Names{"c"});
+  CHECK(attention(128, 1, 2) == Names{"c"});
+  CHECK(attention(129, 1, 2) == Names{"d", "a"});
+  CHECK(attention(128, 1, 3) == Names{"d", "a"});
+  CHECK(attention(63, 32, 2).empty());
+  CHECK(ranked_names(ranking, "moe", {{"T", 8}}) == Names{"a"});
+  CHECK(ranked_names(ranking, "moe", {{"T", 9}}) == Names{"b"});
+  CHECK(ranked_names(ranking, "rms_norm").empty());
+  CHECK(fk::Json(ranking).get<fk::Ranking>() == ranking);  // as a session's process gets it
+}
+
+TEST_CASE("ranking_by_sizes_that_says_nothing_is_refused_with_the_place") {
+  const RegistryOfDevices registry;
+  const auto refused = [&, n = 0](const std::string& text) mutable {
+    const std::string fake = "Fake " + std::to_string(++n);
+    registry.add("f" + std::to_string(n), "name: " + fake + "\nranking: {linear: " + text + "}\n");
+    return ranking_refused("cuda:0 " + fake);
+  };
+  CHECK_THAT(refused("[[a], [b]]"), ContainsSubstring("f1.yaml:3") &&
+                                        ContainsSubstring("behind providers for every call"));
+  CHECK_THAT(refused("[{where: {T: {at_leest: 2}}, providers: [a]}]"),
+             ContainsSubstring("f2.yaml:3") && ContainsSubstring("at_least"));
+  CHECK_THAT(refused("[{where: {T: {}}, providers: [a]}]"), ContainsSubstring("no bound of `T`"));
+  CHECK_THAT(refused("[{where: {T+: {at_least: 2}}, providers: [a]}]"),
+             ContainsSubstring("f4.yaml:3"));
+  CHECK_THAT(refused("[{where: {T: {at_least: 2}}}]"), ContainsSubstring("providers"));
+  CHECK_THAT(refused("[]"), ContainsSubstring("no provider"));
 }
 
 TEST_CASE("ranking_of_a_device_may_be_that_of_another_one") {
@@ -59,7 +92,7 @@ TEST_CASE("ranking_of_a_device_may_be_that_of_another_one") {
   registry.add("alike", "name: Fake 2\nranking: measured\n");
   registry.add("third", "name: Fake 3\nranking: alike\n");
   for (const char* name : {"cuda:0 Fake 1", "cuda:0 Fake 2", "cuda:1 Fake 3"})
-    CHECK(ranked_names(fk::ranking_of(name), "linear", "") == Names{"b", "a"});
+    CHECK(ranked_names(fk::ranking_of(name), "linear") == Names{"b", "a"});
 }
 
 TEST_CASE("ranking_of_no_device_or_in_a_circle_is_refused_with_the_place") {
@@ -85,7 +118,7 @@ TEST_CASE("ranking_of_no_device_or_in_a_circle_is_refused_with_the_place") {
 // An H100 without it would run what comes first in the alphabet.
 TEST_CASE("ranking_of_an_h100_is_that_of_an_h200") {
   const fk::Ranking h200 = fk::ranking_of("cuda:0 NVIDIA H200");
-  CHECK(ranked_names(h200, "linear", "prefill") == Names{"cuda", "cublas"});
+  CHECK(ranked_names(h200, "linear") == Names{"cuda", "cublas"});
   for (const char* name :
        {"cuda:1 NVIDIA H100 80GB HBM3", "cuda:0 NVIDIA H100 80GB HBM3 MIG 7g.80gb"})
     CHECK(fk::ranking_of(name) == h200);
