@@ -199,7 +199,7 @@ __global__ void __launch_bounds__(threads_of(kParts, groups_max(kTiles, kParts))
   constexpr int kHelpers = helpers_of(kParts);
   const int multiplying = kParts * p.groups;
   // Whom nothing else waits for meanwhile; the others are after the offsets.
-  if (threadIdx.x == 32 * (multiplying + kHelpers)) {
+  if (int(threadIdx.x) == 32 * (multiplying + kHelpers)) {
     prefetch_map(weight);
     for (Ring r = ring; r.turn == 0; r.next()) barrier_init(r.full(), 1 + 32 * kHelpers), barrier_init(r.empty(), multiplying);
     fence_barriers();

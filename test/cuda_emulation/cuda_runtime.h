@@ -2,6 +2,7 @@
 // As much of CUDA as this project's kernels use, for a CPU and a C++ compiler (machine.hpp runs
 // them).
 #pragma once
+#include <set>
 #include "lanes.hpp"
 
 #define __global__
@@ -48,7 +49,10 @@ enum cudaLaunchAttributeID {
   cudaLaunchAttributePreferredSharedMemoryCarveout,
   cudaLaunchAttributeClusterDimension
 };
-enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize };
+enum cudaFuncAttribute {
+  cudaFuncAttributeMaxDynamicSharedMemorySize,
+  cudaFuncAttributeNonPortableClusterSizeAllowed
+};
 enum cudaDeviceAttr { cudaDevAttrMultiProcessorCount };
 inline constexpr int cudaSharedmemCarveoutMaxShared = 100;
 inline const char* cudaGetErrorString(cudaError_t) { return "invalid configuration argument"; }
@@ -75,22 +79,31 @@ inline dim3 fk_cluster_of(const cudaLaunchConfig_t& config) {
       return {a.val.clusterDim.x, a.val.clusterDim.y, a.val.clusterDim.z};
   return {};
 }
+// Kernels that may have clusters of 16 blocks instead of 8.
+inline std::set<const void*>& fk_larger_clusters() {
+  static std::set<const void*> kernels;
+  return kernels;
+}
 template <class... Parameters, class... Args>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
                                const Args&... args) {
   const dim3 grid = config->gridDim, block = config->blockDim, cluster = fk_cluster_of(*config);
   const unsigned together = cluster.x * cluster.y * cluster.z;
+  const unsigned most =
+      fk_larger_clusters().count(reinterpret_cast<const void*>(kernel)) != 0 ? 16 : 8;
   if (!grid.x || !grid.y || !grid.z || grid.y > 65535 || grid.z > 65535 || !block.x ||
       block.x > 1024 || block.y * block.z != 1 || config->dynamicSmemBytes > 227 << 10 ||
-      !together || together > 8 || grid.x % cluster.x || grid.y % cluster.y || grid.z % cluster.z ||
-      (together > 1 && block.x % 32))
+      !together || together > most || grid.x % cluster.x || grid.y % cluster.y ||
+      grid.z % cluster.z || (together > 1 && block.x % 32))
     return cudaErrorInvalidConfiguration;
   fk_emulation::run_grid(grid, cluster, block.x, config->dynamicSmemBytes,
                          [&] { kernel(args...); });
   return cudaSuccess;
 }
 template <class Kernel>
-cudaError_t cudaFuncSetAttribute(Kernel, cudaFuncAttribute, int) {
+cudaError_t cudaFuncSetAttribute(Kernel kernel, cudaFuncAttribute attribute, int value) {
+  if (attribute == cudaFuncAttributeNonPortableClusterSizeAllowed && value)
+    fk_larger_clusters().insert(reinterpret_cast<const void*>(kernel));
   return cudaSuccess;
 }
 template <class Kernel>

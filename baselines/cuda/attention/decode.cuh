@@ -10,6 +10,7 @@
 namespace fkc {
 
 constexpr int kFewWarps = 4, kFewStages = 3, kFewTile = 16;  // keys of a tile
+constexpr int kSplitsMax = 16;
 
 // kN: eight query rows each; rows of a request are (token, head of the group). kFresh: one token per request, which
 // is rotated and appended to the cache here.
@@ -255,9 +256,9 @@ template <class T, int D, int kN, bool kFresh> struct Few {
     cluster_sync();
     for (int i = split * 32 * kFewWarps + threadIdx.x; i < rows * D; i += p.splits * 32 * kFewWarps) {
       const int row = i / D, d = i % D;
-      float tops[8], totals[8], values[8];
+      float tops[kSplitsMax], totals[kSplitsMax], values[kSplitsMax];
 #pragma unroll
-      for (int r = 0; r < 8; ++r) {
+      for (int r = 0; r < kSplitsMax; ++r) {
         if (r >= p.splits) break;
         const uint32_t there = in_block(shared_address(own_ends + row * 2), r);
         tops[r] = read_in_block(there);
@@ -266,11 +267,11 @@ template <class T, int D, int kN, bool kFresh> struct Few {
       }
       float top = -INFINITY, total = 0, value = 0;
 #pragma unroll
-      for (int r = 0; r < 8; ++r)
+      for (int r = 0; r < kSplitsMax; ++r)
         if (r < p.splits) top = fmaxf(top, tops[r]);
       const float safe = top == -INFINITY ? 0.F : top;
 #pragma unroll
-      for (int r = 0; r < 8; ++r)
+      for (int r = 0; r < kSplitsMax; ++r)
         if (r < p.splits) total += exp2_of(tops[r] - safe) * totals[r], value += exp2_of(tops[r] - safe) * values[r];
       write(p, start, kv_head, row, d, top, total, value);
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// paged_attention on tensor cores: decode.cuh for few query rows; for many tiles.cuh, and prefill.cuh
-// what that does not take.
+// paged_attention on tensor cores: decode.cuh for few query rows; for many tiles.cuh, where they are very many after a copy
+// (gathered.cuh), and prefill.cuh for what that does not take.
 #define FK_PAGED_ATTENTION_EDITION 2
 #include "steps.cuh"
-#include "tiles.cuh"
+#include "gathered.cuh"
 #include "fk/ops/paged_attention.h"
 
 namespace {
@@ -24,7 +24,15 @@ struct PagedAttention : Base<fk::paged_attention> {
     need_aligned(max.v_cache);
     need_aligned(fk_as_in(max.out));
     const int64_t tokens = max.q->shape[0], requests = max.seq_lens->shape[0];
-    wanted.plan = in_tiles(init) ? tiles::plan_bytes(tokens, requests, heads_of(init)) : attention_plan_bytes(tokens, requests, group_of(init));
+    if (!in_tiles(init)) {
+      wanted.plan = attention_plan_bytes(tokens, requests, group_of(init));
+      return;
+    }
+    const tiles::Heads heads = heads_of(init);
+    wanted.plan = tiles::plan_bytes(tokens, requests, heads);
+    if (init.window) return;
+    wanted.scratch = tiles::gathered_bytes(tokens, requests * max.block_tables->shape[1] * init.page_size, init.num_kv_heads, heads);
+    if (wanted.scratch) wanted.plan += tiles::starts_bytes(requests);
   }
   // Nothing where every request has few rows.
   int64_t plan(const op::plan& a, void* blob, int64_t) {
@@ -34,7 +42,10 @@ struct PagedAttention : Base<fk::paged_attention> {
     for (int64_t r = 0; r < requests; ++r) longest = std::max<int64_t>(longest, starts[r + 1] - starts[r]);
     if (is_few(group, longest)) return 0;
     if (!in_tiles(init)) return plan_attention(starts, requests, group, blob);
-    return tiles::plan(requests, heads_of(init), init.window, init.causal, [&](int64_t r) { return tiles::Request{starts[r], starts[r + 1] - starts[r], lengths[r], r}; }, blob);
+    const auto request_of = [&](int64_t r) { return tiles::Request{starts[r], starts[r + 1] - starts[r], lengths[r], r}; };
+    if (!init.window && tiles::gathers(requests, init.num_kv_heads, heads_of(init), request_of))
+      return tiles::plan_gathered(requests, heads_of(init), request_of, init.causal, blob);
+    return tiles::plan(requests, heads_of(init), init.window, init.causal, request_of, blob);
   }
   void forward(const op::forward& a, const fk_ctx& ctx) {
     const int64_t requests = a.seq_lens->shape[0], group = group_of(init);
@@ -63,7 +74,11 @@ struct PagedAttention : Base<fk::paged_attention> {
     p.width = int(a.block_tables->shape[1]), p.page_shift = shift_of(init.page_size);
     p.sinks = fk::data<float>(weights.sinks), p.out = a.out->data, p.out_token = a.out->strides[0], p.out_head = a.out->strides[1];
     p.window = int(init.window), p.causal = int(init.causal), p.scale = float(init.scale) * kLog2e;
-    dispatch(a.q, [&](auto type) { tiles::attend<decltype(type)>(p, heads_of(init), a.q, a.k_cache, a.v_cache, ctx); });
+    dispatch(a.q, [&](auto type) {
+      using T = decltype(type);
+      if (tiles::is_gathered(ctx.plan_bytes)) tiles::attend_gathered<T>(p, heads_of(init), a.seq_lens->shape[0], a.q, a.k_cache, a.v_cache, ctx);
+      else tiles::attend<T>(p, heads_of(init), a.q, a.k_cache, a.v_cache, ctx);
+    });
   }
 };
 FK_OP(paged_attention, PagedAttention);

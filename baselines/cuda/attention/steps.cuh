@@ -10,12 +10,13 @@
 
 namespace fkc {
 
-constexpr int kSplitsMax = 8;
+constexpr int64_t kLongContext = 8192;  // from which on twice as many blocks are worth a larger cluster
 
 // Blocks that share a context, a power of two: enough for one block per multiprocessor, or two for pairs.
 inline int splits_of(int64_t blocks, int64_t max_seq_len) {
+  const int64_t most = max_seq_len < kLongContext ? kSplitsMax / 2 : kSplitsMax;
   int64_t splits = 1;
-  while (splits < kSplitsMax && blocks * splits * 2 <= (splits == 1 ? 264 : 132) && splits * 2 * kFewTile * kFewWarps <= max_seq_len) splits *= 2;
+  while (splits < most && blocks * splits * 2 <= (splits == 1 ? 264 : 132) && splits * 2 * kFewTile * kFewWarps <= max_seq_len) splits *= 2;
   return int(splits);
 }
 inline int shift_of(int64_t page_size) {
@@ -51,6 +52,8 @@ void attend(AttentionParams p, int64_t requests, int64_t kv_heads, int64_t head_
   if (!grid.x) return;
   const auto go = [&](auto kernel, int threads, int bytes, auto... more) {
     cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+    // Clusters above eight blocks are this chip's own.
+    if (p.splits > 8) cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
     launch_clusters(kernel, dim3(1, 1, unsigned(p.splits)), grid, unsigned(threads), size_t(bytes), ctx, p, more...);
   };
   const auto sized = [&](auto size) {
