@@ -154,8 +154,11 @@ void Plugins::load(const std::filesystem::path& file, Trust trust,
   const auto entry = reinterpret_cast<fk_plugin_entry>(&library.get<void()>(FK_PLUGIN_SYMBOL));
   const fk_plugin& table = negotiate(entry, where);
   check_note(table, read_notes(copy), where);
+  // Whoever is asked by name would otherwise be another one than is meant.
+  const auto [known, fresh] = entries_.try_emplace(table.name, entry);
+  if (!fresh && known->second != entry)
+    fail(where, std::string("another plugin is named `") + table.name + "`, too");
   names_.emplace_back(table.name);
-  entries_[table.name] = entry;
   for (const fk_op* const* at = table.ops_begin; at != table.ops_end; ++at) {
     const fk_op& op = **at;
     const std::string name = op.contract->op;

@@ -51,11 +51,10 @@ Roster Roster::find(const Catalog& catalog) {
     found.error = refusal(found, catalog);
     if (const auto* other = roster.candidate(plugin_name(found)); other && found.error.empty())
       found.error = "another candidate has the same name: " + other->path.string();
-    for (const auto& baseline : roster.baselines)
-      if (found.error.empty() && plugin_name(baseline) == plugin_name(found))
-        found.error = "a baseline has the same name: " + baseline.path.string();
     roster.candidates.push_back(std::move(found));
   }
+  for (auto& candidate : roster.candidates)
+    if (candidate.error.empty()) candidate.error = roster.name_taken(plugin_name(candidate));
   return roster;
 }
 
@@ -96,6 +95,14 @@ const FoundPlugin* Roster::candidate(const std::string& name) const {
   return nullptr;
 }
 
+std::string Roster::name_taken(const std::string& name) const {
+  if (name == "baseline") return "its name is what reports call those that it is judged beside";
+  for (const auto& baseline : baselines)
+    if (plugin_name(baseline) == name)
+      return "a baseline has the same name: " + baseline.path.string();
+  return "";
+}
+
 void need_built(const std::string& name) {
   const auto folder = paths::candidates_dir() / name;
   std::error_code none;
@@ -122,7 +129,11 @@ FoundPlugin Roster::plugin(const std::string& word) const {
   found.path = word;
   found.trust = Trust::candidate;
   if (!std::filesystem::exists(word)) fail(word, "there is no such file");
+  std::error_code none;
+  for (const auto& baseline : baselines)
+    if (std::filesystem::equivalent(baseline.path, found.path, none)) return baseline;
   found.note = read_notes(word);
+  if (const std::string taken = name_taken(plugin_name(found)); !taken.empty()) fail(word, taken);
   return found;
 }
 

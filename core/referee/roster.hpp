@@ -16,7 +16,7 @@ struct Roster {
   std::vector<FoundPlugin> broken;      // baselines that cannot be used
 
   // Looks where plugins are looked for. Candidates are linted and their notes compared with the
-  // contracts; a second candidate of the same name is refused.
+  // contracts; a name that a baseline or an earlier candidate has is refused.
   static Roster find(const Catalog& catalog);
   // The same without candidates, of which there may be thousands, for this device: where it is the
   // CPU, what has device code is left out. In a process that has loaded a GPU's libraries the same
@@ -29,8 +29,10 @@ struct Roster {
   std::vector<PluginFile> oracle_files() const;
   // Null if there is none.
   const FoundPlugin* candidate(const std::string& name) const;
-  // A plugin by its name, by the folder of a candidate, or a file, which then is a candidate. Error
-  // with the nearest name.
+  // Why no candidate may have this name; empty if one may.
+  std::string name_taken(const std::string& name) const;
+  // A plugin by its name, by the folder of a candidate, or a file, which then is a candidate where
+  // it is no baseline's. Error with the nearest name.
   FoundPlugin plugin(const std::string& word) const;
 };
 

@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 
+#include "core/base/error.hpp"
+#include "core/base/paths.hpp"
 #include "test/catch.hpp"
 
 namespace {
@@ -34,4 +37,25 @@ TEST_CASE("the notes of our own providers tell those for GPUs from those for the
     INFO(name);
     CHECK(has(on_cpu, name) == (name == "reference" || name == "cpu"));
   }
+}
+
+TEST_CASE("a candidate with the name of a baseline is refused wherever it lies") {
+  namespace fs = std::filesystem;
+  const fk::Catalog catalog(fk::paths::registry_dirs());
+  const std::string word = "a baseline has the same name: ";
+  // Plugins of one name come in the order of their paths.
+  for (const char* name : {"a_candidates", "z_candidates"}) {
+    const fs::path folder = fs::path(FK_PLUGINS).parent_path() / name;
+    fs::create_directories(folder);
+    fs::copy_file(FK_IMPOSTOR, folder / "impostor.so", fs::copy_options::overwrite_existing);
+    ::setenv("FK_CANDIDATES", folder.c_str(), 1);
+    const fk::Roster roster = fk::Roster::find(catalog);
+    ::unsetenv("FK_CANDIDATES");
+    fs::remove_all(folder);
+    REQUIRE(roster.candidates.size() == 1);
+    CHECK_THAT(roster.candidates[0].error, ContainsSubstring(word));
+  }
+  const fk::Roster roster = fk::Roster::find(catalog);
+  CHECK_THAT(message_of<fk::Error>([&] { roster.plugin(FK_IMPOSTOR); }), ContainsSubstring(word));
+  CHECK(roster.plugin(FK_PLUGINS "/reference.so").trust == fk::Trust::baseline);
 }

@@ -70,7 +70,7 @@ TEST_CASE("ranking_is_by_op_or_by_op_and_sizes") {
 
 TEST_CASE("ranking_by_sizes_that_says_nothing_is_refused_with_the_place") {
   const RegistryOfDevices registry;
-  const auto refused = [&, n = 0](const std::string& text) mutable {
+  auto refused = [&, n = 0](const std::string& text) mutable {
     const std::string fake = "Fake " + std::to_string(++n);
     registry.add("f" + std::to_string(n), "name: " + fake + "\nranking: {linear: " + text + "}\n");
     return ranking_refused("cuda:0 " + fake);
