@@ -12,6 +12,7 @@
 #include "core/device/device.hpp"
 #include "core/device/rank_device.hpp"
 #include "core/referee/judge/drawn.hpp"
+#include "core/referee/judge/drawn_width.hpp"
 
 namespace fk {
 
@@ -32,6 +33,11 @@ std::string name_of(const ExamRequest& request, const Secret& secret) {
 bool same(const std::vector<ExamRequest>& a, const std::vector<ExamRequest>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [](const auto& x, const auto& y) { return x.key() == y.key(); });
+}
+
+// What is drawn of rows and what is drawn of a width is taken or refused each for itself.
+std::string of_kind(const std::string& op, const std::string& variant) {
+  return width_of(variant).empty() ? op : op + ", width";
 }
 
 }  // namespace
@@ -256,21 +262,28 @@ void Courtroom::drop_stale() {
 }
 
 void Courtroom::remember_taken(const CaseVerdict& row) {
-  if (is_drawn(row.variant) && row.status != Status::refused) taken_[row.op] = row.variant;
+  if (!is_drawn(row.variant) || row.status == Status::refused) return;
+  taken_[of_kind(row.op, row.variant)] = row.variant;
 }
 
-// Of drawn variants few are judged: those of the first cases that the candidate before took.
+// Of drawn variants few are judged: those of the first cases that the candidate before took. Which
+// width is the first is another one each time.
 bool Courtroom::is_awaited(const Docket& docket, const ExamRequest& request) const {
   const auto& asked = request.asked;
   if (!is_drawn(asked.variant)) return true;
-  const auto taken = taken_.find(asked.op);
-  if (taken == taken_.end() || taken->second != asked.variant) return false;
-  const auto turn = drawn_turn(docket.secret, asked.op, asked.name);
+  const std::string kind = of_kind(asked.op, asked.variant);
+  const bool width = !width_of(asked.variant).empty();
+  const auto taken = taken_.find(kind);
+  if (taken == taken_.end() || (!width && taken->second != asked.variant)) return false;
+  const auto turn_of = [&](const AskedCase& one) {
+    return drawn_turn(docket.secret, one.op, one.name, one.variant);
+  };
   const auto earlier = std::ranges::count_if(docket.cases, [&](const ExamRequest& other) {
-    return other.asked.op == asked.op && other.asked.variant == asked.variant &&
-           drawn_turn(docket.secret, asked.op, other.asked.name) < turn;
+    const bool rival = width ? of_kind(other.asked.op, other.asked.variant) == kind
+                             : other.asked.op == asked.op && other.asked.variant == asked.variant;
+    return rival && turn_of(other.asked) < turn_of(asked);
   });
-  return earlier < request.drawn_cases;
+  return earlier < (width ? 1 : request.drawn_cases);
 }
 
 bool Courtroom::prepare() {

@@ -100,7 +100,8 @@ class Courtroom {
     quickest_[key] = plugin;
   }
 
-  // The drawn variant (drawn.hpp) of an op that a candidate took: the next one may as well.
+  // The drawn variants (drawn.hpp), of rows and of a width, of an op that a candidate took: the
+  // next one may as well.
   void remember_taken(const CaseVerdict& row);
 
   // The secret of a judgement of these cases, which may be open under it already. Each is given

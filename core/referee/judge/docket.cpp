@@ -13,6 +13,7 @@
 #include "core/contract/show.hpp"
 #include "core/referee/check.hpp"
 #include "core/referee/judge/drawn.hpp"
+#include "core/referee/judge/drawn_width.hpp"
 
 namespace fk {
 
@@ -157,6 +158,7 @@ class Docket {
     if (!o_.cases.empty() || captured_ || (!routing.empty() && skew != 1)) return;
     entry.extra = entry.after = entry.row.beside = true;
     std::vector<std::string> others = drawn_variants(contract, source);
+    for (auto& name : width_variants(contract, source)) others.push_back(std::move(name));
     if (size() == kSmall) others.emplace_back(kNoRows);  // beside larger ones it is a smaller case
     for (const auto& name : others) {
       entry.asked.variant = entry.row.variant = name;
@@ -192,6 +194,11 @@ class Docket {
 };
 
 std::string case_of(const CaseVerdict& row) { return row.op + ", " + row.case_name; }
+
+// Of which an op has one; what is drawn of rows is counted by itself.
+std::string once_of(const CaseVerdict& row) {
+  return row.op + ", " + (width_of(row.variant).empty() ? row.variant : "width");
+}
 
 bool same_case(const CaseVerdict& a, const CaseVerdict& b) {
   return a.op == b.op && a.size == b.size && a.case_name == b.case_name;
@@ -238,16 +245,16 @@ bool DrawnCases::wants(const CaseVerdict& row, int drawn_cases) const {
   const auto parts = drawn_parts(row.variant);
   const auto had = parts ? drawn_.find(case_of(row)) : drawn_.end();
   if (had != drawn_.end()) return *parts & ~had->second;
-  const auto many = of_.find(parts ? row.op : row.op + ", " + row.variant);
+  const auto many = of_.find(parts ? row.op : once_of(row));
   return many == of_.end() || many->second < (parts ? drawn_cases : 1);
 }
 
 void DrawnCases::judged(const CaseVerdict& row) {
   if (!row.beside && row.variant.empty() && is_right(row.status)) right_.insert(case_of(row));
-  if (!row.beside || row.status == Status::refused) return;
+  if (!row.beside || row.status == Status::refused || row.status == Status::unjudged) return;
   const auto parts = drawn_parts(row.variant);
   if (!parts) {
-    ++of_[row.op + ", " + row.variant];
+    ++of_[once_of(row)];
     return;
   }
   const auto [had, first] = drawn_.emplace(case_of(row), *parts);

@@ -42,8 +42,8 @@ class SmallerCases {
 
 // Which of those that come after the others are judged: of every op some cases that were right as
 // they are written with drawn rows (drawn_of()), each in the first variant that the candidate takes
-// and in those that have a part which no such one had, and one without rows. Asked in an order that
-// nobody knows before.
+// and in those that have a part which no such one had, one without rows, and one with a drawn
+// width. Asked in an order that nobody knows before.
 class DrawnCases {
  public:
   bool wants(const CaseVerdict& row, int drawn_cases) const;
@@ -52,7 +52,7 @@ class DrawnCases {
  private:
   std::set<std::string> right_;       // "op, case"
   std::map<std::string, int> drawn_;  // of those that were taken with drawn rows the parts
-  std::map<std::string, int> of_;     // how many, by "op" and "op, no rows"
+  std::map<std::string, int> of_;     // how many, by "op", "op, no rows" and "op, width"
 };
 
 // Error where no time can be meant: of a race, or of whoever is only timed.

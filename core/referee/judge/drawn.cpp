@@ -11,6 +11,7 @@
 #include "core/base/text.hpp"
 #include "core/cases/routing.hpp"
 #include "core/referee/check.hpp"
+#include "core/referee/judge/drawn_width.hpp"
 #include "core/tensor/random.hpp"
 
 namespace fk {
@@ -23,6 +24,7 @@ struct Part {
 };
 constexpr Part kParts[] = {
     {kDrawnFields, "fields"}, {kDrawnSwitches, "switches"}, {kDrawnValues, "values"}};
+constexpr int64_t kRowsOfWidths = 1024;  // at most
 constexpr int kAll = kDrawnFields | kDrawnSwitches | kDrawnValues | kDrawnPadded;
 
 std::string name_of_kind(int parts) {
@@ -160,12 +162,14 @@ void release_numbers(const Contract& contract, Case& source) {
   });
 }
 
-Variant fewer_rows(const Case& source, uint64_t draw) {
+// `most`: more are drawn as so many are.
+Variant fewer_rows(const Case& source, uint64_t draw, int64_t most = INT64_MAX) {
   Variant out;
   const double share = Random(draw).uniform();
   shrink_rows(
       source,
       [&](int64_t n) {
+        if (draw) n = std::min(n, most);
         const int64_t least = fewest_drawn(n);
         return draw ? least + static_cast<int64_t>(share * static_cast<double>(n - least)) : n;
       },
@@ -244,13 +248,20 @@ int drawn_of(const Contract& contract, int cases) {
   return has_routing(contract) ? cases : std::max(3, (cases + 1) / 2);
 }
 
-uint64_t drawn_turn(const Secret& secret, const std::string& op, const std::string& case_name) {
-  return secret.seed("turn of " + op + "/" + case_name);
+uint64_t drawn_turn(const Secret& secret, const std::string& op, const std::string& case_name,
+                    const std::string& variant) {
+  const std::string width = width_of(variant);
+  return secret.seed("turn of " + op + "/" + case_name + (width.empty() ? "" : "/" + width));
 }
 
 PosedCase pose_drawn(const AskedCase& asked, const Contract& contract, Case source) {
-  const int parts = drawn_parts(asked.variant).value();
+  // A width is all that is other then, so that it is what is wrong, and of few rows, so that it
+  // takes no time.
+  const std::string width = width_of(asked.variant);
+  const int parts = width.empty() ? drawn_parts(asked.variant).value() : 0;
   PosedCase out;
+  if (asked.draw && !width.empty())
+    source.init[width] = std::to_string(draw_width(contract, source, width, asked.draw).value());
   if (parts & kDrawnValues)
     for (const auto& [name, text] : other_values(contract, source)) source.init[name] = text;
   if (asked.draw && parts & kDrawnFields) {
@@ -263,10 +274,11 @@ PosedCase pose_drawn(const AskedCase& asked, const Contract& contract, Case sour
     for (const auto& [name, text] : others.init) source.init[name] = text;
     for (const auto& [field, made] : others.values) source.values[field] = made;
   }
-  if (asked.draw) out.variant = fewer_rows(source, asked.draw);
+  if (asked.draw)
+    out.variant = fewer_rows(source, asked.draw, width.empty() ? INT64_MAX : kRowsOfWidths);
   if (asked.draw) make_ragged(contract, source, asked.draw, out.variant);
   const auto contents = other_contents(contract, source);
-  if (asked.draw && !contents.empty())
+  if (asked.draw && width.empty() && !contents.empty())
     for (const auto& [name, text] : contents[(asked.draw >> 48) % contents.size()])
       source.values[name] = text;
   if (asked.draw && has_routing(contract))

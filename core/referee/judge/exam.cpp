@@ -12,6 +12,7 @@
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
 #include "core/referee/judge/drawn.hpp"
+#include "core/referee/judge/drawn_width.hpp"
 #include "core/referee/judge/exam_desk.hpp"
 
 namespace fk {
@@ -307,6 +308,8 @@ bool Exam::accept(const std::vector<Look>& looks, bool timed) {
                     : look.rule == kLateRule ? Status::cheating
                                              : Status::violation;
       if (look.rule == kLateRule) row_.evidence = look.text;
+      if (const std::string width = width_of(row_.variant); look.rule.empty() && !width.empty())
+        row_.evidence = "supports() took a " + width + " that no case has: " + row_.sizes;
       if (look.rule.empty() && family != "ordinary") row_.why += " (inputs: " + family + ")";
       if (timed && look.stale) {
         row_.status = Status::cheating;

@@ -270,7 +270,8 @@ class Judge {
     std::vector<std::pair<uint64_t, size_t>> all;
     for (size_t i = 0; i < out_.cases.size(); ++i) {
       const CaseVerdict& row = out_.cases[i];
-      all.emplace_back(entries_[i].after ? drawn_turn(secret_, row.op, row.case_name) : 0, i);
+      all.emplace_back(
+          entries_[i].after ? drawn_turn(secret_, row.op, row.case_name, row.variant) : 0, i);
     }
     std::sort(all.begin(), all.end());
     std::vector<size_t> out;
