@@ -81,6 +81,19 @@ def left_behind(broker):
     return found
 
 
+def where_they_are(broker):
+    """Of a broker and its runners, threads by what they wait in: what a run that does not end was at."""
+    found = []
+    for pid in [broker, *left_behind(broker)]:
+        for thread in sorted(pathlib.Path(f"/proc/{pid}/task").glob("*")):
+            try:
+                state = (thread / "stat").read_text().rsplit(")", 1)[1].split()[0]
+                found.append(f"{pid}/{thread.name} {(thread / 'comm').read_text().strip()} {state} {(thread / 'wchan').read_text()} {(thread / 'syscall').read_text().split()[0]}")
+            except (OSError, IndexError):
+                continue
+    return "\n".join(found)
+
+
 def devices_now():
     """MiB that are used and percent that are busy, by GPU; a machine that does not count the latter is taken for idle."""
     seen = ["-i", os.environ["CUDA_VISIBLE_DEVICES"]] if os.environ.get("CUDA_VISIBLE_DEVICES") else []
@@ -101,8 +114,10 @@ class Runs:
             said, _ = process.communicate(timeout=case.most)
         except subprocess.TimeoutExpired:
             wrong.append(f"not done after {case.most} s")
+            there = where_they_are(process.pid)
             process.kill()
             said, _ = process.communicate()
+            said += there
         seconds = time.monotonic() - start
         if left := left_behind(process.pid):
             wrong.append(f"left behind: {left}")
