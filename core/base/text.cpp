@@ -13,6 +13,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "core/base/error.hpp"
+
 namespace fk {
 namespace {
 
@@ -138,6 +140,13 @@ std::string bounded(const char* text, std::size_t size) {
 
 bool contains(const std::vector<std::string>& list, std::string_view word) {
   return std::find(list.begin(), list.end(), word) != list.end();
+}
+
+void need_known(const std::vector<std::string>& wanted, const std::vector<std::string>& known,
+                const std::string& option, const std::string& noun) {
+  for (const auto& name : wanted)
+    if (!contains(known, name))
+      fail(option, "there is no " + noun + " `" + name + "`", did_you_mean(name, known));
 }
 
 std::string errno_text() { return std::strerror(errno); }

@@ -46,6 +46,11 @@ std::string bounded(const char* text, std::size_t size);
 
 bool contains(const std::vector<std::string>& list, std::string_view word);
 
+/// Error at an option for the first of the wanted names that is not known, with the nearest that
+/// is. `noun`: what they are names of.
+void need_known(const std::vector<std::string>& wanted, const std::vector<std::string>& known,
+                const std::string& option, const std::string& noun);
+
 /// What the system call before it failed with, in words.
 std::string errno_text();
 

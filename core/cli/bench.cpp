@@ -244,13 +244,6 @@ bool names_plugin(const std::string& word, const Roster& roster) {
   return has(roster.candidates) || has(roster.baselines);
 }
 
-void check_names(const std::string& option, const std::vector<std::string>& wanted,
-                 const std::vector<std::string>& known, const std::string& noun) {
-  for (const auto& name : wanted)
-    if (std::find(known.begin(), known.end(), name) == known.end())
-      fail(option, "there is no " + noun + " `" + name + "`", did_you_mean(name, known));
-}
-
 // What is measured; Error for a name that is not there.
 std::vector<std::string> choose_ops(const Arguments& a, const Catalog& catalog,
                                     std::string& origin) {
@@ -272,7 +265,7 @@ std::vector<std::string> choose_ops(const Arguments& a, const Catalog& catalog,
       for (const auto& c : catalog.at(op).cases)
         if (c.size == a.options.size) cases.push_back(c.name);
   }
-  check_names("--case", a.options.cases, cases, a.options.size + " case");
+  need_known(a.options.cases, cases, "--case", a.options.size + " case");
   const auto routed = [&](const auto& op) { return has_routing(catalog.at(op)); };
   if (a.options.skew > 0 && std::none_of(ops.begin(), ops.end(), routed))
     fail("--routing", "calls of " + join(ops, ", ") + " are not told which experts to use");
@@ -409,7 +402,7 @@ int bench(const Arguments& asked, bool as_json) {
   std::vector<std::string> known = roster.ranked();
   for (const auto& c : roster.candidates)
     if (c.error.empty()) known.push_back(plugin_name(c));
-  check_names("--provider", a.options.providers, known, "usable plugin");
+  need_known(a.options.providers, known, "--provider", "usable plugin");
   std::string origin;
   const auto ops = choose_ops(a, catalog, origin);
   Json all = Json::array();

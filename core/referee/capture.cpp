@@ -262,9 +262,7 @@ Json capture_scenario(const Scenario& scenario, const CaptureOptions& options,
                       const Catalog& catalog, const Roster& roster) {
   std::vector<std::string> known;
   for (const auto& w : scenario.workloads) known.push_back(w.name);
-  for (const auto& name : options.workloads)
-    if (std::find(known.begin(), known.end(), name) == known.end())
-      fail("--workload", "there is no workload `" + name + "`", did_you_mean(name, known));
+  need_known(options.workloads, known, "--workload", "workload");
   for (const auto& op : options.record.ops) catalog.at(op);
   const Parallel& parallel = scenario.limits.parallel;
   if (const std::string why = scenario.make()->refusal(parallel); !why.empty())

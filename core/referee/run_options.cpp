@@ -11,17 +11,6 @@
 
 namespace fk {
 
-namespace {
-
-void need_known(const std::vector<std::string>& wanted, const std::vector<std::string>& known,
-                const std::string& option, const std::string& noun) {
-  for (const auto& name : wanted)
-    if (std::find(known.begin(), known.end(), name) == known.end())
-      fail(option, "there is no " + noun + " `" + name + "`", did_you_mean(name, known));
-}
-
-}  // namespace
-
 void check_run(const Scenario& scenario, const RunOptions& options, const Roster& roster) {
   std::vector<std::string> candidates, workloads;
   for (const auto& found : roster.candidates) candidates.push_back(plugin_name(found));
