@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // fk-host bench [OP]: values and time of every provider beside a first one, a process for each op.
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
-#include <utility>
 
 #include "core/base/error.hpp"
 #include "core/base/paths.hpp"
@@ -128,6 +126,14 @@ std::string percent(double share) {
   return text;
 }
 
+// With every key that a row may have.
+Json any_row() {
+  BenchRow row;
+  row.routing = row.against = "any";
+  row.skew = row.of_uniform.blocks = 1;
+  return row_json(row);
+}
+
 // Rows as they come, so that a crash loses nothing. `device` is what the runner calls it.
 std::vector<Json> run_op(const Arguments& a, const std::string& op, const Roster& roster, int ranks,
                          std::string& device, std::vector<Protection>& protections) {
@@ -156,7 +162,7 @@ std::vector<Json> run_op(const Arguments& a, const std::string& op, const Roster
   for (const auto& c : roster.candidates)
     if (c.error.empty()) files.push_back({c.path, c.trust});
   // Times are the slowest rank's on all of them, so the first one's rows stand for all.
-  std::vector<Json> rows;
+  ToldRows told(any_row());
   if (!runner.failed() && runner.load(files)) {
     const Json arguments = {{"op", op},
                             {"size", a.options.size},
@@ -168,13 +174,14 @@ std::vector<Json> run_op(const Arguments& a, const std::string& op, const Roster
                             {"cases", a.options.cases},
                             {"providers", a.options.providers}};
     const auto done = runner.task_on_all("bench_op", arguments, [&](int rank, const Json& row) {
-      if (rank == 0) rows.push_back(row);
-      if (rank != 0 || ranks == 1) return;
-      rows.back()["ranks"] = ranks;
-      rows.back()["trusted"] = true;
+      if (rank == 0) told.add(row);
     });
-    if (done) device = done->front().value("device", a.device);
+    const auto name = done ? done->front().find("device") : Json::const_iterator();
+    if (done && name != done->front().end() && name->is_string()) device = name->get<std::string>();
   }
+  std::vector<Json> rows = told.rows();
+  for (auto& row : rows)
+    if (ranks > 1) row["ranks"] = ranks, row["trusted"] = true;
   if (!runner.protections().empty()) protections = runner.protections();
   if (runner.failed() && runner.failure().kind == "environment")
     throw std::runtime_error("nothing can be measured: " + runner.failure().sentence());

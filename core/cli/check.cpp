@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -249,7 +250,9 @@ class Checker {
     RankGroup& runner = runners(ranks);
     if (loaded_ && !loaded_->errors.back().empty())
       return add(op, "violation", "load", loaded_->errors.back());
-    std::vector<std::vector<Json>> rows(static_cast<size_t>(ranks));
+    CheckRow any;
+    any.worst = std::numeric_limits<double>::infinity();
+    std::vector<ToldRows> rows(static_cast<size_t>(ranks), ToldRows(row_json(any)));
     if (loaded_) {
       runner.task_on_all(
           "check_op",
@@ -261,7 +264,7 @@ class Checker {
            {"quick", a_.options.quick},
            {"families", a_.families},
            {"seed", a_.options.seed}},
-          [&](int rank, const Json& row) { rows[static_cast<size_t>(rank)].push_back(row); });
+          [&](int rank, const Json& row) { rows[static_cast<size_t>(rank)].add(row); });
     }
     if (runner.failed() && runner.failure().kind == "environment")
       throw std::runtime_error("nothing can be judged: " + runner.failure().sentence());
@@ -281,7 +284,7 @@ class Checker {
   // One row per case and variant, with the worst that a rank has to say: every rank's result
   // counts. Who only tells of another's failure is heard last, and what one rank cannot tell from a
   // null candidate another one may. Answers whether an answer was wrong or a rule broken.
-  bool merge(const std::vector<std::vector<Json>>& ranks) {
+  bool merge(const std::vector<ToldRows>& ranks) {
     const auto badness = [](const Json& row) {
       static const std::vector<std::string> order = {"untestable", "ok",    "unsupported",
                                                      "unjudged",   "wrong", "violation"};
@@ -289,12 +292,13 @@ class Checker {
       return std::pair(!row.value("echo", false), at - order.begin());
     };
     bool broken = false;
-    for (size_t i = 0; i < ranks[0].size(); ++i) {
-      Json row = ranks[0][i];
+    for (size_t i = 0; i < ranks[0].rows().size(); ++i) {
+      Json row = ranks[0].rows()[i];
       size_t worst = 0;
       for (size_t r = 1; r < ranks.size(); ++r) {
-        if (i >= ranks[r].size() || badness(ranks[r][i]) <= badness(row)) continue;
-        row = ranks[r][i];
+        const auto& told = ranks[r].rows();
+        if (i >= told.size() || badness(told[i]) <= badness(row)) continue;
+        row = told[i];
         worst = r;
       }
       row.erase("echo");

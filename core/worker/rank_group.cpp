@@ -113,7 +113,11 @@ bool RankGroup::on_all(const std::function<void(RankRunner&, int)>& work) {
   if (failed()) return false;
   const auto one = [&](int rank) {
     RankRunner& runner = *ranks_[static_cast<size_t>(rank)];
-    work(runner, rank);
+    try {
+      work(runner, rank);
+    } catch (const std::exception& e) {  // which would end the host, in a thread and beside threads
+      runner.condemn("protocol", e.what());
+    }
     if (runner.failed()) tell_others(rank);
   };
   std::vector<std::thread> threads;
@@ -268,7 +272,9 @@ std::optional<std::vector<Json>> RankGroup::task_on_all(const std::string& name,
       const std::lock_guard lock(mutex);
       progress(rank, json);
     };
-    const auto answer = runner.task(name, arguments, on_progress, {});
+    // Who is not to say anything on the way is found out where it does.
+    const auto answer =
+        runner.task(name, arguments, progress ? RankRunner::OnProgress(on_progress) : nullptr, {});
     if (answer) answers[static_cast<size_t>(rank)] = *answer;
   };
   if (!on_all(run_one)) return std::nullopt;

@@ -152,7 +152,7 @@ std::optional<Json> Runner::hear(const char* answer, double patience_s,
       }
       progress(reply->at("progress"));
     }
-  } catch (const Error& e) {
+  } catch (const std::exception& e) {  // of what `progress` cannot read, too
     bury("protocol", e.what());
     return std::nullopt;
   }

@@ -4,6 +4,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,22 @@ struct TaskRegistration {
   TaskRegistration(const char* name, Task task);
 };
 Task find_task(const std::string& name);  // null if there is none
+
+// Rows that a task tells of one by one, as the broker may read them: the process that says them may
+// be a candidate's.
+class ToldRows {
+ public:
+  // `model`: a row with every key, and values of the kinds that they have; null: a number or null.
+  explicit ToldRows(Json model) : model_(std::move(model)) {}
+  // Error unless it is such a row, of which keys may be missing, and not beyond all measure.
+  void add(const Json& row);
+  const std::vector<Json>& rows() const { return rows_; }
+
+ private:
+  Json model_;
+  std::vector<Json> rows_;
+  std::size_t bytes_ = 0;
+};
 
 }  // namespace fk
 

@@ -98,6 +98,7 @@ void act(Channel& channel, const std::string& own, const Json& done) {
   if (own.starts_with("misses")) error("refused", "", "another did not come to all_reduce");
   if (own.starts_with("dies")) ::raise(SIGKILL);
   if (own.starts_with("answers")) channel.send(done, {}, 1);
+  if (own.starts_with("tells")) channel.send({{"progress", 5}}, {}, 1);
 }
 
 std::string of_rank(int rank) {

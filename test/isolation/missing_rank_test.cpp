@@ -21,14 +21,22 @@ struct Told {
   double seconds = 0;
 };
 
-// What is told of ranks that do what `script` says (hostile.cpp), and after how long.
-Told told(Work work, const std::string& script, double patience_s) {
+// Of ranks that do what `script` says (hostile.cpp).
+Runner::Options hostile(const std::string& script, double patience_s) {
   ::setenv("FK_HOSTILE", ("ranks:" + script).c_str(), 1);
   Runner::Options options;
   options.executable = FK_HOSTILE_RUNNER;
   options.patience_s = patience_s;
-  const auto size = 1 + static_cast<int>(std::count(script.begin(), script.end(), ','));
-  RankGroup ranks(options, size);
+  return options;
+}
+
+int ranks_in(const std::string& script) {
+  return 1 + static_cast<int>(std::count(script.begin(), script.end(), ','));
+}
+
+// What is told of them, and after how long.
+Told told(Work work, const std::string& script, double patience_s) {
+  RankGroup ranks(hostile(script, patience_s), ranks_in(script));
   INFO((ranks.failed() ? ranks.failure().text : "it has begun"));
   REQUIRE_FALSE(ranks.failed());
   const double start = now_seconds();
@@ -63,6 +71,23 @@ TEST_CASE("missing_rank_that_lost_its_device_at_once_is_at_fault_itself") {
 }
 
 // Kernels that wait for another rank end their context when it does not come.
+// As where a candidate writes into the socket of its runner: that ends its runner, not the host.
+TEST_CASE("missing_rank_that_tells_nonsense_ends_itself_alone") {
+  for (const char* script : {"tells 0,answers 0", "answers 0,tells 0"}) {
+    for (const bool heard : {false, true}) {
+      RankGroup ranks(hostile(script, 5), ranks_in(script));
+      REQUIRE_FALSE(ranks.failed());
+      RankGroup::OnProgress read;
+      if (heard) read = [](int, const Json& row) { (void)row.at("status"); };
+      CHECK_FALSE(ranks.task_on_all("any", Json::object(), read));
+      CAPTURE(script, heard, ranks.failure().text);
+      CHECK(ranks.failure().kind == "protocol");
+      CHECK_THAT(ranks.failure().text,
+                 ContainsSubstring(heard ? "cannot use at()" : "without having been asked"));
+    }
+  }
+}
+
 TEST_CASE("missing_rank_is_who_did_not_come_to_devices_that_waited") {
   for (const Work work : kAll) {
     const Told two = told(work, "lost 500,silent 0", 1);

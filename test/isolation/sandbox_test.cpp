@@ -126,6 +126,22 @@ TEST_CASE("sandbox_loads_nothing_that_breaks_the_lint") {
   ::unsetenv("FK_CACHE");
 }
 
+TEST_CASE("sandbox_rows_that_make_no_sense_end_the_runner_alone") {
+  for (const char* row : {"5", "[]", "{\"status\":5}", "{\"text\":{}}", "{\"rank\":1}"}) {
+    const Checked got = check("tell", "'{\"progress\":" + std::string(row) + "}'");
+    CAPTURE(row, got.text);
+    CHECK_FALSE(got.passed);
+    CHECK(got.rule == "protocol");
+    CHECK_THAT(got.text, ContainsSubstring("a malformed row"));
+  }
+  const Shell out =
+      shell("FK_OFFENCE=tell FK_OFFENCE_TARGET='{\"progress\":5}' FK_CANDIDATES=" FK_ISOLATION
+            "/offend timeout 60 " FK_HOST " bench rms_norm --size smoke --seconds 0.01 --json -");
+  CAPTURE(out.text);
+  CHECK(out.code == 1);
+  CHECK_THAT(out.text, ContainsSubstring("a malformed row"));
+}
+
 TEST_CASE("sandbox_new_processes_end_the_runner") {
   ends_it("exec", "execve");
   ends_it("fork", "clone for a process");

@@ -74,7 +74,7 @@ bool RemoteRunner::take(const Json& message, const OnProgress& progress) {
       event.time_s = now_seconds();
       events_.push_back(event);
     }
-  } catch (const Json::exception& e) {
+  } catch (const std::exception& e) {
     bury("protocol", std::string("a malformed message: ") + e.what());
   }
   return !failed();
