@@ -14,6 +14,7 @@
 #include <set>
 
 #include "core/base/error.hpp"
+#include "core/base/sha256.hpp"
 #include "core/base/text.hpp"
 
 namespace fk {
@@ -23,6 +24,7 @@ namespace {
 constexpr uint64_t kReadMax = uint64_t{1} << 28;  // no header table is near this
 // No library is near these either: of what claims more neither time nor memory is spent.
 constexpr uint64_t kSymbolsMax = uint64_t{1} << 20, kNamesMax = uint64_t{1} << 26;
+constexpr uint64_t kSegmentsMax = 256, kDynamicMax = 1024;
 // On which segments are mapped; where they are larger, files are made for that.
 constexpr uint64_t kPage = 4096;
 
@@ -82,6 +84,7 @@ Elf::Elf(const std::filesystem::path& file) : where_(file.string()) {
   }
   file_bytes_ = static_cast<uint64_t>(status.st_size);
   try {
+    if (status.st_size > kHashedBytesMax) fail("is larger than " + human_bytes(kHashedBytesMax));
     if (file_bytes_ < SELFMAG)
       fail("is not an ELF file: it has only " + human_bytes(status.st_size));
     const auto magic = read(0, SELFMAG);
@@ -115,6 +118,8 @@ void Elf::check_header(const Elf64_Ehdr& header) const {
   }
   if (header.e_phentsize != sizeof(Elf64_Phdr))
     fail("is damaged: program headers of " + std::to_string(header.e_phentsize) + " bytes");
+  if (header.e_phnum > kSegmentsMax)
+    fail("is damaged: " + std::to_string(header.e_phnum) + " program headers");
 }
 
 void Elf::check_segments() const {
@@ -186,7 +191,9 @@ void Elf::read_dynamic() {
     const uint64_t at = offset_of(segment.p_vaddr);
     if (offset_of(segment.p_vaddr + segment.p_filesz - 1) != at + segment.p_filesz - 1)
       fail("is damaged: a dynamic segment that is not in one piece");
-    dynamic_ = table<Elf64_Dyn>(at, segment.p_filesz / sizeof(Elf64_Dyn));
+    const uint64_t entries = segment.p_filesz / sizeof(Elf64_Dyn);
+    if (entries > kDynamicMax) fail("is damaged: " + std::to_string(entries) + " dynamic entries");
+    dynamic_ = table<Elf64_Dyn>(at, entries);
     const auto end = std::find_if(dynamic_.begin(), dynamic_.end(),
                                   [](const Elf64_Dyn& d) { return d.d_tag == DT_NULL; });
     if (end == dynamic_.end()) fail("is damaged: a dynamic segment without end");

@@ -23,9 +23,13 @@ struct RawNote {
 
 // The notes with owner "FK" of every note segment.
 std::vector<RawNote> fk_notes(const Elf& elf) {
+  constexpr uint64_t kBytesMax = 1 << 20;  // each segment may claim the same part of a large file
   std::vector<RawNote> out;
+  uint64_t all = 0;
   for (const auto& segment : elf.segments()) {
     if (segment.p_type != PT_NOTE) continue;
+    if (segment.p_filesz > kBytesMax || (all += segment.p_filesz) > kBytesMax)
+      elf.fail("has garbled notes: more than " + human_bytes(kBytesMax) + " of them");
     const auto bytes = elf.read(segment.p_offset, segment.p_filesz);
     const uint64_t align = segment.p_align == 8 ? 8 : 4;
     const auto padded = [&](uint64_t n) { return (n + align - 1) / align * align; };

@@ -282,6 +282,42 @@ TEST_CASE("lint_spends_neither_time_nor_memory_on_what_no_library_has") {
   CHECK_THAT(names.findings(folder), ContainsSubstring("names of symbols"));
 }
 
+// All files of some folders are read before anything is asked, in the host itself.
+TEST_CASE("notes_of_a_file_that_claims_much_are_not_read") {
+  const Folder folder;
+  const auto refused = [&](const std::string& image) { return why(folder.write("x.so", image)); };
+  // Headers of the same notes again and again.
+  Patched many;
+  auto* const head = reinterpret_cast<Elf64_Ehdr*>(many.image.data());
+  const std::string note(reinterpret_cast<char*>(many.segment(PT_NOTE)), sizeof(Elf64_Phdr));
+  const std::string all = many.image.substr(head->e_phoff, head->e_phnum * note.size());
+  head->e_phoff = many.image.size();
+  head->e_phnum = 300;
+  many.image += all;
+  for (int i = 0; i < 300; ++i) many.image += note;
+  CHECK_THAT(refused(many.image), ContainsSubstring("300 program headers"));
+
+  Patched large;
+  large.segment(PT_NOTE)->p_filesz = 2 << 20;
+  large.image.resize(4 << 20);
+  CHECK_THAT(refused(large.image), ContainsSubstring("more than 1.0 MiB of them"));
+
+  Patched needs;
+  std::string entries;
+  const Elf64_Dyn needed{DT_NEEDED, {1}}, end{DT_NULL, {0}};
+  for (int i = 0; i < 2000; ++i)
+    entries.append(reinterpret_cast<const char*>(&needed), sizeof needed);
+  entries.append(reinterpret_cast<const char*>(&end), sizeof end);
+  needs.add_segment(entries, kFar);
+  needs.segment(PT_DYNAMIC)->p_vaddr = kFar;
+  needs.segment(PT_DYNAMIC)->p_filesz = entries.size();
+  CHECK_THAT(refused(needs.image), ContainsSubstring("2001 dynamic entries"));
+
+  const auto sparse = folder.write("x.so", Patched().image);
+  std::filesystem::resize_file(sparse, uint64_t{5} << 30);
+  CHECK_THAT(why(sparse), ContainsSubstring("larger than 4.0 GiB"));
+}
+
 TEST_CASE("lint_names_the_rules_that_system_libraries_break") {
   const char* libc = "/lib/x86_64-linux-gnu/libc.so.6";
   if (!std::filesystem::exists(libc)) return;
