@@ -104,6 +104,7 @@ std::optional<RunnerEvent> Runner::wait(double timeout_s) {
       // What came before the message is in the ring by now, so that is looked at once more first.
       if (const auto message = channel_->receive()) {
         if (!handle(*message)) return std::nullopt;
+        if (!ends_a_drive(*message)) return unasked(), std::nullopt;
         driven_ = driving_ && message->value("driven", int64_t{0}) == run_;
         continue;
       }

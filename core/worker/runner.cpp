@@ -143,13 +143,11 @@ std::optional<Json> Runner::hear(const char* answer, double patience_s,
   try {
     while (auto reply = now_seconds() > end ? std::nullopt : channel_->receive()) {
       if (!handle(*reply)) return std::nullopt;
+      if (ends_a_drive(*reply)) continue;
+      // Nothing else is a sign of life: a thread of what hangs could give that for ever.
+      if (reply->contains(answer)) return life_s_ = now_seconds(), awaited_ = false, reply;
+      if (!progress || !reply->contains("progress")) return unasked(), std::nullopt;
       life_s_ = now_seconds();
-      if (reply->contains(answer)) return awaited_ = false, reply;
-      if (!reply->contains("progress")) continue;
-      if (!progress) {
-        bury("protocol", "it spoke without having been asked");
-        return std::nullopt;
-      }
       progress(reply->at("progress"));
     }
   } catch (const std::exception& e) {  // of what `progress` cannot read, too
@@ -161,12 +159,19 @@ std::optional<Json> Runner::hear(const char* answer, double patience_s,
   return std::nullopt;
 }
 
+// Which nobody may have waited for. One for each drive.
+bool Runner::ends_a_drive(const Json& message) {
+  return message.contains("driven") && ++ends_ <= run_;
+}
+
+void Runner::unasked() { bury("protocol", "it spoke without having been asked"); }
+
 // An answer that is there before the question was made by somebody else than the host.
 bool Runner::said_unasked() {
   try {
     while (const auto message = channel_->receive()) {
       if (!handle(*message)) return true;
-      if (message->contains("driven")) continue;  // the end of a drive that nobody waited for
+      if (ends_a_drive(*message)) continue;
       bury("protocol", "it answered what it was not asked");
       return true;
     }

@@ -129,6 +129,8 @@ class Runner final : public RankRunner {
   bool take_states(const Json& reply);  // that came with a session's description
   // What of the answer is there; nothing when it is not, or the runner has failed.
   std::optional<Json> hear(const char* answer, double patience_s, const OnProgress& progress);
+  bool ends_a_drive(const Json& message);
+  void unasked();
   bool said_unasked();               // and is buried for it
   bool handle(const Json& message);  // false when it was an error, which is kept as the failure
   std::optional<RunnerEvent> next_event();
@@ -157,7 +159,7 @@ class Runner final : public RankRunner {
   double life_s_ = 0;               // when it last gave a sign of life
   double asked_s_ = 0;              // when it was last asked
   std::optional<double> missed_s_;  // since when other ranks miss it
-  int64_t run_ = 0;
+  int64_t run_ = 0, ends_ = 0;      // drives, and their ends that were told
   bool driving_ = false, driven_ = false, recording_ = false;
   std::atomic<bool> asks_place_ = true;  // other ranks' threads say that it is over
   std::atomic<double> stop_at_s_ = 1e300;

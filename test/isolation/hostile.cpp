@@ -73,6 +73,8 @@ void lie(Channel& channel, Board& board, RingWriter& ring) {
   if (is("json_length")) raw(std::string("\xff\xff\xff\xff", 4));
   if (is("json_types")) channel.send({{"driven", "yes"}}, {}, 1);
   if (is("error_types")) channel.send({{"error", 5}}, {}, 1);
+  while (is("chatter") || is("many_ends"))
+    channel.send(is("chatter") ? Json::object() : Json{{"driven", 0}}, {}, 1);
   if (is("early_done")) channel.send({{"driven", 1}}, {}, 1);
   if (is("leaves")) ::_exit(0);
   if (is("lingers") || is("lingers_exit")) {
@@ -137,6 +139,7 @@ int main() {
     if (what == "open" && is("session_nodes")) channel.send(session({1, 2}), {}, 1);
     if (what == "open") channel.send(session(Json::array()), {}, 1);
     if (what == "load") channel.send({{"loaded", {{{"error", 7}}}}, {"refused", {1}}}, {}, 1);
+    while (what == "task" && is("chatter")) channel.send(Json::object(), {}, 1), ::usleep(100'000);
     if (what == "task" && !is("silent"))
       channel.send({{"result", {{"failed", "forward: the end"}, {"lost", is("loses_device")}}}}, {},
                    1);

@@ -52,9 +52,10 @@ RunnerFailure drive(const std::string& mode) {
 }  // namespace
 
 TEST_CASE("hostile_records_and_messages_are_refused") {
-  for (const char* mode : {"ring_head", "huge_payload", "unknown_kind", "broker_kind", "unknown_id",
-                           "odd_logits", "far_logits", "bad_tensor", "json_garbage", "json_deep",
-                           "json_length", "json_types", "error_types", "early_done"}) {
+  for (const char* mode :
+       {"ring_head", "huge_payload", "unknown_kind", "broker_kind", "unknown_id", "odd_logits",
+        "far_logits", "bad_tensor", "json_garbage", "json_deep", "json_length", "json_types",
+        "error_types", "early_done", "chatter", "many_ends"}) {
     const RunnerFailure failure = drive(mode);
     CAPTURE(mode, failure.text);
     CHECK(failure.kind == "protocol");
@@ -71,6 +72,16 @@ TEST_CASE("hostile_silence_and_noise_end_in_time") {
     CHECK(failure.log.size() < (70 << 10));
   }
   CHECK(drive("leaves").kind == "exited");
+}
+
+// A thread of a candidate that hangs could say as much for ever.
+TEST_CASE("hostile_messages_that_say_nothing_are_no_sign_of_life") {
+  RankGroup runner(hostile("chatter"), 1);
+  const double start = now_seconds();
+  CHECK_FALSE(runner.task_on_all("any", Json::object(), [](int, const Json&) {}));
+  CHECK(now_seconds() - start < 5);
+  REQUIRE(runner.failed());
+  CHECK(runner.failure().kind == "protocol");
 }
 
 TEST_CASE("hostile_silence_is_a_crash_where_its_device_has_stopped_it") {
