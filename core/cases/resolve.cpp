@@ -57,7 +57,7 @@ class Resolver {
 
   fk_slot init_value(const Slot& slot) {
     const auto written = source_.init.find(slot.name);
-    fk_slot value = slot.has_default ? slot.default_value : fk_slot{};
+    fk_slot value = slot.default_value;
     if (written != source_.init.end()) value = parse(slot, written->second);
     if (slot.kind == SlotKind::comm) return communicator(slot);
     if (slot.kind == SlotKind::integer || slot.kind == SlotKind::boolean) {
@@ -142,7 +142,7 @@ class Resolver {
   }
 
   fk_slot forward_scalar(const Slot& slot) const {
-    fk_slot value = slot.has_default ? slot.default_value : fk_slot{};
+    fk_slot value = slot.default_value;
     // A tighter bound than the contract's holds for the sizes that it was written beside; that of
     // one (token of a request) for fewer requests, too.
     const auto given = source_.scalars.find(slot.name);

@@ -54,7 +54,7 @@ struct Slot {
   std::string expr;      // forward scalars in cases: the value from the axes
   std::vector<std::string> choices;
   bool has_default = false;
-  fk_slot default_value{};
+  fk_slot default_value{};  // zero where there is none
   std::optional<double> min, max;
 
   int since = 1;     // edition in which it was appended

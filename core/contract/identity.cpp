@@ -33,8 +33,6 @@ std::string default_text(const Slot& slot) {
                                        : std::to_string(slot.default_value.i);
 }
 
-fk_slot default_of(const Slot& slot) { return slot.has_default ? slot.default_value : fk_slot{}; }
-
 const fk_section& section_of(const fk_contract& contract, int i) {
   const fk_section* sections[] = {&contract.init, &contract.weights, &contract.forward,
                                   &contract.plan};
@@ -188,7 +186,7 @@ std::string fit(const Contract& host, const Match& m, SectionId section,
   const auto& slots = host.sections[at];
   out = frame;
   for (size_t j = m.slots[at]; j < frame.size(); ++j) {
-    if (frame[j].i != default_of(slots[j]).i) {
+    if (frame[j].i != slots[j].default_value.i) {
       return host.op + ": this call uses " + section_name(section) + "." + slots[j].name +
              ", which the plugin, built before that slot was appended, does not know";
     }
@@ -202,7 +200,7 @@ std::string fit(const Contract& host, const Match& m, SectionId section,
     }
   }
   out.resize(std::min(frame.size(), static_cast<size_t>(m.slots[at])));
-  for (const auto& slot : m.tail[at]) out.push_back(default_of(slot));
+  for (const auto& slot : m.tail[at]) out.push_back(slot.default_value);
   return "";
 }
 

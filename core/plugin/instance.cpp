@@ -124,11 +124,23 @@ int64_t ChildScratch::bytes() const {
 }
 
 struct Instance::Child {
+  // Frames of the caller as the child's plugin reads them.
+  struct CallersFrame {
+    size_t caller_slots = 0;
+    // The plugin's, where it knows more slots. A caller that knows more passes a longer frame,
+    // which is as good.
+    std::vector<fk_slot> own;
+
+    const fk_slot* of(const void* frame) {
+      const auto* slots = static_cast<const fk_slot*>(frame);
+      if (own.size() <= caller_slots) return slots;
+      std::copy_n(slots, caller_slots, own.begin());
+      return own.data();
+    }
+  };
   Frames frames;  // host layout, for the life of the child
   std::unique_ptr<Instance> instance;
-  size_t caller_slots = 0;       // forward slots of the caller's layout
-  std::vector<fk_slot> forward;  // fitted, when the layouts differ
-  bool same_layout = true;
+  CallersFrame forward_frame, plan_frame;
   std::shared_ptr<DeviceMemory> scratch = std::make_shared<DeviceMemory>();
   DeviceMemory plan_device;
   std::vector<std::byte> plan;
@@ -200,26 +212,24 @@ Instance::Instance(const Provider& provider, const Frames& frames, const fk_need
     auto* child = reinterpret_cast<Child*>(handle);
     if (!child->instance->has_plan()) return FK_OK;
     child->plan_bytes = static_cast<int64_t>(child->plan.size());
-    const int32_t status = child->instance->plan(static_cast<const fk_slot*>(frame),
-                                                 child->plan.data(), &child->plan_bytes);
+    const int32_t status =
+        child->instance->plan(child->plan_frame.of(frame), child->plan.data(), &child->plan_bytes);
     if (status != FK_OK) return fk_fail(error, status, child->instance->error().text);
-    child->instance->services_.device.upload(child->plan_device.data(), child->plan.data(),
-                                             child->plan_bytes);
+    try {
+      child->instance->services_.device.upload(child->plan_device.data(), child->plan.data(),
+                                               child->plan_bytes);
+    } catch (const std::exception& e) {  // not through the caller's frames
+      return fk_fail(error, FK_FAILED, e.what());
+    }
     return FK_OK;
   };
   host_->child_forward = [](fk_child* handle, const void* frame, const fk_ctx* parent) -> int32_t {
     auto* child = reinterpret_cast<Child*>(handle);
-    const auto* slots = static_cast<const fk_slot*>(frame);
-    if (!child->same_layout) {
-      std::copy_n(slots, std::min(child->caller_slots, child->forward.size()),
-                  child->forward.begin());
-      slots = child->forward.data();
-    }
     fk_ctx ctx{FK_END(fk_ctx, error),   parent->device_id,
                parent->stream,          child->scratch->data(),
                child->scratch->bytes(), child->plan_device.data(),
                child->plan_bytes,       nullptr};
-    const int32_t status = child->instance->forward(slots, ctx);
+    const int32_t status = child->instance->forward(child->forward_frame.of(frame), ctx);
     return status == FK_OK ? status : fk_fail(parent->error, status, child->instance->error().text);
   };
   // They have no stream on which they could wait: weights and memory are there when they are
@@ -252,7 +262,7 @@ Instance::Instance(const Provider& provider, const Frames& frames, const fk_need
     status = provider_.op->prepare(self_, frame_data(max), &memory, &error_);
   }
   if (status != FK_OK) {
-    provider_.op->destroy(self_);
+    destroy();
     fail(where, "prepare: " + words(error_, status));
   }
   device.synchronize_all();
@@ -261,11 +271,13 @@ Instance::Instance(const Provider& provider, const Frames& frames, const fk_need
 }
 
 Instance::~Instance() {
-  if (self_) {
-    const CalledIn in("destroy");
-    provider_.op->destroy(self_);
-  }
+  if (self_) destroy();
   children_.clear();  // after the instance that used them
+}
+
+void Instance::destroy() {
+  const CalledIn in("destroy");
+  provider_.op->destroy(self_);
 }
 
 std::vector<fk_slot> Instance::fitted(SectionId section, const std::vector<fk_slot>& frame) const {
@@ -327,9 +339,7 @@ int32_t Instance::make_child(const fk_host* host, const fk_contract* theirs, con
       const auto& slots = wanted->sections[i];
       const auto* given = static_cast<const fk_slot*>(frames[i]);
       for (size_t j = 0; j < slots.size(); ++j) {
-        into[i]->push_back(given && j < caller.slots[i] ? given[j]
-                           : slots[j].has_default       ? slots[j].default_value
-                                                        : fk_slot{});
+        into[i]->push_back(given && j < caller.slots[i] ? given[j] : slots[j].default_value);
       }
     }
     const DatalessFrames dataless(*wanted, child->frames);
@@ -343,11 +353,11 @@ int32_t Instance::make_child(const fk_host* host, const fk_contract* theirs, con
     services.created = nullptr;
     services.place += "/" + std::to_string(parent.children_.size());
     child->instance = std::make_unique<Instance>(*provider, child->frames, support.need, services);
-    child->caller_slots = caller.slots[2];
-    child->forward = child->instance->fitted(SectionId::forward, child->frames.forward);
-    // A caller that knows more slots than the child's plugin passes a longer frame, which is as
-    // good.
-    child->same_layout = provider->match.slots[2] <= caller.slots[2];
+    std::vector<fk_slot> plan;
+    for (const auto& slot : wanted->section(SectionId::plan)) plan.push_back(slot.default_value);
+    child->forward_frame = {caller.slots[2],
+                            child->instance->fitted(SectionId::forward, child->frames.forward)};
+    child->plan_frame = {caller.slots[3], child->instance->fitted(SectionId::plan, plan)};
     if (support.need.scratch) {
       ChildScratch own;
       ChildScratch& from = services.scratch ? *services.scratch : own;

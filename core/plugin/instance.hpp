@@ -109,6 +109,7 @@ class Instance {
   struct Child;
 
  private:
+  void destroy();
   static int32_t make_child(const fk_host*, const fk_contract*, const void*, const void*,
                             const void*, fk_child**, fk_error*);
   const Provider& provider_;
