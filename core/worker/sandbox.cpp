@@ -97,7 +97,8 @@ const char* const kProtections[] = {"own_user",         "no_new_privileges", "no
                                     "landlock_signals", "system_calls"};
 
 // Where the libraries lie that are loaded now: parts of them are loaded later. Without the copies
-// of plugins, which are in one folder with those of other candidates.
+// of plugins, which are in one folder with those of other candidates: the process stands there, by
+// whatever name FK_CACHE has for it.
 std::vector<std::filesystem::path> library_folders() {
   std::vector<std::filesystem::path> folders;
   const auto add = [](dl_phdr_info* info, size_t, void* data) {
@@ -109,8 +110,10 @@ std::vector<std::filesystem::path> library_folders() {
   ::dl_iterate_phdr(add, &folders);
   std::sort(folders.begin(), folders.end());
   folders.erase(std::unique(folders.begin(), folders.end()), folders.end());
-  const auto copies = paths::cache_dir() / "plugins";
-  folders.erase(std::remove(folders.begin(), folders.end(), copies), folders.end());
+  std::erase_if(folders, [](const auto& folder) {
+    std::error_code code;  // what cannot be looked at cannot be read either
+    return std::filesystem::equivalent(folder, ".", code) || code;
+  });
   return folders;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a candidate may not do is refused in its sealed runner, named where it ends the process, and
 // the host goes on.
+#include <dlfcn.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
@@ -8,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstddef>
@@ -21,6 +23,7 @@
 #include "core/base/json.hpp"
 #include "core/worker/rank_group.hpp"
 #include "core/worker/runner.hpp"
+#include "core/worker/sandbox.hpp"
 #include "test/folder.hpp"
 #include "test/shell.hpp"
 
@@ -97,6 +100,29 @@ TEST_CASE("sandbox_loads_from_private_folders") {
   }
   ::unsetenv("FK_CACHE");
   std::filesystem::remove_all(folder);
+}
+
+// Other candidates' copies lie there, too.
+TEST_CASE("sandbox_on_a_GPU_reads_no_folder_of_copies_by_whatever_name") {
+  namespace fs = std::filesystem;
+  const Folder folder;
+  const fs::path before = fs::current_path(), copies = folder.path / "plugins";
+  fs::create_directories(copies);
+  fs::copy_file(FK_ISOLATION "/right/isolation_right.so", copies / "right.so");
+  void* const loaded = ::dlopen((copies / "right.so").c_str(), RTLD_LAZY);
+  REQUIRE(loaded);
+  for (const std::string cache : {folder.path.string(), folder.path.string() + "/",
+                                  std::string("."), "../" + folder.path.filename().string()}) {
+    fs::current_path(folder.path);
+    ::setenv("FK_CACHE", cache.c_str(), 1);
+    fk::stand_among_copies();
+    const auto read = fk::SandboxPolicy::of("cuda:0").read;
+    CAPTURE(cache);
+    CHECK(std::find(read.begin(), read.end(), copies) == read.end());
+  }
+  ::unsetenv("FK_CACHE");
+  fs::current_path(before);
+  ::dlclose(loaded);
 }
 
 // The file may have been another one when its rules were looked at.
