@@ -118,8 +118,11 @@ class EndedWithUs {
   }
 };
 
-// Everything that comes out of a descriptor, which is closed; false when the time is over before.
+// What comes out of a descriptor, which is closed; false when the time is over before. More than
+// anybody reads is not kept: the memory is this process's, and sources may make a compiler talk
+// without end.
 bool read_all(int fd, double seconds, std::string& out) {
+  constexpr size_t kSaidMost = size_t{4} << 20;
   const double end = now_seconds() + seconds;
   char buffer[4096];
   bool whole = false;
@@ -127,7 +130,7 @@ bool read_all(int fd, double seconds, std::string& out) {
     pollfd ready{fd, POLLIN, 0};
     if (::poll(&ready, 1, static_cast<int>(std::min(left, 1000.0) * 1e3) + 1) <= 0) continue;
     const ssize_t got = ::read(fd, buffer, sizeof buffer);
-    if (got > 0) out.append(buffer, static_cast<size_t>(got));
+    if (got > 0 && out.size() < kSaidMost) out.append(buffer, static_cast<size_t>(got));
     whole = got == 0 || (got < 0 && errno != EINTR);
   }
   ::close(fd);
