@@ -204,7 +204,7 @@ class Server {
   void hear() {
     for (int fd = 0; clients_.size() < kClientsMax && (fd = listener_.accept()) >= 0;) {
       auto client = std::make_unique<Client>(fd);
-      if (same_user(fd)) clients_.push_back(std::move(client));
+      if (peer_of(fd)) clients_.push_back(std::move(client));
     }
     const bool full = clients_.size() == kClientsMax;
     std::erase_if(clients_, [&](const auto& client) {

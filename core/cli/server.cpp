@@ -31,7 +31,7 @@ int connect_to(const fs::path& path) {
   const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return -1;
   if (::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
-      same_user(fd))
+      peer_of(fd))
     return fd;
   ::close(fd);
   return -1;
@@ -60,13 +60,6 @@ fs::path socket_path(const std::string& device) {
   if (path.string().size() >= sizeof sockaddr_un{}.sun_path)
     fail(path.string(), "the path is too long for a socket", "set FK_DATA to a shorter one");
   return path;
-}
-
-bool same_user(int socket) {
-  ucred peer{};
-  socklen_t size = sizeof peer;
-  return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
-         peer.uid == ::geteuid();
 }
 
 Json surroundings(const std::string& device) {

@@ -30,6 +30,5 @@ struct Asked {
 Asked asked_from(const Json& message);
 // What else a verdict depends on, as this process sees it; differs where that differs.
 Json surroundings(const std::string& device);
-bool same_user(int socket);
 
 }  // namespace fk

@@ -53,6 +53,14 @@ bool wait_readable(int fd, double timeout_s, double spin_s) {
   return wait_for(fd, POLLIN, timeout_s);
 }
 
+std::optional<pid_t> peer_of(int fd) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.uid != ::geteuid())
+    return std::nullopt;
+  return peer.pid;
+}
+
 Channel::Channel(int fd, bool accept_fds) : fd_(fd), accept_fds_(accept_fds) {}
 
 Channel::~Channel() {

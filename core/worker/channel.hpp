@@ -4,6 +4,7 @@
 // longer than it is told to.
 #pragma once
 #include <poll.h>
+#include <sys/types.h>
 
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -48,5 +49,8 @@ void spin(std::span<pollfd> entries, double seconds);
 // Polls one descriptor for reading; false when the time is over. The first `spin_s` of it without
 // sleeping.
 bool wait_readable(int fd, double timeout_s, double spin_s = 0);
+
+// The process at the other end of a local socket; nothing where it is another user's.
+std::optional<pid_t> peer_of(int fd);
 
 }  // namespace fk

@@ -137,15 +137,6 @@ int unix_socket() {
   return fd;
 }
 
-// Who is at the other end; Error when it is another user.
-pid_t peer_of(int fd) {
-  ucred peer{};
-  socklen_t size = sizeof peer;
-  if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.uid != ::getuid())
-    fail("launcher", "another user is at the place where the ranks of this job meet");
-  return peer.pid;
-}
-
 // The next message, or nothing when the time is over or the peer is gone.
 std::optional<Json> next(Channel& channel, double patience_s) {
   for (const double end = now_seconds() + patience_s;;) {
@@ -229,11 +220,12 @@ std::vector<int> await_agents(const Launch& launch, double patience_s) {
     const int fd = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
     if (fd < 0) continue;
     auto channel = std::make_unique<Channel>(fd, false);
-    const pid_t pid = peer_of(fd);
+    const auto pid = peer_of(fd);
+    if (!pid) continue;  // anybody may come here: the name of the place is no secret
     const auto hello = next(*channel, kAnswerS);
     const int rank = hello ? hello->value("rank", -1) : -1;
     if (rank > launch.rank && rank < launch.size)
-      agents()[rank] = std::make_unique<LaunchAgent>(rank, pid, std::move(channel));
+      agents()[rank] = std::make_unique<LaunchAgent>(rank, *pid, std::move(channel));
   }
   ::close(listener);
   std::vector<int> ranks = {launch.rank};
@@ -336,7 +328,8 @@ class Place {
 int serve_agent(const Launch& launch, double patience_s) {
   const int fd = connect_to_first(launch, patience_s);
   Place place(fd);
-  peer_of(fd);
+  if (!peer_of(fd))
+    fail(launch.by, "another user is at the place where the ranks of this job meet");
   place.serve(launch.rank);
   return 0;
 }
