@@ -67,7 +67,8 @@ class Listener {
   explicit Listener(const fs::path& path) : path_(path) {
     fs::create_directories(path.parent_path());
     lock_ = ::open((path.string() + ".lock").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
-    if (lock_ < 0 || ::flock(lock_, LOCK_EX | LOCK_NB) != 0)
+    if (lock_ < 0) fail(path.string(), "its lock cannot be made: " + errno_text());
+    if (::flock(lock_, LOCK_EX | LOCK_NB) != 0)
       fail(path.string(), "another server has it", "it judges for everybody who asks here");
     ::unlink(path.c_str());  // of one that was killed
     fd_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -135,13 +136,14 @@ class House {
   Verdict judge(const Asked& asked, const Client& client) {
     refresh();
     client_ = &client;
-    Verdict out = judge_question(asked.question, asked.secret ? &*asked.secret : nullptr, *catalog_,
-                                 *roster_, *room_);
-    client_ = nullptr;
-    return out;
+    const struct NobodyAsks {
+      const Client*& client;
+      ~NobodyAsks() { client = nullptr; }
+    } after{client_};
+    return judge_question(asked.question, asked.secret ? &*asked.secret : nullptr, *catalog_,
+                          *roster_, *room_);
   }
   bool prepare() {
-    client_ = nullptr;
     refresh();
     return room_->prepare();
   }
