@@ -33,7 +33,7 @@ fk_need("TARGET;nlohmann_json::nlohmann_json" nlohmann-json3-dev)
 find_package(CLI11 QUIET)
 fk_need("TARGET;CLI11::CLI11" libcli11-dev)
 
-# Boost.DLL and Boost.UUID are headers; with the standard's file system nothing is linked.
+# Boost.DLL is headers; with the standard's file system nothing is linked.
 if(POLICY CMP0167)
   cmake_policy(SET CMP0167 OLD)
 endif()

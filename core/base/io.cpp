@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files, mappings, sealed memory and hashes over the Linux calls.
+// Files, mappings and sealed memory over the Linux calls.
 
 #include "core/base/io.hpp"
 
@@ -20,15 +20,6 @@
 #include "core/base/error.hpp"
 #include "core/base/machine.hpp"
 #include "core/base/text.hpp"
-
-// The header is written in C and warns under -Wconversion.
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wconversion"
-#pragma GCC diagnostic ignored "-Wsign-conversion"
-#pragma GCC diagnostic ignored "-Wpedantic"
-#include <boost/uuid/name_generator_sha1.hpp>
-#include <boost/uuid/uuid.hpp>
-#pragma GCC diagnostic pop
 
 #ifndef F_SEAL_FUTURE_WRITE  // Linux 5.1, missing from older C library headers
 #define F_SEAL_FUTURE_WRITE 0x0010
@@ -82,15 +73,6 @@ void write_all(int fd, std::string_view text, const std::string& name) {
     if (put <= 0) fail(name, "cannot be written: " + reason(errno));
     text.remove_prefix(static_cast<std::size_t>(put));
   }
-}
-
-// The name-based identifier of RFC 4122 is a SHA-1 over a fixed namespace and the content.
-std::string digest(const void* data, std::size_t size) {
-  const boost::uuids::name_generator_sha1 generate(boost::uuids::ns::oid());
-  const boost::uuids::uuid id = generate(data, size);
-  std::string text;
-  for (const auto byte : id) text += fmt::format("{:02x}", static_cast<unsigned>(byte));
-  return text;
 }
 
 }  // namespace
@@ -272,16 +254,6 @@ void SharedMemory::seal_seals() {
 void SharedMemory::drop_descriptor() {
   if (fd_ >= 0) ::close(fd_);
   fd_ = -1;
-}
-
-std::string hash_bytes(std::span<const std::byte> bytes) {
-  return digest(bytes.data(), bytes.size());
-}
-std::string hash_bytes(std::string_view text) { return digest(text.data(), text.size()); }
-std::string hash_file(const std::filesystem::path& path) {
-  if (std::filesystem::is_empty(path)) return hash_bytes(std::string_view());
-  const Mapping file(path);
-  return hash_bytes(file.bytes());
 }
 
 }  // namespace fk

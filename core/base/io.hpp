@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files, mappings, shared memory and content hashes. Shared memory is a sealed memfd, because it is
-// how the broker, the oracle and the runners exchange tensors: no peer can shrink it under another
-// one's feet.
+// Files, mappings and shared memory. Shared memory is a sealed memfd, because it is how the broker,
+// the oracle and the runners exchange tensors: no peer can shrink it under another one's feet.
 
 #pragma once
 
@@ -92,12 +91,5 @@ class SharedMemory {
   int fd_ = -1;
   bool writable_ = false;
 };
-
-/// 128 bits of a SHA-1 as 32 lower-case hex digits. It tells contents apart, it does not stop a
-/// forger.
-std::string hash_bytes(std::span<const std::byte> bytes);
-std::string hash_bytes(std::string_view text);
-/// The hash of a file's contents, which are mapped, not read.
-std::string hash_file(const std::filesystem::path& path);
 
 }  // namespace fk

@@ -11,6 +11,7 @@
 #include "core/base/error.hpp"
 #include "core/base/io.hpp"
 #include "core/base/paths.hpp"
+#include "core/base/sha256.hpp"
 #include "core/base/text.hpp"
 #include "core/cli/candidate.hpp"
 #include "core/cli/compiler.hpp"
@@ -92,7 +93,7 @@ Sources sources_of(const fs::path& dir) {
     if (unit) out.compiled.push_back(file);
     if (unit || headers.count(file.extension())) contents += read_file(file) + '\0';
   }
-  out.build_id = hash_bytes(contents).substr(0, 16);
+  out.build_id = sha256(contents).substr(0, 16);
   return out;
 }
 

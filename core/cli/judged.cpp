@@ -4,8 +4,8 @@
 #include <cstdio>
 
 #include "core/base/error.hpp"
-#include "core/base/io.hpp"
 #include "core/base/paths.hpp"
+#include "core/base/sha256.hpp"
 #include "core/base/text.hpp"
 #include "core/cases/routing.hpp"
 #include "core/cli/candidate.hpp"
@@ -37,7 +37,8 @@ Verdict judge_question(const Question& question, const Secret* secret, const Cat
   candidate.trust = Trust::candidate;
   try {
     candidate.note = read_notes(question.candidate);
-    candidate.note.hash = hash_file(question.candidate);  // that these notes are those of what runs
+    candidate.note.hash =
+        sha256_file(question.candidate);  // that these notes are those of what runs
   } catch (const Error& error) {
     Verdict none;
     none.candidate.sha256 = question.candidate_hash;

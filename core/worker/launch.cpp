@@ -20,7 +20,7 @@
 
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
-#include "core/base/io.hpp"
+#include "core/base/sha256.hpp"
 #include "core/base/text.hpp"
 #include "core/comm/meeting.hpp"
 #include "core/worker/process.hpp"
@@ -123,8 +123,8 @@ void find_machine(Launch& launch, const Words& words,
 }
 
 sockaddr_un address_of(const Launch& launch) {
-  const std::string name =
-      "fk-host-" + std::to_string(::getuid()) + "-" + hash_bytes(launch.job + " " + launch.node);
+  const std::string name = "fk-host-" + std::to_string(::getuid()) + "-" +
+                           sha256(launch.job + " " + launch.node).substr(0, 32);
   sockaddr_un out{};
   out.sun_family = AF_UNIX;
   std::memcpy(out.sun_path + 1, name.data(), std::min(name.size(), sizeof out.sun_path - 1));

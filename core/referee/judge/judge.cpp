@@ -10,7 +10,6 @@
 
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
-#include "core/base/io.hpp"
 #include "core/base/sha256.hpp"
 #include "core/base/spent.hpp"
 #include "core/base/text.hpp"
@@ -131,7 +130,7 @@ class Judge {
 
   // What can be told without running it.
   bool read_file_alone() {
-    if (!candidate_.note.hash.empty() && candidate_.note.hash != hash_file(file_))
+    if (!candidate_.note.hash.empty() && candidate_.note.hash != sha256_file(file_))
       return end(Status::environment, "the file was written while it was judged");
     if (const std::string broken = broken_rule(file_, candidate_.trust); !broken.empty())
       return end(Status::lint, broken);

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "core/base/io.hpp"
+#include "core/base/sha256.hpp"
 #include "core/comm/one_device_comm.hpp"
 #include "core/comm/shared_comm.hpp"
 #include "core/tensor/random.hpp"
@@ -46,7 +47,7 @@ std::string not_in_common(Meeting& meeting, const ResolvedCase& resolved, const 
     for (const Tensor& t : got.at(field->slot->name)) {
       const std::string_view bytes(static_cast<const char*>(t.data()),
                                    static_cast<size_t>(t.bytes()));
-      mine = seed_of(hash_bytes(bytes), mine);
+      mine = seed_of(sha256(bytes), mine);
     }
     if (meeting.first_says("compare", mine, meeting.patience()) != mine && found.empty())
       found = field->slot->name + " has other bits than on rank 0: it has to be the same on all";
