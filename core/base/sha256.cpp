@@ -210,7 +210,7 @@ std::string sha256_file(const std::filesystem::path& path) {
   } file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   struct stat info {};
   if (file.fd < 0 || ::fstat(file.fd, &info) != 0)
-    fail(path.string(), "cannot be read: " + std::string(std::strerror(errno)));
+    fail(path.string(), "cannot be read: " + errno_text());
   if (!S_ISREG(info.st_mode)) fail(path.string(), "is no regular file");
   const auto too_large = [&] {
     fail(path.string(), "is larger than " + human_bytes(kHashedBytesMax));
@@ -223,7 +223,7 @@ std::string sha256_file(const std::filesystem::path& path) {
     const ssize_t got = ::read(file.fd, buffer.data(), buffer.size());
     if (got == 0) return hex_text(hash.finish());
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) fail(path.string(), "cannot be read: " + std::string(std::strerror(errno)));
+    if (got < 0) fail(path.string(), "cannot be read: " + errno_text());
     hash.update(std::span(buffer).first(static_cast<size_t>(got)));
     if ((all += got) > kHashedBytesMax) too_large();
   }

@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
@@ -50,7 +49,7 @@ class Interrupts {
     for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&set, signal);
     ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
     fd_ = ::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (fd_ < 0) fail("serve", std::string("cannot wait for signals: ") + std::strerror(errno));
+    if (fd_ < 0) fail("serve", "cannot wait for signals: " + errno_text());
   }
   ~Interrupts() { ::close(fd_); }
   Interrupts(const Interrupts&) = delete;
@@ -80,7 +79,7 @@ class Listener {
         fd_ >= 0 && ::bind(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
     ::umask(before);
     if (!bound || ::listen(fd_, SOMAXCONN) != 0)
-      fail(path.string(), std::string("cannot listen: ") + std::strerror(errno));
+      fail(path.string(), "cannot listen: " + errno_text());
   }
   ~Listener() {
     ::unlink(path_.c_str());

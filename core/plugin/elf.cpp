@@ -76,7 +76,7 @@ void Elf::fail(const std::string& what, const std::string& hint) const {
 
 Elf::Elf(const std::filesystem::path& file) : where_(file.string()) {
   fd_ = open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd_ < 0) fail(std::string("cannot be opened: ") + std::strerror(errno));
+  if (fd_ < 0) fail("cannot be opened: " + errno_text());
   struct stat status {};
   if (fstat(fd_, &status) != 0 || !S_ISREG(status.st_mode)) {
     close(fd_);
@@ -149,7 +149,7 @@ std::vector<std::byte> Elf::read(uint64_t offset, uint64_t bytes) const {
     const ssize_t got =
         pread(fd_, out.data() + done, bytes - done, static_cast<off_t>(offset + done));
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) fail(std::string("cannot be read: ") + std::strerror(errno));
+    if (got < 0) fail("cannot be read: " + errno_text());
     if (got == 0) fail("was truncated while it was read", "wait until the linker is done");
     done += static_cast<uint64_t>(got);
   }

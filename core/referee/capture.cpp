@@ -5,8 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <deque>
 #include <map>
 #include <memory>
@@ -41,7 +39,7 @@ class Spool {
       : path_(folder / (".tensors." + std::to_string(rank) + ".part")) {
     fs::remove(path_);
     fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0600);
-    if (fd_ < 0) fail(path_.string(), std::string("cannot be made: ") + std::strerror(errno));
+    if (fd_ < 0) fail(path_.string(), "cannot be made: " + errno_text());
   }
   Spool(const Spool&) = delete;
   ~Spool() {

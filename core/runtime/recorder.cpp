@@ -35,8 +35,7 @@ void write_all(int fd, const std::byte* data, size_t count) {
   while (count > 0) {
     const ssize_t written = ::write(fd, data, count);
     if (written < 0 && errno == EINTR) continue;
-    if (written <= 0)
-      fail("capture", std::string("the tensors cannot be written: ") + std::strerror(errno));
+    if (written <= 0) fail("capture", "the tensors cannot be written: " + errno_text());
     data += written;
     count -= static_cast<size_t>(written);
   }

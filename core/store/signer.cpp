@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -76,15 +75,13 @@ std::string hex_of(std::string_view bytes) {
   return hex_text({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()});
 }
 
-[[maybe_unused]] std::string error_text() { return std::strerror(errno); }
-
 // Writes the whole text to a file that did not exist. The reason, or an empty text.
 [[maybe_unused]] std::string write_private(const fs::path& file, const std::string& text) {
   const int fd = ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (fd < 0) return error_text();
+  if (fd < 0) return errno_text();
   const bool written = ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
                        ::fsync(fd) == 0;
-  const std::string why = written ? "" : error_text();
+  const std::string why = written ? "" : errno_text();
   ::close(fd);
   return why;
 }
@@ -102,7 +99,7 @@ std::string hex_of(std::string_view bytes) {
       file.string() + "." + std::to_string(::getpid()) + "." + hex_of(bytes).substr(0, 8) + ".new";
   std::string why = write_private(fresh, hex_of(bytes) + "\n");
   if (why.empty() && ::link(fresh.c_str(), file.c_str()) != 0 && errno != EEXIST)
-    why = error_text();
+    why = errno_text();
   ::unlink(fresh.c_str());
   return why.empty() ? why : file.string() + " cannot be written: " + why;
 }
@@ -118,7 +115,7 @@ std::optional<Signer> Signer::open(const fs::path& file, std::string& why) {
   if (::stat(file.c_str(), &info) != 0) {
     if (why = make_key(file); !why.empty()) return std::nullopt;
     if (::stat(file.c_str(), &info) != 0) {
-      why = file.string() + " cannot be read: " + error_text();
+      why = file.string() + " cannot be read: " + errno_text();
       return std::nullopt;
     }
   }

@@ -133,7 +133,7 @@ sockaddr_un address_of(const Launch& launch) {
 
 int unix_socket() {
   const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) fail("launcher", std::string("no socket: ") + std::strerror(errno));
+  if (fd < 0) fail("launcher", "no socket: " + errno_text());
   return fd;
 }
 

@@ -114,7 +114,7 @@ ChildProcess::ChildProcess(const std::string& executable, const std::vector<std:
     : agent_(agent) {
   std::array<int, 2> pipe_fds{};
   if (::pipe2(pipe_fds.data(), O_CLOEXEC) != 0)
-    fail("runner", std::string("cannot make a pipe: ") + std::strerror(errno));
+    fail("runner", "cannot make a pipe: " + errno_text());
   log_fd_ = pipe_fds[0];
   ::fcntl(log_fd_, F_SETFL, O_NONBLOCK);
   try {

@@ -34,7 +34,7 @@ const std::vector<std::string> kErrors = {"refused", "op_failed", "threw", "memo
 
 int make_event() {
   const int fd = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (fd < 0) fail("runner", std::string("cannot make an event: ") + std::strerror(errno));
+  if (fd < 0) fail("runner", "cannot make an event: " + errno_text());
   return fd;
 }
 
@@ -93,7 +93,7 @@ void Runner::start() {
       options_.payload_bytes_max);
   std::array<int, 2> pair{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair.data()) != 0)
-    fail("runner", std::string("cannot make a socket: ") + std::strerror(errno));
+    fail("runner", "cannot make a socket: " + errno_text());
   channel_ = std::make_unique<Channel>(pair[0], options_.sends_fds);
   try {
     const auto parent = std::to_string(options_.agent ? options_.agent->pid() : ::getpid());

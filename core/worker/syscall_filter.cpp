@@ -15,9 +15,10 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <initializer_list>
 #include <vector>
+
+#include "core/base/text.hpp"
 
 // Calls that only some architectures have.
 #if !defined(__x86_64__)
@@ -432,7 +433,7 @@ std::string install_syscall_filter(const SyscallRules& rules) {
   if (got < 0 && errno == EINVAL)
     got = ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program);
   if (got > 0) return "thread " + std::to_string(got) + " has a filter of its own";
-  if (got < 0) return std::string("the kernel does not take a filter: ") + std::strerror(errno);
+  if (got < 0) return "the kernel does not take a filter: " + errno_text();
   return {};
 }
 

@@ -4,10 +4,10 @@
 #include <sys/random.h>
 
 #include <cerrno>
-#include <cstring>
 
 #include "core/base/error.hpp"
 #include "core/base/sha256.hpp"
+#include "core/base/text.hpp"
 
 namespace fk {
 
@@ -26,8 +26,7 @@ Secret Secret::draw() {
   out.bytes_.resize(kBytes);
   // Up to 256 bytes come whole once the generator is seeded.
   while (::getrandom(out.bytes_.data(), kBytes, 0) != static_cast<ssize_t>(kBytes))
-    if (errno != EINTR)
-      fail("seeds", "the kernel gives no random numbers: " + std::string(std::strerror(errno)));
+    if (errno != EINTR) fail("seeds", "the kernel gives no random numbers: " + errno_text());
   return out;
 }
 

@@ -24,6 +24,7 @@
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
 #include "core/base/sha256.hpp"
+#include "core/base/text.hpp"
 
 namespace fk {
 
@@ -214,7 +215,7 @@ struct LinkListener::Caller {
 LinkListener::LinkListener(int port) : fd_(listening(AF_INET6, port)) {
   if (fd_ < 0 && errno != EADDRINUSE) fd_ = listening(AF_INET, port);
   if (fd_ < 0)
-    fail("MASTER_PORT " + std::to_string(port), std::string("cannot be had: ") + strerror(errno),
+    fail("MASTER_PORT " + std::to_string(port), "cannot be had: " + errno_text(),
          "choose another one");
 }
 
