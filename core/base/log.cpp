@@ -23,12 +23,7 @@ void write_line(LogLevel level, std::string_view text) {
   std::string line = "fk-host ";
   line += kNames[static_cast<std::size_t>(level)];
   line += ": ";
-  for (const char c : text) {
-    const bool control =
-        (static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t') || c == 0x7F;
-    line += control ? '?' : c;
-  }
-  line += '\n';
+  line += printable(std::string(text), "\n\t") + '\n';
   // A line that cannot be written is lost: there is nowhere left to say so.
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
 }

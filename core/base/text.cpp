@@ -131,6 +131,12 @@ std::string excerpt(std::string_view text, std::size_t bytes_max) {
   return cut ? result + "..." : result;
 }
 
+std::string printable(std::string text, std::string_view kept) {
+  for (char& c : text)
+    if ((static_cast<unsigned char>(c) < 0x20 || c == 0x7F) && kept.find(c) == kept.npos) c = '?';
+  return text;
+}
+
 std::string bounded(const char* text, std::size_t size) {
   std::string out(text, strnlen(text, size));
   for (auto& c : out)

@@ -40,6 +40,9 @@ std::string lower(std::string_view text);
 /// written as \xNN: for quoting untrusted input inside a message.
 std::string excerpt(std::string_view text, std::size_t bytes_max = 60);
 
+/// The text with `?` for its control characters, but for those that are kept.
+std::string printable(std::string text, std::string_view kept = "");
+
 /// The text before the first NUL of `size` bytes that somebody else may write to, what is not
 /// printable ASCII as `?`.
 std::string bounded(const char* text, std::size_t size);

@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "core/base/error.hpp"
+#include "core/base/text.hpp"
 
 namespace fk {
 
@@ -56,9 +57,7 @@ int64_t display_width(std::string_view text) {
 void Table::row(std::vector<Cell> cells) {
   FK_CHECK(cells.size() <= columns_.size(), "a table row has more cells than columns");
   while (cells.size() < columns_.size()) cells.emplace_back("");
-  for (auto& cell : cells)
-    for (auto& c : cell.text)
-      if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = '?';
+  for (auto& cell : cells) cell.text = printable(std::move(cell.text));
   rows_.push_back(std::move(cells));
 }
 

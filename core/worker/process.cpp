@@ -269,12 +269,7 @@ void ChildProcess::read_log() {
 }
 
 std::string ChildProcess::log() const {
-  std::string text = head_ + (cut_ ? "\n[...]\n" : "") + tail_;
-  for (auto& c : text) {
-    const auto u = static_cast<unsigned char>(c);
-    if ((u < 0x20 && c != '\n' && c != '\t') || u == 0x7F) c = '?';
-  }
-  return text;
+  return printable(head_ + (cut_ ? "\n[...]\n" : "") + tail_, "\n\t");
 }
 
 std::optional<int> ChildProcess::status() {

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "core/base/error.hpp"
+#include "core/base/text.hpp"
 
 namespace fk {
 
@@ -53,9 +54,7 @@ NamedTensor take_tensor(Cursor& cursor) {
   NamedTensor tensor;
   tensor.shape = cursor.take<int64_t>(rank);
   const auto name = cursor.take<char>(name_bytes);
-  tensor.name.assign(name.begin(), name.end());
-  for (auto& c : tensor.name)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = '?';
+  tensor.name = printable({name.begin(), name.end()});
   const int64_t count = numel(tensor.shape, "a tensor record");
   if (count < 0 || static_cast<uint64_t>(count) > cursor.left() / sizeof(float))
     fail("worker", "a tensor record whose shape is not that of its values");
@@ -170,11 +169,8 @@ std::vector<float> decode_floats(const Record& record) {
 }
 
 std::string decode_text(const Record& record) {
-  std::string text(reinterpret_cast<const char*>(record.payload.data()),
-                   std::min(record.payload.size(), kTextBytesMax));
-  for (auto& c : text)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = '?';
-  return text;
+  return printable({reinterpret_cast<const char*>(record.payload.data()),
+                    std::min(record.payload.size(), kTextBytesMax)});
 }
 
 }  // namespace fk

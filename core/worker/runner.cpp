@@ -51,10 +51,7 @@ std::optional<int> status_told(const std::string& note) {
 std::string text_of(const Json& object, const char* key) {
   const auto it = object.find(key);
   if (it == object.end() || !it->is_string()) return {};
-  std::string text = it->get<std::string>().substr(0, 8192);
-  for (auto& c : text)
-    if ((static_cast<unsigned char>(c) < 0x20 && c != '\n') || c == 0x7F) c = '?';
-  return text;
+  return printable(it->get<std::string>().substr(0, 8192), "\n");
 }
 
 }  // namespace

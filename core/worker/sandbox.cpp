@@ -117,12 +117,7 @@ std::vector<std::filesystem::path> library_folders() {
   return folders;
 }
 
-std::string clean_text(const std::string& text) {
-  std::string out = text.substr(0, 300);
-  for (auto& c : out)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = '?';
-  return out;
-}
+std::string clean_text(const std::string& text) { return printable(text.substr(0, 300)); }
 
 }  // namespace
 

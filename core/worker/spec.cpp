@@ -4,18 +4,14 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.hpp"
+#include "core/base/text.hpp"
 
 namespace fk {
 
 namespace {
 
 // Texts of a runner: bounded, without control characters.
-std::string clean(const std::string& text) {
-  std::string out = text.substr(0, 2048);
-  for (auto& c : out)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = '?';
-  return out;
-}
+std::string clean(const std::string& text) { return printable(text.substr(0, 2048)); }
 
 Json limits_json(const Limits& l) {
   return {{"max_batch", l.max_batch},

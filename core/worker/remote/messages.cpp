@@ -7,6 +7,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/sha256.hpp"
+#include "core/base/text.hpp"
 
 namespace fk {
 
@@ -15,10 +16,7 @@ namespace {
 constexpr size_t kTextMax = 8192, kLogMax = size_t{80} << 10;
 
 std::string clean_text(const Json& text, size_t bytes_max = kTextMax) {
-  std::string out = text.get<std::string>().substr(0, bytes_max);
-  for (char& c : out)
-    if ((static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t') || c == 0x7F) c = '?';
-  return out;
+  return printable(text.get<std::string>().substr(0, bytes_max), "\n\t");
 }
 
 // Empty where it cannot be read: the runner finds out, and says so.

@@ -33,6 +33,8 @@ TEST_CASE("text_helpers_plain_cases", "[base]") {
   CHECK(trim("  a b\n") == "a b");
   CHECK(trim(" \t").empty());
   CHECK(excerpt("a\nb") == "a\\x0ab");
+  CHECK(printable("a\nb\x7F\t") == "a?b??");
+  CHECK(printable("a\nb\x1b[1m", "\n") == "a\nb?[1m");
   CHECK(excerpt("\xC3\xA4\xC3\xA4\xC3\xA4", 5) == "\xC3\xA4...");
   CHECK(human_bytes(640) == "640 B");
   CHECK(human_bytes(1536) == "1.5 KiB");
