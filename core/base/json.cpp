@@ -329,7 +329,6 @@ std::vector<std::string> Config::texts(std::string_view key,
 bool Config::is_list(std::string_view key) const { return has(key) && find(key)->is_array(); }
 bool Config::is_object(std::string_view key) const { return has(key) && find(key)->is_object(); }
 bool Config::is_number(std::string_view key) const { return has(key) && find(key)->is_number(); }
-bool Config::is_text(std::string_view key) const { return has(key) && find(key)->is_string(); }
 
 std::vector<std::string> Config::keys() const {
   std::vector<std::string> result;

@@ -67,7 +67,6 @@ class Config {
   bool is_list(std::string_view key) const;
   bool is_object(std::string_view key) const;
   bool is_number(std::string_view key) const;
-  bool is_text(std::string_view key) const;
 
   /// Present keys (null ones left out) in file order.
   std::vector<std::string> keys() const;

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <atomic>
 #include <cstdlib>
 #include <string>
 
@@ -39,19 +38,12 @@ LogLevel initial_level() {
   }
 }
 
-std::atomic<LogLevel>& current() {
-  static std::atomic<LogLevel> level{initial_level()};
-  return level;
-}
-
 void log(LogLevel level, std::string_view text) {
-  if (level >= current().load(std::memory_order_relaxed)) write_line(level, text);
+  static const LogLevel least = initial_level();
+  if (level >= least) write_line(level, text);
 }
 
 }  // namespace
-
-void set_log_level(LogLevel level) { current().store(level, std::memory_order_relaxed); }
-LogLevel log_level() { return current().load(std::memory_order_relaxed); }
 
 LogLevel log_level_from(std::string_view name) {
   for (std::size_t i = 0; i < kNames.size(); ++i) {
@@ -64,6 +56,5 @@ LogLevel log_level_from(std::string_view name) {
 void log_debug(std::string_view text) { log(LogLevel::debug, text); }
 void log_info(std::string_view text) { log(LogLevel::info, text); }
 void log_warn(std::string_view text) { log(LogLevel::warn, text); }
-void log_error(std::string_view text) { log(LogLevel::error, text); }
 
 }  // namespace fk

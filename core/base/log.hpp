@@ -12,11 +12,8 @@ namespace fk {
 
 enum class LogLevel : uint8_t { debug, info, warn, error, off };
 
-/// The initial level comes from FK_LOG (debug, info, warn, error, off), else warn; an unknown word
-/// is reported once and means warn.
-void set_log_level(LogLevel level);
-LogLevel log_level();
-/// Error with the nearest name for an unknown word.
+/// The level is that of FK_LOG (debug, info, warn, error, off), else warn; an unknown word is
+/// reported once and means warn. Error with the nearest name for an unknown word.
 LogLevel log_level_from(std::string_view name);
 
 /// One line, written with a single call so that lines of threads and processes do not mix; control
@@ -25,6 +22,5 @@ LogLevel log_level_from(std::string_view name);
 void log_debug(std::string_view text);
 void log_info(std::string_view text);
 void log_warn(std::string_view text);
-void log_error(std::string_view text);
 
 }  // namespace fk

@@ -122,7 +122,6 @@ Scenario load_scenario(const fs::path& file, const std::string& profile) {
   Scenario s(Config::load(config));
   s.profile = profile;
   s.file = file;
-  s.config_file = config;
   s.name = yaml.at("scenario").text();
   if (s.name != file.stem().string())
     yaml.at("scenario")

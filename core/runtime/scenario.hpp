@@ -21,7 +21,6 @@ struct Scenario {
   std::filesystem::path file;
   std::string arch;
   ModelInfo info;
-  std::filesystem::path config_file;
   Config config;                                 // with the changes of the profile
   uint64_t seed = 0;                             // of weights and requests
   std::filesystem::path weights;                 // a checkpoint; empty: random from the seed

@@ -132,16 +132,6 @@ const StoredTensor& Checkpoint::at(std::string_view name) const {
   return *tensor;
 }
 
-const StoredTensor& Checkpoint::expect(std::string_view name, const Shape& shape) const {
-  const StoredTensor& tensor = at(name);
-  if (tensor.shape != shape) {
-    fail(tensor.where,
-         "has shape " + shape_text(tensor.shape) + " where the model needs " + shape_text(shape),
-         "does config.json belong to these weights?");
-  }
-  return tensor;
-}
-
 int64_t Checkpoint::bytes() const {
   int64_t total = 0;
   for (const auto& [key, tensor] : tensors_) total += static_cast<int64_t>(tensor->bytes.size());

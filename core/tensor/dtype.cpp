@@ -21,7 +21,6 @@ struct Facts {
   DType dtype;
   std::string_view name, safetensors;
   Kind kind;
-  bool is_signed;
   int bits;
   DLPackType dlpack;
   double epsilon, largest, lowest;
@@ -34,21 +33,21 @@ constexpr double kMin = static_cast<double>(std::numeric_limits<T>::lowest());
 
 // In the order of the enumeration, which is checked below.
 constexpr std::array<Facts, kDTypeCount> kFacts = {{
-    {DType::f32, "f32", "F32", Kind::real, true, 32, {2, 32}, 0x1p-23, kMax<float>, kMin<float>},
-    {DType::f64, "f64", "F64", Kind::real, true, 64, {2, 64}, 0x1p-52, kMax<double>, kMin<double>},
-    {DType::f16, "f16", "F16", Kind::real, true, 16, {2, 16}, 0x1p-10, 65504, -65504},
-    {DType::bf16, "bf16", "BF16", Kind::real, true, 16, {4, 16}, 0x1p-7, 0x1.fep127, -0x1.fep127},
-    {DType::f8e4m3, "f8e4m3", "F8_E4M3", Kind::real, true, 8, {10, 8}, 0x1p-3, 448, -448},
-    {DType::f8e5m2, "f8e5m2", "F8_E5M2", Kind::real, true, 8, {12, 8}, 0x1p-2, 57344, -57344},
-    {DType::i8, "i8", "I8", Kind::integer, true, 8, {0, 8}, 0, 127, -128},
-    {DType::u8, "u8", "U8", Kind::integer, false, 8, {1, 8}, 0, 255, 0},
-    {DType::i16, "i16", "I16", Kind::integer, true, 16, {0, 16}, 0, 32767, -32768},
-    {DType::u16, "u16", "U16", Kind::integer, false, 16, {1, 16}, 0, 65535, 0},
-    {DType::i32, "i32", "I32", Kind::integer, true, 32, {0, 32}, 0, kMax<int32_t>, kMin<int32_t>},
-    {DType::u32, "u32", "U32", Kind::integer, false, 32, {1, 32}, 0, kMax<uint32_t>, 0},
-    {DType::i64, "i64", "I64", Kind::integer, true, 64, {0, 64}, 0, kMax<int64_t>, kMin<int64_t>},
-    {DType::u64, "u64", "U64", Kind::integer, false, 64, {1, 64}, 0, kMax<uint64_t>, 0},
-    {DType::boolean, "bool", "BOOL", Kind::boolean, false, 8, {6, 8}, 0, 1, 0},
+    {DType::f32, "f32", "F32", Kind::real, 32, {2, 32}, 0x1p-23, kMax<float>, kMin<float>},
+    {DType::f64, "f64", "F64", Kind::real, 64, {2, 64}, 0x1p-52, kMax<double>, kMin<double>},
+    {DType::f16, "f16", "F16", Kind::real, 16, {2, 16}, 0x1p-10, 65504, -65504},
+    {DType::bf16, "bf16", "BF16", Kind::real, 16, {4, 16}, 0x1p-7, 0x1.fep127, -0x1.fep127},
+    {DType::f8e4m3, "f8e4m3", "F8_E4M3", Kind::real, 8, {10, 8}, 0x1p-3, 448, -448},
+    {DType::f8e5m2, "f8e5m2", "F8_E5M2", Kind::real, 8, {12, 8}, 0x1p-2, 57344, -57344},
+    {DType::i8, "i8", "I8", Kind::integer, 8, {0, 8}, 0, 127, -128},
+    {DType::u8, "u8", "U8", Kind::integer, 8, {1, 8}, 0, 255, 0},
+    {DType::i16, "i16", "I16", Kind::integer, 16, {0, 16}, 0, 32767, -32768},
+    {DType::u16, "u16", "U16", Kind::integer, 16, {1, 16}, 0, 65535, 0},
+    {DType::i32, "i32", "I32", Kind::integer, 32, {0, 32}, 0, kMax<int32_t>, kMin<int32_t>},
+    {DType::u32, "u32", "U32", Kind::integer, 32, {1, 32}, 0, kMax<uint32_t>, 0},
+    {DType::i64, "i64", "I64", Kind::integer, 64, {0, 64}, 0, kMax<int64_t>, kMin<int64_t>},
+    {DType::u64, "u64", "U64", Kind::integer, 64, {1, 64}, 0, kMax<uint64_t>, 0},
+    {DType::boolean, "bool", "BOOL", Kind::boolean, 8, {6, 8}, 0, 1, 0},
 }};
 
 constexpr bool in_order() {
@@ -117,7 +116,6 @@ int bits(DType dtype) { return facts(dtype).bits; }
 int64_t bytes(DType dtype) { return facts(dtype).bits / 8; }
 bool is_float(DType dtype) { return facts(dtype).kind == Kind::real; }
 bool is_integer(DType dtype) { return facts(dtype).kind == Kind::integer; }
-bool is_signed(DType dtype) { return facts(dtype).is_signed; }
 std::string_view name(DType dtype) { return facts(dtype).name; }
 std::string_view safetensors_name(DType dtype) { return facts(dtype).safetensors; }
 DLPackType to_dlpack(DType dtype) { return facts(dtype).dlpack; }

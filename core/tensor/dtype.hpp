@@ -37,7 +37,6 @@ int bits(DType dtype);
 int64_t bytes(DType dtype);
 bool is_float(DType dtype);
 bool is_integer(DType dtype);  ///< boolean is not an integer
-bool is_signed(DType dtype);   ///< floats are signed
 
 /// "f32", "bf16", "f8e4m3", "bool", ...
 std::string_view name(DType dtype);

@@ -86,8 +86,6 @@ class Checkpoint {
   const StoredTensor* find(std::string_view name) const;
   /// Error with the nearest name.
   const StoredTensor& at(std::string_view name) const;
-  /// at(name) with a shape check; the Error says file, tensor, expected and found shape.
-  const StoredTensor& expect(std::string_view name, const Shape& shape) const;
   /// Bytes of all tensors.
   int64_t bytes() const;
   const std::string& where() const { return where_; }

@@ -33,10 +33,6 @@ inline std::byte* result_data(void* shared) {
   return static_cast<std::byte*>(shared) + kBoardBytes + kRequestRingBytes;
 }
 
-// The descriptors that a runner gets with its first message, in this order.
-struct RunnerFds {
-  int shared = -1, request_data = -1, request_space = -1, result_data = -1, result_space = -1;
-};
 inline constexpr int kControlFd = 3;  // the control socket in a runner
 
 }  // namespace fk

@@ -45,11 +45,10 @@ class RecordReader {
   // True with a whole record; false when more bytes have to arrive. Error for a broken stream.
   bool next(Record& record);
   bool sleep() { return ring_.sleep(); }
-  void set_payload_bytes_max(uint64_t bytes) { payload_bytes_max_ = bytes; }
 
  private:
   RingReader ring_;
-  uint64_t payload_bytes_max_;
+  const uint64_t payload_bytes_max_;
   Record partial_;
   size_t header_bytes_ = 0, payload_bytes_ = 0;
 };

@@ -101,6 +101,7 @@ void Runner::start() {
     throw;
   }
   ::close(pair[1]);
+  // The descriptors in the order in which it takes them.
   ask({{"do", "hello"},
        {"private_bytes_max", options_.private_bytes_max},
        {"own_user", options_.sandbox && options_.early_user},

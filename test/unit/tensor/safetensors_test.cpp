@@ -60,14 +60,12 @@ TEST_CASE("safetensors_written_is_read_back", "[tensor]") {
   const Checkpoint checkpoint = Checkpoint::open(folder.path);
   CHECK(checkpoint.names().size() == views.size());
   for (const auto& [key, tensor] : tensors) {
-    CHECK(checkpoint.expect(key, tensor.shape).load().values() == tensor.values());
+    CHECK(checkpoint.at(key).load().values() == tensor.values());
   }
   CHECK(checkpoint.at("turned").load().values() == std::vector<double>{1, 3, 2, 4});
   CHECK(SafeTensors::open(file).metadata().at("format") == "pt");
   CHECK_THAT(message_of<Error>([&] { checkpoint.at("w.f33"); }),
              ContainsSubstring("has no tensor `w.f33` (did you mean `w.f32`?)"));
-  CHECK_THAT(message_of<Error>([&] { checkpoint.expect("scalar", {2}); }),
-             ContainsSubstring("tensor `scalar`: has shape [] where the model needs [2]"));
   CHECK_THROWS_AS(SafeTensors::open(file).at("nothing"), Error);
 }
 
