@@ -12,8 +12,12 @@ std::vector<Yaml> device_files() {
   std::vector<Yaml> files;
   for (const auto& dir : paths::registry_dirs()) {
     if (!fs::is_directory(dir / "devices")) continue;
-    for (const auto& entry : fs::directory_iterator(dir / "devices"))
-      if (entry.path().extension() == ".yaml") files.push_back(Yaml::load(entry.path()));
+    for (const auto& entry : fs::directory_iterator(dir / "devices")) {
+      if (entry.path().extension() != ".yaml") continue;
+      files.push_back(Yaml::load(entry.path()));
+      files.back().only(
+          {"device", "name", "memory_bandwidth", "link_bandwidth", "l2_bytes", "flops", "ranking"});
+    }
   }
   return files;
 }

@@ -94,7 +94,7 @@ assert case["passed_over"][0]["why"].startswith("it is wrong: "), case["passed_o
 # Whoever is faster than those that are left may have made the one fail that was quicker; not so where that was wrong, or is there.
 ranking = home / "registry/devices/ranked.yaml"
 def ranked(first, folders, seconds):
-    ranking.write_text(f"device: ranked\nname: cpu\nkind: cpu\nmemory_bandwidth: 1.0e15\nl2_bytes: 0\nflops: {{f32: 1.0e18}}\n"
+    ranking.write_text(f"device: ranked\nname: cpu\nmemory_bandwidth: 1.0e15\nl2_bytes: 0\nflops: {{f32: 1.0e18}}\n"
                        f"ranking:\n  silu_and_mul: [{', '.join(first)}]\n")
     path = ":".join(str(good.parent / f) for f in folders) + (f":{bad / 'bad_value.so'}" if "bad_value" in first else "")
     verdict, code = bench(good, "--case", "smoke0", seconds=seconds, env=dict(env, FK_PLUGIN_PATH=path))
@@ -170,13 +170,13 @@ assert min(walls["deaf"]) - min(walls["hang"]) < 0.6, walls  # it is waited for 
 
 # On a machine that needs a second for a kilobyte nobody is as fast as this.
 peaks = home / "registry/devices/slowest.yaml"
-peaks.write_text("device: slowest\nname: cpu\nkind: cpu\nmemory_bandwidth: 1.0e3\nl2_bytes: 0\nflops: {f32: 1.0e15}\n")
+peaks.write_text("device: slowest\nname: cpu\nmemory_bandwidth: 1.0e3\nl2_bytes: 0\nflops: {f32: 1.0e15}\n")
 verdict, code = bench(good, "--case", "smoke0", seconds="0.05")
 peaks.unlink()
 assert verdict["status"] == "impossible" and code == 1 and "needs" in verdict["cases"][0]["why"], verdict["cases"][0]
 # Nor is an exchange quicker than the link between ranks, which has to bring half of the wire's bytes at least.
 for link, status in ((1e3, "impossible"), (1e15, None)):
-    peaks.write_text(f"device: slowest\nname: cpu\nkind: cpu\nmemory_bandwidth: 1.0e15\nlink_bandwidth: {link:.1e}\nl2_bytes: 0\nflops: {{f32: 1.0e15}}\n")
+    peaks.write_text(f"device: slowest\nname: cpu\nmemory_bandwidth: 1.0e15\nlink_bandwidth: {link:.1e}\nl2_bytes: 0\nflops: {{f32: 1.0e15}}\n")
     verdict, code = bench("reference", "--op", "all_reduce", "--case", "smoke3", seconds="0.05")
     peaks.unlink()
     (case,) = verdict["cases"]

@@ -229,7 +229,7 @@ TEST_CASE("verify_chooses_providers_as_they_are_ranked") {
   const fs::path devices = c.dir() / "registry/devices";
   fs::create_directories(devices);
   std::ofstream(devices / "ranked.yaml")
-      << "device: ranked\nname: cpu\nkind: cpu\nranking:\n  silu_and_mul: [good]\n";
+      << "device: ranked\nname: cpu\nranking:\n  silu_and_mul: [good]\n";
   CHECK(by("FK_REGISTRY_PATH=" + (c.dir() / "registry").string()) == std::set<std::string>{"good"});
 }
 

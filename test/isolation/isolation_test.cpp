@@ -162,7 +162,7 @@ TEST_CASE("isolation_answers_of_the_baseline_are_audited_beside_candidates") {
   const auto run_beside = [&](const std::string& baseline) {
     std::filesystem::create_directories(dir / "registry/devices");
     std::ofstream(dir / "registry/devices/first.yaml")
-        << "device: first\nname: cpu\nkind: cpu\nranking:\n  rms_norm: [" << baseline << "]\n";
+        << "device: first\nname: cpu\nranking:\n  rms_norm: [" << baseline << "]\n";
     const Shell out =
         shell("FK_PLUGIN_PATH=" FK_ISOLATION "/" + baseline + " FK_REGISTRY_PATH=" + dir.string() +
               "/registry FK_CANDIDATES=" + dir.string() +
