@@ -4,7 +4,6 @@
 
 #include "core/base/paths.hpp"
 
-#include <cstdlib>
 #include <optional>
 #include <string>
 
@@ -15,11 +14,6 @@ namespace fk::paths {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? std::string{} : std::string(value);
-}
 
 bool is_folder(const fs::path& path) {
   std::error_code ignored;

@@ -11,6 +11,7 @@
 #include <cctype>
 #include <cerrno>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 
 #include "core/base/error.hpp"
@@ -153,6 +154,11 @@ void need_known(const std::vector<std::string>& wanted, const std::vector<std::s
   for (const auto& name : wanted)
     if (!contains(known, name))
       fail(option, "there is no " + noun + " `" + name + "`", did_you_mean(name, known));
+}
+
+std::string environment(const char* name, std::string_view fallback) {
+  const char* const value = std::getenv(name);
+  return std::string(value && *value ? std::string_view(value) : fallback);
 }
 
 std::string errno_text() { return std::strerror(errno); }

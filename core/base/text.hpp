@@ -54,6 +54,9 @@ bool contains(const std::vector<std::string>& list, std::string_view word);
 void need_known(const std::vector<std::string>& wanted, const std::vector<std::string>& known,
                 const std::string& option, const std::string& noun);
 
+/// The value of a variable of the environment; the fallback where it is not set, or empty.
+std::string environment(const char* name, std::string_view fallback = "");
+
 /// What the system call before it failed with, in words.
 std::string errno_text();
 

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <set>
 
 #include "core/base/error.hpp"
@@ -68,11 +67,6 @@ fs::path header_dir() {
     }
   }
   return dir;
-}
-
-std::string environment(const char* name, const char* fallback) {
-  const char* value = std::getenv(name);
-  return value && *value ? value : fallback;
 }
 
 struct Sources {

@@ -30,11 +30,6 @@ namespace fs = std::filesystem;
 
 constexpr rlim_t kMemory = rlim_t{16} << 30, kFile = rlim_t{2} << 30;
 
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
-
 // Where a compiler that is installed elsewhere has its parts: the folder above its own, unless what
 // is the host's own lies there as well.
 void add_installation(const std::string& program, std::vector<fs::path>& out) {

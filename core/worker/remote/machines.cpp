@@ -50,16 +50,12 @@ std::string objection(const Json& hello, const std::vector<bool>& have) {
 }  // namespace
 
 LinkPlace link_place(const Launch& launch, const std::string& key) {
-  const auto value = [](const char* name) {
-    const char* text = std::getenv(name);
-    return std::string(text ? text : "");
-  };
   const std::string several = "its processes are on several machines, and ";
   const std::string hint =
       "pass MASTER_ADDR (the host of rank 0), MASTER_PORT and FK_LAUNCH_KEY (a secret of at least "
       "16 characters) to all ranks; mpirun does so with -x NAME";
-  LinkPlace place{value("MASTER_ADDR"), 0, key};
-  const std::string port = value("MASTER_PORT");
+  LinkPlace place{environment("MASTER_ADDR"), 0, key};
+  const std::string port = environment("MASTER_PORT");
   if (place.host.empty()) fail(launch.by, several + "MASTER_ADDR is not set", hint);
   if (port.empty()) fail(launch.by, several + "MASTER_PORT is not set", hint);
   char* end = nullptr;
