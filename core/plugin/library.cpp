@@ -82,7 +82,7 @@ void check_note(const fk_plugin& table, const PluginNote& note, const std::strin
 const fk_plugin& negotiate(fk_plugin_entry entry, const std::string& where) {
   fk_error error{};
   error.struct_size = FK_END(fk_error, text);
-  const fk_hello hello{FK_END(fk_hello, error), FK_ABI_MINOR, "fk-host", "0.1.0", &error};
+  const fk_hello hello = hello_of(error);
   const fk_plugin* table = entry(&hello);
   if (!table)
     fail(where, error.text[0] ? error.text : "the plugin refused this host without saying why");
@@ -98,6 +98,10 @@ const fk_plugin& negotiate(fk_plugin_entry entry, const std::string& where) {
 }
 
 }  // namespace
+
+fk_hello hello_of(fk_error& error, uint32_t minor) {
+  return {FK_END(fk_hello, error), minor, "fk-host", FK_VERSION, &error};
+}
 
 std::filesystem::path loadable_copy(const std::filesystem::path& file) {
   namespace fs = std::filesystem;

@@ -23,6 +23,9 @@ struct Provider {
   std::filesystem::path path;
 };
 
+// What a plugin's entry is told of this host, or of one of another minor.
+fk_hello hello_of(fk_error& error, uint32_t minor = FK_ABI_MINOR);
+
 // The copy of a plugin that is loaded, under a name with its content hash: for a path that it has
 // seen the loader would give back the old code. Of a copy, itself. Everybody may read it. Error
 // when there is no such file.

@@ -6,6 +6,7 @@
 
 #include "core/cases/guarded.hpp"
 #include "core/device/device.hpp"
+#include "core/plugin/library.hpp"
 
 namespace fk {
 
@@ -26,8 +27,8 @@ Answer say(fk_plugin_entry entry, uint32_t minor, bool longer) {
   error.struct_size = FK_END(fk_error, text);
   Longer hello{};
   std::memset(hello.unknown, 0xff, sizeof hello.unknown);
-  hello.known = {longer ? static_cast<uint32_t>(sizeof hello) : FK_END(fk_hello, error), minor,
-                 "fk-host", "0.1.0", &error};
+  hello.known = hello_of(error, minor);
+  if (longer) hello.known.struct_size = sizeof hello;
   Answer out;
   out.table = entry(&hello.known);
   if (!out.table) out.why.assign(error.text, strnlen(error.text, sizeof error.text));
