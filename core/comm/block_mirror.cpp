@@ -28,8 +28,6 @@
 // new ones; older ones that were not sent nobody waits for, since all have settled.
 #include "core/comm/block_mirror.hpp"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sched.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -54,7 +52,6 @@ namespace {
 
 constexpr int kMirrorSpins = 200;    // looks at the board before the watching thread sleeps
 constexpr double kMirrorNap = 0.05;  // seconds
-constexpr int kGoneMs = 10'000;      // a machine that does not answer TCP for so long is gone
 
 enum FrameKind : uint32_t { kArrived = 1, kSettled = 2, kFailed = 3 };
 constexpr uint32_t kFrameMagic = 0x314d4b46;  // "FKM1"
@@ -79,20 +76,6 @@ bool follows(uint64_t number, uint64_t last) {
   return number > last && (number & 0xffffffff) == 1;
 }
 
-// Where a system sees a machine vanish without a word, and sends small messages at once.
-void tune_link(int fd) {
-  const auto set = [&](int level, int option, int value) {
-    // A socket that is not TCP's has none of this and does not need it.
-    (void)::setsockopt(fd, level, option, &value, sizeof value);
-  };
-  set(IPPROTO_TCP, TCP_NODELAY, 1);
-  set(IPPROTO_TCP, TCP_USER_TIMEOUT, kGoneMs);
-  set(SOL_SOCKET, SO_KEEPALIVE, 1);
-  set(IPPROTO_TCP, TCP_KEEPIDLE, 4);
-  set(IPPROTO_TCP, TCP_KEEPINTVL, 2);
-  set(IPPROTO_TCP, TCP_KEEPCNT, 3);
-}
-
 std::string name_of_ranks(const std::vector<int>& ranks) {
   std::string out = ranks.size() == 1 ? "rank " : "ranks ";
   for (size_t i = 0; i < ranks.size(); ++i)
@@ -111,7 +94,6 @@ class BlockMirror::Link {
         fd_(peer.fd),
         name_(name_of_ranks(peer.ranks)) {
     for (const int rank : peer.ranks) there_.at(static_cast<size_t>(rank)) = true;
-    tune_link(fd_);
   }
   Link(const Link&) = delete;
   ~Link() {

@@ -28,6 +28,15 @@ int poll_ms(double seconds) {
   return static_cast<int>(std::clamp(std::ceil(seconds * 1e3), 0.0, 1e9));
 }
 
+}  // namespace
+
+void spin(std::span<pollfd> entries, double seconds) {
+  if (seconds <= 0) return;
+  const double end = now_seconds() + seconds;
+  while (::poll(entries.data(), entries.size(), 0) == 0 && now_seconds() < end) {
+  }
+}
+
 bool wait_for(int fd, short events, double timeout_s) {
   const double end = now_seconds() + timeout_s;
   for (;;) {
@@ -35,15 +44,6 @@ bool wait_for(int fd, short events, double timeout_s) {
     const int got = ::poll(&entry, 1, poll_ms(end - now_seconds()));
     if (got > 0) return true;
     if (got == 0 || errno != EINTR) return false;
-  }
-}
-
-}  // namespace
-
-void spin(std::span<pollfd> entries, double seconds) {
-  if (seconds <= 0) return;
-  const double end = now_seconds() + seconds;
-  while (::poll(entries.data(), entries.size(), 0) == 0 && now_seconds() < end) {
   }
 }
 

@@ -46,6 +46,8 @@ class Channel {
 // Looks for so long without sleeping whether anything has happened: to be woken up takes a process
 // longer than many an answer.
 void spin(std::span<pollfd> entries, double seconds);
+// Polls one descriptor for these events; false when the time is over.
+bool wait_for(int fd, short events, double timeout_s);
 // Polls one descriptor for reading; false when the time is over. The first `spin_s` of it without
 // sleeping.
 bool wait_readable(int fd, double timeout_s, double spin_s = 0);

@@ -25,6 +25,7 @@
 #include "core/base/error.hpp"
 #include "core/base/sha256.hpp"
 #include "core/base/text.hpp"
+#include "core/worker/channel.hpp"
 
 namespace fk {
 
@@ -67,16 +68,6 @@ bool same_proof(const Sha256::Digest& a, const Sha256::Digest& b) {
   return differ == 0;
 }
 
-bool link_ready(int fd, short events, double end) {
-  for (;;) {
-    pollfd entry{fd, events, 0};
-    const double left = std::max(0.0, end - now_seconds());
-    const int got = ::poll(&entry, 1, static_cast<int>(std::ceil(left * 1e3)));
-    if (got > 0) return true;
-    if (got == 0 || errno != EINTR) return false;
-  }
-}
-
 // All of it within the time. No byte more is read: what follows is somebody else's.
 bool transfer(int fd, void* data, size_t bytes, bool send, double patience_s) {
   const double end = now_seconds() + patience_s;
@@ -87,7 +78,7 @@ bool transfer(int fd, void* data, size_t bytes, bool send, double patience_s) {
       at += done;
       bytes -= static_cast<size_t>(done);
     } else if (done == 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) ||
-               !link_ready(fd, send ? POLLOUT : POLLIN, end)) {
+               !wait_for(fd, send ? POLLOUT : POLLIN, end - now_seconds())) {
       return false;
     }
   }
@@ -155,7 +146,7 @@ int connected(const std::string& host, int port, double end) {
     int code = 0;
     socklen_t size = sizeof code;
     if ((::connect(fd, at->ai_addr, at->ai_addrlen) == 0 || errno == EINPROGRESS) &&
-        link_ready(fd, POLLOUT, std::min(end, now_seconds() + kProofS)) &&
+        wait_for(fd, POLLOUT, std::min(end - now_seconds(), kProofS)) &&
         ::getsockopt(fd, SOL_SOCKET, SO_ERROR, &code, &size) == 0 && code == 0 && !is_loop(fd)) {
       ::fcntl(fd, F_SETFL, 0);  // callers say themselves what must not block
       return fd;
