@@ -299,34 +299,28 @@ int ChildProcess::threads() const {
   return status_ ? 0 : count;
 }
 
-std::optional<uint64_t> handled_signals(pid_t pid) {
+// A number of a process's status, by a format for its line; nothing when it cannot be read.
+static std::optional<uint64_t> status_number(pid_t pid, const char* format) {
   std::FILE* file = std::fopen(("/proc/" + std::to_string(pid) + "/status").c_str(), "re");
   if (!file) return std::nullopt;
   std::array<char, 256> line;
-  unsigned long long mask = 0;
+  unsigned long long number = 0;
   bool found = false;
   while (!found && std::fgets(line.data(), line.size(), file))
-    found = std::sscanf(line.data(), "SigCgt: %llx", &mask) == 1;
+    found = std::sscanf(line.data(), format, &number) == 1;
   std::fclose(file);
-  return found ? std::optional<uint64_t>(mask) : std::nullopt;
+  return found ? std::optional<uint64_t>(number) : std::nullopt;
 }
 
-// A number of a process's status, by a format for its line; 0 when it cannot be read.
-static long long status_number(pid_t pid, const char* format) {
-  std::FILE* file = std::fopen(("/proc/" + std::to_string(pid) + "/status").c_str(), "re");
-  if (!file) return 0;
-  std::array<char, 256> line;
-  long long number = 0;
-  while (std::fgets(line.data(), line.size(), file))
-    if (std::sscanf(line.data(), format, &number) == 1) break;
-  std::fclose(file);
-  return number;
-}
+std::optional<uint64_t> handled_signals(pid_t pid) { return status_number(pid, "SigCgt: %llx"); }
 
-int64_t private_bytes(pid_t pid) { return status_number(pid, "VmData: %lld kB") * 1024; }
+int64_t private_bytes(pid_t pid) {
+  return static_cast<int64_t>(status_number(pid, "VmData: %llu kB").value_or(0)) * 1024;
+}
 
 bool is_own_process(pid_t pid) {
-  while (pid > 1 && pid != ::getpid()) pid = static_cast<pid_t>(status_number(pid, "PPid: %lld"));
+  while (pid > 1 && pid != ::getpid())
+    pid = static_cast<pid_t>(status_number(pid, "PPid: %llu").value_or(0));
   return pid == ::getpid();
 }
 
