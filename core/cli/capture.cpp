@@ -17,6 +17,7 @@
 #include "core/device/device.hpp"
 #include "core/device/rank_device.hpp"
 #include "core/referee/capture.hpp"
+#include "core/referee/run.hpp"
 #include "core/report/progress.hpp"
 #include "core/report/run_text.hpp"
 #include "core/report/table.hpp"
@@ -96,12 +97,8 @@ int run(Arguments a) {
   set_parallel(scenario.limits, a.parallel);
   if (a.has_seed) scenario.seed = a.seed;
   if (!a.weights.empty()) scenario.weights = a.weights;
-  for (const auto& text : a.pins) {
-    const auto parts = split(text, '=');
-    if (parts.size() != 2 || parts[0].empty() || parts[1].empty())
-      fail("--provider", "`" + excerpt(text) + "` is not OP=PLUGIN");
-    scenario.providers[catalog.at(parts[0]).op] = parts[1];
-  }
+  const Roster roster = Roster::find(catalog);
+  for (const auto& text : a.pins) pin(scenario, text, catalog, roster);
   a.options.folder = a.out.empty() ? std::filesystem::path("captured") / scenario.name
                                    : std::filesystem::path(a.out);
   const auto turn =
@@ -109,7 +106,7 @@ int run(Arguments a) {
                       DeviceTurn::Use::computes);
   ProgressLine progress;
   a.options.progress = [&](const std::string& text) { progress.say(text); };
-  const Json index = capture_scenario(scenario, a.options, catalog, Roster::find(catalog));
+  const Json index = capture_scenario(scenario, a.options, catalog, roster);
   progress.clear();
   if (a.as_json)
     print_json(index, a.json);

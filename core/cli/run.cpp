@@ -51,19 +51,6 @@ void set_defaults(Arguments& a) {
   if (a.profile.empty()) a.profile = is_gpu(a.options.device) ? "full" : "tiny";
 }
 
-void pin(Scenario& scenario, const std::string& text, const Catalog& catalog,
-         const Roster& roster) {
-  const auto parts = split(text, '=');
-  if (parts.size() != 2 || parts[0].empty() || parts[1].empty())
-    fail("--provider", "`" + excerpt(text) + "` is not OP=PLUGIN");
-  catalog.at(parts[0]);  // Error with the nearest name
-  const auto known = roster.ranked();
-  if (std::find(known.begin(), known.end(), parts[1]) == known.end())
-    fail("--provider", "there is no baseline `" + excerpt(parts[1]) + "`",
-         did_you_mean(parts[1], known));
-  scenario.providers[parts[0]] = parts[1];
-}
-
 Scenario load(const std::filesystem::path& file, const Arguments& a, const Catalog& catalog,
               const Roster& roster) {
   Scenario scenario = load_scenario(file, a.profile);

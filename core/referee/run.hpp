@@ -32,6 +32,9 @@ struct RunOptions {
   }
 };
 
+// `text` is OP=PLUGIN: the baseline that has to run an op. Error where there is no such op or
+// baseline.
+void pin(Scenario& scenario, const std::string& text, const Catalog& catalog, const Roster& roster);
 // Error where the scenario or the options are wrong, or there is nobody to judge with.
 void check_run(const Scenario& scenario, const RunOptions& options, const Roster& roster);
 

@@ -11,6 +11,16 @@
 
 namespace fk {
 
+void pin(Scenario& scenario, const std::string& text, const Catalog& catalog,
+         const Roster& roster) {
+  const auto parts = split(text, '=');
+  if (parts.size() != 2 || parts[0].empty() || parts[1].empty())
+    fail("--provider", "`" + excerpt(text) + "` is not OP=PLUGIN");
+  auto& provider = scenario.providers[catalog.at(parts[0]).op];
+  need_known({parts[1]}, roster.ranked(), "--provider", "baseline");
+  provider = parts[1];
+}
+
 void check_run(const Scenario& scenario, const RunOptions& options, const Roster& roster) {
   std::vector<std::string> candidates, workloads;
   for (const auto& found : roster.candidates) candidates.push_back(plugin_name(found));
