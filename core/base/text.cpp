@@ -113,6 +113,14 @@ std::string lower(std::string_view text) {
   return result;
 }
 
+std::string upper(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) {
+    if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
+  }
+  return result;
+}
+
 std::string excerpt(std::string_view text, std::size_t bytes_max) {
   const bool cut = text.size() > bytes_max;
   if (cut) {

@@ -33,8 +33,9 @@ std::string_view trim(std::string_view text);
 bool starts_with(std::string_view text, std::string_view prefix);
 bool ends_with(std::string_view text, std::string_view suffix);
 
-/// ASCII lower case.
+/// ASCII lower and upper case.
 std::string lower(std::string_view text);
+std::string upper(std::string_view text);
 
 /// At most `bytes_max` bytes, cut at a UTF-8 boundary with "..." at the end, control characters
 /// written as \xNN: for quoting untrusted input inside a message.

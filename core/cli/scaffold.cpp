@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 
 #include "core/base/io.hpp"
 #include "core/base/paths.hpp"
@@ -15,11 +14,6 @@ namespace fk {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string upper(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  return text;
-}
 
 std::string camel(const std::string& op) {
   std::string out;

@@ -6,7 +6,6 @@
 #include "core/contract/header.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <set>
 
 #include <fmt/format.h>
@@ -14,16 +13,6 @@
 #include "core/base/text.hpp"
 
 namespace fk {
-
-namespace {
-
-std::string upper(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return std::toupper(c); });
-  return text;
-}
-
-}  // namespace
 
 std::string field_type(const Slot& slot) {
   static constexpr const char* kRoles[] = {"in", "out", "inout"};

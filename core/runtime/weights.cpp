@@ -15,12 +15,6 @@ namespace fk {
 
 namespace {
 
-std::string shape_text(const std::vector<int64_t>& shape) {
-  std::vector<std::string> dims;
-  for (const int64_t d : shape) dims.push_back(std::to_string(d));
-  return "[" + join(dims, ", ") + "]";
-}
-
 // A dimension of 1 is only a way of writing: a depthwise convolution's [C, 1, U] is [C, U].
 std::vector<int64_t> inner_axes(const std::vector<int64_t>& shape) {
   std::vector<int64_t> out;
