@@ -99,7 +99,8 @@ void print(const Replay& r, bool colour) {
   const Receipt& receipt = r.receipt;
   std::printf("%s\n", verdict_text(r.now, colour).c_str());
   if (!r.unverified.empty())
-    std::printf("%s\n", styled("not verified: " + r.unverified, Style::bad, colour).c_str());
+    std::printf("%s\n",
+                styled("not verified: " + r.unverified, Style::bad, colour).c_str());
   else
     std::printf("signed by %s, %s\n", receipt.signed_by.c_str(),
                 r.own_key ? "the key of this host"
@@ -113,10 +114,12 @@ void print(const Replay& r, bool colour) {
                d.matters ? Cell("differs", Style::bad) : Cell("may differ", Style::weak)});
   if (!table.empty()) std::printf("%s", table.text(colour, 0).c_str());
   const Verdict& was = receipt.verdict;
-  std::printf("%s the verdict of %s, %s\n",
+  const bool other = r.now.status != was.status;
+  std::printf("%s the verdict of %s, %s%s\n",
               r.reproduced() ? styled("REPRODUCED:", Style::good, colour).c_str()
                              : styled("NOT REPRODUCED:", Style::bad, colour).c_str(),
-              was.time.c_str(), name_of(was.status));
+              excerpt(was.time).c_str(), name_of(was.status),
+              other ? (std::string("; now it is ") + name_of(r.now.status)).c_str() : "");
 }
 
 int replay(const Arguments& a, bool as_json) {

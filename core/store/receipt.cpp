@@ -3,6 +3,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/sha256.hpp"
+#include "core/base/text.hpp"
 #include "core/referee/verdict/secret.hpp"
 
 namespace fk {
@@ -86,6 +87,8 @@ Receipt read_receipt(const Json& json, const std::string& name, std::string& unv
   if (!secret.empty() &&
       Secret::from_hex(secret, name + ".verdict.secret").commitment() != out.verdict.commitment)
     fail(name, "the commitment is not that of the secret");
+  if (why = contradiction(out.verdict); !why.empty())
+    fail(name + ".verdict", "contradicts itself: " + excerpt(why, 300));
   return out;
 }
 

@@ -32,9 +32,9 @@ Json make_receipt(const VerdictKey& key, const Verdict& verdict, const Signer* s
 std::string receipt_id(const Json& receipt);
 
 // Reads and checks: the schema, types, the key's hash, the commitment to the secret, the id, the
-// signature. Error with what is wrong; `name` stands for the file. An unsigned receipt passes with
-// an empty `signature`, and so does a signed one where this host cannot verify, with `unverified`
-// set to the reason.
+// signature, and that statuses follow from the figures. Error with what is wrong; `name` stands for
+// the file. An unsigned receipt passes with an empty `signature`, and so does a signed one where
+// this host cannot verify, with `unverified` set to the reason.
 Receipt read_receipt(const Json& json, const std::string& name, std::string& unverified);
 
 }  // namespace fk

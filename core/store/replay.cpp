@@ -21,7 +21,27 @@ std::string number(double value) {
   return text;
 }
 
-bool overlap(const Ratio& a, const Ratio& b) { return a.low <= b.high && b.low <= a.high; }
+// Who claims to know which is faster knows by how much: of an interval that is wide beside the one
+// that was measured now only the middle counts, or one that holds everything would meet any other.
+bool overlap(Ratio was, const Ratio& now) {
+  constexpr double kLeast = 1.1;
+  if (was.speed == Speed::faster || was.speed == Speed::slower) {
+    const double width = now.high / now.low, most = std::max(kLeast, width * width);
+    was.low = std::max(was.low, was.value / most);
+    was.high = std::min(was.high, was.value * most);
+  }
+  return was.low <= now.high && now.low <= was.high;
+}
+
+bool opposite(Status a, Status b) {
+  const auto either = [&](Status x, Status y) { return a == x && b == y; };
+  return either(Status::faster, Status::slower) || either(Status::slower, Status::faster);
+}
+
+// Which of faster, same and slower it is follows from the interval, which is compared itself.
+bool changed(Status was, Status now) {
+  return !is_right(was) || !is_right(now) || opposite(was, now);
+}
 
 const Ratio* ratio_of(const CaseVerdict& c) {
   return c.timings.empty() || !(c.timings.front().ratio.value > 0) ? nullptr
@@ -43,9 +63,8 @@ class Comparison {
 
   void compare(const CaseVerdict& was, const CaseVerdict& now) {
     const std::string name = name_of_case(was);
-    // Which of faster, same and slower it is follows from the interval, which is compared itself.
-    const bool both_right = is_right(was.status) && is_right(now.status);
-    note(name + ": status", name_of(was.status), name_of(now.status), !both_right);
+    note(name + ": status", name_of(was.status), name_of(now.status),
+         changed(was.status, now.status));
     note(name + ": rule", was.rule, now.rule, true);
     if (was.errors && now.errors) {
       note(name + ": first wrong element", std::to_string(was.errors->first_bad),
@@ -97,8 +116,8 @@ std::vector<Deviation> verdict_differences(const Verdict& was, const Verdict& no
   for (const auto& after : now.cases)
     if (std::none_of(was.cases.begin(), was.cases.end(), same_case(after)))
       c.note(name_of_case(after), "not reached", name_of(after.status), true);
-  const bool both_right = is_right(was.status) && is_right(now.status);
-  c.note("status of the whole", name_of(was.status), name_of(now.status), !both_right);
+  c.note("status of the whole", name_of(was.status), name_of(now.status),
+         changed(was.status, now.status));
   if (was.aggregate.ratio.value > 0 || now.aggregate.ratio.value > 0) {
     const auto timed = [](const Ratio& r) { return r.value > 0 ? &r : nullptr; };
     c.speed("the whole", timed(was.aggregate.ratio), timed(now.aggregate.ratio));

@@ -334,4 +334,47 @@ void conclude(Verdict& verdict) {
   if (verdict.next.empty()) verdict.next = info_of(verdict.status).next;
 }
 
+namespace {
+
+// Of what was written as JSON, whose numbers read back as they were. NaN is like NaN.
+bool same_number(double a, double b) {
+  constexpr double kRounding = 1e-6;
+  return std::abs(a - b) <= kRounding * std::abs(b) || (std::isnan(a) && std::isnan(b));
+}
+
+bool same_sums(const Aggregate& a, const Aggregate& b) {
+  const auto counts = [](const Aggregate& x) {
+    return std::array{x.cases,       x.right,  x.faster,  x.same,       x.slower,
+                      x.cannot_tell, x.failed, x.refused, x.not_judged, x.beside};
+  };
+  return counts(a) == counts(b) && a.ratio.speed == b.ratio.speed &&
+         same_number(a.ratio.value, b.ratio.value) && same_number(a.ratio.low, b.ratio.low) &&
+         same_number(a.ratio.high, b.ratio.high);
+}
+
+}  // namespace
+
+std::string contradiction(const Verdict& verdict) {
+  const auto says = [](Status status) { return std::string("is `") + name_of(status) + "`"; };
+  for (const CaseVerdict& c : verdict.cases) {
+    if (!is_speed(c.status)) continue;
+    const std::string of_case = c.op + ", case " + named(c) + ": " + says(c.status);
+    if (c.timings.empty()) return of_case + ", without a time";
+    const Ratio& r = c.timings.front().ratio;
+    // Of a single block nothing is told, whatever its interval is.
+    const Speed told = r.speed == Speed::unknown ? r.speed : speed_of(r.low, r.high, kBand);
+    if (told != r.speed || status_of(told) != c.status)
+      return of_case + ", which its interval does not say";
+  }
+  if (verdict.cases.empty())
+    return is_right(verdict.status) ? says(verdict.status) + ", without a case" : "";
+  Verdict again;
+  again.cases = verdict.cases;
+  conclude(again);
+  if (again.status != verdict.status)
+    return says(verdict.status) + "; of its cases it would be `" + name_of(again.status) + "`";
+  return same_sums(verdict.aggregate, again.aggregate) ? ""
+                                                       : "its `aggregate` is not that of its cases";
+}
+
 }  // namespace fk

@@ -216,6 +216,9 @@ Aggregate aggregate_of(std::span<const CaseVerdict> cases);
 // Fills aggregate, status, and where they are empty why, evidence and next, of the cases and of
 // the whole. A verdict without cases keeps its status and why: it was reached before any case.
 void conclude(Verdict& verdict);
+// Which status or sum does not follow from the figures beside it, in words; empty: all do. So it is
+// of every verdict that was concluded, and of none that somebody wrote better than it was.
+std::string contradiction(const Verdict& verdict);
 
 Json to_json(const Verdict& verdict);
 // Error with where and what: another schema, a value of a wrong type. A field that is not known is

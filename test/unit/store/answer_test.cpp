@@ -220,6 +220,59 @@ TEST_CASE("a verdict is reproduced when right stays right and intervals meet") {
   CHECK_FALSE(d[0].matters);
 }
 
+TEST_CASE("whoever claims a speed is held to it, however wide its interval is") {
+  const auto claims = [](double value, double low, double high) {
+    CaseVerdict c = timed(value, 0);
+    c.timings[0].ratio = {value, low, high, 20, speed_of(low, high, 0.01)};
+    c.status = status_of(c.timings[0].ratio.speed);
+    return of({c});
+  };
+  CHECK_FALSE(reproduced(claims(9, 1.01, 100), of({timed(1.05, 0.02)})));
+  CHECK_FALSE(reproduced(claims(0.1, 0.001, 0.99), of({timed(0.9, 0.02)})));
+  // Wide because it was noisy, then or now.
+  CHECK(reproduced(claims(1.5, 1.1, 2), of({timed(1.4, 0.02)})));
+  CHECK(reproduced(claims(1.5, 1.49, 1.51), claims(1.3, 0.8, 2.1)));
+  CHECK(reproduced(claims(1.3, 0.8, 2.1), claims(2, 1.99, 2.01)));
+  // A status that its interval does not give.
+  Verdict better = of({timed(0.4, 0.02)});
+  const Verdict now = better;
+  better.status = Status::faster;
+  CHECK_FALSE(reproduced(better, now));
+  better = now;
+  better.cases[0].status = Status::faster;
+  CHECK_FALSE(reproduced(better, now));
+}
+
+TEST_CASE("a receipt that contradicts itself is none") {
+  const auto read = [](const std::function<void(Verdict&)>& change) {
+    CaseVerdict right;
+    right.op = "rms_norm";
+    right.case_name = "large";
+    right.status = Status::correct;
+    Verdict v = of({timed(0.4, 0.02), right});
+    change(v);
+    std::string unverified;
+    return read_receipt(make_receipt({}, v, nullptr, "no key"), "r", unverified).verdict.status;
+  };
+  CHECK(read([](Verdict&) {}) == Status::slower);
+  CHECK(read([](Verdict& v) { v.cases.pop_back(), conclude(v); }) == Status::slower);
+  const auto lies = std::vector<std::pair<const char*, std::function<void(Verdict&)>>>{
+      {"is `faster`; of its cases", [](Verdict& v) { v.status = Status::faster; }},
+      {"which its interval", [](Verdict& v) { v.cases[0].status = Status::faster, conclude(v); }},
+      {"which its interval",
+       [](Verdict& v) {
+         v.cases[0].status = Status::faster;
+         v.cases[0].timings[0].ratio.speed = Speed::faster;
+         conclude(v);
+       }},
+      {"without a time", [](Verdict& v) { v.cases[0].timings.clear(); }},
+      {"without a case", [](Verdict& v) { v.cases.clear(); }},
+      {"is not that of its cases", [](Verdict& v) { v.aggregate.ratio.value = 4; }},
+      {"is not that of its cases", [](Verdict& v) { v.aggregate.faster = 1; }}};
+  for (const auto& [why, lie] : lies)
+    CHECK_THROWS_WITH(read(lie), ContainsSubstring("contradicts itself") && ContainsSubstring(why));
+}
+
 TEST_CASE("differences of keys are told by name") {
   VerdictKey a, b;
   a.add("driver", "1"), a.add("size", "ci"), a.add("gone", "x");
