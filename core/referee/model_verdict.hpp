@@ -52,6 +52,10 @@ ErrorLimits error_limits(const ErrorNumbers& baseline, DType dtype, int64_t laye
 // Empty, or why the numbers are too bad.
 std::string judge_errors(const ErrorNumbers& errors, const ErrorLimits& limits);
 
+// Empty, or that a candidate who computes nothing would pass: zeros, or one number everywhere, held
+// beside the oracle's answers as a candidate's would be. Then a right answer means nothing.
+std::string untestable(const Round& want, const ErrorLimits& limits, bool routed);
+
 // Requests that make the oracle score what a timed round answered, at most `count` of the round:
 // for one half those that are furthest apart from the baseline's answers, the others chosen by
 // `seed`. Where a model predicts the next token, prompt and answer are one prompt, so that

@@ -66,10 +66,12 @@ class RunText {
   }
 
   void head() {
-    out_ += styled(r_.scenario, Style::strong, colour_) + ": " + r_.summary + "\n";
+    out_ += styled(excerpt(r_.scenario), Style::strong, colour_) + ": " + excerpt(r_.summary, 300) +
+            "\n";
     out_ += "  " + r_.arch + ", " + std::to_string(r_.layers) + " layers, " + r_.dtype + ", " +
-            human_bytes(r_.weights_bytes) + " of weights, profile " + r_.profile + parallel_text(r_.parallel) +
-            ", on " + (r_.device.empty() ? "?" : r_.device) + " (" + r_.host + ")\n";
+            human_bytes(r_.weights_bytes) + " of weights, profile " + r_.profile +
+            parallel_text(r_.parallel) + ", on " + (r_.device.empty() ? "?" : r_.device) + " (" +
+            r_.host + ")\n";
     if (!r_.note.empty()) out_ += "  " + r_.note + "\n";
     if (!r_.room.empty()) out_ += "  " + r_.room + "\n";
     if (r_.parallel.overlap)
@@ -77,7 +79,10 @@ class RunText {
           "  Prefill has the last products of attention and MLP as linear_all_reduce; who takes "
           "self_attention\n  or gated_mlp whole does so in decode alone.\n";
     for (const auto& [path, why] : r_.broken_plugins)
-      out_ += "  " + styled("not usable: " + path + ": " + why, Style::bad, colour_) + "\n";
+      out_ += "  " +
+              styled("not usable: " + excerpt(path, 300) + ": " + excerpt(why, 300), Style::bad,
+                     colour_) +
+              "\n";
   }
 
   // One line per op and provider; a phase column only where phases differ would be noise, so nodes

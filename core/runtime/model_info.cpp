@@ -2,6 +2,7 @@
 #include "core/runtime/model_info.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -69,7 +70,10 @@ Json to_json(const Yaml& yaml) {
   if (text == "true" || text == "false") return text == "true";
   if (!is_number(yaml)) return text;
   const bool whole = text.find_first_of(".eEnN") == std::string::npos || starts_with(text, "0x");
-  return whole ? Json(yaml.integer()) : Json(yaml.number());
+  if (whole) return yaml.integer();
+  // JSON has no such number: it would be null, which is as if the key were absent.
+  if (!std::isfinite(yaml.number())) yaml.fail("`" + text + "` is no number to compute with");
+  return yaml.number();
 }
 
 ModelInfo ModelInfo::load(const fs::path& file) {

@@ -129,6 +129,14 @@ for old, new, parts in [("model: mixtral", "model: mixtrl", ["mixtral"]), ("seed
     bad.write_text(text.replace(old, new, 1))
     run(["run", bad], 2, "mixtral.yaml:", *parts)
 
+# A scenario whose answers are all alike: a candidate that writes zeros would be right. And what JSON cannot hold is not left out.
+alike = (source / "scenarios/smoke.yaml").read_text().replace("scenario: smoke", "scenario: alike")
+(work / "alike.yaml").write_text(alike.replace("change: {num_hidden_layers: 2}", "change: {num_hidden_layers: 2, rms_norm_eps: 1e300}"))
+run(["run", work / "alike.yaml", "--device", "cpu"], 3, "untestable", "zeros would be right as well")
+for number in (".nan", ".inf", "-.inf"):
+    (work / "alike.yaml").write_text(alike.replace("layers: 2}", "layers: 2, rms_norm_eps: " + number + "}"))
+    run(["run", work / "alike.yaml", "--device", "cpu"], 2, "alike.yaml:13:", number + "` is no number to compute with")
+
 # Caches that are larger than what is free are refused before they are filled.
 bad.write_text(text.replace("max_context: 256", "max_context: 100000000").replace(", pages: 512", ""))
 run(["run", bad], 3, "the caches: takes ", " of memory are free")

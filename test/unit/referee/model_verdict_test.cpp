@@ -80,6 +80,26 @@ TEST_CASE("model_verdict_a_few_roundings_to_eight_bits_are_no_error_of_float32")
   CHECK(baseline_limits(moved, kLimit, kCoarse, DType::bf16).best5 == 0);
 }
 
+TEST_CASE("answers that are all alike tell nothing") {
+  const auto told = [](const Round& want, double noise = 0) {
+    ErrorNumbers baseline;
+    baseline.rms = baseline.worst1 = noise;
+    return untestable(want, error_limits(baseline, DType::f32, 2), false);
+  };
+  const auto scaled = [](float factor, float offset) {
+    Round round = round_with(0, 2);
+    for (auto& [position, logits] : round.requests[1].logits)
+      for (float& value : logits) value = value * factor + offset;
+    return round;
+  };
+  CHECK(told(round_with(0, 2)).empty());
+  CHECK(told(scaled(1e-3F, 100)).empty());  // what differs is little, and is what is judged
+  CHECK_THAT(told(scaled(0, 0)), ContainsSubstring("zeros would be right"));
+  CHECK_THAT(told(scaled(0, 3)), ContainsSubstring("3 everywhere would be right"));
+  // A baseline that is as far off as zeros are.
+  CHECK_THAT(told(round_with(0, 2), 2), ContainsSubstring("zeros would be right"));
+}
+
 TEST_CASE("model_verdict_nan_and_gaps_are_wrong") {
   const Round want = round_with(0, 2);
   const ErrorLimits limits{1, 1, 0};
