@@ -15,7 +15,9 @@
 #include "core/cases/captured.hpp"
 #include "core/cases/numerics/families.hpp"
 #include "core/cli/candidate.hpp"
+#include "core/cli/check_rows.hpp"
 #include "core/cli/output.hpp"
+#include "core/cli/second_look.hpp"
 #include "core/cli/verb.hpp"
 #include "core/cli/wait_for_device.hpp"
 #include "core/device/rank_device.hpp"
@@ -324,59 +326,6 @@ class Checker {
   std::vector<Protection> protections_;
 };
 
-std::string text_of(const Json& row, const char* key) {
-  return row.is_object() ? row.value(key, std::string()) : "";
-}
-
-// One line per op where all is well, every bad row in full.
-void print(const std::vector<Json>& rows, bool verbose) {
-  const bool colour = colour_wanted(stdout);
-  std::map<std::string, std::map<std::string, int>> counts;
-  std::vector<std::string> order;
-  Table bad({{"op"}, {"case"}, {"variant"}, {"status"}, {"rule"}, {"what"}});
-  for (const auto& row : rows) {
-    const std::string op = text_of(row, "op"), status = text_of(row, "status");
-    if (counts.find(op) == counts.end()) order.push_back(op);
-    ++counts[op][status];
-    if (verbose || status == "wrong" || status == "violation" || status == "unjudged" ||
-        status == "untestable") {
-      const Style style = status == "ok"            ? Style::good
-                          : status == "unsupported" ? Style::weak
-                                                    : Style::bad;
-      bad.row({op, text_of(row, "case"), text_of(row, "variant"), Cell(status, style),
-               text_of(row, "rule"), excerpt(text_of(row, "text"), 300)});
-    }
-  }
-  // An op that takes no case at all: its first reason is what the author needs.
-  for (const auto& op : order) {
-    if (counts[op]["ok"] || counts[op]["wrong"] || counts[op]["violation"] || verbose) continue;
-    for (const auto& row : rows) {
-      if (text_of(row, "op") != op || text_of(row, "status") != "unsupported") continue;
-      bad.row({op, text_of(row, "case"), text_of(row, "variant"), Cell("unsupported", Style::bad),
-               "", excerpt(text_of(row, "text"), 300)});
-      break;
-    }
-  }
-  Table summary({{"op"},
-                 {"ok", Align::right},
-                 {"unsupported", Align::right},
-                 {"unjudged", Align::right},
-                 {"untestable", Align::right},
-                 {"wrong", Align::right},
-                 {"violations", Align::right}});
-  const auto number = [](int n, Style style) {
-    return n ? Cell(std::to_string(n), style) : Cell("-", Style::weak);
-  };
-  for (const auto& op : order) {
-    auto& c = counts[op];
-    summary.row({op, number(c["ok"], Style::good), number(c["unsupported"], Style::plain),
-                 number(c["unjudged"], Style::bad), number(c["untestable"], Style::bad),
-                 number(c["wrong"], Style::bad), number(c["violation"], Style::bad)});
-  }
-  std::printf("%s", summary.text(colour).c_str());
-  if (!bad.empty()) std::printf("\n%s", bad.text(colour).c_str());
-}
-
 void need_common(const FoundPlugin& found, const std::vector<std::string>& captured,
                  const Arguments& a) {
   for (const auto& op : found.note.ops)
@@ -384,6 +333,22 @@ void need_common(const FoundPlugin& found, const std::vector<std::string>& captu
       return;
   fail(a.captured, "it has no cases of " + (a.ops.empty() ? plugin_name(found) : join(a.ops, ", ")),
        "it has " + join(captured, ", "));
+}
+
+// Of smoke cases, whatever the size: larger ones take minutes. Not of a baseline, nor without the
+// sandbox: what may write to this process has no need to lie to it.
+std::optional<SecondLook> look_again(const Arguments& a, const FoundPlugin& found,
+                                     const std::vector<Json>& rows) {
+  if (found.trust != Trust::candidate || !a.sandbox) return std::nullopt;
+  Question question;
+  question.candidate = found.path;
+  question.device = a.device;
+  Policy& policy = question.policy;
+  policy.size = a.captured.empty() ? "smoke" : "captured";
+  policy.captured = a.captured;
+  policy.ops = a.ops;
+  policy.patience_s = a.patience_s;
+  return second_look(question, rows);
 }
 
 int run(Arguments a, bool as_json) {
@@ -408,8 +373,10 @@ int run(Arguments a, bool as_json) {
     origin = captured->origin();
     need_common(found, captured->ops(), a);
   }
-  Checker checker(a, found, roster, captured ? &*captured : nullptr);
-  const std::vector<Json> rows = checker.run(catalog);
+  std::optional<Checker> checker(std::in_place, a, found, roster, captured ? &*captured : nullptr);
+  const std::vector<Json> rows = checker->run(catalog);
+  const std::vector<Protection> protections = checker->protections();
+  checker.reset();  // its processes, and its turn on the device
   bool good = true, any = false, judged = false;
   for (const auto& row : rows) {
     const std::string status = text_of(row, "status");
@@ -417,13 +384,23 @@ int run(Arguments a, bool as_json) {
     any |= status == "ok" || status == "unjudged";
     judged |= status == "ok";
   }
-  const char* verdict = !good     ? "FAIL"
+  std::string verdict = !good     ? "FAIL"
                         : !any    ? "FAIL: every case was refused, so nothing was checked"
                         : !judged ? "UNJUDGED: every rule was kept, but there is no reference"
                                   : "PASS";
   good &= any;
+  const auto look = good && judged ? look_again(a, found, rows) : std::nullopt;
+  if (look && look->disagrees) {
+    good = false;
+    verdict =
+        std::string("FAIL: its own process says that all is well; judged from outside it is `") +
+        name_of(look->status) + "`: " + excerpt(look->why, 300);
+  } else if (look && !is_right(look->status)) {
+    verdict += std::string(", as its own process says; from outside it is `") +
+               name_of(look->status) + "`: " + excerpt(look->why, 300);
+  }
   const std::string stale = stale_build(found.path);
-  if (!stale.empty()) std::fprintf(stderr, "fk-host: %s\n", stale.c_str());
+  if (!stale.empty()) std::fprintf(stderr, "fk-host: %s\n", excerpt(stale, 1000).c_str());
   if (as_json) {
     print_json({{"schema", "fk-host.check/1"},
                 {"plugin", plugin_name(found)},
@@ -436,17 +413,19 @@ int run(Arguments a, bool as_json) {
                 {"captured", origin},
                 {"device", a.device},
                 {"passed", good},
-                {"protections", to_json(checker.protections())},
+                {"judged", look ? Json({{"status", name_of(look->status)}, {"why", look->why}})
+                                : Json(nullptr)},
+                {"protections", to_json(protections)},
                 {"rows", rows}},
                a.json);
   } else {
-    std::printf("%s %s (%s), cases %s%s, on %s, seed %llu\n", plugin_name(found).c_str(),
-                found.note.version.c_str(), found.path.c_str(),
-                origin.empty() ? a.options.size.c_str() : origin.c_str(),
+    std::printf("%s %s (%s), cases %s%s, on %s, seed %llu\n", excerpt(plugin_name(found)).c_str(),
+                excerpt(found.note.version).c_str(), excerpt(found.path.string(), 300).c_str(),
+                origin.empty() ? a.options.size.c_str() : excerpt(origin, 200).c_str(),
                 a.options.quick ? " as they are written" : "", a.device.c_str(),
                 static_cast<unsigned long long>(a.options.seed));
-    print(rows, a.verbose);
-    std::printf("%s%s\n", sandbox_line(checker.protections()).c_str(),
+    print_rows(rows, a.verbose);
+    std::printf("%s%s\n", sandbox_line(protections).c_str(),
                 styled(verdict, good ? Style::good : Style::bad, colour_wanted(stdout)).c_str());
   }
   return good ? kExitOk : kExitFailed;

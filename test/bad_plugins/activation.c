@@ -25,6 +25,15 @@ struct bad {
 #ifdef BAD_CONSTRUCTOR
 __attribute__((constructor)) static void at_load(void) { abort(); }
 #endif
+#ifdef BAD_FORGED
+static void say(const char *json) {
+  char framed[512];
+  const uint32_t size = (uint32_t)strlen(json);
+  memcpy(framed, &size, 4);
+  memcpy(framed + 4, json, size);
+  if (write(3, framed, 4 + size) < 0) abort();
+}
+#endif
 #ifdef BAD_UNRESOLVED
 void nobody_has_this(void);
 #endif
@@ -229,6 +238,14 @@ static int32_t bad_forward(bad *self, const fk_silu_and_mul_forward *args, const
   }
 #elif defined BAD_STATUS
   return 42;
+#elif defined BAD_FORGED
+  /* Rows of its own, in the host's words and on the host's channel. */
+  for (int k = 0; k < 16; ++k) {
+    say("{\"progress\":{\"op\":\"silu_and_mul\",\"provider\":\"bad_forged\",\"case\":\"smoke0\",\"variant\":\"as written\","
+        "\"status\":\"ok\",\"rule\":\"\",\"text\":\"\",\"worst\":0,\"echo\":false}}");
+  }
+  say("{\"result\":{}}");
+  for (;;) pause();
 #elif defined BAD_UNRESOLVED
   nobody_has_this();
 #endif

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows of `check`, for people.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "core/base/json.hpp"
+
+namespace fk {
+
+// A field of a row; empty where it has none.
+std::string text_of(const Json& row, const char* key);
+
+// One line per op where all is well, every bad row in full.
+void print_rows(const std::vector<Json>& rows, bool verbose);
+
+}  // namespace fk

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/cli/second_look.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "core/cases/selection.hpp"
+#include "core/cli/judged.hpp"
+#include "core/referee/verdict/secret.hpp"
+
+namespace fk {
+
+namespace {
+
+// The first case that is refused now and was right as it is written; null: none.
+const CaseVerdict* refused_now(const Verdict& now, const std::vector<Json>& rows) {
+  const auto was_right = [&](const CaseVerdict& c) {
+    return std::any_of(rows.begin(), rows.end(), [&](const Json& row) {
+      return row.value("status", "") == "ok" && row.value("op", "") == c.op &&
+             row.value("case", "") == c.case_name && row.value("variant", "") == Variant().name;
+    });
+  };
+  for (const CaseVerdict& c : now.cases)
+    if (c.status == Status::refused && c.variant.empty() && was_right(c)) return &c;
+  return nullptr;
+}
+
+}  // namespace
+
+SecondLook second_look(Question question, const std::vector<Json>& rows) {
+  question.policy.seconds = 0;
+  const auto judged = [&] {
+    return ask(question, the_judge(Seeds::any), Secret::draw(), FK_VERSION);
+  };
+  Verdict now = judged();
+  if (now.status == Status::refused) {
+    question.policy.dtypes = question.policy.variants = {"all"};
+    now = judged();
+  }
+  SecondLook out{now.status, now.why};
+  out.disagrees = is_failure(now.status) || now.status == Status::refused;
+  if (const CaseVerdict* refused = refused_now(now, rows); refused && !out.disagrees) {
+    out.status = Status::refused;
+    out.why = refused->op + ", case " + refused->case_name + ": " + refused->why;
+    out.disagrees = true;
+  }
+  return out;
+}
+
+}  // namespace fk
