@@ -2,18 +2,38 @@
 #include "core/cli/output.hpp"
 
 #include <cstdio>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "core/base/error.hpp"
 #include "core/base/io.hpp"
+#include "core/base/text.hpp"
 
 namespace fk {
 
+namespace {
+
+namespace fs = std::filesystem;
+
+// A device, a pipe: what was asked for is to write into it, not to put a file in its place.
+void write_into(const std::string& file, const std::string& text) {
+  std::FILE* out = std::fopen(file.c_str(), "we");
+  if (!out) fail(file, "cannot be written: " + errno_text());
+  const bool written = std::fputs(text.c_str(), out) >= 0;
+  if (std::fclose(out) != 0 || !written) fail(file, "cannot be written: " + errno_text());
+}
+
+}  // namespace
+
 void print_json(const Json& document, const std::string& file) {
   const std::string text = document.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
-  if (file.empty() || file == "-")
-    std::fputs(text.c_str(), stdout);
-  else
-    write_file_atomic(file, text);
+  if (file.empty() || file == "-") return void(std::fputs(text.c_str(), stdout));
+  std::error_code none;
+  const fs::file_status is = fs::status(file, none);
+  if (fs::exists(is) && !fs::is_regular_file(is)) return write_into(file, text);
+  // Of a link, what it points to.
+  const fs::path target = fs::exists(is) ? fs::canonical(file, none) : fs::path();
+  write_file_atomic(target.empty() ? fs::path(file) : target, text);
 }
 
 }  // namespace fk

@@ -100,6 +100,17 @@ for verb in ("bench", "build", "check", "graph", "list", "new", "run", "show", "
     run([verb, "--help"], 0, "Usage", "Options")
 run(["run", work / "none.yaml"], 2)
 
+# A report goes to what was named: into a pipe, to where a link points, and not in its place.
+os.mkfifo(work / "fifo")
+end = os.open(work / "fifo", os.O_RDONLY | os.O_NONBLOCK)
+(work / "real").write_text("old")
+(work / "link").symlink_to("real")
+for target in ("fifo", "link", "new"):
+    run(["list", "devices", "--json", work / target], 0)
+assert json.loads(os.read(end, 1 << 16))["schema"] == "fk-host.list/1" and (work / "fifo").is_fifo()
+assert (work / "link").is_symlink() and (work / "real").read_text() == (work / "new").read_text() != "old"
+os.close(end)
+
 # Files that are no plugins, folders that are not there or not writable.
 (work / "text.so").write_text("hello")
 run(["check", work / "text.so"], 2, "is not an ELF file")
