@@ -2,10 +2,36 @@
 #include "core/cli/options.hpp"
 
 #include <CLI/CLI.hpp>
+#include <charconv>
+#include <cmath>
 #include <filesystem>
+#include <type_traits>
 #include <vector>
 
+#include "core/base/text.hpp"
+
 namespace fk {
+
+namespace {
+
+// What CLI11 would make another number of: -1 where there are none below nothing, one that has no
+// room, and NaN, which is neither positive nor is it not.
+template <class Number>
+std::string odd_number(const std::string& text) {
+  const char* const all = text.data() + text.size();
+  const char* const begin = text.data() + (text.starts_with('+') ? 1 : 0);
+  Number value{};
+  const auto [end, code] = std::from_chars(begin, all, value);
+  bool good = code == std::errc{} && end == all;
+  if constexpr (std::is_floating_point_v<Number>) good = good && std::isfinite(value);
+  if (good) return {};
+  if (code == std::errc::result_out_of_range) return excerpt(text) + " is too large a number";
+  return excerpt(text) + (std::is_floating_point_v<Number> ? " is no number"
+                          : std::is_unsigned_v<Number>     ? " is no whole number from 0 on"
+                                                           : " is no whole number");
+}
+
+}  // namespace
 
 const Option& Option::required() const {
   option_->required();
@@ -46,7 +72,10 @@ bool Option::given() const { return option_->count() > 0; }
 
 template <class Value>
 Option Options::add_option(const std::string& name, Value& value, const std::string& help) const {
-  return Option(app_.add_option(name, value, help));
+  CLI::Option* const option = app_.add_option(name, value, help);
+  if constexpr (std::is_arithmetic_v<Value>)
+    option->check([](const std::string& text) { return odd_number<Value>(text); }, "");
+  return Option(option);
 }
 
 template Option Options::add_option(const std::string&, std::string&, const std::string&) const;

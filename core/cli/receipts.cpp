@@ -68,7 +68,7 @@ int receipts(const Arguments& a, bool as_json) {
 std::function<int()> add(const Options& app) {
   auto a = std::make_shared<Arguments>();
   app.add_option("ID", a->id, "of one receipt, or its first digits; default: a list");
-  app.add_option("--count", a->count, "of the list (20)");
+  app.add_option("--count", a->count, "of the list (20)").positive();
   app.add_option("--output", a->output,
                  "write the receipt to a file, for fk-host replay elsewhere");
   const auto json =

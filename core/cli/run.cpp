@@ -153,7 +153,8 @@ std::function<int()> add(const Options& app) {
                      "of the requests alone; default: --seed, or with candidates one "
                      "that they cannot know, which the report tells");
   app.add_option("--time-limit", a->options.time_limit_s,
-                 "seconds per workload and candidate, after which no further round begins");
+                 "seconds per workload and candidate, after which no further round begins")
+      .positive();
   app.add_option("--patience", a->options.patience_s,
                  "seconds without a sign of life before a candidate is stopped; default: 20 times "
                  "the baseline's longest, at least 10")

@@ -93,6 +93,13 @@ run(["bench", "liner"], 2, "did you mean `linear`")
 run(["bench", "referense"], 2, "did you mean `reference`")
 run(["bench", "linear", "--seconds", "-1"], 2, "less than nothing")
 run(["check", "cpu", "--size", "huge"], 2, "smoke, ci or full")
+# Numbers that would become others, and NaN, which is no number to wait for.
+for verb in (["check", "cpu"], ["run", "smoke"], ["verify", "x"], ["bench", "cpu"]):
+    run([*verb, "--patience", "nan"], 2, "nan is no number")
+for words, part in (["--time-limit", "nan"], "nan is no number"), (["--time-limit", "-5"], "--time-limit"), (["--seed", "-3"], "-3 is no whole number from 0 on"):
+    run(["run", "smoke", *words], 2, part)
+for seed, part in ("-1", "from 0 on"), ("9" * 23, "too large a number"), ("1.5", "no whole number"), ("", "no whole number"):
+    run(["check", "cpu", "--seed", seed], 2, part)
 for words in (["show"], ["new"], ["new", "rms_norm"], ["build"], ["check"], ["graph"], ["list"], ["list", "ops", "more"],
               ["run", "smoke", "--sed", "1"]):
     run(words, 2, "--help")
