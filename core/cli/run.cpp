@@ -66,10 +66,14 @@ Scenario load(const std::filesystem::path& file, const Arguments& a, const Catal
 std::string profile_note(const Scenario& scenario, const std::filesystem::path& file,
                          const Catalog& catalog) {
   if (scenario.profile != "tiny") return {};
-  const std::string needs = full_profile_needs(load_scenario(file, "full"), catalog);
-  return "The tiny profile stands for the real model in kind, not in size: answers are judged, "
-         "speed is not.\n  --profile full needs " +
-         needs + ".";
+  const std::string note =
+      "The tiny profile stands for the real model in kind, not in size: answers are judged, "
+      "speed is not.\n  --profile full ";
+  try {
+    return note + "needs " + full_profile_needs(load_scenario(file, "full"), catalog) + ".";
+  } catch (const Error& error) {  // nobody has asked for that one
+    return note + "cannot be had: " + excerpt(error.what(), 300) + ".";
+  }
 }
 
 // Both profiles' exit codes in order of weight: an environment that fails says nothing about
@@ -98,8 +102,9 @@ int run(Arguments a) {
     if (!a.has_requests_seed)
       a.options.requests_seed =
           roster.candidates.empty() || a.has_seed ? scenario.seed : std::random_device{}();
+    const std::string note = profile_note(scenario, file, catalog);
     RunReport report = run_scenario(scenario, a.options, catalog, roster);
-    report.note = profile_note(scenario, file, catalog);
+    report.note = note;
     code = worse(code, report.exit_code());
     progress.clear();
     if (a.as_json) {

@@ -155,6 +155,10 @@ for number in (".nan", ".inf", "-.inf"):
     (work / "alike.yaml").write_text(alike.replace("layers: 2}", "layers: 2, rms_norm_eps: " + number + "}"))
     run(["run", work / "alike.yaml", "--device", "cpu"], 2, "alike.yaml:13:", number + "` is no number to compute with")
 
+# One that nobody has asked for may be missing; a name and a summary are one line.
+(work / "alike.yaml").write_text(alike[:alike.index("  full:")].replace("summary: ", 'summary: "x\\n\\e[31mPASS" # '))
+run(["run", work / "alike.yaml", "--device", "cpu"], 0, "there is no profile `full`", "x\\x0a\\x1b[31mPASS", "No candidate", absent=["\x1b"])
+
 # Caches that are larger than what is free are refused before they are filled.
 bad.write_text(text.replace("max_context: 256", "max_context: 100000000").replace(", pages: 512", ""))
 run(["run", bad], 3, "the caches: takes ", " of memory are free")
