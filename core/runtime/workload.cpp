@@ -3,9 +3,10 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
+#include <sstream>
 
 #include "core/base/error.hpp"
+#include "core/base/io.hpp"
 #include "core/base/text.hpp"
 #include "core/base/yaml.hpp"
 #include "core/tensor/random.hpp"
@@ -15,6 +16,9 @@ namespace fk {
 namespace {
 
 using Length = Workload::Length;
+
+// Of a sequence, and of requests and rounds: each of the latter takes memory or time.
+constexpr int64_t kTokensMost = int64_t{1} << 31, kCountMost = 1'000'000;
 
 // The numbers of one workload, those of `tiny` laid over its own.
 class Numbers {
@@ -32,8 +36,13 @@ class Numbers {
     for (const Yaml& layer : layers_) {
       if (!layer.has(key)) continue;
       const Yaml value = layer.at(key);
-      if (value.integer() < least)
-        value.fail("`" + std::string(key) + "` must be at least " + std::to_string(least));
+      const bool counted =
+          key == "requests" || key == "batch" || key == "warmup" || key == "iterations";
+      const int64_t most = counted ? kCountMost : kTokensMost;
+      if (value.integer() < least || value.integer() > most)
+        value.fail("`" + std::string(key) + "` must be at " +
+                   (value.integer() < least ? "least " + std::to_string(least)
+                                            : "most " + std::to_string(most)));
       return value.integer();
     }
     return layers_.back().at(key).integer();  // the Error of an absent key
@@ -49,7 +58,7 @@ class Numbers {
 int64_t whole(std::string_view text, const std::string& where) {
   int64_t value = -1;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 0)
+  if (error != std::errc() || end != text.data() + text.size() || value < 0 || value > kTokensMost)
     fail(where, "`" + excerpt(text) + "` is not a number of tokens");
   return value;
 }
@@ -57,8 +66,8 @@ int64_t whole(std::string_view text, const std::string& where) {
 // "prompt_tokens,output_tokens" and a row per request; lines that start with # say where it is
 // from.
 std::vector<Length> read_lengths(const std::filesystem::path& file) {
-  std::ifstream in(file);
-  if (!in) fail(file.string(), "the file of lengths cannot be read");
+  constexpr size_t kBytesMost = size_t{64} << 20;
+  std::istringstream in(read_file(file, kBytesMost));
   std::vector<Length> lengths;
   std::string line;
   bool header = false;

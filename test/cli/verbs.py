@@ -159,6 +159,14 @@ for number in (".nan", ".inf", "-.inf"):
 (work / "alike.yaml").write_text(alike[:alike.index("  full:")].replace("summary: ", 'summary: "x\\n\\e[31mPASS" # '))
 run(["run", work / "alike.yaml", "--device", "cpu"], 0, "there is no profile `full`", "x\\x0a\\x1b[31mPASS", "No candidate", absent=["\x1b"])
 
+# Workloads that would take all memory or never end.
+(work / "alike.yaml").write_text(alike.replace("workloads: llm", "workloads: odd"))
+os.mkfifo(work / "workloads/fifo")
+for keys, part in (("requests: 1000000000000, prompt: 5, output: 2", "at most 1000000"), ("requests: 2, prompt: 9223372036854775807, output: 9223372036854775807", "at most 2147483648"),
+                   ("requests: 2, lengths: fifo", "is not a regular file"), ("requests: 2, lengths: nowhere", "no such file")):
+    (work / "workloads/odd.yaml").write_text("workloads:\n  smoke: {kind: throughput, " + keys + "}\n")
+    run(["run", work / "alike.yaml", "--device", "cpu"], 2, part)
+
 # Caches that are larger than what is free are refused before they are filled.
 bad.write_text(text.replace("max_context: 256", "max_context: 100000000").replace(", pages: 512", ""))
 run(["run", bad], 3, "the caches: takes ", " of memory are free")
