@@ -103,6 +103,16 @@ fk_hello hello_of(fk_error& error, uint32_t minor) {
   return {FK_END(fk_hello, error), minor, "fk-host", FK_VERSION, &error};
 }
 
+std::string stem_of_copy(const std::filesystem::path& file) {
+  constexpr size_t kMost = 100;  // with the hash it is less than any file system allows
+  std::string stem = file.stem().string().substr(0, kMost);
+  for (char& c : stem) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+    if (!plain && c != '.' && c != '-') c = '_';
+  }
+  return stem;
+}
+
 std::filesystem::path loadable_copy(const std::filesystem::path& file) {
   namespace fs = std::filesystem;
   if (!fs::exists(file)) fail(file.string(), "there is no such file");
@@ -112,8 +122,7 @@ std::filesystem::path loadable_copy(const std::filesystem::path& file) {
   // hash that nobody can make another file for, because the name decides what is loaded.
   constexpr size_t kDigits = 32;
   const std::string contents = read_file(file, kHashedBytesMax);
-  const auto copy =
-      dir / (file.stem().string() + "-" + sha256(contents).substr(0, kDigits) + ".so");
+  const auto copy = dir / (stem_of_copy(file) + "-" + sha256(contents).substr(0, kDigits) + ".so");
   if (!fs::exists(copy)) {
     const char* const hint = "FK_CACHE names the folder of copies, which must be writable";
     std::error_code why;

@@ -30,6 +30,9 @@ fk_hello hello_of(fk_error& error, uint32_t minor = FK_ABI_MINOR);
 // seen the loader would give back the old code. Of a copy, itself. Everybody may read it. Error
 // when there is no such file.
 std::filesystem::path loadable_copy(const std::filesystem::path& file);
+// The beginning of that name: the file's without its ending, as far as it is short and plain. What
+// else a name may hold is not what /proc says of it, or is no UTF-8 for a message.
+std::string stem_of_copy(const std::filesystem::path& file);
 
 // Everything that is loaded into this process. Plugins stay mapped until the process ends by _exit:
 // unloading code whose kernels, threads or destructors may still run is not survivable.

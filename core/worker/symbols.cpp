@@ -14,6 +14,7 @@
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
 #include "core/plugin/elf.hpp"
+#include "core/plugin/library.hpp"
 
 namespace fk {
 
@@ -86,7 +87,7 @@ std::string with_symbols(const std::string& text, const std::filesystem::path& f
   try {
     // By hand: text of a plugin may be long and odd, and std::regex recurses per character.
     constexpr std::string_view kMark = ".so+0x";
-    const std::string stem = file.stem().string();
+    const std::string stem = stem_of_copy(file);
     std::vector<Function> functions;
     bool read = false;
     int names = 0;

@@ -50,6 +50,13 @@ assert not first["stored"] and len(first["receipt"]) == 16 and len(first["secret
 stored_here = "not stored" not in done.stderr
 signed_here = "not signed" not in done.stderr
 
+# Whatever its file is called: as long as a name may be, of two lines, of bytes that are no UTF-8.
+for name in ("n" * 240, "two\nlines", os.fsdecode(b"bad\xff")):
+    odd = pathlib.Path(shutil.copy(good, work / f"{name}.so"))
+    verdict, _ = bench(odd, "--no-store", "--case", "smoke0")
+    assert verdict["status"] == "correct", (name, verdict["status"], verdict["why"])
+    odd.unlink()
+
 # Wrong ones get their status, and the schema holds for them too.
 for name, wanted in {"value": "wrong", "segfault": "crashed", "throws": "violation", "hang": "hang", "export": "lint", "contract": "load",
                      "past_end": "illegal_access", "before": "illegal_access", "random": "nondeterministic",
