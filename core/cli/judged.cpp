@@ -98,7 +98,8 @@ int bench_candidate(const BenchRequest& request) {
   // Of the sources as they are now, so it is no part of what is stored.
   found.verdict.stale = stale_build(request.question.candidate);
   if (request.as_json && !found.verdict.stale.empty()) found.notes.push_back(found.verdict.stale);
-  for (const auto& note : found.notes) std::fprintf(stderr, "fk-host: %s\n", note.c_str());
+  for (const auto& note : found.notes)
+    std::fprintf(stderr, "fk-host: %s\n", excerpt(note, 1000).c_str());
   print(found.verdict, request);
   return found.verdict.exit_code();
 }

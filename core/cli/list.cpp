@@ -252,7 +252,7 @@ void print(const Listing& listing) {
     table.row(std::move(cells));
   }
   std::printf("%s", table.text(colour_wanted(stdout), 0).c_str());
-  for (const auto& note : listing.notes) std::printf("%s\n", note.c_str());
+  for (const auto& note : listing.notes) std::printf("%s\n", excerpt(note, 1000).c_str());
 }
 
 int list(const Arguments& a, bool as_json) {

@@ -21,7 +21,8 @@ std::vector<Verb>& registered() {
 }
 
 int refuse(const std::string& text, int code) {
-  std::fprintf(stderr, "fk-host: %s\n", text.c_str());
+  constexpr size_t kMost = 4000;  // bytes; names of files are in it, and those hold anything
+  std::fprintf(stderr, "fk-host: %s\n", excerpt(text, kMost).c_str());
   return code;
 }
 

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.hpp"
+#include "core/base/text.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/verb.hpp"
 #include "core/report/table.hpp"
@@ -50,12 +51,12 @@ int list(Store& store, const Arguments& a, bool as_json) {
 int receipts(const Arguments& a, bool as_json) {
   Store store = Store::open_default();
   if (!store.usable()) fail("store", "cannot be used: " + store.why());
-  for (const auto& note : store.notes()) std::fprintf(stderr, "fk-host: %s\n", note.c_str());
+  for (const auto& note : store.notes()) std::fprintf(stderr, "fk-host: %s\n", excerpt(note, 1000).c_str());
   if (a.id.empty()) return list(store, a, as_json);
   const Json document = store.receipt(a.id);
   std::string unverified;
   const Receipt receipt = read_receipt(document, "receipt " + a.id, unverified);
-  if (!unverified.empty()) std::fprintf(stderr, "fk-host: not verified: %s\n", unverified.c_str());
+  if (!unverified.empty()) std::fprintf(stderr, "fk-host: not verified: %s\n", excerpt(unverified, 200).c_str());
   if (!a.output.empty())
     print_json(document, a.output);
   else if (as_json)

@@ -93,7 +93,7 @@ int run(Arguments a) {
   for (const auto& c : roster.candidates)
     if (a.options.wants(c))
       if (const std::string stale = stale_build(c.path); !stale.empty())
-        std::fprintf(stderr, "fk-host: %s\n", stale.c_str());
+        std::fprintf(stderr, "fk-host: %s\n", excerpt(stale, 1000).c_str());
   ProgressLine progress;
   a.options.progress = [&](const std::string& text) { progress.say(text); };
   for (const auto& file : files) {

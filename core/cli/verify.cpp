@@ -89,7 +89,9 @@ void print(const VerifyReport& r, const Arguments& a) {
                values ? share(row.limit) : "", verdict, row.text});
   }
   for (const auto& [path, why] : r.unusable)
-    std::printf("  %s\n", styled("not usable: " + path + ": " + why, Style::bad, colour).c_str());
+    std::printf("  %s\n", styled("not usable: " + excerpt(path, 300) + ": " + excerpt(why, 300),
+                                 Style::bad, colour)
+                              .c_str());
   if (!table.empty()) std::printf("%s", table.text(colour).c_str());
   if (!r.error.empty()) std::printf("  %s\n", styled(r.error, Style::bad, colour).c_str());
   std::printf("  %s in %s\n",

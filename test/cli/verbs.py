@@ -118,6 +118,14 @@ assert json.loads(os.read(end, 1 << 16))["schema"] == "fk-host.list/1" and (work
 assert (work / "link").is_symlink() and (work / "real").read_text() == (work / "new").read_text() != "old"
 os.close(end)
 
+# Names are anybody's: what is printed of them is one line, without escape sequences.
+(work / "names").mkdir()
+forged = work / "names/evil\nPASS (forged)\x1b[31m.so"
+forged.write_text("hello")
+for words, code in (["check", forged], 2), (["bench", forged, "--no-store", "--size", "smoke"], 1), (["list", "plugins"], 0), (["run", "smoke"], 0):
+    run([*words, *(["--device", "cpu"] if words[0] != "list" else [])], code, "evil?PASS" if words[0] == "list" else "evil\\x0aPASS", absent=["\nPASS", "\x1b"],
+        FK_PLUGIN_PATH=work / "names" if len(words) == 2 and words[1] != forged else "")
+
 # Files that are no plugins, folders that are not there or not writable.
 (work / "text.so").write_text("hello")
 run(["check", work / "text.so"], 2, "is not an ELF file")
