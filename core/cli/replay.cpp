@@ -100,7 +100,7 @@ void print(const Replay& r, bool colour) {
   std::printf("%s\n", verdict_text(r.now, colour).c_str());
   if (!r.unverified.empty())
     std::printf("%s\n",
-                styled("not verified: " + r.unverified, Style::bad, colour).c_str());
+                styled("not verified: " + excerpt(r.unverified, 200), Style::bad, colour).c_str());
   else
     std::printf("signed by %s, %s\n", receipt.signed_by.c_str(),
                 r.own_key ? "the key of this host"
@@ -136,8 +136,14 @@ int replay(const Arguments& a, bool as_json) {
   question.candidate = candidate_of(a, was);
   question.candidate_hash = was.candidate.sha256;
   question.policy = was.policy;
-  // Whoever made a receipt chose the file as well: only this host's own word opens its sandbox.
-  if (!r.own_key || !r.unverified.empty()) question.policy.sandbox = true;
+  // Whoever made a receipt chose the file as well: only this host's own word opens its sandbox, or
+  // has this host wait for longer than it takes anybody to judge.
+  if (!r.own_key || !r.unverified.empty()) {
+    constexpr double kPatienceMost = 300, kSecondsMost = 60;
+    question.policy.sandbox = true;
+    question.policy.patience_s = std::min(kPatienceMost, question.policy.patience_s);
+    question.policy.seconds = std::min(kSecondsMost, question.policy.seconds);
+  }
   question.device = a.device.empty() ? device_word(r.receipt.key) : a.device;
   r.key = key_differences(r.receipt.key, key_of(question, store));
   r.now =

@@ -63,8 +63,10 @@ class VerdictText {
 
  private:
   void line(const std::string& text) { out_ += text + "\n"; }
+  // A receipt may be anybody's: all of its texts are.
   void field(const char* name, const std::string& text) {
-    if (!text.empty()) line("  " + styled(name, Style::weak, colour_) + " " + text);
+    constexpr size_t kMost = 4000;
+    if (!text.empty()) line("  " + styled(name, Style::weak, colour_) + " " + excerpt(text, kMost));
   }
   // Several lines of untrusted text, each cut and shown with what cannot be printed escaped.
   void block(const char* name, const std::string& text) {
@@ -77,8 +79,8 @@ class VerdictText {
   void head() {
     const auto& c = v_.candidate;
     line(styled(excerpt(c.name, 80), Style::strong, colour_) + " " + excerpt(c.version, 40) + " (" +
-         excerpt(c.path, 300) + ") on " + (v_.device.empty() ? "?" : v_.device) + ", " +
-         v_.policy.size + " cases");
+         excerpt(c.path, 300) + ") on " + (v_.device.empty() ? "?" : excerpt(v_.device, 200)) +
+         ", " + excerpt(v_.policy.size) + " cases");
     for (const auto& one : v_.cases)
       if (!one.captured.empty()) return line("  " + excerpt(one.captured, 200));
   }
@@ -154,7 +156,7 @@ class VerdictText {
   // What the table has no room for.
   void details(const CaseVerdict& c) {
     if (is_right(c.status) || c.status == Status::refused || c.status == Status::unused) return;
-    line(styled(c.op + ", case " + case_text(c), Style::strong, colour_) +
+    line(styled(excerpt(c.op + ", case " + case_text(c), 300), Style::strong, colour_) +
          (c.sizes.empty() ? "" : " (" + excerpt(c.sizes, 200) + ")") + ": " +
          styled(name_of(c.status), style_of(c.status), colour_) + ", " + info_of(c.status).meaning);
     block("why", c.why);

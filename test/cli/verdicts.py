@@ -223,14 +223,15 @@ if stored_here:
         assert done.returncode == 2 and not done.stdout, (path, done.stdout)
     if signed_here:
         assert run("replay", receipt, "--key", "0" * 64).returncode == 2
-    # Who made a receipt chose the file: a stranger's word does not open the sandbox that one's own does.
+    # Who made a receipt chose the file: a stranger's word does not open the sandbox that one's own does, or has anybody wait for ever.
     if signed_here:
         unsealed = work / "unsealed.json"
-        assert run("bench", right, *quick, "--no-sandbox", "--receipt", unsealed).returncode == 0
+        assert run("bench", right, *quick, "--no-sandbox", "--patience", "1000", "--receipt", unsealed).returncode == 0
         for data, opened in ((work / "data", True), (work / "stranger", False)):
             answer = json.loads(run("replay", unsealed, "--json", FK_DATA=str(data)).stdout)
             assert answer["now"]["policy"]["sandbox"] != opened and answer["own_key"] == opened, answer["now"]["policy"]
-            assert [d["what"] for d in answer["depends_on"]] == ([] if opened else ["sandbox"]), answer["depends_on"]
+            assert answer["now"]["policy"]["patience_s"] == (1000 if opened else 300), answer["now"]["policy"]
+            assert [d["what"] for d in answer["depends_on"]] == ([] if opened else ["patience", "sandbox"]), answer["depends_on"]
     # Another file under the old name is told; the right one is found beside the receipt or by --plugin.
     right.write_bytes(right.read_bytes() + b"\0")
     assert "is another file" in run("replay", receipt).stderr
