@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """verdicts.py FK_HOST SOURCE_DIR GOOD_PLUGIN BAD_PLUGINS_DIR: every verdict of `bench` is what docs/schema/verdict.json says, a question
 that was asked before is answered from the store, receipts are signed, replayed and refused when a byte of them was changed."""
-import ctypes, hashlib, json, os, pathlib, shutil, subprocess, sys, tempfile, threading
+import ctypes, hashlib, json, os, pathlib, shutil, sqlite3, subprocess, sys, tempfile, threading
 
 from schema import validate
 
@@ -187,6 +187,19 @@ if stored_here:
     assert {first["receipt"], fresh["receipt"]} <= {row["id"] for row in listed}
     assert first["secret"] in run("receipts", first["receipt"]).stdout
     assert run("receipts", "fffffffffffffffff").returncode == 2
+
+    # What is listed was signed, whatever the table's columns say.
+    with sqlite3.connect(work / "data/verdicts.sqlite") as table:
+        table.execute("UPDATE verdicts SET status='faster', time='never', candidate='other'")
+    listed = {row["id"]: row for row in json.loads(run("receipts", "--count", "100", "--json").stdout)["receipts"]}
+    row = listed[first["receipt"]]
+    assert (row["status"], row["time"], row["candidate"]) == (first["status"], first["time"], first["candidate"]["name"]), row
+    # Another host's receipt in the table is told to be one.
+    run("receipts", FK_DATA=str(work / "moved"))  # which makes a key
+    for part in (work / "data").glob("verdicts.sqlite*"):
+        shutil.copy(part, work / "moved")
+    done = run("receipts", first["receipt"], FK_DATA=str(work / "moved"))
+    assert not signed_here or "which is not the key of this host" in done.stderr, done.stderr
 
     # A damaged database is moved aside and never fatal; one that cannot be written is told.
     (work / "data/verdicts.sqlite").write_bytes(b"no database at all" * 400)
