@@ -51,6 +51,18 @@ int64_t version_of(const Database& db) {
   return pragma.step() ? pragma.number(0) : 0;
 }
 
+// A file whose tables are others is no store, whatever version it says; nobody would mend it.
+void check_tables(const Database& db) {
+  if (version_of(db) != kVersion) return;
+  try {
+    Statement(db, "SELECT number, key, id, time, candidate, status, device, receipt FROM verdicts");
+    Statement(db, "SELECT path, stamp, sha256 FROM files");
+  } catch (const DatabaseError& error) {
+    if (error.code != SQLITE_ERROR) throw;
+    throw DatabaseError(SQLITE_CORRUPT, error.what());
+  }
+}
+
 // Held by who makes or replaces the database: others wait.
 class MakersLock {
  public:
@@ -81,6 +93,7 @@ Database ready(const fs::path& file) {
   const int64_t version = version_of(db);
   if (version > kVersion)
     fail(file.string(), "was made by a newer fk-host", "FK_DATA names another folder");
+  check_tables(db);
   if (version == kVersion) return db;
   // A change of the journal's mode does not wait for other writers, it fails.
   const MakersLock lock(file);
@@ -98,6 +111,7 @@ std::string move_aside(const fs::path& file) {
   try {
     Database db(file, kPatienceMs);
     Statement check(db, "PRAGMA quick_check");
+    check_tables(db);
     if (check.step() && check.text(0) == "ok") return {};
   } catch (const DatabaseError& error) {
     if (!error.corrupt()) throw;

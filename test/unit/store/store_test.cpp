@@ -334,6 +334,20 @@ TEST_CASE("a file that is no database is moved aside with a note", "[store]") {
   CHECK(Store(folder.path).notes().empty());
 }
 
+#if defined(FK_SQLITE)
+TEST_CASE("a database with other tables is moved aside, whatever version it says", "[store]") {
+  const Folder folder;
+  Database(database(folder), 1000)
+      .run("CREATE TABLE verdicts (number INTEGER); PRAGMA user_version=1");
+  Store store(folder.path);
+  REQUIRE(store.notes().size() == 1);
+  CHECK_THAT(store.notes()[0], ContainsSubstring(".broken-"));
+  CHECK(put(store, "mine"));
+  CHECK(store.find(key_of("mine")));
+  CHECK(Store(folder.path).notes().empty());
+}
+#endif
+
 TEST_CASE("a database that breaks while it is used is replaced", "[store]") {
   if (!no_store().empty()) return;
   const Folder folder;
