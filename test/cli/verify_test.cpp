@@ -240,7 +240,7 @@ TEST_CASE("verify_chooses_providers_by_the_sizes_of_each_step") {
   fs::create_directories(devices);
   const auto passes = [&](const std::string& where) {
     std::ofstream(devices / "ranked.yaml")
-        << "device: ranked\nname: cpu\nkind: cpu\nranking:\n  silu_and_mul:\n"
+        << "device: ranked\nname: cpu\nranking:\n  silu_and_mul:\n"
         << "    - {where: " << where << ", providers: [c1_zeros]}\n    - [cpu]\n";
     const Shell out =
         shell("FK_PLUGIN_PATH=" FK_ZEROS " FK_REGISTRY_PATH=" + (c.dir() / "registry").string() +

@@ -111,7 +111,7 @@ TEST_CASE("sandbox_on_a_GPU_reads_no_folder_of_copies_by_whatever_name") {
   fs::copy_file(FK_ISOLATION "/right/isolation_right.so", copies / "right.so");
   void* const loaded = ::dlopen((copies / "right.so").c_str(), RTLD_LAZY);
   REQUIRE(loaded);
-  for (const std::string cache : {folder.path.string(), folder.path.string() + "/",
+  for (const std::string& cache : {folder.path.string(), folder.path.string() + "/",
                                   std::string("."), "../" + folder.path.filename().string()}) {
     fs::current_path(folder.path);
     ::setenv("FK_CACHE", cache.c_str(), 1);

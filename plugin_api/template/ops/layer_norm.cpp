@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// layer_norm on the CPU, plainly: a row at a time in float32. The contract as a page: fk-host show layer_norm
+// layer_norm on the CPU, plainly: a row at a time, its sums in double. As a page: fk-host show layer_norm
 #include "fk/ops/layer_norm.h"
 
 #include <cmath>
@@ -34,15 +34,16 @@ struct LayerNorm {
         fk::load(residual, t * width, width, gain);
         for (int64_t i = 0; i < width; ++i) row[i] += gain[i];
       }
-      float mean = 0, variance = 0;
+      // Of values that are nearly equal a mean in float32 leaves its own error and little else.
+      double mean = 0, variance = 0;
       for (int64_t i = 0; i < width; ++i) mean += row[i];
-      mean /= float(width);
+      mean /= double(width);
       for (int64_t i = 0; i < width; ++i) variance += (row[i] - mean) * (row[i] - mean);
-      const float scale = 1 / std::sqrt(variance / float(width) + float(init.eps));
+      const double scale = 1 / std::sqrt(variance / double(width) + init.eps);
       if (weight) fk::load(weight, 0, width, gain);
       if (bias) fk::load(bias, 0, width, shift);
       for (int64_t i = 0; i < width; ++i)
-        row[i] = (row[i] - mean) * scale * (weight ? gain[i] : 1) + (bias ? shift[i] : 0);
+        row[i] = float((row[i] - mean) * scale) * (weight ? gain[i] : 1) + (bias ? shift[i] : 0);
       fk::store(args.out, t * width, width, row);
     }
   }
