@@ -28,6 +28,7 @@
 #include "core/cli/judged.hpp"
 #include "core/cli/server.hpp"
 #include "core/cli/verb.hpp"
+#include "core/device/rank_device.hpp"
 #include "core/referee/judge/courtroom.hpp"
 #include "core/worker/channel.hpp"
 
@@ -285,6 +286,7 @@ class Server {
 };
 
 int serve(const std::string& device) {
+  check_device_name(device);
   Server server(device);
   std::printf("judging on %s for whoever asks at %s\n", device.c_str(),
               socket_path(device).c_str());
