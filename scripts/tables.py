@@ -118,8 +118,9 @@ for source in of_each_gpu("verdicts"):
         gpu = re.search(r"NVIDIA (\w+)", run.get("device", d["device"]))[1]
         rate, start = run.get("verdicts_per_hour"), run.get("start_s")
         begin = f"{1e3 * start['median']:.1f} ms" if start else ""
+        again = f"{1e3 * served['duplicate']['p95']:.0f} ms" if "duplicate" in served else ""
         lines.append(f"| {gpu} | {run['commit']} | {served['right']['p95']:.2f} s ({served['right']['median']:.2f}) | {served['wrong']['p95']:.2f} s | {served['crashed']['p95']:.2f} s | "
-                     f"{1e3 * served['duplicate']['p95']:.0f} ms | {f'{rate:.0f}' if rate else ''} | {begin} | {run.get('note', '')} |")
+                     f"{again} | {f'{rate:.0f}' if rate else ''} | {begin} | {run.get('note', '')} |")
 for source in of_each_gpu("precision"):
     d = json.loads(source.read_text())
     lines += ["", f"From `{source.relative_to(root)}`: {d['device']}, commit {d['commit']}, {d['date']}, `{d['command']}`: `silu_and_mul` in bfloat16, ratios of "

@@ -39,12 +39,10 @@ class Case:
 def cases():
     start = 25  # seconds, of processes that share devices and cores with others
     # The default patience, in which hosts wait 20 s for each other and kernels 15 s: those that take longest first.
-    yield Case("peers_hangs", "verify", GONE, start + 20)
     # Nobody can know whom a kernel waits for; the last rank's goes on, until it waits for those who wait for it.
     yield Case("peers_leaves", "verify", r"rank [01]: .*(" + OP + "|@)", start + 20)
     short = ("--patience", "15")  # hosts wait 6 s for each other, and kernels of the host as long
     yield Case("host_hangs", "verify", r"{last} did not come to all_reduce", start + 8, *short)
-    yield Case("host_stuck", "verify", MISSED + ".*" + OP, start + 8, *short)
     yield Case("host_leaves", "verify", r"{last} (called .* where rank 0 called |did not come to )all_reduce", start + 8, *short)
     yield Case("host_disagrees", "verify", r"{last} called barrier where rank 0 called all_reduce", start)
     for way in ("host", "peers"):
@@ -59,6 +57,8 @@ def cases_in_turn():
     be a rank's only there. All but the first of three ranks."""
     # Where kernels that do not end are several on a device, its driver takes long to end their processes.
     yield Case("peers_stuck", "verify", GONE, 30)
+    yield Case("peers_hangs", "verify", GONE, 30)
+    yield Case("host_stuck", "verify", MISSED + ".*" + OP, 30, "--patience", "15")
     short, last = ("--patience", "10"), "rank 2"
     yield Case("host_traps", "check", r"all_reduce +.*violation +forward +" + FAULT, 30, "--ranks", "3", *short, last=last)
     yield Case("host_stuck", "check", r"all_reduce +.*violation +time +" + MISSED, 30, "--ranks", "3", *short, last=last)
