@@ -348,7 +348,9 @@ std::optional<SecondLook> look_again(const Arguments& a, const FoundPlugin& foun
   policy.captured = a.captured;
   policy.ops = a.ops;
   policy.patience_s = a.patience_s;
-  return second_look(question, rows);
+  // What takes larger cases may refuse all that are judged, some of which have the same names.
+  const bool same = !a.captured.empty() || a.options.size == policy.size;
+  return second_look(question, same ? rows : std::vector<Json>{});
 }
 
 int run(Arguments a, bool as_json) {

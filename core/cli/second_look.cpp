@@ -38,7 +38,9 @@ SecondLook second_look(Question question, const std::vector<Json>& rows) {
     now = judged();
   }
   SecondLook out{now.status, now.why};
-  out.disagrees = is_failure(now.status) || now.status == Status::refused;
+  const bool took =
+      std::ranges::any_of(rows, [](const Json& row) { return row.value("status", "") == "ok"; });
+  out.disagrees = is_failure(now.status) || (took && now.status == Status::refused);
   if (const CaseVerdict* refused = refused_now(now, rows); refused && !out.disagrees) {
     out.status = Status::refused;
     out.why = refused->op + ", case " + refused->case_name + ": " + refused->why;

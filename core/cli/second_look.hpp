@@ -17,8 +17,9 @@ struct SecondLook {
   bool disagrees = false;  // with rows that have nothing against the plugin
 };
 
-// Judges the cases that the question names, in other dtypes and layouts only where none is taken as
-// it is written.
+// Judges the cases that the question names, of which `rows` are those of `check`, or none where it
+// had other cases: then a refusal says nothing. In other dtypes and layouts only where none is
+// taken as it is written.
 SecondLook second_look(Question question, const std::vector<Json>& rows);
 
 }  // namespace fk

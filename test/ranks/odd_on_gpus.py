@@ -54,7 +54,7 @@ def cases():
 
 def cases_in_turn():
     """Those that have the devices for themselves: `check` and `bench` wait until nobody else is on them, and what a driver says of a fault is believed to
-    be a rank's only there. All but the first of three ranks."""
+    be a rank's only there. The first three are of two ranks, the others of three."""
     # Where kernels that do not end are several on a device, its driver takes long to end their processes.
     yield Case("peers_stuck", "verify", GONE, 30)
     yield Case("peers_hangs", "verify", GONE, 30)
