@@ -257,6 +257,7 @@ Outputs Builder::call(const std::string& op, const std::string& path, const Args
       }
     }
   }
+  call.axes = std::move(axes);
   graph_.calls.push_back(std::move(call));
   return outputs;
 }

@@ -115,6 +115,7 @@ struct Call {
   std::vector<std::vector<int64_t>> init_lists;      // storage behind `ints` slots, by init slot
   std::vector<std::vector<Value>> weights, forward;  // by slot; a list field has several
   std::vector<Expr> scalars;                         // forward scalars by slot
+  std::map<std::string, Expr> axes;                  // the contract's letters in this graph
 };
 
 // A point at which tensors are looked at: the sum of `values` just before call number `before`.

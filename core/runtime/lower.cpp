@@ -105,24 +105,13 @@ class Lowering {
   }
 
   // From the letters of the contract to what they are in this graph.
-  StepBound in_step(const SizeBound& bound, const Call& call) const {
-    std::map<std::string, Expr> axes;
-    for (const auto& slot : call.contract->section(SectionId::init))
-      if (slot.kind == SlotKind::integer && !slot.axis.empty())
-        axes.try_emplace(slot.axis, call.init[static_cast<size_t>(slot.index)].i);
-    for (const auto& slot : call.contract->section(SectionId::forward)) {
-      const auto& values = call.forward[static_cast<size_t>(slot.index)];
-      if (!slot.is_tensor() || !slot.list.empty() || values.empty()) continue;
-      const ValueInfo& info = out_->graph.info(values[0]);
-      for (size_t d = 0; d < slot.shape.size() && d < info.shape.size(); ++d)
-        if (slot.shape[d].is_symbol()) axes.try_emplace(slot.shape[d].text(), info.shape[d]);
-    }
+  static StepBound in_step(const SizeBound& bound, const Call& call) {
     const Expr of = Expr::parse(bound.of, "the ranking of " + call.contract->op);
     for (const auto& symbol : of.symbols())
-      if (!axes.count(symbol))
+      if (!call.axes.count(symbol))
         fail("the ranking of " + call.contract->op,
              "`" + bound.of + "`: the op has no axis `" + symbol + "`");
-    return {of.substitute(axes), bound};
+    return {of.substitute(call.axes), bound};
   }
 
   // A baseline that would take a region whole steps back where the candidate has an op inside it.
