@@ -184,7 +184,7 @@ std::vector<Json> run_op(const Arguments& a, const std::string& op, const Roster
     if (ranks > 1) row["ranks"] = ranks, row["trusted"] = true;
   if (!runner.protections().empty()) protections = runner.protections();
   if (runner.failed() && runner.failure().kind == "environment")
-    throw std::runtime_error("nothing can be measured: " + runner.failure().sentence());
+    fail_host("bench", "nothing can be measured: " + runner.failure().sentence());
   if (runner.failed())
     rows.push_back(
         {{"op", op}, {"case", ""}, {"provider", ""}, {"why", runner.failure().sentence()}});
