@@ -68,10 +68,10 @@ struct SpawnSetup {
 // What runners and libraries in them read. The rest of a user's environment is nobody's concern: a
 // candidate could print it into a report, and into a receipt that others are given.
 std::vector<char*> environment_of_runners() {
-  constexpr std::array kBegins = {"FK_",    "CUDA_",  "CU",      "NV",    "NCCL_",   "OMP_",
-                                  "GOMP_",  "KMP_",   "MKL_",    "DNNL_", "ONEDNN_", "OPENBLAS_",
-                                  "LD_",    "GLIBC_", "MALLOC_", "LC_",   "ASAN_",   "LSAN_",
-                                  "UBSAN_", "TSAN_",  "XDG_"};
+  constexpr std::array kBegins = {"FK_",   "CUDA_",  "CUBLAS_", "CUDNN_",    "NVIDIA_", "NCCL_",
+                                  "OMP_",  "GOMP_",  "KMP_",    "MKL_",      "DNNL_",   "ONEDNN_",
+                                  "LD_",   "GLIBC_", "MALLOC_", "OPENBLAS_", "LC_",     "ASAN_",
+                                  "LSAN_", "UBSAN_", "TSAN_",   "XDG_"};
   constexpr std::array kNames = {"PATH", "HOME", "TMPDIR", "LANG", "TZ", "NO_COLOR", "USER"};
   std::vector<char*> out;
   for (char** at = environ; *at; ++at) {

@@ -51,6 +51,21 @@ TEST_CASE("a process that works while it is stopped is noticed") {
   CHECK(noticed);
 }
 
+// What a candidate can read it can print into a report.
+TEST_CASE("of a user's environment a runner has what libraries read alone") {
+  const auto sees = [](const char* name) {
+    ::setenv(name, "told", 1);
+    Shell shell("test \"$" + std::string(name) + "\" = told");
+    const auto status = shell.process.wait(10);
+    ::unsetenv(name);
+    REQUIRE(status);
+    return *status == 0;
+  };
+  for (const char* name : {"FK_TOLD", "CUDA_TOLD", "OMP_TOLD", "LD_TOLD"}) CHECK(sees(name));
+  for (const char* name : {"MY_API_TOKEN", "CUSTOMER_KEY", "NVD_API_KEY", "USER_TOKEN", "TZ_KEY"})
+    CHECK_FALSE(sees(name));
+}
+
 TEST_CASE("the end of a process is no stop") {
   Shell shell("exit 3");
   REQUIRE(shell.process.wait(10));
