@@ -91,6 +91,14 @@ verdict, code = bench(good, "--case", "smoke0", seconds="0.05", env=crashing)
 assert code == 0 and case["baseline"] == "cpu" and case["passed_over"][0]["name"] == "bad_value", case["passed_over"]
 assert case["passed_over"][0]["why"].startswith("it is wrong: "), case["passed_over"]
 
+# Whom the ranking names for a case's own sizes (T is 5).
+sized = home / "registry/devices/sized.yaml"
+for least, best in ((5, "cpu"), (6, "a_slow")):
+    sized.write_text(f"device: sized\nname: cpu\nranking:\n  silu_and_mul: [{{where: {{T*F: {{at_least: {least * 32}}}}}, providers: [cpu]}}, [a_slow]]\n")
+    verdict, _ = bench(good, "--case", "smoke0", seconds="0.05", env=slow)
+    assert verdict["cases"][0]["baseline"] == best, (least, verdict["cases"][0]["baseline"])
+sized.unlink()
+
 # Whoever is faster than those that are left may have made the one fail that was quicker; not so where that was wrong, or is there.
 ranking = home / "registry/devices/ranked.yaml"
 def ranked(first, folders, seconds):
