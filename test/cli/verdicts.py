@@ -83,7 +83,7 @@ attacks = bad.parents[1] / "attacks/plugins"
 for name, wanted, why, hint in (("resources/g1_create", "memory", "its create() and prepare() took ", "need.scratch"),
                                 ("clock/a8_answer", "cheating", "it answered what it was not asked", "Read the evidence")):
     verdict, _ = bench(attacks / f"{name}.so", "--case", "smoke0", "--patience", "100", "--no-store")
-    if name == "clock/a8_answer" and verdict["status"] == "wrong":  # its values were looked at before what it said
+    if name == "clock/a8_answer" and verdict["status"] == "wrong":  # what it said is at times heard after its values were looked at
         continue
     assert verdict["status"] == wanted and why in verdict["why"] and hint in verdict["next"], (name, verdict["status"], verdict["why"], verdict["next"])
 
