@@ -11,8 +11,8 @@ namespace fkc::tiles {
 constexpr int64_t kRowsPerKey = 8192;              // query rows of a key head that see a key, from which on the copy is won back
 constexpr int64_t kGatheredBytes = int64_t{128} << 20;  // of keys and values at most
 
-// Scratch memory that such steps of at most so many tokens want.
 inline int64_t bytes_of_key(int64_t key_heads, const Heads& h) { return key_heads * h.dim * 4; }
+// Scratch memory that such steps of at most so many tokens want.
 inline int64_t gathered_bytes(int64_t tokens, int64_t keys, int64_t key_heads, const Heads& h) {
   return tokens * h.group < kRowsPerKey ? 0 : std::min(keys * bytes_of_key(key_heads, h), kGatheredBytes);
 }
