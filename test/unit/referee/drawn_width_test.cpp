@@ -59,31 +59,29 @@ TEST_CASE("a drawn width is more than half of the case's, less than it, and no c
 
 TEST_CASE("what is true of all cases is true of a drawn width") {
   const Catalog catalog(paths::registry_dirs());
+  const auto expect = [&](const char* op, const char* width, const auto& holds) {
+    CAPTURE(op, width);
+    const Contract& contract = catalog.at(op);
+    for (const Case& source : contract.cases) {
+      const auto of = [&](const char* name) { return std::stoll(source.init.at(name)); };
+      for (const int64_t drawn : drawn_of_width(contract, source, width)) CHECK(holds(drawn, of));
+    }
+  };
   // Heads that share a head of keys are equally many of each.
-  const Contract& attention = catalog.at("paged_attention");
-  for (const Case& source : attention.cases)
-    for (const int64_t heads : drawn_of_width(attention, source, "num_heads"))
-      CHECK(heads % std::stoll(source.init.at("num_kv_heads")) == 0);
+  expect("paged_attention", "num_heads",
+         [](int64_t heads, const auto& of) { return heads % of("num_kv_heads") == 0; });
   // Rotated channels are pairs, and no more than there are.
-  const Contract& rotary = catalog.at("rotary_embedding");
-  for (const Case& source : rotary.cases)
-    for (const int64_t dim : drawn_of_width(rotary, source, "head_dim"))
-      CHECK((dim % 2 == 0 && dim >= std::stoll(source.init.at("rotary_dim"))));
+  expect("rotary_embedding", "head_dim",
+         [](int64_t dim, const auto& of) { return dim % 2 == 0 && dim >= of("rotary_dim"); });
   // Nobody is asked for more experts than there are.
-  const Contract& topk = catalog.at("topk_softmax");
-  for (const Case& source : topk.cases)
-    for (const int64_t experts : drawn_of_width(topk, source, "num_experts"))
-      CHECK(experts >= std::stoll(source.init.at("top_k")));
+  expect("topk_softmax", "num_experts",
+         [](int64_t experts, const auto& of) { return experts >= of("top_k"); });
   // Groups divide channels.
-  const Contract& gated = catalog.at("rms_norm_gated");
-  for (const Case& source : gated.cases)
-    for (const int64_t width : drawn_of_width(gated, source, "hidden_size"))
-      CHECK(width % std::stoll(source.init.at("group_size")) == 0);
+  expect("rms_norm_gated", "hidden_size",
+         [](int64_t width, const auto& of) { return width % of("group_size") == 0; });
   // Two numbers of four bits lie in a byte, and 32 have a scale.
-  const Contract& packed = catalog.at("moe_grouped_gemm_mxfp4");
-  for (const Case& source : packed.cases)
-    for (const int64_t width : drawn_of_width(packed, source, "in_features"))
-      CHECK(width % 32 == 0);
+  expect("moe_grouped_gemm_mxfp4", "in_features",
+         [](int64_t width, const auto&) { return width % 32 == 0; });
 }
 
 TEST_CASE("widths are drawn of most ops of level 1, and of none where they may not fit") {
