@@ -75,6 +75,7 @@ Json check_op(const Json& arguments, const TaskServices& services) {
   options.device = device.get();
   options.threads = threads_beside(*device);
   options.size = arguments.at("size").get<std::string>();
+  options.only_cases = arguments.at("cases").get<std::vector<std::string>>();
   options.seed = arguments.at("seed").get<uint64_t>();
   options.quick = arguments.at("quick").get<bool>();
   for (const Json& family : arguments.at("families"))
@@ -152,9 +153,10 @@ class Checker {
     }
     if (!rows_.empty()) return rows_;  // a file that breaks the lint is not loaded
     for (const auto& wanted : a_.ops) need_op(wanted);
+    need_cases(catalog);
     for (const auto& op : found_.note.ops) {
       if (!is_wanted(a_, op.op)) continue;
-      if (captured_ && captured_->case_names(op.op).empty()) continue;
+      if (!has_wanted_case(op.op, catalog)) continue;
       const std::string why = note_mismatch(op, catalog);
       if (!why.empty())
         add(op.op, "violation", "contract", why);
@@ -172,6 +174,34 @@ class Checker {
     for (const auto& op : found_.note.ops) ops.push_back(op.op);
     if (std::find(ops.begin(), ops.end(), wanted) == ops.end())
       fail("--op", plugin_name(found_) + " has no op `" + wanted + "`", did_you_mean(wanted, ops));
+  }
+
+  // Of the size that was asked for; none of an op that nobody knows.
+  std::vector<std::string> case_names(const std::string& op, const Catalog& catalog) const {
+    if (captured_) return captured_->case_names(op);
+    std::vector<std::string> out;
+    const Contract* const contract = catalog.find(op);
+    if (!contract) return out;
+    for (const Case& c : contract->cases)
+      if (size_includes(a_.options.size, c.size)) out.push_back(c.name);
+    return out;
+  }
+
+  void need_cases(const Catalog& catalog) const {
+    std::vector<std::string> known;
+    for (const auto& op : found_.note.ops) {
+      if (!is_wanted(a_, op.op)) continue;
+      for (auto& name : case_names(op.op, catalog))
+        if (!contains(known, name)) known.push_back(std::move(name));
+    }
+    need_known(a_.options.only_cases, known, "--case", a_.options.size + " case");
+  }
+
+  bool has_wanted_case(const std::string& op, const Catalog& catalog) const {
+    const auto& wanted = a_.options.only_cases;
+    const auto names = case_names(op, catalog);
+    if (wanted.empty()) return !captured_ || !names.empty();
+    return std::ranges::any_of(names, [&](const auto& name) { return contains(wanted, name); });
   }
 
   void add(const std::string& op, const std::string& status, const std::string& rule,
@@ -261,6 +291,7 @@ class Checker {
           {{"plugin", found_.note.name},
            {"op", op},
            {"size", a_.options.size},
+           {"cases", a_.options.only_cases},
            {"device", a_.device},
            {"captured", a_.captured},
            {"quick", a_.options.quick},
@@ -347,6 +378,7 @@ std::optional<SecondLook> look_again(const Arguments& a, const FoundPlugin& foun
   policy.size = a.captured.empty() ? "smoke" : "captured";
   policy.captured = a.captured;
   policy.ops = a.ops;
+  if (a.options.size == policy.size) policy.cases = a.options.only_cases;
   policy.patience_s = a.patience_s;
   // What takes larger cases may refuse all that are judged, some of which have the same names.
   const bool same = !a.captured.empty() || a.options.size == policy.size;
@@ -410,6 +442,7 @@ int run(Arguments a, bool as_json) {
                 {"stale", stale},
                 {"seed", a.options.seed},
                 {"size", a.options.size},
+                {"cases", a.options.only_cases},
                 {"quick", a.options.quick},
                 {"families", a.families},
                 {"captured", origin},
@@ -439,6 +472,8 @@ std::function<int()> add(const Options& app) {
   app.add_option("--op", a->ops, "only this op (may be repeated)").one_at_a_time();
   app.add_option("--size", a->options.size,
                  "smoke (the default), ci or full; each with the smaller ones");
+  app.add_option("--case", a->options.only_cases, "only this one (may be repeated)")
+      .one_at_a_time();
   app.add_option("--captured", a->captured, "instead: the cases of this folder (fk-host capture)");
   app.add_option("--ranks", a->ranks, "only cases of so many ranks").positive();
   app.add_flag("--quick", a->options.quick,

@@ -46,14 +46,6 @@ bool usable(const CheckOptions& options) {
   }
 }
 
-bool wanted_size(const std::string& asked, const std::string& size) {
-  if (asked == "full" || asked == size) return true;
-  return asked == "ci" ? size != "full" : size == "smoke";
-}
-bool wanted(const CheckOptions& options, const std::string& size) {
-  return wanted_size(options.size, size);
-}
-
 // A case of a collective has a number of ranks.
 bool for_these_ranks(const Provider& provider, const Case& source, const CheckOptions& options) {
   const Slot* comm = provider.contract->comm();
@@ -131,10 +123,12 @@ CheckReport check_provider(const Provider& provider, const Oracles& oracles,
   }
   const bool quick = options.quick || options.cases;
   for (const Case& source : options.cases ? *options.cases : provider.contract->cases) {
-    if (!options.cases && !wanted(options, source.size)) continue;
+    if (!options.cases && !size_includes(options.size, source.size)) continue;
     if (!for_these_ranks(provider, source, options)) continue;
-    if (!options.only_case.empty() && options.only_case != source.name) continue;
-    if (device_type(options) == FK_CPU && options.only_case.empty()) {
+    if (!options.only_cases.empty() &&
+        !std::count(options.only_cases.begin(), options.only_cases.end(), source.name))
+      continue;
+    if (device_type(options) == FK_CPU && options.only_cases.empty()) {
       CheckRow row = row_of(provider, source, {});
       row.text = too_large_for_cpu(resolve(*provider.contract, source, {}));
       row.status = CheckStatus::unsupported;
@@ -169,6 +163,11 @@ CheckReport check_provider(const Provider& provider, const Oracles& oracles,
   return report;
 }
 
+bool size_includes(const std::string& asked, const std::string& size) {
+  if (asked == "full" || asked == size) return true;
+  return asked == "ci" ? size != "full" : size == "smoke";
+}
+
 std::vector<int> ranks_of(const Contract& contract, const std::vector<Case>& cases,
                           const std::string& size, bool alone) {
   std::set<int> ranks;
@@ -176,7 +175,7 @@ std::vector<int> ranks_of(const Contract& contract, const std::vector<Case>& cas
   if (!comm) return {1};
   for (const Case& source : cases)
     if (const auto it = source.axes.find(comm->axis);
-        it != source.axes.end() && (alone ? size == source.size : wanted_size(size, source.size)))
+        it != source.axes.end() && (alone ? size == source.size : size_includes(size, source.size)))
       ranks.insert(static_cast<int>(it->second));
   return {ranks.begin(), ranks.end()};
 }

@@ -54,7 +54,7 @@ struct CheckOptions {
   uint64_t seed = 1;
   std::vector<std::string> ops;  // empty: all
   std::vector<Family> families;  // empty: of a smoke case two that the seed chooses, else all
-  std::string only_case;         // empty: all
+  std::vector<std::string> only_cases;  // by name; empty: all
   bool quick = false;   // the cases as written, without variants; in bf16 where that is refused
   bool conduct = true;  // the rules of conduct.hpp, too
   // Instead of the contract's: all of them as they are written. They outlive the check.
@@ -98,6 +98,9 @@ void run_trial(const Provider& provider, const Oracles& oracles, const Case& sou
 // One case as it is written. `answers` may be shared between providers of equal contracts.
 CheckRow check_case(const Provider& provider, const Oracles& oracles, const Case& source,
                     const CheckOptions& options, CaseAnswers& answers);
+
+// Whether who asks for one size of cases gets those of another as well.
+bool size_includes(const std::string& asked, const std::string& size);
 
 // How many ranks these cases of a contract have, ascending; {1} where ranks do not matter. `size`:
 // of those of one size; with `alone` without those of smaller sizes.

@@ -85,6 +85,10 @@ run(["run", "smoke", "--provider", "linear=cpuu"], 2, "did you mean `cpu`")
 run(["new", "rms_norm", "--name", "cpu"], 2, "`cpu` is a baseline")
 run(["check", "cpu", "--op", "rms_nrom"], 2, "rms_norm")
 run(["check", "cpu", "--op", "rms_norm", "--op", "l2_nrom"], 2, "did you mean `l2_norm`")
+run(["check", "cpu", "--op", "rms_norm", "--case", "smoke9"], 2, "did you mean `smoke", absent=["PASS"])
+run(["check", "cpu", "--case", "ci0"], 2, "smoke case")
+one = json.loads(run(["check", "cpu", "--op", "rms_norm", "--op", "add", "--case", "smoke4", "--quick", "--json"], 0))
+assert {(row["op"], row["case"]) for row in one["rows"]} == {("rms_norm", "smoke4")}, one["rows"]
 written, varied = (json.loads(run(["check", "cpu", "--op", "rms_norm", "--json", *words], 0)) for words in (["--quick"], []))
 assert written["quick"] and not varied["quick"] and 0 < len(written["rows"]) < len(varied["rows"]), [len(r["rows"]) for r in (written, varied)]
 assert {row["op"] for row in json.loads(run(["check", "reference", "--op", "add", "--op", "concat", "--json"], 0))["rows"]} == {"add", "concat"}
