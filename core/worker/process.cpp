@@ -67,7 +67,7 @@ struct SpawnSetup {
 
 // What runners and libraries in them read. The rest of a user's environment is nobody's concern: a
 // candidate could print it into a report, and into a receipt that others are given.
-std::vector<char*> environment_of_runners() {
+std::vector<char*> environment_of_libraries() {
   constexpr std::array kBegins = {"FK_",   "CUDA_",  "CUBLAS_", "CUDNN_",    "NVIDIA_", "NCCL_",
                                   "OMP_",  "GOMP_",  "KMP_",    "MKL_",      "DNNL_",   "ONEDNN_",
                                   "LD_",   "GLIBC_", "MALLOC_", "OPENBLAS_", "LC_",     "ASAN_",
@@ -87,7 +87,7 @@ std::vector<char*> environment_of_runners() {
 }  // namespace
 
 pid_t spawn_child(const std::string& executable, const std::vector<std::string>& arguments,
-                  int control_fd, int log_fd) {
+                  int control_fd, int log_fd, Environment environment) {
   // dup2 onto itself would leave close-on-exec set, so sources stay clear of the targets.
   const int log = ::fcntl(log_fd, F_DUPFD_CLOEXEC, 10);
   const int control = ::fcntl(control_fd, F_DUPFD_CLOEXEC, 10);
@@ -100,8 +100,9 @@ pid_t spawn_child(const std::string& executable, const std::vector<std::string>&
   pid_t pid = -1;
   if (log >= 0 && control >= 0) {
     const SpawnSetup setup(control, log);
+    const bool all = environment == Environment::all;
     code = ::posix_spawn(&pid, executable.c_str(), &setup.actions, &setup.attributes, argv.data(),
-                         environment_of_runners().data());
+                         all ? environ : environment_of_libraries().data());
   }
   ::close(log);
   ::close(control);
@@ -110,7 +111,7 @@ pid_t spawn_child(const std::string& executable, const std::vector<std::string>&
 }
 
 ChildProcess::ChildProcess(const std::string& executable, const std::vector<std::string>& arguments,
-                           int control_fd, LaunchAgent* agent)
+                           int control_fd, LaunchAgent* agent, Environment environment)
     : agent_(agent) {
   std::array<int, 2> pipe_fds{};
   if (::pipe2(pipe_fds.data(), O_CLOEXEC) != 0)
@@ -119,7 +120,7 @@ ChildProcess::ChildProcess(const std::string& executable, const std::vector<std:
   ::fcntl(log_fd_, F_SETFL, O_NONBLOCK);
   try {
     pid_ = agent_ ? agent_->spawn(executable, arguments, control_fd, pipe_fds[1])
-                  : spawn_child(executable, arguments, control_fd, pipe_fds[1]);
+                  : spawn_child(executable, arguments, control_fd, pipe_fds[1], environment);
   } catch (...) {
     ::close(pipe_fds[1]);
     ::close(log_fd_);

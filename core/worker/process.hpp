@@ -15,18 +15,21 @@ class LaunchAgent;
 
 // Starts `executable arguments...` in a process group of its own, without input, with these as
 // descriptors 3, and 1 and 2, and nothing else. The descriptors stay the caller's. Error when it
-// cannot.
+// cannot. Of this process's environment it gets what libraries read, or all of it.
+enum class Environment { of_libraries, all };
 pid_t spawn_child(const std::string& executable, const std::vector<std::string>& arguments,
-                  int control_fd, int log_fd);
+                  int control_fd, int log_fd, Environment environment = Environment::of_libraries);
 
 class ChildProcess {
  public:
   // Starts `executable arguments...` in a process group of its own, with `control_fd` as descriptor
   // 3, no input, and both outputs captured. Everything else is closed. Error when it cannot. To be
   // called from a thread that lives as long as the child: its death kills the child.
-  // With an agent (launch.hpp) it is that one's child, to which the same happens.
+  // With an agent (launch.hpp) it is that one's child, to which the same happens, with that one's
+  // environment of libraries.
   ChildProcess(const std::string& executable, const std::vector<std::string>& arguments,
-               int control_fd, LaunchAgent* agent = nullptr);
+               int control_fd, LaunchAgent* agent = nullptr,
+               Environment environment = Environment::of_libraries);
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
   ~ChildProcess();  // kills the whole group and waits

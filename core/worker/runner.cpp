@@ -95,7 +95,10 @@ void Runner::start() {
   try {
     const auto parent = std::to_string(options_.agent ? options_.agent->pid() : ::getpid());
     const std::vector<std::string> words = {"__runner", parent};
-    child_ = std::make_unique<ChildProcess>(options_.executable, words, pair[1], options_.agent);
+    // Tools like compute-sanitizer find their processes by variables of their own.
+    const auto environment = options_.sandbox ? Environment::of_libraries : Environment::all;
+    child_ = std::make_unique<ChildProcess>(options_.executable, words, pair[1], options_.agent,
+                                            environment);
   } catch (...) {
     ::close(pair[1]);
     throw;

@@ -14,9 +14,9 @@ using namespace fk;
 namespace {
 
 struct Shell {
-  explicit Shell(const std::string& script)
+  explicit Shell(const std::string& script, Environment environment = Environment::of_libraries)
       : nothing(::open("/dev/null", O_RDWR | O_CLOEXEC)),
-        process("/bin/sh", {"-c", script}, nothing) {}
+        process("/bin/sh", {"-c", script}, nothing, nullptr, environment) {}
   ~Shell() { ::close(nothing); }
   int nothing;
   ChildProcess process;
@@ -53,9 +53,9 @@ TEST_CASE("a process that works while it is stopped is noticed") {
 
 // What a candidate can read it can print into a report.
 TEST_CASE("of a user's environment a runner has what libraries read alone") {
-  const auto sees = [](const char* name) {
+  const auto sees = [](const char* name, Environment environment = Environment::of_libraries) {
     ::setenv(name, "told", 1);
-    Shell shell("test \"$" + std::string(name) + "\" = told");
+    Shell shell("test \"$" + std::string(name) + "\" = told", environment);
     const auto status = shell.process.wait(10);
     ::unsetenv(name);
     REQUIRE(status);
@@ -64,6 +64,7 @@ TEST_CASE("of a user's environment a runner has what libraries read alone") {
   for (const char* name : {"FK_TOLD", "CUDA_TOLD", "OMP_TOLD", "LD_TOLD"}) CHECK(sees(name));
   for (const char* name : {"MY_API_TOKEN", "CUSTOMER_KEY", "NVD_API_KEY", "USER_TOKEN", "TZ_KEY"})
     CHECK_FALSE(sees(name));
+  CHECK(sees("MY_API_TOKEN", Environment::all));
 }
 
 TEST_CASE("the end of a process is no stop") {
