@@ -136,21 +136,13 @@ std::string ExamDesk::differs_from(const ExamDesk& first, int set) const {
   return "";
 }
 
-std::optional<ExamDesk::Peek> ExamDesk::peek(int set, std::random_device& anywhere) const {
-  constexpr size_t kBytes = 64;
+std::span<const std::byte> ExamDesk::somewhere(int set, size_t bytes,
+                                               std::random_device& anywhere) const {
   const auto all = sets_.at(static_cast<size_t>(set))->written_memory();
-  if (all.empty()) return std::nullopt;
+  if (all.empty()) return {};
   const auto& part = all[anywhere() % all.size()];
-  const size_t bytes = std::min(kBytes, part.size());
-  Peek out{part.data() + anywhere() % (part.size() - bytes + 1), std::vector<std::byte>(bytes)};
-  device_.download(out.seen.data(), out.at, static_cast<int64_t>(bytes));
-  return out;
-}
-
-bool ExamDesk::changed(const Peek& peek) const {
-  std::vector<std::byte> now(peek.seen.size());
-  device_.download(now.data(), peek.at, static_cast<int64_t>(now.size()));
-  return now != peek.seen;
+  bytes = std::min(bytes, part.size());
+  return part.subspan(anywhere() % (part.size() - bytes + 1), bytes);
 }
 
 SetFinding ExamDesk::look(int set, int index, int side, bool ordinary, const AskReference& ask) {

@@ -75,15 +75,8 @@ class ExamDesk {
   // `ordinary`: it is of that family, which is never excused. `ask`: the reference for other
   // contents of this rank.
   SetFinding look(int set, int content, int side, bool ordinary, const AskReference& ask);
-  // Some bytes of what a call on the set writes, somewhere: as they are now, whatever runs on the
-  // device, because its copy engine reads them.
-  struct Peek {
-    const std::byte* at;
-    std::vector<std::byte> seen;
-  };
-  std::optional<Peek> peek(int set, std::random_device& anywhere) const;  // nothing: it writes none
-  // Whether they have changed since.
-  bool changed(const Peek& peek) const;
+  // At most so many bytes of what a call on the set writes, somewhere; empty where it writes none.
+  std::span<const std::byte> somewhere(int set, size_t bytes, std::random_device& anywhere) const;
   // Of what ranks hold in common, the first field with other bits than `first` has; empty: none.
   std::string differs_from(const ExamDesk& first, int set) const;
   // Tells apart what lies in the memory that a call on the set may write to.

@@ -121,13 +121,14 @@ double Examiner::copy_s(int calls, int threads) const {
 
 void Examiner::wait_for_turns(const std::vector<int>& sets) {
   constexpr int64_t kLittle = int64_t{1} << 12;
-  constexpr size_t kPeeks = 4;  // each takes some microseconds, in which a device goes on
   peeks_.clear();
-  for (size_t i = 0; i < std::min(kPeeks, sets.size()); ++i) {
-    const ExamDesk& desk = *desks_[anywhere_() % desks_.size()];
-    if (auto peek = desk.peek(sets[anywhere_() % sets.size()], anywhere_))
-      peeks_.emplace_back(&desk, std::move(*peek));
+  for (size_t i = 0; i < std::min(Peeks::kMost, sets.size()); ++i) {
+    const size_t rank = anywhere_() % desks_.size();
+    const int set = sets[anywhere_() % sets.size()];
+    const auto at = desks_[rank]->somewhere(set, Peeks::kBytes, anywhere_);
+    if (!at.empty()) peeks_.add(*options_.devices[rank], at);
   }
+  peeks_.wait();
   for (size_t i = littles_.size(); i < watches_.size(); ++i)
     littles_.emplace_back(*watches_[i].first, kLittle, "a look at the device");
   for (size_t i = 0; i < watches_.size(); ++i)
@@ -319,11 +320,6 @@ bool Examiner::touched_beside() const {
   return false;
 }
 
-bool Examiner::written_late() const {
-  return std::any_of(peeks_.begin(), peeks_.end(),
-                     [](const auto& p) { return p.first->changed(p.second); });
-}
-
 std::string Examiner::damage() const {
   std::vector<int> sets(static_cast<size_t>(shape_.sets));
   std::iota(sets.begin(), sets.end(), 0);
@@ -378,7 +374,7 @@ std::vector<SetFinding> Examiner::look(const std::vector<int>& sets, int side,
     alive();
   }
   if (out.empty()) return out;
-  const bool late = written_late();
+  const bool late = peeks_.changed();
   peeks_.clear();
   if (!late && !touched_beside()) return out;
   out.resize(1);  // which is what is wrong, and the last that is looked at

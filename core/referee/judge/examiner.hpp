@@ -15,6 +15,7 @@
 #include "core/referee/judge/asked_case.hpp"
 #include "core/referee/judge/exam_desk.hpp"
 #include "core/referee/judge/null_gate.hpp"
+#include "core/referee/judge/peeks.hpp"
 
 namespace fk {
 
@@ -141,7 +142,6 @@ class Examiner {
   int sets_room() const;
   SetFinding look_at(int set, int side);
   bool touched_beside() const;
-  bool written_late() const;
   const char* family_name_of(size_t content) const;
   const ResolvedCase& resolved() const { return desks_[0]->resolved(); }
   // Empty with unjudged().
@@ -165,7 +165,7 @@ class Examiner {
   std::vector<uint64_t> beside_prints_;  // of its memory, by rank
   std::vector<std::pair<Device*, std::unique_ptr<Stopwatch>>> watches_;  // one for each device
   std::vector<DeviceMemory> littles_;                                    // for wait_for_turns()
-  std::vector<std::pair<const ExamDesk*, ExamDesk::Peek>> peeks_;
+  Peeks peeks_;
   std::random_device anywhere_;
   double bytes_ = 0, skew_ = 0, wire_ = 0;
   int64_t set_bytes_ = 0;        // of one rank

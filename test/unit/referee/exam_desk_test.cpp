@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "core/referee/judge/peeks.hpp"
 #include "test/catch.hpp"
 
 namespace {
@@ -93,19 +94,25 @@ TEST_CASE("exam_desk_forgets_a_baseline_that_another_one_follows") {
   CHECK(b.call(fk::kCandidateSide, 1).worst == 0);
 }
 
-TEST_CASE("exam_desk_sees_what_is_written_behind_a_peek") {
+TEST_CASE("peeks_see_what_is_written_behind_them") {
   BoundDesk b;
   b.desk.deal(0, 0, fk::Poison::ones, false);
   std::random_device anywhere;
-  const auto peek = b.desk.peek(0, anywhere);
-  REQUIRE(peek);
-  CHECK(peek->seen.size() == 64);
-  CHECK_FALSE(b.desk.changed(*peek));
+  const auto at = b.desk.somewhere(0, fk::Peeks::kBytes, anywhere);
+  REQUIRE(at.size() == fk::Peeks::kBytes);
   // Somewhere in what a call writes, and nowhere else.
   std::vector<std::span<const std::byte>> memory;
   b.desk.memory(0, memory);
-  CHECK(peek->at >= memory[1].data());
-  CHECK(peek->at + peek->seen.size() <= memory[1].data() + memory[1].size());
+  CHECK(at.data() >= memory[1].data());
+  CHECK(at.data() + at.size() <= memory[1].data() + memory[1].size());
+  fk::Peeks peeks;
+  CHECK_FALSE(peeks.changed());  // of nothing
+  peeks.add(*b.device, memory[0].first(fk::Peeks::kBytes));
+  peeks.add(*b.device, at);
+  peeks.wait();
+  CHECK_FALSE(peeks.changed());
   std::memcpy(const_cast<std::byte*>(memory[1].data()), b.x.data(), memory[1].size());
-  CHECK(b.desk.changed(*peek));
+  CHECK(peeks.changed());
+  peeks.clear();
+  CHECK_FALSE(peeks.changed());
 }

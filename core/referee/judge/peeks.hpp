@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Some bytes in devices' memory as they are at one moment, whatever runs there, because copy
+// engines read them; and whether they have changed since.
+#pragma once
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "core/device/device.hpp"
+
+namespace fk {
+
+class Peeks {
+ public:
+  static constexpr size_t kBytes = 64, kMost = 8;  // of one at most; of them
+  // Reads `at`, at most kBytes of the device's memory: enqueued, so that all that are added are
+  // read within microseconds. Not more than kMost. The device outlives this.
+  void add(Device& device, std::span<const std::byte> at);
+  // Returns when all have been read.
+  void wait() const;
+  // Whether any of them is something else now.
+  bool changed() const;
+  void clear() { all_.clear(); }
+
+ private:
+  struct Peek {
+    Device* device;
+    std::span<const std::byte> at;
+  };
+  std::byte* place(size_t peek, bool now) const {
+    return memory_.data() + (2 * peek + now) * kBytes;
+  }
+  std::vector<Peek> all_;
+  HostMemory memory_;  // what each was and what it is now; of the first device that was asked
+  bool made_ = false;
+};
+
+}  // namespace fk
