@@ -200,16 +200,15 @@ std::unique_ptr<OpenExam> Courtroom::open_now(const ExamRequest& request, const 
   auto exam = std::make_unique<OpenExam>();
   exam->id = next_id_++;
   exam->ranks = request.ranks;
-  // Nobody is timed there, so that few contents and sets of buffers will do.
-  const bool drawn = is_drawn(request.asked.variant);
+  // Where nobody is timed few contents and sets of buffers will do.
   exam->answer = ask("exam_open", {{"exam", exam->id},
                                    {"asked", to_json(drawn_by(request.asked, secret))},
                                    {"device", request.device},
                                    {"threads", request.threads},
                                    {"families", request.families},
                                    {"seed", secret.seed(request.asked.key())},
-                                   {"seconds", drawn ? 0 : kAnswerSeconds},
-                                   {"call_s", drawn ? 0 : kBatchSeconds}});
+                                   {"seconds", request.after ? 0 : kAnswerSeconds},
+                                   {"call_s", request.after ? 0 : kBatchSeconds}});
   exam->fds = oracle_->take_fds();
   return exam;
 }

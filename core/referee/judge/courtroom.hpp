@@ -32,6 +32,7 @@ struct ExamRequest {
   std::vector<std::string> families;
   int ranks = 1;        // that call it together
   int drawn_cases = 0;  // of its op's, as DocketEntry has it
+  bool after = false;   // the same: nobody is timed there
   std::string key() const;
 };
 

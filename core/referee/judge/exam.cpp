@@ -121,7 +121,7 @@ std::vector<int> Exam::ring(int first, int count) const {
 }
 
 int Exam::some_first() {
-  constexpr int kGraphs = 4;
+  constexpr int kGraphs = 3;
   const bool any = request_.device == "cpu" || request_.ranks > 1;
   const int places = any ? sets_ : std::min(sets_, kGraphs);
   return static_cast<int>(random_.integer(0, places)) * (sets_ / places);

@@ -235,7 +235,7 @@ void Examiner::measure() {
     }
   }
   if (contract_.bytes) all = std::min(all, bytes_);
-  weights_matter_ = weights >= kWeightsMatter * all;
+  weights_matter_ = weights > 0 && weights >= kWeightsMatter * all;
 }
 
 // As many as make a sample long enough, by an optimistic guess. A device's clock lies within the

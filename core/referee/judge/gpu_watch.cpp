@@ -36,7 +36,9 @@ constexpr std::array kReasons = {
     Reason{0x100, "display clocks", false},
 };
 
-constexpr double kEvery = 5e-3;  // seconds; a look takes a fraction of a millisecond
+// Seconds. A look takes a fraction of a millisecond, and what slows a device down does so for
+// longer.
+constexpr double kEvery = 20e-3;
 
 // As NVML lays them out.
 struct Event {

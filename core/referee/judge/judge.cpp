@@ -218,7 +218,7 @@ class Judge {
       const auto families =
           entry.after ? std::vector<std::string>{family_name(Family::ordinary)} : options_.families;
       requests_.push_back({entry.asked, room_.device(), options_.threads, families,
-                           out_.cases.back().ranks, entry.drawn_cases});
+                           out_.cases.back().ranks, entry.drawn_cases, entry.after});
       entries_.push_back(std::move(entry));
     }
     if (!out_.cases.empty()) return true;

@@ -61,7 +61,7 @@ void Exam::race(Sitter& baseline) {
       // process of a hundred threads wakes up late); nor has anybody where times are not compared.
       const bool gains = result.ratio(1, 0).speed != Speed::slower && why_not_compared().empty();
       if (gains) late_rounds(mine, theirs);
-      if (gains) alone_rounds(mine, theirs);
+      if (gains && result.ratio(1, 0).speed == Speed::faster) alone_rounds(mine, theirs);
       // A device's own flush reads until nothing else is left.
       std::optional<Ratio> cold;
       if (gains && request_.device == "cpu") {
