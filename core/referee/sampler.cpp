@@ -178,11 +178,11 @@ void CopySampler::cool(size_t first) {
 }
 
 double copy_seconds(Device& device, Stopwatch& watch, int64_t bytes, int calls, int threads) {
-  constexpr int kSamples = 5, kGraphs = 8;
+  constexpr int kSamples = 5;
   constexpr double kSeconds = 4e-3;
   constexpr int64_t kMemory = int64_t{1} << 30;
   const int64_t room = std::max<int64_t>(1, kMemory / std::max<int64_t>(bytes, 1));
-  const int64_t most = device.can_capture() ? std::min(kGraphs, calls) : calls;
+  const int64_t most = device.can_capture() ? std::min(kCopiesMost, calls) : calls;
   const auto sets = static_cast<int>(std::clamp<int64_t>(most, 1, room));
   CopySampler copy(device, watch, static_cast<size_t>(sets), bytes, threads, 0);
   copy.cool_own_memory();

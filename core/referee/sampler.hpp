@@ -119,9 +119,11 @@ class CopySampler final : public Sampler {
   bool own_memory_ = false;
 };
 
-// Seconds of a copy of as many bytes, as one of `calls` behind each other, with cold caches: the
-// median of the samples that a few milliseconds allow, one at least. It shares the device with
-// nobody meanwhile, or is slower. Error when there is no memory for it.
+// Seconds of a copy of as many bytes, as one of `calls` behind each other, of kCopiesMost at most
+// where they can be captured, with cold caches: the median of the samples that a few milliseconds
+// allow, one at least. It shares the device with nobody meanwhile, or is slower. Error when there
+// is no memory for it.
+constexpr int kCopiesMost = 8;
 double copy_seconds(Device& device, Stopwatch& watch, int64_t bytes, int calls, int threads);
 
 }  // namespace fk
