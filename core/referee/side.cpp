@@ -93,6 +93,16 @@ bool Side::drive(const std::vector<Request>& requests, const RoundOptions& optio
   return true;
 }
 
+bool Side::close() {
+  if (!is_open()) return true;
+  runner_->thaw();
+  if (!runner_->close_session())
+    return fail_with("failed", runner_->failure().sentence() + " (when its session ended)");
+  runner_.reset();
+  info_.reset();
+  return true;
+}
+
 double Side::device_wait_s() {
   if (!is_open()) return 0;
   runner_->thaw();

@@ -36,6 +36,8 @@ class Side {
   // down, and who knows what comes next could begin with it.
   bool drive(const std::vector<Request>& requests, const RoundOptions& options, Round& round);
   void set_patience(double seconds);
+  // Ends its session, in which plugin code has the last word; false with why() where that fails.
+  bool close();
   // Whether its device works for this side while it stands still, as the other one, whose device it
   // is as well, sees it. Then this one has been ended, with why().
   bool works_on(Side& beside);

@@ -244,6 +244,10 @@ bool RankGroup::clear() {
   return on_all([](RankRunner& runner, int) { runner.clear(); });
 }
 
+bool RankGroup::close_session() {
+  return on_all([](RankRunner& runner, int) { runner.close_session(); });
+}
+
 bool RankGroup::record(const RecordOptions& options, const std::vector<int>& files,
                        const std::string& workload) {
   FK_CHECK(files.size() == ranks_.size(), "every rank has a file");

@@ -40,6 +40,7 @@ class RankGroup {
                                   const std::vector<StatesHandle>& states = {});
   std::vector<StatesHandle> states() const;  // as of a Runner, by rank
   bool clear();
+  bool close_session();
   // As of a Runner, a file for each rank; what they recorded by rank.
   bool record(const RecordOptions& options, const std::vector<int>& files,
               const std::string& workload);

@@ -74,6 +74,8 @@ class RankRunner {
   virtual bool join(const RankSeat& seat, int block_fd, const std::vector<int>& sockets,
                     double patience_s) = 0;
   virtual bool clear() = 0;  // states to zero, between independent drives
+  // Destroys the session and its instances, plugin code for the last time.
+  virtual bool close_session() = 0;
   // `fds` go with it and stay the caller's.
   virtual std::optional<Json> task(const std::string& name, const Json& arguments,
                                    const OnProgress& progress, const std::vector<int>& fds) = 0;

@@ -75,6 +75,7 @@ class Runner final : public RankRunner {
                                     const OnProgress& progress);
   std::optional<uint64_t> checksum();
   bool clear() override;
+  bool close_session() override;
   // From now on what the session's nodes are called with is kept: tensors in the file, which is the
   // caller's, the rest for recorded(), which ends it. Called again (the file is not looked at
   // then), it names the workload that follows.

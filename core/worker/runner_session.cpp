@@ -88,6 +88,10 @@ bool Runner::clear() {
   return ask({{"do", "clear"}}, {}, "cleared", options_.patience_s, {}).has_value();
 }
 
+bool Runner::close_session() {
+  return ask({{"do", "close_session"}}, {}, "closed", options_.patience_s, {}).has_value();
+}
+
 bool Runner::record(const RecordOptions& options, int file, const std::string& workload) {
   std::vector<int> fds;
   if (!recording_) fds.push_back(file);

@@ -115,6 +115,7 @@ class Server {
     if (what == "checksum") return checksum();
     if (what == "drive") return drive(message);
     if (what == "clear") return clear();
+    if (what == "close_session") return close_session();
     if (what == "record") return record(message);
     if (what == "recorded") return recorded();
     if (what == "task") return task(message);
@@ -370,6 +371,15 @@ class Server {
     device_->synchronize_all();  // on whatever stream: nothing goes on in the other side's turn
     exchange_->end();
     return {{"driven", message.at("run")}};
+  }
+
+  Json close_session() {
+    set_stage(*board_, "destroying instances");
+    recorder_.reset();
+    session_.reset();
+    if (device_) device_->synchronize();
+    set_stage(*board_, "");
+    return {{"closed", true}};
   }
 
   Json clear() {

@@ -281,6 +281,8 @@ TEST_CASE("isolation_crash_names_signal_and_place") {
   failed_with("aborts", "failed", "SIGABRT");
   failed_with("aborts", "failed", ": out of handles");
   failed_with("at_once", "failed", "in the check of its ops");
+  failed_with("segfault_at_end", "failed", "SIGSEGV");
+  failed_with("segfault_at_end", "failed", "when its session ended");
 }
 
 TEST_CASE("isolation_hang_is_stopped") {

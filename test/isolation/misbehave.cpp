@@ -36,7 +36,8 @@ enum Mode {
   eats,
   noisy,
   aborts,
-  hang_in_create
+  hang_in_create,
+  segfault_at_end
 };
 constexpr Mode mode = MODE;
 constexpr const char* kBurner = "fk_burns";  // a thread's name
@@ -57,7 +58,7 @@ constexpr int kChecked = 625, kRound = 465;
 // Not inlined, so that a backtrace has a frame in this file.
 __attribute__((noinline)) void misbehave() {
   static int* volatile nowhere = nullptr;
-  if (mode == segfault) *nowhere = 1;
+  if (mode == segfault || mode == segfault_at_end) *nowhere = 1;
   if (mode == hang)
     for (;;) ::usleep(1000);
   if (mode == exits) std::exit(0);
@@ -104,11 +105,14 @@ struct Norm {
     if (mode == hang_in_create && i.hidden_size == kModelChannels)
       for (;;) ::usleep(1000);
   }
+  ~Norm() {
+    if (mode == segfault_at_end && init.hidden_size == kModelChannels) misbehave();
+  }
   void prepare(const op::forward&, const fk_memory&) {}
   void forward(const op::forward& args, const fk_ctx&) {
     const int64_t channels = init.hidden_size, rows = args.x->shape[0];
     const bool now = eager || channels == kModelChannels;
-    if (now) misbehave();
+    if (now && mode != segfault_at_end) misbehave();
     const float* weight = fk::data<float>(weights.weight);
     for (int64_t t = 0; t < rows; ++t) {
       const float* x = fk::data<float>(args.x) + t * args.x->strides[0];

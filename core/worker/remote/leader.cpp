@@ -171,6 +171,7 @@ class RunnerService {
     }
     if (what == "open") return open(message);
     if (what == "clear") return runner.clear();
+    if (what == "close_session") return runner.close_session();
     if (what == "task") {
       const auto answer = runner.task(message.at("name").get<std::string>(),
                                       message.at("arguments"), [&](const Json& progress) {

@@ -123,6 +123,7 @@ std::optional<SessionInfo> RemoteRunner::open(const SessionSpec& spec, const Wei
 }
 
 bool RemoteRunner::clear() { return ask({{"do", "clear"}}).has_value(); }
+bool RemoteRunner::close_session() { return ask({{"do", "close_session"}}).has_value(); }
 
 std::optional<Json> RemoteRunner::task(const std::string& name, const Json& arguments,
                                        const OnProgress& progress, const std::vector<int>& fds) {

@@ -28,6 +28,7 @@ class RemoteRunner final : public RankRunner {
   bool join(const RankSeat& seat, int block_fd, const std::vector<int>& sockets,
             double patience_s) override;
   bool clear() override;
+  bool close_session() override;
   std::optional<Json> task(const std::string& name, const Json& arguments,
                            const OnProgress& progress, const std::vector<int>& fds) override;
   bool freeze() override;
