@@ -2,12 +2,10 @@
 // fk-host check PLUGIN: lint, then every op of a plugin against its contract and the reference
 // provider, in a runner process: a crash or a hang is a row, and the rest goes on in a new one.
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "core/base/error.hpp"
 #include "core/base/paths.hpp"
@@ -22,12 +20,9 @@
 #include "core/cli/wait_for_device.hpp"
 #include "core/device/rank_device.hpp"
 #include "core/referee/check.hpp"
-#include "core/referee/conduct/hello.hpp"
 #include "core/referee/roster.hpp"
-#include "core/referee/side.hpp"
 #include "core/referee/verdict/secret.hpp"
 #include "core/report/table.hpp"
-#include "core/worker/process_state.hpp"
 #include "core/worker/rank_group.hpp"
 #include "core/worker/symbols.hpp"
 #include "core/worker/task.hpp"
@@ -44,95 +39,6 @@ struct Arguments {
   int ranks = 0;  // of the cases; 0: any
   bool verbose = false, sandbox = true;
 };
-
-Json row_json(const CheckRow& r) {
-  return {{"op", r.op},
-          {"provider", r.provider},
-          {"case", r.case_name},
-          {"variant", r.variant},
-          {"status", status_name(r.status)},
-          {"rule", r.rule},
-          {"text", r.text},
-          {"worst", std::isfinite(r.worst) ? Json(r.worst) : Json(nullptr)},
-          {"echo", r.echo}};
-}
-
-// ---- in the runner ----
-
-// What a plugin may use beside the host: two threads on the CPU, all that are there on a GPU, where
-// the host makes the inputs of large cases.
-int threads_beside(const Device& device) {
-  return device.host_memory() ? 2
-                              : static_cast<int>(std::max(2u, std::thread::hardware_concurrency()));
-}
-
-Json check_op(const Json& arguments, const TaskServices& services) {
-  adopt_orphans();
-  CheckOptions options;
-  const auto device =
-      open_device(device_of_rank(arguments.at("device").get<std::string>(), services.local_rank));
-  const auto comm = services.communicator(*device);
-  options.device = device.get();
-  options.threads = threads_beside(*device);
-  options.size = arguments.at("size").get<std::string>();
-  options.only_cases = arguments.at("cases").get<std::vector<std::string>>();
-  options.seed = arguments.at("seed").get<uint64_t>();
-  options.quick = arguments.at("quick").get<bool>();
-  for (const Json& family : arguments.at("families"))
-    options.families.push_back(family_of(family.get<std::string>()));
-  options.ops = {arguments.at("op").get<std::string>()};
-  options.plugins = &services.plugins;
-  options.comm = comm.get();
-  options.on_row = [&](const CheckRow& row) { services.progress(row_json(row)); };
-  options.on_step = [&](const CheckRow& row, const std::string& step) {
-    services.stage(row.op + ", case " + row.case_name + ", " + row.variant + ": " + step);
-  };
-  const auto plugin = arguments.at("plugin").get<std::string>();
-  std::vector<Case> cases;
-  if (const auto folder = arguments.value("captured", std::string()); !folder.empty()) {
-    services.stage("reading " + folder);
-    cases = Captured::open(folder, services.catalog).cases(options.ops[0]);
-    options.cases = &cases;
-  }
-  CheckRow hello;
-  hello.op = options.ops[0];
-  hello.provider = plugin;
-  hello.text = hello_misconduct(services.plugins.entry(plugin), [&](const std::string& step) {
-    services.stage("the entry, " + step);
-  });
-  if (!hello.text.empty()) {
-    hello.status = CheckStatus::violation;
-    hello.rule = "hello";
-    services.progress(row_json(hello));
-    return Json::object();
-  }
-  check_plugin(services.plugins, plugin, options);
-  return Json::object();
-}
-FK_TASK(check_op, check_op);
-
-// Before a candidate's whole-model run: its smallest cases as they are written.
-Json smoke_check(const Json& arguments, const TaskServices& services) {
-  CheckOptions options;
-  const auto device = open_device(arguments.at("device").get<std::string>());
-  options.device = device.get();
-  options.threads = threads_beside(*device);
-  options.quick = true;
-  options.plugins = &services.plugins;
-  options.on_step = [&](const CheckRow& row, const std::string& step) {
-    services.stage(row.op + ", case " + row.case_name + ": " + step);
-  };
-  for (const auto& row :
-       check_plugin(services.plugins, arguments.at("plugin").get<std::string>(), options).rows) {
-    if (row.status != CheckStatus::wrong && row.status != CheckStatus::violation) continue;
-    return {{"wrong", row.op + ", case " + row.case_name + ": " +
-                          (row.rule.empty() ? "" : row.rule + ": ") + row.text}};
-  }
-  return Json::object();
-}
-FK_TASK(smoke_check, smoke_check);
-
-// ---- in the broker ----
 
 constexpr int64_t kPrivateMost = int64_t{8} << 30;  // memory of a process on the CPU
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/cli/check_rows.hpp"
 
+#include <cmath>
 #include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -9,6 +10,18 @@
 #include "core/report/table.hpp"
 
 namespace fk {
+
+Json row_json(const CheckRow& r) {
+  return {{"op", r.op},
+          {"provider", r.provider},
+          {"case", r.case_name},
+          {"variant", r.variant},
+          {"status", status_name(r.status)},
+          {"rule", r.rule},
+          {"text", r.text},
+          {"worst", std::isfinite(r.worst) ? Json(r.worst) : Json(nullptr)},
+          {"echo", r.echo}};
+}
 
 std::string text_of(const Json& row, const char* key) {
   return row.is_object() ? row.value(key, std::string()) : "";

@@ -329,9 +329,7 @@ class ScenarioRun {
     r.verdict = r.correctness.ok ? "correct" : "wrong";
     r.why = r.correctness.why;
     if (r.correctness.ok) time_candidate(side, r);  // what is wrong is not timed
-    if (r.verdict != "correct") return r;
-    enter(r.name + " is ended");
-    return side.close() ? r : failed();
+    return r.verdict != "correct" || side.close() ? r : failed();
   }
 
   // A process may lift the protection of what it maps, so the weights are looked at afterwards.

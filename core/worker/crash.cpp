@@ -3,6 +3,7 @@
 // functions. Both are warmed up before, and should they hang, the broker's watchdog ends it.
 #include "core/worker/crash.hpp"
 
+#include <cxxabi.h>
 #include <dlfcn.h>
 #include <execinfo.h>
 #include <signal.h>
@@ -258,6 +259,21 @@ void limit_private_memory(int64_t bytes) {
 void leave(int code) {
   std::fflush(nullptr);
   ::_exit(code);
+}
+
+std::string thrown_text() {
+  const std::type_info* type = abi::__cxa_current_exception_type();
+  int status = -1;
+  char* name = type ? abi::__cxa_demangle(type->name(), nullptr, nullptr, &status) : nullptr;
+  std::string text = status == 0 ? name : (type ? type->name() : "something");
+  std::free(name);
+  try {
+    throw;
+  } catch (const std::exception& e) {
+    text += std::string(": ") + e.what();
+  } catch (...) {
+  }
+  return "threw " + text;
 }
 
 }  // namespace fk

@@ -43,6 +43,8 @@ void set_stage(Board& board, const std::string& text);
 // Limits private memory (RLIMIT_DATA) to `bytes` above what is in use now; 0: no limit. Nothing
 // happens under AddressSanitizer, whose shadow counts as data.
 void limit_private_memory(int64_t bytes);
+// The type and text of the exception that is being handled.
+std::string thrown_text();
 // Ends the process without destructors: plugins' threads and exit handlers do not survive those.
 [[noreturn]] void leave(int code);
 

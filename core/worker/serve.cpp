@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/worker/serve.hpp"
 
-#include <cxxabi.h>
 #include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <new>
@@ -40,22 +38,6 @@ constexpr double kForever = 1e6;  // seconds
 
 Json error_json(const std::string& kind, const std::string& where, const std::string& text) {
   return {{"error", {{"kind", kind}, {"where", where}, {"text", text}}}};
-}
-
-// The type and text of the exception that is being handled.
-std::string thrown_text() {
-  const std::type_info* type = abi::__cxa_current_exception_type();
-  int status = -1;
-  char* name = type ? abi::__cxa_demangle(type->name(), nullptr, nullptr, &status) : nullptr;
-  std::string text = status == 0 ? name : (type ? type->name() : "something");
-  std::free(name);
-  try {
-    throw;
-  } catch (const std::exception& e) {
-    text += std::string(": ") + e.what();
-  } catch (...) {
-  }
-  return "threw " + text;
 }
 
 class Server {
@@ -377,7 +359,6 @@ class Server {
     set_stage(*board_, "destroying instances");
     recorder_.reset();
     session_.reset();
-    if (device_) device_->synchronize();
     set_stage(*board_, "");
     return {{"closed", true}};
   }
