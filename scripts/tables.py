@@ -119,7 +119,8 @@ for source in of_each_gpu("verdicts"):
         rate, start = run.get("verdicts_per_hour"), run.get("start_s")
         begin = f"{1e3 * start['median']:.1f} ms" if start else ""
         again = f"{1e3 * served['duplicate']['p95']:.0f} ms" if "duplicate" in served else ""
-        lines.append(f"| {gpu} | {run['commit']} | {served['right']['p95']:.2f} s ({served['right']['median']:.2f}) | {served['wrong']['p95']:.2f} s | {served['crashed']['p95']:.2f} s | "
+        late = lambda what: f"{served[what]['p95']:.2f} s" if what in served else ""
+        lines.append(f"| {gpu} | {run['commit']} | {late('right')} ({served['right']['median']:.2f}) | {late('wrong')} | {late('crashed')} | "
                      f"{again} | {f'{rate:.0f}' if rate else ''} | {begin} | {run.get('note', '')} |")
 for source in of_each_gpu("precision"):
     d = json.loads(source.read_text())
@@ -140,6 +141,9 @@ for source in of_each_gpu("judges"):
     lines += ["", f"From `{source.relative_to(root)}`: {d['device']}, commit {d['commit']}, {d['date']}, `{d['command']}`.", "",
               "| judge | a verdict, median; on an attack | right, wrong, crashed, asked before | in an hour, asked at once | scatter of a kernel against itself, 4096 and 16 rows | largest error on a known speedup | a copy's bandwidth | "
               "after one that takes all memory | attacks believed | honest ones refused |", "|---|---|---|---|---|---|---|---|---|---|"]
+    kinds_run = d.get("kinds_run")
+    if kinds_run:
+        lines[-4] += f" Kinds of verdicts, how many in an hour and what is left after one: commit {kinds_run['commit']}, {kinds_run['date']}, `{kinds_run['command']}`."
     names = {"events": "Python, events around a copy and the call", "do_bench": "Python, `triton.testing.do_bench`", "host": "`fk-host bench`, with a server"}
     seconds = lambda value: "" if value is None else f"{value:.2f} s"
     speed = lambda value: "not asked" if value is None else f"{value / 1e12:.2f} TB/s"
