@@ -161,7 +161,7 @@ part_attacks() { attack attacks --serve; }
 part_captured() {
   local kept="$parts/captured" bad=0
   timeout -k 10 60 "$host" capture mixtral --profile tiny --requests 2 --device cuda:0 --out "$kept" >"$out/captured.log" 2>&1 || bad=1
-  tail -1 "$out/captured.log"
+  tail -1 "$out/captured.log" | sed "s#$parts#OUT#"
   check captured cuda --captured "$kept" --device cuda:0 --quick || bad=1
   timeout -k 10 60 "$host" bench moe_align --captured "$kept" --device cuda:0 --seconds 0.05 --json "$parts/bench-captured.json" >/dev/null || bad=1
   summarize "$parts/bench-captured.json" || bad=1
