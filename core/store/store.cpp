@@ -32,7 +32,7 @@ constexpr const char* kKeyFile = "signing.key";
 constexpr const char* kFile = "verdicts.sqlite";
 constexpr int kVersion = 1;           // of the tables
 constexpr int kPatienceMs = 2000;     // for other writers, who are done in a few
-constexpr int64_t kKeptMax = 20'000;  // verdicts; older ones are forgotten
+constexpr int64_t kKeptMax = 20'000;  // verdicts, and files; older ones are forgotten
 constexpr int64_t kSettledNs = 2'000'000'000;
 
 constexpr const char* kTables = R"(
@@ -279,6 +279,8 @@ std::string Store::file_hash(const fs::path& file) {
     guarded(false, [&](const Database& db) {
       Statement put(db, "INSERT OR REPLACE INTO files (path, stamp, sha256) VALUES (?, ?, ?)");
       put.bind(path).bind(stamp).bind(hash).step();
+      Statement prune(db, "DELETE FROM files WHERE rowid <= (SELECT max(rowid) FROM files) - ?");
+      prune.bind(kKeptMax).step();
       return true;
     });
   return hash;

@@ -409,4 +409,23 @@ TEST_CASE("a file that has not changed is not read again", "[store]") {
   Database(database(folder), 1000).run("UPDATE files SET stamp='of another day'");
   CHECK(store.file_hash(real) == sha256_file(real));
 }
+
+TEST_CASE("the newest 20,000 files are remembered", "[store]") {
+  const Folder folder;
+  Store store(folder.path);
+  const fs::path old = fs::canonical("/bin/sh"), kept = fs::canonical("/bin/cat"),
+                 last = fs::canonical("/bin/ls");
+  for (const auto& file : {old, kept}) REQUIRE(store.file_hash(file) == sha256_file(file));
+  Database db(database(folder), 1000);
+  const auto count = [&](const fs::path& file) {
+    Statement row(db, "SELECT count(*) FROM files WHERE path=?");
+    return row.bind(file.string()).step() ? row.number(0) : -1;
+  };
+  REQUIRE(count(old) == 1);
+  db.run("UPDATE files SET rowid = 20000 WHERE rowid = 2");
+  REQUIRE(store.file_hash(last) == sha256_file(last));  // row 20001: the first one is just out
+  CHECK(count(old) == 0);
+  CHECK(count(kept) == 1);
+  CHECK(count(last) == 1);
+}
 #endif
