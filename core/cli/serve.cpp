@@ -99,7 +99,8 @@ class Listener {
 
 // Who asks. Gone when its end is closed.
 struct Client {
-  explicit Client(int fd) : channel(fd, false), since_s(now_seconds()) {}
+  explicit Client(int fd) : channel(fd, false, kQuestionMost), since_s(now_seconds()) {}
+  static constexpr uint32_t kQuestionMost = 1U << 20;  // bytes; others wait while it is read
   Channel channel;
   double since_s;
   std::optional<Json> message;

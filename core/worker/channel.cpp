@@ -21,7 +21,6 @@ namespace fk {
 
 namespace {
 
-constexpr uint32_t kMessageBytesMax = 64U << 20;
 constexpr size_t kFdsMax = 128;  // of the buffers of all ranks
 
 int poll_ms(double seconds) {
@@ -61,7 +60,8 @@ std::optional<pid_t> peer_of(int fd) {
   return peer.pid;
 }
 
-Channel::Channel(int fd, bool accept_fds) : fd_(fd), accept_fds_(accept_fds) {}
+Channel::Channel(int fd, bool accept_fds, uint32_t bytes_most)
+    : fd_(fd), accept_fds_(accept_fds), bytes_most_(bytes_most) {}
 
 Channel::~Channel() {
   for (const int fd : fds_) ::close(fd);
@@ -71,7 +71,7 @@ Channel::~Channel() {
 bool Channel::send(const Json& message, const std::vector<int>& fds, double timeout_s) {
   FK_CHECK(fds.size() <= kFdsMax, "too many descriptors in one message");
   std::string text = message.dump(-1, ' ', false, Json::error_handler_t::replace);
-  if (text.size() > kMessageBytesMax) fail("worker", "a message is too long");
+  if (text.size() > kBytesMost) fail("worker", "a message is too long");
   const auto length = static_cast<uint32_t>(text.size());
   text.insert(0, reinterpret_cast<const char*>(&length), sizeof length);
   const double end = now_seconds() + timeout_s;
@@ -106,7 +106,7 @@ bool Channel::send(const Json& message, const std::vector<int>& fds, double time
 void Channel::read_more() {
   std::array<char, 65536> data;
   alignas(cmsghdr) std::array<char, CMSG_SPACE(kFdsMax * sizeof(int))> control{};
-  while (!closed_ && buffer_.size() < kMessageBytesMax + sizeof(uint32_t)) {
+  while (!closed_ && buffer_.size() < size_t{bytes_most_} + sizeof(uint32_t)) {
     iovec part{data.data(), data.size()};
     msghdr header{};
     header.msg_iov = &part;
@@ -141,7 +141,7 @@ std::optional<Json> Channel::receive() {
   uint32_t length = 0;
   if (buffer_.size() < sizeof length) return std::nullopt;
   std::memcpy(&length, buffer_.data(), sizeof length);
-  if (length > kMessageBytesMax) fail("worker", "a message claims an impossible length");
+  if (length > bytes_most_) fail("worker", "a message claims an impossible length");
   if (buffer_.size() - sizeof length < length) return std::nullopt;
   const std::string text = buffer_.substr(sizeof length, length);
   buffer_.erase(0, sizeof length + length);

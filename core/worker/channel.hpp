@@ -19,8 +19,9 @@ namespace fk {
 class Channel {
  public:
   // Owns `fd`. Descriptors that arrive are kept only with `accept_fds`; otherwise the kernel drops
-  // them.
-  Channel(int fd, bool accept_fds);
+  // them. A message that is longer than `bytes_most` is malformed.
+  Channel(int fd, bool accept_fds, uint32_t bytes_most = kBytesMost);
+  static constexpr uint32_t kBytesMost = 64U << 20;
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
   ~Channel();
@@ -39,6 +40,7 @@ class Channel {
   void read_more();
   int fd_;
   bool accept_fds_, closed_ = false;
+  uint32_t bytes_most_;
   std::string buffer_;
   std::vector<int> fds_;
 };

@@ -166,6 +166,13 @@ assert bench(right, "--no-sandbox")["status"] == "correct"  # not by the server,
 assert bench(right, FK_PLUGIN_PATH="")["status"] == "correct"  # nor what has other baselines
 server.judged(count)
 
+# Nobody's question is that long: who says so is not listened to, while others wait.
+try:
+    answer = receive(send(connect(), {**questions["right"], "padding": "x" * (2 << 20)}))
+except (BrokenPipeError, ConnectionResetError):
+    answer = None
+assert answer is None
+
 # Several at once, in order, beside clients that send nonsense, nothing or go away.
 silent = connect()
 nonsense = [send(connect(), message) for message in (b"no json", b"[]", {"question": 1, "secret": ""}, {})]
