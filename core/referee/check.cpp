@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/base/error.hpp"
+#include "core/base/text.hpp"
 #include "core/cases/numerics/families.hpp"
 #include "core/tensor/random.hpp"
 
@@ -125,10 +126,8 @@ CheckReport check_provider(const Provider& provider, const Oracles& oracles,
   for (const Case& source : options.cases ? *options.cases : provider.contract->cases) {
     if (!options.cases && !size_includes(options.size, source.size)) continue;
     if (!for_these_ranks(provider, source, options)) continue;
-    if (!options.only_cases.empty() &&
-        !std::count(options.only_cases.begin(), options.only_cases.end(), source.name))
-      continue;
-    if (device_type(options) == FK_CPU && options.only_cases.empty()) {
+    if (!options.only_cases.empty() && !contains(options.only_cases, source.name)) continue;
+    if (device_type(options) == FK_CPU) {
       CheckRow row = row_of(provider, source, {});
       row.text = too_large_for_cpu(resolve(*provider.contract, source, {}));
       row.status = CheckStatus::unsupported;
