@@ -10,8 +10,7 @@ namespace fk {
 
 void Peeks::add(Device& device, std::span<const std::byte> at) {
   FK_CHECK(all_.size() < kMost && at.size() <= kBytes, "so many bytes, and so many times");
-  if (!made_) memory_ = HostMemory(device, 2 * kMost * kBytes);
-  made_ = true;
+  if (!memory_.data()) memory_ = HostMemory(device, 2 * kMost * kBytes);
   device.download_later(place(all_.size(), false), at.data(), static_cast<int64_t>(at.size()));
   all_.push_back({&device, at});
 }

@@ -33,7 +33,6 @@ class Peeks {
   }
   std::vector<Peek> all_;
   HostMemory memory_;  // what each was and what it is now; of the first device that was asked
-  bool made_ = false;
 };
 
 }  // namespace fk
