@@ -13,6 +13,7 @@ namespace {
 constexpr double kTrim = 0.1;             // of the blocks, at each end
 constexpr double kNormal = 2.5758293035;  // both tails of the normal distribution hold 1 %
 constexpr size_t kFewBlocks = 5;
+constexpr double kClear = 1.2;   // a ratio by far
 constexpr double kAlone = 2;     // what a block that is alone may be off by
 constexpr double kLostMost = 4;  // budgets, with blocks that are done again
 
@@ -119,7 +120,7 @@ class Race {
   RaceResult run() {
     for (Contender* c : contenders_) c->sample();  // loads code, makes what is made lazily
     const double start = now_seconds();
-    int look = options_.blocks_min;
+    int look = least_clear();
     while (result_.blocks() < options_.blocks_max) {
       const double begun = now_seconds();
       block();
@@ -132,8 +133,8 @@ class Race {
       const double own = now_seconds() - start - lost_s_,
                    spent = options_.spent ? options_.spent(own) : own;
       if (result_.blocks() < look && spent < options_.seconds) continue;
-      look = result_.blocks() + std::max(1, result_.blocks() / 8);
-      result_.settled_ = result_.blocks() >= options_.blocks_min && settled();
+      look = std::max(options_.blocks_min, result_.blocks() + std::max(1, result_.blocks() / 8));
+      result_.settled_ = settled();
       if (result_.settled_ || enough(spent)) break;
       rest();
     }
@@ -148,6 +149,8 @@ class Race {
   }
 
  private:
+  int least_clear() const { return std::min(options_.blocks_clear, options_.blocks_min); }
+
   void block() {
     const size_t n = contenders_.size();
     asked_.resize(n, 0);
@@ -206,7 +209,8 @@ class Race {
     for (size_t c = n > 1 ? 1 : 0; c < n; ++c) {
       if (resting_[c]) continue;
       const Ratio r = n > 1 ? result_.ratio(c, 0) : alone();
-      if (r.blocks < options_.blocks_min) return false;
+      const bool clear = std::abs(std::log(r.value)) > std::log(kClear);
+      if (r.blocks < (clear ? least_clear() : options_.blocks_min)) return false;
       const double half = std::log(r.high / r.low) / 2;
       if (half > std::max(options_.band / 3, std::abs(std::log(r.value)) / 10)) return false;
     }

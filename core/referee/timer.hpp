@@ -33,7 +33,10 @@ class Contender {
 
 struct RaceOptions {
   double seconds = 1;   // of all contenders together, about
-  int blocks_min = 10;  // of A B B A; less only where a single call takes most of the budget
+  int blocks_min = 10;  // of A B B A; less where a single call takes most of the budget
+  // And where all are faster or slower than the first one by far, which more blocks would not
+  // change; more where noise leaves that open.
+  int blocks_clear = 6;
   int blocks_max = 2000;
   double band = 0.01;  // differences that are smaller are of no interest
   // Blocks with a dropped sample that are done again, beyond the budget by as much as they took.

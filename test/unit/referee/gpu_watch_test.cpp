@@ -65,6 +65,7 @@ RaceResult race_of(FakeWatch& watch, Throttling& throttling, int redo_max) {
   RaceOptions options;
   options.seconds = 20;  // never reached: samples take no time
   options.redo_max = redo_max;
+  options.blocks_clear = options.blocks_min;
   const RaceResult result = race(contenders, options);
   // What is done again is forgotten, by both sides; one sample is asked for before the race.
   CHECK(first.kept() == 2 * result.blocks() + 1);

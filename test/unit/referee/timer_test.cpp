@@ -113,6 +113,25 @@ TEST_CASE("timer_stops_early_when_the_difference_is_large") {
   CHECK(result.ratio(1, 0).value > 9);
 }
 
+TEST_CASE("timer_needs_fewer_blocks_where_the_difference_is_clear_and_the_noise_small") {
+  const auto blocks = [](double mean, double spread) {
+    Fake a(1e-5, spread, 1), b(mean, spread, 2);
+    return race(a, b).blocks();
+  };
+  const fk::RaceOptions options;
+  CHECK(blocks(0.5e-5, 0.01) == options.blocks_clear);
+  CHECK(blocks(2e-5, 0.01) == options.blocks_clear);
+  CHECK(blocks(0.9e-5, 0.001) == options.blocks_min);  // faster, and not by far
+  CHECK(blocks(1e-5, 0.001) == options.blocks_min);
+  CHECK(blocks(0.5e-5, 0.3) >= options.blocks_min);  // by how much is open
+  // Of three, all have to be.
+  Fake a(1e-5, 0.01, 1), b(0.5e-5, 0.01, 2), c(1e-5, 0.001, 3);
+  fk::Contender* all[] = {&a, &b, &c};
+  fk::RaceOptions three;
+  three.seconds = 20;
+  CHECK(fk::race(all, three).blocks() >= options.blocks_min);
+}
+
 TEST_CASE("timer_counts_dropped_samples_and_leaves_their_blocks_out") {
   Fake a(1e-5, 0.01, 1), b(1e-5, 0.01, 2, nullptr, 0, 0.25);
   const fk::RaceResult result = race(a, b);
