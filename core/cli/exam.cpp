@@ -190,9 +190,9 @@ Json exam_copy(const Json& a, const TaskServices&) {
 }
 FK_TASK(exam_copy, exam_copy);
 
-// Right behind an answer on a device.
-Json exam_turn(const Json& a, const TaskServices&) {
-  examiners().at(a).wait_for_turns(a.at("sets").get<std::vector<int>>());
+// Right behind an answer on a device, for which the sign is given.
+Json exam_turn(const Json& a, const TaskServices& services) {
+  examiners().at(a).wait_for_turns(a.at("sets").get<std::vector<int>>(), services.await_sign);
   return Json::object();
 }
 FK_TASK(exam_turn, exam_turn);

@@ -3,6 +3,7 @@
 // after a crash or a hang, as a hint), and the two rings.
 #pragma once
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -20,6 +21,9 @@ struct Board {
   char stage[256];  // "loading mine.so"; not always terminated: read with a bound
   char crash[256];  // "SIGSEGV at 0x10 in mine.so+0x1139 (forward)", written by a signal handler
   uint64_t data_bytes;  // private memory at the crash, for telling a limit from a bug
+  // The last sign for a task that waits for one, from the broker: twice its number, and one more
+  // where the task is to go on.
+  alignas(64) std::atomic<uint64_t> sign;
   RingControl requests, results;
 };
 

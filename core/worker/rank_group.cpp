@@ -294,7 +294,8 @@ void RankGroup::wait_for_any(const std::vector<int>& ranks) const {
 }
 
 std::optional<std::vector<Json>> RankGroup::ask_all(const std::string& name, const Json& arguments,
-                                                    const std::vector<int>& fds) {
+                                                    const std::vector<int>& fds,
+                                                    const std::function<void()>& answered) {
   if (failed()) return std::nullopt;
   const size_t share = fds.size() / ranks_.size();
   std::vector<Json> answers(ranks_.size());
@@ -305,11 +306,13 @@ std::optional<std::vector<Json>> RankGroup::ask_all(const std::string& name, con
     waiting.push_back(r);
     if (!here(r).tell(name, arguments, own)) tell_others(r);
   }
+  size_t silent = ranks_.size();
   while (!waiting.empty()) {
     std::erase_if(waiting, [&](int r) {
       Runner& runner = here(r);
       if (runner.failed()) return true;
       if (auto answer = runner.heard()) {
+        if (--silent == 0 && answered) answered();
         runner.begin_freeze();
         answers[static_cast<size_t>(r)] = std::move(*answer);
         return true;

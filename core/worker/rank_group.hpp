@@ -51,9 +51,11 @@ class RankGroup {
   std::optional<std::vector<Json>> task_on_all(const std::string& name, const Json& arguments,
                                                const OnProgress& progress);
   // The same for work that is timed: all are asked before any is heard, `fds` are of all ranks in
-  // turn, as many for each, and who has answered is stopped until the next thaw().
+  // turn, as many for each, and who has answered is stopped until the next thaw(). `answered` is
+  // called as soon as the last of them has.
   std::optional<std::vector<Json>> ask_all(const std::string& name, const Json& arguments,
-                                           const std::vector<int>& fds = {});
+                                           const std::vector<int>& fds = {},
+                                           const std::function<void()>& answered = {});
   // As of a Runner, all of them: thaw() begins when the last one stands still.
   bool freeze();
   void thaw();

@@ -119,6 +119,11 @@ void Runner::start() {
 std::optional<Json> Runner::ask(const Json& message, const std::vector<int>& fds,
                                 const char* answer, double patience_s, const OnProgress& progress) {
   if (!say(message, fds, patience_s)) return std::nullopt;
+  return wait_for(answer, patience_s, progress);
+}
+
+std::optional<Json> Runner::wait_for(const char* answer, double patience_s,
+                                     const OnProgress& progress) {
   while (!failed()) {
     if (auto reply = hear(answer, patience_s, progress)) return reply;
     if (!failed()) sleep(kTick);
@@ -258,14 +263,30 @@ std::optional<Runner::Loaded> Runner::load(const std::vector<PluginFile>& plugin
 
 std::optional<Json> Runner::task(const std::string& name, const Json& arguments,
                                  const OnProgress& progress, const std::vector<int>& fds) {
-  auto reply = ask({{"do", "task"}, {"name", name}, {"arguments", arguments}}, fds, "result",
-                   options_.patience_s, progress);
+  auto reply = ask(task_message(name, arguments), fds, "result", options_.patience_s, progress);
   if (!reply) return std::nullopt;
   return reply->at("result");
 }
 
+Json Runner::task_message(const std::string& name, const Json& arguments) const {
+  return {{"do", "task"}, {"name", name}, {"arguments", arguments}, {"sign", signs_ + 1}};
+}
+
 bool Runner::tell(const std::string& name, const Json& arguments, const std::vector<int>& fds) {
-  return say({{"do", "task"}, {"name", name}, {"arguments", arguments}}, fds, options_.patience_s);
+  return say(task_message(name, arguments), fds, options_.patience_s);
+}
+
+// It has been silent because it was told to wait.
+void Runner::sign(bool go_on) {
+  ++signs_;
+  if (board_) board_->sign.store(2 * signs_ + (go_on ? 1 : 0), std::memory_order_release);
+  life_s_ = asked_s_ = now_seconds();
+}
+
+std::optional<Json> Runner::answer() {
+  auto reply = wait_for("result", options_.patience_s, {});
+  if (!reply) return std::nullopt;
+  return reply->at("result");
 }
 
 std::optional<Json> Runner::heard() {

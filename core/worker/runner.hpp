@@ -87,6 +87,10 @@ class Runner final : public RankRunner {
   // the answer if it is there and never waits: nothing also means that it has failed.
   bool tell(const std::string& name, const Json& arguments, const std::vector<int>& fds);
   std::optional<Json> heard();
+  // For a task that waits for it (TaskServices::await_sign), which tell() has asked for or will ask
+  // for next; answer() then waits as task() does.
+  void sign(bool go_on);
+  std::optional<Json> answer();
   // Where something to hear, or to read of what it prints, can be waited for.
   std::array<int, 2> wakers() const { return {channel_->fd(), child_->log_fd()}; }
   int tick_ms() const { return options_.stopped ? 10 : 100; }  // of who waits for it
@@ -127,6 +131,9 @@ class Runner final : public RankRunner {
   std::optional<Json> ask(const Json& message, const std::vector<int>& fds, const char* answer,
                           double patience_s, const OnProgress& progress);
   bool say(const Json& message, const std::vector<int>& fds, double patience_s);
+  Json task_message(const std::string& name, const Json& arguments) const;
+  // hear(), again and again.
+  std::optional<Json> wait_for(const char* answer, double patience_s, const OnProgress& progress);
   bool take_states(const Json& reply);  // that came with a session's description
   // What of the answer is there; nothing when it is not, or the runner has failed.
   std::optional<Json> hear(const char* answer, double patience_s, const OnProgress& progress);
@@ -160,6 +167,7 @@ class Runner final : public RankRunner {
   double life_s_ = 0;               // when it last gave a sign of life
   double asked_s_ = 0;              // when it was last asked
   std::optional<double> missed_s_;  // since when other ranks miss it
+  uint64_t signs_ = 0;              // given
   int64_t run_ = 0, ends_ = 0;      // drives, and their ends that were told
   bool driving_ = false, driven_ = false, recording_ = false;
   std::atomic<bool> asks_place_ = true;  // other ranks' threads say that it is over

@@ -34,7 +34,8 @@
 namespace fk {
 namespace {
 
-constexpr double kForever = 1e6;  // seconds
+constexpr double kForever = 1e6;       // seconds
+constexpr double kSignSeconds = 5e-3;  // that a sign is waited for without sleeping
 
 Json error_json(const std::string& kind, const std::string& where, const std::string& text) {
   return {{"error", {{"kind", kind}, {"where", where}, {"text", text}}}};
@@ -395,19 +396,31 @@ class Server {
     return {{"recorded", std::move(result)}};
   }
 
+  bool await_sign(uint64_t number) const {
+    constexpr int kNapUs = 20;
+    const double nap_from = now_seconds() + (spin_s_ > 0 ? kSignSeconds : 0);
+    for (;;) {
+      const uint64_t sign = board_->sign.load(std::memory_order_acquire);
+      if (sign / 2 >= number) return sign % 2 == 1;
+      if (now_seconds() > nap_from) ::usleep(kNapUs);
+    }
+  }
+
   Json task(const Json& message) {
     const auto name = message.at("name").get<std::string>();
     const Task function = find_task(name);
     if (!function) fail("runner", "this program has no task `" + name + "`");
-    const TaskServices services{catalog_,
-                                plugins_,
-                                seat_.rank,
-                                seat_.local_rank,
-                                [this](Device& device) { return communicator(device); },
-                                [this](const std::string& stage) { set_stage(*board_, stage); },
-                                [this](const Json& what) { progress(what); },
-                                channel_.take_fds(),
-                                &answer_fds_};
+    const TaskServices services{
+        catalog_,
+        plugins_,
+        seat_.rank,
+        seat_.local_rank,
+        [this](Device& device) { return communicator(device); },
+        [this](const std::string& stage) { set_stage(*board_, stage); },
+        [this](const Json& what) { progress(what); },
+        [this, sign = message.at("sign").get<uint64_t>()] { return await_sign(sign); },
+        channel_.take_fds(),
+        &answer_fds_};
     Json result = function(message.at("arguments"), services);
     set_stage(*board_, "");
     return {{"result", std::move(result)}};

@@ -28,6 +28,9 @@ struct TaskServices {
   std::function<void(const std::string& stage)> stage;
   // Sends an intermediate result, which also shows that the runner is alive.
   std::function<void(const Json& progress)> progress;
+  // Waits for the sign of a broker who has something to wait for itself (Runner::sign), and has it
+  // within a microsecond where cores are to spare; false: there is nothing to do any more.
+  std::function<bool()> await_sign;
   // Descriptors that came with the request, which are the task's to close, and those that go with
   // the result, which it gives away.
   std::vector<int> fds = {};

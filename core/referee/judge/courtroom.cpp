@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <thread>
+#include <utility>
 
 #include "core/base/error.hpp"
 #include "core/device/device.hpp"
@@ -22,7 +23,7 @@ constexpr double kAnswerSeconds = 0.4;   // that the oracle has for the answers 
 constexpr double kPatienceSeconds = 60;  // with the host's own processes between judgements
 constexpr size_t kDockets = 4;           // askers of different things, who take turns
 constexpr int64_t kAheadBytes = int64_t{4} << 30;  // of cases that are open ahead, about
-constexpr double kSpinSeconds = 3e-4;              // on a machine with cores to spare
+constexpr double kSpinSeconds = 1e-3;              // on a machine with cores to spare
 constexpr unsigned kCoresToSpare = 8;
 
 // A case that is open ahead, by what was asked and under which secret.
@@ -193,6 +194,32 @@ Json Courtroom::ask(const char* task, const Json& arguments) {
   // What it says meanwhile shows that it lives.
   auto answer = oracle_->task(task, arguments, [](const Json&) {});
   if (!answer) fail("the oracle", oracle_->failure().sentence());
+  return std::move(*answer);
+}
+
+Courtroom::Standby::Standby(Courtroom& room, const char* task, const Json& arguments)
+    : room_(room) {
+  if (!room_.oracle_->tell(task, arguments, {}))
+    fail("the oracle", room_.oracle_->failure().sentence());
+}
+
+Courtroom::Standby::~Standby() {
+  if (heard_) return;
+  sign(false);
+  (void)room_.oracle_->answer();
+}
+
+void Courtroom::Standby::sign(bool go_on) {
+  if (!std::exchange(signed_, true)) room_.oracle_->sign(go_on);
+}
+
+void Courtroom::Standby::go() { sign(true); }
+
+Json Courtroom::Standby::answer() {
+  go();
+  heard_ = true;
+  auto answer = room_.oracle_->answer();
+  if (!answer) fail("the oracle", room_.oracle_->failure().sentence());
   return std::move(*answer);
 }
 

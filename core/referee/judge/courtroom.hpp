@@ -77,6 +77,21 @@ class Courtroom {
 
   // To the oracle; Error when its process fails.
   Json ask(const char* task, const Json& arguments);
+  // A question that is at the oracle before there is an answer to it: it waits for go(), after
+  // which it has begun within microseconds. One at a time, and no other question meanwhile.
+  class Standby {
+   public:
+    Standby(Courtroom& room, const char* task, const Json& arguments);
+    Standby(const Standby&) = delete;
+    ~Standby();  // nobody wants the answer, where there was no go()
+    void go();
+    Json answer();  // Error when its process fails
+
+   private:
+    void sign(bool go_on);
+    Courtroom& room_;
+    bool signed_ = false, heard_ = false;
+  };
   // The turn of one judgement on the device, after what the one before has left.
   // `all`: on every device of its kind, for ranks. `waits` is called while others have it.
   void take_turn(bool all, const std::function<void()>& waits);

@@ -202,6 +202,10 @@ std::optional<Sitter::Call> Exam::take(Sitter& sitter, int first, const std::vec
   }
   deal(false);
   enter(": calls");
+  // A device may still work when a process says that it is done.
+  std::optional<Courtroom::Standby> turn;
+  if (request_.device != "cpu")
+    turn.emplace(room_, "exam_turn", Json{{"exam", exam_->id}, {"sets", sets}});
   // What works as soon as it may is on the clock before the message is.
   double since = now_seconds(), early_s = 0;
   const double worked = runners.worked_s();
@@ -214,15 +218,17 @@ std::optional<Sitter::Call> Exam::take(Sitter& sitter, int first, const std::vec
     early_s = std::max(0.0, runners.worked_s() - worked - waking);
     since = now_seconds();
   }
-  auto call = sitter.run(exam_->id, first, count, since, core, singly, way == Way::eager);
+  const auto answered = [&] {
+    if (turn) turn->go();
+  };
+  auto call = sitter.run(exam_->id, first, count, since, core, singly, way == Way::eager, answered);
   if (!call) return std::nullopt;
   call->early_s = early_s;
   if (&sitter == &candidate_ && call->facts && kernel_of_library_.empty())
     kernel_of_library_ = call->facts->of_library;
   enter(": answers");
-  // A device may still work when a process says that it is done.
-  if (request_.device != "cpu") {
-    room_.ask("exam_turn", {{"exam", exam_->id}, {"sets", sets}});
+  if (turn) {
+    (void)turn->answer();
     call->wall_s = now_seconds() - since;
   }
   runners.freeze();

@@ -129,15 +129,20 @@ double Examiner::copy_s(int calls, int threads) const {
   return at != known.end() ? at->second : known.emplace(key, measure()).first->second;
 }
 
-void Examiner::wait_for_turns(const std::vector<int>& sets) {
+// All that can be chosen before is: what is not done when it is said to be has been when it is
+// looked at late enough.
+void Examiner::wait_for_turns(const std::vector<int>& sets, const std::function<bool()>& called) {
   constexpr int64_t kLittle = int64_t{1} << 12;
   peeks_.clear();
+  std::vector<std::pair<size_t, std::span<const std::byte>>> places;  // by rank
   for (size_t i = 0; i < std::min(Peeks::kMost, sets.size()); ++i) {
     const size_t rank = anywhere_() % desks_.size();
     const int set = sets[anywhere_() % sets.size()];
     const auto at = desks_[rank]->somewhere(set, Peeks::kBytes, anywhere_);
-    if (!at.empty()) peeks_.add(*options_.devices[rank], at);
+    if (!at.empty()) places.emplace_back(rank, at);
   }
+  if (!called()) return;
+  for (const auto& [rank, at] : places) peeks_.add(*options_.devices[rank], at);
   peeks_.wait();
   for (size_t i = littles_.size(); i < watches_.size(); ++i)
     littles_.emplace_back(*watches_[i].first, kLittle, "a look at the device");

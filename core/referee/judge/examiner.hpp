@@ -79,10 +79,11 @@ class Examiner {
   double wire() const { return wire_; }  // bytes over links, of the contents that need fewest
   double roofline_s() const;  // by the data sheet, with all bytes from memory; 0: not known
   double floor_s() const;     // no kernel is faster on this device; 0: not known
-  // When the sets have been called, by what is said: reads some bytes that the calls write, which
-  // look() finds changed where they were not done. Returns when every device of its ranks has had
-  // time for next to nothing: behind what others have enqueued there. Only on devices.
-  void wait_for_turns(const std::vector<int>& sets);
+  // When `called` returns, the sets have been called, by what is said (false: they have not): reads
+  // some bytes that the calls write, which look() finds changed where they were not done. Returns
+  // when every device of its ranks has had time for next to nothing: behind what others have
+  // enqueued there. Only on devices.
+  void wait_for_turns(const std::vector<int>& sets, const std::function<bool()>& called);
   // Of a copy of bytes() on the first rank's device, as one of so many calls (copy_seconds).
   double copy_s(int calls, int threads) const;
   bool has_plan() const;
