@@ -44,6 +44,14 @@ Device& shared_device(const Json& arguments, int local_rank) {
   return *device;
 }
 
+// One for all cases of a device: the memory by which it flushes a cache is more than they have.
+Stopwatch& shared_stopwatch(Device& device) {
+  static auto* all = new std::map<Device*, std::unique_ptr<Stopwatch>>;  // ended with the process
+  auto& watch = (*all)[&device];
+  if (!watch) watch = device.stopwatch();
+  return *watch;
+}
+
 bool any_device_lost() {
   const auto& known = known_devices();
   return std::any_of(known.begin(), known.end(),
@@ -100,6 +108,7 @@ Json exam_open(const Json& a, const TaskServices& services) {
   PosedCase posed = pose(asked, contract, &services.catalog);
   const int ranks = ranks_of_case(resolve(contract, posed.source, posed.variant));
   for (int r = 0; r < ranks; ++r) options.devices.push_back(&shared_device(a, r));
+  options.watch_of = shared_stopwatch;
   const Device& device = *options.devices[0];
   options.plugins = &services.plugins;
   options.threads = a.at("threads").get<int>();
@@ -265,7 +274,9 @@ FK_TASK(exam_close, exam_close);
 // Any side, before there is anything to do.
 Json exam_enter(const Json& a, const TaskServices& services) {
   shared_comm(a, services);
-  return {{"device", shared_device(a, services.local_rank).name()}};
+  Device& device = shared_device(a, services.local_rank);
+  shared_stopwatch(device);
+  return {{"device", device.name()}};
 }
 FK_TASK(exam_enter, exam_enter);
 
@@ -324,9 +335,12 @@ Json exam_sit(const Json& a, const TaskServices& services) {
     Device& device = shared_device(a, services.local_rank);
     const Provider& provider = provider_of(a, asked, device, services);
     services.stage("supports, create or prepare");
+    // Who refuses does so before memory is mapped, which takes longer.
+    if (provider.trust != Trust::candidate) need_support(provider, device, asked, comm);
     const auto given = std::exchange(fds, {});
-    auto exam = std::make_unique<Examinee>(provider, services.plugins, device, shape, given[0],
-                                           given[1], a.at("threads").get<int>(), comm);
+    auto exam =
+        std::make_unique<Examinee>(provider, services.plugins, device, shared_stopwatch(device),
+                                   shape, given[0], given[1], a.at("threads").get<int>(), comm);
     const bool deterministic = exam->deterministic(), keeps = exam->keeps();
     const int64_t given_bytes = exam->given();
     examinees().cases[a.at("exam").get<int>()] = std::move(exam);
@@ -356,9 +370,10 @@ Json exam_run(const Json& a, const TaskServices& services) {
   return answered(a, services, [&]() -> Json {
     Examinee& exam = examinees().at(a);
     const int first = a.at("first").get<int>(), core = a.at("core").get<int>();
-    const double seconds = a.at("warm").get<bool>() ? exam.run_warm(first)
-                                                    : exam.run(first, a.at("count").get<int>(),
-                                                               core, a.at("eager").get<bool>());
+    const double seconds = a.at("warm").get<bool>()
+                               ? exam.run_warm(first)
+                               : exam.run(first, a.at("count").get<int>(), core,
+                                          a.at("eager").get<bool>(), services.done);
     Json answer = {{"call_s", seconds}, {"captured", exam.captured()}, {"late", exam.late()}};
     if (const auto& span = exam.span()) answer["span"] = {span->first, span->second};
     if (const auto& facts = exam.facts())

@@ -21,9 +21,11 @@ struct Board {
   char stage[256];  // "loading mine.so"; not always terminated: read with a bound
   char crash[256];  // "SIGSEGV at 0x10 in mine.so+0x1139 (forward)", written by a signal handler
   uint64_t data_bytes;  // private memory at the crash, for telling a limit from a bug
-  // The last sign for a task that waits for one, from the broker: twice its number, and one more
-  // where the task is to go on.
+  // For a task that waits for a sign, from the broker: twice its number, and one more where the
+  // task is to go on.
   alignas(64) std::atomic<uint64_t> sign;
+  // The number of the task that says that its work is done, before it answers.
+  alignas(64) std::atomic<uint64_t> done;
   RingControl requests, results;
 };
 

@@ -29,11 +29,11 @@ int poll_ms(double seconds) {
 
 }  // namespace
 
-void spin(std::span<pollfd> entries, double seconds) {
+void spin(std::span<pollfd> entries, double seconds, const std::function<void()>& meanwhile) {
   if (seconds <= 0) return;
   const double end = now_seconds() + seconds;
-  while (::poll(entries.data(), entries.size(), 0) == 0 && now_seconds() < end) {
-  }
+  while (::poll(entries.data(), entries.size(), 0) == 0 && now_seconds() < end)
+    if (meanwhile) meanwhile();
 }
 
 bool wait_for(int fd, short events, double timeout_s) {

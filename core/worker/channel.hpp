@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <sys/types.h>
 
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
@@ -46,8 +47,8 @@ class Channel {
 };
 
 // Looks for so long without sleeping whether anything has happened: to be woken up takes a process
-// longer than many an answer.
-void spin(std::span<pollfd> entries, double seconds);
+// longer than many an answer. `meanwhile` is called between looks.
+void spin(std::span<pollfd> entries, double seconds, const std::function<void()>& meanwhile = {});
 // Polls one descriptor for these events; false when the time is over.
 bool wait_for(int fd, short events, double timeout_s);
 // Polls one descriptor for reading; false when the time is over. The first `spin_s` of it without

@@ -285,17 +285,20 @@ std::optional<std::vector<Json>> RankGroup::task_on_all(const std::string& name,
   return answers;
 }
 
-void RankGroup::wait_for_any(const std::vector<int>& ranks) const {
+void RankGroup::wait_for_any(const std::vector<int>& ranks,
+                             const std::function<void()>& done) const {
   std::vector<pollfd> entries;
   for (const int r : ranks)
     for (const int fd : here(r).wakers()) entries.push_back({fd, POLLIN, 0});
-  spin(entries, here(0).spin_s());
+  spin(entries, here(0).spin_s(), [&] {
+    if (done && std::ranges::all_of(ranks, [&](int r) { return here(r).says_done(); })) done();
+  });
   ::poll(entries.data(), entries.size(), here(0).tick_ms());  // for who ends without a word
 }
 
 std::optional<std::vector<Json>> RankGroup::ask_all(const std::string& name, const Json& arguments,
                                                     const std::vector<int>& fds,
-                                                    const std::function<void()>& answered) {
+                                                    const std::function<void()>& done) {
   if (failed()) return std::nullopt;
   const size_t share = fds.size() / ranks_.size();
   std::vector<Json> answers(ranks_.size());
@@ -312,7 +315,7 @@ std::optional<std::vector<Json>> RankGroup::ask_all(const std::string& name, con
       Runner& runner = here(r);
       if (runner.failed()) return true;
       if (auto answer = runner.heard()) {
-        if (--silent == 0 && answered) answered();
+        if (--silent == 0 && done) done();
         runner.begin_freeze();
         answers[static_cast<size_t>(r)] = std::move(*answer);
         return true;
@@ -320,7 +323,7 @@ std::optional<std::vector<Json>> RankGroup::ask_all(const std::string& name, con
       if (runner.failed()) tell_others(r);
       return runner.failed();
     });
-    if (!waiting.empty()) wait_for_any(waiting);
+    if (!waiting.empty()) wait_for_any(waiting, done);
   }
   if (!look_for_failures()) return std::nullopt;
   return answers;

@@ -51,11 +51,11 @@ class RankGroup {
   std::optional<std::vector<Json>> task_on_all(const std::string& name, const Json& arguments,
                                                const OnProgress& progress);
   // The same for work that is timed: all are asked before any is heard, `fds` are of all ranks in
-  // turn, as many for each, and who has answered is stopped until the next thaw(). `answered` is
-  // called as soon as the last of them has.
+  // turn, as many for each, and who has answered is stopped until the next thaw(). `done` is called
+  // as soon as all say that they are or have answered, and may be again.
   std::optional<std::vector<Json>> ask_all(const std::string& name, const Json& arguments,
                                            const std::vector<int>& fds = {},
-                                           const std::function<void()>& answered = {});
+                                           const std::function<void()>& done = {});
   // As of a Runner, all of them: thaw() begins when the last one stands still.
   bool freeze();
   void thaw();
@@ -122,7 +122,8 @@ class RankGroup {
   double silence(int rank) const;  // of one that has failed, before it did
   std::string silent_too(int rank) const;
   void hear_who_waits();
-  void wait_for_any(const std::vector<int>& ranks) const;
+  // `done` is called while these say that they are.
+  void wait_for_any(const std::vector<int>& ranks, const std::function<void()>& done) const;
   bool take_from_others();
   std::string tokens_differ();
 

@@ -268,8 +268,8 @@ std::optional<Json> Runner::task(const std::string& name, const Json& arguments,
   return reply->at("result");
 }
 
-Json Runner::task_message(const std::string& name, const Json& arguments) const {
-  return {{"do", "task"}, {"name", name}, {"arguments", arguments}, {"sign", signs_ + 1}};
+Json Runner::task_message(const std::string& name, const Json& arguments) {
+  return {{"do", "task"}, {"name", name}, {"arguments", arguments}, {"number", ++tasks_}};
 }
 
 bool Runner::tell(const std::string& name, const Json& arguments, const std::vector<int>& fds) {
@@ -278,8 +278,7 @@ bool Runner::tell(const std::string& name, const Json& arguments, const std::vec
 
 // It has been silent because it was told to wait.
 void Runner::sign(bool go_on) {
-  ++signs_;
-  if (board_) board_->sign.store(2 * signs_ + (go_on ? 1 : 0), std::memory_order_release);
+  if (board_) board_->sign.store(2 * tasks_ + (go_on ? 1 : 0), std::memory_order_release);
   life_s_ = asked_s_ = now_seconds();
 }
 

@@ -87,8 +87,12 @@ class Runner final : public RankRunner {
   // the answer if it is there and never waits: nothing also means that it has failed.
   bool tell(const std::string& name, const Json& arguments, const std::vector<int>& fds);
   std::optional<Json> heard();
-  // For a task that waits for it (TaskServices::await_sign), which tell() has asked for or will ask
-  // for next; answer() then waits as task() does.
+  // Whether its process says that the task is done (TaskServices::done), and only has to answer.
+  bool says_done() const {
+    return board_ && board_->done.load(std::memory_order_acquire) == tasks_;
+  }
+  // For the task that tell() has asked for, if it waits for that (TaskServices::await_sign);
+  // answer() then waits as task() does.
   void sign(bool go_on);
   std::optional<Json> answer();
   // Where something to hear, or to read of what it prints, can be waited for.
@@ -131,7 +135,7 @@ class Runner final : public RankRunner {
   std::optional<Json> ask(const Json& message, const std::vector<int>& fds, const char* answer,
                           double patience_s, const OnProgress& progress);
   bool say(const Json& message, const std::vector<int>& fds, double patience_s);
-  Json task_message(const std::string& name, const Json& arguments) const;
+  Json task_message(const std::string& name, const Json& arguments);
   // hear(), again and again.
   std::optional<Json> wait_for(const char* answer, double patience_s, const OnProgress& progress);
   bool take_states(const Json& reply);  // that came with a session's description
@@ -167,7 +171,7 @@ class Runner final : public RankRunner {
   double life_s_ = 0;               // when it last gave a sign of life
   double asked_s_ = 0;              // when it was last asked
   std::optional<double> missed_s_;  // since when other ranks miss it
-  uint64_t signs_ = 0;              // given
+  uint64_t tasks_ = 0;              // that it was asked for
   int64_t run_ = 0, ends_ = 0;      // drives, and their ends that were told
   bool driving_ = false, driven_ = false, recording_ = false;
   std::atomic<bool> asks_place_ = true;  // other ranks' threads say that it is over

@@ -410,6 +410,7 @@ class Server {
     const auto name = message.at("name").get<std::string>();
     const Task function = find_task(name);
     if (!function) fail("runner", "this program has no task `" + name + "`");
+    const auto number = message.at("number").get<uint64_t>();
     const TaskServices services{
         catalog_,
         plugins_,
@@ -418,7 +419,8 @@ class Server {
         [this](Device& device) { return communicator(device); },
         [this](const std::string& stage) { set_stage(*board_, stage); },
         [this](const Json& what) { progress(what); },
-        [this, sign = message.at("sign").get<uint64_t>()] { return await_sign(sign); },
+        [this, number] { return await_sign(number); },
+        [this, number] { board_->done.store(number, std::memory_order_release); },
         channel_.take_fds(),
         &answer_fds_};
     Json result = function(message.at("arguments"), services);

@@ -31,6 +31,8 @@ struct TaskServices {
   // Waits for the sign of a broker who has something to wait for itself (Runner::sign), and has it
   // within a microsecond where cores are to spare; false: there is nothing to do any more.
   std::function<bool()> await_sign;
+  // Says that all but the answer is there (Runner::says_done), for who looks at it at once.
+  std::function<void()> done;
   // Descriptors that came with the request, which are the task's to close, and those that go with
   // the result, which it gives away.
   std::vector<int> fds = {};

@@ -18,6 +18,7 @@ struct Asked {
     asked.name = source->name;
     asked.size = "smoke";
     options.devices = {device.get()};
+    options.watch_of = [&](fk::Device&) -> fk::Stopwatch& { return *watch; };
     options.plugins = &plugins;
     options.contents_max = contents;
     options.call_s = 1e-5;
@@ -28,7 +29,8 @@ struct Asked {
     const int written = ::fcntl(exam->fds()[1], F_DUPFD_CLOEXEC, 0);
     const int64_t bytes = exam->shape().read_bytes;
     seen = {device->open_shared(read, bytes, fk::Device::Sharing::read), -1};
-    side.emplace(*plugins.of(op).at(0), plugins, *device, exam->shape(), read, written, 1, nullptr);
+    side.emplace(*plugins.of(op).at(0), plugins, *device, *watch, exam->shape(), read, written, 1,
+                 nullptr);
   }
   ~Asked() { device->close_shared(seen.data, exam->shape().read_bytes); }
   // What a call may read when the content lies in a set of its version.
@@ -46,6 +48,7 @@ struct Asked {
   const fk::Contract& contract;
   fk::Plugins plugins{catalog};
   std::unique_ptr<fk::Device> device = fk::open_device("cpu");
+  std::unique_ptr<fk::Stopwatch> watch = device->stopwatch();
   fk::AskedCase asked;
   fk::ExamOptions options;
   std::optional<fk::Examiner> exam;

@@ -22,8 +22,9 @@ namespace {
 constexpr double kAnswerSeconds = 0.4;   // that the oracle has for the answers of a case, about
 constexpr double kPatienceSeconds = 60;  // with the host's own processes between judgements
 constexpr size_t kDockets = 4;           // askers of different things, who take turns
-constexpr int64_t kAheadBytes = int64_t{4} << 30;  // of cases that are open ahead, about
-constexpr double kSpinSeconds = 1e-3;              // on a machine with cores to spare
+constexpr int64_t kAheadBytes = int64_t{4} << 30;    // of cases that are open ahead, about
+constexpr int64_t kClosingBytes = int64_t{1} << 29;  // of cases that wait to be closed, about
+constexpr double kSpinSeconds = 1e-3;                // on a machine with cores to spare
 constexpr unsigned kCoresToSpare = 8;
 
 // A case that is open ahead, by what was asked and under which secret.
@@ -241,9 +242,15 @@ std::unique_ptr<OpenExam> Courtroom::open_now(const ExamRequest& request, const 
 }
 
 std::unique_ptr<OpenExam> Courtroom::open(const ExamRequest& request, const Secret& secret) {
-  close_waiting();
+  if (bytes_to_close() > kClosingBytes) close_waiting();
   auto ready = ahead_.extract(name_of(request, secret));
   return ready ? std::move(ready.mapped()) : open_now(request, secret);
+}
+
+int64_t Courtroom::bytes_to_close() const {
+  int64_t bytes = 0;
+  for (const auto& exam : closing_) bytes += exam->bytes();
+  return bytes;
 }
 
 void Courtroom::close(std::unique_ptr<OpenExam> exam) { closing_.push_back(std::move(exam)); }

@@ -103,8 +103,8 @@ class Courtroom {
 
   // From what was opened ahead under this secret, or opened now.
   std::unique_ptr<OpenExam> open(const ExamRequest& request, const Secret& secret);
-  // Of the oracle and the baseline, when there is time: before the next case is opened or the next
-  // judgement. Never throws.
+  // Of the oracle and the baseline, when there is time: before the next judgement, or where they
+  // hold much memory before the next case is opened. Never throws.
   void close(std::unique_ptr<OpenExam> exam);
 
   // Of baselines that were timed in a case (ExamRequest::key) the quickest; empty: none was.
@@ -149,6 +149,7 @@ class Courtroom {
   std::unique_ptr<OpenExam> open_now(const ExamRequest& request, const Secret& secret);
   void close_now(const OpenExam& exam);
   void close_waiting();
+  int64_t bytes_to_close() const;
   void drop_stale();
   bool is_awaited(const Docket& docket, const ExamRequest& request) const;
 

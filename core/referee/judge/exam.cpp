@@ -218,10 +218,10 @@ std::optional<Sitter::Call> Exam::take(Sitter& sitter, int first, const std::vec
     early_s = std::max(0.0, runners.worked_s() - worked - waking);
     since = now_seconds();
   }
-  const auto answered = [&] {
+  const auto done = [&] {
     if (turn) turn->go();
   };
-  auto call = sitter.run(exam_->id, first, count, since, core, singly, way == Way::eager, answered);
+  auto call = sitter.run(exam_->id, first, count, since, core, singly, way == Way::eager, done);
   if (!call) return std::nullopt;
   call->early_s = early_s;
   if (&sitter == &candidate_ && call->facts && kernel_of_library_.empty())

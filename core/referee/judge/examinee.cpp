@@ -57,15 +57,15 @@ void need_support(const Provider& provider, Device& device, const AskedCase& ask
 }
 
 Examinee::Examinee(const Provider& provider, const Plugins& plugins, Device& device,
-                   const ExamShape& shape, int read_fd, int written_fd, int threads,
-                   Communicator* comm)
+                   Stopwatch& watch, const ExamShape& shape, int read_fd, int written_fd,
+                   int threads, Communicator* comm)
     : provider_(provider),
       device_(device),
       comm_(comm),
-      watch_(device.stopwatch()),
+      watch_(watch),
       guarded_(device, 0, threads),
       children_(plugins, provider) {
-  watch_->fix_passes(comm_ ? kPassesOfRanks : kPasses);
+  watch_.fix_passes(comm_ ? kPassesOfRanks : kPasses);
   const Contract& contract = *provider.contract;
   PosedCase posed = pose(shape.asked, contract, nullptr);
   if (comm_) posed.variant.comm = comm_->table();
@@ -195,7 +195,7 @@ void Examinee::ready(int first, int count, bool all) {
   if (!device_.host_memory()) return;
   if (!all) {
     for (const auto& part : guarded_.memory())
-      if (!watch_->evict(part.data(), static_cast<int64_t>(part.size()))) return watch_->flush();
+      if (!watch_.evict(part.data(), static_cast<int64_t>(part.size()))) return watch_.flush();
     return;
   }
   // What plugin code keeps of what it has read is as cold as what it reads. The sets are the
@@ -205,9 +205,9 @@ void Examinee::ready(int first, int count, bool all) {
       {static_cast<std::byte*>(written_.data()), written_.size()}};
   bool cold = true;
   cold &= visit_own_memory(provider_.op, sets, [&](std::span<const std::byte> part) {
-    cold = cold && watch_->evict(part.data(), static_cast<int64_t>(part.size()));
+    cold = cold && watch_.evict(part.data(), static_cast<int64_t>(part.size()));
   });
-  if (!cold) watch_->flush();
+  if (!cold) watch_.flush();
 }
 
 void Examinee::call_once(int set) {
@@ -249,15 +249,16 @@ double Examinee::run_warm(int first) {
   begin_together();
   enqueue(second, 1, before);  // once: what it updates in place is compared as well
   if (comm_) comm_->align();
-  watch_->start();
+  watch_.start();
   enqueue(first, 1, its);
-  watch_->stop();
-  const double seconds = watch_->seconds();
+  watch_.stop();
+  const double seconds = watch_.seconds();
   device_.synchronize_all();
   return seconds;
 }
 
-double Examinee::run(int first, int count, int core, bool eager) {
+double Examinee::run(int first, int count, int core, bool eager,
+                     const std::function<void()>& done) {
   if (core >= 0 && device_.host_memory() && !comm_) go_to_core(core);
   std::vector<void*> captured;
   if (count && !eager) captured = captured_calls(first, count);
@@ -265,17 +266,18 @@ double Examinee::run(int first, int count, int core, bool eager) {
   if (!count) return 0;
   // While the device reads, the host gets ahead: no launch is waited for between the events.
   if (!device_.host_memory())
-    watch_->flush();
+    watch_.flush();
   else
     touch(first, count);
   // Behind this the devices begin together as well, whoever's host was late.
   if (comm_) comm_->align();
   const double begin_s = now_seconds();
-  watch_->start();
+  watch_.start();
   enqueue(first, count, captured);
-  watch_->stop();
+  watch_.stop();
   if (comm_ && device_.host_memory()) span_ = {begin_s, now_seconds()};
-  const double seconds = watch_->seconds() / count;
+  const double seconds = watch_.seconds() / count;
+  if (done) done();
   device_.synchronize_all();  // what goes on elsewhere is within the broker's time
   return seconds;
 }

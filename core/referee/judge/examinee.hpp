@@ -2,6 +2,7 @@
 // The side of an examination that runs a provider: it maps the oracle's sets of buffers, makes an
 // instance for each, and calls them when it is told to. What it says about time is a claim.
 #pragma once
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,8 +22,9 @@ class Examinee {
   // Maps what the descriptors hold and closes them before plugin code runs. Error with the plugin's
   // words when it refuses (beginning with "refused: ") or fails. `comm` is this rank's, where the
   // contract has a communicator: all ranks make theirs together.
-  Examinee(const Provider& provider, const Plugins& plugins, Device& device, const ExamShape& shape,
-           int read_fd, int written_fd, int threads, Communicator* comm);
+  // The watch is the device's, and used by nobody else meanwhile.
+  Examinee(const Provider& provider, const Plugins& plugins, Device& device, Stopwatch& watch,
+           const ExamShape& shape, int read_fd, int written_fd, int threads, Communicator* comm);
 
   bool deterministic() const { return provider_.op->claims->deterministic; }
   // plan() for the sets, whose numbers are there; seconds of the last one. Error when it fails.
@@ -41,14 +43,16 @@ class Examinee {
   // One call on each of `count` sets from `first` on, round about. Seconds of one call as this
   // process' clock says, 0 of none; Error when a call fails. Ranks begin together.
   // On the CPU a single rank begins on the core with this number (go_to_core), where it has one.
-  // `eager`: nothing is captured, whatever can be.
-  double run(int first, int count, int core = -1, bool eager = false);
+  // `eager`: nothing is captured, whatever can be. `done` is called as soon as the clock has
+  // stopped.
+  double run(int first, int count, int core = -1, bool eager = false,
+             const std::function<void()>& done = {});
   // On a device one call on set `first`, without a flush before it. A call on the set behind it
   // comes before, in which the host gets ahead. Otherwise as run(); the CPU's run() flushes
   // nothing.
   double run_warm(int first);
   // Whether the device waited for the host in the last run(), whose seconds are the host's then.
-  bool late() const { return watch_->late(); }
+  bool late() const { return watch_.late(); }
   // When the calls of the last run() began and ended, by the clock that all ranks of this machine
   // have in common; nothing where another clock is the right one.
   const std::optional<std::pair<double, double>>& span() const { return span_; }
@@ -69,7 +73,7 @@ class Examinee {
   Device& device_;
   Communicator* const comm_;  // null: there is one rank
   SharedMapping read_, written_;
-  std::unique_ptr<Stopwatch> watch_;
+  Stopwatch& watch_;
   GuardDevice guarded_;
   PackedCache packed_;
   LoadedChildren children_;

@@ -36,6 +36,7 @@ constexpr double kExchangeSeconds = 5e-6;  // ranks wait for each other at least
 // Of all bytes of a call: whoever reads as much once instead of often is faster by no more.
 constexpr double kWeightsMatter = 0.01;
 constexpr int kVersionsMost = 31;
+constexpr int64_t kLittle = int64_t{1} << 12;  // that a kernel writes to have had a turn
 
 }  // namespace
 
@@ -52,7 +53,7 @@ Examiner::Examiner(const Contract& contract, AskedCase asked, PosedCase posed, u
     desks_.push_back(std::make_unique<ExamDesk>(*its, resolved, posed_.variant));
     if (std::none_of(watches_.begin(), watches_.end(),
                      [&](const auto& known) { return known.first == its; }))
-      watches_.emplace_back(its, its->stopwatch());
+      watches_.emplace_back(its, &options_.watch_of(*its));
   }
   provider_ = oracle_of(oracles_, device().type(), this->resolved(), unjudged_);
   if (!provider_) return;
@@ -132,7 +133,6 @@ double Examiner::copy_s(int calls, int threads) const {
 // All that can be chosen before is: what is not done when it is said to be has been when it is
 // looked at late enough.
 void Examiner::wait_for_turns(const std::vector<int>& sets, const std::function<bool()>& called) {
-  constexpr int64_t kLittle = int64_t{1} << 12;
   peeks_.clear();
   std::vector<std::pair<size_t, std::span<const std::byte>>> places;  // by rank
   for (size_t i = 0; i < std::min(Peeks::kMost, sets.size()); ++i) {
@@ -143,9 +143,6 @@ void Examiner::wait_for_turns(const std::vector<int>& sets, const std::function<
   }
   if (!called()) return;
   for (const auto& [rank, at] : places) peeks_.add(*options_.devices[rank], at);
-  peeks_.wait();
-  for (size_t i = littles_.size(); i < watches_.size(); ++i)
-    littles_.emplace_back(*watches_[i].first, kLittle, "a look at the device");
   for (size_t i = 0; i < watches_.size(); ++i)
     watches_[i].first->fill_bits(littles_[i].data(), kLittle, true);  // by a kernel
   synchronize();
@@ -295,6 +292,11 @@ void Examiner::place() {
   shape_.written_bytes = std::max<int64_t>(4096, all.written.taken());
   for (const auto& desk : desks_) desk->place(shape_.sets, shape_.read_bytes, shape_.written_bytes);
   dealt_.assign(static_cast<size_t>(shape_.sets), 0);
+  if (!device().host_memory()) {
+    peeks_.reserve(device());
+    for (const auto& [its, watch] : watches_)
+      littles_.emplace_back(*its, kLittle, "a look at the device");
+  }
   synchronize();
 }
 

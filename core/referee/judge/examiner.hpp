@@ -30,7 +30,8 @@ struct ExamOptions {
   // By rank, those of its buffers, which may be the same for several; the first is also the
   // oracle's.
   std::vector<Device*> devices;
-  const Plugins* plugins = nullptr;  // with the oracle's
+  std::function<Stopwatch&(Device&)> watch_of;  // that of a device, which outlives the examiner
+  const Plugins* plugins = nullptr;             // with the oracle's
   int threads = 2;
   double seconds = 0.5;   // for answers, about; three contents are made whatever that takes
   double families_s = 8;  // for them until every family that fits was tried once
@@ -164,8 +165,8 @@ class Examiner {
   std::vector<int> dealt_;               // contents by set
   int beside_ = -1;                      // the set that is not called; -1: there is none
   std::vector<uint64_t> beside_prints_;  // of its memory, by rank
-  std::vector<std::pair<Device*, std::unique_ptr<Stopwatch>>> watches_;  // one for each device
-  std::vector<DeviceMemory> littles_;                                    // for wait_for_turns()
+  std::vector<std::pair<Device*, Stopwatch*>> watches_;  // one for each device
+  std::vector<DeviceMemory> littles_;                    // for wait_for_turns()
   Peeks peeks_;
   std::random_device anywhere_;
   double bytes_ = 0, skew_ = 0, wire_ = 0;

@@ -94,11 +94,11 @@ class Sitter {
     std::optional<LaunchFacts> facts;  // claims, bounded
   };
   // `since` is when the broker's clock began. `core`: as Examinee::run.
-  // `warm`: one call on the first set alone, as Examinee::run_warm. `answered` is called before
-  // the answer is read.
+  // `warm`: one call on the first set alone, as Examinee::run_warm. `done`: as of
+  // RankGroup::ask_all.
   std::optional<Call> run(int exam, int first, int count, double since, int core = -1,
                           bool warm = false, bool eager = false,
-                          const std::function<void()>& answered = {});
+                          const std::function<void()>& done = {});
   // The rules of `check` on the first smoke case that it takes: state, leaks, threads, instances,
   // claims. What it says of itself, so that nothing is believed that speaks for it.
   struct Conduct {
@@ -115,7 +115,7 @@ class Sitter {
   // The answers by rank. All stand still afterwards.
   std::optional<std::vector<Json>> ask(const char* task, const Json& arguments,
                                        const std::vector<int>& fds,
-                                       const std::function<void()>& answered = {});
+                                       const std::function<void()>& done = {});
   std::string rank_text(size_t rank) const;
   RankGroup& runners_;
   std::string plugin_, words_, who_;

@@ -14,12 +14,12 @@ namespace fk {
 class Peeks {
  public:
   static constexpr size_t kBytes = 64, kMost = 8;  // of one at most; of them
+  // Takes the memory that it needs, of this device, before the first is added.
+  void reserve(Device& device) { memory_ = HostMemory(device, 2 * kMost * kBytes); }
   // Reads `at`, at most kBytes of the device's memory: enqueued, so that all that are added are
   // read within microseconds. Not more than kMost. The device outlives this.
   void add(Device& device, std::span<const std::byte> at);
-  // Returns when all have been read.
-  void wait() const;
-  // Whether any of them is something else now.
+  // Whether any of them is something else now; all that was enqueued is done when it returns.
   bool changed() const;
   void clear() { all_.clear(); }
 
@@ -32,7 +32,7 @@ class Peeks {
     return memory_.data() + (2 * peek + now) * kBytes;
   }
   std::vector<Peek> all_;
-  HostMemory memory_;  // what each was and what it is now; of the first device that was asked
+  HostMemory memory_;  // what each was and what it is now
 };
 
 }  // namespace fk

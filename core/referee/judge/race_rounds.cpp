@@ -11,10 +11,10 @@ namespace fk {
 namespace {
 
 constexpr int kFreshRounds = 4, kSeenOfRanks = 8, kLateRounds = 3, kColdRounds = 3,
-              kAloneRounds = 8, kWarmRounds = 3;
+              kAloneRounds = 8, kAloneOnDevice = 3, kWarmRounds = 3;
 constexpr double kColdSeconds = 0.1;
 // On a CPU more than a tick, at which the kernel counts what a process has worked.
-constexpr double kLateOnCpu = 5e-3, kLateOnDevice = 1e-3;
+constexpr double kLateOnCpu = 5e-3, kLateOnDevice = 0.5e-3;
 
 }  // namespace
 
@@ -76,11 +76,11 @@ void Exam::late_rounds(Turn& mine, Turn& theirs) {
 
 // All contents of a sample lie there before its first call, whose code may have read, asked for or
 // answered them all when the second one comes. Where there is no second one, that helps nobody. A
-// device's own clock needs half as many.
+// device's own clock needs fewer.
 void Exam::alone_rounds(Turn& mine, Turn& theirs) {
   if (mine.calls() == 1) return;
   Turn* const turns[] = {&theirs, &mine, &mine, &theirs};
-  const int rounds = request_.device == "cpu" ? kAloneRounds : kAloneRounds / 2;
+  const int rounds = request_.device == "cpu" ? kAloneRounds : kAloneOnDevice;
   for (int round = 0; round < rounds; ++round)
     for (Turn* turn : turns) {
       turn->place(round);

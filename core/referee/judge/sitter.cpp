@@ -68,10 +68,10 @@ std::string Sitter::rank_text(size_t rank) const {
 
 std::optional<std::vector<Json>> Sitter::ask(const char* task, const Json& arguments,
                                              const std::vector<int>& fds,
-                                             const std::function<void()>& answered) {
+                                             const std::function<void()>& done) {
   words_.clear();
   who_.clear();
-  auto answers = runners_.ask_all(task, arguments, fds, answered);
+  auto answers = runners_.ask_all(task, arguments, fds, done);
   if (!answers) return std::nullopt;
   bool failed = false, echo = false;
   for (size_t r = 0; r < answers->size(); ++r) {
@@ -160,8 +160,7 @@ std::optional<Sitter::Conduct> Sitter::conduct(const Json& request) {
 }
 
 std::optional<Sitter::Call> Sitter::run(int exam, int first, int count, double since, int core,
-                                        bool warm, bool eager,
-                                        const std::function<void()>& answered) {
+                                        bool warm, bool eager, const std::function<void()>& done) {
   const auto answers = ask("exam_run",
                            {{"exam", exam},
                             {"first", first},
@@ -169,7 +168,7 @@ std::optional<Sitter::Call> Sitter::run(int exam, int first, int count, double s
                             {"core", core},
                             {"warm", warm},
                             {"eager", eager}},
-                           {}, answered);
+                           {}, done);
   const double end = now_seconds();
   if (!answers) return std::nullopt;
   Call out;

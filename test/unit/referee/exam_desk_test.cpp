@@ -107,9 +107,9 @@ TEST_CASE("peeks_see_what_is_written_behind_them") {
   CHECK(at.data() + at.size() <= memory[1].data() + memory[1].size());
   fk::Peeks peeks;
   CHECK_FALSE(peeks.changed());  // of nothing
+  peeks.reserve(*b.device);
   peeks.add(*b.device, memory[0].first(fk::Peeks::kBytes));
   peeks.add(*b.device, at);
-  peeks.wait();
   CHECK_FALSE(peeks.changed());
   std::memcpy(const_cast<std::byte*>(memory[1].data()), b.x.data(), memory[1].size());
   CHECK(peeks.changed());
