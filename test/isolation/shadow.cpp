@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "core/base/clock.hpp"
 #include "core/comm/device_comm.hpp"
 #include "core/device/device.hpp"
 #include "core/referee/stopped_work.hpp"
@@ -77,6 +78,19 @@ std::unique_ptr<Device> open(const std::string&) {
   static const TaskRegistration instead(kIdleTask, wait);
   return std::make_unique<OwnMemory>();
 }
+
+// For standby_test.cpp: one that waits for a sign, and one that is done long before it answers.
+Json stand_by(const Json&, const TaskServices& services) {
+  const bool goes_on = services.await_sign();
+  return {{"goes_on", goes_on}, {"time_s", now_seconds()}};
+}
+FK_TASK(stand_by, stand_by);
+Json done_early(const Json& a, const TaskServices& services) {
+  if (a.at("says_so").get<bool>()) services.done();
+  ::usleep(a.at("us").get<unsigned>());
+  return {{"time_s", now_seconds()}};
+}
+FK_TASK(done_early, done_early);
 
 // Ranks talk as those of the CPU do, whose memory it is; this one is never asked.
 FK_COMMUNICATOR_KIND(shadow, [](Device&, const CommGround&) -> std::unique_ptr<Communicator> {
