@@ -191,7 +191,7 @@ namespace {
 Ratio ratio_by_broker(const ClockSamples& candidate, const ClockSamples& baseline) {
   const double messages = messages_s(baseline);
   const auto log_of = [&](const ClockSamples& s, size_t i) {
-    return std::log(std::max(s.claims_s[i], s.walls_s[i] - messages));
+    return std::log(std::max(s.claims_s[i], s.walls_s[i] - messages) / s.calls);
   };
   std::vector<double> logs;
   const size_t count = std::min(candidate.claims_s.size(), baseline.claims_s.size());

@@ -13,6 +13,7 @@ namespace fk {
 struct ClockSamples {
   std::vector<double> claims_s;  // of all calls of the sample together, by the runner's clock
   std::vector<double> walls_s;   // of the whole request, by the broker's
+  int calls = 1;                 // of a sample
 };
 
 // What a claim of seconds for a call counts for: a sample without a time would not be in the ratio,

@@ -73,7 +73,13 @@ class Exam {
   enum class Of { ordinary, all };
   std::vector<int> some_contents(int first, int count, Of of);
   void renew_contents();  // that a race calls once, for every race but the first
-  int calls_of_a_sample(Turn& mine, Turn& theirs, double seconds);
+  // How many calls samples of either side have (sample_calls.hpp), which the race may show to have
+  // been the wrong numbers.
+  bool samples_as_long() const;
+  void set_calls(Turn& mine, Turn& theirs, double seconds);
+  bool counts_are_good(const Turn& mine, const Turn& theirs, const RaceResult& result) const;
+  void count_again(Turn& mine, Turn& theirs, double seconds, const RaceResult& result);
+  void doubt_of_counts();
   // How many calls a sample has that may have so many.
   int calls_of_ranks(int most);
   // A request without calls, after standing still as long as others do; median.

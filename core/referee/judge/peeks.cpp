@@ -9,7 +9,8 @@
 namespace fk {
 
 void Peeks::add(Device& device, std::span<const std::byte> at) {
-  FK_CHECK(memory_.data() && all_.size() < kMost && at.size() <= kBytes, "reserved, so many bytes, and so many times");
+  FK_CHECK(memory_.data() && all_.size() < kMost && at.size() <= kBytes,
+           "reserved, so many bytes, and so many times");
   device.download_later(place(all_.size(), false), at.data(), static_cast<int64_t>(at.size()));
   all_.push_back({&device, at});
 }

@@ -8,6 +8,7 @@
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
+#include "core/referee/judge/sample_calls.hpp"
 #include "core/referee/judge/turn.hpp"
 #include "core/referee/roster.hpp"
 
@@ -19,8 +20,8 @@ constexpr double kSecondLookSeconds = 0.5;
 constexpr double kMoreCodeOnDevice = 1e-6;  // that is loaded when it is called for the first time
 constexpr double kWakeShort = 20e-6, kBatchesMost = 8;
 constexpr int kWakeSamples = 9;
-constexpr double kSamplesOfSlow = 20;  // that the slower side may take for one
-constexpr int kRedoneMost = 200;       // blocks in which a GPU was slowed down
+constexpr int kCallsOfALook = 8, kCountsAgain = 2;
+constexpr int kRedoneMost = 200;  // blocks in which a GPU was slowed down
 // Where ranks take turns a time is the scheduler's: so many show what it is about, and have calls
 // on contents of all kinds among them.
 constexpr int kBlocksInTurns = 4;
@@ -45,9 +46,7 @@ void Exam::race(Sitter& baseline) {
       // In a longer sample what is believed of waking up is a smaller share.
       const double wake = half == 0 ? 0 : wake_s(candidate_) - wake_s(baseline);
       const double batch = kBatchSeconds * std::clamp(1 + wake / kWakeShort, 1.0, kBatchesMost);
-      const int count = calls_of_a_sample(mine, theirs, batch);
-      mine.set_count(count);
-      theirs.set_count(count);
+      set_calls(mine, theirs, batch);
       RaceOptions options;
       options.seconds = half == 0 ? seconds_ : std::max(seconds_, kSecondLookSeconds);
       options.redo_max = kRedoneMost;
@@ -55,7 +54,13 @@ void Exam::race(Sitter& baseline) {
         options.blocks_min = options.blocks_max = kBlocksInTurns;
       throttling_ = Throttling(watch_.get());
       Contender* const contenders[] = {&theirs, &mine};
-      const RaceResult result = fk::race(contenders, options);
+      RaceResult result = fk::race(contenders, options);
+      bool counted = counts_are_good(mine, theirs, result);
+      for (int again = 0; again < kCountsAgain && !counted; ++again) {
+        count_again(mine, theirs, batch, result);
+        result = fk::race(contenders, options);
+        counted = counts_are_good(mine, theirs, result);
+      }
       fresh_rounds(mine, theirs);
       // Who is slower by its own clock has gained nothing, whatever that clock leaves out (a
       // process of a hundred threads wakes up late); nor has anybody where times are not compared.
@@ -66,7 +71,7 @@ void Exam::race(Sitter& baseline) {
       std::optional<Ratio> cold;
       if (gains && request_.device == "cpu") {
         cold_rounds(mine, theirs);
-        cold = cold_ratio(baseline, count);
+        cold = cold_ratio(baseline, mine.calls());
       }
       evidence = gains ? clock_disagreement(mine.clocks(), theirs.clocks(), wake) : "";
       if (gains && evidence.empty()) evidence = remembered_answers(mine.fresh, theirs.fresh);
@@ -74,6 +79,7 @@ void Exam::race(Sitter& baseline) {
       if (!evidence.empty() && half == 0) continue;
       warm_rounds(mine, theirs);
       conclude_race(mine, theirs, result, cold, evidence);
+      if (!counted && evidence.empty()) doubt_of_counts();
       eager_row(baseline, mine, theirs);
       if (evidence.empty()) break;
     }
@@ -120,27 +126,52 @@ int Exam::calls_of_ranks(int most) {
   return static_cast<int>(random_.integer((most + 1) / 2, most + 1));
 }
 
-// How many make it long enough, by the quicker side; fewer where the other one is so slow that
-// nobody wants to know by how much exactly.
-int Exam::calls_of_a_sample(Turn& mine, Turn& theirs, double seconds) {
-  double quickest = seconds, slowest = 0;
+bool Exam::samples_as_long() const { return request_.device != "cpu" && request_.ranks == 1; }
+
+// One call is left that is not made, to see whether somebody works ahead.
+void Exam::set_calls(Turn& mine, Turn& theirs, double seconds) {
   const int looks = request_.device == "cpu" ? 2 : 1;  // a device's own clock is not late
-  for (Turn* turn : {&mine, &theirs}) {
-    double least = std::max(turn->one(1).claim_s, 1e-8);
-    for (int i = 1; i < looks; ++i) least = std::min(least, std::max(turn->one(1).claim_s, 1e-8));
-    quickest = std::min(quickest, least);
-    slowest = std::max(slowest, least);
-  }
-  const double wanted = std::min(std::ceil(seconds / quickest), kSamplesOfSlow * seconds / slowest);
-  // One is left that is not called, to see whether somebody works ahead.
-  return std::clamp(static_cast<int>(wanted), 1, calls_most_);
+  // Of few calls a device's launches are more of the time than of many.
+  const int calls = samples_as_long() ? std::min(kCallsOfALook, calls_most_) : 1;
+  const auto least = [&](Turn& turn) {
+    double out = HUGE_VAL;
+    for (int i = 0; i < looks; ++i) out = std::min(out, std::max(turn.one(calls).claim_s, 1e-8));
+    return out;
+  };
+  const double mine_s = least(mine), theirs_s = least(theirs);
+  const SampleCalls counts = samples_as_long()
+                                 ? calls_as_long(mine_s, theirs_s, seconds, calls_most_)
+                                 : calls_of_samples(mine_s, theirs_s, seconds, calls_most_);
+  mine.begin(counts.candidate);
+  theirs.begin(counts.baseline);
+}
+
+bool Exam::counts_are_good(const Turn& mine, const Turn& theirs, const RaceResult& result) const {
+  return !samples_as_long() || are_as_long({mine.calls(), theirs.calls()},
+                                           result.timing(1).median_s, result.timing(0).median_s);
+}
+
+void Exam::count_again(Turn& mine, Turn& theirs, double seconds, const RaceResult& result) {
+  const SampleCalls counts =
+      calls_as_long(result.timing(1).median_s, result.timing(0).median_s, seconds, calls_most_);
+  mine.begin(counts.candidate);
+  theirs.begin(counts.baseline);
+}
+
+// Times that are others each time are nobody's.
+void Exam::doubt_of_counts() {
+  Ratio& ratio = row_.timings.back().ratio;
+  if (ratio.speed != Speed::faster) return;
+  doubt_faster(ratio);
+  row_.status = status_of(ratio.speed);
+  row_.why = "how many calls make a sample as long as the baseline's was another number each time";
 }
 
 // Each side has raced as it would run in a model; this is how long both take without a capture.
 void Exam::eager_row(Sitter& baseline, const Turn& mine, const Turn& theirs) {
   if (!mine.captured() && !theirs.captured()) return;
   Turn its(*this, candidate_, mine.calls(), Way::eager);
-  Turn other(*this, baseline, mine.calls(), Way::eager);
+  Turn other(*this, baseline, theirs.calls(), Way::eager);
   RaceOptions options;
   options.blocks_min = options.blocks_max = 1;
   Contender* const contenders[] = {&other, &its};

@@ -15,7 +15,9 @@ struct RaceEnded {};
 class Exam::Turn final : public Contender {
  public:
   Turn(Exam& exam, Sitter& sitter, int count, Way way = Way::usual)
-      : exam_(exam), sitter_(sitter), way_(way), count_(count) {}
+      : exam_(exam), sitter_(sitter), way_(way) {
+    begin(count);
+  }
 
   // Calls on ordinary contents: who is quicker where an input is the same everywhere, or nothing,
   // is not faster where a model calls. What is made up has to be answered rightly in the judged
@@ -71,7 +73,14 @@ class Exam::Turn final : public Contender {
     return *call;
   }
 
-  void set_count(int count) { count_ = count; }
+  // A race, whose samples have so many calls; what was before is forgotten.
+  void begin(int count) {
+    count_ = count;
+    clocks_ = {};
+    clocks_.calls = count;
+    waits_s_.clear();
+    in_time_ = 0;
+  }
   // From here on. Cores are not equally fast for long, because others use what they share, and who
   // stays on one of them would be called faster for it. So both sides call on the same one, and on
   // all in turn.
@@ -116,7 +125,7 @@ class Exam::Turn final : public Contender {
   Exam& exam_;
   Sitter& sitter_;
   const Way way_;
-  int count_, core_ = 0;
+  int count_ = 1, core_ = 0;
   ClockSamples clocks_;
   std::vector<double> waits_s_;  // for a core, by sample
   bool captured_ = false;

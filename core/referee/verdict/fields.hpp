@@ -104,7 +104,9 @@ void fields(Visitor& v, TimingRow& t) {
   v("candidate", t.candidate, "its times");
   v("baseline", t.baseline, "the baseline's, in the same race");
   v("ratio", t.ratio, "of the candidate over the baseline");
-  v("calls_per_sample", t.calls_per_sample, "calls that one sample is the mean of");
+  v("calls_per_sample", t.calls_per_sample,
+    "calls that a sample of the candidate is the mean of; on a device one of the baseline is about "
+    "as long");
   v("settled", t.settled,
     "false: the time budget ended the race before the noise was small enough");
   v("host_bound", t.host_bound,
