@@ -9,15 +9,16 @@
 
 namespace fk {
 
-std::set<std::string> mapped_code(pid_t pid) {
-  std::set<std::string> out;
+MappedCode mapped_code(pid_t pid) {
+  MappedCode out;
   std::ifstream maps("/proc/" + std::to_string(pid) + "/maps");
   for (std::string line; std::getline(maps, line);) {
     std::istringstream words(line);
     std::string range, access, offset, device, inode, path;
     words >> range >> access >> offset >> device >> inode;
     std::getline(words >> std::ws, path);
-    if (access.size() > 2 && access[2] == 'x' && !path.empty() && path[0] == '/') out.insert(path);
+    if (access.size() > 2 && access[2] == 'x' && !path.empty() && path[0] == '/')
+      out.emplace(path, device + " " + inode);
   }
   return out;
 }
@@ -34,23 +35,25 @@ std::string family_of(const std::string& path) {
 
 // A driver may lie anywhere, but where one of its files is nobody else has put the others. Of what
 // has no place ("/memfd:") nothing follows.
-bool beside_known(const std::string& path, const std::set<std::string>& before) {
+bool beside_known(const std::string& path, const MappedCode& before) {
   if (path.ends_with(" (deleted)")) return false;
-  return std::any_of(before.begin(), before.end(), [&](const std::string& known) {
-    return family_of(known) == family_of(path) ||
-           (of_driver(name_of(path)) && of_driver(name_of(known)) &&
-            folder_of(known) == folder_of(path));
+  return std::any_of(before.begin(), before.end(), [&](const auto& known) {
+    return family_of(known.first) == family_of(path) ||
+           (of_driver(name_of(path)) && of_driver(name_of(known.first)) &&
+            folder_of(known.first) == folder_of(path));
   });
 }
 
 }  // namespace
 
-std::string foreign_code(const std::set<std::string>& before, const std::set<std::string>& now,
-                         const std::string& own, bool driver) {
-  for (const auto& path : now) {
+std::string foreign_code(const MappedCode& before, const MappedCode& now, const std::string& own,
+                         bool driver) {
+  for (const auto& [path, file] : now) {
+    const auto same = [&](const auto& known) { return !file.empty() && known.second == file; };
     const std::string name = name_of(path);
     const bool system = path.starts_with("/usr/") || path.starts_with("/lib");
-    if (before.count(path) || name.starts_with(own) || (system && may_link(name))) continue;
+    if (before.count(path) || std::any_of(before.begin(), before.end(), same)) continue;
+    if (name.starts_with(own) || (system && may_link(name))) continue;
     if (driver && ((system && of_driver(name)) || beside_known(path, before))) continue;
     return path;
   }

@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "core/worker/mapped_code.hpp"
 #include "core/worker/process.hpp"
 
 namespace fk {

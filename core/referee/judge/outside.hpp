@@ -5,16 +5,16 @@
 
 #include <cstdint>
 #include <optional>
-#include <set>
 #include <string>
 
 #include "core/referee/verdict/verdict.hpp"
+#include "core/worker/mapped_code.hpp"
 
 namespace fk {
 
 // Of a process before the candidate is loaded; where there is a device it is open by then.
 struct OutsideLook {
-  std::set<std::string> code;
+  MappedCode code;
   std::optional<uint64_t> handled;  // signals; nothing: not known
   static OutsideLook of(pid_t pid);
 };

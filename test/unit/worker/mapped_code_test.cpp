@@ -14,7 +14,7 @@ using namespace fk;
 TEST_CASE("mapped_code_knows_this_program_and_its_libraries") {
   const auto code = mapped_code(getpid());
   const auto named = [&](const std::string& part) {
-    for (const auto& path : code)
+    for (const auto& [path, file] : code)
       if (path.find(part) != std::string::npos) return true;
     return false;
   };
@@ -34,18 +34,32 @@ TEST_CASE("mapped_code_of_another_file_is_found") {
         "/memfd:libc.so.6 (deleted)");
   munmap(at, 4096);
   close(memory);
-  CHECK(foreign_code({}, {"/usr/lib/libm.so.6", "/cache/mine-0123.so"}, "mine-", false).empty());
-  CHECK(foreign_code({}, {"/tmp/libm.so.6"}, "mine-", false) == "/tmp/libm.so.6");
+  CHECK(foreign_code({}, {{"/usr/lib/libm.so.6", ""}, {"/cache/mine-0123.so", ""}}, "mine-", false)
+            .empty());
+  CHECK(foreign_code({}, {{"/tmp/libm.so.6", ""}}, "mine-", false) == "/tmp/libm.so.6");
+}
+
+TEST_CASE("mapped_code_of_a_file_that_was_deleted_since_is_what_it_was") {
+  const MappedCode before = {{"/opt/fk-host", "08:01 17"}, {"/usr/lib/libc.so.6", "08:01 18"}};
+  const auto foreign = [&](const std::string& path, const std::string& file) {
+    return foreign_code(before, {{path, file}}, "mine-", false);
+  };
+  CHECK(foreign("/opt/fk-host (deleted)", "08:01 17").empty());
+  CHECK_FALSE(foreign("/opt/fk-host (deleted)", "08:01 19").empty());
+  CHECK_FALSE(foreign("/opt/fk-host (deleted)", "08:02 17").empty());
+  CHECK_FALSE(foreign("/opt/other", "").empty());
 }
 
 TEST_CASE("code that a driver loads by itself is not held against a candidate, a library is") {
   const std::string usr = "/usr/lib/x86_64-linux-gnu/", odd = "/run/opengl-driver/lib/";
-  const std::set<std::string> before = {usr + "libcuda.so.580.1", usr + "libc.so.6",
-                                        "/build/plugins/cudnn.so", "/opt/cudnn/libcudnn.so.9",
-                                        odd + "libcuda.so.580.1"};
+  MappedCode before;
+  for (const auto& path :
+       {usr + "libcuda.so.580.1", usr + "libc.so.6", std::string("/build/plugins/cudnn.so"),
+        std::string("/opt/cudnn/libcudnn.so.9"), odd + "libcuda.so.580.1"})
+    before[path] = "";
   const auto foreign = [&](const std::string& path, bool driver) {
-    std::set<std::string> now = before;
-    now.insert(path);
+    MappedCode now = before;
+    now[path] = "";
     return foreign_code(before, now, "mine-", driver);
   };
   for (const auto& path : {usr + "libnvidia-ptxjitcompiler.so.580.1", usr + "libcudart.so.13",
