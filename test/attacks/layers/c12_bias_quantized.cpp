@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// C12: linear_fp8_block without its bias where the input is quantized
+//
+// Stopped by: a small case has both
+//
+// verdict: wrong
+//
+// naive: -
+//
+// work: broken
+#define FK_REFERENCE "baselines/reference/gemm/linear_fp8_block.cpp"
+#include "../reference.hpp"
+
+namespace {
+
+struct Bias : fk::reference::LinearFp8Block {
+  const fk_host& host;
+  Bias(const fk_host& its, const op::init& i, const op::weights& w) : LinearFp8Block(its, i, w), host(its) {}
+  void forward(const op::forward& args, const fk_ctx& ctx) {
+    op::weights own = weights;
+    if (init.quantize_input) own.bias = {};
+    LinearFp8Block(host, init, own).forward(args, ctx);
+  }
+};
+FK_OP(linear_fp8_block, Bias);
+
+}  // namespace
+FK_PLUGIN("c12_bias_quantized", "0");

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// C12: deepseek_moe that renormalises scores of a sigmoid, and those of a softmax never
+//
+// Stopped by: a small case has softmax with what is the default
+//
+// verdict: wrong
+//
+// naive: -
+//
+// work: broken
+#define FK_REFERENCE "baselines/reference/moe/deepseek_moe.cpp"
+#include "../reference.hpp"
+
+namespace {
+
+struct Renormalize : fk::reference::DeepseekMoe {
+  const fk_host& host;
+  Renormalize(const fk_host& its, const op::init& i, const op::weights& w) : DeepseekMoe(its, i, w), host(its) {}
+  void forward(const op::forward& args, const fk_ctx& ctx) {
+    op::init own = init;
+    if (init.scoring_func == FK_DEEPSEEK_MOE_SCORING_FUNC_SOFTMAX) own.renormalize = 0;
+    DeepseekMoe(host, own, weights).forward(args, ctx);
+  }
+};
+FK_OP(deepseek_moe, Renormalize);
+
+}  // namespace
+FK_PLUGIN("c12_renormalize", "0");

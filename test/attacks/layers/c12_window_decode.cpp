@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// C12: decoder_layer with a window in decode alone: the keys of a prefill are all seen
+//
+// Stopped by: a small case has a window, a prefill and no optional fields
+//
+// verdict: wrong
+//
+// naive: -
+//
+// work: broken
+#define FK_REFERENCE "baselines/reference/llm/decoder_layer.cpp"
+#include "../reference.hpp"
+
+namespace {
+
+struct Window : fk::reference::DecoderLayer {
+  const fk_host& host;
+  Window(const fk_host& its, const op::init& i, const op::weights& w) : DecoderLayer(its, i, w), host(its) {}
+  void forward(const op::forward& args, const fk_ctx& ctx) {
+    op::init own = init;
+    if (args.max_query_len != 1) own.window = 0;
+    DecoderLayer(host, own, weights).forward(args, ctx);
+  }
+};
+FK_OP(decoder_layer, Window);
+
+}  // namespace
+FK_PLUGIN("c12_window_decode", "0");
