@@ -36,6 +36,17 @@ void spin(std::span<pollfd> entries, double seconds, const std::function<void()>
     if (meanwhile) meanwhile();
 }
 
+bool await_sign(const std::atomic<uint64_t>& sign, uint64_t number, bool spins) {
+  constexpr double kSpinSeconds = 5e-3;
+  constexpr useconds_t kNapUs = 20;
+  const double nap_from = now_seconds() + (spins ? kSpinSeconds : 0);
+  for (;;) {
+    const uint64_t last = sign.load(std::memory_order_acquire);
+    if (last / 2 >= number) return last % 2 == 1;
+    if (now_seconds() > nap_from) ::usleep(kNapUs);
+  }
+}
+
 bool wait_for(int fd, short events, double timeout_s) {
   const double end = now_seconds() + timeout_s;
   for (;;) {

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <sys/types.h>
 
+#include <atomic>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -49,6 +50,9 @@ class Channel {
 // Looks for so long without sleeping whether anything has happened: to be woken up takes a process
 // longer than many an answer. `meanwhile` is called between looks.
 void spin(std::span<pollfd> entries, double seconds, const std::function<void()>& meanwhile = {});
+// Waits for the sign of this number, or a later one (board.hpp): whether the task is to go on.
+// `spins`: there are cores to spare, so that it is seen within a microsecond.
+bool await_sign(const std::atomic<uint64_t>& sign, uint64_t number, bool spins);
 // Polls one descriptor for these events; false when the time is over.
 bool wait_for(int fd, short events, double timeout_s);
 // Polls one descriptor for reading; false when the time is over. The first `spin_s` of it without

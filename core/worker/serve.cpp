@@ -34,8 +34,7 @@
 namespace fk {
 namespace {
 
-constexpr double kForever = 1e6;       // seconds
-constexpr double kSignSeconds = 5e-3;  // that a sign is waited for without sleeping
+constexpr double kForever = 1e6;  // seconds
 
 Json error_json(const std::string& kind, const std::string& where, const std::string& text) {
   return {{"error", {{"kind", kind}, {"where", where}, {"text", text}}}};
@@ -396,16 +395,6 @@ class Server {
     return {{"recorded", std::move(result)}};
   }
 
-  bool await_sign(uint64_t number) const {
-    constexpr int kNapUs = 20;
-    const double nap_from = now_seconds() + (spin_s_ > 0 ? kSignSeconds : 0);
-    for (;;) {
-      const uint64_t sign = board_->sign.load(std::memory_order_acquire);
-      if (sign / 2 >= number) return sign % 2 == 1;
-      if (now_seconds() > nap_from) ::usleep(kNapUs);
-    }
-  }
-
   Json task(const Json& message) {
     const auto name = message.at("name").get<std::string>();
     const Task function = find_task(name);
@@ -419,7 +408,7 @@ class Server {
         [this](Device& device) { return communicator(device); },
         [this](const std::string& stage) { set_stage(*board_, stage); },
         [this](const Json& what) { progress(what); },
-        [this, number] { return await_sign(number); },
+        [this, number] { return await_sign(board_->sign, number, spin_s_ > 0); },
         [this, number] { board_->done.store(number, std::memory_order_release); },
         channel_.take_fds(),
         &answer_fds_};
