@@ -17,8 +17,9 @@ SampleCalls calls_of_samples(double candidate_s, double baseline_s, double sampl
 // The same on a device, where samples are about as long on both sides unless these are about as
 // quick. What the first fifty calls or so of a sample write stays in the last cache, and each later
 // one has to wait until something is written back: on an H200 a launch that writes 256 KiB takes
-// 1.64 us among 48 and 1.75 among 960, over 96 sets of buffers as over 960, and an empty one does
-// not. With as many calls on both sides who is ten times as fast has most of its own for nothing.
+// 1.97 us where 21 to 60 lie behind each other and 2.06 from there to 200 (`plain` in
+// docs/results/2026-11-26-h200-precision.json), and an empty one no longer. With as many calls on
+// both sides who is ten times as fast has half of its own for nothing.
 SampleCalls calls_as_long(double candidate_s, double baseline_s, double sample_s, int most);
 
 // Whether calls of so many seconds would have been given about as many by calls_as_long(): what was
