@@ -13,13 +13,12 @@
 
 namespace {
 
-struct Bias : fk::reference::LinearFp8Block {
-  const fk_host& host;
-  Bias(const fk_host& its, const op::init& i, const op::weights& w) : LinearFp8Block(its, i, w), host(its) {}
+struct Bias : attack::Otherwise<fk::reference::LinearFp8Block> {
+  using Otherwise::Otherwise;
   void forward(const op::forward& args, const fk_ctx& ctx) {
     op::weights own = weights;
     if (init.quantize_input) own.bias = {};
-    LinearFp8Block(host, init, own).forward(args, ctx);
+    as(init, own, args, ctx);
   }
 };
 FK_OP(linear_fp8_block, Bias);

@@ -13,13 +13,12 @@
 
 namespace {
 
-struct Limit : fk::reference::Mamba2Block {
-  const fk_host& host;
-  Limit(const fk_host& its, const op::init& i, const op::weights& w) : Mamba2Block(its, i, w), host(its) {}
+struct Limit : attack::Otherwise<fk::reference::Mamba2Block> {
+  using Otherwise::Otherwise;
   void forward(const op::forward& args, const fk_ctx& ctx) {
     op::init own = init;
     if (init.dt_min == 0) own.dt_max = 0;
-    Mamba2Block(host, own, weights).forward(args, ctx);
+    as(own, weights, args, ctx);
   }
 };
 FK_OP(mamba2_block, Limit);

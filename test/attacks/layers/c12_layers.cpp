@@ -14,13 +14,12 @@
 
 namespace {
 
-struct Layers : fk::reference::DecodeStep {
-  const fk_host& host;
-  Layers(const fk_host& its, const op::init& i, const op::weights& w) : DecodeStep(its, i, w), host(its) {}
+struct Layers : attack::Otherwise<fk::reference::DecodeStep> {
+  using Otherwise::Otherwise;
   void forward(const op::forward& args, const fk_ctx& ctx) {
     op::init own = init;
     own.num_layers = std::min<int64_t>(init.num_layers, 3);
-    DecodeStep(host, own, weights).forward(args, ctx);
+    as(own, weights, args, ctx);
   }
 };
 FK_OP(decode_step, Layers);

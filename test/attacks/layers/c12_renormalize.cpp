@@ -13,13 +13,12 @@
 
 namespace {
 
-struct Renormalize : fk::reference::DeepseekMoe {
-  const fk_host& host;
-  Renormalize(const fk_host& its, const op::init& i, const op::weights& w) : DeepseekMoe(its, i, w), host(its) {}
+struct Renormalize : attack::Otherwise<fk::reference::DeepseekMoe> {
+  using Otherwise::Otherwise;
   void forward(const op::forward& args, const fk_ctx& ctx) {
     op::init own = init;
     if (init.scoring_func == FK_DEEPSEEK_MOE_SCORING_FUNC_SOFTMAX) own.renormalize = 0;
-    DeepseekMoe(host, own, weights).forward(args, ctx);
+    as(own, weights, args, ctx);
   }
 };
 FK_OP(deepseek_moe, Renormalize);

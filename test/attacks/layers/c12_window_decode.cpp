@@ -13,13 +13,12 @@
 
 namespace {
 
-struct Window : fk::reference::DecoderLayer {
-  const fk_host& host;
-  Window(const fk_host& its, const op::init& i, const op::weights& w) : DecoderLayer(its, i, w), host(its) {}
+struct Window : attack::Otherwise<fk::reference::DecoderLayer> {
+  using Otherwise::Otherwise;
   void forward(const op::forward& args, const fk_ctx& ctx) {
     op::init own = init;
     if (args.max_query_len != 1) own.window = 0;
-    DecoderLayer(host, own, weights).forward(args, ctx);
+    as(own, weights, args, ctx);
   }
 };
 FK_OP(decoder_layer, Window);
