@@ -3,10 +3,11 @@
 // itself needs to keep the ranks in step. The CPU's is shared_comm.hpp; what carries tensors on
 // another device (device_comm.hpp) has the same meeting place, which is memory of the host.
 #pragma once
+#include <cstddef>
+#include <deque>
 #include <string>
+#include <vector>
 
-#include "core/base/error.hpp"
-#include "core/comm/called_in.hpp"
 #include "core/comm/meeting.hpp"
 #include "fk/comm.h"
 
@@ -14,11 +15,13 @@ namespace fk {
 
 class Communicator {
  public:
+  Communicator() = default;
+  Communicator(const Communicator&) = delete;
   virtual ~Communicator() = default;
   int rank() const { return meeting().rank(); }
   int size() const { return meeting().size(); }
   // For init slots; lives as long as this object.
-  virtual const fk_comm* table() const = 0;
+  const fk_comm* table() const { return &table_; }
   virtual Meeting& meeting() = 0;
   const Meeting& meeting() const { return const_cast<Communicator*>(this)->meeting(); }
   // Whether some ranks are on other machines: then there is no memory that all of them see.
@@ -28,31 +31,37 @@ class Communicator {
   // What the device's stream is given from now on begins on all ranks at the same time. All call
   // it; the host does not wait.
   virtual void align() {}
+
+ protected:
+  // Where a constructor ends and knows what the table says. `library`: FK_LIBRARY_..., of the
+  // collectives.
+  void make_table(int32_t library = 0);
+  void forget_symmetric() { symmetric_.clear(); }  // what plugins were given of them is gone
+
+ private:
+  // What the calls of the table do, as it says; all ranks call them. Error where one cannot be:
+  // the plugin is told, and all ranks are.
+  virtual void all_reduce(const fk_in& x, const fk_out& out, int64_t op, void* stream) = 0;
+  virtual void all_gather(const fk_in& x, const fk_out& out, void* stream) = 0;
+  virtual void reduce_scatter(const fk_in& x, const fk_out& out, int64_t op, void* stream) = 0;
+  virtual void all_to_all(const fk_in& x, const fk_out& out, void* stream) = 0;
+  virtual void barrier(void* stream) = 0;
+  // So many bytes of every rank, by rank, as they are mapped here and all 0; before each of them
+  // kPadBytes of signals (views.hpp), where the pointers point. Never called where ranks are apart.
+  virtual std::vector<std::byte*> take_symmetric(int64_t bytes) = 0;
+
+  struct Symmetric {
+    std::vector<void*> buffers;
+    std::vector<uint32_t*> signals;
+    fk_symmetric view{};
+  };
+  template <class Body>
+  static int32_t guarded(const fk_comm* comm, const char* call, const Body& body);
+  const fk_symmetric* symmetric(int64_t bytes);
+
+  fk_comm table_{};
+  std::string error_;
+  std::deque<Symmetric> symmetric_;
 };
-
-// Error where ranks ask for symmetric buffers that cannot be.
-inline void need_one_machine(const Communicator& comm) {
-  if (comm.apart())
-    fail("ranks",
-         "there are no symmetric buffers between ranks on several machines: only collectives");
-}
-
-// A call of a communicator's table, by its name: FK_FAILED with the reason in `error` where it has
-// no place or `body` throws. What one rank cannot do, all have to know: they would wait for it.
-template <class Body>
-int32_t told_to_all(Meeting& meeting, std::string& error, const char* call, const Body& body) {
-  try {
-    error.clear();
-    need_place(call);
-    body();
-    return FK_OK;
-  } catch (const Error& e) {
-    error = e.what_text();
-  } catch (const std::exception& e) {
-    error = e.what();
-  }
-  if (meeting.failure().empty()) meeting.give_up(error);
-  return FK_FAILED;
-}
 
 }  // namespace fk

@@ -33,9 +33,7 @@ class OneDeviceCommunicator final : public Communicator {
  public:
   // `host`: of the same rank, for the meeting.
   OneDeviceCommunicator(OneDevice& common, SharedCommunicator& host);
-  OneDeviceCommunicator(const OneDeviceCommunicator&) = delete;
 
-  const fk_comm* table() const override { return &table_; }
   Meeting& meeting() override { return host_.meeting(); }
   // Buffers live as long as OneDevice: they are not given back before.
   void settle() override {
@@ -46,11 +44,6 @@ class OneDeviceCommunicator final : public Communicator {
   void leave() { turn_.unlock(); }
 
  private:
-  struct Symmetric {
-    std::vector<void*> buffers;
-    std::vector<uint32_t*> signals;
-    fk_symmetric view{};
-  };
   // The others have their turn meanwhile.
   template <class Body>
   void waiting(const Body& body) {
@@ -61,16 +54,22 @@ class OneDeviceCommunicator final : public Communicator {
     } const away(turn_);
     body();
   }
-  template <class Body>
-  static int32_t guarded(const fk_comm* comm, const char* call, const Body& body);
-  const fk_symmetric* symmetric(int64_t bytes);
+  void all_reduce(const fk_in&, const fk_out&, int64_t, void*) override { none("all_reduce"); }
+  void all_gather(const fk_in&, const fk_out&, void*) override { none("all_gather"); }
+  void reduce_scatter(const fk_in&, const fk_out&, int64_t, void*) override {
+    none("reduce_scatter");
+  }
+  void all_to_all(const fk_in&, const fk_out&, void*) override { none("all_to_all"); }
+  void barrier(void*) override {
+    waiting([&] { meeting().meet(CommCall::of("barrier", 0, 0)); });
+  }
+  std::vector<std::byte*> take_symmetric(int64_t bytes) override;
+  [[noreturn]] static void none(const char* call);
 
   OneDevice& common_;
   SharedCommunicator& host_;
   std::unique_lock<std::mutex> turn_;
-  fk_comm table_{};
-  std::string error_;
-  std::deque<Symmetric> symmetric_;
+  size_t taken_ = 0;  // buffers
 };
 
 }  // namespace fk

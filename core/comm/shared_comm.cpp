@@ -11,7 +11,6 @@
 #include "core/base/text.hpp"
 #include "core/comm/reduce.hpp"
 #include "core/comm/views.hpp"
-#include "fk/comm_library.h"
 
 namespace fk {
 
@@ -65,42 +64,6 @@ SharedCommunicator::SharedCommunicator(std::shared_ptr<SharedMemory> memory, int
 std::byte* SharedCommunicator::heap(int rank) const { return stage(rank, 0) + 2 * kStageBytes; }
 
 template <class Body>
-int32_t SharedCommunicator::guarded(const fk_comm* comm, const char* call, const Body& body) {
-  auto& self = *static_cast<SharedCommunicator*>(comm->self);
-  return told_to_all(self.meeting_, self.error_, call, [&] { body(self); });
-}
-
-void SharedCommunicator::make_table() {
-  table_.struct_size = FK_END(fk_comm, error);
-  table_.rank = meeting_.rank();
-  table_.size = meeting_.size();
-  table_.reserved = apart_ ? FK_COMM_APART : 0;
-  table_.self = this;
-  using Self = SharedCommunicator;
-  table_.all_reduce = [](const fk_comm* c, const fk_in* x, const fk_out* out, int64_t op, void*) {
-    return guarded(c, "all_reduce", [&](Self& self) { self.all_reduce(*x, *out, op); });
-  };
-  table_.all_gather = [](const fk_comm* c, const fk_in* x, const fk_out* out, void*) {
-    return guarded(c, "all_gather", [&](Self& self) { self.all_gather(*x, *out); });
-  };
-  table_.reduce_scatter = [](const fk_comm* c, const fk_in* x, const fk_out* out, int64_t op,
-                             void*) {
-    return guarded(c, "reduce_scatter", [&](Self& self) { self.reduce_scatter(*x, *out, op); });
-  };
-  table_.all_to_all = [](const fk_comm* c, const fk_in* x, const fk_out* out, void*) {
-    return guarded(c, "all_to_all", [&](Self& self) { self.all_to_all(*x, *out); });
-  };
-  table_.barrier = [](const fk_comm* c, void*) {
-    return guarded(c, "barrier",
-                   [](Self& self) { self.meeting_.meet(CommCall::of("barrier", 0, 0)); });
-  };
-  table_.symmetric = [](const fk_comm* c, int64_t bytes, const fk_symmetric** out) {
-    return guarded(c, "symmetric", [&](Self& self) { *out = self.symmetric(bytes); });
-  };
-  table_.error = [](const fk_comm* c) { return static_cast<Self*>(c->self)->error_.c_str(); };
-}
-
-template <class Body>
 void SharedCommunicator::exchange(CommCall call, const std::byte* from, int parts, int64_t bytes,
                                   int64_t width, const Body& body) {
   const int64_t room = static_cast<int64_t>(kStageBytes) / parts / width * width;
@@ -116,7 +79,7 @@ void SharedCommunicator::exchange(CommCall call, const std::byte* from, int part
   }
 }
 
-void SharedCommunicator::all_reduce(const fk_in& x, const fk_out& out, int64_t op) {
+void SharedCommunicator::all_reduce(const fk_in& x, const fk_out& out, int64_t op, void*) {
   const int64_t bytes = part_bytes(x, out, 1, 1), width = x.dtype.bits / 8;
   std::vector<const std::byte*> pieces(static_cast<size_t>(meeting_.size()));
   exchange(call_of("all_reduce", x, op), data_of(x), 1, bytes, width,
@@ -127,7 +90,7 @@ void SharedCommunicator::all_reduce(const fk_in& x, const fk_out& out, int64_t o
            });
 }
 
-void SharedCommunicator::all_gather(const fk_in& x, const fk_out& out) {
+void SharedCommunicator::all_gather(const fk_in& x, const fk_out& out, void*) {
   const int64_t bytes = part_bytes(x, out, 1, meeting_.size());
   exchange(call_of("all_gather", x), data_of(x), 1, bytes, 1,
            [&](int64_t at, int64_t here, uint64_t number) {
@@ -136,7 +99,7 @@ void SharedCommunicator::all_gather(const fk_in& x, const fk_out& out) {
            });
 }
 
-void SharedCommunicator::reduce_scatter(const fk_in& x, const fk_out& out, int64_t op) {
+void SharedCommunicator::reduce_scatter(const fk_in& x, const fk_out& out, int64_t op, void*) {
   const int64_t bytes = part_bytes(x, out, meeting_.size(), 1), width = x.dtype.bits / 8;
   std::vector<const std::byte*> pieces(static_cast<size_t>(meeting_.size()));
   exchange(call_of("reduce_scatter", x, op), data_of(x), meeting_.size(), bytes, width,
@@ -147,7 +110,7 @@ void SharedCommunicator::reduce_scatter(const fk_in& x, const fk_out& out, int64
            });
 }
 
-void SharedCommunicator::all_to_all(const fk_in& x, const fk_out& out) {
+void SharedCommunicator::all_to_all(const fk_in& x, const fk_out& out, void*) {
   const int64_t bytes = part_bytes(x, out, meeting_.size(), meeting_.size());
   exchange(call_of("all_to_all", x), data_of(x), meeting_.size(), bytes, 1,
            [&](int64_t at, int64_t here, uint64_t number) {
@@ -157,30 +120,23 @@ void SharedCommunicator::all_to_all(const fk_in& x, const fk_out& out) {
            });
 }
 
-const fk_symmetric* SharedCommunicator::symmetric(int64_t bytes) {
-  if (bytes < 0) fail("ranks", "a symmetric buffer of " + std::to_string(bytes) + " bytes");
-  need_one_machine(*this);
+std::vector<std::byte*> SharedCommunicator::take_symmetric(int64_t bytes) {
   const int64_t whole = (bytes + 255) / 256 * 256 + kPadBytes;
   if (heap_used_ + whole >
       static_cast<int64_t>(rank_bytes(*memory_, meeting_.size()) - 2 * kStageBytes))
     fail("ranks", "there is no room for a symmetric buffer of " + human_bytes(bytes));
   meeting_.meet(CommCall::of("symmetric", 0, bytes));
-  Symmetric& made = symmetric_.emplace_back();
-  for (int r = 0; r < meeting_.size(); ++r) {
-    made.buffers.push_back(heap(r) + heap_used_ + kPadBytes);
-    made.signals.push_back(reinterpret_cast<uint32_t*>(heap(r) + heap_used_));
-  }
+  std::vector<std::byte*> out;
+  for (int r = 0; r < meeting_.size(); ++r) out.push_back(heap(r) + heap_used_);
   heap_used_ += whole;
-  made.view = {FK_END(fk_symmetric, signals), meeting_.size(), bytes, made.buffers.data(),
-               made.signals.data()};
-  return &made.view;
+  return out;
 }
 
 void SharedCommunicator::settle() {
   meeting_.settle();
   std::memset(heap(meeting_.rank()), 0, static_cast<size_t>(heap_used_));
   heap_used_ = 0;
-  symmetric_.clear();
+  forget_symmetric();
   // Nobody may use a new buffer before its owner has cleared it.
   meeting_.meet(CommCall::of("settle", 0, 0));
 }

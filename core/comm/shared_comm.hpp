@@ -4,7 +4,6 @@
 // nobody touches cost nothing. Of several machines each has such a block (block_mirror.hpp); then
 // there are no symmetric buffers.
 #pragma once
-#include <deque>
 #include <memory>
 #include <vector>
 
@@ -31,32 +30,23 @@ class SharedCommunicator final : public Communicator {
   SharedCommunicator(SharedMemory memory, int rank, int size, double patience_s);
   // The same for ranks that are threads of one process.
   SharedCommunicator(std::shared_ptr<SharedMemory> memory, int rank, int size, double patience_s);
-  SharedCommunicator(const SharedCommunicator&) = delete;
 
-  const fk_comm* table() const override { return &table_; }
   Meeting& meeting() override { return meeting_; }
   bool apart() const override { return apart_; }
   void settle() override;
 
  private:
-  struct Symmetric {
-    std::vector<void*> buffers;
-    std::vector<uint32_t*> signals;
-    fk_symmetric view{};
-  };
   std::byte* stage(int rank, uint64_t number) const {
     return meeting_stage(*memory_, meeting_.size(), rank, number);
   }
   std::byte* heap(int rank) const;
-  void make_table();
-  template <class Body>
-  static int32_t guarded(const fk_comm* comm, const char* call, const Body& body);
 
-  void all_reduce(const fk_in& x, const fk_out& out, int64_t op);
-  void all_gather(const fk_in& x, const fk_out& out);
-  void reduce_scatter(const fk_in& x, const fk_out& out, int64_t op);
-  void all_to_all(const fk_in& x, const fk_out& out);
-  const fk_symmetric* symmetric(int64_t bytes);
+  void all_reduce(const fk_in& x, const fk_out& out, int64_t op, void*) override;
+  void all_gather(const fk_in& x, const fk_out& out, void*) override;
+  void reduce_scatter(const fk_in& x, const fk_out& out, int64_t op, void*) override;
+  void all_to_all(const fk_in& x, const fk_out& out, void*) override;
+  void barrier(void*) override { meeting_.meet(CommCall::of("barrier", 0, 0)); }
+  std::vector<std::byte*> take_symmetric(int64_t bytes) override;
   // Cuts `parts` parts of `bytes` each into pieces that fit into a stage, and calls body(first
   // byte, bytes, number of the meeting) for each after everybody has laid down its pieces.
   template <class Body>
@@ -65,11 +55,8 @@ class SharedCommunicator final : public Communicator {
 
   const std::shared_ptr<SharedMemory> memory_;
   Meeting meeting_;
-  fk_comm table_{};
-  std::string error_;
   const bool apart_;  // some ranks are on other machines
   int64_t heap_used_ = 0;
-  std::deque<Symmetric> symmetric_;
 };
 
 }  // namespace fk

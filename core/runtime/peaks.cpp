@@ -28,16 +28,16 @@ std::vector<Named> find_all() {
 }
 
 // Empty until they are read ahead.
-std::optional<std::vector<Named>> known;
+std::optional<std::vector<Named>> known_peaks;
 
 }  // namespace
 
 std::optional<Peaks> peaks_of(const std::string& device_name) {
-  for (const auto& [name, peaks] : known ? *known : find_all())
+  for (const auto& [name, peaks] : known_peaks ? *known_peaks : find_all())
     if (is_of_kind(device_name, name)) return peaks;
   return std::nullopt;
 }
 
-void read_peaks() { known = find_all(); }
+void read_peaks() { known_peaks = find_all(); }
 
 }  // namespace fk

@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <deque>
 #include <optional>
 #include <set>
 
@@ -54,9 +53,8 @@ class CudaCommunicator final : public Communicator {
       for (int r = 0; r < size_; ++r) pads_.at[r] = stage_[static_cast<size_t>(r)];
       if (ground.libraries) join_nccl();
     }
-    make_table();
+    make_table(nccl_ ? FK_LIBRARY_NCCL : FK_LIBRARY_NONE);
   }
-  CudaCommunicator(const CudaCommunicator&) = delete;
   ~CudaCommunicator() override {
     try {
       device_.synchronize();
@@ -68,10 +66,9 @@ class CudaCommunicator final : public Communicator {
     }
   }
 
-  const fk_comm* table() const override { return &table_; }
   Meeting& meeting() override { return ground_.host.meeting(); }
   bool apart() const override { return ground_.host.apart(); }
-  void align() override { barrier(static_cast<cudaStream_t>(device_.stream())); }
+  void align() override { wait_for_all(static_cast<cudaStream_t>(device_.stream())); }
   void settle() override;
 
  private:
@@ -80,20 +77,12 @@ class CudaCommunicator final : public Communicator {
     int64_t bytes = 0, used = 0;
     std::vector<std::byte*> mapped;
   };
-  struct Symmetric {
-    std::vector<void*> buffers;
-    std::vector<uint32_t*> signals;
-    fk_symmetric view{};
-  };
 
   std::vector<std::byte*> take(int64_t bytes);
   void add_chunk(int64_t bytes);
   void join_nccl();
-  void make_table();
-  template <class Body>
-  static int32_t guarded(const fk_comm* comm, const char* call, const Body& body);
 
-  void barrier(cudaStream_t stream) {
+  void wait_for_all(cudaStream_t stream) {
     // Nobody has the sum before everybody has given something.
     if (apart()) return nccl_->all_reduce(word_.data(), word_.data(), 1, FK_I32, FK_SUM, stream);
     auto* count = reinterpret_cast<uint32_t*>(static_cast<std::byte*>(pads_.at[rank()]) + kCountAt);
@@ -116,27 +105,28 @@ class CudaCommunicator final : public Communicator {
       const int64_t here = std::min(room, bytes - at);
       for (int p = 0; p < parts; ++p)
         copy(stage(rank()) + p * here, from + p * bytes + at, here, stream);
-      barrier(stream);
+      wait_for_all(stream);
       body(at, here);
-      barrier(stream);
+      wait_for_all(stream);
     }
   }
 
-  void all_reduce(const fk_in& x, const fk_out& out, int64_t op, cudaStream_t stream);
-  void all_gather(const fk_in& x, const fk_out& out, cudaStream_t stream);
-  void reduce_scatter(const fk_in& x, const fk_out& out, int64_t op, cudaStream_t stream);
-  void all_to_all(const fk_in& x, const fk_out& out, cudaStream_t stream);
-  const fk_symmetric* symmetric(int64_t bytes);
+  void all_reduce(const fk_in& x, const fk_out& out, int64_t op, void* on) override;
+  void all_gather(const fk_in& x, const fk_out& out, void* on) override;
+  void reduce_scatter(const fk_in& x, const fk_out& out, int64_t op, void* on) override;
+  void all_to_all(const fk_in& x, const fk_out& out, void* on) override;
+  void barrier(void* on) override {
+    meeting().meet(CommCall::of("barrier", 0, 0));
+    wait_for_all(static_cast<cudaStream_t>(on));
+  }
+  std::vector<std::byte*> take_symmetric(int64_t bytes) override { return take(kPadBytes + bytes); }
 
   Device& device_;
   const CommGround ground_;
   const int size_;
-  fk_comm table_{};
-  std::string error_;
   std::vector<Chunk> chunks_;
   std::vector<std::byte*> stage_;  // by rank: a head of words, then the stage
   RankPointers pads_{};
-  std::deque<Symmetric> symmetric_;
   std::unique_ptr<cuda::Nccl> nccl_;  // null: the host's own collectives
   DeviceMemory word_;                 // between machines, for barriers
 };
@@ -209,49 +199,8 @@ void CudaCommunicator::join_nccl() {
   if (rank() == 0) log_info("collectives are the host's own, not NCCL's: " + why);
 }
 
-template <class Body>
-int32_t CudaCommunicator::guarded(const fk_comm* comm, const char* call, const Body& body) {
-  auto& self = *static_cast<CudaCommunicator*>(comm->self);
-  return told_to_all(self.meeting(), self.error_, call, [&] { body(self); });
-}
-
-void CudaCommunicator::make_table() {
-  table_.struct_size = FK_END(fk_comm, error);
-  table_.rank = rank();
-  table_.size = size_;
-  table_.reserved = (nccl_ ? FK_LIBRARY_NCCL : FK_LIBRARY_NONE) | (apart() ? FK_COMM_APART : 0);
-  table_.self = this;
-  using Self = CudaCommunicator;
-  table_.all_reduce = [](const fk_comm* c, const fk_in* x, const fk_out* out, int64_t op,
-                         void* stream) {
-    return guarded(c, "all_reduce",
-                   [&](Self& s) { s.all_reduce(*x, *out, op, cudaStream_t(stream)); });
-  };
-  table_.all_gather = [](const fk_comm* c, const fk_in* x, const fk_out* out, void* stream) {
-    return guarded(c, "all_gather", [&](Self& s) { s.all_gather(*x, *out, cudaStream_t(stream)); });
-  };
-  table_.reduce_scatter = [](const fk_comm* c, const fk_in* x, const fk_out* out, int64_t op,
-                             void* stream) {
-    return guarded(c, "reduce_scatter",
-                   [&](Self& s) { s.reduce_scatter(*x, *out, op, cudaStream_t(stream)); });
-  };
-  table_.all_to_all = [](const fk_comm* c, const fk_in* x, const fk_out* out, void* stream) {
-    return guarded(c, "all_to_all", [&](Self& s) { s.all_to_all(*x, *out, cudaStream_t(stream)); });
-  };
-  table_.barrier = [](const fk_comm* c, void* stream) {
-    return guarded(c, "barrier", [&](Self& s) {
-      s.meeting().meet(CommCall::of("barrier", 0, 0));
-      s.barrier(cudaStream_t(stream));
-    });
-  };
-  table_.symmetric = [](const fk_comm* c, int64_t bytes, const fk_symmetric** out) {
-    return guarded(c, "symmetric", [&](Self& s) { *out = s.symmetric(bytes); });
-  };
-  table_.error = [](const fk_comm* c) { return static_cast<Self*>(c->self)->error_.c_str(); };
-}
-
-void CudaCommunicator::all_reduce(const fk_in& x, const fk_out& out, int64_t op,
-                                  cudaStream_t stream) {
+void CudaCommunicator::all_reduce(const fk_in& x, const fk_out& out, int64_t op, void* on) {
+  const auto stream = static_cast<cudaStream_t>(on);
   const int64_t bytes = part_bytes(x, out, 1, 1), width = x.dtype.bits / 8;
   meeting().meet(call_of("all_reduce", x, op));
   if (nccl_) return nccl_->all_reduce(x.data, out.data, bytes / width, FK_DTYPE(&x), op, stream);
@@ -263,7 +212,8 @@ void CudaCommunicator::all_reduce(const fk_in& x, const fk_out& out, int64_t op,
   });
 }
 
-void CudaCommunicator::all_gather(const fk_in& x, const fk_out& out, cudaStream_t stream) {
+void CudaCommunicator::all_gather(const fk_in& x, const fk_out& out, void* on) {
+  const auto stream = static_cast<cudaStream_t>(on);
   const int64_t bytes = part_bytes(x, out, 1, size_);
   meeting().meet(call_of("all_gather", x));
   if (nccl_) return nccl_->all_gather(x.data, out.data, bytes, stream);
@@ -272,8 +222,8 @@ void CudaCommunicator::all_gather(const fk_in& x, const fk_out& out, cudaStream_
   });
 }
 
-void CudaCommunicator::reduce_scatter(const fk_in& x, const fk_out& out, int64_t op,
-                                      cudaStream_t stream) {
+void CudaCommunicator::reduce_scatter(const fk_in& x, const fk_out& out, int64_t op, void* on) {
+  const auto stream = static_cast<cudaStream_t>(on);
   const int64_t bytes = part_bytes(x, out, size_, 1), width = x.dtype.bits / 8;
   meeting().meet(call_of("reduce_scatter", x, op));
   if (nccl_)
@@ -286,7 +236,8 @@ void CudaCommunicator::reduce_scatter(const fk_in& x, const fk_out& out, int64_t
   });
 }
 
-void CudaCommunicator::all_to_all(const fk_in& x, const fk_out& out, cudaStream_t stream) {
+void CudaCommunicator::all_to_all(const fk_in& x, const fk_out& out, void* on) {
+  const auto stream = static_cast<cudaStream_t>(on);
   const int64_t bytes = part_bytes(x, out, size_, size_);
   meeting().meet(call_of("all_to_all", x));
   if (nccl_) return nccl_->all_to_all(x.data, out.data, bytes, stream);
@@ -294,19 +245,6 @@ void CudaCommunicator::all_to_all(const fk_in& x, const fk_out& out, cudaStream_
     for (int r = 0; r < size_; ++r)
       copy(data_of(out) + r * bytes + at, stage(r) + rank() * here, here, stream);
   });
-}
-
-const fk_symmetric* CudaCommunicator::symmetric(int64_t bytes) {
-  if (bytes < 0) fail("ranks", "a symmetric buffer of " + std::to_string(bytes) + " bytes");
-  need_one_machine(*this);
-  Symmetric& made = symmetric_.emplace_back();
-  for (std::byte* at : take(kPadBytes + bytes)) {
-    made.buffers.push_back(at + kPadBytes);
-    made.signals.push_back(reinterpret_cast<uint32_t*>(at));
-  }
-  made.view = {FK_END(fk_symmetric, signals), size_, bytes, made.buffers.data(),
-               made.signals.data()};
-  return &made.view;
 }
 
 void CudaCommunicator::settle() {
@@ -319,7 +257,7 @@ void CudaCommunicator::settle() {
     chunk.used = kept;
   }
   device_.synchronize();
-  symmetric_.clear();
+  forget_symmetric();
   meeting().meet(CommCall::of("settle", 0, 0));
 }
 
