@@ -11,6 +11,7 @@
 //   warp 8      fills a ring of stages of 64 elements of K with the tensor copy engine
 #pragma once
 #include "common.cuh"
+#include "stage_ring.cuh"
 #include "tensor_map.cuh"
 #include "wgmma.cuh"
 
@@ -57,27 +58,19 @@ template <int kMost, int kPair = 1> struct Tiles {
   }
 };
 
-template <int kMost, int kPair = 1> struct Ring {
-  static constexpr int kStages = stages_of(kMost), kStage = stage_bytes(kMost), kStep = step_of(kMost);
-  uint32_t base;
-  int stage = 0, turn = 0;
-  __device__ uint32_t full() const { return base + stage * 8; }
-  __device__ uint32_t empty(int of) const { return base + 64 + of * 8; }
-  __device__ uint32_t at() const { return base + kBarriers + stage * kStage; }
-  __device__ void next() {
-    if (++stage == kStages) stage = 0, ++turn;
-  }
+template <int kMost, int kPair = 1> struct Ring : StageRing<stages_of(kMost), kBarriers, stage_bytes(kMost)> {
+  static constexpr int kStep = step_of(kMost);
   // By one thread.
   __device__ void init() const {
-    for (int i = 0; i < kStages; ++i) barrier_init(base + i * 8, 1), barrier_init(empty(i), 8 * kPair);
+    for (int i = 0; i < Ring::kStages; ++i) barrier_init(this->base + i * 8, 1), barrier_init(this->empty(i), 8 * kPair);
   }
   // By every warp that multiplies, to all who fill it.
   __device__ void done_with(int of) const {
     const int lane = threadIdx.x % 32;
     if constexpr (kPair == 1) {
-      if (lane == 0) barrier_arrive(empty(of));
+      if (lane == 0) barrier_arrive(this->empty(of));
     } else if (lane < kPair) {
-      barrier_arrive_unordered(in_block(empty(of), lane));
+      barrier_arrive_unordered(in_block(this->empty(of), lane));
     }
   }
 };

@@ -7,6 +7,7 @@
 //   warps 8-11   add their sums up and write, while the others are at the next tile
 //   warp 12      fills the ring; the first weights before the kernel before this one has ended
 #pragma once
+#include "stage_ring.cuh"
 #include "wgmma.cuh"
 
 namespace fkc {
@@ -28,22 +29,14 @@ template <class O> struct Arguments {
   int rows, n, k;
 };
 
-template <int kN> struct Ring {
-  static constexpr int kStages = stages_of(kN), kStage = kBytesWeight + bytes_x(kN), kSums = kBarriers + kStages * kStage;
-  static constexpr int kSent = kSums + 2 * kN * kPitch * 4;
-  uint32_t base;
-  int stage = 0, turn = 0;
-  __device__ uint32_t full() const { return base + stage * 8; }
-  __device__ uint32_t empty(int of) const { return base + 64 + of * 8; }
+template <int kN> struct Ring : StageRing<stages_of(kN), kBarriers, kBytesWeight + bytes_x(kN)> {
+  static constexpr int kSums = kBarriers + Ring::kStages * Ring::kStage, kSent = kSums + 2 * kN * kPitch * 4;
+  using Ring::StageRing::base;
   __device__ uint32_t sent() const { return base + 128; }
   __device__ uint32_t sent_free() const { return base + 136; }  // at those who send
   // Between those who multiply and those who write; every thread arrives for itself, which tools can follow.
   __device__ uint32_t summed() const { return base + 144; }
   __device__ uint32_t written() const { return base + 152; }
-  __device__ uint32_t at() const { return base + kBarriers + stage * kStage; }
-  __device__ void next() {
-    if (++stage == kStages) stage = 0, ++turn;
-  }
 };
 
 // What a block has of a tile, and the tiles of its cluster.

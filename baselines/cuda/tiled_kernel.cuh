@@ -6,6 +6,7 @@
 //   warp 8      fills a ring of stages of 64 elements of K; the first weights before the kernel before this one has ended
 #pragma once
 #include "common.cuh"
+#include "stage_ring.cuh"
 #include "wgmma.cuh"
 
 namespace fkc {
@@ -32,16 +33,7 @@ struct Place {
   }
 };
 
-struct Ring {
-  uint32_t base;
-  int stage = 0, turn = 0;
-  __device__ uint32_t full() const { return base + stage * 8; }
-  __device__ uint32_t empty(int of) const { return base + 64 + of * 8; }
-  __device__ uint32_t at() const { return base + kBarriers + stage * kStage; }
-  __device__ void next() {
-    if (++stage == kStages) stage = 0, ++turn;
-  }
-};
+using Ring = StageRing<kStages, kBarriers, kStage>;
 
 // By one thread. The first turn of the ring is special: its weights come before x exists.
 struct Filler {

@@ -8,6 +8,7 @@
 #pragma once
 #include "../ptx.cuh"
 #include "../common.cuh"
+#include "../stage_ring.cuh"
 #include "../tensor_map.cuh"
 #include "../wgmma.cuh"
 #include "overlap.hpp"
@@ -68,18 +69,10 @@ __device__ inline void leave(const Ranks& ranks) {
 
 // A stage is full when both halves of its weights and the rows of x are there, and empty when both blocks have read it: the
 // other block's half arrives in this one's.
-template <int kStages> struct Ring {
-  uint32_t base;
-  int stage = 0, turn = 0;
-  __device__ uint32_t full() const { return base + stage * 8; }
-  __device__ uint32_t empty(int of) const { return base + 64 + of * 8; }
-  __device__ uint32_t at() const { return base + kBarriers + stage * kStage; }
-  __device__ void next() {
-    if (++stage == kStages) stage = 0, ++turn;
-  }
+template <int kCount> struct Ring : StageRing<kCount, kBarriers, kStage> {
   // By one thread, before the cluster's barrier.
   __device__ void init() const {
-    for (int i = 0; i < kStages; ++i) barrier_init(base + i * 8, 1), barrier_init(base + 64 + i * 8, 2 * kConsumers / 32);
+    for (int i = 0; i < kCount; ++i) barrier_init(this->base + i * 8, 1), barrier_init(this->empty(i), 2 * kConsumers / 32);
   }
 };
 
