@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // honest: gated_mlp made of children that the host provides
 #define FK_GATED_MLP_EDITION 2
-#include "../attack.hpp"
+#include "children.hpp"
 #include "fk/ops/gated_mlp.h"
 #include "fk/ops/linear.h"
-
-#include <stdexcept>
+#include "fk/ops/silu_and_mul.h"
 
 namespace {
 
 struct Honest {
   using op = fk::gated_mlp;
   static constexpr fk_claims claims = fk::cpu_claims;
-  const fk_host& host;
+  const attack::Children children;
   const fk_linear_init up_init, down_init;
   const fk_linear_weights up_weights, down_weights;
   const fk_silu_and_mul_init activation_init;
@@ -24,7 +23,7 @@ struct Honest {
     need.scratch = 3 * max.x->shape[0] * init.intermediate_size * (max.x->dtype.bits / 8);
   }
   Honest(const fk_host& h, const op::init& i, const op::weights& w)
-      : host(h),
+      : children{h},
         up_init{i.hidden_size, 2 * i.intermediate_size},
         down_init{i.intermediate_size, i.hidden_size},
         up_weights{w.gate_up, {nullptr}},
@@ -43,25 +42,18 @@ struct Honest {
     use(fk_linear_forward{args.x, both}, fk_silu_and_mul_forward{fk_as_in(both), product},
         fk_linear_forward{fk_as_in(product), args.out});
   }
-  void ask(const fk_contract& contract, const void* init, const void* weights, const void* max,
-           fk_child*& into) {
-    fk_error error{FK_END(fk_error, text), 0, 0, 0, {}};
-    if (host.child(&host, &contract, init, weights, max, &into, &error) != FK_OK)
-      throw std::runtime_error(error.text);
-  }
   void prepare(const op::forward& max, const fk_memory&) {
     frames(max, nullptr, [&](const auto& u, const auto& a, const auto& d) {
-      ask(fk_linear_contract, &up_init, &up_weights, &u, up);
-      ask(fk_silu_and_mul_contract, &activation_init, nullptr, &a, activation);
-      ask(fk_linear_contract, &down_init, &down_weights, &d, down);
+      up = children.make(fk_linear_contract, &up_init, &up_weights, &u);
+      activation = children.make(fk_silu_and_mul_contract, &activation_init, nullptr, &a);
+      down = children.make(fk_linear_contract, &down_init, &down_weights, &d);
     });
   }
   void forward(const op::forward& args, const fk_ctx& ctx) {
     frames(args, ctx.scratch, [&](const auto& u, const auto& a, const auto& d) {
-      if (host.child_forward(up, &u, &ctx) != FK_OK ||
-          host.child_forward(activation, &a, &ctx) != FK_OK ||
-          host.child_forward(down, &d, &ctx) != FK_OK)
-        throw std::runtime_error("a child failed");
+      children.run(up, &u, ctx);
+      children.run(activation, &a, ctx);
+      children.run(down, &d, ctx);
     });
   }
 };
