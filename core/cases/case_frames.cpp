@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 
 #include "core/base/error.hpp"
 #include "core/base/io.hpp"
@@ -226,9 +227,9 @@ void CaseFrames::write(const Placed& p, const Tensor& dense) {
   std::vector<std::byte> all(static_cast<size_t>(memory.bytes()));
   memory.read(all.data(), 0, memory.bytes());
   std::byte* to = all.data() + static_cast<size_t>(p.offset) * width;
-  each_element(dense.shape, p.strides, [&](int64_t flat, int64_t offset) {
+  each_run(dense.shape, p.strides, [&](int64_t flat, int64_t offset, int64_t n) {
     std::memcpy(to + static_cast<size_t>(offset) * width, from + static_cast<size_t>(flat) * width,
-                width);
+                static_cast<size_t>(n) * width);
   });
   memory.write(0, all.data(), memory.bytes());
 }
@@ -373,9 +374,9 @@ Tensor CaseFrames::contents(const std::string& field, int64_t entry) const {
   std::vector<std::byte> keep;
   const std::byte* from = memory.host(keep).data() + static_cast<size_t>(p.offset) * width;
   auto* to = static_cast<std::byte*>(out.data());
-  each_element(out.shape, p.strides, [&](int64_t flat, int64_t offset) {
+  each_run(out.shape, p.strides, [&](int64_t flat, int64_t offset, int64_t n) {
     std::memcpy(to + static_cast<size_t>(flat) * width, from + static_cast<size_t>(offset) * width,
-                width);
+                static_cast<size_t>(n) * width);
   });
   return out;
 }
@@ -416,8 +417,10 @@ std::vector<uint8_t> CaseFrames::writable(size_t storage) const {
   for (const auto& p : placed_) {
     if (p.storage != storage) continue;
     const auto logical = footprint(*p.field, p.entry);
-    each_element(p.field->shape_of(p.entry), p.strides, [&](int64_t flat, int64_t offset) {
-      mask[static_cast<size_t>(p.offset + offset)] |= logical[static_cast<size_t>(flat)];
+    each_run(p.field->shape_of(p.entry), p.strides, [&](int64_t flat, int64_t offset, int64_t n) {
+      const auto from = logical.begin() + flat;
+      const auto to = mask.begin() + p.offset + offset;
+      std::transform(from, from + n, to, to, std::bit_or<>());
     });
   }
   return mask;
@@ -439,13 +442,23 @@ std::vector<CaseFrames::Broken> CaseFrames::broken() const {
     std::vector<std::byte> keep;
     const auto now = s.memory->host(keep);
     if (s.before.size() != now.size()) continue;
-    const auto mask = writable(i);
-    const auto width = static_cast<size_t>(fk::bytes(s.dtype));
+    const auto width = static_cast<size_t>(fk::bytes(s.dtype)), elements = now.size() / width;
+    const auto same = [&](size_t from, size_t n) {
+      return std::memcmp(&s.before[from * width], &now[from * width], n * width) == 0;
+    };
+    // Most of a cache is as it was, and elements are slow to compare one by one.
+    constexpr size_t kTogether = 256;
+    std::vector<uint8_t> mask;
     int64_t count = 0, first = -1;
-    for (size_t e = 0; e < mask.size(); ++e) {
-      if (mask[e] || std::memcmp(&s.before[e * width], &now[e * width], width) == 0) continue;
-      if (first < 0) first = static_cast<int64_t>(e);
-      ++count;
+    for (size_t from = 0; from < elements; from += kTogether) {
+      const size_t n = std::min(kTogether, elements - from);
+      if (same(from, n)) continue;
+      if (mask.empty()) mask = writable(i);
+      for (size_t e = from; e < from + n; ++e) {
+        if (mask[e] || same(e, 1)) continue;
+        if (first < 0) first = static_cast<int64_t>(e);
+        ++count;
+      }
     }
     if (count) {
       out.push_back({"footprint", s.field + ": " + std::to_string(count) +

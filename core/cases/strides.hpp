@@ -5,19 +5,19 @@
 
 namespace fk {
 
-// Calls body(row-major index, element offset) for every element.
+// Calls body(row-major index of the first, its offset in elements, how many) for all elements, as
+// many at once as lie beside each other.
 template <class Body>
-void each_element(const Shape& shape, const Shape& strides, const Body& body) {
-  const int64_t count = numel(shape);
-  if (shape.empty()) {
-    if (count) body(0, 0);
-    return;
-  }
-  Shape at(shape.size(), 0);
+void each_run(const Shape& shape, const Shape& strides, const Body& body) {
+  const int64_t all = numel(shape);
+  size_t outer = shape.size();
+  int64_t run = 1;
+  while (outer > 0 && (strides[outer - 1] == run || shape[outer - 1] == 1)) run *= shape[--outer];
+  Shape at(outer, 0);
   int64_t offset = 0;
-  for (int64_t flat = 0; flat < count; ++flat) {
-    body(flat, offset);
-    for (size_t d = shape.size(); d-- > 0;) {
+  for (int64_t flat = 0; flat < all; flat += run) {
+    body(flat, offset, run);
+    for (size_t d = outer; d-- > 0;) {
       offset += strides[d];
       if (++at[d] < shape[d]) break;
       offset -= strides[d] * shape[d];
