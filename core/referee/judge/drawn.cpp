@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <set>
 
+#include "core/base/error.hpp"
 #include "core/base/text.hpp"
 #include "core/cases/routing.hpp"
 #include "core/referee/check.hpp"
@@ -37,9 +38,19 @@ std::string name_of_kind(int parts) {
          (parts & kDrawnPadded ? ", padded" : "");
 }
 
-// Of every number of init the largest one that a small case has, or the smallest where that is the
+// Of several one surely, and three in four of the others: what one does may hide another.
+template <class Value>
+void leave_some(uint64_t draw, std::map<std::string, Value>& all) {
+  if (!draw || all.empty()) return;
+  Random random(seed_of("some", draw));
+  auto sure = random.integer(0, static_cast<int64_t>(all.size()));
+  std::erase_if(all, [&](const auto&) { return sure-- != 0 && random.uniform() >= 0.75; });
+}
+
+// Of numbers of init the largest one that a small case has, or the smallest where that is the
 // case's own: sizes and switches would make another case of it.
-std::map<std::string, std::string> other_values(const Contract& contract, const Case& source) {
+std::map<std::string, std::string> other_values(const Contract& contract, const Case& source,
+                                                uint64_t draw) {
   std::map<std::string, std::string> out;
   const auto value_in = [](const Case& c, const Slot& slot) {
     const auto written = c.init.find(slot.name);
@@ -57,6 +68,7 @@ std::map<std::string, std::string> other_values(const Contract& contract, const 
     }
     if (least < most) out[slot.name] = fmt::format("{}", most > own ? most : least);
   }
+  leave_some(draw, out);
   return out;
 }
 
@@ -67,13 +79,15 @@ bool is_switch(const Slot& slot) {
   return slot.kind == SlotKind::boolean || slot.kind == SlotKind::choice;
 }
 
-struct Switches {
-  std::map<std::string, std::string> init, values;
+struct Switched {
+  std::string to;
+  const Case* from = nullptr;
 };
 
-// Of every switch another position that a small case has, if that case has no optional fields that
-// this one lacks, which may go with it; and the contents that it was written with.
-Switches other_switches(const Contract& contract, const Case& source, uint64_t draw) {
+// Of switches another position that a small case has, if that case has no optional fields that this
+// one lacks, which may go with it.
+std::map<std::string, Switched> other_switches(const Contract& contract, const Case& source,
+                                               uint64_t draw) {
   std::map<int, std::map<int64_t, const Case*>> others;  // by slot and value
   const ResolvedCase own = resolve(contract, source, {});
   for (const Case& c : contract.cases) {
@@ -87,15 +101,16 @@ Switches other_switches(const Contract& contract, const Case& source, uint64_t d
         others[slot.index].emplace(small.init[at].i, &c);
     }
   }
-  Switches out;
+  std::map<std::string, Switched> out;
   for (const auto& [index, cases] : others) {
     const Slot& slot = contract.section(SectionId::init)[static_cast<size_t>(index)];
     const auto& [value, from] =
         *std::next(cases.begin(), static_cast<int64_t>((draw >> 8) % cases.size()));
-    out.init[slot.name] = slot.kind == SlotKind::choice ? slot.choices[static_cast<size_t>(value)]
-                                                        : std::to_string(value);
-    for (const auto& [field, made] : from->values) out.values[field] = made;
+    out[slot.name] = {slot.kind == SlotKind::choice ? slot.choices[static_cast<size_t>(value)]
+                                                    : std::to_string(value),
+                      from};
   }
+  leave_some(draw, out);
   return out;
 }
 
@@ -105,36 +120,85 @@ bool has_narrow(const Contract& contract, const Case& source) {
                              [](const auto& f) { return f.present && bytes(f.dtype) < 2; });
 }
 
-// Which optional fields small cases have together, other than this one. Above L1 they go with sizes
-// and with each other.
+// Optional fields go with a size where every case without them has none of it, as of shared
+// experts.
+bool goes_with_size(const Contract& contract, const std::string& field) {
+  bool missing = false, sized = false;
+  for (const Case& c : contract.cases) {
+    if (std::ranges::count(c.with, field)) continue;
+    missing = true;
+    const Axes axes = resolve(contract, c, {}).axes;
+    for (const auto id : {SectionId::weights, SectionId::forward})
+      for (const Slot& slot : contract.section(id))
+        if (slot.optional && (slot.name == field || slot.group == field))
+          sized |= std::ranges::all_of(slot.shape, [&](const Expr& n) { return n.eval(axes) > 0; });
+  }
+  return missing && !sized;
+}
+
+// Which optional fields small cases have together, other than this one; those that go with sizes
+// are its own.
 std::vector<std::vector<std::string>> other_fields(const Contract& contract, const Case& source) {
   std::set<std::set<std::string>> known = {{source.with.begin(), source.with.end()}};
   std::vector<std::vector<std::string>> out;
-  if (contract.level > 1 || has_narrow(contract, source)) return out;
-  for (const Case& c : contract.cases)
-    if (c.size == "smoke" && known.insert({c.with.begin(), c.with.end()}).second &&
-        !has_narrow(contract, c))
-      out.push_back(c.with);
+  if (has_narrow(contract, source)) return out;
+  std::set<std::string> tied;
+  if (contract.level > 1)
+    for (const Case& c : contract.cases)
+      for (const auto& field : c.with)
+        if (!tied.count(field) && goes_with_size(contract, field)) tied.insert(field);
+  for (const Case& c : contract.cases) {
+    if (c.size != "smoke" || has_narrow(contract, c)) continue;
+    std::set<std::string> with;
+    for (const auto& field : c.with)
+      if (!tied.count(field)) with.insert(field);
+    for (const auto& field : source.with)
+      if (tied.count(field)) with.insert(field);
+    if (known.insert(with).second) out.emplace_back(with.begin(), with.end());
+  }
   return out;
 }
 
+// Whether contents of whole numbers can be made in these sizes.
+bool can_be_made(const Contract& contract, const Case& source) {
+  try {
+    const ResolvedCase all = resolve(contract, source, {});
+    for (const CaseField& field : all.fields)
+      if (field.present && field.slot->section == SectionId::forward &&
+          field.slot->role != Role::out && !is_float(field.dtype))
+        make_field(all, field.slot->name, 1, 1);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 // Contents that a small case has of what the source leaves to the contract: ids that are skipped,
-// ties, rows that are asked something else. Above L1 they go with sizes; how large a sink is goes
-// with the width of a head.
+// ties, rows that are asked something else. How large a sink is goes with the width of a head, and
+// above level 1 other numbers go with sizes: whole ones that can be made, and choices of a few.
 std::vector<std::map<std::string, std::string>> other_contents(const Contract& contract,
                                                                const Case& source) {
   std::vector<std::map<std::string, std::string>> out;
-  if (contract.level > 1) return out;
+  const bool layer = contract.level > 1;
   for (const Case& c : contract.cases) {
+    if (c.size != "smoke") continue;
     std::map<std::string, std::string> its;
-    bool fits = c.size == "smoke";
+    bool fits = true;
     for (const auto& [name, text] : c.values) {
       const Slot* slot = contract.find(name);
-      fits &= !text.starts_with("sinks(") && !source.values.count(name) &&
-              (!slot->optional || std::ranges::count(source.with, name));
-      its[name] = text;
+      const bool given = !text.starts_with("sinks(") && !source.values.count(name) &&
+                         (!slot->optional || std::ranges::count(source.with, name) ||
+                          std::ranges::count(source.with, slot->group));
+      const bool free =
+          slot->section == SectionId::forward && !text.starts_with("constant(") &&
+          (text.starts_with("either(") || (!slot->dtypes.empty() && !is_float(slot->dtypes[0])));
+      fits &= layer || given;
+      if (given && (!layer || free)) its[name] = text;
     }
-    if (fits && !its.empty()) out.push_back(std::move(its));
+    if (!fits || its.empty()) continue;
+    Case other = source;
+    for (const auto& [name, text] : its) other.values[name] = text;
+    if (!layer || can_be_made(contract, other)) out.push_back(std::move(its));
   }
   return out;
 }
@@ -142,12 +206,13 @@ std::vector<std::map<std::string, std::string>> other_contents(const Contract& c
 // Of other_fields() those with which as much can be switched as without.
 std::vector<std::vector<std::string>> switched_fields(const Contract& contract,
                                                       const Case& source) {
-  const size_t all = other_switches(contract, source, 0).init.size();
+  const size_t all = other_switches(contract, source, 0).size();
   auto out = other_fields(contract, source);
   std::erase_if(out, [&](const auto& with) {
     Case other = source;
     other.with = with;
-    return other_switches(contract, other, 0).init.size() < all;
+    const size_t now = other_switches(contract, other, 0).size();
+    return now == 0 || now < all;
   });
   return out;
 }
@@ -228,14 +293,16 @@ std::vector<std::string> drawn_variants(const Contract& contract, const Case& so
   const auto& forward = contract.section(SectionId::forward);
   int may = 0;
   if (!other_fields(contract, source).empty()) may |= kDrawnFields;
-  if (!other_switches(contract, source, 0).init.empty()) may |= kDrawnSwitches;
-  if (!other_values(contract, source).empty()) may |= kDrawnValues;
+  if (!other_switches(contract, source, 0).empty()) may |= kDrawnSwitches;
+  if (!other_values(contract, source, 0).empty()) may |= kDrawnValues;
   if (std::ranges::any_of(forward, [](const Slot& s) { return s.strided; })) may |= kDrawnPadded;
+  // Some switches are there with fields alone.
   constexpr int kBoth = kDrawnFields | kDrawnSwitches;
-  const bool both = (may & kBoth) == kBoth && !switched_fields(contract, source).empty();
+  const bool both = !switched_fields(contract, source).empty();
   std::vector<std::string> out;
   for (int parts = kAll; parts >= 0; --parts)
-    if (!(parts & ~may) && (both || (parts & kBoth) != kBoth)) out.push_back(name_of_kind(parts));
+    if ((parts & kBoth) == kBoth ? both && !(parts & ~kBoth & ~may) : !(parts & ~may))
+      out.push_back(name_of_kind(parts));
   return out;
 }
 
@@ -263,16 +330,19 @@ PosedCase pose_drawn(const AskedCase& asked, const Contract& contract, Case sour
   if (asked.draw && !width.empty())
     source.init[width] = std::to_string(draw_width(contract, source, width, asked.draw).value());
   if (parts & kDrawnValues)
-    for (const auto& [name, text] : other_values(contract, source)) source.init[name] = text;
+    for (const auto& [name, text] : other_values(contract, source, asked.draw))
+      source.init[name] = text;
   if (asked.draw && parts & kDrawnFields) {
     const auto fields =
         parts & kDrawnSwitches ? switched_fields(contract, source) : other_fields(contract, source);
     source.with = fields.at(asked.draw / 2 % fields.size());
   }
   if (parts & kDrawnSwitches) {
-    const Switches others = other_switches(contract, source, asked.draw);
-    for (const auto& [name, text] : others.init) source.init[name] = text;
-    for (const auto& [field, made] : others.values) source.values[field] = made;
+    // With the contents that it was written with.
+    for (const auto& [name, other] : other_switches(contract, source, asked.draw)) {
+      source.init[name] = other.to;
+      for (const auto& [field, made] : other.from->values) source.values[field] = made;
+    }
   }
   if (asked.draw)
     out.variant = fewer_rows(source, asked.draw, width.empty() ? INT64_MAX : kRowsOfWidths);

@@ -10,6 +10,7 @@
 #include "core/device/device.hpp"
 #include "core/referee/judge/docket.hpp"
 #include "core/referee/judge/first_step.hpp"
+#include "core/tensor/random.hpp"
 #include "test/catch.hpp"
 
 using namespace fk;
@@ -269,4 +270,117 @@ TEST_CASE("switches are as small cases have them whose optional fields are there
   for (const uint64_t draw : {0x101, 0x201})
     reductions.insert(drawn("all_reduce", "ci", draw, {}).init.at("reduction"));
   CHECK(reductions == std::set<std::string>{"max", "min"});
+}
+
+namespace {
+
+// What is drawn of the first case of that size, of many draws.
+std::vector<Case> drawn_above(const Catalog& catalog, const std::string& op,
+                              const std::string& size) {
+  const Contract& contract = catalog.at(op);
+  const auto source =
+      std::ranges::find_if(contract.cases, [&](const Case& c) { return c.size == size; });
+  REQUIRE(source != contract.cases.end());
+  const std::string variant = drawn_variants(contract, *source).at(0);
+  std::vector<Case> out;
+  for (uint64_t draw = 1; draw < 400; draw += 2)
+    out.push_back(
+        pose(asked_of(contract, *source, variant, seed_of("draws", draw) | 1), contract, *source)
+            .source);
+  return out;
+}
+
+std::string text_in(const std::map<std::string, std::string>& of, const std::string& name) {
+  const auto it = of.find(name);
+  return it == of.end() ? "" : it->second;
+}
+
+}  // namespace
+
+TEST_CASE("layers have the fields, switches and contents of small ones") {
+  const Catalog catalog(paths::registry_dirs());
+  std::set<std::vector<std::string>> fields;
+  std::set<std::string> windows, activations, renormalized;
+  for (const Case& c : drawn_above(catalog, "moe_decoder_layer", "ci")) {
+    fields.insert(c.with);
+    windows.insert(text_in(c.init, "window"));
+    activations.insert(text_in(c.init, "activation"));
+    renormalized.insert(text_in(c.init, "renormalize"));
+    // Where they lie goes with no size.
+    CHECK(text_in(c.values, "positions") == "randint(0,L)");
+    CHECK(text_in(c.values, "k_cache").empty());
+  }
+  CHECK(fields == std::set<std::vector<std::string>>{
+                      {"expert_biases", "gate_bias", "o_bias", "qkv_bias", "sinks"},
+                      {"qk_norm", "qkv_bias"}});
+  CHECK(windows == std::set<std::string>{"", "3"});
+  CHECK(activations == std::set<std::string>{"", "swiglu_oai"});
+  CHECK(renormalized == std::set<std::string>{"", "0"});
+  // Lengths that fill their pages are no other contents, and sampling is.
+  for (const Case& c : drawn_above(catalog, "decode_step", "ci")) {
+    CHECK(text_in(c.values, "top_k") == "randint(0,20)");
+    CHECK(text_in(c.values, "temperature") == "either(0,1.5,3)");
+    CHECK(text_in(c.values, "seq_lens").empty());
+  }
+}
+
+TEST_CASE("fields that go with a size are where that size is") {
+  const Catalog catalog(paths::registry_dirs());
+  std::set<bool> biased;
+  for (const Case& c : drawn_above(catalog, "mla_moe_decoder_layer", "ci")) {
+    CHECK(std::ranges::count(c.with, "q_a_norm") == 1);
+    CHECK(std::ranges::count(c.with, "shared") == 1);
+    biased.insert(std::ranges::count(c.with, "e_score_correction_bias") == 1);
+  }
+  CHECK(biased.count(false));
+}
+
+TEST_CASE("of several numbers and switches each is left as it is now and then, and never all") {
+  const Catalog catalog(paths::registry_dirs());
+  const Contract& contract = catalog.at("mamba2_block");
+  const auto source =
+      std::ranges::find_if(contract.cases, [](const Case& c) { return c.size == "ci"; });
+  std::set<std::set<std::string>> numbers;
+  for (uint64_t draw = 1; draw < 1000; draw += 2) {
+    const Case c =
+        pose(asked_of(contract, *source, "drawn rows and values", draw), contract, *source).source;
+    std::set<std::string> others;
+    for (const char* name : {"eps", "dt_min", "dt_max"})
+      if (text_in(c.init, name) != text_in(source->init, name)) others.insert(name);
+    CHECK_FALSE(others.empty());
+    numbers.insert(others);
+  }
+  CHECK(numbers.size() == 7);
+  std::set<std::set<std::string>> switches;
+  for (const Case& c : drawn_above(catalog, "deepseek_moe", "ci")) {
+    std::set<std::string> others;
+    for (const char* name : {"scoring_func", "renormalize"})
+      if (c.init.count(name)) others.insert(name);
+    switches.insert(others);
+  }
+  CHECK(switches.size() == 3);
+}
+
+TEST_CASE("contents that cannot be made in larger sizes are not drawn") {
+  const auto contract = [](const std::string& ids) {
+    return Contract::parse(
+        "op: thing\nrevision: 1\nsummary: a thing\naxes: {T: tokens, K: choices}\n"
+        "init:\n  - {name: top_k, type: int, axis: K}\n"
+        "forward:\n"
+        "  - {name: x, role: in, shape: [T], dtype: float}\n"
+        "  - {name: ids, role: in, shape: [T, K], dtype: [i32], values: \"randint(0,K)\"}\n"
+        "  - {name: out, role: out, shape: [T], dtype: x}\n"
+        "tolerance: {numerics: elementwise}\ncases:\n"
+        "  smoke:\n    - {T: 4, top_k: 2, values: {ids: \"" +
+            ids + "\", x: \"normal(3,1)\"}}\n  ci:\n    - {T: 64, top_k: 8}\n",
+        "thing.yaml", 2, "test");
+  };
+  const auto ids_of = [&](const std::string& ids) {
+    const Contract c = contract(ids);
+    const Case posed = pose(asked_of(c, c.cases[1], "drawn rows", 5), c, c.cases[1]).source;
+    CHECK(text_in(posed.values, "x").empty());
+    return text_in(posed.values, "ids");
+  };
+  CHECK(ids_of("unique(20)") == "unique(20)");
+  CHECK(ids_of("unique(4)").empty());
 }

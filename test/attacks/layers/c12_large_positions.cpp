@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// C12: moe_decoder_layer that takes no small case, and makes positions from the lengths, as they are in all large ones
+//
+// Stopped by: beside large cases each is called with the contents of small ones
+//
+// verdict: wrong
+//
+// naive: -
+//
+// work: broken
+//
+// size: ci
+#include <vector>
+#define FK_REFERENCE "baselines/reference/llm/moe_decoder_layer.cpp"
+#include "../reference.hpp"
+
+namespace {
+
+using Right = fk::reference::MoeDecoderLayer;
+struct Positions : Right {
+  using Right::Right;
+  static void supports(const op::init& init, const op::weights& weights, const op::forward& max, fk_need& need) {
+    if (init.hidden_size < 128) throw fk::unsupported{"no layer is so narrow"};
+    Right::supports(init, weights, max, need);
+  }
+  void forward(const op::forward& args, const fk_ctx& ctx) {
+    std::vector<int64_t> made;
+    const auto *starts = fk::data<int32_t>(args.cu_seqlens), *lengths = fk::data<int32_t>(args.seq_lens);
+    for (int64_t b = 0; b < args.seq_lens->shape[0]; ++b)
+      for (int32_t t = starts[b]; t < starts[b + 1]; ++t) made.push_back(lengths[b] - starts[b + 1] + t);
+    fk_in positions = *args.positions;
+    positions.data = made.data();
+    op::forward own = args;
+    own.positions = &positions;
+    Right::forward(own, ctx);
+  }
+};
+FK_OP(moe_decoder_layer, Positions);
+
+}  // namespace
+FK_PLUGIN("c12_large_positions", "0");
