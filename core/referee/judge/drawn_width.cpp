@@ -40,8 +40,8 @@ std::map<std::string, DType> narrow(const Case& source) {
 
 bool is_multiple(int64_t a, int64_t b) { return b > 0 && a > 0 && a % b == 0; }
 
-// What a width is to the other sizes in all cases: alone to one or to two of them, and together
-// with one of them to another.
+// What a width is in all cases, odd or a multiple, and to the other sizes: alone to one or to two of
+// them, and together with one of them to another.
 class Laws {
  public:
   Laws(const Contract& contract, const Case& source, const std::string& width) {
@@ -68,7 +68,9 @@ class Laws {
 
   bool allow(int64_t width) const {
     const Call call{width, own_};
+    const bool odd = std::ranges::all_of(known_, [](int64_t n) { return n % 2 == 1; });
     return !std::ranges::count(known_, width) && is_multiple(width, all_of_) &&
+           (!odd || width % 2 == 1) &&
            std::ranges::all_of(laws_, [&](const Law& law) { return law.holds(call); });
   }
 
@@ -142,7 +144,7 @@ bool is_tied(const Contract& contract, const Case& source) {
 
 std::vector<std::string> width_variants(const Contract& contract, const Case& source) {
   std::vector<std::string> out;
-  if (contract.level > 1 || contract.comm() || is_tied(contract, source)) return out;
+  if (contract.comm() || is_tied(contract, source)) return out;
   for (const Slot& slot : contract.section(SectionId::init))
     if (slot.kind == SlotKind::integer && !slot.axis.empty() &&
         draw_width(contract, source, slot.name, 0))
