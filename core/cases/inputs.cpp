@@ -12,7 +12,6 @@
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
 #include "core/cases/columns.hpp"
-#include "core/cases/exchanged.hpp"
 #include "core/cases/generator_text.hpp"
 #include "core/cases/numerics/families.hpp"
 #include "core/cases/odd_rows.hpp"
@@ -47,8 +46,8 @@ class Maker {
       if (field.present && (weight ? weights : field.slot->role != Role::out)) make(field);
     }
     if (family_ != Family::ordinary) change();
-    if (family_ == Family::outliers) exchange_numbers(r_, base(), out_);
     scale_columns(r_, out_);
+    change_together(family_, r_, base(), out_);
     return std::move(out_);
   }
 

@@ -78,7 +78,8 @@ enum class Family {
   permuted,     // the rows of the ordinary contents in another order
   equal,        // every element of a tensor the same
   outliers,     // a few elements at random places are far larger
-  rows  // each row has a size of its own, from ordinary ones down to nothing, as padding has
+  rows,    // each row has a size of its own, from ordinary ones down to nothing, as padding has
+  unread,  // caches and states hold what nobody may calculate with where they are not read
 };
 
 // Dense contents by field, one tensor per list entry, for everything that is read: weights, in and

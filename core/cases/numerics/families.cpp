@@ -16,6 +16,7 @@
 #include "core/cases/counted.hpp"
 #include "core/cases/each_row.hpp"
 #include "core/cases/exchanged.hpp"
+#include "core/cases/numerics/unread.hpp"
 #include "core/cases/odd_rows.hpp"
 #include "core/cases/tolerance.hpp"
 #include "core/tensor/random.hpp"
@@ -24,9 +25,9 @@ namespace fk {
 
 namespace {
 
-constexpr std::array kFamilyNames = {"ordinary",    "large", "small",    "shift",
-                                     "heavy_tails", "ties",  "sparse",   "denormals",
-                                     "permuted",    "equal", "outliers", "rows"};
+constexpr std::array kFamilyNames = {"ordinary", "large",  "small",     "shift",    "heavy_tails",
+                                     "ties",     "sparse", "denormals", "permuted", "equal",
+                                     "outliers", "rows",   "unread"};
 
 // Uniform in [0, 1) by position: what is changed does not depend on the number of threads.
 class Coins {
@@ -269,6 +270,7 @@ bool apply_family(Family family, const Legal& legal, const FamilySeeds& seeds, T
   const Coins coins(random.next() ^ seeds.places);
   switch (family) {
     case Family::ordinary:
+    case Family::unread:
       return false;
     case Family::large:
       return scale(legal, random, true, t);
@@ -296,6 +298,12 @@ bool apply_family(Family family, const Legal& legal, const FamilySeeds& seeds, T
   return false;
 }
 
+void change_together(Family family, const ResolvedCase& resolved, uint64_t seed,
+                     CaseValues& values) {
+  if (family == Family::outliers) exchange_numbers(resolved, seed, values);
+  if (family == Family::unread) spoil_unread(resolved, seed, values);
+}
+
 bool family_may_change(const ResolvedCase& resolved, const CaseField& field) {
   const Slot& slot = *field.slot;
   if (!field.present || !is_float(field.dtype) || field.entries == 0) return false;
@@ -308,6 +316,11 @@ bool family_may_change(const ResolvedCase& resolved, const CaseField& field) {
 
 std::string family_unfit(const ResolvedCase& resolved, Family family) {
   if (family == Family::ordinary) return "";
+  if (family == Family::unread)
+    return std::ranges::any_of(resolved.fields,
+                               [&](const CaseField& f) { return has_unread(resolved, f); })
+               ? ""
+               : "it has no caches and no states";
   // What all have in common, or most of it, may be as near to either of two numbers of eight bits
   // where a layer rounds it, and then all are off by the same step.
   if ((family == Family::equal || family == Family::shift) && resolved.contract->level > 1 &&
@@ -357,7 +370,7 @@ std::string family_meaningless(const ResolvedCase& resolved, Family family,
                   [&](const auto& f) { return is_float(f.dtype) && want.count(f.slot->name); });
   for (const auto& [name, tensors] : want) {
     const CaseField* field = resolved.find(name);
-    if (!field) continue;
+    if (!field || (family == Family::unread && has_unread(resolved, *field))) continue;
     for (size_t entry = 0; entry < tensors.size(); ++entry) {
       // What lies beyond the rows that there are is nobody's answer.
       std::optional<Tensor> valid;

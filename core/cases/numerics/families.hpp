@@ -39,6 +39,10 @@ struct FamilySeeds {
 // of a range without 0). Tensors of whole numbers are an error.
 bool apply_family(Family family, const Legal& legal, const FamilySeeds& seeds, Tensor& tensor);
 
+// What a family changes beside that, of a whole call.
+void change_together(Family family, const ResolvedCase& resolved, uint64_t seed,
+                     CaseValues& values);
+
 // Whether a family may change a field: float, read by the call, not bound to fixed contents by its
 // generator. Weights are part of a model where an op is more than L1: there they stay.
 bool family_may_change(const ResolvedCase& resolved, const CaseField& field);
