@@ -209,16 +209,12 @@ class Maker {
     fill_uniform(t.data(), t.dtype, t.numel(), seed_of(entry_, base()), 0, number(c.args[0]),
                  number(c.args[1]), threads_);
   }
-  // v in about half of the places, whether that is the first one or not, else uniform(a,b).
   void either(const CaseField& f, const GeneratorText& c, Tensor& t) {
     uniform(f, {"uniform", {c.args[1], c.args[2]}}, t);
-    Random r = random(entry_ + " which");
-    const int64_t first = r.integer(0, 2);
-    for (int64_t i = 0; i < t.numel(); ++i)
-      if (i < 2 ? i == first : r.uniform() < 0.5) t.set(i, number(c.args[0]));
+    make_either(random(entry_ + " which"), number(c.args[0]), t);
   }
-  void positive(const CaseField&, const GeneratorText&, Tensor& t) {
-    fill_uniform(t.data(), t.dtype, t.numel(), seed_of(entry_, base()), 0, 0.125, 1.125, threads_);
+  void positive(const CaseField& f, const GeneratorText&, Tensor& t) {
+    uniform(f, {"uniform", {"0.125", "1.125"}}, t);
   }
   void randint(const CaseField& f, const GeneratorText& c, Tensor& t) {
     const int64_t low = whole(c.args[0]), high = whole(c.args[1]);
@@ -240,10 +236,9 @@ class Maker {
     Random r = random(entry_);
     const auto order = permutation(n, r);
     const int64_t rows = f.shape.size() > 1 ? f.shape[0] : 1, columns = t.numel() / rows;
-    for (int64_t row = 0; row < rows; ++row) {
-      for (int64_t w = 0; w < columns; ++w)
-        t.set(row * columns + w,
-              static_cast<double>(order[static_cast<size_t>((w * rows + row) % n)]));
+    for (int64_t i = 0; i < t.numel(); ++i) {
+      const int64_t at = (i % columns * rows + i / columns) % n;
+      t.set(i, static_cast<double>(order[static_cast<size_t>(at)]));
     }
   }
 
@@ -261,6 +256,11 @@ class Maker {
   void sinks(const CaseField& f, const GeneratorText& c, Tensor& t) {
     normal(f, {"normal", {"0", "1"}}, t);
     make_sinks(random(entry_ + " rows"), number(c.args[0]), t);
+  }
+
+  void peak(const CaseField& f, const GeneratorText& c, Tensor& t) {
+    uniform(f, {"uniform", {c.args[1], c.args[2]}}, t);
+    make_peaks(random(entry_ + " rows"), number(c.args[0]), t);
   }
 
   void cu(const CaseField& f, const GeneratorText& c, Tensor& t) {
@@ -401,7 +401,6 @@ class Maker {
     Random r = random(entry_);
     set_all(t, pyramid_starts(areas, whole(c.args[1]), r));
   }
-
   void voxels(const CaseField& f, const GeneratorText& c, Tensor& t) {
     const std::array grids{whole(c.args[0]), whole(c.args[1]), whole(c.args[2]), whole(c.args[3])};
     if (f.shape.size() != 2 || f.shape[1] != 4) wrong(f, "voxels() needs a shape [.., 4]");
@@ -454,6 +453,7 @@ const std::vector<Maker::Named>& Maker::generators() {
                                           {"skipping", &Maker::skipping, 1},
                                           {"zero_rows", &Maker::zero_rows, 0},
                                           {"sinks", &Maker::sinks, 1},
+                                          {"peak", &Maker::peak, 3},
                                           {"cu", &Maker::cu, 1},
                                           {"lens", &Maker::lens, 2},
                                           {"nodes", &Maker::nodes, 3},

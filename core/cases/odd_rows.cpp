@@ -31,6 +31,18 @@ void make_sized_rows(Random& random, int least, Tensor& t) {
   });
 }
 
+void make_either(Random random, double value, Tensor& t) {
+  const int64_t first = random.integer(0, 2);
+  for (int64_t i = 0; i < t.numel(); ++i)
+    if (i < 2 ? i == first : random.uniform() < 0.5) t.set(i, value);
+}
+
+void make_peaks(Random random, double value, Tensor& t) {
+  const int64_t width = t.shape.back();
+  for (int64_t row = 0; row < t.numel() / width; ++row)
+    t.set(row * width + random.integer(0, width), value + random.uniform() / 4);
+}
+
 void make_sinks(Random random, double by, Tensor& t) {
   constexpr int64_t kEvery = 128;
   const int64_t width = t.shape.back(), rows = t.numel() / width;

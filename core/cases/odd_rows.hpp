@@ -13,6 +13,12 @@ void make_zero_rows(Random random, Tensor& t);
 // two are what they were and nothing, in one order or the other.
 void make_sized_rows(Random& random, int least, Tensor& t);
 
+// About half of the places have that value, whether that is the first one or not.
+void make_either(Random random, double value, Tensor& t);
+
+// One place of every row has that value, or up to a quarter more: rows differ.
+void make_peaks(Random random, double value, Tensor& t);
+
 // One row in 128, and at least one, is larger by `by` to 1.25 `by` everywhere: as keys under
 // queries around 1 these are the tokens that most of a softmax goes to, and what is left to all
 // others is much together and next to nothing for each.

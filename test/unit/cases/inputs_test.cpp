@@ -142,6 +142,26 @@ TEST_CASE("inputs_of_sinks_have_a_few_tall_rows") {
   }
 }
 
+TEST_CASE("inputs_of_peaks_have_one_in_every_row") {
+  const auto c = input_contract(
+      "  - {name: x, role: in, shape: [T, C], dtype: float, values: \"peak(9,-2,-1)\"}\n"
+      "  - {name: out, role: out, shape: [T, C], dtype: x}\n",
+      "    - {T: 50, size: 64}\n");
+  const auto resolved = fk::resolve(c, c.cases[0], {});
+  const fk::Tensor x = fk::make_inputs(resolved, 1, 1).at("x")[0];
+  std::set<int64_t> places;
+  for (int64_t row = 0; row < 50; ++row) {
+    int high = 0;
+    for (int64_t i = 0; i < 64; ++i) {
+      const double v = x.at(row * 64 + i);
+      CHECK(((v >= 9 && v < 9.25) || (v >= -2 && v < -1)));
+      if (v > 0) ++high, places.insert(i);
+    }
+    CHECK(high == 1);
+  }
+  CHECK(places.size() > 20);
+}
+
 TEST_CASE("slice_keeps_the_first_requests_with_their_contents") {
   const auto c = input_contract(kPaged, "    - {T: 23, B: 4, P: 64, W: 8, Z: 4, size: 8}\n");
   const auto resolved = fk::resolve(c, c.cases[0], {});
