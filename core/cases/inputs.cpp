@@ -114,29 +114,29 @@ class Maker {
       const CaseField& f = *fields[(surely + k) % fields.size()];
       // Until one has changed, the next that can be is.
       if (const bool taken = r.uniform() < 0.75; !taken && changed && !all) continue;
+      const Legal its = legal(f, !changed && family_may_go_beyond(r_, f));
       for (int64_t i = 0; i < f.entries; ++i) {
         axes_ = r_.axes_of(*f.slot, i);
         FamilySeeds seeds{seed_of(stream + f.slot->name + "#" + std::to_string(i), base())};
         if (!f.slot->shape.empty())
           seeds.rows = seed_of(stream + f.slot->shape[0].text() + "#" + std::to_string(i), base());
         if (!f.slot->replicated) seeds.places = static_cast<uint64_t>(r_.rank);
-        changed |=
-            apply_family(family_, legal(f), seeds, out_[f.slot->name][static_cast<size_t>(i)]);
+        changed |= apply_family(family_, its, seeds, out_[f.slot->name][static_cast<size_t>(i)]);
       }
     }
   }
 
-  Legal legal(const CaseField& field) const {
+  Legal legal(const CaseField& field, bool beyond) const {
     const GeneratorText c =
         GeneratorText::parse(field.values.empty() ? fallback(field) : field.values, where_);
     const bool gentle = r_.contract->level > 1;
     const auto range = [&](double low, double high) {
       const double spread = (high - low) / std::sqrt(12.0);
-      return Legal{Legal::Kind::range, (low + high) / 2, spread, low, high, gentle};
+      return Legal{Legal::Kind::range, (low + high) / 2, spread, low, high, gentle, beyond};
     };
     if (c.name == "positive") return range(0.125, 1.125);
     if (c.name == "uniform") return range(number(c.args[0]), number(c.args[1]));
-    Legal out{Legal::Kind::free, 0, 1, 0, 0, gentle};
+    Legal out{Legal::Kind::free, 0, 1, 0, 0, gentle, beyond};
     if (c.name == "normal")
       out.mean = number(c.args[0]), out.spread = number(c.args[1]);
     else

@@ -82,6 +82,12 @@ bool scale(const Legal& legal, Random& random, bool up, Tensor& t) {
   // A range is a promise about size; eight bits have no room for another scale.
   if (legal.kind != Legal::Kind::free || bytes(t.dtype) < 2) return false;
   const bool little = legal.gentle || t.dtype == DType::f16;
+  if (up && legal.beyond && t.dtype == DType::bf16) {
+    const double size = std::max(std::abs(legal.mean), legal.spread);
+    const double reach = 0x1p15 * (1 + random.uniform()) / size;
+    each(t, [&](double v, int64_t) { return v * reach; });
+    return true;
+  }
   const auto power =
       static_cast<int>(up ? random.integer(legal.gentle ? 0 : 1, legal.gentle ? 2 : 6)
                           : random.integer(little ? -4 : -12, -1));
@@ -312,6 +318,15 @@ bool family_may_change(const ResolvedCase& resolved, const CaseField& field) {
   const std::string name = field.values.substr(0, field.values.find('('));
   return name.empty() || name == "normal" || name == "unit_gain" || name == "uniform" ||
          name == "positive";
+}
+
+bool family_may_go_beyond(const ResolvedCase& resolved, const CaseField& field) {
+  const Contract& c = *resolved.contract;
+  const auto keeps = [](const CaseField& f) { return f.slot->role == Role::inout; };
+  if (c.level == 1) return c.tolerance.numerics != "selection";
+  if (keeps(field) && field.slot->writes.empty()) return true;
+  return c.level == 2 && c.tolerance.numerics == "reduction" && !c.find("top_k") &&
+         std::none_of(resolved.fields.begin(), resolved.fields.end(), keeps);
 }
 
 std::string family_unfit(const ResolvedCase& resolved, Family family) {

@@ -27,6 +27,7 @@ struct Legal {
   double mean = 0, spread = 1;  // of what the generator makes
   double low = 0, high = 0;     // of a range
   bool gentle = false;          // ops above L1 chain so much that strong changes only saturate them
+  bool beyond = false;          // large bfloat16 is then more than float16 holds
 };
 
 // Seeds of one tensor: `rows` is that of all tensors with the same first axis, which are
@@ -46,6 +47,12 @@ void change_together(Family family, const ResolvedCase& resolved, uint64_t seed,
 // Whether a family may change a field: float, read by the call, not bound to fixed contents by its
 // generator. Weights are part of a model where an op is more than L1: there they stay.
 bool family_may_change(const ResolvedCase& resolved, const CaseField& field);
+
+// Whether it may be so large that float16 cannot hold it: in L1 but for choices, all but one of
+// which would be nothing, a running sum of a layer, which is normalised first, and in L2 what
+// products take that neither choose nor keep anything. Elsewhere rounding would decide what a
+// softmax or a router sees of it.
+bool family_may_go_beyond(const ResolvedCase& resolved, const CaseField& field);
 
 // Why a case has no such family: nothing that a call reads may change so. Empty where it has.
 // Generators are not run.

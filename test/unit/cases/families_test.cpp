@@ -93,6 +93,46 @@ TEST_CASE("families_of_whole_layers_leave_weights_alone") {
     CHECK(same(make(c, family, 3).at("weight")[0], make(c, Family::ordinary, 3).at("weight")[0]));
 }
 
+// Of bfloat16 one tensor at least, and only where nothing but its own size changes.
+TEST_CASE("families_of_large_bfloat16_are_beyond_float16") {
+  const auto beyond = [](const fk::Contract& c, fk::DType dtype, uint64_t seed) {
+    const auto values = make(c, Family::large, seed, dtype);
+    double most = 0;
+    for (const char* field : {"x", "weight"})
+      for (const double v : values.at(field)[0].values()) most = std::max(most, std::abs(v));
+    CHECK(most < 1e6);
+    return most > 65504;
+  };
+  for (uint64_t seed = 1; seed < 30; ++seed) {
+    INFO("seed " << seed);
+    CHECK(beyond(family_contract(), fk::DType::bf16, seed));
+    CHECK_FALSE(beyond(family_contract(), fk::DType::f32, seed));
+    CHECK_FALSE(beyond(family_contract(), fk::DType::f16, seed));
+    CHECK_FALSE(beyond(family_contract(3), fk::DType::bf16, seed));
+  }
+  const auto layer = [](const std::string& inout) {
+    return fk::Contract::parse(
+        "op: layer\nrevision: 1\nsummary: a layer\naxes: {T: tokens, C: channels}\n"
+        "init:\n  - {name: size, type: int, axis: C}\nforward:\n"
+        "  - {name: x, role: inout, shape: [T, C], dtype: float" +
+            inout +
+            "}\n  - {name: at, role: in, shape: [T], dtype: [i64], values: arange}\n"
+            "tolerance: {numerics: softmax}\ncases:\n  smoke:\n    - {T: 64, size: 32}\n",
+        "layer.yaml", 3, "test");
+  };
+  for (const auto& [inout, expected] :
+       {std::pair{"", true}, {", layout: strided, writes: \"flat(T)[at]\"", false}}) {
+    const auto c = layer(inout);
+    fk::Variant variant;
+    variant.dtypes["x"] = fk::DType::bf16;
+    const auto r = fk::resolve(c, c.cases[0], variant);
+    INFO(inout);
+    CHECK(fk::family_may_go_beyond(r, *r.find("x")) == expected);
+    const auto v = fk::make_inputs(r, 1, 1, Family::large).at("x")[0].values();
+    CHECK(std::ranges::any_of(v, [](double x) { return std::abs(x) > 65504; }) == expected);
+  }
+}
+
 TEST_CASE("families_are_what_their_names_say") {
   const auto c = family_contract();
   const std::vector<double> plain = make(c, Family::ordinary, 5).at("x")[0].values();
