@@ -62,6 +62,21 @@ bool takes_eight_bits(const ResolvedCase& resolved) {
   return !block || resolved.init[static_cast<size_t>(block->index)].i % 32 == 0;
 }
 
+// What is stored between parts is off at random, so there is little of it in the mean; weights in
+// eight bits are off by more. What ranks round on the way is less than a second product, and layers
+// add theirs up as a random walk. Of few elements one block may be off as no other is.
+void limit_mean(const ResolvedCase& resolved, const CaseField& output, ErrorModel& m) {
+  const Contract& c = *resolved.contract;
+  int64_t layers = 1;
+  for (const auto& f : resolved.fields) layers = std::max(layers, c.level > 3 ? f.entries : 1);
+  const double walk = std::sqrt(static_cast<double>(layers));
+  m.rms = c.level == 2 ? (c.comm() ? 0.12 : 0.13) : c.level == 3 ? 0.11 : 0.1 * walk;
+  m.few = 5;
+  m.excess_rms = 4;
+  constexpr int64_t kMany = 4096;
+  if (c.level == 3 && m.coarse == 0 && numel(output.shape) >= kMany) m.usual_rms = 3;
+}
+
 struct Size {
   double spread = 0, rms = 0;
 };
@@ -111,18 +126,21 @@ class Tally {
     // far more, all of a block may do so together.
     together_ = std::max(0.0, noise - (8 * m_.probe + 4 * m_.coarse) * size.rms);
     // What moves independently adds up in squares.
-    const auto beyond = [this](double move, double of) {
-      const double usual = m_.usual * m_.probe * of;
+    const auto beyond = [this](double move, double of, double usual) {
+      usual *= m_.probe * of;
       return std::sqrt(std::max(0.0, move * move - usual * usual));
     };
-    const double excess = beyond(noise, size.rms);
+    const double excess = beyond(noise, size.rms, m_.usual);
+    const double in_mean = beyond(noise, size.rms, std::max(m_.usual, m_.usual_rms));
     for (int64_t i = 0; i < count; ++i) {
       const double g = got[i], w = want[i];
-      noise = moves && std::isfinite(w) ? std::max(excess, beyond(moves[i], std::abs(w))) : excess;
+      const double own = moves && std::isfinite(w) ? beyond(moves[i], std::abs(w), m_.usual) : 0;
+      noise = std::max(excess, own);
       if (std::isfinite(g) && std::isfinite(w)) {
         const double inverse = 1 / allowed(w, size, 16 * noise);
         const double share = g == w ? 0 : std::abs(g - w) * inverse;
-        if (!before || w != before[i] || g != w) count_in(g - w, w, size, noise, inverse);
+        if (!before || w != before[i] || g != w)
+          count_in(g - w, w, size, noise > 0, std::max(in_mean, own), inverse);
         found(share, first + i);
       } else if (std::isinf(g) && std::signbit(g) == std::signbit(w) &&
                  overflows(w, size, 16 * noise)) {
@@ -182,10 +200,11 @@ class Tally {
                     m_.hard * std::max({a, size.rms, size.spread, least_})) +
            floor_;
   }
-  // `inverse` of what is allowed.
-  void count_in(double error, double w, const Size& size, double noise, double inverse) {
-    const double share = noise == 0 || error == 0 ? error * inverse
-                                                  : error / allowed(w, size, m_.excess_rms * noise);
+  // `inverse` of what is allowed, which is something else in the mean where it is `noisy`.
+  void count_in(double error, double w, const Size& size, bool noisy, double noise,
+                double inverse) {
+    const double share =
+        !noisy || error == 0 ? error * inverse : error / allowed(w, size, m_.excess_rms * noise);
     elements_ += 1;
     squares_ += share * share;
     if (std::abs(w) < ordinary_) return;
@@ -342,14 +361,13 @@ ErrorModel error_model(const ResolvedCase& resolved, const CaseField& output) {
   // with a large mean that is little, and still more than rounding of the mean.
   if (weighs) m.usual = 1;
   // Of float32 a lower class is far off; equal terms are rounded equally. What a softmax allows its
-  // worst element is no room for all of them. What is stored between parts is off at random, so
-  // there is little of it in the mean; weights in eight bits are off by twice as much.
+  // worst element is no room for all of them.
   if (working == DType::f32)
     m.rms = 0.7;
   else if (softmax && c.level == 1)
     m.rms = 0.25;
-  else if (!c.comm() && (c.level == 2 || c.level == 3))
-    m.rms = c.level == 2 ? 0.13 : 0.11, m.few = 5, m.excess_rms = 4;
+  else if (c.level >= 2)
+    limit_mean(resolved, output, m);
   m.ordinary = 2 * m.floor / std::max(out_eps, kEpsF32);
   if (kind == "logarithm") {
     m.floor += (2 + sums) * kEpsF32;

@@ -69,6 +69,7 @@ struct ErrorModel {
   int64_t plane = 0;       // elements of a block; 0: as of any shape
   double probe = 0;        // probe_size()
   double usual = 2;        // by how many of them an answer moves as its inputs do
+  double usual_rms = 0;    // of all of a layer's inputs and weights together, where that is more
   bool alone = false;      // of sums of so few terms one may cancel beside others that do not: the
                            // noise of an element counts where it is more than its block's
   double coarse = 0;  // by how much an element is off where intermediates are rounded to f8e4m3
@@ -123,8 +124,8 @@ struct Judgement {
 // `got` has the output's dtype, `want` float32 or the output's dtype. `noise`: per block of
 // blocks_of(want.shape), absolute; empty: none is known. `before`: what an inout field held; what
 // kept its value as it should says nothing about precision. `floors`: per block, what is always
-// allowed there beside the model's own floor. `moves`: per element, what it moves by alone, where the
-// model is `alone`.
+// allowed there beside the model's own floor. `moves`: per element, what it moves by alone, where
+// the model is `alone`.
 Judgement judge(const Tensor& got, const Tensor& want, const ErrorModel& model,
                 const std::vector<double>& noise = {}, const Tensor& before = {},
                 const std::vector<double>& floors = {}, const std::vector<double>& moves = {});
