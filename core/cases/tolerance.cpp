@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <numeric>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "core/base/parts.hpp"
@@ -117,6 +119,7 @@ class Tally {
   // `moves`: by how much each element moves; null where that of the block is what counts.
   void block(const double* got, const double* want, const double* before, const double* moves,
              int64_t first, int64_t count, double noise, double floor) {
+    if (m_.fine) look_for_coarse(got, want, count);
     const Size size = size_of(want, count);
     floor_ = m_.floor + floor + m_.cancelled * least_ / m_.small;
     // What is lost in cancellation says nothing about a factor.
@@ -155,6 +158,7 @@ class Tally {
   void add(const Tally& later) {
     elements_ += later.elements_, squares_ += later.squares_, products_ += later.products_;
     weight_ += later.weight_, moved_ += later.moved_, blocks_ += later.blocks_;
+    for (const auto& [w, coarse] : later.fine_) count_fine(w, coarse);
     largest_ = std::max(largest_, later.largest_);
     for (const double w : later.distinct_)
       if (distinct_.size() < kDistinct) distinct_.insert(w);
@@ -182,10 +186,30 @@ class Tally {
     return std::min(1.0, m_.rms * (1 + m_.few / std::sqrt(std::max(1.0, many))));
   }
 
+  // Whether a float32 output was rounded to 16 bits first: by chance one value in 8192 looks so.
+  bool rounded_first() const {
+    const auto coarse =
+        std::count_if(fine_.begin(), fine_.end(), [](const auto& v) { return v.second; });
+    return fine_.size() >= 64 && coarse > 8 + static_cast<int64_t>(fine_.size()) / 64;
+  }
+
   int64_t wrong = 0, first_wrong = -1, worst_at = -1;
   double worst = 0;
 
  private:
+  // Ten bits of mantissa, as float16 has, or fewer.
+  static bool is_coarse(double v) {
+    return std::bit_cast<uint32_t>(static_cast<float>(v)) % 0x2000 == 0;
+  }
+  // Equal values are rounded equally, and what 16 bits hold says nothing.
+  void look_for_coarse(const double* got, const double* want, int64_t count) {
+    for (int64_t i = 0; i < count && fine_.size() < kDistinct; ++i)
+      if (std::isfinite(got[i]) && got[i] != 0 && std::isfinite(want[i]) && !is_coarse(want[i]))
+        count_fine(want[i], is_coarse(got[i]));
+  }
+  void count_fine(double want, bool coarse) {
+    if (fine_.size() < kDistinct) fine_.emplace(want, coarse);
+  }
   void found(double share, int64_t at) {
     if (share > 1 && !wrong++) first_wrong = at;
     if (share > worst || worst_at < 0) worst = share, worst_at = at;
@@ -224,6 +248,7 @@ class Tally {
   const ErrorModel& m_;
   const double least_;
   std::unordered_set<double> distinct_;
+  std::unordered_map<double, bool> fine_;  // by wanted value: whether 16 bits hold what is there
   double elements_ = 0, squares_ = 0, products_ = 0, weight_ = 0, largest_ = 0, moved_ = 0,
          blocks_ = 0, together_ = 0, floor_ = 0, ordinary_ = 0;
 };
@@ -352,6 +377,9 @@ ErrorModel error_model(const ResolvedCase& resolved, const CaseField& output) {
     m.factor += 8 * kEps14Bits;  // what is cut off is cut off towards zero
   }
   m.probe = probe_size(resolved);
+  // Caches take what was stored in between as it is; a state that is summed up is no copy.
+  m.fine = output.dtype == DType::f32 && working != DType::f32 && !c.comm() &&
+           (output.slot->writes.empty() || output.slot->name == c.tolerance.outer);
   if (output.slot->name == c.tolerance.outer) {
     m.plane = output.shape[output.shape.size() - 2] * output.shape.back();
     // Where both factors are large, so is what their rounding does, which the spread does not know.
@@ -449,6 +477,8 @@ Judgement judge(const Tensor& got, const Tensor& want, const ErrorModel& m,
         "the errors are {:.3g} (root mean square) of {}, at most {:.3g}: as of a "
         "lower precision",
         out.rms, scale, tally.rms_limit());
+  } else if (tally.rounded_first()) {
+    out.text = "values in float32 that were rounded to 16 bits before: as of a lower precision";
   }
   out.ok = out.text.empty();
   if (out.ok) return out;

@@ -72,6 +72,7 @@ struct ErrorModel {
   double usual_rms = 0;    // of all of a layer's inputs and weights together, where that is more
   bool alone = false;      // of sums of so few terms one may cancel beside others that do not: the
                            // noise of an element counts where it is more than its block's
+  bool fine = false;       // a float32 output beside 16 bits, whose values those need not hold
   double coarse = 0;  // by how much an element is off where intermediates are rounded to f8e4m3
   std::string text;   // "0.0156 |want| + 3.24e-05 spread, at most 0.125 of either"
 };

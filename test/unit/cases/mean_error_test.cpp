@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // All errors of an output together: what honest layers round stays within the limit, and what
-// weights of eight bits leave does not.
+// weights of eight bits or an output of sixteen leave does not.
 #include <cmath>
 
 #include "core/cases/tolerance.hpp"
@@ -89,4 +89,39 @@ TEST_CASE("mean_error_of_a_layer_is_not_excused_by_what_every_layer_moves") {
   CHECK_FALSE(passes(128, 0.012, 2.4));
   CHECK(passes(128, 0.012, 4));
   CHECK(passes(8, 0.012, 2.4));  // few
+}
+
+TEST_CASE("mean_error_of_a_float32_output_is_not_that_of_16_bits") {
+  const auto c = stack(3, 1, false);
+  const auto mixed = in_bf16(c, fk::DType::f32), narrow = in_bf16(c, fk::DType::bf16);
+  const auto passes = [](const fk::ResolvedCase& r, const char* field, const fk::Tensor& got,
+                         const fk::Tensor& want) {
+    return fk::judge(got, want, fk::error_model(r, *r.find(field))).ok;
+  };
+  const Pair pair = off_by(0.003);
+  for (const auto dtype : {fk::DType::bf16, fk::DType::f16}) {
+    const fk::Tensor rounded = pair.got.to(dtype).to(fk::DType::f32);
+    INFO(fk::name(dtype));
+    for (const char* field : {"out", "state"}) {
+      CHECK(passes(mixed, field, pair.got, pair.want));
+      CHECK_FALSE(passes(mixed, field, rounded, pair.want));
+      CHECK(passes(narrow, field, rounded, pair.want));
+      // A tenth of it is enough.
+      fk::Tensor some = pair.got;
+      for (int64_t i = 0; i < some.numel(); i += 10) some.set(i, rounded.at(i));
+      CHECK_FALSE(passes(mixed, field, some, pair.want));
+      // What 16 bits hold is no sign of them, nor is what is the same everywhere.
+      CHECK(passes(mixed, field, rounded, rounded));
+    }
+    // Caches take what was stored in between.
+    CHECK(passes(mixed, "cache", rounded, pair.want));
+  }
+  fk::Tensor same(fk::DType::f32, {128, 256}), near(fk::DType::f32, {128, 256});
+  for (int64_t i = 0; i < same.numel(); ++i) same.set(i, 1 + 0x1p-20), near.set(i, 1);
+  CHECK(passes(mixed, "out", near, same));
+  // Between ranks sums travel in 16 bits.
+  const auto ranks = stack(2, 1, true);
+  const auto travelled = in_bf16(ranks, fk::DType::f32);
+  CHECK(passes(travelled, "out", off_by(0.001).got.to(fk::DType::bf16).to(fk::DType::f32),
+               pair.want));
 }
