@@ -234,20 +234,11 @@ class Maker {
     const int64_t n = whole(c.args[0]);
     if (n < 1) wrong(f, "perm(" + c.args[0] + ") of nothing");
     Random r = random(entry_);
-    const auto order = permutation(n, r);
-    const int64_t rows = f.shape.size() > 1 ? f.shape[0] : 1, columns = t.numel() / rows;
-    for (int64_t i = 0; i < t.numel(); ++i) {
-      const int64_t at = (i % columns * rows + i / columns) % n;
-      t.set(i, static_cast<double>(order[static_cast<size_t>(at)]));
-    }
+    set_all(t, distinct_by_column(t.numel(), f.shape.size() > 1 ? f.shape[0] : 1, n, r));
   }
-
-  // perm(n) where some are skipped, and some are not as soon as there are two.
   void skipping(const CaseField& f, const GeneratorText& c, Tensor& t) {
     perm(f, c, t);
-    Random r = random(entry_ + " skipped");
-    for (int64_t i = 0; i < t.numel(); ++i)
-      if (i == 1 || (i > 1 && r.uniform() < 0.3)) t.set(i, -1);
+    skip_some(random(entry_ + " skipped"), t);
   }
   void zero_rows(const CaseField& f, const GeneratorText&, Tensor& t) {
     normal(f, {"normal", {"0", "1"}}, t);
@@ -267,10 +258,19 @@ class Maker {
     if (f.shape.size() != 1 || f.shape[0] < 1) wrong(f, "cu() needs the shape [B+1]");
     Random r = random(entry_);
     const int64_t total = whole(c.args[0]), parts = f.shape[0] - 1;
-    if (parts == 0 && total != 0) wrong(f, "no requests for " + std::to_string(total) + " tokens");
+    const int64_t most = bound_of(c.args[0]);
+    if (total > most * parts)
+      wrong(f, std::to_string(parts) + " requests of at most " + std::to_string(most) + " for " +
+                   std::to_string(total) + " tokens");
     int64_t at = 0, i = 0;
     t.set(i++, 0);
-    for (const int64_t size : cut(total, parts, r)) t.set(i++, static_cast<double>(at += size));
+    for (const int64_t n : cut(total, parts, r, most)) t.set(i++, static_cast<double>(at += n));
+  }
+  // What a case has of a bound (max_query_len) that else is `all`, the tokens of all requests.
+  int64_t bound_of(const std::string& all) const {
+    for (const auto& slot : r_.contract->section(SectionId::forward))
+      if (slot.capture && slot.expr == all) return r_.scalars[static_cast<size_t>(slot.index)].i;
+    return whole(all);
   }
 
   void lens(const CaseField& f, const GeneratorText& c, Tensor& t) {
@@ -320,6 +320,10 @@ class Maker {
       t.set(token, id * static_cast<double>(page) + static_cast<double>(position % page));
     });
   }
+  void some_slots(const CaseField& f, const GeneratorText& c, Tensor& t) {
+    slots(f, c, t);
+    skip_some(random(entry_ + " skipped"), t);
+  }
   void positions(const CaseField& f, const GeneratorText& c, Tensor& t) {
     each_token(f, c.args[1], c.args[0], [&](int64_t token, int64_t, int64_t position) {
       t.set(token, static_cast<double>(position));
@@ -331,11 +335,7 @@ class Maker {
     if (columns > n)
       wrong(f, "rows of " + std::to_string(columns) + " distinct ids below " + std::to_string(n));
     Random r = random(entry_);
-    for (int64_t row = 0; row < t.numel() / columns; ++row) {
-      const auto order = permutation(n, r);
-      for (int64_t i = 0; i < columns; ++i)
-        t.set(row * columns + i, static_cast<double>(order[static_cast<size_t>(i)]));
-    }
+    set_all(t, distinct_by_row(t.numel() / columns, columns, n, r));
   }
 
   // The expert of each of `count` assignments, skewed: some experts get most, some none.
@@ -458,6 +458,7 @@ const std::vector<Maker::Named>& Maker::generators() {
                                           {"lens", &Maker::lens, 2},
                                           {"nodes", &Maker::nodes, 3},
                                           {"slots", &Maker::slots, 4},
+                                          {"some_slots", &Maker::some_slots, 4},
                                           {"positions", &Maker::positions, 2},
                                           {"unique", &Maker::unique, 1},
                                           {"moe_rows", &Maker::moe_rows, 1},

@@ -53,4 +53,9 @@ void make_sinks(Random random, double by, Tensor& t) {
   }
 }
 
+void skip_some(Random random, Tensor& t) {
+  for (int64_t i = 0; i < t.numel(); ++i)
+    if (i == 1 || (i > 1 && random.uniform() < 0.3)) t.set(i, -1);
+}
+
 }  // namespace fk

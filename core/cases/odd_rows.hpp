@@ -24,4 +24,7 @@ void make_peaks(Random random, double value, Tensor& t);
 // others is much together and next to nothing for each.
 void make_sinks(Random random, double by, Tensor& t);
 
+// Indices: some become -1, and some do not as soon as there are two.
+void skip_some(Random random, Tensor& t);
+
 }  // namespace fk

@@ -8,7 +8,7 @@
 
 namespace fk {
 
-std::vector<int64_t> cut(int64_t total, int64_t parts, Random& random) {
+std::vector<int64_t> cut(int64_t total, int64_t parts, Random& random, int64_t most) {
   std::vector<int64_t> sizes(static_cast<size_t>(parts), total >= parts ? 1 : 0);
   int64_t left = total - (total >= parts ? parts : 0);
   // Weights that differ by up to a factor of eight: batches of equal lengths hide indexing errors.
@@ -23,6 +23,20 @@ std::vector<int64_t> cut(int64_t total, int64_t parts, Random& random) {
     left -= part;
   }
   if (!sizes.empty()) sizes.back() += left;
+  // What is too much for a piece goes to others, wherever they are; the last one, which has what
+  // was left, is nowhere of its own.
+  int64_t over = 0;
+  for (int64_t& size : sizes) {
+    over += std::max<int64_t>(0, size - most);
+    size = std::min(size, most);
+  }
+  if (over == 0) return sizes;
+  for (const int64_t i : permutation(parts, random)) {
+    const int64_t more = std::min(over, most - sizes[static_cast<size_t>(i)]);
+    sizes[static_cast<size_t>(i)] += more;
+    over -= more;
+  }
+  std::swap(sizes.back(), sizes[static_cast<size_t>(random.integer(0, parts))]);
   return sizes;
 }
 
@@ -31,6 +45,25 @@ std::vector<int64_t> permutation(int64_t n, Random& random) {
   std::iota(out.begin(), out.end(), 0);
   for (int64_t i = n - 1; i > 0; --i)
     std::swap(out[static_cast<size_t>(i)], out[static_cast<size_t>(random.integer(0, i + 1))]);
+  return out;
+}
+
+std::vector<int64_t> distinct_by_column(int64_t count, int64_t rows, int64_t n, Random& random) {
+  const auto order = permutation(n, random);
+  const int64_t columns = count / rows;
+  std::vector<int64_t> out;
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t i = 0; i < columns; ++i)
+      out.push_back(order[static_cast<size_t>((i * rows + row) % n)]);
+  return out;
+}
+
+std::vector<int64_t> distinct_by_row(int64_t rows, int64_t columns, int64_t n, Random& random) {
+  std::vector<int64_t> out;
+  for (int64_t row = 0; row < rows; ++row) {
+    const auto order = permutation(n, random);
+    out.insert(out.end(), order.begin(), order.begin() + columns);
+  }
   return out;
 }
 

@@ -67,6 +67,30 @@ TEST_CASE("inputs_of_paged_requests_belong_together") {
   }
 }
 
+TEST_CASE("inputs_of_few_tokens_keep_to_the_bound_of_a_request") {
+  const auto c =
+      input_contract(kPaged + "  - {name: most, type: int, capture: true, expr: T}\n",
+                     "    - {T: 3, B: 5, P: 40, W: 8, Z: 4, size: 8, most: 1, values: {slots: "
+                     "\"some_slots(block_tables,lens,cu,Z)\"}}\n"
+                     "    - {T: 3, B: 2, P: 40, W: 8, Z: 4, size: 8, most: 1}\n");
+  const auto resolved = fk::resolve(c, c.cases[0], {});
+  std::set<int64_t> without;
+  for (uint64_t seed = 1; seed < 30; ++seed) {
+    const auto v = fk::make_inputs(resolved, seed, 1);
+    const auto &cu = v.at("cu")[0], &slots = v.at("slots")[0];
+    CHECK(cu.at(5) == 3);
+    for (int64_t b = 0; b < 5; ++b) {
+      const double queries = cu.at(b + 1) - cu.at(b);
+      CHECK((queries == 0 || queries == 1));
+      if (queries == 0) without.insert(b);
+    }
+    CHECK(slots.at(0) >= 0);
+    CHECK(slots.at(1) == -1);
+  }
+  CHECK(without.size() == 5);  // any of them may be idle
+  CHECK_THROWS_AS(fk::make_inputs(fk::resolve(c, c.cases[1], {}), 1, 1), fk::Error);
+}
+
 TEST_CASE("inputs_depend_on_the_seed_and_the_names_alone") {
   const auto c = input_contract(kPaged, "    - {T: 5, B: 2, P: 16, W: 4, Z: 4, size: 8}\n");
   const auto resolved = fk::resolve(c, c.cases[0], {});
