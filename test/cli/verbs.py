@@ -44,7 +44,7 @@ for op in json.loads(run(["list", "ops", "--json"], 0))["rows"]:  # prompt-sized
     page = run(["show", op["op"]], 0, "Rules", "->strides[i]", "Cases", "FK_OP(" + op["op"])
     assert len(page) < (8600 if op["level"] == 1 else 13200), op["op"]
 run(["show", "gated_mlp"], 0, ", silu_and_mul, linear", "host.child()")
-run(["show", "paged_attention"], 0, "int64_t plan(", "decode: B=3")
+run(["show", "paged_attention"], 0, "int64_t plan(", "decode: B=4")
 rows = json.loads(run(["list", "plugins", "--json"], 0))["rows"]
 assert any(row["plugin"] == "reference" and "linear" in row["ops"] and row["path"].endswith(".so") for row in rows)
 rows = json.loads(run(["list", "models", "--map", "--json"], 0))["rows"]
