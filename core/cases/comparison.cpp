@@ -18,8 +18,9 @@ namespace fk {
 
 namespace {
 
-// Three are asked at once; more only while blocks that jump are not explained, or where a few tokens
-// may have taken another expert: a latent that takes another step of eight bits makes that likely.
+// Three are asked at once; more only while blocks that jump are not explained, or where a few
+// tokens may have taken another expert: a latent that takes another step of eight bits makes that
+// likely.
 constexpr size_t kProbesFirst = 3, kProbesMost = 12, kProbesCoarse = 40;
 // Above this share of blocks that jump, the case decides nothing.
 constexpr double kOpenMost = 0.25;
@@ -165,7 +166,7 @@ Comparer::Pair Comparer::pair_of(const CaseField& field, int64_t entry,
   return out;
 }
 
-Comparison Comparer::compare(const CaseValues& got, const std::string& only) const {
+Comparison Comparer::compare(const CaseValues& got, const std::string& only, bool words) const {
   Comparison out;
   Chosen chosen;
   int before = 0;
@@ -182,10 +183,12 @@ Comparison Comparer::compare(const CaseValues& got, const std::string& only) con
         follow(*field, chosen, pair);
       else
         choose_rows(*field, pair, chosen);
-      Judgement j =
-          judge(pair.mine, pair.theirs, model, {}, pair.before, floors_of(*field, i, pair));
+      // Noise is measured where it is needed.
+      const bool moves = !model.exact && ask_;
+      Judgement j = judge(pair.mine, pair.theirs, model, {}, pair.before,
+                          floors_of(*field, i, pair), {}, words && !moves);
       std::string undecided;
-      if (!j.ok && !model.exact && ask_) j = judge_moved(*field, i, pair, j, chosen, undecided);
+      if (!j.ok && moves) j = judge_moved(*field, i, pair, chosen, words, undecided);
       const std::string& name = field->slot->name;
       const std::string of =
           pair.stride == 1 ? "" : " (one row in " + std::to_string(pair.stride) + " was compared)";
@@ -356,8 +359,7 @@ bool Comparer::same_choice(const CaseField& field, const Chosen& chosen, const P
 
 // Judged again with what rounding does to this very case.
 Judgement Comparer::judge_moved(const CaseField& field, int64_t entry, const Pair& pair,
-                                const Judgement& before, const Chosen& chosen,
-                                std::string& undecided) const {
+                                const Chosen& chosen, bool words, std::string& undecided) const {
   while (probes_.size() < kProbesFirst && probe(kProbesFirst)) {
   }
   const ErrorModel model = error_model(resolved_, field);
@@ -374,14 +376,19 @@ Judgement Comparer::judge_moved(const CaseField& field, int64_t entry, const Pai
   const size_t most = chooses && model.coarse > 0 ? kProbesCoarse : kProbesMost;
   Tensor theirs = pair.theirs;
   std::vector<double> moves(model.alone ? want.size() : 0);
-  Judgement out = before;
+  std::vector<double> noise;
   int64_t open = 0;
+  bool measured = false;
+  const auto judged = [&](bool in_words) {
+    return measured ? judge(pair.mine, theirs, model, noise, pair.before, floors, moves, in_words)
+                    : judge(pair.mine, pair.theirs, model, {}, pair.before, floors, {}, in_words);
+  };
   for (size_t k = 0; k < probes_.size() || probe(most); ++k) {
     const Tensor moved = sample(part(field, entry, probes_[k]), pair.stride, rows_);
     if (moved.shape != theirs.shape) continue;
     const std::vector<double> other = moved.values();
     int64_t jumps = 0;
-    std::vector<double> noise;
+    noise.clear();
     for (size_t i = 0; i < moves.size(); ++i)
       if (const double by = std::abs(other[i] - want[i]); by > moves[i]) moves[i] = by;
     for (MovedBlock& b : blocks) {
@@ -403,11 +410,12 @@ Judgement Comparer::judge_moved(const CaseField& field, int64_t entry, const Pai
       for (int64_t i = b.begin; i < b.end; ++i) theirs.set(i, other[static_cast<size_t>(i)]);
     }
     if (k + 1 < kProbesFirst) continue;
-    out = judge(pair.mine, theirs, model, noise, pair.before, floors, moves);
+    measured = true;
+    const Judgement out = judged(false);
     if (out.ok) return out;
     const int64_t unmoved = jumps == 0 ? off_by_nothing(pair.mine, want, blocks, model.hard) : 0;
     const bool few = chooses && 4 * out.wrong.count < pair.mine.numel();
-    if (jumps == 0 && !few && (unmoved == 0 || out.wrong.count > unmoved)) return out;
+    if (jumps == 0 && !few && (unmoved == 0 || out.wrong.count > unmoved)) return judged(words);
     open = jumps;
   }
   if (static_cast<double>(open) > kOpenMost * static_cast<double>(blocks.size())) {
@@ -415,7 +423,7 @@ Judgement Comparer::judge_moved(const CaseField& field, int64_t entry, const Pai
         fmt::format("rounding alone moves {} of {} blocks of {} by more than {:.2g} of their size",
                     open, blocks.size(), field.slot->name, model.hard);
   }
-  return out;
+  return judged(words);
 }
 
 bool Comparer::probe(size_t most) const {

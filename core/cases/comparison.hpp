@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "core/cases/inputs.hpp"
+#include "core/cases/numerics/judgement.hpp"
 #include "core/cases/selection.hpp"
-#include "core/cases/tolerance.hpp"
 
 namespace fk {
 
@@ -48,14 +48,20 @@ class Comparer {
            AskReference ask, int64_t elements_max = kMostElements);
 
   // `got` has every output, in the case's dtypes. Counts are compared first: what they count has
-  // no meaning where they are wrong. With `only`, that output alone.
-  Comparison compare(const CaseValues& got, const std::string& only = "") const;
+  // no meaning where they are wrong.
+  Comparison compare(const CaseValues& got) const { return compare(got, "", true); }
+  // The same without words for where and how it is wrong, which is quicker; with `only`, of that
+  // output alone.
+  Comparison look(const CaseValues& got, const std::string& only) const {
+    return compare(got, only, false);
+  }
 
  private:
   struct Pair {
     Tensor mine, theirs, before;  // what is compared; `before` of inout fields, else empty
     int64_t stride = 1;           // one row in so many
   };
+  Comparison compare(const CaseValues& got, const std::string& only, bool words) const;
   Pair pair_of(const CaseField& field, int64_t entry, const CaseValues& got) const;
   std::vector<double> floors_of(const CaseField& field, int64_t entry, const Pair& pair) const;
   Tensor part(const CaseField& field, int64_t entry, const CaseValues& values) const;
@@ -69,8 +75,7 @@ class Comparer {
   void follow(const CaseField& field, const Chosen& chosen, Pair& pair) const;
   std::string tied_in(const CaseField& field, const Pair& pair) const;
   Judgement judge_moved(const CaseField& field, int64_t entry, const Pair& pair,
-                        const Judgement& before, const Chosen& chosen,
-                        std::string& undecided) const;
+                        const Chosen& chosen, bool words, std::string& undecided) const;
   bool probe(size_t most) const;  // one more; false when there are no more
 
   const ResolvedCase& resolved_;

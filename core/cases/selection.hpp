@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that choose (top-k, sampling): when is another choice as right as the reference's?
 #pragma once
-#include <cstdint>
 #include <concepts>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <vector>
@@ -19,11 +19,10 @@ class AskReference {
   using Moved = std::optional<uint64_t>;
   AskReference(std::nullptr_t) {}
   template <class Ask>
-    requires std::invocable<Ask, const CaseValues&, Moved>
-  AskReference(Ask ask) : ask_(std::move(ask)) {}
+  requires std::invocable<Ask, const CaseValues&, Moved> AskReference(Ask ask)
+      : ask_(std::move(ask)) {}
   template <class Ask>
-    requires std::invocable<Ask, const CaseValues&>
-  AskReference(Ask ask)
+  requires std::invocable<Ask, const CaseValues&> AskReference(Ask ask)
       : ask_([ask = std::move(ask)](const CaseValues& values, Moved) { return ask(values); }) {}
   CaseValues operator()(const CaseValues& values, Moved moved = std::nullopt) const {
     return ask_(values, moved);

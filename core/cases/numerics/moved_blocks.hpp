@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/cases/tolerance.hpp"
+#include "core/cases/numerics/judgement.hpp"
 
 namespace fk {
 

@@ -351,7 +351,7 @@ std::vector<std::string> accepted_fakes(const ResolvedCase& resolved, const Case
   const Comparer comparer(resolved, inputs, want, ask);
   std::vector<std::string> out;
   each_fake(resolved, inputs, want, ask, [&](const Fake& fake) {
-    if (comparer.compare(fake.answer, fake.field).ok) out.push_back(fake.name);
+    if (comparer.look(fake.answer, fake.field).ok) out.push_back(fake.name);
     return true;
   });
   return out;

@@ -40,8 +40,8 @@ std::map<std::string, DType> narrow(const Case& source) {
 
 bool is_multiple(int64_t a, int64_t b) { return b > 0 && a > 0 && a % b == 0; }
 
-// What a width is in all cases, odd or a multiple, and to the other sizes: alone to one or to two of
-// them, and together with one of them to another.
+// What a width is in all cases, odd or a multiple, and to the other sizes: alone to one or to two
+// of them, and together with one of them to another.
 class Laws {
  public:
   Laws(const Contract& contract, const Case& source, const std::string& width) {

@@ -5,7 +5,7 @@
 #include <map>
 
 #include "core/base/spent.hpp"
-#include "core/cases/tolerance.hpp"
+#include "core/cases/numerics/judgement.hpp"
 #include "core/referee/judge/clocks.hpp"
 #include "core/referee/judge/courtroom.hpp"
 #include "core/referee/judge/gpu_watch.hpp"

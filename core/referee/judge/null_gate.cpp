@@ -46,7 +46,7 @@ std::vector<TriedFake> try_fakes(const ResolvedCase& resolved, const Case& sourc
     const AskReference asked = [&](const CaseValues& other) { return ask(call, its, other); };
     const Comparer comparer(call, values, right, asked, kQuickElements);
     const std::function<bool(const Fake&)> take = [&](const Fake& fake) {
-      const Comparison found = comparer.compare(fake.answer, fake.field);
+      const Comparison found = comparer.look(fake.answer, fake.field);
       out.push_back({fake.name, !found.ok, found.worst});
       return now_seconds() - start < seconds;
     };

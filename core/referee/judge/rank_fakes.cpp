@@ -178,7 +178,7 @@ class Gate {
       auto it = known(fake.name);
       if (it != tried_.end() && !open(*it)) return true;
       if (it == tried_.end() && !first) return true;
-      const Comparison found = comparers_[r]->compare(fake.answer, fake.field);
+      const Comparison found = comparers_[r]->look(fake.answer, fake.field);
       if (it == tried_.end()) it = tried_.insert(it, {fake.name, false, 0});
       it->rejected = !found.ok;
       it->worst = std::max(it->worst, found.worst);

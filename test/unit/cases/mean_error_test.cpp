@@ -3,7 +3,7 @@
 // weights of eight bits or an output of sixteen leave does not.
 #include <cmath>
 
-#include "core/cases/tolerance.hpp"
+#include "core/cases/numerics/judgement.hpp"
 #include "core/tensor/random.hpp"
 #include "test/catch.hpp"
 

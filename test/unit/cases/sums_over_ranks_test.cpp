@@ -5,7 +5,7 @@
 
 #include "core/base/error.hpp"
 #include "core/cases/numerics/families.hpp"
-#include "core/cases/tolerance.hpp"
+#include "core/cases/numerics/judgement.hpp"
 #include "test/catch.hpp"
 
 namespace {

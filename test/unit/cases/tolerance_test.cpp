@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The error model lets honest rounding pass at every length, and no wrong element.
-#include "core/cases/tolerance.hpp"
+#include "core/cases/numerics/judgement.hpp"
 
 #include <cmath>
 
