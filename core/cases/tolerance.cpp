@@ -32,7 +32,7 @@ bool takes_eight_bits(const ResolvedCase& resolved) {
 
 // What is stored between parts is off at random, so there is little of it in the mean; weights in
 // eight bits are off by more. What ranks round on the way is less than a second product, but more
-// of many ranks, as a ring rounds every sum that it passes on (of eight 1.6 times as much as where
+// of many ranks, as a ring rounds every sum that it passes on (of eight 1.7 times as much as where
 // each has its own part rounded), and experts are two products and a sum; layers add theirs up as a
 // random walk. Of few elements one block may be off as no other is.
 void limit_mean(const ResolvedCase& resolved, const CaseField& output, ErrorModel& m) {

@@ -9,8 +9,9 @@
 
 namespace {
 
-// x and a list of `layers` weights; with a communicator or without.
-fk::Contract stack(int level, int layers, bool comm) {
+// x and a list of `layers` weights; with a communicator of several ranks.
+fk::Contract stack(int level, int layers, int ranks) {
+  const bool comm = ranks > 1;
   const std::string rank = comm ? "  - {name: comm, type: comm, axis: NR}\n" : "";
   return fk::Contract::parse(
       "op: stack\nrevision: 1\nsummary: sums\naxes: {T: rows, C: terms" +
@@ -24,7 +25,8 @@ fk::Contract stack(int level, int layers, bool comm) {
           "  - {name: at, role: in, shape: [T], dtype: [i64], values: arange}\n"
           "  - {name: out, role: out, shape: [T, C], dtype: float}\n"
           "tolerance: {numerics: reduction, length: C}\ncases:\n  smoke:\n    - {" +
-          (comm ? "NR: 2, " : "") + "T: 128, size: 256, layers: " + std::to_string(layers) + "}\n",
+          (comm ? "NR: " + std::to_string(ranks) + ", " : "") +
+          "T: 128, size: 256, layers: " + std::to_string(layers) + "}\n",
       "stack.yaml", level, "test");
 }
 
@@ -53,28 +55,30 @@ Pair off_by(double error, int64_t rows = 128) {
 TEST_CASE("mean_error_of_layers_and_of_ranks_has_no_room_for_weights_of_eight_bits") {
   // What bfloat16 rounds of one product, and what eight bits with a scale for 32 columns err.
   constexpr double kRounding = 0.0016, kEightBits = 0.0048;
-  const auto passes = [](int level, int layers, bool comm, double error) {
-    const auto c = stack(level, layers, comm);
+  const auto passes = [](int level, int layers, int ranks, double error) {
+    const auto c = stack(level, layers, ranks);
     const auto r = in_bf16(c, fk::DType::bf16);
     const auto model = fk::error_model(r, *r.find("out"));
     const Pair pair = off_by(error);
     INFO("level " << level << ", " << layers << " layers: " << model.text);
     return fk::judge(pair.got, pair.want, model).ok;
   };
-  // One product, and as many roundings on the way as eight ranks make.
-  CHECK(passes(2, 1, true, kRounding * 2));
-  CHECK_FALSE(passes(2, 1, true, kEightBits * 1.15));
+  // One product, and as many roundings on the way as eight ranks make; a ring of eight makes more.
+  CHECK(passes(2, 1, 2, kRounding * 2));
+  CHECK_FALSE(passes(2, 1, 2, kEightBits * 1.15));
+  CHECK(passes(2, 1, 8, kEightBits * 1.15));
+  CHECK_FALSE(passes(2, 1, 8, kEightBits * 1.15 * 1.7));
   // A layer has four products one after the other, and rounds some eight times.
   for (const int layers : {1, 2, 5}) {
-    CHECK(passes(4, layers, false, kRounding * std::sqrt(8 * layers)));
-    CHECK_FALSE(passes(4, layers, false, kEightBits * std::sqrt(8 * layers)));
+    CHECK(passes(4, layers, 1, kRounding * std::sqrt(8 * layers)));
+    CHECK_FALSE(passes(4, layers, 1, kEightBits * std::sqrt(8 * layers)));
   }
-  CHECK_FALSE(passes(4, 1, false, kRounding * std::sqrt(8 * 5)));
+  CHECK_FALSE(passes(4, 1, 1, kRounding * std::sqrt(8 * 5)));
 }
 
 TEST_CASE("mean_error_of_a_layer_is_not_excused_by_what_every_layer_moves") {
   const auto passes = [](int64_t rows, double error, double moves) {
-    const auto c = stack(3, 1, false);
+    const auto c = stack(3, 1, 1);
     fk::Variant variant;
     variant.axes["T"] = rows;
     variant.dtypes = {{"x", fk::DType::bf16}, {"out", fk::DType::bf16}};
@@ -92,7 +96,7 @@ TEST_CASE("mean_error_of_a_layer_is_not_excused_by_what_every_layer_moves") {
 }
 
 TEST_CASE("mean_error_of_a_float32_output_is_not_that_of_16_bits") {
-  const auto c = stack(3, 1, false);
+  const auto c = stack(3, 1, 1);
   const auto mixed = in_bf16(c, fk::DType::f32), narrow = in_bf16(c, fk::DType::bf16);
   const auto passes = [](const fk::ResolvedCase& r, const char* field, const fk::Tensor& got,
                          const fk::Tensor& want) {
@@ -120,7 +124,7 @@ TEST_CASE("mean_error_of_a_float32_output_is_not_that_of_16_bits") {
   for (int64_t i = 0; i < same.numel(); ++i) same.set(i, 1 + 0x1p-20), near.set(i, 1);
   CHECK(passes(mixed, "out", near, same));
   // Between ranks sums travel in 16 bits.
-  const auto ranks = stack(2, 1, true);
+  const auto ranks = stack(2, 1, 2);
   const auto travelled = in_bf16(ranks, fk::DType::f32);
   CHECK(passes(travelled, "out", off_by(0.001).got.to(fk::DType::bf16).to(fk::DType::f32),
                pair.want));
