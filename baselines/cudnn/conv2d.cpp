@@ -105,6 +105,10 @@ class Conv2d {
     need(!bias || FK_DTYPE(bias) == x, "bias: the dtype of x only");
     need(init.in_channels % init.groups == 0 && init.out_channels % init.groups == 0,
          "groups: does not divide the channels");
+    // Of 16 bits it runs the groups beside each other then, on streams of its own.
+    need(x == FK_F32 || init.groups == 1 || init.in_channels > init.groups ||
+             init.out_channels == init.groups,
+         "groups of one channel with several outputs: float32 only");
     for (const fk_in* view : {max.x, weights.weight, fk_as_in(max.out)})
       need(fk_numel(view) < int64_t{1} << 31, "fewer than 2^31 elements only");
     wanted.scratch = workspace(weights, max);
