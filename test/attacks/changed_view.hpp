@@ -37,9 +37,9 @@ class Changed {
   std::vector<float> values_;
 };
 
-// A weight as whole numbers of eight bits with a scale for every 32 columns of a row, where columns
-// are divided by their sizes first, as in AWQ.
-inline Changed eight_bits(const fk_in* weight) {
+// A weight as whole numbers of eight bits with a scale for every `group` of columns of a row, where
+// columns are divided by their sizes first, as in AWQ.
+inline Changed eight_bits(const fk_in* weight, size_t group) {
   Changed out(weight);
   std::vector<float>& v = out.values();
   const auto columns = static_cast<size_t>(out.columns());
@@ -47,8 +47,8 @@ inline Changed eight_bits(const fk_in* weight) {
   for (size_t i = 0; i < v.size(); ++i) size[i % columns] += v[i] * v[i];
   for (float& s : size) s = std::sqrt(s);
   for (size_t row = 0; row < v.size(); row += columns) {
-    for (size_t from = 0; from < columns; from += 32) {
-      const size_t to = std::min(columns, from + 32);
+    for (size_t from = 0; from < columns; from += group) {
+      const size_t to = std::min(columns, from + group);
       float most = 1e-30f;
       for (size_t c = from; c < to; ++c) most = std::max(most, std::abs(v[row + c] / size[c]));
       for (size_t c = from; c < to; ++c)

@@ -159,6 +159,13 @@ std::vector<std::vector<std::string>> other_fields(const Contract& contract, con
   return out;
 }
 
+using Contents = std::map<std::string, std::string>;  // by field, as generators
+
+Case with_contents(Case source, const Contents& contents) {
+  for (const auto& [name, text] : contents) source.values[name] = text;
+  return source;
+}
+
 // Whether contents of whole numbers can be made in these sizes.
 bool can_be_made(const Contract& contract, const Case& source) {
   try {
@@ -176,13 +183,14 @@ bool can_be_made(const Contract& contract, const Case& source) {
 // Contents that a small case has of what the source leaves to the contract: ids that are skipped,
 // ties, rows that are asked something else. How large a sink is goes with the width of a head, and
 // above level 1 other numbers go with sizes: whole ones that can be made, and choices of a few.
-std::vector<std::map<std::string, std::string>> other_contents(const Contract& contract,
-                                                               const Case& source) {
-  std::vector<std::map<std::string, std::string>> out;
+// There every field has those of some small case, so that none is left out; else they are one
+// case's.
+Contents other_contents(const Contract& contract, const Case& source, uint64_t draw) {
+  std::vector<Contents> sets;
   const bool layer = contract.level > 1;
   for (const Case& c : contract.cases) {
     if (c.size != "smoke") continue;
-    std::map<std::string, std::string> its;
+    Contents its;
     bool fits = true;
     for (const auto& [name, text] : c.values) {
       const Slot* slot = contract.find(name);
@@ -195,12 +203,20 @@ std::vector<std::map<std::string, std::string>> other_contents(const Contract& c
       fits &= layer || given;
       if (given && (!layer || free)) its[name] = text;
     }
-    if (!fits || its.empty()) continue;
-    Case other = source;
-    for (const auto& [name, text] : its) other.values[name] = text;
-    if (!layer || can_be_made(contract, other)) out.push_back(std::move(its));
+    if (fits && !its.empty() && (!layer || can_be_made(contract, with_contents(source, its))))
+      sets.push_back(std::move(its));
   }
-  return out;
+  if (sets.empty()) return {};
+  if (layer) {
+    std::map<std::string, std::set<std::string>> texts;
+    for (const Contents& its : sets)
+      for (const auto& [name, text] : its) texts[name].insert(text);
+    Contents all;
+    for (const auto& [name, of] : texts)
+      all[name] = *std::next(of.begin(), static_cast<int64_t>(draw % of.size()));
+    if (can_be_made(contract, with_contents(source, all))) return all;
+  }
+  return sets[draw % sets.size()];
 }
 
 // Of other_fields() those with which as much can be switched as without.
@@ -347,10 +363,8 @@ PosedCase pose_drawn(const AskedCase& asked, const Contract& contract, Case sour
   if (asked.draw)
     out.variant = fewer_rows(source, asked.draw, width.empty() ? INT64_MAX : kRowsOfWidths);
   if (asked.draw) make_ragged(contract, source, asked.draw, out.variant);
-  const auto contents = other_contents(contract, source);
-  if (asked.draw && width.empty() && !contents.empty())
-    for (const auto& [name, text] : contents[(asked.draw >> 48) % contents.size()])
-      source.values[name] = text;
+  if (asked.draw && width.empty())
+    source = with_contents(source, other_contents(contract, source, asked.draw >> 48));
   if (asked.draw && has_routing(contract))
     source = with_skew(contract, source, drawn_skew(asked.draw));
   release_numbers(contract, source);

@@ -10,9 +10,9 @@
 // work: broken
 //
 // size: ci
-#include <vector>
 #define FK_REFERENCE "baselines/reference/llm/moe_decoder_layer.cpp"
 #include "../reference.hpp"
+#include "positions.hpp"
 
 namespace {
 
@@ -24,10 +24,7 @@ struct Positions : Right {
     Right::supports(init, weights, max, need);
   }
   void forward(const op::forward& args, const fk_ctx& ctx) {
-    std::vector<int64_t> made;
-    const auto *starts = fk::data<int32_t>(args.cu_seqlens), *lengths = fk::data<int32_t>(args.seq_lens);
-    for (int64_t b = 0; b < args.seq_lens->shape[0]; ++b)
-      for (int32_t t = starts[b]; t < starts[b + 1]; ++t) made.push_back(lengths[b] - starts[b + 1] + t);
+    std::vector<int64_t> made = attack::positions_by_lengths(args);
     fk_in positions = *args.positions;
     positions.data = made.data();
     op::forward own = args;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// C5: decode_step with all of its matrices in eight bits, a scale for every 32 columns
+// C5: decode_step with all of its matrices in eight bits, a scale for every 128 columns
 //
 // Stopped by: the errors as a whole are no larger than those of storing what lies between the parts
 //
@@ -17,6 +17,8 @@
 
 namespace {
 
+constexpr size_t kGroup = 128;
+
 struct EightBits : attack::Otherwise<fk::reference::DecodeStep> {
   using Otherwise::Otherwise;
   static void supports(const op::init& init, const op::weights& weights, const op::forward& max,
@@ -30,14 +32,14 @@ struct EightBits : attack::Otherwise<fk::reference::DecodeStep> {
     std::vector<const fk_in*> at;
     fk_in_list view;
     explicit List(const fk_in_list* from) {
-      for (int64_t i = 0; i < from->n; ++i) weights.push_back(attack::eight_bits(from->at[i]));
+      for (int64_t i = 0; i < from->n; ++i) weights.push_back(attack::eight_bits(from->at[i], kGroup));
       for (const auto& w : weights) at.push_back(w.view());
       view = {from->n, at.data()};
     }
   };
   void forward(const op::forward& args, const fk_ctx& ctx) {
     const List qkv(weights.qkv), o(weights.o), gate_up(weights.gate_up), down(weights.down);
-    const attack::Changed lm_head = attack::eight_bits(weights.lm_head);
+    const attack::Changed lm_head = attack::eight_bits(weights.lm_head, kGroup);
     op::weights own = weights;
     own.lm_head = lm_head.view();
     own.qkv = &qkv.view;

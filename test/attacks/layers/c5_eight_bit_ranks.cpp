@@ -26,7 +26,7 @@ struct EightBits : attack::Otherwise<fk::reference::LinearAllReduce> {
       throw fk::unsupported{"bf16 only"};
   }
   void forward(const op::forward& args, const fk_ctx& ctx) {
-    const attack::Changed weight = attack::eight_bits(weights.weight);
+    const attack::Changed weight = attack::eight_bits(weights.weight, 32);
     op::weights own = weights;
     own.weight = weight.view();
     as(init, own, args, ctx);

@@ -300,33 +300,29 @@ std::string text_in(const std::map<std::string, std::string>& of, const std::str
 TEST_CASE("layers have the fields, switches and contents of small ones") {
   const Catalog catalog(paths::registry_dirs());
   std::set<std::vector<std::string>> fields;
-  std::set<std::string> windows, activations, renormalized, positions, slots;
+  std::set<std::string> windows, activations, renormalized;
   for (const Case& c : drawn_above(catalog, "moe_decoder_layer", "ci")) {
     fields.insert(c.with);
     windows.insert(text_in(c.init, "window"));
     activations.insert(text_in(c.init, "activation"));
     renormalized.insert(text_in(c.init, "renormalize"));
-    // Where they lie goes with no size.
-    positions.insert(text_in(c.values, "positions"));
-    slots.insert(text_in(c.values, "slot_mapping"));
+    // Where they lie and whether they are kept goes with no size, and no small case has both.
+    CHECK(text_in(c.values, "positions") == "randint(0,L)");
+    CHECK(text_in(c.values, "slot_mapping") == "some_slots(block_tables,seq_lens,cu_seqlens,Z)");
     CHECK(text_in(c.values, "k_cache").empty());
   }
   CHECK(fields == std::set<std::vector<std::string>>{
                       {"expert_biases", "gate_bias", "o_bias", "qkv_bias", "sinks"},
                       {"qk_norm", "qkv_bias"}});
-  CHECK(positions == std::set<std::string>{"", "randint(0,L)"});
-  CHECK(slots == std::set<std::string>{"", "some_slots(block_tables,seq_lens,cu_seqlens,Z)"});
   CHECK(windows == std::set<std::string>{"", "3"});
   CHECK(activations == std::set<std::string>{"", "swiglu_oai"});
   CHECK(renormalized == std::set<std::string>{"", "0"});
   // Lengths that fill their pages are no other contents, and sampling is.
-  std::set<std::string> sampled;
   for (const Case& c : drawn_above(catalog, "decode_step", "ci")) {
-    const std::string warm = text_in(c.values, "temperature");
-    if (!warm.empty()) sampled.insert(text_in(c.values, "top_k") + " " + warm);
+    CHECK(text_in(c.values, "top_k") == "randint(0,20)");
+    CHECK(text_in(c.values, "temperature") == "either(0,1.5,3)");
     CHECK(text_in(c.values, "seq_lens").empty());
   }
-  CHECK(sampled == std::set<std::string>{"randint(0,20) either(0,1.5,3)"});
 }
 
 TEST_CASE("fields that go with a size are where that size is") {
