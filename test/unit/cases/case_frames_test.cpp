@@ -94,6 +94,24 @@ TEST_CASE("frames_know_the_footprint_of_a_cache") {
   CHECK_THAT(b.rule(), ContainsSubstring("footprint: k_cache: 1 elements"));
 }
 
+TEST_CASE("frames_look_at_all_of_a_long_cache") {
+  fk::Variant variant;
+  variant.axes["P"] = 150;
+  const Bound b({}, variant);  // 2400 elements: blocks, and a part of one
+  const auto* slots = static_cast<const int64_t*>(b.view(3).data);
+  std::vector<bool> mine(300, false);
+  for (int64_t t = 0; t < 3; ++t) mine[static_cast<size_t>(slots[t])] = true;
+  int64_t wrong = 0;
+  for (const size_t slot : {299u, 298u, 297u, 296u, 150u, 77u}) {
+    if (mine[slot]) continue;
+    b.data(1)[slot * 8 + 7] = 42;
+    ++wrong;
+    CHECK_THAT(b.rule(), ContainsSubstring("k_cache: " + std::to_string(wrong) + " elements"));
+    CHECK_THAT(b.rule(), ContainsSubstring("at element " + std::to_string(slot * 8 + 7) + " of"));
+  }
+  CHECK(wrong >= 3);
+}
+
 TEST_CASE("frames_know_the_footprint_of_slots") {
   std::string text = kAppend;
   for (const char* name : {"k_cache", "v_cache"}) {
