@@ -57,6 +57,22 @@ fk_need_packages() {
   }
 }
 
+# fk_ninja DIR LOG TARGET...: builds, with all output in LOG. Standard error gets a count of the files: a line that
+# changes on a terminal, elsewhere a line every ten seconds. Nothing is printed for a build of less than a second.
+fk_ninja() {
+  local dir="$1" log="$2" line last=$SECONDS eol='\n' every=10 status=0
+  shift 2
+  [[ ! -t 2 ]] || { eol='\r' every=1; }
+  NINJA_STATUS='[%f/%t] ' ninja -C "$dir" "$@" 2>&1 | tee "$log" | while IFS= read -r line; do
+    [[ "$line" =~ ^\[([0-9]+)/([0-9]+)\] ]] || continue
+    ((SECONDS - last >= every)) || continue
+    last=$SECONDS
+    printf "  %s of %s files$eol" "${BASH_REMATCH[1]}" "${BASH_REMATCH[2]}" >&2
+  done || status=${PIPESTATUS[0]}
+  [[ ! -t 2 ]] || printf '\033[K' >&2
+  return "$status"
+}
+
 # fk_build DIR TARGET...: configures once, builds quietly; the compiler's words are shown only on failure. Where ccache is,
 # what another clone has compiled is not compiled again.
 fk_build() {
@@ -78,7 +94,7 @@ fk_build() {
     fi
     printf '%s' "${FK_CMAKE_ARGS:-}" >"$dir/.fk-args"
   fi
-  if ! ninja -C "$dir" "$@" >"$log" 2>&1; then
+  if ! fk_ninja "$dir" "$log" "$@"; then
     grep -E "error|FAILED|ninja:" "$log" | head -40 >&2 || tail -40 "$log" >&2
     echo "the build failed; the whole output is in $log" >&2
     exit 3

@@ -29,7 +29,13 @@ def run(words, code, *parts, absent=(), limit=None, program=host, **more):
 
 # What there is.
 run(["--help"], 0, "run", "check", "verify", "list")
-run(["--version"], 0, "fk-host")
+version = run(["--version"], 0, "fk-host")
+# Before anything is built, the script answers from a copy of the help. A missing line: build/fk-host --help > docs/help.txt
+verbs = [line.strip() for line in run(["--help"], 0).split("Subcommands:")[1].splitlines() if line.strip()]
+unbuilt = {"program": source / "scripts" / "fk-host", "FK_BUILD_DIR": work / "unbuilt"}
+run(["--help"], 0, *verbs, **unbuilt)
+run(["--version"], 0, version, **unbuilt)
+assert not (work / "unbuilt").exists()
 run(["list", "ops"], 0, "rms_norm", "paged_attention", "decoder_layer", "cpu", "reference")
 run(["list", "models"], 0, "mixtral", "MixtralForCausalLM")
 run(["list", "models", "--map"], 0, "moe_decoder_layer")
