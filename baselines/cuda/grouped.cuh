@@ -165,7 +165,7 @@ __device__ void multiply_tile(Ring<kMost, kPair>& ring, const Arguments<T>& a, c
   for (int k = 0; k < a.k; k += kDeep) {
     barrier_wait(ring.full(), ring.turn & 1);
     const uint64_t left = wgmma_operand(ring.at() + group * (kBytesWeight / 2)), right = wgmma_operand(ring.at() + kBytesWeight);
-    wgmma_begin();
+    wgmma_begin(acc);
 #pragma unroll
     for (int i = 0; i < kDeep / 16; ++i) wgmma<T, kN>(acc, left + i * 2, right + i * 2, k + i > 0);
     wgmma_commit();
@@ -174,7 +174,7 @@ __device__ void multiply_tile(Ring<kMost, kPair>& ring, const Arguments<T>& a, c
     last = ring.stage;
     ring.next();
   }
-  wgmma_wait<0>();
+  wgmma_wait<0>(acc);
   ring.done_with(last);
   write<T, kGated, kN>(acc, a, tile);
 }

@@ -297,11 +297,13 @@ inline void copy_box_to(uint32_t to, const CUtensorMap& map, int row, int k64, u
     if (mask >> rank & 1) copy_map(in_block(to, rank), map, {0, row, k64}, in_block(barrier, rank));
 }
 
-inline void wgmma_begin() {}
+template <class... Registers>
+void wgmma_begin(Registers&...) {}
 inline void wgmma_commit() {}
-template <int kGroups>
-void wgmma_wait() {}
-inline void wgmma_wait_after(float) {}
+template <int kGroups, class... Registers>
+void wgmma_wait(Registers&...) {}
+template <class... Registers>
+void wgmma_wait_after(float, Registers&...) {}
 // Sixteen elements of a row of an operand: two pieces that the swizzle leaves as they are.
 template <class T>
 void load_operand(float (&row_of)[16], uint64_t operand, unsigned row) {
