@@ -40,7 +40,7 @@ template <int kPair> __device__ int pair_of_block() { return int(blockIdx.x) / k
 template <int kPair> __device__ int pairs() { return int(gridDim.x) / kPair; }
 template <int kPair> __device__ int which_of_pair() { return int(blockIdx.x) % kPair; }
 
-// Goes through the tiles of a block. Past the first cache, which may know what `offsets` were before.
+// Goes through the tiles of a block.
 template <int kMost, int kPair = 1> struct Tiles {
   const int32_t* offsets;
   int segments, first, columns;  // tiles of n, kPair at once
@@ -50,7 +50,7 @@ template <int kMost, int kPair = 1> struct Tiles {
       before += high * columns;
       if (++turn == segments) return false;
       segment = first + turn < segments ? first + turn : first + turn - segments;
-      begin = __ldcg(offsets + segment), end = __ldcg(offsets + segment + 1), high = (end - begin + kMost - 1) / kMost;
+      begin = read_early(offsets + segment), end = read_early(offsets + segment + 1), high = (end - begin + kMost - 1) / kMost;
     }
     const int at = tile - before, each = (end - begin + high - 1) / high, upper = at % high * each;
     row = begin + upper, rows = min(each, end - row), column = at / high * kPair + which_of_pair<kPair>();
@@ -179,7 +179,8 @@ __device__ void multiply_tile(Ring<kMost, kPair>& ring, const Arguments<T>& a, c
   write<T, kGated, kN>(acc, a, tile);
 }
 
-// `offsets` are read at once: they have to be there when the kernel before this one lets this one in.
+// Tiles, and so weights, are found before the kernel before this one has ended (read_early()): of two kernels one after the other, the
+// second then fetches weights on multiprocessors that are idle at the end of the first.
 template <class T, bool kGated, int kMost, int kPair>
 __global__ void __launch_bounds__(kThreads, 1) sorted_rows(const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap weight, const Arguments<T> a) {
   char* const shared = dynamic_shared();

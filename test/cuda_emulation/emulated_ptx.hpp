@@ -24,8 +24,13 @@ using fk_emulation::Machine;
 using fk_emulation::machine;
 using fk_emulation::refuse;
 
-inline void let_next_start() {}
-inline void wait_for_previous() {}
+inline void let_next_start() { machine.hurried |= !fk_emulation::fiber().waited; }
+inline void wait_for_previous() { fk_emulation::fiber().waited = true; }
+inline int32_t read_early(const int32_t* at) {
+  if (!fk_emulation::fiber().waited && machine.hurried_before)
+    refuse("an early read after a kernel that let this one start before it waited");
+  return *at;
+}
 template <int kCount>
 void fewer_registers() {
   fk_emulation::give_registers(kCount);
