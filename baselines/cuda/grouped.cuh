@@ -35,6 +35,16 @@ template <class T> struct Arguments {
   int n, k;
 };
 
+// Why so many are not taken; null if they are: tiles, and the rows of all weights, are counted in 32 bits. hidden: rows of gate or of up.
+inline const char* refusal(int64_t assignments, int64_t experts, int64_t channels, int64_t hidden) {
+  constexpr int64_t kFar = int64_t{1} << 30, kLeastRows = 64;  // of x in a tile, where there are that many
+  const int64_t wide = std::max(channels, hidden);
+  if (assignments >= kFar) return "assignments: fewer than 2^30";
+  if (experts >= kFar || wide >= kFar || 2 * experts * wide >= kFar) return "experts times features: fewer than 2^29";
+  if ((assignments / kLeastRows + 2 * experts) * cdiv(wide, kRows / 2) >= kFar) return "assignments times features: fewer";
+  return nullptr;
+}
+
 // A block's place among the blocks and among those of its cluster.
 template <int kPair> __device__ int pair_of_block() { return int(blockIdx.x) / kPair; }
 template <int kPair> __device__ int pairs() { return int(gridDim.x) / kPair; }

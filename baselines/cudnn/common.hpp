@@ -32,7 +32,7 @@ inline int64_t rounded(int64_t length) {
   return int64_t(std::bit_ceil(uint64_t(std::max<int64_t>(length, 1))));
 }
 
-// Lengths from starts, and starts times a stride.
+// Lengths from starts, and starts times a stride, which need_offsets() keeps within 32 bits.
 inline int32_t* write_lengths(int32_t* to, const int32_t* starts, int64_t requests) {
   for (int64_t r = 0; r < requests; ++r) *to++ = starts[r + 1] - starts[r];
   return to;

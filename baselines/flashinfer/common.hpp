@@ -33,6 +33,10 @@ inline void need_aligned(const fk_in* view) {
     need(view->strides[i] % 8 == 0, "strides must be multiples of 8");
   need(view->strides[view->ndim - 1] == 1, "the last axis must be dense");
 }
+// FlashInfer counts elements of queries in 32 bits.
+inline void need_offsets(const fk_in* view) {
+  need(view->shape[0] * view->strides[0] < int64_t{1} << 31, "q: fewer than 2^31 elements");
+}
 inline int64_t cdiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // f(type, std::integral_constant<int, width>)
