@@ -20,8 +20,7 @@ inline void need_16bit(const fk_in* view) {
   need(FK_DTYPE(view) == FK_BF16 || FK_DTYPE(view) == FK_F16, "float16 and bfloat16 only");
 }
 inline void need_layout(const fk_in* view) {
-  for (int32_t i = 0; i + 1 < view->ndim; ++i)
-    need(view->strides[i] % 8 == 0, "strides must be multiples of 8");
+  need(fk_alignment(view) == FK_ALIGNMENT, "rows must start at multiples of 16 bytes");
   need(view->strides[view->ndim - 1] == 1, "the last axis must be dense");
 }
 inline void need_offsets(const fk_in* view) {
