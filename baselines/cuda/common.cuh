@@ -51,7 +51,7 @@ template <class T> __device__ void store8(T* to, const Pack<T>& p) { *reinterpre
 
 // Two neighbouring elements in a word.
 template <class T> __device__ uint32_t pair(float a, float b) {
-  const T two[2] = {from_float<T>(a), from_float<T>(b)};
+  alignas(4) const T two[2] = {from_float<T>(a), from_float<T>(b)};
   return *reinterpret_cast<const uint32_t*>(two);
 }
 
@@ -179,10 +179,8 @@ inline void need_16bit(const fk_in* view) {
 inline void need(bool condition, const char* why) {
   if (!condition) throw fk::unsupported{why};
 }
-// Rows of a strided view must start at multiples of 16 bytes.
-inline void need_aligned(const fk_in* view) {
-  for (int32_t i = 0; i + 1 < view->ndim; ++i) need(view->strides[i] % 8 == 0, "strides must be multiples of 8");
-}
+// So that vectors of 16 bytes can be loaded from all rows: of views with a last axis of whole vectors.
+inline void need_aligned(const fk_in* view) { need(fk_alignment(view) == FK_ALIGNMENT, "rows must start at multiples of 16 bytes"); }
 
 inline void need_parameter(const fk_in* view, const fk_in* x) {
   need(!view || FK_DTYPE(view) == FK_F32 || FK_DTYPE(view) == FK_DTYPE(x), "weight and bias: the dtype of x or float32 only");

@@ -35,12 +35,22 @@ template <class T> struct Arguments {
   int n, k;
 };
 
+// Why so many are not taken; null if they are: tiles, and the rows of all weights, are counted in 32 bits. hidden: rows of gate or of up.
+inline const char* refusal(int64_t assignments, int64_t experts, int64_t channels, int64_t hidden) {
+  constexpr int64_t kFar = int64_t{1} << 30, kLeastRows = 64;  // of x in a tile, where there are that many
+  const int64_t wide = std::max(channels, hidden);
+  if (assignments >= kFar) return "assignments: fewer than 2^30";
+  if (experts >= kFar || wide >= kFar || 2 * experts * wide >= kFar) return "experts times features: fewer than 2^29";
+  if ((assignments / kLeastRows + 2 * experts) * cdiv(wide, kRows / 2) >= kFar) return "assignments times features: fewer";
+  return nullptr;
+}
+
 // A block's place among the blocks and among those of its cluster.
 template <int kPair> __device__ int pair_of_block() { return int(blockIdx.x) / kPair; }
 template <int kPair> __device__ int pairs() { return int(gridDim.x) / kPair; }
 template <int kPair> __device__ int which_of_pair() { return int(blockIdx.x) % kPair; }
 
-// Goes through the tiles of a block. Past the first cache, which may know what `offsets` were before.
+// Goes through the tiles of a block.
 template <int kMost, int kPair = 1> struct Tiles {
   const int32_t* offsets;
   int segments, first, columns;  // tiles of n, kPair at once
@@ -50,7 +60,7 @@ template <int kMost, int kPair = 1> struct Tiles {
       before += high * columns;
       if (++turn == segments) return false;
       segment = first + turn < segments ? first + turn : first + turn - segments;
-      begin = __ldcg(offsets + segment), end = __ldcg(offsets + segment + 1), high = (end - begin + kMost - 1) / kMost;
+      begin = read_early(offsets + segment), end = read_early(offsets + segment + 1), high = (end - begin + kMost - 1) / kMost;
     }
     const int at = tile - before, each = (end - begin + high - 1) / high, upper = at % high * each;
     row = begin + upper, rows = min(each, end - row), column = at / high * kPair + which_of_pair<kPair>();
@@ -165,7 +175,7 @@ __device__ void multiply_tile(Ring<kMost, kPair>& ring, const Arguments<T>& a, c
   for (int k = 0; k < a.k; k += kDeep) {
     barrier_wait(ring.full(), ring.turn & 1);
     const uint64_t left = wgmma_operand(ring.at() + group * (kBytesWeight / 2)), right = wgmma_operand(ring.at() + kBytesWeight);
-    wgmma_begin();
+    wgmma_begin(acc);
 #pragma unroll
     for (int i = 0; i < kDeep / 16; ++i) wgmma<T, kN>(acc, left + i * 2, right + i * 2, k + i > 0);
     wgmma_commit();
@@ -174,12 +184,13 @@ __device__ void multiply_tile(Ring<kMost, kPair>& ring, const Arguments<T>& a, c
     last = ring.stage;
     ring.next();
   }
-  wgmma_wait<0>();
+  wgmma_wait<0>(acc);
   ring.done_with(last);
   write<T, kGated, kN>(acc, a, tile);
 }
 
-// `offsets` are read at once: they have to be there when the kernel before this one lets this one in.
+// Tiles, and so weights, are found before the kernel before this one has ended (read_early()): of two kernels one after the other, the
+// second then fetches weights on multiprocessors that are idle at the end of the first.
 template <class T, bool kGated, int kMost, int kPair>
 __global__ void __launch_bounds__(kThreads, 1) sorted_rows(const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap weight, const Arguments<T> a) {
   char* const shared = dynamic_shared();

@@ -33,6 +33,7 @@ struct Linear : Base<fk::linear> {
     need(FK_DTYPE(max.out) == FK_DTYPE(max.x) || FK_DTYPE(max.out) == FK_F32, "out: the dtype of x, or float32");
     need(!weights.bias.or_null || FK_DTYPE(weights.bias.or_null) == FK_DTYPE(max.out), "bias: the dtype of out only");
     need_aligned(max.x);
+    need(init.out_features < (1 << 30) && init.in_features < (1 << 30), "features: fewer than 2^30");
     if (const char* why = choose(init, max.x->shape[0]).refusal) throw fk::unsupported{why};
   }
   void prepare(const op::forward& max, const fk_memory&) {

@@ -83,7 +83,7 @@ struct FusedMoe : Base<fk::fused_moe> {
     need_aligned(max.x);
     const int64_t tokens = max.x->shape[0];
     if (!few(init, tokens)) need(init.hidden_size % 8 == 0, "hidden_size: a multiple of 8 only");
-    need(tokens * init.top_k < 1 << 30, "assignments: up to 2^30");
+    if (const char* why = grouped::refusal(tokens * init.top_k, init.num_experts, init.hidden_size, init.intermediate_size)) throw fk::unsupported{why};
     const int64_t many = ManyTokens(init.hidden_size, init.intermediate_size, init.num_experts, init.top_k).bytes(tokens);
     wanted.scratch = few(init, tokens) ? tokens * init.top_k * init.intermediate_size * 2 : many;
   }

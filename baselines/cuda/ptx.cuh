@@ -33,6 +33,10 @@ inline constexpr int kManyThreads = 1024;  // of a block that has much to do
 // Programmatic dependent launch: the kernel after this one may start; what the kernels before it have written is there.
 __device__ inline void let_next_start() { asm volatile("griddepcontrol.launch_dependents;"); }
 __device__ inline void wait_for_previous() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+// A word that a kernel before the one before this one has written, without a wait: the one before waited before it let this one start,
+// so what was written then is done. The emulation refuses it where the one before let this one start sooner. Past the first cache, which
+// may know what was there earlier.
+__device__ inline int32_t read_early(const int32_t* at) { return __ldcg(at); }
 // Registers of the threads of this warpgroup.
 template <int kCount> __device__ void fewer_registers() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kCount)); }
 template <int kCount> __device__ void more_registers() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kCount)); }

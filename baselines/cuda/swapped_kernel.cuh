@@ -92,7 +92,7 @@ template <class T, int kN, int kSplit> __device__ void multiply_tiles(Ring<kN> r
     for (int c = 0; c < place.chunks; ++c) {
       barrier_wait(ring.full(), ring.turn & 1);
       const uint64_t left = wgmma_operand(ring.at() + group * (kBytesWeight / 2)), right = wgmma_operand(ring.at() + kBytesWeight + group * (Ring<kN>::kStage - kBytesWeight) / 2);
-      wgmma_begin();
+      wgmma_begin(acc);
 #pragma unroll
       for (int i = 0; i < kDeep / 32; ++i) wgmma<T, kN>(acc, left + i * 2, right + i * 2, c + i > 0);
       wgmma_commit();
@@ -101,7 +101,7 @@ template <class T, int kN, int kSplit> __device__ void multiply_tiles(Ring<kN> r
       last = ring.stage;
       ring.next();
     }
-    wgmma_wait<0>();
+    wgmma_wait<0>(acc);
     if (lane == 0) barrier_arrive(ring.empty(last));
 
     if (round > 0) barrier_wait(ring.written(), (round - 1) & 1);

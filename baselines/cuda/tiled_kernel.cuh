@@ -119,7 +119,7 @@ template <class T> __device__ void multiply_tiles(Ring ring, Place place, const 
     for (int c = 0; c < place.chunks; ++c) {
       barrier_wait(ring.full(), ring.turn & 1);
       const uint64_t left = wgmma_operand(ring.at() + group * kBytesBox), right = wgmma_operand(ring.at() + kBytesX);
-      wgmma_begin();
+      wgmma_begin(acc);
 #pragma unroll
       for (int i = 0; i < kDeep / 16; ++i) wgmma<T, kN>(acc, left + i * 2, right + i * 2, c + i > 0);
       wgmma_commit();
@@ -128,7 +128,7 @@ template <class T> __device__ void multiply_tiles(Ring ring, Place place, const 
       last = ring.stage;
       ring.next();
     }
-    wgmma_wait<0>();
+    wgmma_wait<0>(acc);
     done_with(last);
     write<T>(acc, a, place.which * kRows + group * kBox, place.item * kN);
   }

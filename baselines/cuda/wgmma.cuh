@@ -41,14 +41,33 @@ __device__ inline void turn_four(uint32_t (&w)[4]) {
 
 namespace fkc {
 
-__device__ inline void wgmma_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+// Holds registers that wgmma reads or writes: the compiler sees them change here, so nothing that it does to them crosses this place.
+// Without that only ptxas knows that a product under way still uses them.
+template <int kCount> __device__ void wgmma_hold(float (&sums)[kCount]) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(sums[i])::"memory");
+}
+template <int kCount> __device__ void wgmma_hold(uint32_t (&fragments)[kCount][4]) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i)
+#pragma unroll
+    for (int j = 0; j < 4; ++j) asm volatile("" : "+r"(fragments[i][j])::"memory");
+}
+// Before the first product of a group; `registers`: all sums and fragments of it.
+template <class... Registers> __device__ void wgmma_begin(Registers&... registers) {
+  (wgmma_hold(registers), ...);
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
 __device__ inline void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-// Until at most that many groups are under way.
-template <int kGroups> __device__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kGroups) : "memory"); }
-// Until none is, but `done`, which is never below zero, first: without a reason ptxas waits first and computes then.
-__device__ inline void wgmma_wait_after(float done) {
+// Waits until at most kGroups groups are under way; `registers`: those of groups that have ended, free from here on.
+template <int kGroups, class... Registers> __device__ void wgmma_wait(Registers&... registers) {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kGroups) : "memory");
+  (wgmma_hold(registers), ...);
+}
+// Waits until no group is under way, but computes `done`, which is never below zero, first: without a reason ptxas waits first.
+template <class... Registers> __device__ void wgmma_wait_after(float done, Registers&... registers) {
   if (done < 0) __trap();
-  wgmma_wait<0>();
+  wgmma_wait<0>(registers...);
 }
 
 // Operands eight by eight, as the text of the instruction and as what it stands for.

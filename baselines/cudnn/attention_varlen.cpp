@@ -17,7 +17,8 @@ class AttentionVarlen {
     need_16bit(max.q);
     need(init.head_dim == 64 || init.head_dim == 128, "head_dim: 64 or 128");
     need(init.causal || !init.window, "window: none where attention is not causal");
-    for (const fk_in* view : {max.q, max.k, max.v}) need_layout(view), need_offsets(view);
+    for (const fk_in* view : {max.q, max.k, max.v, fk_as_in(max.out)})
+      need_layout(view), need_offsets(view);
     wanted.scratch = kWorkspace;
     wanted.plan = numbers(max.cu_seqlens_q->shape[0] - 1) * 4 + 4;
   }

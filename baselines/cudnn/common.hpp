@@ -20,8 +20,7 @@ inline void need_16bit(const fk_in* view) {
   need(FK_DTYPE(view) == FK_BF16 || FK_DTYPE(view) == FK_F16, "float16 and bfloat16 only");
 }
 inline void need_layout(const fk_in* view) {
-  for (int32_t i = 0; i + 1 < view->ndim; ++i)
-    need(view->strides[i] % 8 == 0, "strides must be multiples of 8");
+  need(fk_alignment(view) == FK_ALIGNMENT, "rows must start at multiples of 16 bytes");
   need(view->strides[view->ndim - 1] == 1, "the last axis must be dense");
 }
 inline void need_offsets(const fk_in* view) {
@@ -32,7 +31,7 @@ inline int64_t rounded(int64_t length) {
   return int64_t(std::bit_ceil(uint64_t(std::max<int64_t>(length, 1))));
 }
 
-// Lengths from starts, and starts times a stride.
+// Lengths from starts, and starts times a stride, which need_offsets() keeps within 32 bits.
 inline int32_t* write_lengths(int32_t* to, const int32_t* starts, int64_t requests) {
   for (int64_t r = 0; r < requests; ++r) *to++ = starts[r + 1] - starts[r];
   return to;

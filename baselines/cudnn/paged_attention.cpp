@@ -21,7 +21,8 @@ int64_t room_of(const op::init& init, const op::forward& max) {
   constexpr int64_t kLeast = 32768, kLongest = 131072;  // of 8 heads of 128 it is 512 MiB
   const int64_t tokens = max.q->shape[0], context = max.block_tables->shape[1] * init.page_size;
   if (tokens < 8 * max.seq_lens->shape[0]) return 0;
-  return std::max({2 * tokens, kLeast, std::min(context, kLongest)});
+  const int64_t fit = ((int64_t{1} << 31) - 1) / (init.num_kv_heads * init.head_dim);  // write_starts()
+  return std::min(std::max({2 * tokens, kLeast, std::min(context, kLongest)}), fit);
 }
 int64_t log_of(int64_t length) { return std::bit_width(uint64_t(rounded(length))) - 1; }
 
@@ -42,7 +43,7 @@ class PagedAttention {
     need(init.causal || !init.window, "window: none where attention is not causal");
     need(std::has_single_bit(uint64_t(init.page_size)), "page_size: powers of two");
     for (const fk_in* view : {max.q, max.k_cache, max.v_cache}) need_layout(view);
-    need_offsets(max.q);
+    for (const fk_in* view : {max.q, fk_as_in(max.out)}) need_offsets(view);
     const int64_t room = room_of(init, max);
     wanted.scratch = kWorkspace + 2 * room * init.num_kv_heads * init.head_dim * 2;
     wanted.plan = (base(max.seq_lens->shape[0]) + kExact + room / kStep) * 4;

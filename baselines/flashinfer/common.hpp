@@ -27,11 +27,13 @@ inline void need(bool condition, const char* why) {
 inline void need_16bit(const fk_in* view) {
   need(FK_DTYPE(view) == FK_BF16 || FK_DTYPE(view) == FK_F16, "float16 and bfloat16 only");
 }
-// Rows of a strided view must start at multiples of 16 bytes.
 inline void need_aligned(const fk_in* view) {
-  for (int32_t i = 0; i + 1 < view->ndim; ++i)
-    need(view->strides[i] % 8 == 0, "strides must be multiples of 8");
+  need(fk_alignment(view) == FK_ALIGNMENT, "rows must start at multiples of 16 bytes");
   need(view->strides[view->ndim - 1] == 1, "the last axis must be dense");
+}
+// FlashInfer counts elements of queries in 32 bits.
+inline void need_offsets(const fk_in* view) {
+  need(view->shape[0] * view->strides[0] < int64_t{1} << 31, "q: fewer than 2^31 elements");
 }
 inline int64_t cdiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 

@@ -47,6 +47,7 @@ class PagedAttention {
     need(init.causal || !init.window, "window: none where attention is not causal");
     need(init.num_heads < 256, "num_heads: below 256");
     for (const fk_in* view : {max.q, max.k_cache, max.v_cache}) need_aligned(view);
+    need_offsets(max.q);
     for (int i = 0; i < 3; ++i)
       need(max.k_cache->strides[i] == max.v_cache->strides[i],
            "v_cache: the strides of k_cache only");

@@ -21,6 +21,7 @@ class TreeAttention {
     need(FK_DTYPE(max.k_cache) == FK_DTYPE(max.q), "k_cache: the dtype of q only");
     need(init.head_dim == 64 || init.head_dim == 128, "head_dim: 64 or 128");
     for (const fk_in* view : {max.q, max.k_cache, max.v_cache}) need_aligned(view);
+    need_offsets(max.q);
     for (int i = 0; i < 3; ++i)
       need(max.k_cache->strides[i] == max.v_cache->strides[i],
            "v_cache: the strides of k_cache only");

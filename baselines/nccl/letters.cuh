@@ -7,7 +7,7 @@
 
 namespace fk::nccl {
 
-// Rank r has the experts from r * local on. A choice is (rank * most + token) * chosen + which of the token's.
+// Rank r has the experts from r * local on. Choices of all ranks are fewer than 2^24 (need_experts()). A choice is (rank * most + token) * chosen + which of the token's.
 struct Spread {
   int ranks, rank, local, chosen, most;
   int64_t width;

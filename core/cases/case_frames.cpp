@@ -31,6 +31,15 @@ std::pair<size_t, std::string> parse_footprint(const Slot& slot, const std::stri
   return {axes.size(), slot.writes.substr(open + 1, close - open - 1)};
 }
 
+int64_t promised_alignment(const CaseField& field, const Shape& strides) {
+  if (field.slot->section == SectionId::weights) return FK_ALIGNMENT;
+  fk_in view{};
+  view.ndim = static_cast<int32_t>(strides.size());
+  view.dtype.bits = to_dlpack(field.dtype).bits;
+  view.strides = strides.data();
+  return fk_alignment(&view);
+}
+
 }  // namespace
 
 CaseFrames::CaseFrames(Device& device, const ResolvedCase& resolved, const CaseValues& values,
@@ -54,7 +63,7 @@ void CaseFrames::measure(Device& device, const ResolvedCase& resolved, Layout la
   for (const auto& s : CaseFrames(device, resolved, layout).storages_) {
     SharedRegion& region = s.written ? places.written : places.read;
     const GuardedBuffer counted(device, region, s.elements * fk::bytes(s.dtype), layout.shift++,
-                                layout.at_end, false);
+                                layout.at_end, false, s.behind);
   }
 }
 
@@ -88,6 +97,7 @@ void CaseFrames::build() {
 
 void CaseFrames::place(const CaseField& field, int64_t entry, size_t storage, Shape strides,
                        int64_t offset) {
+  if (layout_.least_aligned) storages_[storage].behind = promised_alignment(field, strides);
   placed_.push_back({&field, entry, std::move(strides), offset, storage, {}, nullptr, nullptr});
   storages_[storage].written |= is_written(field);
   storages_[storage].weight |= field.slot->section == SectionId::weights;
@@ -142,10 +152,11 @@ void CaseFrames::allocate(SharedPlaces* places, bool owner) {
     const int shift = layout_.shift++;
     const bool at_end = layout_.at_end;
     if (places)
-      s.memory = std::make_unique<GuardedBuffer>(
-          device_, s.written ? places->written : places->read, size, shift, at_end, owner);
+      s.memory =
+          std::make_unique<GuardedBuffer>(device_, s.written ? places->written : places->read, size,
+                                          shift, at_end, owner, s.behind);
     else
-      s.memory = std::make_unique<GuardedBuffer>(device_, size, shift, at_end);
+      s.memory = std::make_unique<GuardedBuffer>(device_, size, shift, at_end, s.behind);
     if (s.memory->forbidden()) name_page(s.memory->forbidden(), s.field);
     if (places && !owner && !s.written) name_input(s.memory->data(), size, s.field);
   }
@@ -244,6 +255,8 @@ fk_in* CaseFrames::view(const Placed& p, bool real) {
   fk_in v{};
   if (const auto& memory = storages_[p.storage].memory; real && elements && memory)
     v.data = memory->data() + p.offset * width;
+  FK_CHECK(reinterpret_cast<intptr_t>(v.data) % promised_alignment(f, p.strides) == 0,
+           "a view begins where its strides promise");
   v.device_type = device_.type();
   v.device_id = device_.id();
   v.ndim = static_cast<int32_t>(shape.size());

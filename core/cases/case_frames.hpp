@@ -20,6 +20,7 @@ struct Layout {
   bool interleaved = false;      // k_cache and v_cache share pages: [P, 2, Z, G, D]
   int shift = 0;                 // moves every buffer to another address
   bool at_end = false;           // every buffer ends at a page without access (guarded.hpp)
+  bool least_aligned = false;    // views begin where the ABI's promise just holds, not at 256 bytes
   Poison poison = Poison::ones;  // of outputs and gaps
   bool snapshot = true;          // keep copies, so that the questions can be answered
 };
@@ -115,6 +116,7 @@ class CaseFrames {
     bool whole = false;  // the contract has all of it written
     std::string field;   // for messages: "k_cache and v_cache"
     int64_t elements = 0;
+    int64_t behind = 0;  // bytes from a multiple of 256 to its start
     DType dtype = DType::f32;
   };
   struct Placed {

@@ -30,11 +30,12 @@ constexpr int64_t kPattern = 1 << 20;  // bytes of poison made at a time
 struct Room {
   size_t before = 0, used = 0;
 };
-Room room_of(int64_t bytes, int shift, bool at_end) {
+Room room_of(int64_t bytes, int shift, bool at_end, int64_t behind) {
   const auto pages = [](size_t size) { return (size + kGuardPage - 1) / kGuardPage * kGuardPage; };
-  const size_t aligned = (static_cast<size_t>(bytes) + 255) / 256 * 256;
-  if (at_end) return {kGuardPage + pages(aligned) - aligned, kGuardPage + pages(aligned)};
-  const size_t before = kGuardPage + 256 * static_cast<size_t>(shift % 15);
+  const auto more = static_cast<size_t>(behind);
+  const size_t aligned = (static_cast<size_t>(bytes) + more + 255) / 256 * 256;
+  if (at_end) return {kGuardPage + pages(aligned) - aligned + more, kGuardPage + pages(aligned)};
+  const size_t before = kGuardPage + 256 * static_cast<size_t>(shift % 15) + more;
   return {before, pages(before + static_cast<size_t>(bytes) + kGuardPage / 2)};
 }
 
@@ -99,21 +100,21 @@ std::byte* SharedRegion::take(int64_t bytes) {
   return begin_ + at;
 }
 
-GuardedBuffer::GuardedBuffer(Device& device, int64_t bytes, int shift, bool at_end)
+GuardedBuffer::GuardedBuffer(Device& device, int64_t bytes, int shift, bool at_end, int64_t behind)
     : device_(device), bytes_(bytes) {
   if (!bytes) return;
-  const Room room = room_of(bytes, shift, at_end && device.host_memory());
+  const Room room = room_of(bytes, shift, at_end && device.host_memory(), behind);
   map(room.before, room.used);
   if (at_end && device.host_memory()) forbidden_ = end_;
   write_canaries();
 }
 
 GuardedBuffer::GuardedBuffer(Device& device, SharedRegion& region, int64_t bytes, int shift,
-                             bool at_end, bool owner)
+                             bool at_end, bool owner, int64_t behind)
     : device_(device), bytes_(bytes) {
   if (!bytes) return;
   at_end &= device.host_memory();
-  const Room room = room_of(bytes, shift, at_end);
+  const Room room = room_of(bytes, shift, at_end, behind);
   begin_ = region.take(static_cast<int64_t>(room.used + (at_end ? kGuardPage : 0)));
   if (!begin_) return;
   end_ = begin_ + room.used;

@@ -41,14 +41,15 @@ class SharedRegion {
 
 class GuardedBuffer {
  public:
-  // Starts at a multiple of 256 bytes and, with `shift` = 0, 1, 2 ..., at a different offset from
-  // its page. With `at_end`, on the CPU, it ends where a page without access begins, or up to 255
-  // bytes before: what reads on is stopped there. `device` outlives it. Error when memory is short.
-  GuardedBuffer(Device& device, int64_t bytes, int shift, bool at_end = false);
+  // Starts at a multiple of 256 bytes, and `behind` bytes more; with `shift` = 0, 1, 2 ..., at a
+  // different offset from its page. With `at_end`, on the CPU, it ends where a page without access
+  // begins, or up to 255 bytes before: what reads on is stopped there. `device` outlives it. Error
+  // when memory is short.
+  GuardedBuffer(Device& device, int64_t bytes, int shift, bool at_end = false, int64_t behind = 0);
   // In a region. The owner writes canaries and may ask for damage(); others see what it wrote, and
   // have no access to the page after what is `at_end`. Others have none.
   GuardedBuffer(Device& device, SharedRegion& region, int64_t bytes, int shift, bool at_end,
-                bool owner);
+                bool owner, int64_t behind = 0);
   ~GuardedBuffer();
   GuardedBuffer(const GuardedBuffer&) = delete;
   GuardedBuffer& operator=(const GuardedBuffer&) = delete;

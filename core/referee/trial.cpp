@@ -72,9 +72,9 @@ class Trial {
     resolved_ = resolve(contract, source_, variant_);
     if (!answers_.inputs)
       answers_.inputs = make_inputs(resolved_, options_.seed, options_.threads, options_.family);
-    Layout layout;
-    layout.interleaved = variant_.layout == Variant::Layout::interleaved;
-    layout.snapshot = !options_.values_only;
+    const Layout layout{.interleaved = variant_.layout == Variant::Layout::interleaved,
+                        .least_aligned = variant_.name != Variant().name,
+                        .snapshot = !options_.values_only};
     // A smaller shape is a call of an instance that was prepared for the case as it is written.
     Variant largest = variant_;
     largest.axes.clear();

@@ -247,6 +247,22 @@ class Lowering {
   std::map<std::string, bool> candidate_inside_;  // by op of a region
 };
 
+void need_alignment(const Lowered& lowered, size_t value) {
+  const fk_out& view = lowered.views[value].view;
+  const Graph& g = lowered.graph;
+  const Buffer& buffer = g.buffers[static_cast<size_t>(g.values[value].buffer)];
+  const int64_t promised =
+      buffer.kind == BufferKind::weight ? FK_ALIGNMENT : fk_alignment(fk_as_in(&view));
+  const auto behind = reinterpret_cast<intptr_t>(view.data) % promised;
+  if (behind == 0) return;
+  const std::string of = buffer.name.empty() ? "a result" : "`" + buffer.name + "`";
+  const std::string bytes = std::to_string(promised);
+  fail(g.phase,
+       "a view of " + of + " begins " + std::to_string(behind) + " bytes behind a multiple of " +
+           bytes + ", which its strides promise",
+       "slices that begin at multiples of " + bytes + " bytes");
+}
+
 std::unique_ptr<Lowered> lower(const Catalog& catalog, Graph graph, const Plugins& plugins,
                                const ProviderPolicy& policy, int32_t device_type, int32_t device_id,
                                const Axes& limits, const fk_comm* comm_or_null) {

@@ -52,6 +52,9 @@ struct Lowered {
   std::deque<fk_ints> ints;
 };
 
+// Throws Error where a value's view begins elsewhere than the ABI promises (tensor.h).
+void need_alignment(const Lowered& lowered, size_t value);
+
 // `limits` has the largest value of every axis; `comm_or_null` is this rank's communicator, where
 // there are several. Throws Error when no provider takes an op.
 std::unique_ptr<Lowered> lower(const Catalog& catalog, Graph graph, const Plugins& plugins,

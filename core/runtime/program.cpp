@@ -13,10 +13,8 @@
 
 namespace fk {
 
-namespace {
 // What is downloaded often is no larger.
-constexpr int64_t kStaged = int64_t{1} << 16;
-}  // namespace
+static constexpr int64_t kStaged = int64_t{1} << 16;
 
 int64_t Program::fetch(const std::string&, int64_t) {
   FK_CHECK(false, "fetch() of a program that does not run ahead");
@@ -188,7 +186,7 @@ void PhaseProgram::set_memory(const SharedBlocks& blocks, const PhaseProgram* la
       if (start.is_constant())
         lowered_->views[i].view.data = data + start.value();
       else
-        starts_.push_back({&lowered_->views[i].view, data, expressions_.add(start)});
+        starts_.push_back({&lowered_->views[i].view, data, expressions_.add(start), i});
     }
   }
   for (size_t i = 0; i < lowered_->host_views.size(); ++i) {
@@ -196,6 +194,7 @@ void PhaseProgram::set_memory(const SharedBlocks& blocks, const PhaseProgram* la
     const std::string& name = g.buffers[static_cast<size_t>(g.info(v).buffer)].name;
     lowered_->host_views[i].view.data = input(name);
   }
+  for (size_t i = 0; i < g.values.size(); ++i) need_alignment(*lowered_, i);
   make_patches();
   make_groups();
   for (size_t i = 0; i < instances_.size(); ++i) {
@@ -400,6 +399,7 @@ void PhaseProgram::run() {
     expressions_.run(axis_values_.data(), values_.data());
     for (const Patch& p : patches_) *p.target = values_[static_cast<size_t>(p.value)];
     for (const Start& s : starts_) s.view->data = s.base + values_[static_cast<size_t>(s.value)];
+    for (const Start& s : starts_) need_alignment(*lowered_, s.of);
     choose_nodes();
     dirty_ = false;
   }

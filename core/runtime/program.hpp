@@ -79,6 +79,7 @@ class PhaseProgram final : public Program {
     fk_out* view;
     std::byte* base;
     int value;  // bytes
+    size_t of;  // the graph's value
   };
   struct PlanGroup {
     Instance* leader;

@@ -11,8 +11,10 @@
  *
  * Guaranteed by the host: shape and strides are non-null when ndim > 0; strides count elements; data is
  * null only if there are no elements (and always in the frames of supports() and prepare(), which show
- * shapes at their limits); byte_offset is 0; allocations start at multiples of 256 bytes; fields without
- * `layout: strided` in their contract are dense and row-major; strided ones have a dense last axis. */
+ * shapes at their limits); byte_offset is 0; data is a multiple of fk_alignment(view) bytes, and of
+ * FK_ALIGNMENT in the weights section; scratch, packed and persistent memory start at multiples of 256
+ * bytes; fields without `layout: strided` in their contract are dense and row-major; strided ones have a
+ * dense last axis. */
 #ifndef FK_TENSOR_H
 #define FK_TENSOR_H
 #include "abi.h"
@@ -118,6 +120,19 @@ static inline int64_t fk_numel(const fk_in *view) {
   int64_t n = 1;
   for (int32_t i = 0; i < view->ndim; ++i) n *= view->shape[i];
   return n;
+}
+
+#define FK_ALIGNMENT 16 /* bytes */
+/* The alignment in bytes of a view's data, which its strides promise: the largest power of two, FK_ALIGNMENT
+ * at most, that divides the strides of all axes but the last. A view with one axis or none promises that of
+ * an element. Both sides compute it from the same numbers, so supports() may rely on it as forward() may.
+ * Who makes a view for a child keeps it. Reads strides, not data. [any thread] */
+static inline int64_t fk_alignment(const fk_in *view) {
+  const int64_t element = view->dtype.bits / 8;
+  uint64_t all = FK_ALIGNMENT;
+  if (view->ndim < 2) return element;
+  for (int32_t i = 0; i + 1 < view->ndim; ++i) all |= (uint64_t)(view->strides[i] * element);
+  return (int64_t)(all & (~all + 1)); /* its lowest bit */
 }
 
 /* A view over scratch that owns its dims, so that it may live on the stack: for frames of children. It may

@@ -24,8 +24,13 @@ using fk_emulation::Machine;
 using fk_emulation::machine;
 using fk_emulation::refuse;
 
-inline void let_next_start() {}
-inline void wait_for_previous() {}
+inline void let_next_start() { machine.hurried |= !fk_emulation::fiber().waited; }
+inline void wait_for_previous() { fk_emulation::fiber().waited = true; }
+inline int32_t read_early(const int32_t* at) {
+  if (!fk_emulation::fiber().waited && machine.hurried_before)
+    refuse("an early read after a kernel that let this one start before it waited");
+  return *at;
+}
 template <int kCount>
 void fewer_registers() {
   fk_emulation::give_registers(kCount);
@@ -297,11 +302,13 @@ inline void copy_box_to(uint32_t to, const CUtensorMap& map, int row, int k64, u
     if (mask >> rank & 1) copy_map(in_block(to, rank), map, {0, row, k64}, in_block(barrier, rank));
 }
 
-inline void wgmma_begin() {}
+template <class... Registers>
+void wgmma_begin(Registers&...) {}
 inline void wgmma_commit() {}
-template <int kGroups>
-void wgmma_wait() {}
-inline void wgmma_wait_after(float) {}
+template <int kGroups, class... Registers>
+void wgmma_wait(Registers&...) {}
+template <class... Registers>
+void wgmma_wait_after(float, Registers&...) {}
 // Sixteen elements of a row of an operand: two pieces that the swizzle leaves as they are.
 template <class T>
 void load_operand(float (&row_of)[16], uint64_t operand, unsigned row) {

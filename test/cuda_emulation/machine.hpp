@@ -23,6 +23,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "declared_shared.hpp"
@@ -55,6 +56,7 @@ struct Fiber {
   jmp_buf at;
   std::unique_ptr<char[]> stack;
   bool done;
+  bool waited;  // for the launch before this one to end
   const Group* awaits = nullptr;  // and which of its turns
   int turn = 0;
   bool waits() const {
@@ -82,6 +84,8 @@ struct Machine {
   jmp_buf scheduler;
   unsigned current = 0, threads = 0, launches = 0;  // current: fiber of the running cluster
   bool moved = false, spins = false;                // since they were last set to false
+  // A thread of this launch, and of the one before it, let the next one start before it waited.
+  bool hurried = false, hurried_before = false;
 };
 inline Machine machine;
 
@@ -199,7 +203,7 @@ inline std::unique_ptr<Cluster> begin(const std::vector<dim3>& blocks, size_t sh
   c.blocks.assign(blocks.size(), {});
   c.statics.clear();
   for (unsigned i = 0; i < threads; ++i) {
-    c.fibers[i].done = false;
+    c.fibers[i].done = c.fibers[i].waited = false;
     c.fibers[i].awaits = nullptr;
     ++c.warps[i / 32].alive;
   }
@@ -235,6 +239,7 @@ inline void run_grid(dim3 grid, dim3 cluster, unsigned threads, size_t shared,
   blockDim = dim3(threads);
   machine.threads = threads;
   machine.kernel = std::move(kernel);
+  machine.hurried_before = std::exchange(machine.hurried, false);
   const bool backwards = machine.launches++ % 2;
   const dim3 clusters(grid.x / cluster.x, grid.y / cluster.y, grid.z / cluster.z);
   const unsigned together = cluster.x * cluster.y * cluster.z;

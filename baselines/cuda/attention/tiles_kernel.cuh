@@ -118,7 +118,7 @@ template <class T, int D, Place kPlace> __device__ void attend_rows(const Shared
   };
   const auto make_scores = [&] {  // begins
     const uint32_t queries = s.q() + group * 64 * 128, keys = s.tile(0, n);
-    wgmma_begin();
+    wgmma_begin(scores);
 #pragma unroll
     for (int i = 0; i < D / 16; ++i)
       wgmma<T, kKeys>(scores, wgmma_operand(queries + i / 4 * kBox) + i % 4 * 2, wgmma_operand(keys + i / 4 * kBox) + i % 4 * 2, i > 0);
@@ -135,7 +135,7 @@ template <class T, int D, Place kPlace> __device__ void attend_rows(const Shared
     await(1, of);
     if (kPlace != Place::small_pages && there < kKeys) clear_values(of, there);
     const uint64_t values = wgmma_operand_across(s.tile(1, of), kBox);
-    wgmma_begin();
+    wgmma_begin(out, shares);
 #pragma unroll
     for (int i = 0; i < kKeys / 16; ++i) wgmma_across<T, D>(out, shares[i], values + i * 128, add || i > 0);
     wgmma_commit();
@@ -153,7 +153,7 @@ template <class T, int D, Place kPlace> __device__ void attend_rows(const Shared
   my_turn();
   make_scores();
   others_turn();
-  wgmma_wait<0>();
+  wgmma_wait<0>(scores);
   release(s.empty(0, 0));
   if (tile == now.begin) release(s.q_empty());
   hide();
@@ -176,14 +176,14 @@ template <class T, int D, Place kPlace> __device__ void attend_rows(const Shared
     make_scores();
     add_values(n - 1, there, add);
     others_turn();
-    wgmma_wait<1>();
+    wgmma_wait<1>(scores);
     release(s.empty(0, n));
     if (tile == now.begin) release(s.q_empty());
     hide();
     const Rows done = rows;
     if (fresh) rows = {{-INFINITY, -INFINITY}, {0, 0}};
     soften(scores, rows, a.scale, shrink);
-    wgmma_wait_after(rows.sum[0] + rows.sum[1]);
+    wgmma_wait_after(rows.sum[0] + rows.sum[1], out, shares);
     release(s.empty(1, n - 1));
     if (fresh) {
       write_rows<T, D>(out, done, a, first, token, count, unit);
@@ -195,7 +195,7 @@ template <class T, int D, Place kPlace> __device__ void attend_rows(const Shared
     add = !fresh;
   }
   add_values(n, now.keys - tile * kKeys, add);
-  wgmma_wait<0>();
+  wgmma_wait<0>(out);
   write_rows<T, D>(out, rows, a, first, now.token, now.rows, now.unit);
 }
 

@@ -300,6 +300,8 @@ struct FusedMoeEp : Base<fk::fused_moe_ep> {
     need(init.max_tokens_per_rank <= kTokensMost, "max_tokens_per_rank: up to 32768");
     need(init.max_tokens_per_rank * init.comm->size * init.top_k < (int64_t{1} << 31), "fewer choices than 2^31 only");
     need(shared_bytes(init) <= int64_t{1} << 30, "at most 1 GiB between ranks");
+    const int64_t local = cdiv(init.num_experts, init.comm->size), rows = init.comm->size * init.max_tokens_per_rank * std::min<int64_t>(init.top_k, local);
+    if (const char* why = grouped::refusal(rows, local, init.hidden_size, init.intermediate_size)) throw fk::unsupported{why};
     wants.scratch = scratch_of(init).bytes;
   }
   void prepare(const op::forward& max, const fk_memory&) {

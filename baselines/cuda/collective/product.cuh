@@ -151,7 +151,7 @@ template <class T, int kStages> __device__ void multiply_tile(float (&acc)[kWide
   for (int k = 0; k < k_all; k += kDeep) {
     barrier_wait(ring.full(), ring.turn & 1);
     const uint64_t left = wgmma_operand(ring.at() + group * (kBytesX / 2)), right = wgmma_operand(ring.at() + kBytesX);
-    wgmma_begin();
+    wgmma_begin(acc);
 #pragma unroll
     for (int i = 0; i < kDeep / 16; ++i) wgmma<T, kWide>(acc, left + i * 2, right + i * 2, k + i > 0);
     wgmma_commit();
@@ -160,7 +160,7 @@ template <class T, int kStages> __device__ void multiply_tile(float (&acc)[kWide
     last = ring.stage;
     ring.next();
   }
-  wgmma_wait<0>();
+  wgmma_wait<0>(acc);
   release(last);
 }
 

@@ -77,11 +77,11 @@ __global__ void valid_tokens(int64_t* to, const int64_t* from, int64_t count, in
   to[i] = token >= 0 && token < vocab_size ? token : 0;
 }
 
-// Word i of memory that may end anywhere.
+// Word i of memory that may begin and end anywhere.
 __device__ void put_word(unsigned char* target, int64_t bytes, int64_t i, unsigned long long word) {
-  if (i * 8 + 8 <= bytes) reinterpret_cast<unsigned long long*>(target)[i] = word;
+  if (reinterpret_cast<uintptr_t>(target) % 8 == 0 && i * 8 + 8 <= bytes) reinterpret_cast<unsigned long long*>(target)[i] = word;
   else
-    for (int64_t k = i * 8; k < bytes; ++k) target[k] = static_cast<unsigned char>(word >> (8 * (k - i * 8)));
+    for (int64_t k = i * 8; k < bytes && k < i * 8 + 8; ++k) target[k] = static_cast<unsigned char>(word >> (8 * (k - i * 8)));
 }
 __device__ unsigned long long random_word(int64_t i) { return hash(0x1234567, i); }
 

@@ -41,6 +41,7 @@ CaseValues valid_parts(const ResolvedCase& resolved, const CaseValues& outputs) 
 Layout exam_layout(const Variant& variant, int set) {
   Layout layout;
   layout.interleaved = variant.layout == Variant::Layout::interleaved;
+  layout.least_aligned = variant.layout == Variant::Layout::padded;
   layout.shift = set;
   layout.at_end = set % 2 == 1;  // what reads on past an end is stopped in every other set
   return layout;

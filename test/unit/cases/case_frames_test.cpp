@@ -57,6 +57,23 @@ TEST_CASE("frames_are_clean_until_something_is_written") {
   CHECK(reinterpret_cast<uintptr_t>(b.data(0)) % 256 == 0);
 }
 
+TEST_CASE("frames begin where the promise of alignment just holds, where a layout says so") {
+  const auto behind = [](const Bound& b, size_t slot) {
+    return reinterpret_cast<uintptr_t>(b.data(slot)) % 256;
+  };
+  for (const bool at_end : {false, true}) {
+    Bound b({.at_end = at_end, .least_aligned = true});
+    for (const size_t slot : {0, 1, 2}) CHECK(behind(b, slot) == 16);  // rows of 16 bytes
+    CHECK(behind(b, 3) == 8);
+    CHECK(behind(b, 4) == 4);
+    CHECK(b.rule().empty());
+    b.frames.restore(fk::Poison::random);
+    CHECK(b.rule().empty());
+    reinterpret_cast<std::byte*>(b.data(4))[-1] ^= std::byte{1};
+    CHECK_THAT(b.rule(), ContainsSubstring("guard: out: 1 byte written 1 bytes before its start"));
+  }
+}
+
 TEST_CASE("frames_name_what_was_written") {
   {
     const Bound b;
