@@ -101,8 +101,10 @@ class VerdictText {
       right += c.beside && is_right(c.status);
       if (c.beside && is_right(c.status)) continue;
       const TimingRow* t = c.timings.empty() ? nullptr : &c.timings.front();
+      const bool compared = t && c.status != Status::correct;
       table.row({c.op, case_text(c), Cell(name_of(c.status), style_of(c.status)),
-                 t ? ratio_text(t->ratio) : "", t ? duration(t->candidate.cold.median_s) : "",
+                 compared ? ratio_text(t->ratio) : "",
+                 t ? duration(t->candidate.cold.median_s) : "",
                  t ? share_percent(t->candidate.roofline) : "",
                  c.errors ? share_text(c.errors->worst) : "",
                  c.families.empty() ? "" : std::to_string(c.families.size() - left_out(c, "")),

@@ -91,6 +91,15 @@ verdict, code = bench(good, "--case", "smoke0", seconds="0.05", env=crashing)
 assert code == 0 and case["baseline"] == "cpu" and case["passed_over"][0]["name"] == "bad_value", case["passed_over"]
 assert case["passed_over"][0]["why"].startswith("it is wrong: "), case["passed_over"]
 
+# The oracle is no rival: a candidate of an op that nobody else has is right, however quick it is. An op with a rival is raced.
+verdict, code = bench(bad.parents[1] / "attacks/plugins/honest/fused_mlp.so", "--case", "smoke0", seconds="0.05")
+(case,) = verdict["cases"]
+assert code == 0 and case["baseline"] == case["oracle"] == "reference" and case["timings"], (verdict["status"], verdict["why"], case)
+assert verdict["status"] == case["status"] == "correct" and "it has no rival: no baseline but the oracle takes the case" in verdict["why"], verdict["why"]
+assert verdict["aggregate"]["ratio"]["value"] == 0 and verdict["aggregate"]["faster"] == 0, verdict["aggregate"]
+verdict, code = bench(good, "--case", "smoke0", seconds="0.05")
+assert verdict["cases"][0]["baseline"] == "cpu" and verdict["status"] in ("slower", "cannot_tell", "same", "faster"), (verdict["status"], verdict["why"])
+
 # Whom the ranking names for a case's own sizes (T is 5).
 sized = home / "registry/devices/sized.yaml"
 for least, best in ((5, "cpu"), (6, "a_slow")):

@@ -160,8 +160,8 @@ void Exam::count_again(Turn& mine, Turn& theirs, double seconds, const RaceResul
 
 // Times that are others each time are nobody's.
 void Exam::doubt_of_counts() {
+  if (row_.status != Status::faster) return;
   Ratio& ratio = row_.timings.back().ratio;
-  if (ratio.speed != Speed::faster) return;
   doubt_faster(ratio);
   row_.status = status_of(ratio.speed);
   row_.why = "how many calls make a sample as long as the baseline's was another number each time";
@@ -255,10 +255,6 @@ void Exam::conclude_race(const Turn& mine, const Turn& theirs, const RaceResult&
   row_.status = status_of(row.ratio.speed);
   row_.why = !busy ? doubt : "the baseline's ranks had to wait for cores that others use as well";
   if (!slowed.empty()) row_.why = slowed;
-  if (row_.why.empty() && is_oracle(row_.baseline))
-    row_.why = "beside the oracle, which is exact and slow: " +
-               std::string(row_.passed_over.empty() ? "no other baseline takes the case"
-                                                    : "the other baselines failed");
   row_.timings.push_back(row);
   if (!evidence.empty()) {
     row_.status = Status::cheating;
@@ -275,6 +271,14 @@ void Exam::conclude_race(const Turn& mine, const Turn& theirs, const RaceResult&
     row_.next = known_ ? "Judge it on what was captured without --values, or with --routing."
                        : std::string("Judge it where every rank has a ") +
                              (request_.device == "cpu" ? "core" : "GPU") + " of its own.";
+  } else if (is_oracle(row_.baseline)) {
+    // The oracle is written to be right. A candidate that is quicker has beaten nobody.
+    row_.status = Status::correct;
+    row_.why = std::string("it has no rival: ") +
+               (row_.passed_over.empty() ? "no baseline but the oracle takes the case"
+                                         : "every baseline but the oracle failed") +
+               ", and the oracle is slow";
+    row_.next = "Its time is in `timings`; compare it with the share of the roofline.";
   } else if (!slowed.empty() && row_.status == Status::cannot_tell) {
     row_.next = "Judge it when the device is cool and has its power for itself.";
   }

@@ -72,7 +72,8 @@ constexpr std::array kStatuses = {
     StatusInfo{Status::faster, "faster", 0, "right, and faster than the baseline",
                "Run it in a whole model next: `fk-host run SCENARIO`."},
     StatusInfo{Status::correct, "correct", 0, "right; its time was not compared",
-               "There is no baseline for it here, or timing was not asked for."},
+               "`why` says why: it has no rival but the oracle, its time would mean nothing, or "
+               "timing was not asked for."},
     StatusInfo{Status::untestable, "untestable", 3,
                "a wrong answer passes the comparison of this case, so a right one means nothing",
                "The case has to change (its inputs or its tolerance), not the candidate."},
@@ -147,31 +148,19 @@ std::string count_text(int count, const char* what) {
   return count ? std::to_string(count) + " " + what : std::string();
 }
 
-// "of 5 cases 3 are faster, 1 same"
+// "of 5 cases 3 faster, 1 same, 1 not compared"
 std::string why_of(const Aggregate& a) {
   std::string list;
+  const int compared = a.faster + a.same + a.slower + a.cannot_tell;
   for (const auto& part :
        {count_text(a.faster, "faster"), count_text(a.same, "same"), count_text(a.slower, "slower"),
-        count_text(a.cannot_tell, "cannot be told"), count_text(a.refused, "refused"),
-        count_text(a.not_judged, "not judged")})
+        count_text(a.cannot_tell, "cannot be told"),
+        count_text(compared ? a.right - compared : 0, "right and not compared"),
+        count_text(a.refused, "refused"), count_text(a.not_judged, "not judged")})
     if (!part.empty()) list += (list.empty() ? "" : ", ") + part;
   if (list.empty()) return list;
   if (a.beside && !a.failed) list += "; " + std::to_string(a.beside) + " smaller right, too";
   return "of " + std::to_string(a.cases) + (a.cases == 1 ? " case " : " cases ") + list;
-}
-
-// Where nobody else takes a case its time is held beside that of an answer that is written to be
-// right; whoever reads the first line alone has to know.
-std::string beside_oracle(const Verdict& v) {
-  int timed = 0, oracle = 0;
-  for (const CaseVerdict& c : v.cases) {
-    if (c.timings.empty() || !is_speed(c.status)) continue;
-    ++timed;
-    oracle += !c.baseline.empty() && c.baseline == c.oracle;
-  }
-  if (!oracle) return "";
-  return "; " + (oracle == timed ? "" : "in " + std::to_string(oracle) + " of them ") +
-         "compared with nobody but the oracle, which is there to be right and not to be quick";
 }
 
 // "smoke1 (T=3 size=17)", "decode of smoke cases (T=1 heads=8)"
@@ -328,8 +317,6 @@ void conclude(Verdict& verdict) {
       if (verdict.next.empty()) verdict.next = speaker->next;
     }
     if (verdict.why.empty() && !is_failure(verdict.status)) verdict.why = why_of(verdict.aggregate);
-    const std::string beside = is_speed(verdict.status) ? beside_oracle(verdict) : "";
-    if (!verdict.why.ends_with(beside)) verdict.why += beside;  // who has concluded may do so again
   }
   if (verdict.next.empty()) verdict.next = info_of(verdict.status).next;
 }

@@ -178,27 +178,25 @@ TEST_CASE("smaller cases beside those that were asked for count when they fail")
   CHECK(v.status == Status::refused);
 }
 
-TEST_CASE("who was held beside the oracle alone is told so in the first lines") {
+TEST_CASE("a case without a rival wins no medal for the whole") {
+  CaseVerdict alone = timed("b", 25, 0.01);
+  alone.oracle = alone.baseline = "reference";
+  alone.status = Status::correct;  // as the race concludes
+  alone.why = "it has no rival";
   Verdict v;
-  v.cases = {timed("a", 1.5, 0.01), timed("b", 1.5, 0.01)};
-  for (CaseVerdict& c : v.cases) c.oracle = "reference";
+  v.cases = {timed("a", 1.5, 0.01), alone};
   conclude(v);
-  CHECK(v.why == "of 2 cases 2 faster");
-  v.why.clear();
-  v.cases[0].baseline = "reference";
-  conclude(v);
-  CHECK(v.why.find("in 1 of them compared with nobody but the oracle") != std::string::npos);
-  v.why.clear();
-  v.cases[1].baseline = "reference";
-  conclude(v);
-  CHECK(v.why.find("; compared with nobody but the oracle") != std::string::npos);
-  const std::string once = v.why;
-  conclude(v);
-  CHECK(v.why == once);
-  v.why.clear();
-  v.cases = {with(Status::wrong), v.cases[0]};
-  conclude(v);
-  CHECK(v.why.find("oracle") == std::string::npos);
+  CHECK(v.status == Status::faster);
+  CHECK(v.why == "of 2 cases 1 faster, 1 right and not compared");
+  CHECK(v.aggregate.ratio.value == Approx(1.5));
+  CHECK(contradiction(v).empty());
+  Verdict only;
+  only.cases = {alone, alone};
+  conclude(only);
+  CHECK(only.status == Status::correct);
+  CHECK(only.aggregate.ratio.value == 0);
+  CHECK_THAT(only.why, ContainsSubstring("it has no rival"));
+  CHECK_THAT(verdict_text(only, false), !ContainsSubstring("25.0"));
 }
 
 TEST_CASE("the case that decides speaks for the whole") {
