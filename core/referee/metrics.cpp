@@ -3,11 +3,23 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <map>
 
 #include "core/referee/timer.hpp"
-#include "core/tensor/random.hpp"
 
 namespace fk {
+
+namespace {
+
+// Quantile 0.975 of Student's t; of more degrees of freedom than the table has, a little too wide.
+double student95(size_t freedom) {
+  static constexpr double kTable[] = {HUGE_VAL, 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365,
+                                      2.306,    2.262,  2.228, 2.201, 2.179, 2.160, 2.145, 2.131};
+  return kTable[std::min(freedom, std::size(kTable) - 1)];
+}
+
+}  // namespace
 
 Figure figure_of(std::vector<double> values) {
   if (values.empty()) return {};
@@ -38,32 +50,33 @@ void SpeedSamples::add(const Round& round, bool together) {
     decode_tokens_s.push_back(later / (round.end_s - decode_start));
 }
 
-Speedup speedup_of(const std::vector<double>& baseline_s, const std::vector<double>& candidate_s) {
-  std::vector<double> ratios;
-  for (size_t i = 0; i < std::min(baseline_s.size(), candidate_s.size()); ++i)
-    if (candidate_s[i] > 0) ratios.push_back(baseline_s[i] / candidate_s[i]);
-  if (ratios.empty()) return {};
-  std::sort(ratios.begin(), ratios.end());
-  Speedup s{quantile(ratios, 0.5), ratios.front(), ratios.back(),
-            static_cast<int64_t>(ratios.size())};
-  if (ratios.size() < 5) return s;
-  constexpr int kResamples = 1000;
-  Random random(1);
-  std::vector<double> medians, sample(ratios.size());
-  for (int i = 0; i < kResamples; ++i) {
-    for (auto& value : sample)
-      value = ratios[static_cast<size_t>(random.integer(0, static_cast<int64_t>(ratios.size())))];
-    std::sort(sample.begin(), sample.end());
-    medians.push_back(quantile(sample, 0.5));
+Speedup speedup_of(const std::vector<PairTimes>& pairs) {
+  std::map<int, std::vector<double>> logs;  // by process
+  Speedup s;
+  for (const PairTimes& pair : pairs) {
+    if (!(pair.baseline_s > 0 && pair.candidate_s > 0)) continue;
+    logs[pair.process].push_back(std::log(pair.baseline_s / pair.candidate_s));
+    ++s.pairs;
   }
-  std::sort(medians.begin(), medians.end());
-  s.low = quantile(medians, 0.025);
-  s.high = quantile(medians, 0.975);
+  if (logs.empty()) return s;
+  const auto count = static_cast<double>(logs.size());
+  double sum = 0, squares = 0;
+  for (const auto& [process, values] : logs) {
+    const double median = quantile(values, 0.5);
+    s.by_process.push_back(std::exp(median));
+    sum += median;
+  }
+  const double mean = sum / count;
+  for (const double ratio : s.by_process) squares += std::pow(std::log(ratio) - mean, 2);
+  const double half = student95(logs.size() - 1) * std::sqrt(squares / (count - 1) / count);
+  s.ratio = std::exp(mean);
+  s.low = logs.size() > 1 ? std::exp(mean - half) : 0;
+  s.high = logs.size() > 1 ? std::exp(mean + half) : HUGE_VAL;
   return s;
 }
 
 std::string speed_verdict(const Speedup& s) {
-  if (s.pairs < 3) return "cannot tell";
+  if (s.by_process.size() < 2) return "cannot tell";
   if (s.low > 1.01) return "faster";
   if (s.high < 0.99) return "slower";
   return s.low > 0.97 && s.high < 1.03 ? "same" : "cannot tell";

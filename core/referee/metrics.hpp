@@ -28,15 +28,28 @@ struct SpeedSamples {
   void add(const Round& round, bool together);
 };
 
-// Baseline time / candidate time of the same work, by pairs that ran next to each other.
-struct Speedup {
-  double median = 0, low = 0, high = 0;  // 95 % interval of the median by bootstrap; the range when
-                                         // there are fewer than five pairs
-  int64_t pairs = 0;
+// The same requests, driven by both sides one after the other. A side has one process at a time;
+// `process` counts those of a side.
+struct PairTimes {
+  int process = 0;
+  double baseline_s = 0, candidate_s = 0;
 };
-Speedup speedup_of(const std::vector<double>& baseline_s, const std::vector<double>& candidate_s);
+
+// How often the candidate's time fits into the baseline's, and the 95 % interval of that.
+//
+// A process may be quick or slow for its whole life: where its memory lies and which cores its
+// threads got is decided once. Rounds of one process share that luck, so many rounds of one process
+// say little. Each pair of processes therefore counts once, with the median log ratio of its
+// rounds, and the interval is Student's t of these medians. Their scatter holds what differs
+// between processes and what differs within one.
+struct Speedup {
+  double ratio = 0, low = 0, high = 0;  // high is infinite, low 0: of one process, nothing is known
+  std::vector<double> by_process;       // the ratio of each pair of processes
+  int64_t pairs = 0;                    // of rounds
+};
+Speedup speedup_of(const std::vector<PairTimes>& pairs);
 // "faster", "slower" (the interval leaves 1 by more than 1 %), "same" (the interval lies within
-// 1 +- 3 %), else "cannot tell"; also that below three pairs.
+// 1 +- 3 %), else "cannot tell".
 std::string speed_verdict(const Speedup& speedup);
 
 }  // namespace fk

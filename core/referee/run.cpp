@@ -16,9 +16,9 @@
 #include "core/device/rank_device.hpp"
 #include "core/referee/judge/gpu_watch.hpp"
 #include "core/referee/oracle/model_oracle.hpp"
+#include "core/referee/process_pairs.hpp"
 #include "core/referee/run_room.hpp"
 #include "core/referee/verify.hpp"
-#include "core/referee/workload_result.hpp"
 #include "core/runtime/ranking.hpp"
 
 namespace fk {
@@ -47,6 +47,7 @@ class ScenarioRun {
     generates_ = model_->generates();
     ranking_ = ranking_of(open_device(options.device)->name());
     routed_ = is_routed(scenario.config, scenario.limits.dtype);
+    report_.processes = timed_processes(scenario, options);
   }
 
   RunReport run() {
@@ -348,21 +349,25 @@ class ScenarioRun {
     give_up(r.name, r.why);
   }
 
-  TimedContext context(const Workload& workload, const std::string& who) {
-    TimedContext c{
-        workload, scenario_, options_.requests_seed, report_.speed_judged, options_.time_limit_s,
-        {}};
-    c.progress = [this, who, &workload](const std::string& text) {
+  TimedContext context(const Workload& workload, const std::string& who, int processes) {
+    const auto progress = [this, who, &workload](const std::string& text) {
       say(who + ", " + workload.name + ", " + text);
     };
-    return c;
+    return {workload,
+            scenario_,
+            options_.requests_seed,
+            pairs_of_process(workload, processes, report_.speed_judged),
+            0,
+            processes,
+            options_.time_limit_s,
+            progress};
   }
 
   void time_baseline() {
     for (const Workload* workload : workloads_) {
       TimedPair timed;
       enter("baseline, " + workload->name);
-      const bool ok = time_alone(*baseline_, context(*workload, "baseline"), timed);
+      const bool ok = time_alone(*baseline_, context(*workload, "baseline", 1), timed);
       report_.baseline.workloads.push_back(workload_row(timed.baseline, *workload));
       if (!ok) return void(give_up("the baseline in " + workload->name, baseline_->why()));
       to_audit_.push_back({nobody, true, workload->name, std::move(timed.baseline.some)});
@@ -370,47 +375,40 @@ class ScenarioRun {
   }
 
   void time_candidate(Side& side, SideReport& r) {
-    for (const Workload* workload : workloads_) {
-      side.set_patience(patience());
-      TimedPair timed;
-      enter(r.name + ", " + workload->name);
-      if (!side.is_open() && !side.open())
-        timed.candidate.why = "it could not be started again: " + side.why();
-      else
-        time_pair(*baseline_, side, context(*workload, r.name), timed);
-      if (!baseline_->is_open())
-        return void(give_up("the baseline in " + workload->name, baseline_->why()));
-      WorkloadRow row = workload_row(timed.candidate, *workload);
-      const WorkloadRow own = workload_row(timed.baseline, *workload);
-      const size_t own_number = report_.candidates.size();
-      // Its figures are kept, or what the candidate's are beside.
-      if (own.rounds > 0)
-        to_audit_.push_back({own_number, true, workload->name, std::move(timed.baseline.some)});
-      if (timed.candidate.why.empty()) {
-        to_audit_.push_back({own_number, false, workload->name, std::move(timed.candidate.some)});
-        row.speedup = speedup_of(timed.baseline.samples.total_s, timed.candidate.samples.total_s);
-        row.same_tokens = same_tokens(timed.baseline.last, timed.candidate.last);
-        row.verdict = report_.speed_judged ? speed_verdict(row.speedup) : "not judged";
-      }
-      keep_baseline(own);
-      if (!row.why.empty()) {
-        r.reject(row, r.verdict == "violation" || (!row.done && side.verdict() == "violation"));
-        if (r.log.empty()) r.log = side.log();
-      }
-      r.workloads.push_back(std::move(row));
+    ProcessPairs what{workloads_, report_.processes, {}, {}, {}};
+    what.context = [&](const Workload& w) { return context(w, r.name, what.processes); };
+    what.patience = [this] { return patience(); };
+    what.enter = [&](const std::string& text) { enter(r.name + ", " + text); };
+    auto timed = time_in_processes(*baseline_, side, what);
+    const bool good = baseline_->is_open();
+    for (size_t w = 0; w < timed.size(); ++w) {
+      if (!timed[w].baseline.why.empty())
+        give_up("the baseline in " + workloads_[w]->name, baseline_->why());
+      if (good || !timed[w].pairs.empty()) add_workload(*workloads_[w], timed[w], r);
     }
+    if (!good) give_up("the baseline", baseline_->why());
+    if (r.log.empty()) r.log = side.log();
   }
 
-  // The baseline's figures of a workload are those beside the first candidate that finished it.
-  void keep_baseline(const WorkloadRow& row) {
-    auto& rows = report_.baseline.workloads;
-    const auto it = std::find_if(rows.begin(), rows.end(), [&](const WorkloadRow& have) {
-      return have.workload == row.workload;
-    });
-    if (it == rows.end())
-      rows.push_back(row);
-    else if (!it->done || it->rounds < row.rounds)
-      *it = row;
+  void add_workload(const Workload& workload, TimedPair& timed, SideReport& r) {
+    WorkloadRow row = workload_row(timed.candidate, workload);
+    const WorkloadRow own = workload_row(timed.baseline, workload);
+    const size_t own_number = report_.candidates.size();
+    // Its figures are kept, or what the candidate's are beside.
+    if (own.rounds > 0)
+      to_audit_.push_back({own_number, true, workload.name, std::move(timed.baseline.some)});
+    if (row.why.empty()) {
+      to_audit_.push_back({own_number, false, workload.name, std::move(timed.candidate.some)});
+      row.same_tokens = same_tokens(timed.baseline.last, timed.candidate.last);
+      row.verdict = "not judged";
+      if (report_.speed_judged) {
+        row.speedup = speedup_of(timed.pairs);
+        row.verdict = speed_verdict(row.speedup);
+      }
+    }
+    report_.baseline.keep(own);
+    if (!row.why.empty()) r.reject(row, r.verdict == "violation" || timed.candidate.violation);
+    r.workloads.push_back(std::move(row));
   }
 
   // Of what was timed and not looked at yet, also where something has failed since.

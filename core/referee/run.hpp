@@ -20,6 +20,7 @@ struct RunOptions {
   std::vector<std::string> candidates;  // empty: all that there are
   std::vector<std::string> workloads;   // empty: those of the scenario
   double time_limit_s = 0;              // of one workload with one candidate; 0: none
+  int processes = 0;                    // of each side that are timed; 0: timed_processes() says
   bool sandbox = true;                  // of candidates
   bool graphs = true;                   // CUDA graphs where the device has them
   double patience_s = 0;                // 0: derived from the baseline's pace
@@ -45,6 +46,8 @@ DeviceTurn devices_of_run(const Scenario& scenario, const RunOptions& options);
 // Those of these names, in the order of the scenario; all without names.
 std::vector<const Workload*> wanted_workloads(const Scenario& scenario,
                                               const std::vector<std::string>& names);
+// Processes of each side that are timed: one where speed is not judged.
+int timed_processes(const Scenario& scenario, const RunOptions& options);
 // Tokens of the longest request, prompt and answer.
 int64_t longest_request(const std::vector<Request>& correctness,
                         const std::vector<const Workload*>& workloads);

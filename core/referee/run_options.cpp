@@ -27,6 +27,9 @@ void check_run(const Scenario& scenario, const RunOptions& options, const Roster
   for (const auto& workload : scenario.workloads) workloads.push_back(workload.name);
   need_known(options.candidates, candidates, "--candidate", "candidate");
   need_known(options.workloads, workloads, "--workload", "workload");
+  if (options.processes > 0 && !judges_speed(scenario))
+    fail("--processes", "the profile " + scenario.profile + " is not judged by speed",
+         "take --profile full");
   open_device(options.device);
   const Parallel& parallel = scenario.limits.parallel;
   if (const std::string why = scenario.make()->refusal(parallel); !why.empty())
@@ -35,6 +38,15 @@ void check_run(const Scenario& scenario, const RunOptions& options, const Roster
   if (roster.oracle_files().empty())
     fail("plugins", "there is no reference provider to judge with",
          "build the target plugin_reference, or set FK_PLUGIN_PATH");
+}
+
+int timed_processes(const Scenario& scenario, const RunOptions& options) {
+  // Two would have an interval that is 13 standard errors wide on each side, three 4.3, six 2.6. A
+  // process of a GPU takes seconds to start, and differs less from another one.
+  constexpr int kOnCpu = 6, kOnGpu = 3;
+  if (!judges_speed(scenario)) return 1;
+  if (options.processes > 0) return options.processes;
+  return options.device == "cpu" ? kOnCpu : kOnGpu;
 }
 
 DeviceTurn devices_of_run(const Scenario& scenario, const RunOptions& options) {

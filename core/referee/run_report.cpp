@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/referee/run_report.hpp"
 
+#include <algorithm>
+
 #include "core/base/clock.hpp"
 #include "core/base/machine.hpp"
 
@@ -20,13 +22,21 @@ void RunReport::describe(const Scenario& of) {
   date = now_text();
   seed = of.seed;
   layers = layer_count(of.config);
-  speed_judged = of.profile != "tiny";
+  speed_judged = judges_speed(of);
 }
 
 void SideReport::reject(WorkloadRow& row, bool violation) {
   row.verdict = row.done ? "wrong" : "failed";
   if (verdict == "correct" || !row.done) verdict = violation ? "violation" : row.verdict;
   if (why.empty()) why = row.workload + ": " + row.why;
+}
+
+void SideReport::keep(const WorkloadRow& row) {
+  const auto it = std::ranges::find(workloads, row.workload, &WorkloadRow::workload);
+  if (it == workloads.end())
+    workloads.push_back(row);
+  else if (!it->done || it->rounds < row.rounds)
+    *it = row;
 }
 
 int RunReport::exit_code() const {

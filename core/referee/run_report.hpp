@@ -34,14 +34,17 @@ struct WorkloadRow {
   std::string why;  // when it is not done, or its answers do not follow from the model
   int64_t rounds = 0, requests = 0, prompt_tokens = 0, output_tokens = 0;  // of one round
   Figure total_s, prefill_tokens_s, decode_tokens_s, first_token_s, token_s;
-  Speedup speedup;         // candidates only
-  std::string verdict;     // candidates only: speed_verdict, or that it was not judged
+  std::vector<double> by_process_s;  // median time of a round in each process of the side
+  Speedup speedup;                   // candidates only
+  std::string verdict;               // candidates only: speed_verdict, or that it was not judged
   double same_tokens = 0;  // candidates: share of tokens equal to the baseline's in the last round
 };
 
 struct SideReport {
   // A workload that failed, or whose answers were wrong.
   void reject(WorkloadRow& row, bool violation = false);
+  // The baseline's figures of a workload are those beside the first candidate that finished it.
+  void keep(const WorkloadRow& row);
 
   std::string name, version, path;
   // correct; wrong; failed (crash, hang, ...); refused (not loaded); unused (takes no op here)
@@ -60,6 +63,9 @@ struct TooLarge {
   int64_t needs_bytes = 0, device_bytes = 0;  // of one device
 };
 
+// A tiny model says nothing about the speed of the real one.
+inline bool judges_speed(const Scenario& scenario) { return scenario.profile != "tiny"; }
+
 struct RunReport {
   std::string scenario, summary, arch, profile, dtype, device, host;
   std::string driver, host_build, date;  // of the device, this program, the begin in UTC
@@ -71,6 +77,7 @@ struct RunReport {
   uint64_t requests_seed = 0;        // of what was asked
   int64_t weights_bytes = 0, layers = 0;
   bool speed_judged = false;
+  int processes = 1;  // of each side that are timed, one after the other, where speed is judged
   SideReport baseline;
   std::vector<SideReport> candidates;
   std::vector<std::pair<std::string, std::string>> broken_plugins;  // path, why

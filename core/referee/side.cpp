@@ -70,7 +70,7 @@ bool Side::open() {
       runner_->open(setup_.spec, handles_of({setup_.weights, static_cast<size_t>(ranks)}), states);
   if (!info_) return fail_with("failed", runner_->failure().sentence());
   open_s_ = now_seconds() - start;
-  return true;
+  return runner_->freeze() || fail_with("failed", runner_->failure().sentence());
 }
 
 bool Side::clear() {
@@ -123,7 +123,7 @@ bool Side::works_on(Side& beside) {
   const std::string found = works_while_stopped(*runner_, look, kLooks);
   if (!runner_->failed()) return false;
   // It was ended for the work of somebody else.
-  if (found.empty()) return !open() || !runner_->freeze();
+  if (found.empty()) return !open();
   fail_with("violation", "the device works for it in the baseline's turn: " + found);
   return true;
 }

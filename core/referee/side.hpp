@@ -28,8 +28,9 @@ class Side {
   };
   explicit Side(Setup setup) : setup_(std::move(setup)) {}
 
-  // Starts a process, loads, checks and opens; false with why(). After a failure a further call
-  // starts a new process, without the check.
+  // Starts a process, loads, checks and opens; false with why(). It stands still then: who is new
+  // would work in the other side's turn. After a failure or close() a further call starts a new
+  // process, without the check.
   bool open();
   bool is_open() const { return runner_ && !runner_->failed() && info_; }
   // It stands still afterwards until the next time: who works while others are timed slows them

@@ -6,12 +6,13 @@
 #include <random>
 
 #include "core/base/clock.hpp"
+#include "core/referee/timer.hpp"
 
 namespace fk {
 
 namespace {
 
-constexpr int64_t kThroughputPairs = 4, kThroughputPairsFew = 2;
+constexpr int64_t kThroughputPairs = 4, kThroughputPairsFew = 2, kPairsLeast = 2;
 constexpr size_t kKeptOfRound = 2;
 
 void keep(const RequestResult& r, Round& some) {
@@ -48,38 +49,57 @@ class TimedRounds {
 
   bool run() {
     const Workload& w = context_.workload;
-    const bool latency = w.kind == Workload::Kind::latency;
-    const int64_t warmup = latency ? w.warmup : 0;
-    const int64_t pairs = latency         ? std::max<int64_t>(1, w.iterations)
-                          : context_.many ? kThroughputPairs
-                                          : kThroughputPairsFew;
-    const double start = now_seconds();
-    for (int64_t i = 0; i < warmup + pairs; ++i) {
+    const int64_t warmup = w.kind == Workload::Kind::latency ? w.warmup : 0;
+    const int64_t rounds = warmup + context_.pairs;
+    const double start = now_seconds(), spent_before = timed_.spent_s;
+    const size_t own_before = timed_.baseline.samples.total_s.size(),
+                 its_before = timed_.candidate.samples.total_s.size();
+    // Each process has its share of the time, and measures one pair at least.
+    const double share_s = context_.time_limit_s * (context_.process + 1) / context_.processes;
+    bool good = true;
+    for (int64_t i = 0; i < rounds && good; ++i) {
       const bool measured = i >= warmup;
-      if (i > warmup && context_.time_limit_s > 0 && now_seconds() - start > context_.time_limit_s)
-        break;
-      label_ = "round " + std::to_string(i + 1) + " of " + std::to_string(warmup + pairs);
-      const auto requests = make_requests(w, context_.scenario.vocab_size,
-                                          context_.scenario.tensors, context_.seed, i);
-      if (!pair(requests, measured, (i - warmup) % 2 != 0)) return baseline_.is_open();
-      if (candidate_ && measured)
+      if (i > warmup && context_.time_limit_s > 0 && timed_.spent_s > share_s) break;
+      label_ = "round " + std::to_string(i + 1) + " of " + std::to_string(rounds) +
+               (context_.processes > 1 ? ", process " + std::to_string(context_.process + 1) +
+                                             " of " + std::to_string(context_.processes)
+                                       : "");
+      // No two processes are asked the same.
+      const auto requests =
+          make_requests(w, context_.scenario.vocab_size, context_.scenario.tensors, context_.seed,
+                        context_.process * rounds + i);
+      good = pair(requests, measured, (i - warmup + context_.process) % 2 != 0);
+      if (good && candidate_ && measured)
         keep_furthest(timed_.candidate.last, timed_.baseline.last, timed_.candidate.some);
+      timed_.spent_s = spent_before + now_seconds() - start;
     }
-    return true;
+    end_process(timed_.baseline, own_before);
+    end_process(timed_.candidate, its_before);
+    return good || baseline_.is_open();
   }
 
  private:
   bool pair(const std::vector<Request>& requests, bool measured, bool candidate_first) {
     if (!candidate_) return round(baseline_, timed_.baseline, requests, measured, 0);
     // The first pair of all must start with the baseline: it gives the candidate's time limit.
-    const bool swap = candidate_first && !timed_.baseline.samples.total_s.empty();
-    if (swap) {
-      if (!round(*candidate_, timed_.candidate, requests, measured, candidate_limit(slowest_)))
-        return false;
-      return round(baseline_, timed_.baseline, requests, measured, 0);
-    }
-    if (!round(baseline_, timed_.baseline, requests, measured, 0)) return false;
-    return round(*candidate_, timed_.candidate, requests, measured, candidate_limit(slowest_));
+    const bool swap = candidate_first && timed_.slowest_s > 0;
+    const auto own = [&] { return round(baseline_, timed_.baseline, requests, measured, 0); };
+    const auto its = [&] {
+      return round(*candidate_, timed_.candidate, requests, measured,
+                   candidate_limit(timed_.slowest_s));
+    };
+    if (!(swap ? its() && own() : own() && its())) return false;
+    if (measured)
+      timed_.pairs.push_back({context_.process, timed_.baseline.samples.total_s.back(),
+                              timed_.candidate.samples.total_s.back()});
+    return true;
+  }
+
+  static void end_process(TimedSide& side, size_t before) {
+    const auto& all = side.samples.total_s;
+    if (all.size() == before) return;
+    side.by_process_s.push_back(
+        quantile({all.begin() + static_cast<std::ptrdiff_t>(before), all.end()}, 0.5));
   }
 
   bool round(Side& side, TimedSide& timed, const std::vector<Request>& requests, bool measured,
@@ -95,9 +115,11 @@ class TimedRounds {
     if (!side.drive(requests, options, result) ||
         (&side == candidate_ && side.works_on(baseline_))) {
       timed.why = side.why();
+      timed.violation = side.verdict() == "violation";
       return false;
     }
-    if (&side == &baseline_) slowest_ = std::max(slowest_, result.end_s - result.start_s);
+    if (&side == &baseline_)
+      timed_.slowest_s = std::max(timed_.slowest_s, result.end_s - result.start_s);
     if (measured) {
       const bool together = context_.workload.kind == Workload::Kind::latency;
       timed.samples.add(result, together);
@@ -112,7 +134,6 @@ class TimedRounds {
   const TimedContext& context_;
   TimedPair& timed_;
   std::string label_;
-  double slowest_ = 0;
 };
 
 }  // namespace
@@ -120,6 +141,14 @@ class TimedRounds {
 double candidate_limit(double baseline_s) {
   constexpr double kLeast = 30, kFactor = 20;
   return std::max(kLeast, kFactor * baseline_s);
+}
+
+int64_t pairs_of_process(const Workload& w, int processes, bool judged) {
+  const int64_t all = w.kind == Workload::Kind::latency ? std::max<int64_t>(1, w.iterations)
+                      : judged                          ? kThroughputPairs
+                                                        : kThroughputPairsFew;
+  if (processes == 1) return all;
+  return std::max(kPairsLeast, (all + processes - 1) / processes);
 }
 
 bool time_pair(Side& baseline, Side& candidate, const TimedContext& context, TimedPair& timed) {
@@ -140,6 +169,7 @@ WorkloadRow workload_row(const TimedSide& side, const Workload& workload) {
   row.prompt_tokens = workload.prompt_tokens();
   row.output_tokens = workload.output_tokens();
   row.total_s = figure_of(side.samples.total_s);
+  row.by_process_s = side.by_process_s;
   row.prefill_tokens_s = figure_of(side.samples.prefill_tokens_s);
   row.decode_tokens_s = figure_of(side.samples.decode_tokens_s);
   row.first_token_s = figure_of(side.samples.first_token_s);

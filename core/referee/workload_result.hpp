@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Timed rounds of a workload. Baseline and candidate run the same requests in pairs, and which of
-// the two goes first alternates (A B B A), so that drift of the machine hits both alike.
+// the two goes first alternates (A B B A), so that drift of the machine hits both alike. Where
+// speed is judged, a side has several processes, one after the other (process_pairs.hpp).
 #pragma once
 #include "core/referee/side.hpp"
 #include "core/runtime/scenario.hpp"
@@ -14,24 +15,35 @@ struct TimedSide {
   // numbers of their own: which rounds are looked at is not known to who answers. Of a candidate's
   // rounds also the one that is furthest apart from the baseline's answer.
   Round some;
-  std::string why;  // when it failed
+  std::vector<double> by_process_s;  // median time of a round, by process
+  std::string why;                   // when it failed
+  bool violation = false;            // it failed by breaking a rule
 };
 struct TimedPair {
   TimedSide baseline, candidate;
+  std::vector<PairTimes> pairs;
+  double slowest_s = 0;  // round of the baseline
+  double spent_s = 0;    // in all processes
 };
 struct TimedContext {
   const Workload& workload;
   const Scenario& scenario;
-  uint64_t seed = 0;        // of the requests
-  bool many = false;        // enough pairs for a verdict about speed
-  double time_limit_s = 0;  // after which no further pair begins
+  uint64_t seed = 0;  // of the requests
+  int64_t pairs = 0;  // that are measured in one process
+  int process = 0, processes = 1;
+  double time_limit_s = 0;  // for all processes: in time no further pair begins; 0: none
   std::function<void(const std::string&)> progress;
 };
+
+// Measured pairs in each of so many processes: what the workload asks for, divided, and at least
+// two, so that each side goes first as often as the other. `judged`: for a verdict about speed.
+int64_t pairs_of_process(const Workload& workload, int processes, bool judged);
 
 // Seconds that a candidate may take for what took the baseline so long.
 double candidate_limit(double baseline_s);
 
-// False when the baseline failed; a failed candidate is in `timed`, what was measured stays.
+// What one process of each side does, added to `timed`. False when the baseline failed; a failed
+// candidate is in `timed`, what was measured stays.
 bool time_pair(Side& baseline, Side& candidate, const TimedContext& context, TimedPair& timed);
 bool time_alone(Side& baseline, const TimedContext& context, TimedPair& timed);
 

@@ -44,15 +44,17 @@ Json to_json(const WorkloadRow& w, bool candidate) {
             {"prompt_tokens", w.prompt_tokens},
             {"output_tokens", w.output_tokens},
             {"round_s", to_json(w.total_s)},
+            {"round_s_by_process", w.by_process_s},
             {"prefill_tokens_per_s", to_json(w.prefill_tokens_s)},
             {"decode_tokens_per_s", to_json(w.decode_tokens_s)},
             {"first_token_s", to_json(w.first_token_s)},
             {"token_s", to_json(w.token_s)}};
   if (!candidate) return j;
   j["speedup"] = w.speedup.pairs == 0 ? Json(nullptr)
-                                      : Json{{"median", number(w.speedup.median)},
+                                      : Json{{"ratio", number(w.speedup.ratio)},
                                              {"low", number(w.speedup.low)},
                                              {"high", number(w.speedup.high)},
+                                             {"by_process", w.speedup.by_process},
                                              {"pairs", w.speedup.pairs}};
   j["verdict"] = w.verdict;
   j["same_tokens"] = number(w.same_tokens);
@@ -105,7 +107,7 @@ Json run_json(const RunReport& r) {
   for (const auto& [path, why] : r.broken_plugins) broken.push_back({{"path", path}, {"why", why}});
   Json spent = Json::object();
   for (const auto& [what, seconds] : r.spent) spent[what] = seconds;
-  return {{"schema", "fk-host.run/1"},
+  return {{"schema", "fk-host.run/2"},
           {"scenario", r.scenario},
           {"summary", r.summary},
           {"arch", r.arch},
@@ -129,6 +131,7 @@ Json run_json(const RunReport& r) {
           {"pages", r.pages},
           {"weights_bytes", r.weights_bytes},
           {"speed_judged", r.speed_judged},
+          {"processes", r.processes},
           {"exit_code", r.exit_code()},
           {"error", r.error},
           {"too_large", to_json(r.too_large)},

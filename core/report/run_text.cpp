@@ -89,9 +89,9 @@ class RunText {
   // of all phases are added up per side.
   void providers() {
     if (r_.baseline.ops.empty()) return;
-    title("Who runs what (nodes of all phases)");
+    title("Providers of each op (nodes: calls in one step, summed over phases)");
     Table table(
-        {{"op"}, {"level"}, {"side"}, {"nodes", Align::right}, {"provider"}, {"instead of"}});
+        {{"op"}, {"level"}, {"side"}, {"nodes", Align::right}, {"provider"}, {"refused by"}});
     rows_of(table, "baseline", r_.baseline, "");
     for (const auto& candidate : r_.candidates)
       rows_of(table, candidate.name, candidate, candidate.name);
@@ -122,7 +122,7 @@ class RunText {
 
   void correctness() {
     if (!r_.baseline.correctness.done) return;
-    title("Correctness (teacher-forced, against the reference in float32; shares of the spread)");
+    title("Correctness (teacher-forced, against the reference in float32)");
     const bool best = r_.baseline.correctness.limits.best5 > 0;
     std::vector<Table::Column> columns{{"side"}};
     const auto column = [&](const char* what) { columns.push_back({what, Align::right}); };
@@ -145,6 +145,9 @@ class RunText {
     row("baseline", r_.baseline.correctness);
     for (const auto& candidate : r_.candidates) row(candidate.name, candidate.correctness);
     out_ += table.text(colour_);
+    out_ +=
+        "  rms, worst 1 %: root mean square and 99th percentile of the error, over the standard "
+        "deviation of the reference's values.\n";
   }
 
   void speed() {
@@ -165,34 +168,49 @@ class RunText {
       return std::any_of(side.workloads.begin(), side.workloads.end(),
                          [](const WorkloadRow& w) { return w.prompt_tokens > 0; });
     };
-    const bool tokens = has_tokens(r_.baseline);
-    Table table({{"workload"},
-                 {"side"},
-                 {tokens ? "prefill tok/s" : "requests/s", Align::right},
-                 {"decode tok/s", Align::right},
-                 {tokens ? "first token" : "answer", Align::right},
-                 {"per token", Align::right},
-                 {"speedup", Align::right},
-                 {"verdict"}});
+    const bool tokens = has_tokens(r_.baseline),
+               compared = r_.speed_judged && !r_.candidates.empty();
+    std::vector<Table::Column> columns{{"workload"}, {"side"}};
+    for (const char* what : {tokens ? "prefill tok/s" : "requests/s", "decode tok/s",
+                             tokens ? "first token" : "answer", "per token"})
+      columns.push_back({what, Align::right});
+    for (const char* what : {"between processes", "speedup"})
+      if (compared) columns.push_back({what, Align::right});
+    columns.push_back({"verdict"});
+    Table table(std::move(columns));
     for (const auto& name : names) {
-      speed_row(table, name, "baseline", r_.baseline, false);
+      speed_row(table, name, "baseline", r_.baseline, false, compared);
       for (const auto& candidate : r_.candidates)
-        speed_row(table, name, candidate.name, candidate, true);
+        speed_row(table, name, candidate.name, candidate, true, compared);
     }
     out_ += table.text(colour_);
+    if (!compared) return;
+    out_ += "  between processes: a round of the slowest of " + std::to_string(r_.processes) +
+            " processes of a side over one of the quickest.\n"
+            "  speedup: the baseline's time over the candidate's, the mean of as many pairs of "
+            "processes, with its 95 % interval.\n";
   }
 
   static void speed_row(Table& table, const std::string& workload, const std::string& side,
-                        const SideReport& s, bool candidate) {
+                        const SideReport& s, bool candidate, bool compared) {
     for (const auto& w : s.workloads) {
       if (w.workload != workload) continue;
-      std::string speedup;
-      if (candidate && w.speedup.pairs > 0)
-        speedup = times(w.speedup.median) + " (" + times(w.speedup.low) + "-" +
-                  times(w.speedup.high) + ")";
-      table.row({workload, side, rate(w.prefill_tokens_s), rate(w.decode_tokens_s),
-                 duration(w.first_token_s), duration(w.token_s), speedup,
-                 Cell(candidate ? w.verdict : "", style_of(w.verdict))});
+      std::vector<Cell> cells{workload,
+                              side,
+                              rate(w.prefill_tokens_s),
+                              rate(w.decode_tokens_s),
+                              duration(w.first_token_s),
+                              duration(w.token_s)};
+      if (compared) {
+        const auto [least, most] = std::ranges::minmax_element(w.by_process_s);
+        cells.push_back(w.by_process_s.size() > 1 ? times(*most / *least) : "");
+        cells.push_back(candidate && w.speedup.by_process.size() > 1
+                            ? times(w.speedup.ratio) + " (" + times(w.speedup.low) + "-" +
+                                  times(w.speedup.high) + ")"
+                            : "");
+      }
+      cells.push_back(Cell(candidate ? w.verdict : "", style_of(w.verdict)));
+      table.row(std::move(cells));
     }
   }
 

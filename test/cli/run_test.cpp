@@ -29,7 +29,7 @@ TEST_CASE("run_json_has_the_documented_schema") {
   const Shell out = shell(run + "smoke --device cpu --json");
   REQUIRE(out.code == 0);
   const Json j = fk::parse_json(out.text, "report");
-  CHECK(j.at("schema") == "fk-host.run/1");
+  CHECK(j.at("schema") == "fk-host.run/2");
   CHECK(j.at("profile") == "tiny");
   // What its figures are of.
   CHECK_FALSE(j.at("driver").get<std::string>().empty());
@@ -49,6 +49,56 @@ TEST_CASE("run_json_has_the_documented_schema") {
   CHECK(workload.at("workload") == "smoke");
   CHECK(workload.at("requests") == 3);
   CHECK(workload.at("first_token_s").at("median") > 0);
+}
+
+// A slow rms_norm in a small model, of which the tiny profile is made and a full one.
+namespace {
+
+const std::string run_norm = "FK_CANDIDATES=" FK_NORMS " " FK_HOST " run " FK_SOURCE
+                             "/test/known/norm_llama.yaml --device cpu --candidate plain_norm ";
+
+}  // namespace
+
+TEST_CASE("run_tiny_profile_has_no_speedup") {
+  const Shell out = shell(run_norm + "--profile tiny --workload decode");
+  CAPTURE(out.text);
+  CHECK(out.code == 0);
+  CHECK_THAT(out.text, ContainsSubstring("not judged"));
+  CHECK_THAT(out.text, !ContainsSubstring("speedup"));
+  const Json j =
+      fk::parse_json(shell(run_norm + "--profile tiny --workload decode --json").text, "report");
+  CHECK(j.at("processes") == 1);
+  const Json& w = j.at("candidates").at(0).at("workloads").at(0);
+  CHECK(w.at("done") == true);
+  CHECK(w.at("speedup").is_null());
+  CHECK(w.at("verdict") == "not judged");
+  const Shell asked = shell(run_norm + "--profile tiny --processes 4 2>&1");
+  CHECK(asked.code == 2);
+  CHECK_THAT(asked.text, ContainsSubstring("--processes"));
+}
+
+TEST_CASE("run_full_profile_times_several_processes") {
+  const Shell text = shell(run_norm + "--profile full --workload decode --processes 2");
+  CAPTURE(text.text);
+  CHECK(text.code == 0);
+  for (const char* words : {"between processes", "95 % interval", "speedup"})
+    CHECK_THAT(text.text, ContainsSubstring(words));
+  const Shell out = shell(run_norm + "--profile full --workload decode --processes 3 --json");
+  REQUIRE(out.code == 0);
+  const Json j = fk::parse_json(out.text, "report");
+  CHECK(j.at("processes") == 3);
+  const Json& own = j.at("baseline").at("workloads").at(0);
+  const Json& w = j.at("candidates").at(0).at("workloads").at(0);
+  // 12 rounds are 4 in each process.
+  CHECK(own.at("rounds") == 12);
+  CHECK(own.at("round_s_by_process").size() == 3);
+  CHECK(w.at("round_s_by_process").size() == 3);
+  const Json& speedup = w.at("speedup");
+  CHECK(speedup.at("by_process").size() == 3);
+  CHECK(speedup.at("pairs") == 12);
+  CHECK(speedup.at("low") < speedup.at("ratio"));
+  CHECK(speedup.at("ratio") < speedup.at("high"));
+  CHECK(w.at("verdict") != "faster");
 }
 
 TEST_CASE("run_same_seed_same_model") {
