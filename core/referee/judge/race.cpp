@@ -277,8 +277,8 @@ void Exam::conclude_race(const Turn& mine, const Turn& theirs, const RaceResult&
     row_.why = std::string("it has no rival: ") +
                (row_.passed_over.empty() ? "no baseline but the oracle takes the case"
                                          : "every baseline but the oracle failed") +
-               ", and the oracle is slow";
-    row_.next = "Its time is in `timings`; compare it with the share of the roofline.";
+               ", and the oracle is there to be right, not quick";
+    row_.next = "The share of the roofline says how much time is left to gain.";
   } else if (!slowed.empty() && row_.status == Status::cannot_tell) {
     row_.next = "Judge it when the device is cool and has its power for itself.";
   }
