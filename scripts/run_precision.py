@@ -80,12 +80,24 @@ for kind, all_runs in runs.items():
         apart = max(max(row[side]) / min(row[side]) for row in rows for side in ("by_process_s", "baseline_by_process"))
         above += higher if kind == "slow" else 0
         ratios = sorted(row["ratio"] for row in rows)
+        single = [ratio for row in rows for ratio in row["by_process"]]
         summary[f"{kind}, {workload}"] = {"runs": len(rows), "above_1": higher, "hold_1": held, "ratio_least": ratios[0], "ratio_median": ratios[len(ratios) // 2],
-                                          "ratio_most": ratios[-1], "processes_apart_most": apart, "verdicts": verdicts}
+                                          "ratio_most": ratios[-1], "processes_apart_most": apart, "verdicts": dict(verdicts),
+                                          "single_pairs": len(single), "single_above_1": sum(ratio > 1.01 for ratio in single), "single_most": max(single)}
         print(f"{kind}, {workload}: {len(rows)} runs, ratios {ratios[0]:.3f} to {ratios[-1]:.3f}, {higher} intervals above 1, {held} hold 1; "
-              f"processes of a side at most {apart:.2f} apart; " + ", ".join(f"{n} {v}" for v, n in sorted(verdicts.items())))
+              f"processes of a side at most {apart:.2f} apart; of {len(single)} single pairs of processes {sum(ratio > 1.01 for ratio in single)} above 1.01, "
+              f"the most {max(single):.2f}; " + ", ".join(f"{n} {v}" for v, n in sorted(verdicts.items())))
     count = min(len(all_runs), count or len(all_runs))
+
+
+def short(value):
+    """Four digits of every number are more than are known."""
+    if isinstance(value, dict):
+        return {key: short(part) for key, part in value.items()}
+    return [short(part) for part in value] if isinstance(value, list) else float(f"{value:.4g}") if isinstance(value, float) else value
+
+
 if options.json:
     options.json.write_text(json.dumps({**seen_on("cpu", options.json), "processor": alone["device"], "cores": os.cpu_count(), "load": options.load,
-                                        "load_average": os.getloadavg(), "seconds": round(time.monotonic() - begin), "alone": ratio, "summary": summary, "runs": runs}, indent=1) + "\n")
+                                        "load_average": os.getloadavg(), "seconds": round(time.monotonic() - begin), "alone": ratio, "summary": short(summary), "runs": short(dict(runs))}) + "\n")
 sys.exit(0 if above == 0 and count >= options.runs else 1)
