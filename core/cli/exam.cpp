@@ -12,6 +12,7 @@
 
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
+#include "core/base/float_modes.hpp"
 #include "core/device/rank_device.hpp"
 #include "core/referee/check.hpp"
 #include "core/referee/judge/examinee.hpp"
@@ -290,8 +291,12 @@ FK_TASK(exam_enter, exam_enter);
 template <class Body>
 Json answered(const Json& arguments, const TaskServices& services, const Body& body) {
   Communicator* const comm = shared_comm(arguments, services);
+  const KeptModes modes;  // compared outside of the clock that a body may have
   try {
-    return body();
+    const Json answer = body();
+    if (const std::string changed = modes.changed(); !changed.empty())
+      fail("", "state: " + changed);
+    return answer;
   } catch (const Error& error) {
     if (comm && any_device_lost()) throw;
     const std::string why = error.what_text().empty() ? error.what() : error.what_text();

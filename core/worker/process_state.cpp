@@ -9,40 +9,15 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cfenv>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 
 #include "core/worker/process.hpp"
-#if defined(__x86_64__)
-#include <xmmintrin.h>
-#endif
 
 namespace fk {
 
 namespace {
-
-// The control bits: rounding, flushing of denormals, traps. What was raised so far is no mode.
-uint64_t float_modes() {
-#if defined(__x86_64__)
-  return _mm_getcsr() & 0xffc0u;
-#elif defined(__aarch64__)
-  return __builtin_aarch64_get_fpcr64();
-#else
-  return 0;
-#endif
-}
-
-void set_float_modes(uint64_t modes) {
-#if defined(__x86_64__)
-  _mm_setcsr(static_cast<unsigned>(modes));
-#elif defined(__aarch64__)
-  __builtin_aarch64_set_fpcr64(modes);
-#else
-  (void)modes;
-#endif
-}
 
 std::string link_text(const std::filesystem::path& path) {
   std::error_code error;
@@ -60,8 +35,7 @@ double seconds_of(clockid_t clock) {
 
 ProcessState ProcessState::now() {
   ProcessState s;
-  s.float_modes_ = float_modes();
-  s.rounding_ = std::fegetround();
+  s.float_modes_ = FloatModes::now();
   pthread_sigmask(SIG_SETMASK, nullptr, &s.mask_);
   for (int number = 0; number < NSIG; ++number) {
     struct sigaction action {};
@@ -92,9 +66,8 @@ ProcessState ProcessState::now() {
 }
 
 std::string ProcessState::changed_in(const ProcessState& later) const {
-  if (rounding_ != later.rounding_) return "the rounding mode of its thread was changed";
-  if (float_modes_ != later.float_modes_)
-    return "the floating point modes of its thread were changed (denormals, traps)";
+  if (const std::string modes = float_modes_.changed_in(later.float_modes_); !modes.empty())
+    return modes;
   for (int number = 1; number < NSIG; ++number) {
     const auto at = static_cast<size_t>(number);
     if (sigismember(&mask_, number) != sigismember(&later.mask_, number))
@@ -128,8 +101,7 @@ std::string ProcessState::changed_in(const ProcessState& later) const {
 }
 
 void ProcessState::put_back() const {
-  std::fesetround(rounding_);
-  set_float_modes(float_modes_);
+  float_modes_.put_back();
   pthread_sigmask(SIG_SETMASK, &mask_, nullptr);
   if (!timer_) {
     const itimerval none{};

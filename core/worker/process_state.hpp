@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "core/base/float_modes.hpp"
+
 namespace fk {
 
 class ProcessState {
@@ -25,8 +27,7 @@ class ProcessState {
     void* function = nullptr;
     int flags = 0;
   };
-  uint64_t float_modes_ = 0;
-  int rounding_ = 0;
+  FloatModes float_modes_;
   sigset_t mask_{};
   std::vector<Handler> handlers_;  // by signal number
   bool timer_ = false, children_ = false;

@@ -80,7 +80,8 @@ void blame_words(CaseVerdict& row, const std::string& words) {
     row.status = Status::illegal_access;
   } else {
     row.status = Status::violation;
-    row.rule = starts_with(words, "prepare:")   ? "prepare"
+    row.rule = starts_with(words, "state:")     ? "state"
+               : starts_with(words, "prepare:") ? "prepare"
                : starts_with(words, "forward:") ? "forward"
                : starts_with(words, "plan:")    ? "plan"
                                                 : "create";

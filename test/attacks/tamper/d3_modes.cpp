@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // D3: leaves denormals off and rounding upward for whoever computes after it in this thread
 //
-// Stopped by: the reference is computed elsewhere; modes are looked at after the calls
+// Stopped by: the reference is computed elsewhere; modes are compared around calls
 //
-// verdict: slower
+// verdict: violation
+//
+// work: broken
 //
 // naive: silu_and_mul accepted
 #include "../attack.hpp"
