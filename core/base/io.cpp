@@ -99,7 +99,7 @@ std::string read_file(const std::filesystem::path& path, std::size_t bytes_max) 
   return text;
 }
 
-void write_file_atomic(const std::filesystem::path& path, std::string_view text) {
+void write_file_atomic(const std::filesystem::path& path, std::string_view text, unsigned mode) {
   const std::filesystem::path folder = path.parent_path();
   if (!folder.empty()) {
     std::error_code code;
@@ -112,7 +112,7 @@ void write_file_atomic(const std::filesystem::path& path, std::string_view text)
   try {
     write_all(fd, text, path.string());
     // mkostemp gives 0600; a report is to be read by others as far as the umask of most allows.
-    if (::fchmod(fd, 0644) != 0) fail(path.string(), "cannot be written: " + reason(errno));
+    if (::fchmod(fd, mode) != 0) fail(path.string(), "cannot be written: " + reason(errno));
     if (::rename(temporary.c_str(), path.c_str()) != 0) {
       fail(path.string(), "cannot be written: " + reason(errno));
     }

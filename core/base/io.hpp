@@ -20,8 +20,10 @@ std::string read_file(const std::filesystem::path& path,
                       std::size_t bytes_max = std::size_t{1} << 30);
 
 /// Writes a temporary file beside `path` and renames it over it, so that a reader sees the old or
-/// the new text and nothing between. Creates missing parent folders. Error when it cannot.
-void write_file_atomic(const std::filesystem::path& path, std::string_view text);
+/// the new text and nothing between. Creates missing parent folders. Error when it cannot. `mode`
+/// is what the file has whatever the umask is.
+void write_file_atomic(const std::filesystem::path& path, std::string_view text,
+                       unsigned mode = 0644);
 
 /// A read-only private mapping of a whole regular file; movable. An empty file has no bytes. A file
 /// that is truncated by somebody else while mapped raises SIGBUS on access: map only files that

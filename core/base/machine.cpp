@@ -128,6 +128,17 @@ std::optional<int64_t> address_limit() {
   return static_cast<int64_t>(limit.rlim_cur);
 }
 
+bool has_id(uint64_t id, const char* map) {
+  std::ifstream file(map);
+  for (uint64_t inside = 0, outside = 0, count = 0; file >> inside >> outside >> count;)
+    if (id >= inside && id - inside < count) return true;
+  return false;
+}
+
+uint32_t group_of_runners() {
+  return has_id(kRunnerIds, "/proc/self/gid_map") ? kRunnerIds : kNobody;
+}
+
 DeviceIdentity device_identity(const std::string& device) {
   if (device == "cpu") {
     const std::string threads = std::to_string(usable_cores()) + " threads";

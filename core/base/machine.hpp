@@ -32,6 +32,13 @@ void need_memory(const std::string& where, int64_t bytes);
 /// is no limit.
 std::optional<int64_t> address_limit();
 
+/// Whether this user namespace has the number; `map` is /proc/self/uid_map or gid_map.
+bool has_id(uint64_t id, const char* map);
+/// Numbers of users from here on are sealed runners', if this process may become another user.
+constexpr uint32_t kRunnerIds = 0x6B000000, kNobody = 65534;
+/// The group of all sealed runners, in which no account is.
+uint32_t group_of_runners();
+
 /// Which device a name as in `--device` stands for, and its driver: two processes that get the
 /// same text run on the same kind of device under the same driver. For `cpu` the processor, how
 /// many of its threads this process may use, and the kernel; for anything else the models of all

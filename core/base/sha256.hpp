@@ -45,8 +45,8 @@ std::string sha256(std::string_view text);
 Sha256::Digest hmac_sha256(std::string_view key, std::string_view message);
 /// Of a file's contents, which are read and not mapped: a linker may truncate it meanwhile. Error
 /// when it is missing, no regular file, unreadable or larger than anything that is loaded or kept
-/// here: a file may claim to have more bytes than its disk.
-constexpr int64_t kHashedBytesMax = int64_t{1} << 32;
+/// here: a file may claim to have more bytes than its disk. That much is read in half a second.
+constexpr int64_t kHashedBytesMax = int64_t{1} << 28;
 std::string sha256_file(const std::filesystem::path& path);
 
 }  // namespace fk

@@ -84,7 +84,8 @@ Elf::Elf(const std::filesystem::path& file) : where_(file.string()) {
   }
   file_bytes_ = static_cast<uint64_t>(status.st_size);
   try {
-    if (status.st_size > kHashedBytesMax) fail("is larger than " + human_bytes(kHashedBytesMax));
+    if (status.st_size > kHashedBytesMax)
+      fail("is larger than " + human_bytes(kHashedBytesMax) + ", which no plugin is");
     if (file_bytes_ < SELFMAG)
       fail("is not an ELF file: it has only " + human_bytes(status.st_size));
     const auto magic = read(0, SELFMAG);

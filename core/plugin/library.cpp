@@ -3,6 +3,8 @@
 #include "core/plugin/library.hpp"
 
 #include <dlfcn.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 // Without it Boost.DLL would want Boost.Filesystem, which is not headers only.
 #define BOOST_DLL_USE_STD_FS
@@ -11,8 +13,10 @@
 #include <set>
 
 #include "core/base/error.hpp"
+#include "core/base/float_modes.hpp"
 #include "core/base/io.hpp"
 #include "core/base/log.hpp"
+#include "core/base/machine.hpp"
 #include "core/base/paths.hpp"
 #include "core/base/sha256.hpp"
 #include "core/base/text.hpp"
@@ -57,6 +61,7 @@ std::string odd_claim(const fk_claims& claims) {
 // The note is what was believed so far, by those who do not load the file.
 void check_note(const fk_plugin& table, const PluginNote& note, const std::string& where) {
   std::set<int32_t> claimed;
+  std::set<std::string> once;
   if (note.name != table.name)
     fail(where, std::string("its table says `") + table.name + "`, its note `" + note.name + "`");
   for (const fk_op* const* at = table.ops_begin; at != table.ops_end; ++at) {
@@ -64,6 +69,8 @@ void check_note(const fk_plugin& table, const PluginNote& note, const std::strin
     if (!op || op->struct_size < FK_END(fk_op, destroy)) fail(where, "an op table is too short");
     if (const std::string member = null_member(*op); !member.empty())
       fail(where, "an op table has a null `" + member + "`");
+    if (!once.insert(op->contract->op).second)
+      fail(where, std::string("its table has the op `") + op->contract->op + "` twice");
     if (const std::string odd = odd_claim(*op->claims); !odd.empty())
       fail(where, std::string(op->contract->op) + ": the table of its claims " + odd);
     const auto noted = [&](const OpNote& n) { return n.op == op->contract->op; };
@@ -113,6 +120,23 @@ std::string stem_of_copy(const std::filesystem::path& file) {
   return stem;
 }
 
+namespace {
+
+// A candidate is its author's secret: its owner alone reads the copy. Where a sealed runner is
+// another user, its group does as well, which no user is in. Where this process does not own them,
+// it did not make them.
+void keep_private(const std::filesystem::path& dir, const std::filesystem::path& copy) {
+  const bool others = ::geteuid() == 0;
+  if (others) {
+    (void)!::chown(dir.c_str(), static_cast<uid_t>(-1), group_of_runners());
+    (void)!::chown(copy.c_str(), static_cast<uid_t>(-1), group_of_runners());
+  }
+  ::chmod(dir.c_str(), others ? 0710 : 0700);
+  ::chmod(copy.c_str(), others ? 0640 : 0600);
+}
+
+}  // namespace
+
 std::filesystem::path loadable_copy(const std::filesystem::path& file) {
   namespace fs = std::filesystem;
   if (!fs::exists(file)) fail(file.string(), "there is no such file");
@@ -129,17 +153,12 @@ std::filesystem::path loadable_copy(const std::filesystem::path& file) {
     fs::create_directories(dir, why);
     if (why) fail_host(dir.string(), "cannot be made: " + why.message(), hint);
     try {
-      write_file_atomic(copy, contents);
+      write_file_atomic(copy, contents, 0600);
     } catch (const Error& e) {
       fail_host(e.where(), e.what_text(), hint);
     }
   }
-  // A sealed runner is another user. Where this one does not own them, it did not make them.
-  constexpr auto kRead = fs::perms::owner_read | fs::perms::group_read | fs::perms::others_read;
-  constexpr auto kEnter = fs::perms::owner_exec | fs::perms::group_exec | fs::perms::others_exec;
-  std::error_code ignored;
-  fs::permissions(dir, kRead | kEnter, fs::perm_options::add, ignored);
-  fs::permissions(copy, kRead, fs::perm_options::add, ignored);
+  keep_private(dir, copy);
   return copy;
 }
 
@@ -147,6 +166,8 @@ void Plugins::load(const std::filesystem::path& file, Trust trust,
                    const std::filesystem::path& given) {
   const std::string where = file.string();
   const auto copy = given.empty() ? loadable_copy(file) : given;
+  // A static constructor may change how its process computes: start-up code of -ffast-math does.
+  const KeptModes modes;
   // Boost.DLL closes what it opened; this first handle pins the library until the process ends, and
   // says more plainly what is missing.
   if (!dlopen(copy.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE)) {
@@ -166,6 +187,9 @@ void Plugins::load(const std::filesystem::path& file, Trust trust,
   }
   const auto entry = reinterpret_cast<fk_plugin_entry>(&library.get<void()>(FK_PLUGIN_SYMBOL));
   const fk_plugin& table = negotiate(entry, where);
+  if (const std::string changed = modes.changed(); !changed.empty())
+    fail(where, "when it was loaded, " + changed,
+         "compile with -ffast-math or -Ofast where you like, and link without them");
   check_note(table, read_notes(copy), where);
   // Whoever is asked by name would otherwise be another one than is meant.
   const auto [known, fresh] = entries_.try_emplace(table.name, entry);

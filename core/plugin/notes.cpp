@@ -6,6 +6,7 @@
 #include <cctype>
 #include <cstring>
 #include <optional>
+#include <set>
 
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
@@ -140,8 +141,15 @@ PluginNote read_notes(const std::filesystem::path& file) {
     named = true;
   }
   if (!named) elf.fail("has garbled notes: ops, but no FK_PLUGIN(name, version)");
-  for (const auto& note : raw)
-    if (note.type == FK_NOTE_OP) out.ops.push_back(read_op(elf, note));
+  std::set<std::string> once;
+  for (const auto& note : raw) {
+    if (note.type != FK_NOTE_OP) continue;
+    out.ops.push_back(read_op(elf, note));
+    // Each note is a list of cases to judge.
+    if (const std::string& op = out.ops.back().op; !once.insert(op).second)
+      elf.fail("has two notes of the op `" + op + "`",
+               "an op is registered once: one FK_OP(" + op + ", ...)");
+  }
   if (out.ops.empty()) elf.fail("has garbled notes: the plugin has no ops");
   return out;
 }

@@ -14,10 +14,10 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "core/base/machine.hpp"
 #include "core/base/paths.hpp"
 #include "core/base/text.hpp"
 #include "core/worker/landlock.hpp"
@@ -32,14 +32,6 @@ Protection protection(const std::string& name, const std::string& why) {
   return {name, why.empty(), why};
 }
 
-// Whether this user namespace has the number.
-bool is_mapped(uint64_t id, const char* map) {
-  std::ifstream file(map);
-  for (uint64_t inside = 0, outside = 0, count = 0; file >> inside >> outside >> count;)
-    if (id >= inside && id - inside < count) return true;
-  return false;
-}
-
 // Whoever may not end processes of another user must not start any.
 bool may_end_others() {
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
@@ -49,18 +41,16 @@ bool may_end_others() {
 
 // A number that nobody else has, so that limits by user count this process alone, or `nobody`.
 uint32_t free_id() {
-  constexpr uint32_t kBase = 0x6B000000, kNobody = 65534;
-  const uint32_t own = kBase + static_cast<uint32_t>(::getpid());
-  return is_mapped(own, "/proc/self/uid_map") && is_mapped(own, "/proc/self/gid_map") ? own
-                                                                                      : kNobody;
+  const uint32_t own = kRunnerIds + 1 + static_cast<uint32_t>(::getpid());
+  return has_id(own, "/proc/self/uid_map") ? own : kNobody;
 }
 
 // Empty, or why this process keeps its user.
 std::string change_user() {
   if (::geteuid() != 0) return "the host was not started as root";
   if (!may_end_others()) return "this root may not end processes of others (CAP_KILL)";
-  const uint32_t id = free_id();
-  if (::setgroups(0, nullptr) != 0 || ::setresgid(id, id, id) != 0)
+  const uint32_t id = free_id(), group = group_of_runners();
+  if (::setgroups(0, nullptr) != 0 || ::setresgid(group, group, group) != 0)
     return "the group cannot be changed: " + errno_text();
   if (::setresuid(id, id, id) != 0) return "the user cannot be changed: " + errno_text();
   return {};

@@ -127,6 +127,20 @@ TEST_CASE("notes_refusals_say_what_is_wrong") {
   CHECK_THAT(why(folder.write("longer.so", longer)), ContainsSubstring("garbled notes"));
 }
 
+// Each note is a list of cases that are judged.
+TEST_CASE("notes_name_an_op_once") {
+  const Folder folder;
+  Patched image;
+  const Elf64_Phdr notes = *image.segment(PT_NOTE);
+  std::string twice = image.image.substr(notes.p_offset, notes.p_filesz);
+  twice += twice.substr(twice.size() - sizeof(fk_note_op));  // the last one is an op's
+  image.segment(PT_NOTE)->p_offset = image.image.size();
+  image.segment(PT_NOTE)->p_filesz = twice.size();
+  image.image += twice;
+  const std::string said = why(folder.write("twice.so", image.image));
+  CHECK_THAT(said, ContainsSubstring("two notes of the op `silu_and_mul`"));
+}
+
 TEST_CASE("notes_survive_every_cut_and_flipped_bytes") {
   const Folder folder;
   const std::string image = fk::read_file(kFrozenFile);
@@ -314,8 +328,11 @@ TEST_CASE("notes_of_a_file_that_claims_much_are_not_read") {
   CHECK_THAT(refused(needs.image), ContainsSubstring("2001 dynamic entries"));
 
   const auto sparse = folder.write("x.so", Patched().image);
-  std::filesystem::resize_file(sparse, uint64_t{5} << 30);
-  CHECK_THAT(why(sparse), ContainsSubstring("larger than 4.0 GiB"));
+  for (const uint64_t bytes : {(uint64_t{1} << 28) + 1, (uint64_t{1} << 32) - 1}) {
+    std::filesystem::resize_file(sparse, bytes);
+    CHECK_THAT(why(sparse), ContainsSubstring("larger than 256.0 MiB"));
+    CHECK_THAT(fk::broken_rule(sparse, fk::Trust::candidate), ContainsSubstring("larger than"));
+  }
 }
 
 TEST_CASE("lint_names_the_rules_that_system_libraries_break") {
