@@ -41,6 +41,50 @@ std::size_t distance(std::string_view a, std::string_view b) {
   return above[b.size()];
 }
 
+// One character at the beginning of a text.
+struct Character {
+  std::size_t bytes = 1;
+  bool safe = false;  // to show: a terminal neither obeys it nor turns other text around for it
+};
+
+std::size_t bytes_by_first(unsigned char first) {
+  return first < 0x80                    ? 1
+         : first >= 0xC2 && first < 0xE0 ? 2
+         : first >= 0xE0 && first < 0xF0 ? 3
+         : first >= 0xF0 && first < 0xF5 ? 4
+                                         : 0;
+}
+
+bool safe_to_show(uint32_t code) {
+  struct Range {
+    uint32_t first, last;
+  };
+  // Control characters, the Arabic letter mark, zero widths and directions, line separators and
+  // embeddings, isolates and invisible operators, the byte order mark, annotations, tags.
+  constexpr Range kUnsafe[] = {{0x00, 0x1F},     {0x7F, 0x9F},      {0x61C, 0x61C},
+                               {0x180E, 0x180E}, {0x200B, 0x200F},  {0x2028, 0x202E},
+                               {0x2060, 0x206F}, {0xFEFF, 0xFEFF},  {0xFFF9, 0xFFFB},
+                               {0xD800, 0xDFFF}, {0xE0000, 0xE0FFF}};
+  return code <= 0x10FFFF && std::none_of(std::begin(kUnsafe), std::end(kUnsafe), [&](Range r) {
+           return code >= r.first && code <= r.last;
+         });
+}
+
+Character character_at(std::string_view text) {
+  const auto first = static_cast<unsigned char>(text[0]);
+  const std::size_t bytes = bytes_by_first(first);
+  if (bytes == 0 || bytes > text.size()) return {};
+  constexpr uint32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};  // shorter forms are no UTF-8
+  uint32_t code = bytes == 1 ? first : first & (0xFFu >> (bytes + 1));
+  for (std::size_t i = 1; i < bytes; ++i) {
+    const auto next = static_cast<unsigned char>(text[i]);
+    if ((next & 0xC0) != 0x80) return {};
+    code = code << 6 | (next & 0x3Fu);
+  }
+  if (code < kLeast[bytes]) return {};
+  return {bytes, safe_to_show(code)};
+}
+
 }  // namespace
 
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
@@ -129,21 +173,39 @@ std::string excerpt(std::string_view text, std::size_t bytes_max) {
     text = text.substr(0, end);
   }
   std::string result;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7F) {
-      result += fmt::format("\\x{:02x}", byte);
+  while (!text.empty()) {
+    const Character next = character_at(text);
+    if (next.safe) {
+      result += text.substr(0, next.bytes);
     } else {
-      result += c;
+      for (const char c : text.substr(0, next.bytes))
+        result += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
     }
+    text.remove_prefix(next.bytes);
   }
   return cut ? result + "..." : result;
 }
 
-std::string printable(std::string text, std::string_view kept) {
-  for (char& c : text)
-    if ((static_cast<unsigned char>(c) < 0x20 || c == 0x7F) && kept.find(c) == kept.npos) c = '?';
-  return text;
+std::string printable(std::string_view text, std::string_view kept) {
+  std::string result;
+  while (!text.empty()) {
+    const Character next = character_at(text);
+    if (next.safe || kept.find(text[0]) != kept.npos)
+      result += text.substr(0, next.bytes);
+    else
+      result += '?';
+    text.remove_prefix(next.bytes);
+  }
+  return result;
+}
+
+std::size_t begun_character(std::string_view text) {
+  for (std::size_t back = 1; back <= std::min<std::size_t>(3, text.size()); ++back) {
+    const auto byte = static_cast<unsigned char>(text[text.size() - back]);
+    if ((byte & 0xC0) == 0x80) continue;
+    return bytes_by_first(byte) > back ? back : 0;
+  }
+  return 0;
 }
 
 std::string bounded(const char* text, std::size_t size) {

@@ -37,12 +37,17 @@ bool ends_with(std::string_view text, std::string_view suffix);
 std::string lower(std::string_view text);
 std::string upper(std::string_view text);
 
-/// At most `bytes_max` bytes, cut at a UTF-8 boundary with "..." at the end, control characters
-/// written as \xNN: for quoting untrusted input inside a message.
+/// At most `bytes_max` bytes, cut at a UTF-8 boundary with "..." at the end, what is not safe to
+/// show written as \xNN: for quoting untrusted input inside a message. Not safe are control
+/// characters (C0, DEL, C1), marks that turn the direction of text or cannot be seen, and bytes
+/// that are not UTF-8.
 std::string excerpt(std::string_view text, std::size_t bytes_max = 60);
 
-/// The text with `?` for its control characters, but for those that are kept.
-std::string printable(std::string text, std::string_view kept = "");
+/// The text with `?` for what is not safe to show, but for the bytes that are kept.
+std::string printable(std::string_view text, std::string_view kept = "");
+
+/// How many bytes at the end of `text` begin a UTF-8 character that is not complete yet.
+std::size_t begun_character(std::string_view text);
 
 /// The text before the first NUL of `size` bytes that somebody else may write to, what is not
 /// printable ASCII as `?`.

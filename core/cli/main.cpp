@@ -6,9 +6,11 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <sstream>
 
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
+#include "core/cli/terminal.hpp"
 #include "core/cli/verb.hpp"
 
 namespace fk {
@@ -42,6 +44,11 @@ int main_of(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);  // `fk-host list | head` ends by a failed write, not by a signal
   std::signal(SIGXFSZ, SIG_IGN);  // and so does a file beyond `ulimit -f`
   const auto known = verbs();
+  // A runner's streams are the plugins' as well. What it says is shown by the process that asks it.
+  const bool runner = std::any_of(known.begin(), known.end(), [&](const Verb& verb) {
+    return verb.help.empty() && argc >= 2 && verb.name == argv[1];
+  });
+  if (!runner) guard_terminal();
   if (const auto text = unknown_verb(argc, argv, known); !text.empty())
     return refuse(text, kExitUsage);
   CLI::App app("Loads kernels as plugins into whole models and judges them there.", "fk-host");
@@ -57,7 +64,11 @@ int main_of(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kExitOk : kExitUsage;
+    std::ostringstream out, bad;
+    const bool asked = app.exit(error, out, bad) == 0;
+    std::fputs(out.str().c_str(), stdout);
+    std::fputs(bad.str().c_str(), stderr);
+    return asked ? kExitOk : kExitUsage;
   }
   return action();
 }

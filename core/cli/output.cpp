@@ -23,10 +23,25 @@ void write_into(const std::string& file, const std::string& text) {
   if (std::fclose(out) != 0 || !written) fail(file, "cannot be written: " + errno_text());
 }
 
+// Names and words of strangers are shown by whoever reads the report.
+Json made_safe(const Json& from) {
+  if (from.is_string()) return printable(from.get_ref<const std::string&>(), "\n\t");
+  if (!from.is_structured()) return from;
+  Json out = from.is_array() ? Json::array() : Json::object();
+  for (const auto& [key, value] : from.items()) {
+    if (from.is_array())
+      out.push_back(made_safe(value));
+    else
+      out[printable(key)] = made_safe(value);
+  }
+  return out;
+}
+
 }  // namespace
 
 void print_json(const Json& document, const std::string& file) {
-  const std::string text = document.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  const std::string text =
+      made_safe(document).dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
   if (file.empty() || file == "-") return void(std::fputs(text.c_str(), stdout));
   std::error_code none;
   const fs::file_status is = fs::status(file, none);

@@ -7,7 +7,8 @@
 
 namespace fk {
 
-// An empty file name or "-" is the standard output. Invalid UTF-8 from plugins is replaced.
+// An empty file name or "-" is the standard output. What is not safe to show
+// (printable() of base/text.hpp) is `?` in it.
 void print_json(const Json& document, const std::string& file);
 
 }  // namespace fk

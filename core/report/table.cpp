@@ -40,7 +40,9 @@ void append(std::string& line, const Cell& cell, int64_t width, Align align, boo
 
 bool colour_wanted(std::FILE* stream) {
   const char* off = std::getenv("NO_COLOR");
-  return isatty(fileno(stream)) != 0 && !(off && *off);
+  // The stream may be one that has no descriptor of its own (cli/terminal.cpp).
+  const int fd = stream == stderr ? STDERR_FILENO : STDOUT_FILENO;
+  return isatty(fd) != 0 && !(off && *off);
 }
 
 std::string styled(std::string_view text, Style style, bool colour) {

@@ -53,6 +53,30 @@ TEST_CASE("text_helpers_plain_cases", "[base]") {
   CHECK(human_duration(-1.5) == "-1.5 s");
 }
 
+// Names and words of plugins and files may hold anything.
+TEST_CASE("text_that_is_shown_has_nothing_that_a_terminal_obeys_or_that_turns_other_text",
+          "[base]") {
+  CHECK(printable("\xC2\x9B"
+                  "31m") == "?31m");  // C1: a control sequence in one character
+  CHECK(printable("a\x9B"
+                  "b") == "a?b");  // the same byte, which is no UTF-8
+  CHECK(printable("a\xE2\x80\xAE"
+                  "so.exe") == "a?so.exe");                // U+202E turns what follows around
+  CHECK(printable("\xE2\x81\xA6x\xE2\x81\xA9") == "?x?");  // isolates
+  CHECK(printable("\xD8\x9Cx\xE2\x80\x8Fx\xEF\xBB\xBFx") == "?x?x?x");  // marks
+  CHECK(printable("\xF3\xA0\x81\x81") == "?");                          // a tag
+  // A long form, half of a pair, what is beyond the last character.
+  CHECK(printable("\xC0\x8A\xED\xA0\x80\xF4\x90\x80\x80") == "????");
+  CHECK(printable("\xC3\xA4 \xE2\x82\xAC \xF0\x9F\x99\x82") ==
+        "\xC3\xA4 \xE2\x82\xAC \xF0\x9F\x99\x82");  // letters and signs stay
+  CHECK(excerpt("a\xE2\x80\xAE"
+                "b") == "a\\xe2\\x80\\xaeb");
+  CHECK(excerpt("\xC2\x9B") == "\\xc2\\x9b");
+  CHECK(begun_character("a\xE2\x80") == 2);
+  CHECK(begun_character("a\xE2\x80\xAE") == 0);
+  CHECK(begun_character("a") == 0);
+}
+
 TEST_CASE("error_parts_make_one_sentence", "[base]") {
   CHECK(std::string(Error("a", "b", "c").what()) == "a: b (c)");
   CHECK(std::string(Error("a", "b").what()) == "a: b");
