@@ -33,9 +33,8 @@ namespace {
 struct Arguments {
   std::string what, json, device = "cpu", secret, captured, routing, receipt;
   std::vector<std::string> ops, families, variants, dtypes;  // of a candidate
-  double patience_s = 20;
-  bool sandbox = true;
-  bool fresh = false, no_store = false, build = false, profile = false;
+  double patience_s = 20, budget_s = Policy().budget_s;
+  bool sandbox = true, fresh = false, no_store = false, build = false, profile = false;
   BenchOptions options;
 };
 
@@ -321,6 +320,7 @@ BenchRequest request_of(const Arguments& a, bool as_json) {
   policy.dtypes = a.dtypes;
   policy.seconds = a.options.seconds;
   policy.patience_s = a.patience_s;
+  policy.budget_s = a.budget_s;
   policy.sandbox = a.sandbox;
   request.question.device = a.device;
   request.answer.store = !a.no_store;
@@ -472,12 +472,12 @@ std::function<int()> add(const Options& app) {
   app.add_flag("--fresh", a->fresh, "judge a candidate even if it was asked about before");
   app.add_flag("--no-store", a->no_store, "neither look up an earlier verdict nor keep this one");
   app.add_option("--receipt", a->receipt, "write the signed receipt to a file, too");
-  app.add_flag("--profile", a->profile,
-               "run a candidate once more under Nsight Compute (ncu), not sealed in");
+  app.add_flag("--profile", a->profile, "run a candidate under Nsight Compute as well, not sealed");
   app.add_flag("--build", a->build, "compile the candidate's folder first, as a path to one is");
   app.add_option("--patience", a->patience_s,
                  "seconds without a sign of life before a candidate is stopped")
       .positive();
+  app.add_option("--budget", a->budget_s, "seconds for a whole verdict; 0: no end");
   app.add_option("--case", a->options.cases, "only these");
   app.add_option("--captured", a->captured, "the cases of this folder (fk-host capture)");
   app.add_option("--routing", a->routing,

@@ -62,6 +62,7 @@ Verdict judge_question(const Question& question, const Secret* secret, const Cat
   options.dtypes = policy.dtypes;
   options.seconds = policy.seconds;
   options.patience_s = policy.patience_s;
+  options.budget_s = policy.budget_s;
   options.threads = policy.threads;
   return judge(candidate, roster, catalog, secret, room, options);
 }

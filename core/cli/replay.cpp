@@ -139,9 +139,12 @@ int replay(const Arguments& a, bool as_json) {
   // Whoever made a receipt chose the file as well: only this host's own word opens its sandbox, or
   // has this host wait for longer than it takes anybody to judge.
   if (!r.own_key || !r.unverified.empty()) {
-    constexpr double kPatienceMost = 300, kSecondsMost = 60;
+    constexpr double kPatienceMost = 300, kSecondsMost = 60, kBudgetMost = 3600;
     question.policy.sandbox = true;
     question.policy.patience_s = std::min(kPatienceMost, question.policy.patience_s);
+    question.policy.budget_s = question.policy.budget_s > 0
+                                   ? std::min(kBudgetMost, question.policy.budget_s)
+                                   : kBudgetMost;
     question.policy.seconds = std::min(kSecondsMost, question.policy.seconds);
   }
   question.device = a.device.empty() ? device_word(r.receipt.key) : a.device;

@@ -17,6 +17,7 @@
 #include "core/referee/judge/device_turn.hpp"
 #include "core/referee/judge/gpu_watch.hpp"
 #include "core/referee/roster.hpp"
+#include "core/referee/verdict/budget.hpp"
 #include "core/referee/verdict/secret.hpp"
 #include "core/worker/rank_group.hpp"
 
@@ -127,6 +128,8 @@ class Courtroom {
   // when nothing is left to do, or somebody else has the device. Between judgements only. Error as
   // for enter().
   bool prepare();
+  // Of the judgement that goes on.
+  Budget& budget() { return budget_; }
   // Whether the last prepare() found somebody else there.
   bool busy() const { return busy_; }
 
@@ -167,6 +170,7 @@ class Courtroom {
   std::vector<std::unique_ptr<OpenExam>> closing_;
   std::deque<Docket> dockets_;  // the last one asked for first
   std::map<std::string, std::unique_ptr<OpenExam>> ahead_;
+  Budget budget_;
   int next_id_ = 0;
   double patience_s_ = 0;  // of the judgement that entered last
   bool busy_ = false;

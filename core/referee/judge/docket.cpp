@@ -75,6 +75,7 @@ class Docket {
     for (const auto& family : o_.families) family_of(family, "--family");
     check_seconds(o_.seconds);
     if (!(o_.patience_s > 0)) fail("--patience", "is not more than nothing");
+    if (!(o_.budget_s >= 0)) fail("--budget", "is less than nothing", "0 has no end");
   }
   std::string size() const { return captured_ ? "captured" : o_.size; }
 

@@ -158,6 +158,7 @@ void Exam::enter(const char* part) {
 // One sample. Nothing when the sitter failed.
 std::optional<Sitter::Call> Exam::take(Sitter& sitter, int first, const std::vector<int>& contents,
                                        std::vector<Look>& looks, Way way, int core) {
+  room_.budget().need();
   const int count = static_cast<int>(contents.size());
   const std::vector<int> sets = ring(first, count);
   const bool spare = &sitter == &candidate_ && count < sets_;

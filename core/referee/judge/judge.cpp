@@ -54,6 +54,7 @@ class Judge {
 
   Verdict run() {
     const double start = now_seconds();
+    room_.budget() = Budget(options_.budget_s);
     spent_.enter("waiting for the device");
     room_.take_turn(
         std::any_of(candidate_.note.ops.begin(), candidate_.note.ops.end(),
@@ -72,12 +73,10 @@ class Judge {
     file_ = loadable_copy(candidate_.path);
     out_.candidate = facts_of(candidate_, file_);
     out_.device = room_.device();
-    out_.policy = {options_.size,       options_.cases,
-                   options_.families,   options_.seconds,
-                   options_.threads,    options_.ops,
-                   options_.patience_s, room_.sandbox(),
-                   options_.captured,   "",
-                   options_.variants,   options_.dtypes};
+    const JudgeOptions& o = options_;
+    out_.policy = {o.size,     o.cases,      o.families,      o.seconds,  o.threads,
+                   o.ops,      o.patience_s, room_.sandbox(), o.captured, "",
+                   o.variants, o.dtypes,     o.budget_s};
     const bool runs = read_file_alone() && list_cases();
     // What is in a folder of captured cases may have changed the next time.
     const bool ahead = runs && options_.captured.empty();
@@ -91,6 +90,7 @@ class Judge {
       // Nor is anything said where all that was asked for had been judged by then.
       if (row_ && !is_failure(row_->status)) row_->status = Status::environment;
       if (row_ && row_->status == Status::environment) row_->why = out_.why;
+      name_unreached(out_.cases, out_.why);
     }
     if (gpu_) out_.device = room_.device_name();  // as whoever opened it says
     spent_.enter("ending its processes");
@@ -232,6 +232,7 @@ class Judge {
     for (const size_t i : in_turn()) {
       CaseVerdict& row = out_.cases[i];
       row_ = &row;
+      room_.budget().need();
       if (!entries_[i].extra) timed = false;
       const bool after = entries_[i].after;
       if (after ? failed || !drawn.wants(row, entries_[i].drawn_cases)

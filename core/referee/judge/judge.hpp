@@ -34,6 +34,7 @@ namespace fk {
 
 struct JudgeOptions {
   double patience_s = 20;  // without a sign of life
+  double budget_s = 1800;  // of the whole; 0: without end
   std::string size = "full";
   std::vector<std::string> ops;       // empty: all that the candidate has
   std::vector<std::string> cases;     // empty: all of that size

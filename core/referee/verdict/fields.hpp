@@ -196,6 +196,7 @@ void fields(Visitor& v, Policy& p) {
   v("variants", p.variants, "judged beside the cases as written; `all`: every one");
   v("dtypes", p.dtypes, "the same for dtypes");
   v("patience_s", p.patience_s, "without a sign of life before a candidate is stopped");
+  v("budget_s", p.budget_s, "of the whole; what it does not reach is `environment`; 0: no end");
   v("sandbox", p.sandbox, "the candidate was to be sealed in; `protections` says how far it was");
 }
 

@@ -176,6 +176,7 @@ struct Policy {
   std::string captured;                       // folder of recorded cases; empty: the contracts'
   std::string routing;                        // as --routing; empty: the cases' own
   std::vector<std::string> variants, dtypes;  // beside the cases as written
+  double budget_s = 1800;                     // of the whole verdict; 0: without end
 };
 
 struct PluginFacts {
