@@ -25,14 +25,6 @@ const CaseField* scores_of(const ResolvedCase& r, const CaseField& chosen) {
   return nullptr;
 }
 
-// What makes scores of this case's logits; empty: they are compared themselves.
-std::string scoring_of(const ResolvedCase& r) {
-  const Slot* slot = r.contract->find(SectionId::init, "scoring_func");
-  if (!slot || slot->kind != SlotKind::choice) return "";
-  const auto chosen = static_cast<size_t>(r.init[static_cast<size_t>(slot->index)].i);
-  return slot->choices.at(chosen);
-}
-
 // Whether float32 has equal scores for two logits of a row: both are next to 0, or to 1.
 bool saturated(const std::string& scoring, const Tensor& logits, int64_t row, int64_t width,
                int64_t a, int64_t b) {
@@ -42,6 +34,12 @@ bool saturated(const std::string& scoring, const Tensor& logits, int64_t row, in
   for (const int side : {0, 1}) {
     const double logit = logits.at(row * width + (side ? b : a));
     scores[side] = scoring == "sigmoid" ? 1 / (1 + std::exp(-logit)) : std::exp(logit - most);
+  }
+  if (scoring == "softmax") {
+    // Taken off the largest, two logits may become one number.
+    const double x = logits.at(row * width + a), y = logits.at(row * width + b);
+    const double rounding = 4 * epsilon(DType::f32) * std::max(most - x, most - y);
+    if (std::isfinite(rounding) && std::abs(x - y) <= rounding) return true;
   }
   const double apart = std::abs(scores[0] - scores[1]);
   if (scoring == "sigmoid" && std::min(scores[0], scores[1]) > 0.5)
@@ -103,6 +101,22 @@ void allow_draws(const CaseField& chosen, const Tensor& got, const Tensor& table
 
 }  // namespace
 
+std::string scoring_of(const ResolvedCase& r) {
+  const Slot* slot = r.contract->find(SectionId::init, "scoring_func");
+  if (slot && slot->kind == SlotKind::choice) {
+    const auto chosen = static_cast<size_t>(r.init[static_cast<size_t>(slot->index)].i);
+    return slot->choices.at(chosen);
+  }
+  // A router without a choice of functions: the weight that goes with each index is a softmax.
+  const auto written = r.written();
+  for (const CaseField* ids : written)
+    for (const CaseField* weights : written)
+      if (!is_float(ids->dtype) && is_float(weights->dtype) && ids->shape.size() == 2 &&
+          ids->slot->shape == weights->slot->shape)
+        return "softmax";
+  return "";
+}
+
 std::vector<uint8_t> equally_right(const ResolvedCase& r, const CaseField& chosen,
                                    const Tensor& got, const CaseValues& wanted,
                                    const CaseValues& values, const AskReference& ask) {
@@ -145,11 +159,12 @@ std::vector<uint8_t> equally_right(const ResolvedCase& r, const CaseField& chose
     if (a < 0 || a >= width || b < 0 || b >= width) continue;
     const double x = table.at(i / columns * width + a), y = table.at(i / columns * width + b);
     // Different scores that a softmax in float32 cannot tell apart; equal scores have an order.
+    const bool masked = std::isinf(x) || std::isinf(y);  // which has no rounding
     const double rounding = 4 * epsilon(DType::f32) * std::max({1.0, std::abs(x), std::abs(y)});
     const double near = std::max(2 * error, rounding);
     const auto equal = static_cast<size_t>(i);
     if (biased || times(i, (i / columns + 1) * columns, a) > 1) continue;
-    out[equal] = x != y || computed ? std::abs(x - y) <= near : in_order(i, a, x);
+    out[equal] = x != y || computed ? !masked && std::abs(x - y) <= near : in_order(i, a, x);
     if (!out[equal] && !scoring.empty() && x != y)
       out[equal] = saturated(scoring, table, i / columns, width, a, b);
   }

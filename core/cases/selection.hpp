@@ -47,6 +47,10 @@ std::vector<uint8_t> equally_right(const ResolvedCase& resolved, const CaseField
                                    const Tensor& got, const CaseValues& want,
                                    const CaseValues& values, const AskReference& ask);
 
+// What makes scores of this case's logits ("softmax", "sigmoid"); empty: they are compared
+// themselves.
+std::string scoring_of(const ResolvedCase& resolved);
+
 // Moves logits to where float32 has the same scores of them: of those beyond the lower index is as
 // right, also where a group is chosen by its best and all that follows is another's.
 void saturate(const ResolvedCase& resolved, CaseValues& values);

@@ -101,7 +101,10 @@ ErrorModel error_model(const ResolvedCase& resolved, const CaseField& output) {
       static_cast<double>(std::max<int64_t>(1, c.tolerance.length.eval(resolved.axes)));
   const bool softmax = kind == "softmax", weighs = softmax || kind == "logarithm";
   const double functions = weighs || kind == "selection" ? 64 : 16;
-  const double sums = kind == "elementwise" || kind == "activation" ? 0 : std::sqrt(length);
+  // In a logarithm a sum's relative error is absolute: it is in the floor, and not a share of
+  // |want|.
+  const double sums =
+      kind == "elementwise" || kind == "activation" || kind == "logarithm" ? 0 : std::sqrt(length);
   // Between ranks sums travel in the working dtype.
   const bool travels = kind == "reduction" && c.comm();
   constexpr double kFewTerms = 16;
@@ -160,7 +163,7 @@ ErrorModel error_model(const ResolvedCase& resolved, const CaseField& output) {
     limit_mean(resolved, output, m);
   m.ordinary = 2 * m.floor / std::max(out_eps, kEpsF32);
   if (kind == "logarithm") {
-    m.floor += (2 + sums) * kEpsF32;
+    m.floor += (2 + std::sqrt(length)) * kEpsF32;
     m.ordinary = m.floor / m.factor;  // below, a factor is as uncertain
   }
   m.text = fmt::format("{:.3g} |want| + {:.3g} spread, at most {:.3g} of either", m.of_value,
