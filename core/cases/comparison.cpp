@@ -70,6 +70,7 @@ Tensor moved(const Tensor& from, double by, uint64_t stream, bool alike, float b
       uint32_t bits;
       std::memcpy(&bits, &values[e], sizeof bits);
       const float mine = alike ? all[seed_of("value", bits) % all.size()] : own[e];
+      if (std::isinf(values[e])) continue;  // a masked logit
       values[e] += (values[e] + beside) * (mine + row[e / static_cast<size_t>(width)]);
     }
   });
@@ -113,6 +114,9 @@ CaseValues moved_inputs(const ResolvedCase& resolved, const CaseValues& inputs, 
     // A range is a promise; what is drawn with stays.
     const bool range = generator == "uniform";
     if (generator == "constant" || (range && (alike || resolved.contract->level > 1))) continue;
+    // What may be rounded moves by that much.
+    const bool rounded = f.slot->name == resolved.contract->tolerance.rounded;
+    const double its = rounded ? std::max(by, epsilon(working_dtype(resolved))) : by;
     const auto beside = static_cast<float>(added_to(resolved, f) / 8);
     const bool own = resolved.rank > 0 && !f.slot->replicated;
     const std::string what =
@@ -120,7 +124,7 @@ CaseValues moved_inputs(const ResolvedCase& resolved, const CaseValues& inputs, 
     for (size_t i = 0; i < it->second.size(); ++i) {
       const uint64_t stream = seed_of(what + std::to_string(i), seed);
       const Tensor& before = it->second[i];
-      Tensor other = moved(before, by, stream, alike, beside);
+      Tensor other = moved(before, its, stream, alike, beside);
       if (range) keep_range(before, other);
       it->second[i] = std::move(other);
     }

@@ -80,6 +80,7 @@ enum class Family {
   outliers,     // a few elements at random places are far larger
   rows,    // each row has a size of its own, from ordinary ones down to nothing, as padding has
   unread,  // caches and states hold what nobody may calculate with where they are not read
+  masked,  // logits of -inf, and rows of logits far below 0
 };
 
 // Dense contents by field, one tensor per list entry, for everything that is read: weights, in and

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where the elements of a tensor lie that has gaps.
 #pragma once
+#include <iterator>
+
 #include "core/tensor/tensor.hpp"
 
 namespace fk {
@@ -37,12 +39,15 @@ inline int64_t reach(const Shape& shape, const Shape& strides) {
 }
 
 // Strides with gaps behind every axis but the last, as in a slice of a larger tensor. `wider` other
-// tensors of the same shape have smaller ones.
+// tensors of the same shape have other ones. Every other gap leaves rows where 16 bytes are not
+// aligned. They do not depend on the first axis: with fewer rows an instance keeps its strides.
 inline Shape padded_strides(const Shape& shape, int64_t wider) {
-  constexpr int64_t kGap = 16;  // 32 bytes of bf16
+  constexpr int64_t kGaps[] = {16, 3, 24, 1, 8, 5, 32, 7};  // elements
+  constexpr auto kMany = static_cast<int64_t>(std::size(kGaps));
   Shape strides = contiguous_strides(shape);
-  for (size_t d = shape.size(); d-- > 1;)
-    strides[d - 1] = strides[d] * shape[d] + kGap * (1 + wider);
+  const int64_t first = static_cast<int64_t>(shape.size()) + (shape.empty() ? 0 : shape.back() / 8);
+  const int64_t gap = kGaps[(first + wider) % kMany];
+  for (size_t d = shape.size(); d-- > 1;) strides[d - 1] = strides[d] * shape[d] + gap;
   return strides;
 }
 

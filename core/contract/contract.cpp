@@ -369,7 +369,7 @@ Contract read(const Yaml& root, const std::string& stem, int level, const std::s
     if (c.wire && !c.comm()) cost->fail("wire: there is no communicator, so no rank gets anything");
   }
   if (auto tolerance = root.find("tolerance")) {
-    tolerance->only({"numerics", "length", "coarse_if", "outer"});
+    tolerance->only({"numerics", "length", "coarse_if", "outer", "rounded"});
     const Yaml numerics = tolerance->at("numerics");
     c.tolerance.numerics = pick<std::string>(numerics, {{"exact", "exact"},
                                                         {"elementwise", "elementwise"},
@@ -386,6 +386,13 @@ Contract read(const Yaml& root, const std::string& stem, int level, const std::s
       if (!slot || slot->kind != SlotKind::boolean)
         coarse->fail("`" + c.tolerance.coarse_if + "` is no boolean of init",
                      did_you_mean(c.tolerance.coarse_if, c.field_names()));
+    }
+    if (auto rounded = tolerance->find("rounded")) {
+      c.tolerance.rounded = rounded->text();
+      const Slot* slot = c.find(SectionId::weights, c.tolerance.rounded);
+      if (!slot || !slot->is_tensor())
+        rounded->fail("`" + c.tolerance.rounded + "` is no weight",
+                      did_you_mean(c.tolerance.rounded, c.field_names()));
     }
     if (auto outer = tolerance->find("outer")) {
       c.tolerance.outer = outer->text();

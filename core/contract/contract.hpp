@@ -100,6 +100,8 @@ struct Tolerance {
   std::string numerics;
   Expr length = 1;        // terms that are summed up for one output
   std::string coarse_if;  // the boolean of init under which intermediates are rounded to f8e4m3
+  // The weight that a provider may round to the working dtype, as production keeps it so.
+  std::string rounded;
   // The output whose last two axes are sums of outer products: its rows have factors that an op
   // above L1 rounds before, so that all of a row is as far off as others of its plane are large.
   std::string outer;

@@ -21,7 +21,9 @@ std::string numerics_words(const Tolerance& t) {
   const std::string sum = t.length == Expr(1) ? "" : ", over sums of " + t.length.text() + " terms";
   return "error model `" + t.numerics + "`" + sum +
          ": a few roundings of the output's dtype plus the accumulation in float32; "
-         "no share of elements may be wrong";
+         "no share of elements may be wrong" +
+         (t.rounded.empty() ? ""
+                            : "; `" + t.rounded + "` may be rounded to the inputs' dtype first");
 }
 
 std::string case_line(const Case& c) {

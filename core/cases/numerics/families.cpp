@@ -16,6 +16,7 @@
 #include "core/cases/counted.hpp"
 #include "core/cases/each_row.hpp"
 #include "core/cases/exchanged.hpp"
+#include "core/cases/numerics/masked.hpp"
 #include "core/cases/numerics/unread.hpp"
 #include "core/cases/odd_rows.hpp"
 #include "core/cases/tolerance.hpp"
@@ -27,7 +28,7 @@ namespace {
 
 constexpr std::array kFamilyNames = {"ordinary", "large",  "small",     "shift",    "heavy_tails",
                                      "ties",     "sparse", "denormals", "permuted", "equal",
-                                     "outliers", "rows",   "unread"};
+                                     "outliers", "rows",   "unread",    "masked"};
 
 // Uniform in [0, 1) by position: what is changed does not depend on the number of threads.
 class Coins {
@@ -277,6 +278,7 @@ bool apply_family(Family family, const Legal& legal, const FamilySeeds& seeds, T
   switch (family) {
     case Family::ordinary:
     case Family::unread:
+    case Family::masked:
       return false;
     case Family::large:
       return scale(legal, random, true, t);
@@ -308,6 +310,7 @@ void change_together(Family family, const ResolvedCase& resolved, uint64_t seed,
                      CaseValues& values) {
   if (family == Family::outliers) exchange_numbers(resolved, seed, values);
   if (family == Family::unread) spoil_unread(resolved, seed, values);
+  if (family == Family::masked) mask_logits(resolved, seed, values);
 }
 
 bool family_may_change(const ResolvedCase& resolved, const CaseField& field) {
@@ -336,6 +339,11 @@ std::string family_unfit(const ResolvedCase& resolved, Family family) {
                                [&](const CaseField& f) { return has_unread(resolved, f); })
                ? ""
                : "it has no caches and no states";
+  if (family == Family::masked)
+    return std::ranges::any_of(resolved.fields,
+                               [&](const CaseField& f) { return may_mask(resolved, f); })
+               ? ""
+               : "it has no logits that may be masked";
   // What all have in common, or most of it, may be as near to either of two numbers of eight bits
   // where a layer rounds it, and then all are off by the same step.
   if ((family == Family::equal || family == Family::shift) && resolved.contract->level > 1 &&
@@ -397,7 +405,8 @@ std::string family_meaningless(const ResolvedCase& resolved, Family family,
       any = true;
       varies |= !constant(t, field->dtype) && (!chosen || is_float(field->dtype));
       if (!is_float(field->dtype)) continue;
-      const double most = largest(field->dtype);
+      // The logarithm of a masked probability is -inf.
+      const double most = family == Family::masked ? HUGE_VAL : largest(field->dtype);
       if (!within(t, most)) return name + " overflows " + std::string(fk::name(field->dtype));
     }
   }
