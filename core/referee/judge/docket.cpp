@@ -350,6 +350,13 @@ void settle(std::vector<CaseVerdict>& rows) {
                     other.status != Status::refused;
            });
   });
+  // It may be made for larger cases, of which it was not asked.
+  for (CaseVerdict& row : rows)
+    if (row.status == Status::refused && row.next.empty() &&
+        std::ranges::any_of(
+            all, [&](const CaseVerdict& other) { return other.left_out && other.op == row.op; }))
+      row.next =
+          "Cases were left out for the sake of time: `--thorough` asks for all, `--case` for one.";
 }
 
 }  // namespace fk
