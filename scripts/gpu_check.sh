@@ -255,8 +255,7 @@ part_rivals() { python3 scripts/gpu_ranks.py "$parts/ranks.json" --host "$host";
 part_sanitize() { HOST="$host" scripts/gpu_sanitize.sh "$out"; }
 part_precision() { python3 scripts/judge_precision.py --build "$build" --runs 20 --speedups 1 --budget 120 --json "$parts/precision.json" 2>&1; }
 part_latency() {
-  python3 scripts/verdict_latency.py --host "$host" --device cuda:0 --right "$build/test/attacks/plugins/cuda_honest/cuda_plain.so" \
-    --wrong "$build/test/attacks/plugins/cuda_values/cuda_c3_half.so" --crashed "$build/test/attacks/plugins/cuda/cuda_g1_trap.so" --runs 20 --pause 1 --served --json "$parts/verdicts.json" 2>&1
+  python3 scripts/verdict_latency.py --host "$host" --device cuda:0 --json "$parts/latency.json" 2>&1
 }
 part_neighbours() { python3 scripts/judge_neighbours.py --build "$build" --device cuda:0 --rounds 3 --budget 120 --json "$parts/neighbours.json" 2>&1; }
 part_ops() { python3 scripts/gpu_ops.py "$parts/ops.json" --host "$host" 2>&1; }

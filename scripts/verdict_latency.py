@@ -1,156 +1,138 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How long a verdict takes, from the start of `fk-host bench` to its end: verdict_latency.py [--json FILE] [-- options of bench].
+"""How long a default verdict takes, from the start of `fk-host bench CANDIDATE` to its end, with and without `fk-host serve`.
 
-Asks about a right, a wrong and a crashing plugin (--right, --wrong, --crashed; the defaults are of test/attacks and
-test/bad_plugins, which have to be built) and about one that was asked about before, without and with `fk-host serve`; then --clients
-of them ask the server at once. With the server there is a pause of --pause seconds between questions, in which it prepares. Beside the
-wall time stands the processor time of everything that the question made run, which a busy machine changes less. The data folder is the
-script's own, and so are the cases: silu_and_mul has five smoke cases there. Without options for bench: --size smoke."""
-import argparse, collections, concurrent.futures, json, os, pathlib, platform, re, shutil, subprocess, sys, tempfile, time
+Candidates are the shipped templates as `fk-host new` writes them: the right one is unchanged, the wrong one has another constant in its
+answer, the crashing one ends in its first call, and the refusing one is the source that `new` writes for an op that has no template.
+Cases are the contracts'. --provider judges a provider as a candidate of --op instead, where no template is right. Before each question to
+the server there is a pause of --pause seconds, in which it prepares. Exit 1 when the slowest run of a kind is above its aim."""
+import argparse, json, os, pathlib, platform, re, subprocess, sys, tempfile, time
 
 from seen_on import seen_on
 
 root = pathlib.Path(__file__).resolve().parent.parent
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--host", default=str(root / "build/fk-host"))
-parser.add_argument("--right", default=str(root / "build/test/attacks/plugins/honest/kahan.so"))
-parser.add_argument("--wrong", default=str(root / "build/test/attacks/plugins/math/c12_weight.so"))
-parser.add_argument("--crashed", default=str(root / "build/test/bad_plugins/plugins/bad_segfault.so"))
-parser.add_argument("--runs", type=int, default=20)
-parser.add_argument("--pause", type=float, default=2)
-parser.add_argument("--clients", type=int, default=16)
-parser.add_argument("--device", default="cpu", help="also an option of bench")
-parser.add_argument("--served", action="store_true", help="with the server alone")
-parser.add_argument("--rounds", type=int, default=2, help="questions of every client")
+parser.add_argument("--device", default="cpu", help="cpu (the default) or cuda:0")
+parser.add_argument("--op", action="append", help="whose template is judged (default: silu_and_mul), or with --provider the provider's")
+parser.add_argument("--provider", default="", help="the file of a plugin that is judged as a candidate of each --op")
+parser.add_argument("--runs", type=int, default=5)
+parser.add_argument("--pause", type=float, default=5)
+parser.add_argument("--kinds", nargs="+", default=["right", "wrong", "crashed", "refused"])
+parser.add_argument("--server", choices=["with", "without", "both"], default="both")
 parser.add_argument("--json", type=pathlib.Path)
-at = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
-options, rest = parser.parse_args(sys.argv[1:at]), sys.argv[at + 1:] or ["--size", "smoke"]
-rest += ["--device", options.device]
-ticks = os.sysconf("SC_CLK_TCK")
+options = parser.parse_args()
+options.host = os.path.abspath(options.host)
+ops = options.op or ["silu_and_mul"]
+gpu = options.device != "cpu"
+
+# Seconds without and with a server. Of several products for each output the work is larger.
+HEAVY = re.compile("attention|linear|moe")
+AIMS = {"wrong": (2, 0.5), "crashed": (1.5, 0.3), "refused": (1.5, 0.3)}
+RIGHT = {"faster", "same", "slower", "cannot_tell", "correct"}
 
 
-CASES = ((5, 32), (3, 17), (7, 64), (40, 96), (1, 1024))  # rows and sizes; the first two are the contract's own
+def aim(kind, op):
+    if not gpu:  # with a server none is stated
+        return (25 if HEAVY.search(op) else 6), None
+    if kind == "right":
+        return (10, 4) if HEAVY.search(op) else (6, 1.5) if op == "silu_and_mul" else (12, 3)
+    return AIMS[kind]
 
 
-def five_cases(folder):
-    """A home whose silu_and_mul has these smoke cases."""
-    home = pathlib.Path(folder) / "home"
-    shutil.copytree(root / "registry", home / "registry")
-    (home / "scenarios").symlink_to(root / "scenarios")
-    contract = next((home / "registry").rglob("silu_and_mul.yaml"))
-    rows = "".join(f"    - {{T: {t}, size: {size}}}\n" for t, size in CASES)
-    text, found = re.subn(r"^  smoke:\n(    - .*\n)+", "  smoke:\n" + rows, contract.read_text(), flags=re.M)
-    if not found:
-        sys.exit(f"{contract}: no smoke cases to replace")
-    contract.write_text(text)
-    return home
+def edited(text, kind):
+    """The template's source with what makes it wrong or crash."""
+    changes = {"wrong": [(r"\(1 \+ (__expf|std::exp|expf)\(", r"(1.05f + \1("), (r"\bdouble sum = 0", "double sum = 0.1"), (r"\bfloat sum = 0", "float sum = 0.1f")],
+               "crashed": [(r"if \(i >= count\) return;", "__trap();"), (r"(void forward\([^)]*\)[^{]*\{)", r"\1 __builtin_trap();")]}
+    for pattern, replacement in changes[kind]:
+        text, found = re.subn(pattern, replacement, text, count=1)
+        if found:
+            return text
+    sys.exit(f"the template has nothing that `{kind}` changes")
 
 
-def processor_s(pid):
-    """Of a process and its children, those that have ended and those that have not."""
-    total = 0
-    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rsplit(")", 1)[1].split()
-        except OSError:
-            continue
-        if int(stat.parent.name) == pid:
-            total += sum(map(int, fields[11:15]))
-        elif int(fields[1]) == pid:
-            total += sum(map(int, fields[11:13]))
-    return total / ticks
+def candidate(env, kind, op):
+    name, language = f"{op}_{kind}", "cu" if gpu else "cpp"
+    its = op
+    if kind == "refused":
+        its = "rms_norm" if gpu else "rope"  # without a template: it refuses every case
+    subprocess.run([options.host, "new", its, "--name", name, "--lang", language], env=env, check=True, capture_output=True)
+    source = pathlib.Path(env["FK_CANDIDATES"]) / name / f"{its}.{language}"
+    if kind in ("wrong", "crashed"):
+        source.write_text(edited(source.read_text(), kind))
+    subprocess.run([options.host, "build", name], env=env, check=True, capture_output=True)
+    return [name]
 
 
-def ask(env, plugin, *words, server=None):
-    """Seconds, seconds of the processor, and the verdict."""
-    before, served = os.times(), server and processor_s(server.pid)
+def ask(env, words):
     start = time.perf_counter()
-    done = subprocess.run([options.host, "bench", plugin, "--json", *rest, *words], env=env, capture_output=True, text=True)
+    done = subprocess.run([options.host, "bench", *words, "--device", options.device, "--fresh", "--json"], env=env, capture_output=True, text=True)
     took = time.perf_counter() - start
-    after = os.times()
     if not done.stdout.startswith("{"):
         sys.exit(f"no verdict: {done.stderr}")
-    busy = after.children_user + after.children_system - before.children_user - before.children_system
-    return took, busy + (processor_s(server.pid) - served if server else 0), json.loads(done.stdout)
+    return took, json.loads(done.stdout)
 
 
-def quantiles(values):
-    values = sorted(values)
-    return {"median": values[len(values) // 2], "p95": values[min(len(values) - 1, int(0.95 * len(values)))], "most": values[-1]}
+def measure(env, kind, op, words, served):
+    if served:
+        ask(env, words)  # what is made ahead is what was asked for before
+    asked = []
+    for _ in range(options.runs):
+        if served:
+            time.sleep(options.pause)
+        asked.append(ask(env, words))
+    times, verdicts = sorted(took for took, _ in asked), [verdict for _, verdict in asked]
+    statuses = sorted({v["status"] for v in verdicts})
+    if not set(statuses) <= (RIGHT if kind == "right" else {kind}):
+        sys.exit(f"{words[0]} is {'/'.join(statuses)}: {verdicts[0]['why']}")
+    spent = {}
+    for verdict in verdicts:
+        for part in verdict["spent"]:
+            spent.setdefault(part["what"], []).append(part["seconds"])
+    cases = verdicts[-1]["cases"]
+    named = lambda rows: [case["case"] + (f", {case['variant']}" if case["variant"] else "") for case in rows]
+    row = {"what": kind, "op": op, "server": served, "plugin": words[0], "statuses": statuses, "aim_s": aim(kind, op)[served], "runs": len(times),
+           "wall_s": {"median": times[len(times) // 2], "most": times[-1]},
+           "cases": sum(not case["beside"] and not case["left_out"] for case in cases), "smaller": sum(case["beside"] for case in cases),
+           "timed": named(case for case in cases if case["timings"]), "left_out": named(case for case in cases if case["left_out"]),
+           "spent_s": {what: sorted(all)[len(all) // 2] for what, all in spent.items()}}
+    missed = row["aim_s"] is not None and times[-1] > row["aim_s"]
+    print(f"{kind:<8} {op:<18} {'with' if served else 'without':<7} server  {'/'.join(statuses):<12} median {row['wall_s']['median']:6.2f} s  most {times[-1]:6.2f} s"
+          + (f"  aim {row['aim_s']} s{'  MISSED' if missed else ''}" if row["aim_s"] is not None else ""), flush=True)
+    return row, missed
 
 
-def measure(env, server):
-    rows = []
-    for name, plugin, words in (("right", options.right, ("--fresh",)), ("wrong", options.wrong, ("--fresh",)),
-                                ("crashed", options.crashed, ("--fresh",)), ("duplicate", options.right, ())):
-        if name == "duplicate":
-            time.sleep(2.1)  # hashes of files are remembered once these are older than their clocks' grain
-        ask(env, plugin, *words, server=server)  # what is made ahead is what was asked for before
-        asked = []
-        for _ in range(options.runs):
-            if server and name != "duplicate":
-                time.sleep(options.pause)
-            asked.append(ask(env, plugin, *words, server=server))
-        statuses = sorted({v["status"] for _, _, v in asked})
-        if name == "duplicate" and not all(v["stored"] for _, _, v in asked):
-            sys.exit("a question that was asked before was not answered from the store")
-        rows.append({"what": name, "server": bool(server), "plugin": pathlib.Path(plugin).stem, "statuses": statuses, "cases": sum(not case["beside"] for case in asked[0][2]["cases"]),
-                     "wall_s": quantiles([t for t, _, _ in asked]), "processor_s": quantiles([t for _, t, _ in asked]), "runs": len(asked)})
-        # What the judge did with it, as the verdicts say.
-        spent = [{s["what"]: s["seconds"] for s in v["spent"]} for _, _, v in asked]
-        rows[-1]["spent_s"] = {what: quantiles([s.get(what, 0) for s in spent])["median"] for what in dict.fromkeys(what for s in spent for what in s)}
-        slowest, reasons = max(asked, key=lambda one: one[0])[2], lambda v: [re.sub(r"[-+.\d]*\d[-+.\de]*", "N", f"{case['status']}: {case['why']}") for case in v["cases"] if case["why"]]
-        rows[-1]["slowest_s"] = {s["what"]: s["seconds"] for s in slowest["spent"]}
-        rows[-1]["reasons"] = dict(collections.Counter(why for _, _, v in asked for why in reasons(v)))
-        w, p = rows[-1]["wall_s"], rows[-1]["processor_s"]
-        print(f"{name:<10} {'with' if server else 'without'} server  {'/'.join(statuses):<18} {len(asked)} runs  wall median {1e3 * w['median']:8.1f} ms  "
-              f"p95 {1e3 * w['p95']:8.1f} ms  processor median {1e3 * p['median']:8.1f} ms", flush=True)
-    return rows
-
-
-def beside():
-    """What is in every question: this program's start, and beside it what the driver takes to name its devices, which it does not ask."""
-    def once(work):
-        start = time.perf_counter()
-        work()
-        return time.perf_counter() - start
-    files = list(pathlib.Path("/proc/driver/nvidia/gpus").glob("*/information"))
-    return {"start_s": quantiles([once(lambda: subprocess.run([options.host, "--version"], capture_output=True)) for _ in range(options.runs)]),
-            "driver_s": quantiles([once(lambda: [file.read_text() for file in files]) for _ in range(options.runs)]) if files else None}
-
-
-def together(env):
-    """Verdicts in an hour when so many clients ask without a pause."""
-    start = time.perf_counter()
-    with concurrent.futures.ThreadPoolExecutor(options.clients) as pool:
-        list(pool.map(lambda _: ask(env, options.right, "--fresh"), range(options.rounds * options.clients)))
-    return options.rounds * options.clients / (time.perf_counter() - start) * 3600
-
-
-def write(rows, parts, loads, device, rate):
-    """Also before all is seen: what was stays where the rest is stopped."""
+def main():
+    rows, missed = [], False
+    with tempfile.TemporaryDirectory() as folder:
+        env = dict(os.environ, FK_DATA=f"{folder}/data", FK_CANDIDATES=f"{folder}/candidates", FK_CACHE=f"{folder}/cache")
+        os.makedirs(env["FK_CANDIDATES"])
+        if options.provider:
+            questions = [("right", op, [os.path.abspath(options.provider), "--op", op]) for op in ops]
+        else:
+            questions = [(kind, op, candidate(env, kind, op)) for op in ops for kind in options.kinds]
+        device = options.device
+        for served in (False, True):
+            if options.server == ("without" if served else "with"):
+                continue
+            server = served and subprocess.Popen([options.host, "serve", "--device", options.device], env=env, stdout=subprocess.PIPE, text=True)
+            if server:
+                server.stdout.readline()
+            try:
+                for kind, op, words in questions:
+                    row, late = measure(env, kind, op, words, served)
+                    rows.append(row)
+                    missed |= late
+            finally:
+                if server:
+                    server.terminate()
+                    server.communicate()
+        if gpu:
+            device = ask(env, questions[0][2])[1]["device"]
     if options.json:
-        options.json.write_text(json.dumps({
-            "what": "verdict latency", **seen_on(device, options.json), "machine": platform.machine(), "threads": os.cpu_count(), "load": loads, "pause_s": options.pause,
-            "rows": rows, **parts, "clients": options.clients, "verdicts_per_hour": rate}, indent=1) + "\n")
+        options.json.write_text(json.dumps({"what": "default verdicts", **seen_on(device, options.json), "machine": platform.machine(), "threads": os.cpu_count(),
+                                            "load": os.getloadavg()[0], "pause_s": options.pause, "rows": rows}, indent=1) + "\n")
+    return 1 if missed else 0
 
 
-with tempfile.TemporaryDirectory() as folder:
-    env = dict(os.environ, FK_DATA=f"{folder}/data", FK_HOME=str(five_cases(folder)))
-    loads = [os.getloadavg()[0]]
-    rows, parts = [] if options.served else measure(env, None), beside()
-    print("start of the program", parts["start_s"], "files of the driver", parts["driver_s"], flush=True)
-    server = subprocess.Popen([options.host, "serve", "--device", options.device], env=env, stdout=subprocess.PIPE, text=True)
-    server.stdout.readline()
-    try:
-        rows += measure(env, server)
-        device = ask(env, options.right, server=server)[2]["device"]
-        write(rows, parts, loads, device, None)
-        rate = together(env)
-    finally:
-        server.terminate()
-        server.communicate()
-    loads.append(os.getloadavg()[0])
-print(f"{rate:.0f} verdicts in an hour for {options.clients} clients; {device}; load {loads[0]:.1f} to {loads[1]:.1f}")
-write(rows, parts, loads, device, rate)
+sys.exit(main())

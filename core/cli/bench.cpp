@@ -34,7 +34,8 @@ struct Arguments {
   std::string what, json, device = "cpu", secret, captured, routing, receipt;
   std::vector<std::string> ops, families, variants, dtypes;  // of a candidate
   double patience_s = 20, budget_s = Policy().budget_s;
-  bool sandbox = true, fresh = false, no_store = false, build = false, profile = false;
+  bool sandbox = true, fresh = false, no_store = false, build = false, profile = false,
+       thorough = false;
   BenchOptions options;
 };
 
@@ -138,9 +139,8 @@ std::vector<Json> run_op(const Arguments& a, const std::string& op, const Roster
                          std::string& device, std::vector<Protection>& protections) {
   // Ranks that share a device would wait for each other's turns.
   const std::string kind = a.device.substr(0, a.device.find(':'));
-  const auto devices = device_names();
-  const auto count = std::count_if(devices.begin(), devices.end(),
-                                   [&](const auto& d) { return starts_with(d, kind + ":"); });
+  const auto count = std::ranges::count_if(
+      device_names(), [&](const auto& d) { return starts_with(d, kind + ":"); });
   if (ranks > 1 && kind != "cpu" && ranks > count)
     return {{{"op", op},
              {"case", ""},
@@ -182,11 +182,10 @@ std::vector<Json> run_op(const Arguments& a, const std::string& op, const Roster
   for (auto& row : rows)
     if (ranks > 1) row["ranks"] = ranks, row["trusted"] = true;
   if (!runner.protections().empty()) protections = runner.protections();
-  if (runner.failed() && runner.failure().kind == "environment")
-    fail_host("bench", "nothing can be measured: " + runner.failure().sentence());
-  if (runner.failed())
-    rows.push_back(
-        {{"op", op}, {"case", ""}, {"provider", ""}, {"why", runner.failure().sentence()}});
+  if (!runner.failed()) return rows;
+  const std::string why = runner.failure().sentence();
+  if (runner.failure().kind == "environment") fail_host("bench", "nothing can be measured: " + why);
+  rows.push_back({{"op", op}, {"case", ""}, {"provider", ""}, {"why", why}});
   return rows;
 }
 
@@ -322,6 +321,7 @@ BenchRequest request_of(const Arguments& a, bool as_json) {
   policy.patience_s = a.patience_s;
   policy.budget_s = a.budget_s;
   policy.sandbox = a.sandbox;
+  policy.thorough = a.thorough;
   request.question.device = a.device;
   request.answer.store = !a.no_store;
   request.answer.fresh = a.fresh;
@@ -400,11 +400,11 @@ int bench(const Arguments& asked, bool as_json) {
   }
   for (const bool given :
        {!a.ops.empty(), !a.families.empty(), !a.variants.empty(), !a.dtypes.empty(),
-        !a.secret.empty(), a.fresh, a.no_store, !a.receipt.empty(), a.profile})
+        !a.secret.empty(), a.fresh, a.no_store, !a.receipt.empty(), a.profile, a.thorough})
     if (given)
       fail("bench",
-           "--op, --family, --variant, --dtype, --secret, --fresh, --no-store, --receipt and "
-           "--profile are for a candidate",
+           "--op, --family, --variant, --dtype, --secret, --fresh, --no-store, --receipt, "
+           "--profile and --thorough are for a candidate",
            "bench CANDIDATE");
   std::vector<std::string> known = roster.ranked();
   for (const auto& c : roster.candidates)
@@ -473,10 +473,11 @@ std::function<int()> add(const Options& app) {
   app.add_flag("--no-store", a->no_store, "neither look up an earlier verdict nor keep this one");
   app.add_option("--receipt", a->receipt, "write the signed receipt to a file, too");
   app.add_flag("--profile", a->profile, "run a candidate under Nsight Compute as well, not sealed");
+  app.add_flag("--thorough", a->thorough,
+               "of a candidate, all cases, and all timed; else those for which there is time");
   app.add_flag("--build", a->build, "compile the candidate's folder first, as a path to one is");
-  app.add_option("--patience", a->patience_s,
-                 "seconds without a sign of life before a candidate is stopped")
-      .positive();
+  const char* const patience = "seconds without a sign of life before a candidate is stopped";
+  app.add_option("--patience", a->patience_s, patience).positive();
   app.add_option("--budget", a->budget_s, "seconds for a whole verdict; 0: no end");
   app.add_option("--case", a->options.cases, "only these");
   app.add_option("--captured", a->captured, "the cases of this folder (fk-host capture)");

@@ -120,6 +120,7 @@ Json exam_open(const Json& a, const TaskServices& services) {
   options.seconds = a.at("seconds").get<double>();
   options.families = a.at("families").get<std::vector<std::string>>();
   options.call_s = a.at("call_s").get<double>();
+  if (!a.at("every_family").get<bool>()) options.families_s = options.seconds;
   const std::string stage = contract.op + ": contents and answers";
   services.stage(stage);
   options.alive = signs_of_life(services, stage);

@@ -2,6 +2,7 @@
 #include "core/cli/judged.hpp"
 
 #include <cstdio>
+#include <optional>
 
 #include "core/base/error.hpp"
 #include "core/base/paths.hpp"
@@ -13,6 +14,7 @@
 #include "core/cli/output.hpp"
 #include "core/cli/profile.hpp"
 #include "core/cli/server.hpp"
+#include "core/cli/verdict_progress.hpp"
 #include "core/referee/judge/judge.hpp"
 #include "core/report/table.hpp"
 #include "core/report/verdict_text.hpp"
@@ -31,7 +33,7 @@ void print(const Verdict& verdict, const BenchRequest& request) {
 }  // namespace
 
 Verdict judge_question(const Question& question, const Secret* secret, const Catalog& catalog,
-                       const Roster& roster, Courtroom& room) {
+                       const Roster& roster, Courtroom& room, const JudgeProgress& progress) {
   FoundPlugin candidate;
   candidate.path = question.candidate;
   candidate.trust = Trust::candidate;
@@ -64,34 +66,44 @@ Verdict judge_question(const Question& question, const Secret* secret, const Cat
   options.patience_s = policy.patience_s;
   options.budget_s = policy.budget_s;
   options.threads = policy.threads;
+  options.device = question.device;
+  options.thorough = policy.thorough;
+  options.on_step = progress.step;
+  if (progress.ended)
+    options.on_case_end = [&](const CaseVerdict& row) {
+      if (!row.beside || is_failure(row.status)) progress.ended(case_line(row));
+    };
   return judge(candidate, roster, catalog, secret, room, options);
 }
 
-AskJudge the_judge(Seeds seeds) {
-  return [seeds](const Question& question, const Secret& secret) {
-    if (auto told = ask_server(question, seeds == Seeds::these ? &secret : nullptr)) return *told;
+AskJudge the_judge(Seeds seeds, JudgeProgress progress) {
+  return [seeds, progress](const Question& question, const Secret& secret) {
+    const Secret* const these = seeds == Seeds::these ? &secret : nullptr;
+    if (auto told = ask_server(question, these, progress)) return *told;
     const Catalog catalog(paths::registry_dirs());
     const Roster roster = Roster::of_baselines(question.device);
     Courtroom::Options options;
     options.device = question.device;
     options.sandbox = question.policy.sandbox;
     Courtroom room(roster, options);
-    return judge_question(question, &secret, catalog, roster, room);
+    return judge_question(question, &secret, catalog, roster, room, progress);
   };
 }
 
 int bench_candidate(const BenchRequest& request) {
   Answer found;
+  std::optional<VerdictProgress> progress(std::in_place);
   if (request.secret.empty()) {
-    found = answer(request.question, the_judge(Seeds::any), request.answer);
+    found = answer(request.question, the_judge(Seeds::any, progress->listener()), request.answer);
     if (!request.receipt.empty())
       print_json(found.receipt, request.receipt);
     else if (!request.answer.store)
       found.verdict.receipt.clear();  // nobody could find it
   } else {
-    found.verdict = ask(request.question, the_judge(Seeds::these),
+    found.verdict = ask(request.question, the_judge(Seeds::these, progress->listener()),
                         Secret::from_hex(request.secret, "--secret"), request.answer.host_version);
   }
+  progress.reset();
   if (request.profile) {
     constexpr double kPatience = 300;
     found.verdict.profile = profile_of(request.question, found.verdict, kPatience);

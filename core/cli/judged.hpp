@@ -2,6 +2,7 @@
 // A question put to the judge (core/referee/judge), for the verbs that do so: bench and replay.
 #pragma once
 #include <filesystem>
+#include <functional>
 #include <string>
 
 #include "core/contract/contract.hpp"
@@ -12,16 +13,22 @@ namespace fk {
 class Courtroom;
 struct Roster;
 
+// What is told while a question is judged. Either may be empty.
+struct JudgeProgress {
+  std::function<void(const std::string& what)> step;   // that begins
+  std::function<void(const std::string& what)> ended;  // a case, with what came of it
+};
+
 // Error when the question is wrong: an unknown case. Seeds come from `secret`; null: from the
 // room's.
 Verdict judge_question(const Question& question, const Secret* secret, const Catalog& catalog,
-                       const Roster& roster, Courtroom& room);
+                       const Roster& roster, Courtroom& room, const JudgeProgress& progress);
 
 // Asks the server of the device (server.hpp) where there is one; else finds plugins and contracts
 // and judges here. With Seeds::any the server may take a secret for which contents are ready; the
 // verdict tells which.
 enum class Seeds { these, any };
-AskJudge the_judge(Seeds seeds);
+AskJudge the_judge(Seeds seeds, JudgeProgress progress = {});
 
 struct BenchRequest {
   Question question;

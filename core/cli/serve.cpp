@@ -39,6 +39,7 @@ namespace fs = std::filesystem;
 
 constexpr double kAskSeconds = 5;     // for a question to arrive
 constexpr double kAnswerSeconds = 5;  // for a verdict to be taken
+constexpr double kTellEvery = 1;      // second
 constexpr size_t kClientsMax = 64;    // who are heard at a time; the others wait to be let in
 
 // Whether this process was told to end. The signals wait in a descriptor, so that none is missed.
@@ -104,6 +105,20 @@ struct Client {
   Channel channel;
   double since_s;
   std::optional<Json> message;
+  // What goes on is told once a second at most, a case that has ended always.
+  JudgeProgress progress() {
+    return {[this](const std::string& what) {
+              if (now_seconds() - told_s < kTellEvery) return;
+              told_s = now_seconds();
+              tell(kStepKey, what);
+            },
+            [this](const std::string& what) { tell(kEndedKey, what); }};
+  }
+  void tell(const char* key, const std::string& what) {
+    hears = hears && channel.send({{key, what}}, {}, kAnswerSeconds);
+  }
+  double told_s = 0;
+  bool hears = true;
   bool gone() const {
     pollfd entry{channel.fd(), POLLRDHUP, 0};
     return ::poll(&entry, 1, 0) > 0;
@@ -134,7 +149,7 @@ class House {
       : device_(std::move(device)), interrupts_(interrupts) {}
 
   // Error when the question is wrong. What comes of it when the client goes away is for nobody.
-  Verdict judge(const Asked& asked, const Client& client) {
+  Verdict judge(const Asked& asked, Client& client) {
     refresh();
     client_ = &client;
     const struct NobodyAsks {
@@ -142,7 +157,7 @@ class House {
       ~NobodyAsks() { client = nullptr; }
     } after{client_};
     return judge_question(asked.question, asked.secret ? &*asked.secret : nullptr, *catalog_,
-                          *roster_, *room_);
+                          *roster_, *room_, client.progress());
   }
   bool prepare() {
     refresh();
@@ -254,7 +269,7 @@ class Server {
     std::fflush(stdout);
   }
 
-  Json answer_to(const Client& client) {
+  Json answer_to(Client& client) {
     const auto error = [](const std::string& where, const std::string& what,
                           const std::string& hint) {
       return Json{{"error", {{"where", where}, {"what", what}, {"hint", hint}}}};

@@ -50,6 +50,18 @@ Json message_of(const Question& question, const Secret* secret) {
           {"surroundings", surroundings(question.device)}};
 }
 
+// Whether the message is no answer, but what goes on meanwhile.
+bool tell(const Json& message, const JudgeProgress& progress) {
+  for (const auto& [key, listener] :
+       {std::pair(kStepKey, &progress.step), std::pair(kEndedKey, &progress.ended)}) {
+    const auto text = message.find(key);
+    if (text == message.end() || !text->is_string()) continue;
+    if (*listener) (*listener)(text->get<std::string>());
+    return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 fs::path socket_path(const std::string& device) {
@@ -92,7 +104,8 @@ Asked asked_from(const Json& message) {
   return out;
 }
 
-std::optional<Verdict> ask_server(const Question& question, const Secret* secret) {
+std::optional<Verdict> ask_server(const Question& question, const Secret* secret,
+                                  const JudgeProgress& progress) {
   if (!question.policy.sandbox || !question.also.empty()) return std::nullopt;
   int fd = -1;
   try {
@@ -106,6 +119,7 @@ std::optional<Verdict> ask_server(const Question& question, const Secret* secret
     if (const auto answer = channel.receive()) {
       if (const auto error = answer->find("error"); error != answer->end())
         fail(error->at("where"), error->at("what"), error->at("hint"));
+      if (tell(*answer, progress)) continue;
       const auto verdict = answer->find("verdict");
       if (verdict == answer->end()) return std::nullopt;
       return verdict_from(*verdict, "the server's verdict");

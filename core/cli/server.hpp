@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "core/cli/judged.hpp"
 #include "core/referee/verdict/secret.hpp"
 #include "core/store/key.hpp"
 
@@ -15,7 +16,12 @@ namespace fk {
 // The verdict of the server of this device, with a secret of its own unless one is given. Nothing
 // where there is no server, where it ends before it answers, or where it would judge otherwise than
 // this process: another build, other folders, another sandbox. Error when the question is wrong.
-std::optional<Verdict> ask_server(const Question& question, const Secret* secret);
+// `progress` is told what the server says meanwhile.
+std::optional<Verdict> ask_server(const Question& question, const Secret* secret,
+                                  const JudgeProgress& progress);
+
+// Keys of messages that come before the answer; each has a text.
+inline constexpr const char *kStepKey = "step", *kEndedKey = "ended";
 
 // ---- for the server ----
 

@@ -47,6 +47,16 @@ Style style_of(Status status) {
   return status == Status::slower ? Style::bad : Style::plain;
 }
 
+// "decode.3, bf16, captured 1.83", "smoke1 of 2 ranks"
+std::string case_text(const CaseVerdict& c) {
+  std::string out = c.case_name;
+  if (c.beside) out += " of " + c.size + " cases";
+  if (c.ranks > 1) out += " of " + std::to_string(c.ranks) + " ranks";
+  if (!c.variant.empty()) out += ", " + c.variant;
+  if (!c.routing.empty()) out += ", " + c.routing + " " + number("%.3g", c.skew);
+  return out;
+}
+
 class VerdictText {
  public:
   VerdictText(const Verdict& verdict, bool colour) : v_(verdict), colour_(colour) {}
@@ -99,7 +109,7 @@ class VerdictText {
     size_t right = 0;
     for (const auto& c : v_.cases) {
       right += c.beside && is_right(c.status);
-      if (c.beside && is_right(c.status)) continue;
+      if (c.left_out || (c.beside && is_right(c.status))) continue;
       const TimingRow* t = c.timings.empty() ? nullptr : &c.timings.front();
       const bool compared = t && c.status != Status::correct;
       table.row({c.op, case_text(c), Cell(name_of(c.status), style_of(c.status)),
@@ -116,17 +126,22 @@ class VerdictText {
             std::to_string(right) +
                 (right == 1 ? " smaller case is right" : " smaller cases are right") +
                 " (values alone)");
-    if (right) line("");
+    left_out_cases();
+    if (right || v_.aggregate.left_out) line("");
   }
 
-  // "decode.3, bf16, captured 1.83", "smoke1 of 2 ranks"
-  static std::string case_text(const CaseVerdict& c) {
-    std::string out = c.case_name;
-    if (c.beside) out += " of " + c.size + " cases";
-    if (c.ranks > 1) out += " of " + std::to_string(c.ranks) + " ranks";
-    if (!c.variant.empty()) out += ", " + c.variant;
-    if (!c.routing.empty()) out += ", " + c.routing + " " + number("%.3g", c.skew);
-    return out;
+  // By reason, because an op may have dozens.
+  void left_out_cases() {
+    std::vector<std::pair<std::string, std::string>> reasons;  // why, and the cases
+    for (const auto& c : v_.cases) {
+      if (!c.left_out) continue;
+      auto at = std::ranges::find(reasons, c.op + ": " + c.why,
+                                  &std::pair<std::string, std::string>::first);
+      if (at == reasons.end()) at = reasons.insert(at, {c.op + ": " + c.why, ""});
+      at->second += (at->second.empty() ? "" : ", ") + case_text(c);
+    }
+    for (const auto& [why, names] : reasons)
+      field("left out of a default verdict (--thorough judges all):", names + " (" + why + ")");
   }
 
   static std::string note_text(const CaseVerdict& c) {
@@ -281,6 +296,13 @@ class VerdictText {
 
 std::string verdict_text(const Verdict& verdict, bool colour) {
   return VerdictText(verdict, colour).all();
+}
+
+std::string case_line(const CaseVerdict& row) {
+  std::string out = row.op + ", case " + case_text(row) + ": " + name_of(row.status);
+  if (!row.timings.empty())
+    out += ", " + ratio_text(row.timings.front().ratio) + " times the baseline";
+  return is_failure(row.status) ? out + ": " + row.why : out;
 }
 
 }  // namespace fk

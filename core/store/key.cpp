@@ -104,6 +104,7 @@ VerdictKey key_of(const Question& question, Store& store) {
   key.add("threads", std::to_string(policy.threads));
   key.add("patience", Json(policy.patience_s).dump());
   key.add("budget", Json(policy.budget_s).dump());
+  key.add("thorough", policy.thorough ? "yes" : "no");
   key.add("sandbox", policy.sandbox ? "yes" : "no");
   if (!policy.captured.empty()) {
     // The index names every tensor by its content.

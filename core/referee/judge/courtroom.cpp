@@ -19,7 +19,6 @@ namespace fk {
 
 namespace {
 
-constexpr double kAnswerSeconds = 0.4;   // that the oracle has for the answers of a case, about
 constexpr double kPatienceSeconds = 60;  // with the host's own processes between judgements
 constexpr size_t kDockets = 4;           // askers of different things, who take turns
 constexpr int64_t kAheadBytes = int64_t{4} << 30;    // of cases that are open ahead, about
@@ -47,7 +46,7 @@ std::string of_kind(const std::string& op, const std::string& variant) {
 std::string ExamRequest::key() const {
   std::string out = asked.key() + "/" + device + "/" + std::to_string(threads);
   for (const auto& family : families) out += "/" + family;
-  return out;
+  return out + (thorough ? "/thorough" : "");
 }
 
 OpenExam::~OpenExam() {
@@ -229,13 +228,17 @@ std::unique_ptr<OpenExam> Courtroom::open_now(const ExamRequest& request, const 
   exam->id = next_id_++;
   exam->ranks = request.ranks;
   // Where nobody is timed few contents and sets of buffers will do.
+  const double seconds = request.after      ? 0
+                         : request.thorough ? kAnswerSeconds
+                                            : kDefaultAnswerSeconds;
   exam->answer = ask("exam_open", {{"exam", exam->id},
                                    {"asked", to_json(drawn_by(request.asked, secret))},
                                    {"device", request.device},
                                    {"threads", request.threads},
                                    {"families", request.families},
                                    {"seed", secret.seed(request.asked.key())},
-                                   {"seconds", request.after ? 0 : kAnswerSeconds},
+                                   {"seconds", seconds},
+                                   {"every_family", request.thorough},
                                    {"call_s", request.after ? 0 : kBatchSeconds}});
   exam->fds = oracle_->take_fds();
   return exam;

@@ -24,6 +24,10 @@
 namespace fk {
 
 constexpr double kBatchSeconds = 0.5e-3;  // of the calls in one sample, where sets suffice
+// That the oracle has for a case's contents and answers, about: of a thorough verdict, after which
+// it has as long as ExamOptions::families_s for inputs of kinds that are missing; and of a default
+// one.
+constexpr double kAnswerSeconds = 0.4, kDefaultAnswerSeconds = 0.2;
 
 // A case as it is asked for; equal requests under one secret have equal contents.
 struct ExamRequest {
@@ -31,9 +35,10 @@ struct ExamRequest {
   std::string device;
   int threads = 2;
   std::vector<std::string> families;
-  int ranks = 1;        // that call it together
-  int drawn_cases = 0;  // of its op's, as DocketEntry has it
-  bool after = false;   // the same: nobody is timed there
+  int ranks = 1;         // that call it together
+  int drawn_cases = 0;   // of its op's, as DocketEntry has it
+  bool after = false;    // the same: nobody is timed there
+  bool thorough = true;  // JudgeOptions
   std::string key() const;
 };
 

@@ -10,8 +10,10 @@
 #include "core/cases/captured.hpp"
 #include "core/cases/numerics/families.hpp"
 #include "core/cases/routing.hpp"
+#include "core/comm/device_comm.hpp"
 #include "core/contract/show.hpp"
 #include "core/referee/check.hpp"
+#include "core/referee/default_cases.hpp"
 #include "core/referee/judge/drawn.hpp"
 #include "core/referee/judge/drawn_width.hpp"
 
@@ -41,10 +43,13 @@ class Docket {
     for (const auto& op : ops) {
       const Contract& contract = catalog_.at(op);
       routed |= has_routing(contract);
+      choose(contract);
       for (const Case& source : captured_ ? captured_->cases(op) : contract.cases) {
         if (!captured_ && source.size != o_.size) continue;
         names_.push_back(source.name);
-        if (o_.cases.empty() || std::count(o_.cases.begin(), o_.cases.end(), source.name))
+        if (const auto left = chosen_.left_out.find(source.name); left != chosen_.left_out.end())
+          leave_out(contract, source, left->second);
+        else if (o_.cases.empty() || std::count(o_.cases.begin(), o_.cases.end(), source.name))
           routings(contract, source);
       }
     }
@@ -78,6 +83,28 @@ class Docket {
     if (!(o_.budget_s >= 0)) fail("--budget", "is less than nothing", "0 has no end");
   }
   std::string size() const { return captured_ ? "captured" : o_.size; }
+
+  // Cases that somebody has named or recorded are all judged, and so are small ones.
+  bool is_default() const {
+    return !o_.thorough && !captured_ && o_.cases.empty() && size() != kSmall;
+  }
+  bool on_gpu() const { return o_.device != "cpu"; }
+  void choose(const Contract& contract) {
+    chosen_ = {};
+    if (!is_default()) return;
+    std::vector<const Case*> all;
+    for (const Case& source : contract.cases)
+      if (source.size == o_.size) all.push_back(&source);
+    chosen_ = default_cases(contract, all, on_gpu());
+  }
+  void leave_out(const Contract& contract, const Case& source, const std::string& why) {
+    DocketEntry entry = entry_of(contract, source, size());
+    entry.row.left_out = true;
+    entry.row.status = Status::unused;
+    entry.row.why = why;
+    entry.row.next = "`--thorough` judges it, and so does `--case " + source.name + "`.";
+    out_.push_back(posed(entry, contract, source));
+  }
 
   // What a field does shows in these (test/numerics sees to it), and who is wrong in them is told
   // so before anything long begins. They are called by as many ranks as the others are, or by as
@@ -138,6 +165,8 @@ class Docket {
   void variants(const Contract& contract, const Case& source, const std::string& routing,
                 double skew) {
     DocketEntry entry = entry_of(contract, source, size());
+    entry.timed = !is_default() || source.name == chosen_.timed;
+    entry.cheap = !is_default() || is_cheap(content_seconds(contract, source, on_gpu()));
     entry.asked.skew = skew;
     entry.row.routing = routing;
     if (captured_) {
@@ -192,6 +221,7 @@ class Docket {
   std::optional<Captured> captured_;
   std::vector<DocketEntry> out_, after_;
   std::vector<std::string> names_, known_;
+  DefaultCases chosen_;  // of the op at hand
 };
 
 std::string case_of(const CaseVerdict& row) { return row.op + ", " + row.case_name; }
@@ -219,6 +249,41 @@ void check_seconds(double seconds) {
 std::vector<DocketEntry> docket(const std::vector<std::string>& ops, const Catalog& catalog,
                                 const JudgeOptions& options) {
   return Docket(catalog, options).all(ops);
+}
+
+std::vector<size_t> order_of(const std::vector<DocketEntry>& docket, const Secret& secret) {
+  std::vector<std::pair<uint64_t, size_t>> all;
+  for (size_t i = 0; i < docket.size(); ++i) {
+    const AskedCase& asked = docket[i].asked;
+    all.emplace_back(docket[i].after ? drawn_turn(secret, asked.op, asked.name, asked.variant) : 0,
+                     i);
+  }
+  std::sort(all.begin(), all.end());
+  std::vector<size_t> out;
+  for (const auto& [turn, i] : all) out.push_back(i);
+  return out;
+}
+
+bool cannot_talk(CaseVerdict& row, const std::string& device) {
+  try {
+    need_communicator(row.ranks, device);
+  } catch (const Error& error) {
+    row.why = "it is called by several ranks at once: " + error.what_text();
+  }
+  if (row.why.empty()) return false;
+  row.status = Status::unjudged;
+  row.next = "`fk-host check` compares the values of every rank; `fk-host bench " + row.op +
+             "` races providers that are trusted.";
+  return true;
+}
+
+// Nothing that a long case shows is needed before the short one is mended.
+void leave_for_failure(CaseVerdict& row, bool hidden) {
+  row.status = Status::unused;
+  row.left_out = !hidden;
+  if (hidden) return;
+  row.why = "a smaller case has failed";
+  row.next = "Mend the smaller case first; `--thorough` judges this one as well.";
 }
 
 bool SmallerCases::wants(const CaseVerdict& row, bool other_dtype) {
@@ -286,6 +351,13 @@ void settle(std::vector<CaseVerdict>& rows) {
                     other.status != Status::refused;
            });
   });
+  // It may be made for larger cases, of which it was not asked.
+  for (CaseVerdict& row : rows)
+    if (row.status == Status::refused && row.next.empty() &&
+        std::ranges::any_of(
+            all, [&](const CaseVerdict& other) { return other.left_out && other.op == row.op; }))
+      row.next =
+          "Cases were left out for the sake of time: `--thorough` asks for all, `--case` for one.";
 }
 
 }  // namespace fk

@@ -9,6 +9,7 @@
 
 #include "core/referee/judge/asked_case.hpp"
 #include "core/referee/judge/judge.hpp"
+#include "core/referee/verdict/secret.hpp"
 
 namespace fk {
 
@@ -19,6 +20,8 @@ struct DocketEntry {
   bool other_dtype = false;  // a dtype
   bool after = false;        // judged when the others are (DrawnCases)
   int drawn_cases = 0;       // of its op's cases so many are judged with drawn rows
+  bool timed = true;         // where it is right and nothing else of the case was timed
+  bool cheap = true;         // judged whatever was found before; else only what may still be right
 };
 
 // What a row says of its case: sizes and hash.
@@ -61,6 +64,17 @@ void check_seconds(double seconds);
 // Error at the option whose names are not there. Empty where there are no cases of the size.
 std::vector<DocketEntry> docket(const std::vector<std::string>& ops, const Catalog& catalog,
                                 const JudgeOptions& options);
+
+// The docket's indices in the order in which they are judged: those that come after the others in
+// an order that nobody knows.
+std::vector<size_t> order_of(const std::vector<DocketEntry>& docket, const Secret& secret);
+
+// Fills the row of an op with a communicator that cannot be judged on this device: its ranks cannot
+// talk there, or what one of them was given is not known (the row's `why`).
+bool cannot_talk(CaseVerdict& row, const std::string& device);
+
+// A default verdict's row where a smaller case of the op has failed. `hidden`: nobody asked for it.
+void leave_for_failure(CaseVerdict& row, bool hidden);
 
 // Once all are judged: fills of_uniform, and leaves out what was refused where the same case was
 // taken in another dtype or variant, and smaller cases of which nothing can be said.

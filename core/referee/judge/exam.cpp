@@ -55,15 +55,13 @@ Exam::~Exam() {
 
 bool Exam::open() {
   const Json asked = to_json(drawn_by(request_.asked, secret_));
-  if (is_drawn(request_.asked.variant)) {
-    // Contents are not made for what it refuses.
-    candidate_.runners().thaw();
-    const bool takes = candidate_.takes({{"asked", asked}, {"device", request_.device}});
-    candidate_.runners().freeze();
-    if (!takes) {
-      blame(row_, candidate_);
-      return false;
-    }
+  // Contents are not made for what it refuses.
+  candidate_.runners().thaw();
+  const bool takes = candidate_.takes({{"asked", asked}, {"device", request_.device}});
+  candidate_.runners().freeze();
+  if (!takes) {
+    blame(row_, candidate_);
+    return false;
   }
   exam_ = room_.open(request_, secret_);
   const Json& answer = exam_->answer;

@@ -47,8 +47,10 @@ std::unique_ptr<CaseFrames> larger_than(Device& device, const ResolvedCase& reso
 void need_support(const Provider& provider, Device& device, const AskedCase& asked,
                   Communicator* comm) {
   PosedCase posed = pose(asked, *provider.contract, nullptr);
-  posed.variant.axes.clear();
-  posed.variant.listed.clear();
+  if (is_drawn(asked.variant)) {  // an instance of the whole case is called there
+    posed.variant.axes.clear();
+    posed.variant.listed.clear();
+  }
   if (comm) posed.variant.comm = comm->table();
   const CaseFrames frames(device, resolve(*provider.contract, posed.source, posed.variant),
                           exam_layout(posed.variant, 0), CaseFrames::Sizes{});

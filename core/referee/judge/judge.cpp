@@ -14,7 +14,6 @@
 #include "core/base/spent.hpp"
 #include "core/base/text.hpp"
 #include "core/cases/numerics/families.hpp"
-#include "core/comm/device_comm.hpp"
 #include "core/plugin/library.hpp"
 #include "core/referee/check.hpp"
 #include "core/referee/judge/best_baseline.hpp"
@@ -76,11 +75,11 @@ class Judge {
     const JudgeOptions& o = options_;
     out_.policy = {o.size,     o.cases,      o.families,      o.seconds,  o.threads,
                    o.ops,      o.patience_s, room_.sandbox(), o.captured, "",
-                   o.variants, o.dtypes,     o.budget_s};
+                   o.variants, o.dtypes,     o.budget_s,      o.thorough};
     const bool runs = read_file_alone() && list_cases();
     // What is in a folder of captured cases may have changed the next time.
     const bool ahead = runs && options_.captured.empty();
-    secret_ = given_ ? *given_ : ahead ? room_.secret_for(requests_) : Secret::draw();
+    secret_ = given_ ? *given_ : ahead ? room_.secret_for(asked_for()) : Secret::draw();
     out_.commitment = secret_.commitment();
     try {
       if (runs && start_runners(requests_[0].ranks)) all_cases();
@@ -218,29 +217,43 @@ class Judge {
       const auto families =
           entry.after ? std::vector<std::string>{family_name(Family::ordinary)} : options_.families;
       requests_.push_back({entry.asked, room_.device(), options_.threads, families,
-                           out_.cases.back().ranks, entry.drawn_cases, entry.after});
+                           out_.cases.back().ranks, entry.drawn_cases, entry.after,
+                           options_.thorough});
       entries_.push_back(std::move(entry));
     }
     if (!out_.cases.empty()) return true;
     return end(Status::unused, "there are no " + options_.size + " cases of its ops");
   }
 
+  // Of which contents may be made before the next judgement.
+  std::vector<ExamRequest> asked_for() const {
+    std::vector<ExamRequest> out;
+    for (size_t i = 0; i < requests_.size(); ++i)
+      if (!out_.cases[i].left_out) out.push_back(requests_[i]);
+    return out;
+  }
+
   void all_cases() {
     bool failed = false, timed = false;
     SmallerCases smaller;
     DrawnCases drawn;
-    for (const size_t i : in_turn()) {
+    for (const size_t i : order_of(entries_, secret_)) {
       CaseVerdict& row = out_.cases[i];
+      if (row.left_out) continue;
       row_ = &row;
       room_.budget().need();
       if (!entries_[i].extra) timed = false;
+      if (!entries_[i].cheap && has_failed(row.op)) {
+        leave_for_failure(row, entries_[i].after);
+        continue;
+      }
       const bool after = entries_[i].after;
       if (after ? failed || !drawn.wants(row, entries_[i].drawn_cases)
                 : !smaller.wants(row, entries_[i].other_dtype)) {
         row.status = Status::unused;
         continue;
       }
-      if (unjudged(row)) continue;
+      if (catalog_.at(row.op).comm() && cannot_talk(row, room_.device())) continue;
       if (candidate_runner_->failed()) {
         row.status = Status::unused;
         row.why = "its process had ended";
@@ -250,7 +263,8 @@ class Judge {
       if (!start_runners(row.ranks)) return;  // it fails to load where so many ranks are
       // Of a case in several dtypes or variants the first that it takes is timed, and who is wrong
       // somewhere is not timed elsewhere.
-      one_case(requests_[i], row, !timed && !failed && !row.beside && options_.seconds > 0);
+      one_case(requests_[i], row,
+               !timed && !failed && !row.beside && entries_[i].timed && options_.seconds > 0);
       timed |= row.status != Status::refused;
       if (!after) smaller.judged(row);
       // In destroy(), by the process itself: nothing could be asked of it any more.
@@ -261,37 +275,14 @@ class Judge {
       drawn.judged(row);
       room_.remember_taken(row);
       failed |= is_failure(row.status);
+      if (options_.on_case_end) options_.on_case_end(row);
     }
     for (const auto& op : ops_) conduct(op);
   }
 
-  // Those that come after the others in an order of which nobody knows who is first.
-  std::vector<size_t> in_turn() const {
-    std::vector<std::pair<uint64_t, size_t>> all;
-    for (size_t i = 0; i < out_.cases.size(); ++i) {
-      const CaseVerdict& row = out_.cases[i];
-      all.emplace_back(
-          entries_[i].after ? drawn_turn(secret_, row.op, row.case_name, row.variant) : 0, i);
-    }
-    std::sort(all.begin(), all.end());
-    std::vector<size_t> out;
-    for (const auto& [turn, i] : all) out.push_back(i);
-    return out;
-  }
-
-  // Ranks that cannot talk there, or whose numbers are not known (the docket's why).
-  bool unjudged(CaseVerdict& row) const {
-    if (!catalog_.at(row.op).comm()) return false;
-    try {
-      need_communicator(row.ranks, room_.device());
-    } catch (const Error& error) {
-      row.why = "it is called by several ranks at once: " + error.what_text();
-    }
-    if (row.why.empty()) return false;
-    row.status = Status::unjudged;
-    row.next = "`fk-host check` compares the values of every rank; `fk-host bench " + row.op +
-               "` races providers that are trusted.";
-    return true;
+  bool has_failed(const std::string& op) const {
+    return std::ranges::any_of(
+        out_.cases, [&](const CaseVerdict& c) { return c.op == op && is_failure(c.status); });
   }
 
   void one_case(const ExamRequest& request, CaseVerdict& row, bool timed) {

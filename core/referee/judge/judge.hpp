@@ -47,7 +47,12 @@ struct JudgeOptions {
   std::vector<std::string> variants, dtypes;
   double seconds = 1;  // of timing per case, about; 0: correctness alone
   int threads = 2;     // that a provider on the CPU is told it may use
-  std::function<void(const std::string& what)> on_step;
+  std::string device = "cpu";
+  // Else a default verdict (default_cases.hpp): cases that take the oracle long are left out, one
+  // case of an op is timed, and an op that is wrong in a small case is not judged in larger ones.
+  bool thorough = true;
+  std::function<void(const std::string& what)> on_step;  // what begins
+  std::function<void(const CaseVerdict& row)> on_case_end;
 };
 
 // One case as one runner sits it, or one of each rank that calls it. Nothing here throws for what

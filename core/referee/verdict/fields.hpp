@@ -127,6 +127,10 @@ void fields(Visitor& v, CaseVerdict& c) {
   v("beside", c.beside,
     "true: smaller than was asked for; its values are judged, because it has what larger cases "
     "leave at its default or rows that nobody could foresee, and it is not timed");
+  v("left_out", c.left_out,
+    "true: a default verdict leaves it out for the sake of time, and `why` says what it would "
+    "take; "
+    "--thorough judges it");
   v("variant", c.variant,
     "a variant of the case, named as by `check`, or with drawn rows; empty: as it is written");
   v("sizes", c.sizes,
@@ -172,6 +176,7 @@ void fields(Visitor& v, Aggregate& a) {
   v("failed", a.failed, "the candidate is at fault");
   v("refused", a.refused, "not taken by the candidate");
   v("not_judged", a.not_judged, "untestable, unjudged, or the host's fault");
+  v("left_out", a.left_out, "cases that a default verdict leaves out; not in `cases`");
   v("beside", a.beside,
     "smaller cases whose values were judged, too; not in `cases`, but in `failed` where they did");
 }
@@ -195,6 +200,8 @@ void fields(Visitor& v, Policy& p) {
   v("routing", p.routing, "as asked for with --routing; empty: the cases' own");
   v("variants", p.variants, "judged beside the cases as written; `all`: every one");
   v("dtypes", p.dtypes, "the same for dtypes");
+  v("thorough", p.thorough,
+    "true: all cases of that size are judged and timed; false: those for which there is time");
   v("patience_s", p.patience_s, "without a sign of life before a candidate is stopped");
   v("budget_s", p.budget_s, "of the whole; what it does not reach is `environment`; 0: no end");
   v("sandbox", p.sandbox, "the candidate was to be sealed in; `protections` says how far it was");

@@ -160,6 +160,7 @@ std::string why_of(const Aggregate& a) {
     if (!part.empty()) list += (list.empty() ? "" : ", ") + part;
   if (list.empty()) return list;
   if (a.beside && !a.failed) list += "; " + std::to_string(a.beside) + " smaller right, too";
+  if (a.left_out) list += "; " + std::to_string(a.left_out) + " left out (--thorough)";
   return "of " + std::to_string(a.cases) + (a.cases == 1 ? " case " : " cases ") + list;
 }
 
@@ -186,8 +187,8 @@ std::string right_beside(const Verdict& v, const CaseVerdict& failed) {
 Status overall(const Verdict& v, const CaseVerdict*& speaker) {
   // Of what was not asked for only that it fails is of interest.
   const auto rank = [](const CaseVerdict& c) {
-    return c.beside && is_right(c.status) ? static_cast<int>(Status::unused) + 1
-                                          : static_cast<int>(c.status);
+    return c.left_out || (c.beside && is_right(c.status)) ? static_cast<int>(Status::unused) + 1
+                                                          : static_cast<int>(c.status);
   };
   const auto first =
       std::min_element(v.cases.begin(), v.cases.end(),
@@ -266,7 +267,8 @@ Aggregate aggregate_of(std::span<const CaseVerdict> cases) {
   bool sure = true;
   for (const auto& c : cases) {
     out.beside += c.beside;
-    if (c.beside) {
+    if (c.left_out) ++out.left_out;
+    if (c.beside || c.left_out) {
       out.failed += is_failure(c.status);
       continue;
     }
@@ -331,8 +333,8 @@ bool same_number(double a, double b) {
 
 bool same_sums(const Aggregate& a, const Aggregate& b) {
   const auto counts = [](const Aggregate& x) {
-    return std::array{x.cases,       x.right,  x.faster,  x.same,       x.slower,
-                      x.cannot_tell, x.failed, x.refused, x.not_judged, x.beside};
+    return std::array{x.cases,  x.right,   x.faster,     x.same,   x.slower,  x.cannot_tell,
+                      x.failed, x.refused, x.not_judged, x.beside, x.left_out};
   };
   return counts(a) == counts(b) && a.ratio.speed == b.ratio.speed &&
          same_number(a.ratio.value, b.ratio.value) && same_number(a.ratio.low, b.ratio.low) &&

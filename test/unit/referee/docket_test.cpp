@@ -113,3 +113,79 @@ TEST_CASE("what nothing can be said of beside the others is left out") {
   CHECK(rows[2].case_name == "asked");
   CHECK(rows[3].case_name == "failed");
 }
+
+namespace {
+
+JudgeOptions by_default(const std::string& device) {
+  JudgeOptions options;
+  options.thorough = false;
+  options.device = device;
+  return options;
+}
+
+std::set<std::string> names_of(const std::vector<DocketEntry>& all, bool left_out) {
+  std::set<std::string> out;
+  for (const DocketEntry& entry : all)
+    if (!entry.row.beside && entry.row.left_out == left_out) out.insert(entry.row.case_name);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("a default verdict leaves out cases by what they take, and a thorough one none") {
+  using Names = std::set<std::string>;
+  const auto on_cpu = docket_of("rms_norm", by_default("cpu"));
+  CHECK(names_of(on_cpu, true) == Names{"rows_8192"});
+  CHECK(names_of(on_cpu, false) == Names{"full0", "full1"});
+  for (const DocketEntry& entry : on_cpu) {
+    if (entry.row.left_out) CHECK(entry.row.status == Status::unused);
+    if (entry.row.left_out) CHECK_FALSE(entry.row.why.empty());
+    // Nobody is judged with hidden rows of what was left out.
+    if (entry.after) CHECK(entry.row.case_name != "rows_8192");
+    if (!entry.row.beside) CHECK(entry.timed == (entry.row.case_name == "full0"));
+    if (!entry.row.beside) CHECK_FALSE(entry.cheap);
+  }
+  CHECK(std::ranges::any_of(on_cpu, [](const auto& e) { return e.after; }));
+  JudgeOptions thorough = by_default("cpu");
+  thorough.thorough = true;
+  for (const DocketEntry& entry : docket_of("rms_norm", thorough)) {
+    CHECK_FALSE(entry.row.left_out);
+    CHECK(entry.timed);
+    CHECK(entry.cheap);
+  }
+}
+
+TEST_CASE("small cases, and those that somebody has named, are never left out") {
+  const Catalog catalog(paths::registry_dirs());
+  for (const auto& op : catalog.ops()) {
+    INFO(op);
+    const Contract& contract = catalog.at(op);
+    JudgeOptions thorough = by_default("cpu");
+    thorough.thorough = true;
+    const auto small = [](const std::vector<DocketEntry>& all) {
+      std::vector<std::string> out;
+      for (const DocketEntry& e : all)
+        if (e.row.size == "smoke" && e.cheap) out.push_back(e.row.case_name + e.row.variant);
+      return out;
+    };
+    const auto by_time = docket_of(op, by_default("cpu"));
+    CHECK(small(by_time) == small(docket_of(op, thorough)));
+    const bool any =
+        std::ranges::any_of(contract.cases, [](const Case& c) { return c.size == "full"; });
+    // One is judged whatever it takes, and it is timed.
+    CHECK(names_of(by_time, false).empty() == !any);
+    CHECK(std::ranges::any_of(by_time, [](const DocketEntry& e) {
+            return e.timed && !e.row.beside && !e.row.left_out;
+          }) == any);
+  }
+  JudgeOptions named = by_default("cpu");
+  named.cases = {"rows_8192"};
+  CHECK(names_of(docket_of("rms_norm", named), false) == std::set<std::string>{"rows_8192"});
+}
+
+TEST_CASE("a GPU's default verdict has larger cases than a CPU's") {
+  const auto cpu = names_of(docket_of("linear", by_default("cpu")), false),
+             gpu = names_of(docket_of("linear", by_default("cuda:0")), false);
+  CHECK(std::ranges::includes(gpu, cpu));
+  CHECK(gpu.size() > cpu.size());
+}

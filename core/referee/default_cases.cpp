@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/referee/default_cases.hpp"
+
+#include <algorithm>
+
+#include "core/base/text.hpp"
+#include "core/cases/inputs.hpp"
+#include "core/referee/judge/courtroom.hpp"
+#include "core/referee/oracle/rank_oracle.hpp"
+
+namespace fk {
+
+namespace {
+
+// Measured with the default cases of rms_norm and linear on two cores of a CPU, and of silu_and_mul
+// beside an H200 with 16 cores (docs/verdict.md). Bytes are those of all tensors of a call.
+struct Rates {
+  double bytes_s, flops_s;
+  double op_s;  // for the cases of an op
+};
+constexpr Rates kCpu{0.2e9, 1e9, 1.5}, kGpu{1e9, 5e11, 2.5};
+
+constexpr double kContentSeconds = 0.4;  // for one content of a case
+constexpr double kCheapSeconds = 2e-3;
+// An examination makes three contents at least and 64 at most (contents.cpp). To call and compare
+// them takes as long again.
+constexpr double kLeast = 3, kMost = 64, kCalled = 2;
+
+double examination_seconds(double content_s) {
+  return kCalled * std::min(kMost * content_s, std::max(kDefaultAnswerSeconds, kLeast * content_s));
+}
+
+}  // namespace
+
+double content_seconds(const Contract& contract, const Case& source, bool gpu) {
+  const ResolvedCase resolved = resolve(contract, source, {});
+  double bytes = 0;
+  for (const auto& f : resolved.fields)
+    for (int64_t i = 0; f.present && i < f.entries; ++i)
+      bytes += static_cast<double>(numel(f.shape_of(i)) * fk::bytes(f.dtype));
+  const auto flops = static_cast<double>(contract.flops.eval(resolved.axes));
+  const Rates& rates = gpu ? kGpu : kCpu;
+  return ranks_of_case(resolved) * (bytes / rates.bytes_s + flops / rates.flops_s);
+}
+
+bool is_cheap(double content_s) { return content_s <= kCheapSeconds; }
+
+DefaultCases default_cases(const Contract& contract, const std::vector<const Case*>& cases,
+                           bool gpu) {
+  std::vector<std::pair<double, const Case*>> all;
+  for (const Case* source : cases)
+    all.emplace_back(content_seconds(contract, *source, gpu), source);
+  std::stable_sort(all.begin(), all.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  DefaultCases out;
+  const double op_s = (gpu ? kGpu : kCpu).op_s;
+  double spent_s = 0;
+  for (const auto& [content_s, source] : all) {
+    spent_s += examination_seconds(content_s);
+    const bool first = out.timed.empty();
+    if (first || (content_s <= kContentSeconds && spent_s <= op_s)) {
+      out.timed = source->name;
+      continue;
+    }
+    out.left_out[source->name] =
+        content_s > kContentSeconds
+            ? "the oracle takes more than " + human_duration(kContentSeconds) + " for an answer"
+            : "there are " + human_duration(op_s) + " for the cases of an op";
+  }
+  return out;
+}
+
+}  // namespace fk
