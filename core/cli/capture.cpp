@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.hpp"
+#include "core/base/log.hpp"
 #include "core/base/paths.hpp"
 #include "core/base/text.hpp"
 #include "core/cases/captured.hpp"
@@ -17,6 +18,7 @@
 #include "core/device/device.hpp"
 #include "core/device/rank_device.hpp"
 #include "core/referee/capture.hpp"
+#include "core/referee/checkpoint_fit.hpp"
 #include "core/referee/run.hpp"
 #include "core/report/progress.hpp"
 #include "core/report/run_text.hpp"
@@ -97,6 +99,8 @@ int run(Arguments a) {
   set_parallel(scenario.limits, a.parallel);
   if (a.has_seed) scenario.seed = a.seed;
   if (!a.weights.empty()) scenario.weights = a.weights;
+  fit_weights(scenario, catalog);
+  for (const auto& note : scenario.weights_notes) log_warn(scenario.name + ": " + note);
   const Roster roster = Roster::find(catalog);
   for (const auto& text : a.pins) pin(scenario, text, catalog, roster);
   a.options.folder = a.out.empty() ? std::filesystem::path("captured") / scenario.name

@@ -15,6 +15,7 @@
 #include "core/cli/parallel.hpp"
 #include "core/cli/verb.hpp"
 #include "core/device/device.hpp"
+#include "core/referee/checkpoint_fit.hpp"
 #include "core/referee/run.hpp"
 #include "core/report/progress.hpp"
 #include "core/report/run_text.hpp"
@@ -56,6 +57,7 @@ Scenario load(const std::filesystem::path& file, const Arguments& a, const Catal
   Scenario scenario = load_scenario(file, a.profile);
   if (a.has_seed) scenario.seed = a.seed;
   if (!a.weights.empty()) scenario.weights = a.weights;
+  fit_weights(scenario, catalog);
   set_parallel(scenario.limits, a.parallel);
   if (a.max_batch > 0) scenario.limits.max_batch = a.max_batch;
   if (a.pages >= 0) scenario.limits.pages = a.pages;
@@ -105,6 +107,7 @@ int run(Arguments a) {
     const std::string note = profile_note(scenario, file, catalog);
     RunReport report = run_scenario(scenario, a.options, catalog, roster);
     report.note = note;
+    report.weights_notes = scenario.weights_notes;
     code = worse(code, report.exit_code());
     progress.clear();
     if (a.as_json) {

@@ -54,17 +54,11 @@ Json to_json(const VerifyReport& r) {
     ops.push_back({{"phase", o.phase}, {"op", o.op}, {"provider", o.provider}});
   Json broken = Json::array();
   for (const auto& [path, why] : r.unusable) broken.push_back({{"path", path}, {"why", why}});
-  return {{"name", r.name},
-          {"ops", std::move(ops)},
-          {"folder", r.folder},
-          {"arch", r.arch},
-          {"device", r.device},
-          {"passed", r.passed()},
-          {"error", r.error},
-          {"providers", r.providers},
-          {"rows", std::move(rows)},
-          {"seconds", r.seconds},
-          {"broken_plugins", std::move(broken)}};
+  return {
+      {"name", r.name},          {"ops", std::move(ops)}, {"folder", r.folder},
+      {"arch", r.arch},          {"device", r.device},    {"passed", r.passed()},
+      {"error", r.error},        {"notes", r.notes},      {"providers", r.providers},
+      {"rows", std::move(rows)}, {"seconds", r.seconds},  {"broken_plugins", std::move(broken)}};
 }
 
 void print(const VerifyReport& r, const Arguments& a) {
@@ -74,6 +68,7 @@ void print(const VerifyReport& r, const Arguments& a) {
   if (a.options.parallel.ranks() > 1) head += parallel_text(a.options.parallel);
   if (!r.providers.empty()) head += " on " + r.device + " by " + join(r.providers, ", ");
   std::printf("%s\n", styled(head, Style::strong, colour).c_str());
+  for (const auto& note : r.notes) std::printf("  weights: %s\n", note.c_str());
   Table table({{"compared"},
                {"rms", Align::right},
                {"worst", Align::right},

@@ -55,10 +55,6 @@ struct WeightSpec {
   std::vector<std::vector<std::string>> parts;  // empty: {{name}}
   bool stacked = false;
   std::optional<PartView> view;  // of every part
-  // {rows, columns}: a part that the checkpoint holds as f8e4m3 is multiplied by the scales of such
-  // blocks, `<part>_scale_inv`, when the weight itself is of another dtype. Empty: it is read as it
-  // is.
-  std::vector<int64_t> scale_block;
   // Without a checkpoint: normal(mean, stddev) from the seed and each part's name. stddev 0: unit
   // gain, 1/sqrt(last axis).
   double mean = 0, stddev = 0;

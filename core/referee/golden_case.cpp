@@ -236,7 +236,6 @@ GoldenCase GoldenCase::load(const fs::path& folder) {
                     {},
                     {}};
   if (golden.name.empty()) golden.name = fs::absolute(folder).parent_path().filename().string();
-  Checkpoint::open(golden.weights);  // what is wrong with it is said now
   const auto file = SafeTensors::open(folder / "golden.safetensors");
   read_inputs(golden, file);
   read_outputs(golden, file);

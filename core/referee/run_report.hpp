@@ -68,8 +68,9 @@ inline bool judges_speed(const Scenario& scenario) { return scenario.profile != 
 
 struct RunReport {
   std::string scenario, summary, arch, profile, dtype, device, host;
-  std::string driver, host_build, date;  // of the device, this program, the begin in UTC
-  std::string note;                      // about the profile
+  std::string driver, host_build, date;    // of the device, this program, the begin in UTC
+  std::string note;                        // about the profile
+  std::vector<std::string> weights_notes;  // about the checkpoint
   std::string room;  // what was done otherwise than the scenario says, to fit the device
   Parallel parallel;
   uint64_t seed = 0;                 // of the weights

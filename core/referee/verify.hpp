@@ -45,6 +45,7 @@ struct VerifyReport {
   std::string name, folder, arch, device;
   std::string error;                   // why it could not be done; empty otherwise
   bool bad_input = false;              // the error is the folder's
+  std::vector<std::string> notes;      // about the checkpoint
   std::vector<std::string> providers;  // that ran nodes
   std::set<VerifyOp> ops;
   Unusable unusable;  // baselines that could not be loaded

@@ -117,6 +117,7 @@ Json run_json(const RunReport& r) {
           {"ep", r.parallel.ep},
           {"overlap", r.parallel.overlap},
           {"note", r.note},
+          {"weights_notes", r.weights_notes},
           {"room", r.room},
           {"dtype", r.dtype},
           {"device", r.device},

@@ -73,6 +73,7 @@ class RunText {
             parallel_text(r_.parallel) + ", on " + (r_.device.empty() ? "?" : r_.device) + " (" +
             r_.host + ")\n";
     if (!r_.note.empty()) out_ += "  " + r_.note + "\n";
+    for (const auto& note : r_.weights_notes) out_ += "  Weights: " + note + ".\n";
     if (!r_.room.empty()) out_ += "  " + r_.room + "\n";
     if (r_.parallel.overlap)
       out_ +=

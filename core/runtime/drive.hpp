@@ -11,6 +11,7 @@
 
 #include "core/base/json.hpp"
 #include "core/graph/builder.hpp"
+#include "core/tensor/quantization.hpp"
 
 namespace fk {
 
@@ -124,6 +125,17 @@ class Model {
     std::vector<int64_t> shape;
   };
   virtual std::vector<RequestTensor> request_tensors() const { return {}; }
+  // Tensors that its checkpoints may have and that no weight of it is.
+  struct Unread {
+    std::string prefix;  // of their names
+    std::string what;    // for the note to the user: "a pooler"
+    // The tensor that the one of the name `prefix` has to be equal to (a tied head); empty: none.
+    std::string same_as = {};
+  };
+  virtual std::vector<Unread> unread() const { return {}; }
+  // The quantization method whose matrices it multiplies by as they are; those of other methods
+  // become floats where weights are read.
+  virtual std::string quantization() const { return {}; }
 };
 
 using MakeModel = std::unique_ptr<Model> (*)(const Config& config);

@@ -6,6 +6,7 @@
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
 #include "core/runtime/drive.hpp"
+#include "core/tensor/quantization.hpp"
 
 namespace fk {
 
@@ -71,7 +72,12 @@ std::unique_ptr<Model> make_model(const std::string& arch, const Config& config)
   if (it == table().end()) {
     fail("model", "there is no model `" + arch + "`", did_you_mean(arch, model_names()));
   }
-  return it->second.make(config);
+  auto model = it->second.make(config);
+  const Quantization q = Quantization::of(config);
+  if (q.method == "mxfp4" && model->quantization() != q.method)
+    config.fail_at("quantization_config", "`" + arch + "` has no matrices in mxfp4",
+                   "supported: fp8, compressed-tensors (8 bits), bitsandbytes (8 bits)");
+  return model;
 }
 
 }  // namespace fk

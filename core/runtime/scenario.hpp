@@ -24,6 +24,7 @@ struct Scenario {
   Config config;                                 // with the changes of the profile
   uint64_t seed = 0;                             // of weights and requests
   std::filesystem::path weights;                 // a checkpoint; empty: random from the seed
+  std::vector<std::string> weights_notes;        // about the checkpoint, for the user
   Limits limits;                                 // dtype and cache_dtype are here
   std::map<std::string, std::string> providers;  // pins: op -> provider
   std::vector<Workload> workloads;

@@ -32,30 +32,6 @@ struct Part {
   std::string where;
 };
 
-// f8e4m3 values times the scales of their blocks, in float32.
-void unscale(const Checkpoint& checkpoint, const std::string& name,
-             const std::vector<int64_t>& block, Part& part) {
-  const auto& scale = checkpoint.at(name + "_scale_inv");
-  const bool matrix = part.shape.size() == 2 && scale.shape.size() == 2;
-  const auto blocks = [&](size_t axis) {
-    return (part.shape[axis] + block[axis] - 1) / block[axis];
-  };
-  if (!matrix || scale.shape[0] != blocks(0) || scale.shape[1] != blocks(1)) {
-    fail(scale.where, "it is " + shape_text(scale.shape) + " for blocks of " + shape_text(block) +
-                          " of " + shape_text(part.shape));
-  }
-  const int64_t columns = part.shape[1], across = scale.shape[1];
-  part.copy.resize(static_cast<size_t>(numel(part.shape)));
-  convert(part.bytes, part.dtype, part.copy.data(), DType::f32, numel(part.shape));
-  for (int64_t i = 0; i < numel(part.shape); ++i) {
-    const int64_t at = i / columns / block[0] * across + i % columns / block[1];
-    part.copy[static_cast<size_t>(i)] *= static_cast<float>(
-        to_double(scale.bytes.data() + at * fk::bytes(scale.dtype), scale.dtype));
-  }
-  part.bytes = reinterpret_cast<const std::byte*>(part.copy.data());
-  part.dtype = DType::f32;
-}
-
 void look_at(const PartView& view, Part& part) {
   const auto rank = view.shape.size();
   const auto axis = static_cast<size_t>(view.axis);
@@ -90,8 +66,11 @@ void look_at(const PartView& view, Part& part) {
 Part part_of(const WeightSpec& spec, const std::string& name, const Checkpoint& checkpoint) {
   const auto& tensor = checkpoint.at(name);
   Part part{tensor.bytes.data(), tensor.dtype, tensor.shape, {}, tensor.where};
-  const bool scaled = tensor.dtype == DType::f8e4m3 && spec.dtype != DType::f8e4m3;
-  if (scaled && !spec.scale_block.empty()) unscale(checkpoint, name, spec.scale_block, part);
+  if (!takes_unscaled(spec, tensor)) {
+    part.copy = checkpoint.scaled(name);
+    part.bytes = reinterpret_cast<const std::byte*>(part.copy.data());
+    part.dtype = DType::f32;
+  }
   if (spec.view) look_at(*spec.view, part);
   return part;
 }
@@ -353,6 +332,26 @@ class ReadAhead {
 };
 
 }  // namespace
+
+std::vector<std::string> tensors_of(const WeightSpec& spec) {
+  if (spec.compute && !spec.in_checkpoint) return {};
+  if (spec.parts.empty()) return {spec.name};
+  std::vector<std::string> names;
+  for (const auto& entry : spec.parts)
+    for (const auto& name : entry)
+      if (!name.empty()) names.push_back(name);
+  return names;
+}
+
+bool takes_unscaled(const WeightSpec& spec, const StoredTensor& tensor) {
+  if (spec.dtype == tensor.dtype) return true;
+  if (is_integer(spec.dtype) || spec.dtype == DType::f8e4m3) {
+    if (spec.dtype == DType::i64 && is_integer(tensor.dtype)) return true;
+    fail(tensor.where, "it is " + std::string(name(tensor.dtype)) + " where " +
+                           std::string(name(spec.dtype)) + " is needed");
+  }
+  return is_float(tensor.dtype) && bits(tensor.dtype) >= 16;
+}
 
 WeightLayout::WeightLayout(const WeightTable& table) {
   for (const auto& spec : table.all()) {

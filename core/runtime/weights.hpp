@@ -31,6 +31,12 @@ class WeightSource {
   virtual const std::byte* on_device(Device&, const WeightTable&) { return nullptr; }
 };
 
+// Names of the checkpoint's tensors that a weight is read from: none where it is computed.
+std::vector<std::string> tensors_of(const WeightSpec& spec);
+// Whether a weight takes a tensor as it is; false: its values are Checkpoint::scaled. Error where
+// it takes neither.
+bool takes_unscaled(const WeightSpec& spec, const StoredTensor& tensor);
+
 using Progress = std::function<void(int64_t done, int64_t total)>;
 
 // Reads every weight from the checkpoint (concatenating and stacking parts, converting dtypes), or

@@ -42,36 +42,57 @@ bool is_file(const fs::path& path) {
 
 Checkpoint Checkpoint::open(const fs::path& path) {
   Checkpoint result;
-  result.where_ = path.string();
+  result.add_files(path);
+  result.read_quantization(nullptr);
+  return result;
+}
+
+Checkpoint Checkpoint::open(const fs::path& path, const Config& config) {
+  Checkpoint result;
+  result.add_files(path);
+  result.read_quantization(&config);
+  return result;
+}
+
+void Checkpoint::read_quantization(const Config* config) {
+  if (const fs::path own = folder_ / "config.json"; is_file(own))
+    quantization_ = Quantization::of(Config::load(own));
+  else if (config != nullptr)
+    quantization_ = Quantization::of(*config);
+}
+
+void Checkpoint::add_files(const fs::path& path) {
+  where_ = path.string();
   std::error_code code;
   const fs::file_status status = fs::status(path, code);
-  if (!fs::exists(status)) fail(result.where_, "no such checkpoint");
+  if (!fs::exists(status)) fail(where_, "no such checkpoint");
   if (!fs::is_directory(status)) {
+    folder_ = path.parent_path();
     if (path.string().ends_with(".index.json")) {
-      result.add_index(path);
+      add_index(path);
     } else {
-      result.add_file(path);
+      add_file(path);
     }
-    return result;
+    return;
   }
+  folder_ = path;
   // The index wins, as it does in the Hub's own loader when shards and a whole file lie together.
   const std::vector<fs::path> indices = files_with(path, ".safetensors.index.json");
   const std::vector<fs::path> files = files_with(path, ".safetensors");
   if (is_file(path / "model.safetensors.index.json")) {
-    result.add_index(path / "model.safetensors.index.json");
+    add_index(path / "model.safetensors.index.json");
   } else if (is_file(path / "model.safetensors")) {
-    result.add_file(path / "model.safetensors");
+    add_file(path / "model.safetensors");
   } else if (indices.size() == 1) {
-    result.add_index(indices[0]);
+    add_index(indices[0]);
   } else if (files.size() == 1 && indices.empty()) {
-    result.add_file(files[0]);
+    add_file(files[0]);
   } else if (files.empty()) {
-    fail(result.where_, "holds no *.safetensors");
+    fail(where_, "holds no *.safetensors");
   } else {
-    fail(result.where_,
+    fail(where_,
          fmt::format("holds {} *.safetensors but no model.safetensors.index.json", files.size()));
   }
-  return result;
 }
 
 void Checkpoint::add_file(const fs::path& file) {

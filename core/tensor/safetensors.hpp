@@ -18,6 +18,7 @@
 
 #include "core/base/io.hpp"
 #include "core/tensor/dtype.hpp"
+#include "core/tensor/quantization.hpp"
 #include "core/tensor/tensor.hpp"
 
 namespace fk {
@@ -79,7 +80,10 @@ class Checkpoint {
  public:
   /// Error names the missing shard, the entry of weight_map that its shard lacks, or the folder
   /// that holds no weights. Shard names with a folder in them are refused.
+  /// A config.json beside the files says how they are quantised.
   static Checkpoint open(const std::filesystem::path& path);
+  /// The same; where no config.json lies beside the files, that of their model says it.
+  static Checkpoint open(const std::filesystem::path& path, const Config& config);
 
   std::vector<std::string> names() const;  ///< sorted
   bool has(std::string_view name) const { return find(name) != nullptr; }
@@ -90,12 +94,31 @@ class Checkpoint {
   int64_t bytes() const;
   const std::string& where() const { return where_; }
 
+  const Quantization& quantization() const { return quantization_; }
+  /// How a matrix of f8 or int8 becomes floats: its own scales, times `factor`.
+  struct Scaling {
+    const StoredTensor* scales = nullptr;
+    double factor = 1;
+    int64_t rows = 0, columns = 0;    ///< of a block; 0: one scale, or one for each row
+    std::vector<std::string> beside;  ///< names of all tensors that belong to the matrix
+    /// Scales of its inputs are among them, which nothing here uses.
+    bool has_input_scale = false;
+  };
+  /// Error where nothing declares the scales, or they are missing or of another size.
+  Scaling scaling(const std::string& name) const;
+  /// The values of such a matrix in float32, row-major.
+  std::vector<float> scaled(const std::string& name) const;
+
  private:
   Checkpoint() = default;
+  void read_quantization(const Config* config);
+  void add_files(const std::filesystem::path& path);
   void add_index(const std::filesystem::path& index);
   void add_file(const std::filesystem::path& file);
 
   std::string where_;
+  std::filesystem::path folder_;
+  Quantization quantization_;
   std::vector<std::unique_ptr<SafeTensors>> shards_;
   std::map<std::string, const StoredTensor*, std::less<>> tensors_;
 };

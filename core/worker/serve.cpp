@@ -311,7 +311,7 @@ class Server {
     const SessionSpec spec = session_spec_from(message.at("spec"));
     const auto path = message.at("checkpoint").get<std::string>();
     std::optional<Checkpoint> checkpoint;
-    if (!path.empty()) checkpoint = Checkpoint::open(path);
+    if (!path.empty()) checkpoint = Checkpoint::open(path, spec.config);
     model_ = make_model(spec.arch, spec.config);
     device_ = open_device(device_of_rank(spec.device, message.at("local_rank").get<int>()));
     const auto table = weight_table(*model_, catalog_, spec.limits);

@@ -26,8 +26,8 @@ WeightBlock empty_block(const Model& model, const Catalog& catalog, const Limits
 }
 
 // Null where there is none.
-std::unique_ptr<Checkpoint> opened(const std::string& folder) {
-  return folder.empty() ? nullptr : std::make_unique<Checkpoint>(Checkpoint::open(folder));
+std::unique_ptr<Checkpoint> opened(const std::string& folder, const Config& config) {
+  return folder.empty() ? nullptr : std::make_unique<Checkpoint>(Checkpoint::open(folder, config));
 }
 
 }  // namespace
@@ -49,7 +49,7 @@ WeightBlock make_weight_block(const Model& model, const Catalog& catalog, const 
                               const std::string& checkpoint, uint64_t seed,
                               const Progress& progress, int local_rank) {
   if (spec.device == "cpu") {
-    const auto from = opened(checkpoint);
+    const auto from = opened(checkpoint, spec.config);
     return make_weight_block(model, catalog, spec.limits, from.get(), seed, progress);
   }
   WeightBlock block;

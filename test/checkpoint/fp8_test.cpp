@@ -114,12 +114,13 @@ std::vector<float> answer(const Tensors& tensors, bool fp8, const std::string& p
   std::map<std::string, fk::TensorView> views;
   for (const auto& [name, tensor] : tensors) views.emplace(name, tensor);
   fk::write_safetensors(folder.path / "model.safetensors", views);
-  const auto checkpoint = fk::Checkpoint::open(folder.path);
   fk::Json json = fk::load_json(kCase / "config.json");
   if (fp8)
     json["quantization_config"] = {{"quant_method", "fp8"},
                                    {"weight_block_size", {kBlock, kBlock}}};
-  const auto model = fk::make_model("deepseek_v3", fk::Config(json, "fp8_test"));
+  const fk::Config config(json, "fp8_test");
+  const auto checkpoint = fk::Checkpoint::open(folder.path, config);
+  const auto model = fk::make_model("deepseek_v3", config);
   const fk::Catalog catalog(fk::paths::registry_dirs());
   fk::Plugins plugins(catalog);
   for (const auto* name : {"reference", "cpu"})

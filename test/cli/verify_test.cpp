@@ -41,6 +41,11 @@ class Case {
     write_safetensors(dir_ / file, views);
   }
 
+  void configure(const Json& changes) {
+    const Config config = Config::load(dir_ / "config.json").with(changes);
+    std::ofstream(dir_ / "config.json") << config.json().dump();
+  }
+
   Shell verify(const std::string& options = "") const {
     return shell(FK_HOST " verify " + dir_.string() + " " + options + " 2>&1");
   }
@@ -196,6 +201,95 @@ TEST_CASE("verify_bad_folders_are_refused") {
     CHECK(out.code == 2);
     CHECK_THAT(out.text, ContainsSubstring("is not a folder"));
   }
+}
+
+TEST_CASE("verify_refuses_a_checkpoint_of_more_layers_and_names_a_tensor") {
+  Case c("llama");
+  c.configure({{"num_hidden_layers", 1}});
+  c.refused("nothing reads the tensor `model.layers.1.input_layernorm.weight` and 8 others");
+}
+
+TEST_CASE("verify_takes_the_head_of_a_checkpoint_whose_configuration_ties_it") {
+  Case c("llama");
+  c.configure({{"tie_word_embeddings", true}});
+  const Shell out = c.verify();
+  CAPTURE(out.text);
+  CHECK(out.code == 0);
+  CHECK_THAT(out.text, ContainsSubstring("the checkpoint has another head"));
+}
+
+TEST_CASE("verify_multiplies_by_declared_scales_says_so_and_refuses_others") {
+  Case c("llama");
+  // Half of what it was, and a scale of two: the same weights, but for the rounding to f8e4m3.
+  c.edit("model.safetensors", [&](auto& t) {
+    for (const char* name : {"q_proj", "o_proj"}) {
+      const std::string path = std::string("model.layers.0.self_attn.") + name + ".weight";
+      Tensor half = t.at(path);
+      for (int64_t i = 0; i < half.numel(); ++i) half.set(i, half.at(i) / 2);
+      t[path] = half.to(DType::f8e4m3);
+      t[path + "_scale"] = Tensor::of(DType::bf16, {1}, {2});
+    }
+  });
+  c.refused("it is f8e4m3, and no quantization_config says how it is scaled");
+  c.configure({{"quantization_config", {{"quant_method", "awq"}, {"bits", 4}}}});
+  c.refused("checkpoints of the method `awq` are not supported");
+  c.configure({{"quantization_config", nullptr}});
+  c.configure({{"quantization_config",
+                {{"quant_method", "compressed-tensors"}, {"format", "float-quantized"}}}});
+  const Json j = parse_json(c.verify("--json").text, "report").at("cases").at(0);
+  CHECK(j.at("error") == "");
+  REQUIRE(j.at("notes").size() == 1);
+  CHECK_THAT(j.at("notes").at(0).get<std::string>(), ContainsSubstring("2 matrices"));
+  for (const auto& row : j.at("rows")) {
+    if (row.at("what") == "greedy") continue;
+    CAPTURE(row.dump());
+    CHECK(row.at("rms_of_spread") < 0.1);
+  }
+}
+
+TEST_CASE("verify_stress_has_pages_for_deep_draft_trees") {
+  Case c("llama_eagle3");
+  c.configure({{"speculation", {{"depth", 24}, {"top_k", 3}, {"tokens", 90}}}});
+  const Shell out = c.verify("--stress");
+  CAPTURE(out.text);
+  CHECK(out.code == 0);
+}
+
+// What a prompt that fills the context gives alone, it gives among other requests.
+TEST_CASE("verify_stress_works_at_the_longest_prompt") {
+  constexpr int64_t kTokens = 4096;
+  Case c("llama");
+  c.configure({{"max_position_embeddings", kTokens}});
+  const auto answers = [&](Tensor logits) {
+    c.edit("golden.safetensors", [&](auto& t) {
+      t.clear();
+      Tensor& ids = t["in.input_ids"] = Tensor(DType::i64, {1, kTokens});
+      for (int64_t i = 0; i < kTokens; ++i) ids.set(i, 3 + i * i % 251);
+      t["out.logits"] = std::move(logits);
+    });
+  };
+  answers(Tensor(DType::f32, {1, kTokens, 256}));
+  CHECK(c.verify("--save " + c.dir().string()).code == 1);
+  const auto saved = SafeTensors::open(c.dir() / (c.dir().filename().string() + ".safetensors"));
+  Tensor logits = saved.at("logits").load();
+  logits.shape = {1, kTokens, 256};
+  answers(std::move(logits));
+  const Shell out = c.verify("--stress");
+  CAPTURE(out.text);
+  CHECK(out.code == 0);
+  CHECK_THAT(out.text, ContainsSubstring("4 of 4 requests equal"));
+}
+
+TEST_CASE("verify_needs_no_answers_but_greedy_tokens") {
+  Case c("llama");
+  c.edit("golden.safetensors", [](auto& t) {
+    std::erase_if(t, [](const auto& item) {
+      return item.first.find("greedy") == item.first.npos && !item.first.starts_with("in.");
+    });
+  });
+  const Shell out = c.verify("--stress");
+  CAPTURE(out.text);
+  CHECK(out.code == 0);
 }
 
 TEST_CASE("verify_goes_on_after_a_bad_folder") {

@@ -111,6 +111,10 @@ class Whisper : public Model {
   }
   int64_t vocab_size() const override { return config_.vocab_size; }
   int64_t max_positions() const override { return config_.target; }
+  std::vector<Unread> unread() const override {
+    if (!config_.tied) return {};
+    return {{"proj_out.weight", "a tied head", "model.decoder.embed_tokens.weight"}};
+  }
   std::vector<RequestTensor> request_tensors() const override {
     return {{"input_features", {config_.mel, 2 * config_.source}}};
   }

@@ -25,6 +25,7 @@ struct DeepseekConfig {
   std::string scoring = "sigmoid";
   bool renormalize = true;
   double routed_scale = 1;
+  int64_t next_tokens = 0;  // layers that predict further tokens, behind the others
 };
 
 void read_attention(const Config& config, DeepseekConfig& c) {
@@ -56,6 +57,8 @@ void read_experts(const Config& config, DeepseekConfig& c) {
   if (c.kept_groups > c.groups) config.fail_at("topk_group", "it is more than n_group");
   if (c.top_k > c.kept_groups * (c.experts / c.groups))
     config.fail_at("num_experts_per_tok", "the chosen groups do not hold so many");
+  c.next_tokens = config.integer("num_nextn_predict_layers", 0);
+  if (c.next_tokens != 0) bounded(config, "num_nextn_predict_layers", c.next_tokens, kCountMax);
   if (config.integer("moe_layer_freq", 1) != 1)
     config.fail_at("moe_layer_freq", "only 1 is implemented");
 }
@@ -102,6 +105,12 @@ class DeepseekV3 : public Model {
   }
   int64_t vocab_size() const override { return config_.decoder.vocab_size; }
   int64_t max_positions() const override { return config_.decoder.max_position; }
+  std::vector<Unread> unread() const override {
+    std::vector<Unread> all = unread_head(config_.decoder);
+    for (int64_t i = 0; i < config_.next_tokens; ++i)
+      all.push_back({layer_path(config_.decoder.layers + i) + ".", "next-token prediction"});
+    return all;
+  }
 
  private:
   Args attention_args(Builder& b, const DecoderStep& step, const Limits& limits,
@@ -187,7 +196,6 @@ void DeepseekV3::add_attention_weights(Args& args, Builder& b, DType dtype,
                             int64_t length, std::vector<int> order) {
     WeightSpec spec = matrix(path + name, dtype, std::move(shape), {path + "kv_b_proj.weight"});
     spec.view = PartView{{heads, nope + values, kv_rank}, 1, start, length, std::move(order)};
-    if (fp8.on) spec.scale_block = {fp8.rows, fp8.columns};
     spec.stddev = 1 / std::sqrt(static_cast<double>(kv_rank));
     return b.weight(std::move(spec));
   };

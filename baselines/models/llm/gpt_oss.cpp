@@ -40,13 +40,8 @@ GptOssConfig read_gpt_oss(const Config& config) {
   // The float experts' activation has no limit to choose, as in transformers.
   if (config.number("swiglu_limit", 7) != 7)
     config.fail_at("swiglu_limit", "the experts' activation has the limit 7");
-  if (config.has("quantization_config")) {
-    const Config quantization = config.child("quantization_config");
-    const std::string method = quantization.text("quant_method");
-    if (method != "mxfp4")
-      quantization.fail_at("quant_method",
-                           "`" + method + "` is not supported: `mxfp4`, or no quantization_config");
-    c.mxfp4 = true;
+  c.mxfp4 = Quantization::of(config).method == "mxfp4";
+  if (c.mxfp4) {
     for (const char* key : {"hidden_size", "intermediate_size"})
       if (config.integer(key) % 32)
         config.fail_at(key, "mxfp4 has one scale for 32 columns: it must be a multiple of 32");
@@ -82,6 +77,8 @@ class GptOss : public Model {
   }
   int64_t vocab_size() const override { return config_.decoder.vocab_size; }
   int64_t max_positions() const override { return config_.decoder.max_position; }
+  std::string quantization() const override { return config_.mxfp4 ? "mxfp4" : ""; }
+  std::vector<Unread> unread() const override { return unread_head(config_.decoder); }
 
  private:
   static Value bias(Builder& b, const std::string& name, DType dtype, std::vector<int64_t> shape) {

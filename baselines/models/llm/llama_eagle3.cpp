@@ -104,6 +104,11 @@ class LlamaEagle3 : public Model {
   }
   int64_t vocab_size() const override { return config_.target.vocab_size; }
   int64_t max_positions() const override { return config_.target.max_position; }
+  std::vector<Unread> unread() const override {
+    std::vector<Unread> all = unread_head(config_.target);
+    all.push_back({"draft.t2d", "the inverse of draft.d2t"});
+    return all;
+  }
 
  private:
   void target(Builder& b, const std::string& phase, const Limits& limits) const {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Mamba 2: layers of one mixer each, no attention and no pages. A request's past is two states of a
 // fixed size: the last inputs of the convolution and the recurrent state, each in the slot that the
-// engine gives it. The gated norm is over all channels, as in transformers.
+// engine gives it. The gated norm is over the channels of each group, as in mamba_ssm and in
+// transformers 5.24.
 #include <cmath>
 
 #include "baselines/models/parts/decoder.hpp"
@@ -118,7 +119,7 @@ void layer(Builder& b, const Mamba2Config& c, const DecoderStep& step, const Slo
                {"num_groups", c.groups},
                {"state_size", c.state_size},
                {"kernel_size", c.taps},
-               {"norm_group_size", c.inner()},
+               {"norm_group_size", c.inner() / c.groups},
                {"chunk_size", c.chunk_size},
                {"eps", c.eps},
                {"dt_min", c.dt_min},
@@ -178,6 +179,10 @@ class Mamba2 : public Model {
     return axis == "N" ? limits.max_batch : decoder_axis_limit(phase, axis, limits);
   }
   int64_t vocab_size() const override { return config_.vocab_size; }
+  std::vector<Unread> unread() const override {
+    if (!config_.tied) return {};
+    return {{"lm_head.weight", "a tied head", "backbone.embeddings.weight"}};
+  }
 
  private:
   void finish(Builder& b, const DecoderStep& step, const Limits& limits) const {

@@ -89,6 +89,7 @@ class Mixtral : public Model {
   }
   int64_t vocab_size() const override { return config_.decoder.vocab_size; }
   int64_t max_positions() const override { return config_.decoder.max_position; }
+  std::vector<Unread> unread() const override { return unread_head(config_.decoder); }
   std::string refusal(const Parallel& parallel) const override {
     return decoder_refusal(config_.decoder, config_.experts, parallel);
   }

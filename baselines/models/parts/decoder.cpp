@@ -262,6 +262,11 @@ void end_step(Builder& b, const DecoderStep& step, const DecoderConfig& config,
                   : matrix("lm_head.weight", limits.weights(), {config.vocab_size, channels}, {}));
 }
 
+std::vector<Model::Unread> unread_head(const DecoderConfig& config) {
+  if (!config.tied) return {};
+  return {{"lm_head.weight", "a tied head", "model.embed_tokens.weight"}};
+}
+
 int64_t cache_pages(const Limits& limits) {
   const int64_t width = (limits.max_context + limits.page_size - 1) / limits.page_size;
   return limits.pages > 0 ? limits.pages : limits.max_batch * width;

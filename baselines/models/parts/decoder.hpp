@@ -93,6 +93,9 @@ void sample_logits(Builder& b, const DecoderStep& step, Value logits);
 void end_step(Builder& b, const DecoderStep& step, const DecoderConfig& config,
               const Limits& limits);
 
+// The head of a checkpoint whose model is tied: it has to be the embedding table.
+std::vector<Model::Unread> unread_head(const DecoderConfig& config);
+
 // Pages of the cache under these limits.
 int64_t cache_pages(const Limits& limits);
 // Rows that get logits in one prefill step: prompts may be scored, but not a whole chunk at once.

@@ -18,6 +18,7 @@ class DenseDecoder : public Model {
   int64_t vocab_size() const override { return config_.vocab_size; }
   int64_t max_positions() const override { return config_.max_position; }
   std::string refusal(const Parallel& parallel) const override;
+  std::vector<Unread> unread() const override { return unread_head(config_); }
 
  protected:
   // Arguments of a layer beyond those of attention, both norms and the MLP.

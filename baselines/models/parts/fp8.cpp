@@ -35,24 +35,16 @@ WeightSpec scales_of(const WeightSpec& weight, const Fp8& fp8) {
 }  // namespace
 
 Fp8 read_fp8(const Config& config) {
+  const Quantization q = Quantization::of(config);
   Fp8 fp8;
-  if (!config.has("quantization_config")) return fp8;
-  const Config q = config.child("quantization_config");
-  const std::string method = q.text("quant_method");
-  if (method != "fp8") q.fail_at("quant_method", "`" + method + "` is not supported", "fp8");
-  const std::string format = q.text("fmt", "e4m3");
-  if (format != "e4m3") q.fail_at("fmt", "`" + format + "` is not supported", "e4m3");
-  const auto block = q.integers("weight_block_size");
-  if (block.size() != 2) q.fail_at("weight_block_size", "it has rows and columns of a block");
-  fp8.on = true;
-  fp8.rows = bounded(q, "weight_block_size", block[0], kSizeMax);
-  fp8.columns = bounded(q, "weight_block_size", block[1], kSizeMax);
-  const std::string scheme = q.text("activation_scheme", "none");
-  if (scheme != "none" && scheme != "dynamic") {
-    q.fail_at("activation_scheme", "`" + scheme + "` is not supported",
-              did_you_mean(scheme, {"dynamic", "none"}));
-  }
-  fp8.quantize_input = scheme == "dynamic";
+  fp8.on = q.method == "fp8" && q.block_rows > 0;
+  if (!fp8.on) return fp8;
+  fp8.rows = q.block_rows;
+  fp8.columns = q.block_columns;
+  if (q.inputs == "static")
+    config.child("quantization_config")
+        .fail_at("activation_scheme", "`static` is not supported beside blocks", "dynamic, none");
+  fp8.quantize_input = q.inputs == "dynamic";
   return fp8;
 }
 

@@ -17,7 +17,8 @@ struct Fp8 {
   bool quantize_input = false;
 };
 
-// Off where there is no quantization_config; Error for other methods.
+// Off where matrices become floats when they are read: without a quantization_config, and with one
+// that declares no blocks of fp8.
 Fp8 read_fp8(const Config& config);
 
 // A projection of a layer: emplaces `slot` and, with fp8, `slot`_scale_inv. Parts of one stack

@@ -62,6 +62,9 @@ class Colbert : public Model {
     return encoder_axis_limit(phase, axis, limits);
   }
   int64_t vocab_size() const override { return config_.bert.vocab_size; }
+  std::vector<Unread> unread() const override {
+    return {{config_.bert.prefix + "pooler.", "a pooler"}};
+  }
   int64_t max_positions() const override { return config_.bert.max_position; }
 
  private:

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """LLaDA in numpy, float64, from the paper (arXiv 2502.09992) and the model card: writes reference cases.
 
-Usage: llada.py OUT_DIR [--seed N] [--wide]
+Usage: llada.py OUT_DIR [--seed N] [--wide | --long]
 The transformer is Llama's with attention in both directions. Generation starts with the prompt and as many masks as
 tokens are wanted, divided into blocks. A block's tokens are fixed over a number of steps, the same number in each and
 one more in the first ones if it does not divide; in a step every mask of the block gets its most probable token, and
@@ -22,6 +22,10 @@ SMALL = dict(BASE, d_model=64, mlp_hidden_size=128, n_layers=2, n_heads=4, n_kv_
 WIDE = dict(BASE, d_model=72, mlp_hidden_size=88, n_layers=3, n_heads=6, n_kv_heads=2, vocab_size=150,
             embedding_size=157, mask_token_id=151, eos_token_id=149, pad_token_id=149, max_sequence_length=64,
             block_length=5, block_steps=5, rope_theta=10000.0)
+# More tokens than a step gives logits of: the whole text is computed again for the rest.
+LONG = dict(SMALL, d_model=32, mlp_hidden_size=48, n_heads=2, n_kv_heads=2, vocab_size=80, embedding_size=80, mask_token_id=79,
+            eos_token_id=78, pad_token_id=78, max_sequence_length=256)
+CASES = {"llada": (SMALL, 24), "llada_wide": (WIDE, 24), "llada_long": (LONG, 130)}
 PREFIX = "model.transformer."
 
 
@@ -117,12 +121,13 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("out")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--wide", action="store_true")
+    parser.add_argument("--wide", action="store_const", dest="name", const="llada_wide", default="llada")
+    parser.add_argument("--long", action="store_const", dest="name", const="llada_long")
     args = parser.parse_args()
-    config = WIDE if args.wide else SMALL
+    config, tokens = CASES[args.name]
     rng = np.random.default_rng(args.seed)
     model = Llada(config, make_weights(config, rng))
-    ids = rng.integers(0, config["mask_token_id"], (2, 24))
+    ids = rng.integers(0, config["mask_token_id"], (2, tokens))
     ids[1, 15:21] = config["mask_token_id"]  # a text with holes
     runs = [model.forward(row) for row in ids]
     answer, gap = model.generate(ids[0], 16)
@@ -131,11 +136,10 @@ def main():
                "out.greedy": np.array([answer])}
     for i in range(config["n_layers"] + 1):
         tensors[f"mid.hidden.{i}"] = np.stack([hidden[i] for _, hidden in runs])
-    name = "llada_wide" if args.wide else "llada"
     note = ("numpy in float64 (test/golden/make/llada.py): logits of texts of which the second has masks; 16 tokens "
             "after row 0 by diffusion; mid.hidden.i is the input of layer i, the last one is after the final norm")
-    write_case(f"{args.out}/{name}", config, model.weights, tensors, args.seed, note)
-    print(f"{name}: the closest candidates are {gap:.3g} apart")
+    write_case(f"{args.out}/{args.name}", config, model.weights, tensors, args.seed, note)
+    print(f"{args.name}: the closest candidates are {gap:.3g} apart")
 
 
 if __name__ == "__main__":

@@ -50,9 +50,11 @@ class Mamba2:
     def __init__(self, config, weights):
         self.c, self.weights = config, weights
 
-    def norm(self, x, name):
-        scale = np.sqrt((x * x).mean(axis=1, keepdims=True) + self.c["layer_norm_epsilon"])
-        return x / scale * self.weights[name + ".weight"]
+    def norm(self, x, name, groups=1):
+        """Every group of channels has a mean square of its own."""
+        parts = x.reshape(len(x), groups, -1)
+        scale = np.sqrt((parts * parts).mean(axis=2, keepdims=True) + self.c["layer_norm_epsilon"])
+        return (parts / scale).reshape(x.shape) * self.weights[name + ".weight"]
 
     def project(self, x, name):
         return x @ self.weights[name + ".weight"].T + self.weights[name + ".bias"]
@@ -73,7 +75,8 @@ class Mamba2:
         decay = np.exp(np.tril(total.T[:, :, None] - total.T[:, None, :])) * np.tri(tokens)  # [H, t, s]
         scores = np.einsum("thn,shn->hts", k, b) * decay * step.T[:, None, :]
         y = np.einsum("hts,shd->thd", scores, v) + self.weights[at + "D"][:, None] * v
-        return self.project(self.norm(y.reshape(tokens, inner) * silu(z), at + "norm"), at + "out_proj")
+        gated = y.reshape(tokens, inner) * silu(z)
+        return self.project(self.norm(gated, at + "norm", groups), at + "out_proj")
 
     def forward(self, ids):
         """Logits of every token; the output of every layer, the last one after the final norm."""

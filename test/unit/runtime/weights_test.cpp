@@ -6,8 +6,10 @@
 
 #include <cmath>
 #include <cstring>
+#include <nlohmann/json.hpp>
 
 #include "core/base/error.hpp"
+#include "core/base/json.hpp"
 #include "test/catch.hpp"
 #include "test/folder.hpp"
 
@@ -97,15 +99,22 @@ TEST_CASE("weights_in_f8e4m3_are_multiplied_by_the_scales_of_their_blocks") {
       fk::Tensor::of(fk::DType::f8e4m3, {3, 4}, {1, 1, 1, 2, 1, 1, 1, 2, 4, 4, 4, 8});
   const fk::Tensor scales = fk::Tensor::of(fk::DType::f32, {2, 2}, {0.5, 3, 10, 100});
   fk::write_safetensors(folder.path / "model.safetensors", {{"w", w}, {"w_scale_inv", scales}});
-  const fk::Checkpoint checkpoint = fk::Checkpoint::open(folder.path);
-  fk::WeightSpec spec = spec_of("w", {3, 4});
-  CHECK(filled(spec, &checkpoint) == std::vector<float>{1, 1, 1, 2, 1, 1, 1, 2, 4, 4, 4, 8});
-  spec.scale_block = {2, 3};
-  CHECK(filled(spec, &checkpoint) ==
+  const fk::WeightSpec spec = spec_of("w", {3, 4});
+  const auto values = [&](const std::string& block) {
+    const std::string text = R"({"quantization_config": {"quant_method": "fp8")" + block + "}}";
+    const auto checkpoint =
+        fk::Checkpoint::open(folder.path, fk::Config(fk::parse_json(text, "config"), "config"));
+    return filled(spec, &checkpoint);
+  };
+  CHECK(values(R"(, "weight_block_size": [2, 3])") ==
         std::vector<float>{.5F, .5F, .5F, 6, .5F, .5F, .5F, 6, 40, 40, 40, 800});
-  spec.scale_block = {1, 3};
-  CHECK_THAT(message_of<fk::Error>([&] { filled(spec, &checkpoint); }),
-             ContainsSubstring("it is [2, 2] for blocks of [1, 3] of [3, 4]"));
+  CHECK_THAT(message_of<fk::Error>([&] { values(R"(, "weight_block_size": [1, 3])"); }),
+             ContainsSubstring("it is [2, 2] where one scale or one for each row"));
+  CHECK_THAT(message_of<fk::Error>([&] {
+               const auto undeclared = fk::Checkpoint::open(folder.path);
+               filled(spec, &undeclared);
+             }),
+             ContainsSubstring("no quantization_config says how it is scaled"));
 }
 
 TEST_CASE("weights_that_are_computed_are_read_where_a_checkpoint_has_them") {
