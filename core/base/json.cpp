@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <unordered_set>
 
 #include "core/base/error.hpp"
@@ -164,6 +165,11 @@ std::string name_infinities(std::string_view text) {
   return out;
 }
 
+// How transformers 5 writes what JSON has no number for.
+bool is_named_number(const Json& value) {
+  return value.is_object() && value.size() == 1 && value.contains("__float__");
+}
+
 std::string key_at(std::string_view key, std::size_t index) {
   return fmt::format("{}[{}]", key, index);
 }
@@ -206,15 +212,66 @@ void Config::fail_at(std::string_view key, std::string what, std::string hint) c
   fk::fail(where_, fmt::format("`{}`: {}", key, what), std::move(hint));
 }
 
+// Paths of the keys that were asked for, "rope_parameters.factor".
+struct Config::Record {
+  std::set<std::string> read, ignored;
+
+  // Names that were asked for in the object at `path`.
+  std::vector<std::string> known(const std::string& path) const {
+    std::vector<std::string> names;
+    for (const std::string& name : read)
+      if (starts_with(name, path) && name.find('.', path.size()) == std::string::npos)
+        names.push_back(name.substr(path.size()));
+    return names;
+  }
+};
+
+Config Config::watched() const {
+  Config copy = *this;
+  copy.record_ = std::make_shared<Record>();
+  copy.path_.clear();
+  return copy;
+}
+
+void Config::note(std::string_view key) const {
+  if (record_) record_->read.insert(path_ + std::string(key));
+}
+
+void Config::ignore(std::string_view key) const {
+  note(key);
+  if (record_) record_->ignored.insert(path_ + std::string(key));
+}
+
+void Config::refuse_unread(const Config& watched, const std::vector<std::string>& harmless) const {
+  const Record& record = *watched.record_;
+  for (const auto& [key, value] : json_->items()) {
+    const std::string path = path_ + key;
+    if (contains(harmless, key) || record.ignored.count(path) > 0) continue;
+    if (record.read.count(path) == 0) {
+      auto known = record.known(path_);
+      known.insert(known.end(), harmless.begin(), harmless.end());
+      fail_at(key, "no reader of this configuration knows this key", did_you_mean(key, known));
+    }
+    if (value.is_object() && !is_named_number(value))
+      below(value, key).refuse_unread(watched, harmless);
+    if (!value.is_array()) continue;
+    for (size_t i = 0; i < value.size(); ++i)
+      if (value[i].is_object() && !is_named_number(value[i]))
+        below(value[i], key_at(key, i)).refuse_unread(watched, harmless);
+  }
+}
+
 const Json* Config::find(std::string_view key) const {
+  note(key);
   const auto place = json_->find(std::string(key));
   return place == json_->end() || place->is_null() ? nullptr : &*place;
 }
 
 const Json& Config::need(std::string_view key) const {
   const Json* value = find(key);
-  if (value == nullptr) fail(fmt::format("`{}` is missing", key), did_you_mean(key, keys()));
-  return *value;
+  if (value != nullptr) return *value;
+  if (json_->contains(std::string(key))) fail_at(key, "it is null, which has no meaning here");
+  fail(fmt::format("`{}` is missing", key), did_you_mean(key, keys()));
 }
 
 bool Config::has(std::string_view key) const { return find(key) != nullptr; }
@@ -239,8 +296,7 @@ int64_t as_integer(const Config& config, std::string_view key, const Json& value
 }
 
 double as_number(const Config& config, std::string_view key, const Json& value) {
-  // How transformers 5 writes what JSON has no number for.
-  if (value.is_object() && value.size() == 1 && value.contains("__float__")) {
+  if (is_named_number(value)) {
     const Json& name = value["__float__"];
     if (name == "Infinity") return std::numeric_limits<double>::infinity();
     if (name == "-Infinity") return -std::numeric_limits<double>::infinity();
@@ -293,8 +349,15 @@ bool Config::boolean(std::string_view key, bool fallback) const {
 Config Config::child(std::string_view key) const {
   const Json& value = need(key);
   if (!value.is_object()) fail_at(key, "expected an object, found " + found(value));
-  // The child shares the parent's document.
-  return Config(std::shared_ptr<const Json>(json_, &value), fmt::format("{}: {}", where_, key));
+  return below(value, key);
+}
+
+// Shares this config's document and record.
+Config Config::below(const Json& json, std::string_view key) const {
+  Config child(std::shared_ptr<const Json>(json_, &json), fmt::format("{}: {}", where_, key));
+  child.record_ = record_;
+  child.path_ = path_ + std::string(key) + ".";
+  return child;
 }
 
 std::vector<Config> Config::children(std::string_view key) const {
@@ -304,8 +367,7 @@ std::vector<Config> Config::children(std::string_view key) const {
                    if (!item.is_object()) {
                      config.fail_at(item_key, "expected an object, found " + found(item));
                    }
-                   return Config(std::shared_ptr<const Json>(json_, &item),
-                                 fmt::format("{}: {}", where_, item_key));
+                   return below(item, item_key);
                  });
 }
 
@@ -342,7 +404,21 @@ Config Config::with(const Json& overrides) const {
   if (!overrides.is_object()) fail("overrides must be an object, found " + found(overrides));
   Json merged = *json_;
   merged.merge_patch(overrides);
-  return Config(std::move(merged), where_);
+  return holding(std::move(merged));
+}
+
+Config Config::or_else(const Json& defaults) const {
+  Json merged = *json_;
+  for (const auto& [key, value] : defaults.items())
+    if (!merged.contains(key)) merged[key] = value;
+  return holding(std::move(merged));
+}
+
+// Another document in the place of this one, with the same record.
+Config Config::holding(Json json) const {
+  Config copy = *this;
+  copy.json_ = std::make_shared<const Json>(std::move(json));
+  return copy;
 }
 
 }  // namespace fk

@@ -32,7 +32,8 @@ Json load_json(const std::filesystem::path& path);
 Json parse_json(std::string_view text, const std::string& name);
 
 /// A read-only view of a JSON object. Cheap to copy. A key whose value is null counts as absent.
-/// Errors name the file, the path of the key and the nearest present key.
+/// Errors name the file, the path of the key and the nearest present key. A watched config records
+/// which keys its reader asks for, so that a key that nobody asks for can be refused.
 class Config {
  public:
   /// Takes an Infinity where a number stands, as Python writes it.
@@ -75,6 +76,19 @@ class Config {
   /// A key that is not in this config is accepted: it may be one whose absence means a default.
   Config with(const Json& overrides) const;
 
+  /// A copy in which an absent key has its value from `defaults`. A null stays: it replaces a
+  /// default. Nested objects are not merged.
+  Config or_else(const Json& defaults) const;
+
+  /// A copy that records the keys its reader asks for. All configs made from it share the record.
+  Config watched() const;
+  /// Records everything below a key as asked for: the reader knows that it is without effect.
+  void ignore(std::string_view key) const;
+  /// Error at the first key of this object, nested ones too, that no reader of `watched` asked for,
+  /// with the nearest key that it did ask for. `harmless` are keys to accept at any depth, with
+  /// everything below them.
+  void refuse_unread(const Config& watched, const std::vector<std::string>& harmless) const;
+
   const Json& json() const;
   const std::string& where() const { return where_; }
   /// Throws Error at this object, or at one of its keys.
@@ -82,12 +96,19 @@ class Config {
   [[noreturn]] void fail_at(std::string_view key, std::string what, std::string hint = "") const;
 
  private:
+  struct Record;
+
   Config(std::shared_ptr<const Json> json, std::string where);
+  Config below(const Json& json, std::string_view key) const;
+  Config holding(Json json) const;
+  void note(std::string_view key) const;
   const Json* find(std::string_view key) const;
   const Json& need(std::string_view key) const;
 
   std::shared_ptr<const Json> json_;
   std::string where_;
+  std::shared_ptr<Record> record_;  // null: not watched
+  std::string path_;                // of this object in the watched document, "rope_parameters."
 };
 
 }  // namespace fk

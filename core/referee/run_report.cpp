@@ -21,7 +21,7 @@ void RunReport::describe(const Scenario& of) {
   host_build = own_build_id();
   date = now_text();
   seed = of.seed;
-  layers = layer_count(of.config);
+  layers = layer_count(with_defaults(of.arch, of.config));
   speed_judged = judges_speed(of);
 }
 

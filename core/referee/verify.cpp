@@ -61,7 +61,7 @@ class Verifier {
       fail(report.arch, why);
     generates_ = model_->generates();
     ranking_ = ranking_of(open_device(options.device)->name());
-    limit_ = verify_limit(options.dtype, layer_count(golden.config));
+    limit_ = verify_limit(options.dtype, layer_count(with_defaults(report.arch, golden.config)));
     check_tensors();
     for (const auto& row : golden.rows)
       for (const int64_t token : row)

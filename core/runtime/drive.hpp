@@ -141,17 +141,28 @@ class Model {
 using MakeModel = std::unique_ptr<Model> (*)(const Config& config);
 // At file scope in baselines/models/<domain>/<arch>.cpp:
 //   FK_MODEL(llama, make_llama, {"LlamaForCausalLM"}, {"llama"});
-// with the class names of config.json's `architectures` and the values of its `model_type`.
+// with the class names of config.json's `architectures`, the values of its `model_type`, and the
+// keys without effect on answers that this model's configurations have beyond those of all models.
 struct ModelRegistration {
   ModelRegistration(const char* arch, MakeModel make, std::vector<std::string> architectures,
-                    std::vector<std::string> model_types);
+                    std::vector<std::string> model_types, std::vector<std::string> harmless = {});
 };
 #define FK_MODEL(arch, make, ...) \
   static const ::fk::ModelRegistration fk_model_##arch(#arch, make, __VA_ARGS__)
 
+// baselines/models/<domain>/<arch>.json, registered by the build.
+struct DefaultsRegistration {
+  DefaultsRegistration(const char* arch, const char* json);
+};
+
 std::vector<std::string> model_names();
-// By arch name, else by what the configuration says. Error with the nearest known name.
+// The model that `architectures` names, or where that is absent `model_type`. Error with the
+// nearest known name.
 std::string arch_of(const Config& config);
+// The configuration with the values of absent keys that the library of this model has for them.
+Config with_defaults(const std::string& arch, const Config& config);
+// Error for a configuration of another model, and for a key that the model neither reads nor lists
+// as harmless.
 std::unique_ptr<Model> make_model(const std::string& arch, const Config& config);
 
 // ---- engines ----

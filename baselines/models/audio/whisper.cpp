@@ -22,7 +22,7 @@ struct WhisperConfig {
   int64_t channels = 0, mel = 0, source = 0, target = 0, vocab_size = 0;
   Stack encoder, decoder;
   std::string approximate;
-  bool tied = true;
+  bool tied = false;
   Ints eos;
 };
 
@@ -44,10 +44,15 @@ WhisperConfig read_whisper(const Config& config) {
   c.encoder = read_stack(config, "encoder", c.channels);
   c.decoder = read_stack(config, "decoder", c.channels);
   c.approximate = read_gelu(config, "activation_function");
-  c.tied = config.boolean("tie_word_embeddings", c.tied);
+  c.tied = config.boolean("tie_word_embeddings");
   c.eos = read_eos(config);
-  if (config.boolean("scale_embedding", false))
-    config.fail_at("scale_embedding", "embeddings are added as they are: only false is supported");
+  need_boolean(config, {"scale_embedding"}, false);
+  need_boolean(config, {"is_encoder_decoder"}, true);
+  // Other names for these in transformers.
+  need_number(config, "hidden_size", static_cast<double>(c.channels));
+  need_number(config, "num_hidden_layers", static_cast<double>(c.encoder.layers));
+  for (const char* heads : {"num_attention_heads", "num_key_value_heads"})
+    need_number(config, heads, static_cast<double>(c.encoder.heads));
   return c;
 }
 
@@ -325,7 +330,11 @@ std::unique_ptr<Model> make_whisper(const Config& config) {
   return std::make_unique<Whisper>(config);
 }
 
-FK_MODEL(whisper, make_whisper, {"WhisperForConditionalGeneration"}, {"whisper"});
+FK_MODEL(whisper, make_whisper, {"WhisperForConditionalGeneration"}, {"whisper"},
+         {"activation_dropout", "apply_spec_augment", "classifier_proj_size", "decoder_layerdrop",
+          "dropout", "encoder_layerdrop", "init_std", "mask_feature_length",
+          "mask_feature_min_masks", "mask_feature_prob", "mask_time_length", "mask_time_min_masks",
+          "mask_time_prob", "median_filter_width", "use_weighted_layer_sum"});
 
 }  // namespace
 }  // namespace fk

@@ -22,7 +22,6 @@ struct DeepseekConfig {
   double scale = 1;
   int64_t dense_layers = 0, moe_hidden = 0, shared_hidden = 0;
   int64_t experts = 0, top_k = 0, groups = 1, kept_groups = 1;
-  std::string scoring = "sigmoid";
   bool renormalize = true;
   double routed_scale = 1;
   int64_t next_tokens = 0;  // layers that predict further tokens, behind the others
@@ -34,33 +33,36 @@ void read_attention(const Config& config, DeepseekConfig& c) {
   c.nope = read_count(config, "qk_nope_head_dim");
   c.rotary = read_count(config, "qk_rope_head_dim");
   c.values = read_count(config, "v_head_dim");
-  c.interleaved = config.boolean("rope_interleave", true);
-  c.scale = c.decoder.rope.score_scale / std::sqrt(static_cast<double>(c.nope + c.rotary));
+  c.interleaved = config.boolean("rope_interleave");
+  const auto width = static_cast<double>(c.nope + c.rotary);
+  c.scale = c.decoder.rope.score_scale / std::sqrt(width);
+  // What follows from others may stand in a file, too.
+  need_number(config, "head_dim", static_cast<double>(c.rotary));
+  need_number(config, "qk_head_dim", width);
+  need_number(config, "num_key_value_heads", static_cast<double>(c.decoder.heads));
 }
 
 void read_experts(const Config& config, DeepseekConfig& c) {
-  c.dense_layers = config.integer("first_k_dense_replace", 0);
+  c.dense_layers = config.integer("first_k_dense_replace");
   c.moe_hidden = read_size(config, "moe_intermediate_size");
   c.experts = read_count(config, "n_routed_experts");
-  c.top_k = read_count(config, "num_experts_per_tok");
-  c.groups = config.has("n_group") ? read_count(config, "n_group") : 1;
-  c.kept_groups = config.has("topk_group") ? read_count(config, "topk_group") : 1;
-  const int64_t shared = config.integer("n_shared_experts", 0);
+  c.top_k = read_top_k(config, c.experts);
+  c.groups = read_count(config, "n_group");
+  c.kept_groups = read_count(config, "topk_group");
+  const int64_t shared = config.integer("n_shared_experts");
   if (shared != 0) bounded(config, "n_shared_experts", shared, kCountMax);
   c.shared_hidden = shared * c.moe_hidden;
-  c.scoring = config.text("scoring_func", "sigmoid");
-  if (c.scoring != "sigmoid" && c.scoring != "softmax")
-    config.fail_at("scoring_func", "`" + c.scoring + "` is not supported", "sigmoid");
-  c.renormalize = config.boolean("norm_topk_prob", true);
-  c.routed_scale = config.number("routed_scaling_factor", 1);
+  c.renormalize = config.boolean("norm_topk_prob");
+  c.routed_scale = config.number("routed_scaling_factor");
   if (c.experts % c.groups != 0) config.fail_at("n_group", "it does not divide n_routed_experts");
   if (c.kept_groups > c.groups) config.fail_at("topk_group", "it is more than n_group");
   if (c.top_k > c.kept_groups * (c.experts / c.groups))
     config.fail_at("num_experts_per_tok", "the chosen groups do not hold so many");
   c.next_tokens = config.integer("num_nextn_predict_layers", 0);
   if (c.next_tokens != 0) bounded(config, "num_nextn_predict_layers", c.next_tokens, kCountMax);
-  if (config.integer("moe_layer_freq", 1) != 1)
-    config.fail_at("moe_layer_freq", "only 1 is implemented");
+  need_text(config, "scoring_func", "sigmoid");
+  need_text(config, "topk_method", "noaux_tc");
+  need_number(config, "moe_layer_freq", 1);
 }
 
 DeepseekConfig read_deepseek_v3(const Config& config) {
@@ -237,7 +239,7 @@ void DeepseekV3::add_experts(Args& args, Builder& b, DType dtype, const std::str
                         {"top_k", config_.top_k},
                         {"num_expert_group", config_.groups},
                         {"topk_group", config_.kept_groups},
-                        {"scoring_func", config_.scoring},
+                        {"scoring_func", "sigmoid"},
                         {"renormalize", config_.renormalize},
                         {"routed_scaling_factor", config_.routed_scale},
                         {"shared_intermediate_size", config_.shared_hidden}};
@@ -255,7 +257,8 @@ std::unique_ptr<Model> make_deepseek_v3(const Config& config) {
   return std::make_unique<DeepseekV3>(config);
 }
 
-FK_MODEL(deepseek_v3, make_deepseek_v3, {"DeepseekV3ForCausalLM"}, {"deepseek_v3"});
+FK_MODEL(deepseek_v3, make_deepseek_v3, {"DeepseekV3ForCausalLM"}, {"deepseek_v3"},
+         {"aux_loss_alpha", "ep_size", "num_mtp_layers", "seq_aux"});
 
 }  // namespace
 }  // namespace fk

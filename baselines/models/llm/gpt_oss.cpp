@@ -23,23 +23,17 @@ struct GptOssConfig {
 GptOssConfig read_gpt_oss(const Config& config) {
   GptOssConfig c;
   c.decoder = read_decoder(config, true);
-  const int64_t window = config.integer("sliding_window", 0);
-  const auto kinds = config.texts("layer_types");
-  if (static_cast<int64_t>(kinds.size()) != c.decoder.layers)
-    config.fail_at("layer_types", "it needs one entry per layer");
-  for (size_t i = 0; i < kinds.size(); ++i) {
-    if (kinds[i] != "sliding_attention" && kinds[i] != "full_attention")
-      config.fail_at("layer_types",
-                     "`" + kinds[i] + "` is neither sliding_attention nor full_attention");
-    c.decoder.windows[i] = kinds[i] == "sliding_attention" ? window : 0;
+  config.child("rope_parameters");  // null would be the default: refused
+  const int64_t window = read_window(config);
+  if (config.has("layer_types")) {
+    slide_layers(config, window, c.decoder);
+  } else {
+    for (size_t i = 0; i < c.decoder.windows.size(); i += 2) c.decoder.windows[i] = window;
   }
   c.experts = read_count(config, "num_local_experts");
-  c.top_k = config.integer("num_experts_per_tok");
-  if (c.top_k < 1 || c.top_k > c.experts)
-    config.fail_at("num_experts_per_tok", "it must be between 1 and num_local_experts");
-  // The float experts' activation has no limit to choose, as in transformers.
-  if (config.number("swiglu_limit", 7) != 7)
-    config.fail_at("swiglu_limit", "the experts' activation has the limit 7");
+  c.top_k = read_top_k(config, c.experts);
+  need_number(config, "swiglu_limit", 7);
+  need_number(config, "swiglu_alpha", 1.702);
   c.mxfp4 = Quantization::of(config).method == "mxfp4";
   if (c.mxfp4) {
     for (const char* key : {"hidden_size", "intermediate_size"})
@@ -212,7 +206,8 @@ std::unique_ptr<Model> make_gpt_oss(const Config& config) {
   return std::make_unique<GptOss>(config);
 }
 
-FK_MODEL(gpt_oss, make_gpt_oss, {"GptOssForCausalLM"}, {"gpt_oss"});
+FK_MODEL(gpt_oss, make_gpt_oss, {"GptOssForCausalLM"}, {"gpt_oss"},
+         {"experts_per_token", "initial_context_length"});
 
 }  // namespace
 }  // namespace fk

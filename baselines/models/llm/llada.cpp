@@ -17,23 +17,18 @@ using namespace parts;
 struct LladaConfig {
   int64_t channels = 0, hidden = 0, layers = 0, heads = 0, kv_heads = 0, width = 0;
   int64_t vocab_size = 0, max_position = 0;
-  double eps = 1e-5;
+  double eps = 0;
   Rope rope;
   DiffuseOptions diffusion;
 };
 
-void need(const Config& config, const char* key, const std::string& wanted) {
-  const std::string value = config.text(key, wanted);
-  if (value != wanted)
-    config.fail_at(key, "`" + value + "` is not supported: it must be `" + wanted + "`");
-}
-
 LladaConfig read_llada(const Config& config) {
   LladaConfig c;
   c.channels = read_size(config, "d_model");
+  const int64_t ratio = read_count(config, "mlp_ratio");
   c.hidden = config.has("mlp_hidden_size")
                  ? read_size(config, "mlp_hidden_size")
-                 : bounded(config, "mlp_ratio", config.integer("mlp_ratio") * c.channels, kSizeMax);
+                 : bounded(config, "mlp_ratio", ratio * c.channels, kSizeMax);
   c.layers = read_count(config, "n_layers");
   c.heads = read_count(config, "n_heads");
   c.kv_heads = config.integer("n_kv_heads", c.heads);
@@ -42,29 +37,28 @@ LladaConfig read_llada(const Config& config) {
   if (c.channels % c.heads != 0) config.fail_at("n_heads", "it does not divide d_model");
   c.width = c.channels / c.heads;
   if (c.width % 2 != 0) config.fail_at("n_heads", "the head width is odd");
+  const int64_t tokens = read_size(config, "vocab_size");
   // The table may have more rows than there are tokens.
-  c.vocab_size = read_size(config, config.has("embedding_size") ? "embedding_size" : "vocab_size");
+  c.vocab_size = config.has("embedding_size") ? read_size(config, "embedding_size") : tokens;
   c.max_position = read_size(config, "max_sequence_length");
-  c.eps = config.number("rms_norm_eps", c.eps);
+  c.eps = config.number("rms_norm_eps");
   c.rope.rotary_dim = c.width;
-  c.rope.theta = config.number("rope_theta", c.rope.theta);
+  c.rope.theta = config.number("rope_theta");
   if (!(c.rope.theta > 0)) config.fail_at("rope_theta", "it is not positive");
-  need(config, "activation_type", "silu");
-  need(config, "block_type", "llama");
-  need(config, "layer_norm_type", "rms");
-  if (!config.boolean("rope", true))
-    config.fail_at("rope", "positions are rotations: only true is supported");
-  for (const char* key :
-       {"alibi", "attention_layer_norm", "bias_for_layer_norm", "include_bias", "include_qkv_bias",
-        "input_emb_norm", "multi_query_attention", "scale_logits", "weight_tying"}) {
-    if (config.boolean(key, false)) config.fail_at(key, "only false is supported");
-  }
+  need_text(config, "activation_type", "silu");
+  need_text(config, "block_type", "llama");
+  need_text(config, "layer_norm_type", "rms");
+  need_boolean(config, {"rope", "layer_norm_with_affine"}, true);
+  need_boolean(
+      config,
+      {"alibi", "attention_layer_norm", "bias_for_layer_norm", "include_bias", "include_qkv_bias",
+       "input_emb_norm", "multi_query_attention", "scale_logits", "weight_tying"},
+      false);
   DiffuseOptions& d = c.diffusion;
   d.mask_token = config.integer("mask_token_id");
   if (d.mask_token < 0 || d.mask_token >= c.vocab_size)
     config.fail_at("mask_token_id", "it is outside the vocabulary");
-  d.block_length = bounded(config, "block_length", config.integer("block_length", d.block_length),
-                           c.max_position);
+  d.block_length = bounded(config, "block_length", config.integer("block_length"), c.max_position);
   d.block_steps =
       bounded(config, "block_steps", config.integer("block_steps", d.block_length), kCountMax);
   return c;
@@ -221,7 +215,10 @@ class Llada : public Model {
 
 std::unique_ptr<Model> make_llada(const Config& config) { return std::make_unique<Llada>(config); }
 
-FK_MODEL(llada, make_llada, {"LLaDAModelLM"}, {"llada"});
+FK_MODEL(llada, make_llada, {"LLaDAModelLM"}, {"llada"},
+         {"alibi_bias_max", "attention_layer_norm_with_affine", "block_group_size",
+          "flash_attention", "init_cutoff_factor", "init_device", "init_fn", "init_std",
+          "precision", "rope_full_precision"});
 
 }  // namespace
 }  // namespace fk

@@ -38,7 +38,7 @@ SpeculateOptions read_options(const Config& config) {
 EagleConfig read_llama_eagle3(const Config& config) {
   EagleConfig c;
   c.target = read_decoder(config);
-  const Config draft = config.child("draft");
+  const Config draft = with_defaults("llama", config.child("draft"));
   c.draft = read_decoder(draft);
   c.options = read_options(config);
   c.options.eos = c.target.eos;

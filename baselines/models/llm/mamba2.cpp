@@ -16,15 +16,14 @@ using namespace parts;
 struct Mamba2Config {
   int64_t channels = 0, layers = 0, vocab_size = 0;
   int64_t heads = 0, head_dim = 0, groups = 0, state_size = 0, taps = 0, chunk_size = 0;
-  double eps = 1e-5, dt_min = 0, dt_max = 0;  // dt_max 0: no limit
-  bool bias = false, conv_bias = true, tied = false, residual_f32 = true;
+  double eps = 0, dt_min = 0, dt_max = 0;  // dt_max 0: no limit
+  bool bias = false, conv_bias = false, tied = false, residual_f32 = false;
   std::vector<int64_t> eos;
   int64_t inner() const { return heads * head_dim; }
   int64_t conv() const { return inner() + 2 * groups * state_size; }
 };
 
 void read_time_steps(const Config& config, Mamba2Config& c) {
-  if (!config.has("time_step_limit")) return;
   const std::vector<double> limit = config.numbers("time_step_limit");
   if (limit.size() != 2 || !(limit[0] >= 0) || !(limit[1] > limit[0]))
     config.fail_at("time_step_limit", "it is not a lower and an upper limit");
@@ -45,21 +44,19 @@ Mamba2Config read_mamba2(const Config& config) {
   c.chunk_size = read_count(config, "chunk_size");
   if (c.heads % c.groups != 0) config.fail_at("n_groups", "it does not divide num_heads");
   if (c.taps < 2) config.fail_at("conv_kernel", "a convolution has at least 2 taps");
-  const double inner = config.number("expand", 2) * static_cast<double>(c.channels);
+  const double inner = config.number("expand") * static_cast<double>(c.channels);
   if (static_cast<double>(c.inner()) != std::floor(inner))
     config.fail_at("num_heads", "num_heads * head_dim is not expand * hidden_size");
-  c.eps = config.number("layer_norm_epsilon", c.eps);
-  c.bias = config.boolean("use_bias", c.bias);
-  c.conv_bias = config.boolean("use_conv_bias", c.conv_bias);
-  c.tied = config.boolean("tie_word_embeddings", c.tied);
-  c.residual_f32 = config.boolean("residual_in_fp32", c.residual_f32);
+  c.eps = config.number("layer_norm_epsilon");
+  c.bias = config.boolean("use_bias");
+  c.conv_bias = config.boolean("use_conv_bias");
+  c.tied = config.boolean("tie_word_embeddings");
+  c.residual_f32 = config.boolean("residual_in_fp32");
   c.eos = read_eos(config);
   read_time_steps(config, c);
-  const std::string activation = config.text("hidden_act", "silu");
-  if (activation != "silu")
-    config.fail_at("hidden_act", "`" + activation + "` is not supported: it must be `silu`");
-  if (!config.boolean("rms_norm", true))
-    config.fail_at("rms_norm", "mixers have a gated norm: only true is supported");
+  need_text(config, "hidden_act", "silu");
+  need_boolean(config, {"rms_norm"}, true);
+  need_boolean(config, {"norm_before_gate"}, false);
   return c;
 }
 
@@ -208,7 +205,9 @@ std::unique_ptr<Model> make_mamba2(const Config& config) {
   return std::make_unique<Mamba2>(config);
 }
 
-FK_MODEL(mamba2, make_mamba2, {"Mamba2ForCausalLM"}, {"mamba2"});
+FK_MODEL(mamba2, make_mamba2, {"Mamba2ForCausalLM"}, {"mamba2"},
+         {"rescale_prenorm_residual", "time_step_floor", "time_step_max", "time_step_min",
+          "time_step_rank"});
 
 }  // namespace
 }  // namespace fk

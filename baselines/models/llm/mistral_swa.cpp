@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mistral: Llama's layers, every one of which sees only the last `sliding_window` tokens. Without a
-// window in the configuration it is plain causal attention, as in the later releases.
+// Mistral: Llama's layers, every one of which sees only the last `sliding_window` tokens. With null
+// for a window it is plain causal attention, as in the later releases.
 #include "baselines/models/parts/dense_decoder.hpp"
 
 namespace fk {
@@ -10,7 +10,7 @@ using namespace parts;
 
 std::unique_ptr<Model> make_mistral_swa(const Config& config) {
   DecoderConfig d = read_decoder(config);
-  slide_all_layers(config, d);
+  d.windows.assign(d.windows.size(), read_window(config));
   return std::make_unique<DenseDecoder>(std::move(d));
 }
 

@@ -19,12 +19,9 @@ struct MixtralConfig {
 MixtralConfig read_mixtral(const Config& config) {
   MixtralConfig c;
   c.decoder = read_decoder(config);
-  slide_all_layers(config, c.decoder);
+  c.decoder.windows.assign(c.decoder.windows.size(), read_window(config));
   c.experts = read_count(config, "num_local_experts");
-  c.top_k = config.integer("num_experts_per_tok");
-  if (c.top_k < 1 || c.top_k > c.experts) {
-    config.fail_at("num_experts_per_tok", "it must be between 1 and num_local_experts");
-  }
+  c.top_k = read_top_k(config, c.experts);
   return c;
 }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Qwen3: dense layers with an RMS norm over every query and key head; a head width of its own;
 // optionally some layers with a sliding window.
+#include <algorithm>
+
 #include "baselines/models/parts/dense_decoder.hpp"
-#include "baselines/models/parts/sizes.hpp"
 
 namespace fk {
 namespace {
@@ -12,19 +13,11 @@ using namespace parts;
 // `layer_types` names the kind of every layer; older files say from which layer on the window
 // holds.
 void read_windows(const Config& config, DecoderConfig& d) {
-  if (!config.boolean("use_sliding_window", false)) return;
-  const int64_t window = read_size(config, "sliding_window");
-  const auto types = config.texts("layer_types", {});
-  if (!types.empty() && types.size() != d.windows.size()) {
-    config.fail_at("layer_types", "it lists " + std::to_string(types.size()) + " layers of " +
-                                      std::to_string(d.layers));
-  }
-  const int64_t first = config.integer("max_window_layers", d.layers);
-  for (size_t i = 0; i < d.windows.size(); ++i) {
-    const bool slides =
-        types.empty() ? static_cast<int64_t>(i) >= first : types[i] == "sliding_attention";
-    if (slides) d.windows[i] = window;
-  }
+  const int64_t given = read_window(config), first = config.integer("max_window_layers");
+  const int64_t window = config.boolean("use_sliding_window") ? given : 0;
+  if (config.has("layer_types")) return slide_layers(config, window, d);
+  for (int64_t i = std::max<int64_t>(first, 0); i < d.layers; ++i)
+    d.windows[static_cast<size_t>(i)] = window;
 }
 
 DecoderConfig read_qwen3(const Config& config) {

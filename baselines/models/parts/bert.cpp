@@ -88,15 +88,12 @@ BertConfig read_bert(const Config& config) {
   c.vocab_size = read_size(config, "vocab_size");
   c.max_position = read_size(config, "max_position_embeddings");
   c.type_vocab_size = read_size(config, "type_vocab_size");
-  c.eps = config.number("layer_norm_eps", c.eps);
+  c.eps = config.number("layer_norm_eps");
   c.approximate = read_gelu(config, "hidden_act");
   if (c.hidden_size % c.heads != 0)
     config.fail_at("num_attention_heads", "it does not divide hidden_size");
-  if (const std::string kind = config.text("position_embedding_type", "absolute");
-      kind != "absolute") {
-    config.fail_at("position_embedding_type",
-                   "`" + kind + "` is not supported: it must be `absolute`");
-  }
+  need_text(config, "position_embedding_type", "absolute");
+  need_boolean(config, {"is_decoder", "add_cross_attention"}, false);
   return c;
 }
 

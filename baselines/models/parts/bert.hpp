@@ -13,12 +13,12 @@ namespace fk::parts {
 struct BertConfig {
   int64_t hidden_size = 0, intermediate_size = 0, layers = 0, heads = 0, vocab_size = 0;
   int64_t max_position = 0, type_vocab_size = 0;
-  double eps = 1e-12;
+  double eps = 0;
   std::string approximate = "none";  // of gelu
   std::string prefix;                // of every checkpoint name
 };
 
-// Error for another activation or relative positions.
+// Error for another activation, relative positions or a causal mask.
 BertConfig read_bert(const Config& config);
 
 // Records embeddings and layers with the taps hidden.0 (after the embeddings) to hidden.N and

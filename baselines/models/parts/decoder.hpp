@@ -16,7 +16,7 @@ struct DecoderConfig {
   int64_t hidden_size = 0, intermediate_size = 0, layers = 0, vocab_size = 0;
   int64_t heads = 0, kv_heads = 0, head_dim = 0;
   int64_t max_position = 0;
-  double eps = 1e-6;
+  double eps = 0;
   bool tied = false;             // lm_head is the embedding table
   bool attention_bias = false;   // of q, k and v (and o, where the layer has it)
   std::vector<int64_t> windows;  // by layer; 0: attends to everything before
@@ -30,8 +30,12 @@ std::vector<int64_t> read_eos(const Config& config);
 // model says that its layers have them.
 DecoderConfig read_decoder(const Config& config, bool with_attention_bias = false);
 
-// The window of a model all of whose layers slide; `sliding_window` absent or null: none.
-void slide_all_layers(const Config& config, DecoderConfig& decoder);
+// `sliding_window`; null: 0, no window.
+int64_t read_window(const Config& config);
+// Sets the windows of the layers that `layer_types`, which is present, names sliding.
+void slide_layers(const Config& config, int64_t window, DecoderConfig& decoder);
+// `num_experts_per_tok`, at most the number of experts.
+int64_t read_top_k(const Config& config, int64_t experts);
 
 WeightSpec matrix(std::string name, DType dtype, std::vector<int64_t> shape,
                   std::vector<std::string> concatenated);

@@ -9,9 +9,9 @@
 
 namespace fk::parts {
 
-// `none` for the exact form (the default), `tanh`; Error for another activation.
+// `none` for the exact form, `tanh`; Error for another activation.
 inline std::string read_gelu(const Config& config, std::string_view key) {
-  const std::string name = config.text(key, "gelu");
+  const std::string name = config.text(key);
   if (name == "gelu") return "none";
   if (name == "gelu_new" || name == "gelu_pytorch_tanh") return "tanh";
   config.fail_at(key, "`" + name + "` is not supported",

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <numbers>
 
+#include "baselines/models/parts/sizes.hpp"
 #include "core/base/text.hpp"
 
 namespace fk::parts {
@@ -16,18 +18,12 @@ double attention_scale(double factor, double mscale) {
   return factor <= 1 ? 1 : 0.1 * mscale * std::log(factor) + 1;
 }
 
-void read_yarn(const Config& config, const Config& scaling, Rope& rope) {
+void read_yarn(const Config& scaling, Rope& rope) {
   rope.yarn = true;
-  rope.factor = scaling.number("factor");
-  if (rope.factor <= 0) scaling.fail_at("factor", "the factor is positive");
-  rope.original_max_position =
-      static_cast<double>(scaling.has("original_max_position_embeddings")
-                              ? scaling.integer("original_max_position_embeddings")
-                              : config.integer("max_position_embeddings"));
   rope.beta_fast = scaling.number("beta_fast", rope.beta_fast);
   rope.beta_slow = scaling.number("beta_slow", rope.beta_slow);
-  rope.truncate = scaling.boolean("truncate", true);
-  if (!(rope.beta_slow > 0 && rope.beta_fast >= rope.beta_slow && rope.original_max_position > 0))
+  rope.truncate = scaling.boolean("truncate");
+  if (!(rope.beta_slow > 0 && rope.beta_fast >= rope.beta_slow))
     scaling.fail_at("beta_fast", "it is at least beta_slow, which is positive");
   const double mscale = scaling.number("mscale", 0), all = scaling.number("mscale_all_dim", 0);
   rope.table_scale = scaling.number("attention_factor", mscale != 0 && all != 0
@@ -37,30 +33,34 @@ void read_yarn(const Config& config, const Config& scaling, Rope& rope) {
   if (all != 0) rope.score_scale = std::pow(attention_scale(rope.factor, all), 2);
 }
 
-// Both styles end in one object of parameters; the kind is `rope_type`, or `type` in old files.
-void read_scaling(const Config& config, const Config& scaling, Rope& rope) {
-  const std::string kind = scaling.text("rope_type", scaling.text("type", "default"));
-  if (kind == "default") return;
-  if (kind == "linear") {
-    rope.linear_factor = scaling.number("factor");
-    if (rope.linear_factor <= 0) scaling.fail_at("factor", "the factor is positive");
-    return;
-  }
-  if (kind == "yarn") return read_yarn(config, scaling, rope);
-  if (kind != "llama3") {
-    scaling.fail("rope scaling of the kind `" + kind + "` is not supported",
-                 did_you_mean(kind, {"default", "linear", "llama3", "yarn"}));
-  }
+void read_llama3(const Config& scaling, Rope& rope) {
   rope.llama3 = true;
-  rope.factor = scaling.number("factor");
   rope.low_freq_factor = scaling.number("low_freq_factor");
   rope.high_freq_factor = scaling.number("high_freq_factor");
-  rope.original_max_position =
-      static_cast<double>(scaling.integer("original_max_position_embeddings"));
-  if (rope.factor <= 0) scaling.fail_at("factor", "the factor is positive");
   if (!(rope.low_freq_factor > 0 && rope.high_freq_factor > rope.low_freq_factor)) {
     scaling.fail_at("high_freq_factor", "it is greater than low_freq_factor, which is positive");
   }
+}
+
+// Both styles end in one object of parameters; the kind is `rope_type`, or `type` in old files.
+void read_scaling(const Config& scaling, Rope& rope) {
+  const std::string type = scaling.text("type", "default");
+  const std::string kind = scaling.text("rope_type", type);
+  const std::vector<std::string> kinds{"default", "linear", "llama3", "yarn"};
+  if (!contains(kinds, kind))
+    scaling.fail("rope scaling of the kind `" + excerpt(kind) + "` is not supported",
+                 did_you_mean(kind, kinds));
+  if (kind == "default") return;
+  const double factor = scaling.number("factor");
+  if (!(factor > 0)) scaling.fail_at("factor", "the factor is positive");
+  if (kind == "linear") {
+    rope.linear_factor = factor;
+    return;
+  }
+  rope.factor = factor;
+  rope.original_max_position =
+      static_cast<double>(read_size(scaling, "original_max_position_embeddings"));
+  kind == "yarn" ? read_yarn(scaling, rope) : read_llama3(scaling, rope);
 }
 
 // The share of a pair of channels that is stretched, 0 to 1.
@@ -83,22 +83,26 @@ double stretched(const Rope& rope, int64_t pair) {
 
 Rope read_rope(const Config& config, int64_t head_dim) {
   Rope rope;
-  double share = config.number("partial_rotary_factor", 1);
-  rope.theta = config.number("rope_theta", rope.theta);
-  if (config.has("rope_parameters")) {
-    const Config parameters = config.child("rope_parameters");
-    rope.theta = parameters.number("rope_theta", rope.theta);
-    share = parameters.number("partial_rotary_factor", share);
-    read_scaling(config, parameters, rope);
-  } else if (config.has("rope_scaling")) {
-    read_scaling(config, config.child("rope_scaling"), rope);
+  rope.rotary_dim = head_dim;
+  if (head_dim % 2 != 0)
+    config.fail("the head width " + std::to_string(head_dim) + " is odd, so it cannot be rotated");
+  rope.theta = config.number("rope_theta");
+  need_number(config, "partial_rotary_factor", 1);
+  const Json absent{
+      {"rope_theta", rope.theta},
+      {"truncate", true},
+      {"original_max_position_embeddings", config.integer("max_position_embeddings")}};
+  // As in transformers 5: the old style counts where a file has both.
+  const bool old = config.has("rope_scaling") && !config.child("rope_scaling").keys().empty();
+  const char* key = old ? "rope_scaling" : "rope_parameters";
+  if (old) config.ignore("rope_parameters");
+  if (config.has(key)) {
+    const Config parameters = config.child(key).or_else(absent);
+    rope.theta = parameters.number("rope_theta");
+    need_number(parameters, "partial_rotary_factor", 1);
+    read_scaling(parameters, rope);
   }
   if (!(rope.theta > 0)) config.fail("rope_theta is positive");
-  rope.rotary_dim = static_cast<int64_t>(static_cast<double>(head_dim) * share);
-  if (rope.rotary_dim < 2 || rope.rotary_dim > head_dim || rope.rotary_dim % 2 != 0) {
-    config.fail("the rotary width is " + std::to_string(rope.rotary_dim) + " of a head width of " +
-                std::to_string(head_dim) + "; it must be even and at most that");
-  }
   return rope;
 }
 

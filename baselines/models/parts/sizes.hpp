@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sizes from a configuration, which is data from a stranger: bounded, so that products of two of
-// them stay far inside 64 bits and a count of layers cannot ask for endless memory.
+// Values from a configuration, which is data from a stranger. Sizes are bounded: products of two of
+// them stay far inside 64 bits, and a count of layers cannot ask for endless memory.
 #pragma once
+#include <fmt/format.h>
+
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 
 #include "core/base/json.hpp"
+#include "core/base/text.hpp"
 
 namespace fk::parts {
 
@@ -25,6 +29,23 @@ inline int64_t read_size(const Config& config, std::string_view key) {
 }
 inline int64_t read_count(const Config& config, std::string_view key) {
   return bounded(config, key, config.integer(key), kCountMax);
+}
+
+// Keys of which one value is implemented: Error for another. Absent or null, they have it.
+inline void need_text(const Config& config, std::string_view key, const std::string& wanted) {
+  const std::string value = config.text(key, wanted);
+  if (value != wanted)
+    config.fail_at(key, "`" + excerpt(value) + "` is not supported: it must be `" + wanted + "`");
+}
+inline void need_number(const Config& config, std::string_view key, double wanted) {
+  if (config.number(key, wanted) != wanted)
+    config.fail_at(key, "only " + fmt::format("{}", wanted) + " is supported");
+}
+inline void need_boolean(const Config& config, std::initializer_list<const char*> keys,
+                         bool wanted) {
+  for (const char* key : keys)
+    if (config.boolean(key, wanted) != wanted)
+      config.fail_at(key, wanted ? "only true is supported" : "only false is supported");
 }
 
 }  // namespace fk::parts

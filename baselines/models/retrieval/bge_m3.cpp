@@ -15,7 +15,7 @@ struct BgeConfig {
 BgeConfig read_bge_m3(const Config& config) {
   BgeConfig c;
   c.bert = read_bert(config);
-  c.pad_token = config.integer("pad_token_id", c.pad_token);
+  c.pad_token = config.integer("pad_token_id");
   if (c.pad_token < 0 || c.pad_token + 1 >= c.bert.max_position) {
     config.fail_at("pad_token_id", "it leaves no positions");
   }
@@ -57,7 +57,7 @@ class BgeM3 : public Model {
 
 std::unique_ptr<Model> make_bge_m3(const Config& config) { return std::make_unique<BgeM3>(config); }
 
-FK_MODEL(bge_m3, make_bge_m3, {"XLMRobertaModel"}, {"xlm-roberta"});
+FK_MODEL(bge_m3, make_bge_m3, {"XLMRobertaModel"}, {"xlm-roberta"}, {"tie_word_embeddings"});
 
 }  // namespace
 }  // namespace fk

@@ -75,7 +75,7 @@ std::unique_ptr<Model> make_colbertv2(const Config& config) {
   return std::make_unique<Colbert>(config);
 }
 
-FK_MODEL(colbertv2, make_colbertv2, {"HF_ColBERT", "BertModel"}, {"bert"});
+FK_MODEL(colbertv2, make_colbertv2, {"HF_ColBERT", "BertModel"}, {"bert"}, {"tie_word_embeddings"});
 
 }  // namespace
 }  // namespace fk

@@ -21,26 +21,25 @@ constexpr int64_t kWindow = 7;
 constexpr int64_t kRatio = 4;  // hidden width of a block's MLP over its channels
 
 struct ConvnextConfig {
-  int64_t colours = 3, image_size = 224, patch_size = 4, classes = 2;
+  int64_t colours = 0, image_size = 0, patch_size = 0, classes = 0;
   Ints widths, depths;
-  double eps = 1e-12;  // of the last norm
+  double eps = 0;  // of the last norm
   std::string approximate;
 };
 
+// The labels count, as in transformers.
 int64_t read_classes(const Config& config) {
-  if (config.has("num_labels")) return read_size(config, "num_labels");
-  if (!config.has("id2label")) return 2;  // as transformers has it
-  const auto count = static_cast<int64_t>(config.child("id2label").keys().size());
-  return bounded(config, "id2label", count, kSizeMax);
+  if (config.is_object("id2label"))
+    return bounded(config, "id2label", static_cast<int64_t>(config.child("id2label").keys().size()),
+                   kSizeMax);
+  return bounded(config, "num_labels", config.integer("num_labels", 2), kSizeMax);
 }
 
 ConvnextConfig read_convnextv2(const Config& config) {
   ConvnextConfig c;
-  c.colours = bounded(config, "num_channels", config.integer("num_channels", c.colours), kCountMax);
-  c.image_size =
-      bounded(config, "image_size", config.integer("image_size", c.image_size), kCountMax);
-  c.patch_size =
-      bounded(config, "patch_size", config.integer("patch_size", c.patch_size), kCountMax);
+  c.colours = read_count(config, "num_channels");
+  c.image_size = read_count(config, "image_size");
+  c.patch_size = read_count(config, "patch_size");
   c.classes = read_classes(config);
   c.widths = config.integers("hidden_sizes");
   c.depths = config.integers("depths");
@@ -48,13 +47,12 @@ ConvnextConfig read_convnextv2(const Config& config) {
   for (const int64_t depth : c.depths) bounded(config, "depths", depth, kCountMax);
   if (c.widths.empty() || c.widths.size() != c.depths.size())
     config.fail_at("depths", "it needs one number for each of hidden_sizes");
-  if (config.integer("num_stages", static_cast<int64_t>(c.depths.size())) !=
-      static_cast<int64_t>(c.depths.size()))
+  if (config.integer("num_stages") != static_cast<int64_t>(c.depths.size()))
     config.fail_at("num_stages", "it is not the length of depths");
   const int64_t shrink = int64_t{1} << std::min<size_t>(c.depths.size() - 1, 32);
   if (c.image_size / c.patch_size < shrink)
     config.fail_at("image_size", "nothing of the image is left in the last stage");
-  c.eps = config.number("layer_norm_eps", c.eps);
+  c.eps = config.number("layer_norm_eps");
   c.approximate = read_gelu(config, "hidden_act");
   return c;
 }
@@ -220,7 +218,8 @@ std::unique_ptr<Model> make_convnextv2(const Config& config) {
   return std::make_unique<ConvnextV2>(config);
 }
 
-FK_MODEL(convnextv2, make_convnextv2, {"ConvNextV2ForImageClassification"}, {"convnextv2"});
+FK_MODEL(convnextv2, make_convnextv2, {"ConvNextV2ForImageClassification"}, {"convnextv2"},
+         {"drop_path_rate", "out_features", "out_indices", "stage_names"});
 
 }  // namespace
 }  // namespace fk

@@ -82,6 +82,38 @@ TEST_CASE("config_reads_types", "[base]") {
   CHECK(c.integer("hidden_size") == 4096);
 }
 
+TEST_CASE("config_refuses_keys_that_nobody_asked_for", "[base]") {
+  const Config c = config_of(
+      "{\"a\": 1, \"rope\": {\"factor\": 2, \"type\": null}, \"list\": [{\"b\": 1}], \"note\": "
+      "{\"x\": 1}}");
+  const Config watched = c.watched();
+  const auto why = [&] { return message_of<Error>([&] { c.refuse_unread(watched, {"note"}); }); };
+  CHECK_THAT(why(), ContainsSubstring("f.json: `a`: "));
+  watched.integer("a");
+  CHECK_FALSE(watched.has("alpha"));
+  CHECK_THAT(why(), ContainsSubstring("`rope`"));
+  watched.or_else({{"z", 1}}).child("rope").number("factors", 1);
+  CHECK_THAT(why(), ContainsSubstring("f.json: rope: `factor`"));
+  CHECK_THAT(why(), ContainsSubstring("did you mean `factors`"));
+  watched.child("rope").number("factor");
+  CHECK_THAT(why(), ContainsSubstring("`type`"));
+  watched.ignore("rope");
+  CHECK_THAT(why(), ContainsSubstring("`list`"));
+  watched.children("list")[0].with({{"c", 1}}).has("b");
+  CHECK_NOTHROW(c.refuse_unread(watched, {"note"}));
+}
+
+TEST_CASE("config_defaults_fill_absent_keys_alone", "[base]") {
+  const Config c =
+      config_of("{\"a\": 1, \"n\": null, \"o\": {\"x\": 1}}")
+          .or_else(parse_json("{\"a\": 2, \"n\": 3, \"o\": {\"y\": 1}, \"d\": 4}", ""));
+  CHECK(c.integer("a") == 1);
+  CHECK(c.integer("d") == 4);
+  CHECK_FALSE(c.has("n"));
+  CHECK_THAT(message_of<Error>([&] { c.integer("n"); }), ContainsSubstring("`n`: it is null"));
+  CHECK_FALSE(c.child("o").has("y"));
+}
+
 TEST_CASE("config_errors_name_file_and_key", "[base]") {
   const Config c =
       config_of("{\"hidden_size\": \"big\", \"n\": 1.5, \"l\": [1, \"x\"], \"o\": {}}");

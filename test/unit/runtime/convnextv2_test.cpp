@@ -13,7 +13,8 @@ namespace {
 
 std::unique_ptr<fk::Model> make(const std::string& more) {
   const fk::Config base(
-      fk::parse_json(R"({"hidden_sizes": [8, 12], "depths": [1, 2]})", "config.json"),
+      fk::parse_json(R"({"hidden_sizes": [8, 12], "depths": [1, 2], "num_stages": 2})",
+                     "config.json"),
       "config.json");
   return fk::make_model("convnextv2", base.with(fk::parse_json("{" + more + "}", "more")));
 }
@@ -32,7 +33,9 @@ TEST_CASE("convnextv2_has_as_many_classes_as_labels") {
   const fk::Expr batch = fk::Expr::symbol("B");
   CHECK(logits("") == fk::Dims{batch, 2});
   CHECK(logits(R"("num_labels": 7)") == fk::Dims{batch, 7});
-  CHECK(logits(R"("id2label": {"0": "cat", "1": "dog", "2": "owl"})") == fk::Dims{batch, 3});
+  const std::string labels = R"("id2label": {"0": "cat", "1": "dog", "2": "owl"})";
+  CHECK(logits(labels) == fk::Dims{batch, 3});
+  CHECK(logits(labels + R"(, "num_labels": 7)") == fk::Dims{batch, 3});
 }
 
 TEST_CASE("convnextv2_asks_for_images_of_its_size") {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A divided model's weights are parts of the whole one's, element by element, and it talks where its
-// shares meet.
+// A divided model's weights are parts of the whole one's, element by element, and it talks where
+// its shares meet.
 #include <cstring>
 #include <map>
 
@@ -71,7 +71,7 @@ void add(std::vector<int64_t>& index, int64_t rank, int64_t count, int64_t end, 
 }
 
 Config config(const std::string& more) {
-  return Config(parse_json(R"({"architectures": ["LlamaForCausalLM"], "hidden_size": 24,
+  return Config(parse_json(R"({"hidden_size": 24,
       "intermediate_size": 37, "num_hidden_layers": 1, "num_attention_heads": 8, "head_dim": 4,
       "num_key_value_heads": 2, "max_position_embeddings": 32, "rms_norm_eps": 1e-5,
       "vocab_size": 51)" + more +
@@ -130,8 +130,7 @@ TEST_CASE("a dense decoder's parts are slices of the whole, padded where it does
 }
 
 TEST_CASE("experts are divided by their columns, or go to ranks as they are") {
-  const auto model =
-      make_model("mixtral", config(kExperts));
+  const auto model = make_model("mixtral", config(kExperts));
   const Weights whole = weights_of(*model, {});
   const std::string moe = "model.layers.0.block_sparse_moe.experts.";
   const Filled &w13 = whole.at(moe + "w13.weight"), &w2 = whole.at(moe + "w2.weight");
@@ -172,8 +171,7 @@ TEST_CASE("a model says how it cannot be divided") {
   CHECK(model->refusal({2, 1, 0}) == "");
   CHECK(model->refusal({3, 1, 0}) == "8 heads cannot be divided between 3 ranks");
   CHECK(model->refusal({1, 2, 0}) == "it has no experts to divide between 2 ranks");
-  const auto mixtral =
-      make_model("mixtral", config(kExperts));
+  const auto mixtral = make_model("mixtral", config(kExperts));
   CHECK(mixtral->refusal({1, 5, 0}) == "");
   CHECK(mixtral->refusal({1, 6, 0}) == "5 experts cannot be divided between 6 ranks");
 }

@@ -12,7 +12,9 @@
 namespace {
 
 fk::parts::Rope read(const std::string& text, int64_t head_dim = 16) {
-  return fk::parts::read_rope({fk::parse_json(text, "config"), "config.json"}, head_dim);
+  const fk::Config config(fk::parse_json(text, "config"), "config.json");
+  return fk::parts::read_rope(
+      config.or_else({{"rope_theta", 10000.0}, {"max_position_embeddings", 4096}}), head_dim);
 }
 
 }  // namespace
@@ -39,7 +41,15 @@ TEST_CASE("rope_reads_both_styles_of_configuration") {
   CHECK(a.llama3);
   CHECK(fk::parts::rope_frequencies(a) == fk::parts::rope_frequencies(b));
   CHECK(read(R"({"rope_scaling": null})").theta == 10000);
-  CHECK(read(R"({"partial_rotary_factor": 0.5})").rotary_dim == 8);
+}
+
+TEST_CASE("rope_takes_the_old_style_where_a_file_has_both") {
+  const std::string old = R"("rope_scaling": {"rope_type": "linear", "factor": 4.0})";
+  const std::string both = "{" + old + R"(, "rope_parameters": {"rope_theta": 1e6}})";
+  CHECK(fk::parts::rope_frequencies(read(both)) ==
+        fk::parts::rope_frequencies(read("{" + old + "}")));
+  CHECK(read(R"({"rope_scaling": {}, "rope_parameters": {"rope_theta": 1e6}})").theta == 1e6);
+  CHECK(read(R"({"rope_theta": 5e3, "rope_parameters": {"rope_type": "default"}})").theta == 5e3);
 }
 
 TEST_CASE("rope_llama3_keeps_short_waves_and_stretches_long_ones") {
@@ -78,7 +88,8 @@ TEST_CASE("rope_refuses_what_it_does_not_know") {
   CHECK_THAT(message_of<fk::Error>([] { read(R"({"rope_scaling": {"rope_type": "linea"}})"); }),
              ContainsSubstring("did you mean `linear`"));
   CHECK_THROWS_AS(read(R"({"rope_scaling": {"rope_type": "llama3"}})"), fk::Error);
-  CHECK_THROWS_AS(read(R"({"partial_rotary_factor": 0.1})"), fk::Error);
+  CHECK_THROWS_AS(read(R"({"partial_rotary_factor": 0.5})"), fk::Error);
+  CHECK_THROWS_AS(read("{}", 15), fk::Error);
 }
 
 TEST_CASE("rope_yarn_stretches_slow_pairs_and_keeps_fast_ones") {
