@@ -29,13 +29,12 @@
 
 namespace fk {
 namespace {
-
 struct Arguments {
   std::string what, json, device = "cpu", secret, captured, routing, receipt;
   std::vector<std::string> ops, families, variants, dtypes;  // of a candidate
   double patience_s = 20, budget_s = Policy().budget_s;
-  bool sandbox = true, fresh = false, no_store = false, build = false, profile = false,
-       thorough = false;
+  bool sandbox = true, fresh = false, no_store = false, build = false, profile = false;
+  bool thorough = false;
   BenchOptions options;
 };
 
