@@ -104,7 +104,7 @@ TEST_CASE("rows are fewer than written and the secret's, values those of small c
     CHECK(asked.draw != 0);
     CHECK(drawn_by(asked_of(contract, *source, names[0], 0), secret).draw == asked.draw);
     const PosedCase posed = pose(asked, contract, *source);
-    CHECK(posed.source.init.at("eps") == "0.05");
+    CHECK(posed.source.init.at("eps") == "10000");
     const int64_t n = posed.variant.axes.at("T"), all = source->axes.at("T");
     CHECK((n >= all / 2 && n < all));
     rows.insert(n);
