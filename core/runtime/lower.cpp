@@ -31,10 +31,22 @@ class Lowering {
     out_->graph = std::move(graph);
     lower_calls(std::move(calls), taps, 0);
     make_views();  // of taps and outputs that no node uses
+    note_handed();
     return std::move(out_);
   }
 
  private:
+  void note_handed() {
+    out_->handed.resize(out_->graph.values.size());
+    const auto note = [&](Value v) {
+      if (v) out_->handed[static_cast<size_t>(v.id)] = true;
+    };
+    for (const auto& [name, value] : out_->graph.outputs) note(value);
+    for (const Node& node : out_->nodes)
+      for (const auto* slots : {&node.call.weights, &node.call.forward})
+        for (const auto& slot : *slots) std::ranges::for_each(slot, note);
+  }
+
   void lower_calls(std::vector<Call> calls, const std::vector<Tap>& taps, int depth) {
     size_t tap = 0;
     for (size_t i = 0; i <= calls.size(); ++i) {
@@ -248,6 +260,7 @@ class Lowering {
 };
 
 void need_alignment(const Lowered& lowered, size_t value) {
+  if (!lowered.handed[value]) return;
   const fk_out& view = lowered.views[value].view;
   const Graph& g = lowered.graph;
   const Buffer& buffer = g.buffers[static_cast<size_t>(g.values[value].buffer)];

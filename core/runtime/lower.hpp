@@ -44,6 +44,7 @@ struct Lowered {
   std::vector<Node> nodes;
   std::vector<Tap> taps;        // `before` counts nodes
   std::deque<ViewStore> views;  // by value, at the limits, data null
+  std::vector<bool> handed;     // by value: an op or the caller gets its view
   std::deque<ViewStore>
       host_views;  // for plan frames; their data is set to the input's host memory
   std::vector<int> host_view_values;  // the value that each mirrors
@@ -52,7 +53,8 @@ struct Lowered {
   std::deque<fk_ints> ints;
 };
 
-// Throws Error where a value's view begins elsewhere than the ABI promises (tensor.h).
+// Throws Error where a view that is handed out begins elsewhere than the ABI promises (tensor.h). A
+// slice that is only reshaped may begin anywhere: its reshaped strides promise less.
 void need_alignment(const Lowered& lowered, size_t value);
 
 // `limits` has the largest value of every axis; `comm_or_null` is this rank's communicator, where

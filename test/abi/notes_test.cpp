@@ -127,20 +127,6 @@ TEST_CASE("notes_refusals_say_what_is_wrong") {
   CHECK_THAT(why(folder.write("longer.so", longer)), ContainsSubstring("garbled notes"));
 }
 
-// Each note is a list of cases that are judged.
-TEST_CASE("notes_name_an_op_once") {
-  const Folder folder;
-  Patched image;
-  const Elf64_Phdr notes = *image.segment(PT_NOTE);
-  std::string twice = image.image.substr(notes.p_offset, notes.p_filesz);
-  twice += twice.substr(twice.size() - sizeof(fk_note_op));  // the last one is an op's
-  image.segment(PT_NOTE)->p_offset = image.image.size();
-  image.segment(PT_NOTE)->p_filesz = twice.size();
-  image.image += twice;
-  const std::string said = why(folder.write("twice.so", image.image));
-  CHECK_THAT(said, ContainsSubstring("two notes of the op `silu_and_mul`"));
-}
-
 TEST_CASE("notes_survive_every_cut_and_flipped_bytes") {
   const Folder folder;
   const std::string image = fk::read_file(kFrozenFile);
@@ -195,6 +181,20 @@ struct Patched {
 constexpr uint64_t kFar = 0x100000;
 
 }  // namespace
+
+// Each note is a list of cases that are judged.
+TEST_CASE("notes_name_an_op_once") {
+  const Folder folder;
+  Patched image;
+  const Elf64_Phdr notes = *image.segment(PT_NOTE);
+  std::string twice = image.image.substr(notes.p_offset, notes.p_filesz);
+  twice += twice.substr(twice.size() - sizeof(fk_note_op));  // the last one is an op's
+  image.segment(PT_NOTE)->p_offset = image.image.size();
+  image.segment(PT_NOTE)->p_filesz = twice.size();
+  image.image += twice;
+  const std::string said = why(folder.write("twice.so", image.image));
+  CHECK_THAT(said, ContainsSubstring("two notes of the op `silu_and_mul`"));
+}
 
 // What the loader would see must be what is looked at.
 TEST_CASE("lint_reads_what_the_loader_reads") {

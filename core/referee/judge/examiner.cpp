@@ -36,7 +36,7 @@ constexpr double kExchangeSeconds = 5e-6;  // ranks wait for each other at least
 // Of all bytes of a call: whoever reads as much once instead of often is faster by no more.
 constexpr double kWeightsMatter = 0.01;
 constexpr int kVersionsMost = 31;
-constexpr int64_t kLittle = int64_t{1} << 12;  // that a kernel writes to have had a turn
+constexpr int64_t kTurnBytes = int64_t{1} << 12;  // that a kernel writes to have had a turn
 
 }  // namespace
 
@@ -144,7 +144,7 @@ void Examiner::wait_for_turns(const std::vector<int>& sets, const std::function<
   if (!called()) return;
   for (const auto& [rank, at] : places) peeks_.add(*options_.devices[rank], at);
   for (size_t i = 0; i < watches_.size(); ++i)
-    watches_[i].first->fill_bits(littles_[i].data(), kLittle, true);  // by a kernel
+    watches_[i].first->fill_bits(littles_[i].data(), kTurnBytes, true);  // by a kernel
   synchronize();
 }
 
@@ -295,7 +295,7 @@ void Examiner::place() {
   if (!device().host_memory()) {
     peeks_.reserve(device());
     for (const auto& [its, watch] : watches_)
-      littles_.emplace_back(*its, kLittle, "a look at the device");
+      littles_.emplace_back(*its, kTurnBytes, "a look at the device");
   }
   synchronize();
 }

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/base/paths.hpp"
 #include "core/cases/comparison.hpp"
 #include "core/cases/numerics/families.hpp"
 #include "test/catch.hpp"
+#include "test/unit/catalog.hpp"
 
 namespace {
 
@@ -44,11 +44,6 @@ CaseValues routed(const fk::ResolvedCase& r, const CaseValues& values, bool by_w
     }
   }
   return out;
-}
-
-const fk::Catalog& catalog() {
-  static const fk::Catalog all(fk::paths::registry_dirs());
-  return all;
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ CaseVerdict judged_as(const std::string& name, const std::string& variant, Statu
 TEST_CASE("a drawn width is more than half of the case's, less than it, and no case's own") {
   const Catalog catalog(paths::registry_dirs());
   const Contract& contract = catalog.at("silu_and_mul");
-  const Case& source = case_of_size(contract, "ci");
+  const Case source = case_of_size(contract, "ci");
   CHECK(width_variants(contract, source) == std::vector<std::string>{"drawn rows of another size"});
   const auto widths = drawn_of_width(contract, source, "size");
   CHECK(*widths.begin() > 512);
@@ -113,7 +113,7 @@ TEST_CASE(
     "a case with a drawn width has it, the secret's, and nothing else that is other but rows") {
   const Catalog catalog(paths::registry_dirs());
   const Contract& contract = catalog.at("rms_norm");
-  const Case& source = case_of_size(contract, "full", 2);
+  const Case source = case_of_size(contract, "full", 2);
   REQUIRE(source.axes.at("T") == 8192);
   std::set<std::string> widths;
   for (int i = 0; i < 20; ++i) {
