@@ -46,7 +46,7 @@ Sha256::Digest hmac_sha256(std::string_view key, std::string_view message);
 /// Of a file's contents, which are read and not mapped: a linker may truncate it meanwhile. Error
 /// when it is missing, no regular file, unreadable or larger than anything that is loaded or kept
 /// here: a file may claim to have more bytes than its disk. That much is read in half a second.
-constexpr int64_t kHashedBytesMax = int64_t{1} << 28;
+constexpr int64_t kHashedBytesMax = int64_t{1} << 30;
 std::string sha256_file(const std::filesystem::path& path);
 
 }  // namespace fk

@@ -88,7 +88,7 @@ def speed_of(report):
 def judge(options, file, item, folder):
     """(verdict, speed, why): the verdict is `correct` when the plugin was accepted, and then its speed says beside what."""
     out = pathlib.Path(folder) / "verdict.json"
-    command = [options.host, "bench", str(file), "--no-store", "--op", item["op"], "--device", options.device, "--size", item["size"] or options.size, "--seconds", "0.05",
+    command = [options.host, "bench", str(file), "--thorough", "--no-store", "--op", item["op"], "--device", options.device, "--size", item["size"] or options.size, "--seconds", "0.05",
                "--patience", "5", "--json", str(out)]
     if item["captured"]:
         command += ["--captured", str(pathlib.Path(folder) / "captured")]

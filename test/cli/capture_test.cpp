@@ -57,7 +57,7 @@ TEST_CASE("capture_of_a_llama_counts_layers_once_and_is_replayed") {
   CHECK(index.at("schema") == "fk-host.capture/1");
   CHECK(index.at("weights").at("random") == true);
   // All layers of a step see the same tables, so they are one case; the other steps are not.
-  const Json& decode = case_of(index, "paged_attention", "decode.0");
+  const Json decode = case_of(index, "paged_attention", "decode.0");
   CHECK(decode.at("count") >= 2);
   CHECK(decode.at("scalars").at("max_query_len") == 1);
   for (const char* field : {"block_tables", "cu_seqlens", "seq_lens"})
@@ -151,7 +151,7 @@ TEST_CASE("capture_of_a_mixture_shows_what_routing_costs") {
 TEST_CASE("capture_of_values_replays_the_floats_that_were_seen") {
   const Folder folder;
   const Json index = folder.capture("smoke --op linear --limit 1 --values");
-  const Json& c = case_of(index, "linear", "decode.0");
+  const Json c = case_of(index, "linear", "decode.0");
   CHECK(c.at("tensors").contains("x"));
   CHECK(c.at("tensors").contains("weight"));
   CHECK(folder.use("check cpu").code == 0);
@@ -269,7 +269,7 @@ TEST_CASE("capture_of_a_checkpoint_has_its_weights_and_what_they_make") {
 TEST_CASE("capture_finds_axes_that_no_field_has_alone") {
   const Folder folder;
   const Json index = folder.capture("bge_m3 --workload single_request --op attention_varlen");
-  const Json& c = case_of(index, "attention_varlen", "encode.0");
+  const Json c = case_of(index, "attention_varlen", "encode.0");
   const int64_t starts = c.at("shapes").at("cu_seqlens_q").at(0).at(0).get<int64_t>();
   CHECK(c.at("axes").at("B") == starts - 1);
   CHECK(folder.use("check cpu").code == 0);
@@ -310,7 +310,7 @@ TEST_CASE("capture_of_a_divided_model_has_the_ranks_as_one") {
   CHECK(index.at("tp") == 2);
   CHECK(index.at("overlap") == true);
   // All ranks see the same tables: one case, counted on both.
-  const Json& decode = case_of(index, "paged_attention", "decode.0");
+  const Json decode = case_of(index, "paged_attention", "decode.0");
   CHECK(decode.at("count") >= 4);
   CHECK_FALSE(decode.contains("rank"));
   CHECK(case_of(index, "all_reduce", "decode.0").at("axes").at("NR") == 2);

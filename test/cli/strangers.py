@@ -69,12 +69,12 @@ for path in (cache / "plugins", *copies):
 
 # Far more than any plugin has, of which the disk has nothing.
 huge = candidates / "huge.so"
-for size in ((1 << 28) + 1, (1 << 32) - 1):
+for size in ((1 << 30) + 1, (1 << 32) - 1):
     with open(huge, "wb") as file:
         file.truncate(size)
     begin = time.monotonic()
     told = run("bench", huge)
-    need(b"larger than 256.0 MiB" in told.stdout + told.stderr, f"a file of {size} bytes is not refused: {told.stdout[:300]}")
+    need(b"larger than 1.0 GiB" in told.stdout + told.stderr, f"a file of {size} bytes is not refused: {told.stdout[:300]}")
     need(time.monotonic() - begin < 5, f"a file of {size} bytes takes {time.monotonic() - begin:.1f} s")
 huge.unlink()
 

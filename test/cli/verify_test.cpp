@@ -264,7 +264,7 @@ TEST_CASE("verify_stress_works_at_the_longest_prompt") {
     c.edit("golden.safetensors", [&](auto& t) {
       t.clear();
       Tensor& ids = t["in.input_ids"] = Tensor(DType::i64, {1, kTokens});
-      for (int64_t i = 0; i < kTokens; ++i) ids.set(i, 3 + i * i % 251);
+      for (int64_t i = 0; i < kTokens; ++i) ids.set(i, static_cast<double>(3 + i * i % 251));
       t["out.logits"] = std::move(logits);
     });
   };
