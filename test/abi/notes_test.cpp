@@ -328,7 +328,7 @@ TEST_CASE("notes_of_a_file_that_claims_much_are_not_read") {
   CHECK_THAT(refused(needs.image), ContainsSubstring("2001 dynamic entries"));
 
   const auto sparse = folder.write("x.so", Patched().image);
-  for (const uint64_t bytes : {(uint64_t{1} << 28) + 1, (uint64_t{1} << 32) - 1}) {
+  for (const uint64_t bytes : {(uint64_t{1} << 30) + 1, (uint64_t{1} << 32) - 1}) {
     std::filesystem::resize_file(sparse, bytes);
     CHECK_THAT(why(sparse), ContainsSubstring("larger than 1.0 GiB"));
     CHECK_THAT(fk::broken_rule(sparse, fk::Trust::candidate), ContainsSubstring("larger than"));

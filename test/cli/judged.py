@@ -58,11 +58,11 @@ assert verdict["status"] in ("violation", "illegal_access"), verdict["status"]
 
 # Where inputs take their time, every kind that fits is there once all the same.
 add_cases("silu_and_mul", "name: rows, T: 600, size: 2048")
-verdict, _ = bench(good, "--case", "rows")
+verdict, _ = bench(good, "--case", "rows", "--thorough")
 (case,) = verdict["cases"]
 assert case["status"] == "correct" and not any("no time" in f["status"] for f in case["families"]), case["families"]
 assert {"large", "small", "sparse", "ties"} <= {f["family"] for f in case["families"] if f["status"] == "correct"}, case["families"]
-verdict, _ = bench(bad / "bad_large.so", "--case", "rows")
+verdict, _ = bench(bad / "bad_large.so", "--case", "rows", "--thorough")
 (case,) = verdict["cases"]
 error = case["errors"]
 assert case["status"] == "wrong" and error["field"] == "out" and 0 < error["wrong"] <= error["compared"] == 600 * 2048, case

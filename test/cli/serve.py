@@ -93,6 +93,13 @@ def send(client, message):
 
 
 def receive(client):
+    """The next message that is no progress; None when the server has closed."""
+    while (message := receive_any(client)) and message.keys() <= {"step", "ended"}:
+        pass
+    return message
+
+
+def receive_any(client):
     def take(count):
         data = b""
         while len(data) < count:

@@ -5,7 +5,7 @@
 //
 // Stopped by: no two calls of a sample have the same weights
 //
-// verdict: slower same cannot_tell
+// verdict: slower same cannot_tell nondeterministic
 //
 // work: honest
 //

@@ -4,7 +4,7 @@
 //
 // Stopped by: no two calls of a sample have the same weights
 //
-// verdict: slower same cannot_tell
+// verdict: slower same cannot_tell violation
 //
 // work: honest
 //

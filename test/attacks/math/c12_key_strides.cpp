@@ -4,7 +4,7 @@
 //
 // Stopped by: padded tensors of one shape have gaps of unlike sizes
 //
-// verdict: wrong
+// verdict: wrong illegal_access
 //
 // size: ci
 //
