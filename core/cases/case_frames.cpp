@@ -63,7 +63,7 @@ void CaseFrames::measure(Device& device, const ResolvedCase& resolved, Layout la
   for (const auto& s : CaseFrames(device, resolved, layout).storages_) {
     SharedRegion& region = s.written ? places.written : places.read;
     const GuardedBuffer counted(device, region, s.elements * fk::bytes(s.dtype), layout.shift++,
-                                layout.at_end, false, s.behind);
+                                layout.at_end, false, s.behind, s.held);
   }
 }
 
@@ -141,6 +141,9 @@ void CaseFrames::place_all() {
       Shape strides = field.strided ? padded_strides(shape, wider) : contiguous_strides(shape);
       if (field.step > 0 && shape.size() > 1) strides[0] = field.step;
       const size_t at = add(reach(shape, strides), field.dtype);
+      const int64_t width = fk::bytes(field.dtype);
+      for (const HeldElements& part : held_elements(field, shape, strides))
+        storages_[at].held.push_back({part.at * width, part.count * width});
       place(field, entry, at, std::move(strides), 0);
     }
   }
@@ -154,9 +157,9 @@ void CaseFrames::allocate(SharedPlaces* places, bool owner) {
     if (places)
       s.memory =
           std::make_unique<GuardedBuffer>(device_, s.written ? places->written : places->read, size,
-                                          shift, at_end, owner, s.behind);
+                                          shift, at_end, owner, s.behind, s.held);
     else
-      s.memory = std::make_unique<GuardedBuffer>(device_, size, shift, at_end, s.behind);
+      s.memory = std::make_unique<GuardedBuffer>(device_, size, shift, at_end, s.behind, s.held);
     if (s.memory->forbidden()) name_page(s.memory->forbidden(), s.field);
     if (places && !owner && !s.written) name_input(s.memory->data(), size, s.field);
   }
@@ -185,18 +188,11 @@ void CaseFrames::refill(const CaseFrames& from, Poison poison, bool numbers_only
   if (!numbers_only) remember();
 }
 
-std::vector<std::span<const std::byte>> CaseFrames::memory() const {
+std::vector<std::span<const std::byte>> CaseFrames::memory(bool written_only) const {
   std::vector<std::span<const std::byte>> out;
   for (const auto& s : storages_)
-    out.emplace_back(s.memory->data(), static_cast<size_t>(s.memory->bytes()));
-  return out;
-}
-
-std::vector<std::span<const std::byte>> CaseFrames::written_memory() const {
-  std::vector<std::span<const std::byte>> out;
-  for (const auto& s : storages_)
-    if (s.written && s.memory->bytes() > 0)
-      out.emplace_back(s.memory->data(), static_cast<size_t>(s.memory->bytes()));
+    if (!written_only || (s.written && s.memory->bytes() > 0))
+      for (const auto part : s.memory->parts()) out.emplace_back(part);
   return out;
 }
 
@@ -214,7 +210,8 @@ void CaseFrames::fill(const CaseValues& values) {
     FK_CHECK(found != values.end() && static_cast<int64_t>(found->second.size()) > p.entry,
              "a field that is read has contents");
     const Tensor& given = found->second[static_cast<size_t>(p.entry)];
-    FK_CHECK(given.shape == p.field->shape_of(p.entry), "contents have the shape of their field");
+    FK_CHECK(given.shape == contents_shape(*p.field, p.entry),
+             "contents have the shape of their field");
     if (!is_written(*p.field)) {
       write(p, given);
       continue;
@@ -229,11 +226,19 @@ void CaseFrames::write(const Placed& p, const Tensor& dense) {
   const auto width = static_cast<size_t>(fk::bytes(p.field->dtype));
   GuardedBuffer& memory = *storages_[p.storage].memory;
   const auto* from = static_cast<const std::byte*>(dense.data());
-  if (p.strides == contiguous_strides(dense.shape)) {
+  const bool held = !storages_[p.storage].held.empty();
+  if (!held && p.strides == contiguous_strides(dense.shape)) {
     memory.write(p.offset * static_cast<int64_t>(width), dense, p.field->dtype);
     return;
   }
   if (dense.dtype != p.field->dtype) return write(p, dense.to(p.field->dtype));
+  if (held) {
+    const auto size = static_cast<int64_t>(width);
+    return each_held_run(*p.field, dense.shape, p.strides,
+                         [&](int64_t flat, int64_t offset, int64_t n) {
+                           memory.write((p.offset + offset) * size, from + flat * size, n * size);
+                         });
+  }
   // What lies in the gaps stays.
   std::vector<std::byte> all(static_cast<size_t>(memory.bytes()));
   memory.read(all.data(), 0, memory.bytes());
@@ -299,35 +304,6 @@ void CaseFrames::build_frames() {
   }
 }
 
-void CaseFrames::build_plan() {
-  for (const auto& slot : resolved_.contract->section(SectionId::plan)) {
-    const CaseField* field = slot.mirror.empty() ? nullptr : resolved_.find(slot.mirror);
-    fk_slot value{};
-    if (field) {
-      const Tensor host = contents(slot.mirror);
-      auto& memory = plan_memory_.emplace_back(*cpu_, host.bytes(), layout_.shift++);
-      memory.write(0, host.data(), host.bytes());
-      planned_.push_back(slot.mirror);
-      fk_in v = *at(*field, 0).real;
-      v.device_type = FK_CPU;
-      v.device_id = 0;
-      v.data = memory.data();
-      v.strides = dims_.emplace_back(contiguous_strides(field->shape)).data();
-      v.nbytes = host.bytes();
-      value.p = &views_.emplace_back(v);
-    }
-    real_.plan.push_back(value);
-  }
-  meta_.plan = real_.plan;
-}
-
-void CaseFrames::refresh_plan() {
-  for (size_t i = 0; i < planned_.size(); ++i) {
-    const Tensor host = contents(planned_[i]);
-    plan_memory_[i].write(0, host.data(), host.bytes());
-  }
-}
-
 Frames CaseFrames::prepare_frames(const CaseFrames* larger) const {
   Frames frames = real_;
   frames.forward = larger ? larger->meta_.forward : meta_.forward;
@@ -341,7 +317,7 @@ void CaseFrames::remember() {
       if (!s.print) s.print = s.memory->print();
     } else if (!s.whole) {
       std::vector<std::byte> keep;
-      const auto now = s.memory->host(keep);
+      const auto now = s.memory->held_bytes(keep);
       s.before.assign(now.begin(), now.end());
     }
   }
@@ -377,17 +353,17 @@ Tensor CaseFrames::contents(const std::string& field, int64_t entry) const {
   const CaseField* f = resolved_.find(field);
   FK_CHECK(f, "only present fields have contents");
   const Placed& p = at(*f, entry);
-  Tensor out(f->dtype, f->shape_of(entry));
+  Tensor out(f->dtype, contents_shape(*f, entry));
   const auto width = static_cast<size_t>(fk::bytes(f->dtype));
   const GuardedBuffer& memory = *storages_[p.storage].memory;
-  if (p.strides == contiguous_strides(out.shape)) {
+  if (storages_[p.storage].held.empty() && p.strides == contiguous_strides(out.shape)) {
     memory.read(out.data(), p.offset * static_cast<int64_t>(width), out.bytes());
     return out;
   }
   std::vector<std::byte> keep;
   const std::byte* from = memory.host(keep).data() + static_cast<size_t>(p.offset) * width;
   auto* to = static_cast<std::byte*>(out.data());
-  each_run(out.shape, p.strides, [&](int64_t flat, int64_t offset, int64_t n) {
+  each_held_run(*f, out.shape, p.strides, [&](int64_t flat, int64_t offset, int64_t n) {
     std::memcpy(to + static_cast<size_t>(flat) * width, from + static_cast<size_t>(offset) * width,
                 static_cast<size_t>(n) * width);
   });
@@ -426,13 +402,17 @@ int64_t CaseFrames::bytes() const {
 
 std::vector<uint8_t> CaseFrames::writable(size_t storage) const {
   const auto& s = storages_[storage];
-  std::vector<uint8_t> mask(static_cast<size_t>(s.memory->bytes() / fk::bytes(s.dtype)), 0);
+  const int64_t width = fk::bytes(s.dtype);
+  const auto place_of = [&](int64_t element) {
+    return s.memory->place_of(element * width) / width;
+  };
+  std::vector<uint8_t> mask(static_cast<size_t>(place_of(s.elements)), 0);
   for (const auto& p : placed_) {
     if (p.storage != storage) continue;
     const auto logical = footprint(*p.field, p.entry);
     each_run(p.field->shape_of(p.entry), p.strides, [&](int64_t flat, int64_t offset, int64_t n) {
       const auto from = logical.begin() + flat;
-      const auto to = mask.begin() + p.offset + offset;
+      const auto to = mask.begin() + place_of(p.offset + offset);
       std::transform(from, from + n, to, to, std::bit_or<>());
     });
   }
@@ -453,7 +433,7 @@ std::vector<CaseFrames::Broken> CaseFrames::broken() const {
     }
     if (s.whole) continue;
     std::vector<std::byte> keep;
-    const auto now = s.memory->host(keep);
+    const auto now = s.memory->held_bytes(keep);
     if (s.before.size() != now.size()) continue;
     const auto width = static_cast<size_t>(fk::bytes(s.dtype)), elements = now.size() / width;
     const auto same = [&](size_t from, size_t n) {

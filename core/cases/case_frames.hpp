@@ -63,9 +63,9 @@ class CaseFrames {
   // well: then no question is answered until they are there.
   void refill(const CaseFrames& from, Poison poison, bool numbers_only = false);
   // Where the tensors lie.
-  std::vector<std::span<const std::byte>> memory() const;
-  std::vector<std::span<const std::byte>> written_memory() const;  // of what a call writes
-  std::vector<const GuardedBuffer*> buffers() const {              // that they lie in
+  std::vector<std::span<const std::byte>> memory() const { return memory(false); }
+  std::vector<std::span<const std::byte>> written_memory() const { return memory(true); }
+  std::vector<const GuardedBuffer*> buffers() const {  // that they lie in
     std::vector<const GuardedBuffer*> out;
     for (const auto& s : storages_) out.push_back(s.memory.get());
     return out;
@@ -118,6 +118,7 @@ class CaseFrames {
     int64_t elements = 0;
     int64_t behind = 0;  // bytes from a multiple of 256 to its start
     DType dtype = DType::f32;
+    std::vector<HeldPart> held;  // empty: all of it has memory
   };
   struct Placed {
     const CaseField* field = nullptr;
@@ -131,6 +132,7 @@ class CaseFrames {
   };
   void place(const CaseField& field, int64_t entry, size_t storage, Shape strides, int64_t offset);
   void place_all();
+  std::vector<std::span<const std::byte>> memory(bool written_only) const;
   void allocate(SharedPlaces* places, bool owner);
   void build();
   // Without memory, to measure.
@@ -147,7 +149,7 @@ class CaseFrames {
   void build_plan();
   void remember();
   const Placed& at(const CaseField& field, int64_t entry) const;
-  // 1 for every element of a storage that may be written.
+  // 1 for every element of a storage that may be written, held part after held part.
   std::vector<uint8_t> writable(size_t storage) const;
 
   Device& device_;

@@ -100,9 +100,11 @@ std::byte* SharedRegion::take(int64_t bytes) {
   return begin_ + at;
 }
 
-GuardedBuffer::GuardedBuffer(Device& device, int64_t bytes, int shift, bool at_end, int64_t behind)
-    : device_(device), bytes_(bytes) {
+GuardedBuffer::GuardedBuffer(Device& device, int64_t bytes, int shift, bool at_end, int64_t behind,
+                             std::vector<HeldPart> held)
+    : device_(device), bytes_(bytes), held_(std::move(held)) {
   if (!bytes) return;
+  FK_CHECK(held_.empty() || device.host_memory(), "gaps without memory are for the CPU");
   const Room room = room_of(bytes, shift, at_end && device.host_memory(), behind);
   map(room.before, room.used);
   if (at_end && device.host_memory()) forbidden_ = end_;
@@ -110,9 +112,10 @@ GuardedBuffer::GuardedBuffer(Device& device, int64_t bytes, int shift, bool at_e
 }
 
 GuardedBuffer::GuardedBuffer(Device& device, SharedRegion& region, int64_t bytes, int shift,
-                             bool at_end, bool owner, int64_t behind)
-    : device_(device), bytes_(bytes) {
+                             bool at_end, bool owner, int64_t behind, std::vector<HeldPart> held)
+    : device_(device), bytes_(bytes), held_(std::move(held)) {
   if (!bytes) return;
+  FK_CHECK(held_.empty() || device.host_memory(), "gaps without memory are for the CPU");
   at_end &= device.host_memory();
   const Room room = room_of(bytes, shift, at_end, behind);
   begin_ = region.take(static_cast<int64_t>(room.used + (at_end ? kGuardPage : 0)));
@@ -123,6 +126,31 @@ GuardedBuffer::GuardedBuffer(Device& device, SharedRegion& region, int64_t bytes
     write_canaries();
   else if (at_end && mprotect(end_, kGuardPage, PROT_NONE) == 0)
     forbidden_ = end_;
+  // Pages of a shared file come into being when they are touched: others must not touch the gaps.
+  if (!owner) close_gaps();
+}
+
+// Takes the access away from the whole pages beside held parts; canaries stay.
+void GuardedBuffer::close_gaps() const {
+  const auto page_of = [](const std::byte* at, size_t up) {
+    return (reinterpret_cast<uintptr_t>(at) + up) / kGuardPage * kGuardPage;
+  };
+  for (size_t i = 0; !held_.empty() && i <= held_.size(); ++i) {
+    const int64_t begin = i == 0 ? 0 : held_[i - 1].at + held_[i - 1].bytes;
+    const int64_t end = i == held_.size() ? bytes_ : held_[i].at;
+    const uintptr_t from = page_of(data_ + begin, kGuardPage - 1), to = page_of(data_ + end, 0);
+    if (from < to && mprotect(reinterpret_cast<void*>(from), to - from, PROT_NONE) != 0)
+      fail_host("memory", "cannot take the access to a gap of " +
+                              human_bytes(static_cast<int64_t>(to - from)) + " away");
+  }
+}
+
+std::vector<std::span<std::byte>> GuardedBuffer::parts() const {
+  if (held_.empty()) return {{data_, static_cast<size_t>(bytes_)}};
+  std::vector<std::span<std::byte>> out;
+  for (const HeldPart& part : held_)
+    out.emplace_back(data_ + part.at, static_cast<size_t>(part.bytes));
+  return out;
 }
 
 void GuardedBuffer::write_canaries() {
@@ -132,13 +160,30 @@ void GuardedBuffer::write_canaries() {
   }
 }
 
+// Gives access to all of the memory, or to the held parts and the canaries.
+bool GuardedBuffer::open_parts(std::byte* begin, size_t before, size_t used) const {
+  const auto open = [&](size_t from, size_t to) {
+    from = from / kGuardPage * kGuardPage;
+    to = std::min(used, (to + kGuardPage - 1) / kGuardPage * kGuardPage);
+    return from >= to || mprotect(begin + from, to - from, PROT_READ | PROT_WRITE) == 0;
+  };
+  if (held_.empty()) return open(0, used);
+  bool good = open(0, before) && open(before + static_cast<size_t>(bytes_), used);
+  for (const HeldPart& part : held_) {
+    const size_t from = before + static_cast<size_t>(part.at);
+    good &= open(from, from + static_cast<size_t>(part.bytes));
+  }
+  return good;
+}
+
 void GuardedBuffer::map(size_t before, size_t used) {
   if (device_.host_memory()) {
     // Addresses alone cost nothing, and only what is made accessible counts as memory.
     map_bytes_ = used + 2 * kFar;
-    void* memory = mmap(nullptr, map_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* memory =
+        mmap(nullptr, map_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     map_ = memory == MAP_FAILED ? nullptr : static_cast<std::byte*>(memory);
-    if (!map_ || mprotect(map_ + kFar, used, PROT_READ | PROT_WRITE) != 0) {
+    if (!map_ || !open_parts(map_ + kFar, before, used)) {
       if (map_) munmap(map_, map_bytes_);
       const std::string what = "cannot allocate " + human_bytes(bytes_) + " to check with";
       // Addresses around every buffer are more than all else that a process has of them.
@@ -165,9 +210,29 @@ GuardedBuffer::~GuardedBuffer() {
     device_.release(map_);
 }
 
+std::span<const std::byte> GuardedBuffer::held_bytes(std::vector<std::byte>& keep) const {
+  if (held_.empty()) return host(keep);
+  for (const auto part : parts()) keep.insert(keep.end(), part.begin(), part.end());
+  return keep;
+}
+
+int64_t GuardedBuffer::place_of(int64_t at) const {
+  if (held_.empty()) return at;
+  int64_t before = 0;
+  for (const HeldPart& part : held_) {
+    if (at < part.at + part.bytes) return before + at - part.at;
+    before += part.bytes;
+  }
+  return before;
+}
+
 void GuardedBuffer::poison(Poison kind) {
   if (!bytes_) return;
-  if (device_.host_memory()) return fill_poison(data_, bytes_, kind);
+  if (device_.host_memory()) {
+    for (const auto part : parts())
+      fill_poison(part.data(), static_cast<int64_t>(part.size()), kind);
+    return;
+  }
   if (device_.fill_bits(data_, bytes_, kind == Poison::random)) return;
   std::vector<std::byte> pattern(static_cast<size_t>(std::min(bytes_, kPattern)));
   fill_poison(pattern.data(), static_cast<int64_t>(pattern.size()), kind);
@@ -199,7 +264,10 @@ void GuardedBuffer::read(void* to, int64_t at, int64_t bytes) const {
 }
 void GuardedBuffer::copy_from(const GuardedBuffer& other) {
   FK_CHECK(other.bytes_ == bytes_, "buffers of one size");
-  device_.copy(data_, other.data_, bytes_);
+  const auto mine = parts(), theirs = other.parts();
+  FK_CHECK(mine.size() == theirs.size(), "buffers with the same gaps");
+  for (size_t i = 0; i < mine.size(); ++i)
+    device_.copy(mine[i].data(), theirs[i].data(), static_cast<int64_t>(mine[i].size()));
 }
 
 std::span<const std::byte> GuardedBuffer::host(std::vector<std::byte>& keep) const {
@@ -212,6 +280,11 @@ std::span<const std::byte> GuardedBuffer::host(std::vector<std::byte>& keep) con
 
 uint64_t GuardedBuffer::print() const {
   std::vector<std::byte> keep;
+  if (!held_.empty()) {
+    uint64_t out = 0;
+    for (const auto part : parts()) out = out * 0x9e3779b97f4a7c15u + fingerprint(part);
+    return out;
+  }
   if (!bytes_ || device_.host_memory()) return fingerprint(host(keep));
   if (seen_) return seen_->print;
   const std::span<const std::byte> all[] = {{data_, static_cast<size_t>(bytes_)}};

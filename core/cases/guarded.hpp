@@ -39,17 +39,25 @@ class SharedRegion {
   int64_t bytes_ = 0, taken_ = 0;
 };
 
+// A part of a buffer that has memory, in bytes from the buffer's start.
+struct HeldPart {
+  int64_t at = 0, bytes = 0;
+};
+
 class GuardedBuffer {
  public:
   // Starts at a multiple of 256 bytes, and `behind` bytes more; with `shift` = 0, 1, 2 ..., at a
   // different offset from its page. With `at_end`, on the CPU, it ends where a page without access
   // begins, or up to 255 bytes before: what reads on is stopped there. `device` outlives it. Error
   // when memory is short.
-  GuardedBuffer(Device& device, int64_t bytes, int shift, bool at_end = false, int64_t behind = 0);
+  // `held`: only these parts have memory, in ascending order; between them are addresses without
+  // access. Empty: all of the buffer. On the CPU alone.
+  GuardedBuffer(Device& device, int64_t bytes, int shift, bool at_end = false, int64_t behind = 0,
+                std::vector<HeldPart> held = {});
   // In a region. The owner writes canaries and may ask for damage(); others see what it wrote, and
   // have no access to the page after what is `at_end`. Others have none.
   GuardedBuffer(Device& device, SharedRegion& region, int64_t bytes, int shift, bool at_end,
-                bool owner, int64_t behind = 0);
+                bool owner, int64_t behind = 0, std::vector<HeldPart> held = {});
   ~GuardedBuffer();
   GuardedBuffer(const GuardedBuffer&) = delete;
   GuardedBuffer& operator=(const GuardedBuffer&) = delete;
@@ -58,6 +66,8 @@ class GuardedBuffer {
   int64_t bytes() const { return bytes_; }
   // The page without access that follows what is `at_end`; null where there is none.
   const std::byte* forbidden() const { return forbidden_; }
+  // The parts that have memory, one for all of a buffer without gaps.
+  std::vector<std::span<std::byte>> parts() const;
   void poison(Poison kind);
   // From and to memory of the host; they wait for what is enqueued on the device's stream.
   void write(int64_t at, const void* from, int64_t bytes);
@@ -65,8 +75,13 @@ class GuardedBuffer {
   // there a second time.
   void write(int64_t at, const Tensor& from, DType dtype);
   void read(void* to, int64_t at, int64_t bytes) const;
-  // All of it as the host can read it: the memory itself, or a copy that is put into `keep`.
+  // All of it as the host can read it: the memory itself, or a copy that is put into `keep`. What
+  // lies between held parts must not be read.
   std::span<const std::byte> host(std::vector<std::byte>& keep) const;
+  // The held parts one after the other: the memory itself, or a copy that is put into `keep`.
+  std::span<const std::byte> held_bytes(std::vector<std::byte>& keep) const;
+  // Where a byte of a held part is among all held ones; of the buffer's end how many these are.
+  int64_t place_of(int64_t at) const;
   // Tells whether its contents are what they were; made where they lie.
   uint64_t print() const;
   // Takes what another buffer of the same device and size holds.
@@ -87,6 +102,8 @@ class GuardedBuffer {
 
  private:
   void map(size_t before, size_t used);
+  bool open_parts(std::byte* begin, size_t before, size_t used) const;
+  void close_gaps() const;
   void write_canaries();
 
   Device& device_;
@@ -97,6 +114,7 @@ class GuardedBuffer {
   std::byte* data_ = nullptr;
   const std::byte* forbidden_ = nullptr;
   int64_t bytes_ = 0;
+  std::vector<HeldPart> held_;
   struct Seen {
     bool whole = false;  // both canaries
     uint64_t print = 0;

@@ -20,6 +20,7 @@
 #include "core/cases/rope_table.hpp"
 #include "core/cases/routing.hpp"
 #include "core/cases/shuffle.hpp"
+#include "core/cases/strides.hpp"
 #include "core/tensor/random.hpp"
 
 namespace fk {
@@ -169,7 +170,7 @@ class Maker {
       entry_ = name + (i ? "#" + std::to_string(i) : "");
       if (r_.rank && !field.slot->replicated) entry_ += "@" + std::to_string(r_.rank);
       axes_ = r_.axes_of(*field.slot, i);
-      made.emplace_back(field.dtype, field.shape_of(i));
+      made.emplace_back(field.dtype, contents_shape(field, i));
       if (made.back().numel()) (this->*it->make)(field, call, made.back());
     }
     if (made.empty()) made.emplace_back(field.dtype, field.shape);
@@ -197,6 +198,12 @@ class Maker {
     return "unit_gain()";
   }
 
+  void among(const CaseField& f, const GeneratorText& c, Tensor& t) {
+    const CaseField* of = r_.find(c.args[0]);
+    const auto rows = of ? named_rows(*of) : std::vector<int64_t>{};
+    if (rows.empty()) wrong(f, "`" + c.args[0] + "` has no `held` rows");
+    set_all(t, ids_among(rows, t.shape, random(entry_)));
+  }
   void normal(const CaseField&, const GeneratorText& c, Tensor& t) {
     fill_normal(t.data(), t.dtype, t.numel(), seed_of(entry_, base()), 0, number(c.args[0]),
                 number(c.args[1]), threads_);
@@ -338,20 +345,10 @@ class Maker {
     set_all(t, distinct_by_row(t.numel() / columns, columns, n, r));
   }
 
-  // The expert of each of `count` assignments, skewed: some experts get most, some none.
-  std::vector<int64_t> experts(int64_t count, int64_t n) const {
-    Random r = random("moe routing");
-    std::vector<int64_t> out;
-    for (int64_t i = 0; i < count; ++i) {
-      const double u = r.uniform();
-      out.push_back(std::min(n - 1, static_cast<int64_t>(u * u * static_cast<double>(n))));
-    }
-    return out;
-  }
-  // The same for "(E)"; with a skew as route() sends tokens, `top_k` assignments each.
+  // The expert of each of `count` assignments, for "(E)"; for "(E, skew)" as route() sends tokens.
   std::vector<int64_t> assignments(const GeneratorText& c, int64_t count) const {
     const int64_t n = whole(c.args[0]);
-    if (c.args.size() == 1) return experts(count, n);
+    if (c.args.size() == 1) return uneven_experts(count, n, random("moe routing"));
     const auto it = r_.axes.find("top_k");
     const int64_t k = it == r_.axes.end() ? 1 : std::clamp<int64_t>(it->second, 1, n);
     Random r = random("moe routing");
@@ -443,6 +440,8 @@ const std::vector<Maker::Named>& Maker::generators() {
   static const std::vector<Named> list = {{"normal", &Maker::normal, 2},
                                           {"unit_gain", &Maker::unit_gain, 0},
                                           {"fed_by", &Maker::unit_gain, kAny},
+                                          {"held", &Maker::unit_gain, kAny},
+                                          {"among", &Maker::among, 1},
                                           {"uniform", &Maker::uniform, 2},
                                           {"either", &Maker::either, 3},
                                           {"positive", &Maker::positive, 0},

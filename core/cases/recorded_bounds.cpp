@@ -58,7 +58,7 @@ class Checker {
     Bounds out = bounds_of(f, generator_of(f));
     for (const Case& c : r_.contract->cases) {
       const auto values = c.values.find(f.slot->name);
-      if (values == c.values.end()) continue;
+      if (values == c.values.end() || c.size == kRangeSize) continue;
       const Bounds its = bounds_of(f, GeneratorText::parse(values->second, where_));
       out = {std::min(out.low, its.low), std::max(out.high, its.high)};
     }

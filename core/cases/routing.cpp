@@ -96,6 +96,16 @@ std::vector<int64_t> expert_offsets(const std::vector<int64_t>& of, int64_t expe
   return out;
 }
 
+std::vector<int64_t> uneven_experts(int64_t count, int64_t experts, Random random) {
+  std::vector<int64_t> out;
+  for (int64_t i = 0; i < count; ++i) {
+    const double u = random.uniform();
+    out.push_back(
+        std::min(experts - 1, static_cast<int64_t>(u * u * static_cast<double>(experts))));
+  }
+  return out;
+}
+
 double skew_of_routing(const std::string& text) {
   if (text.empty()) return 0;
   if (text == "uniform") return 1;

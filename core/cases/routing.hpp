@@ -35,6 +35,9 @@ std::vector<int64_t> route(int64_t tokens, int64_t top_k, int64_t experts, doubl
 std::vector<int64_t> rows_by_expert(const std::vector<int64_t>& of, int64_t experts);
 std::vector<int64_t> expert_offsets(const std::vector<int64_t>& of, int64_t experts);
 
+// The expert of each of `count` assignments: some of `experts` get most, some none.
+std::vector<int64_t> uneven_experts(int64_t count, int64_t experts, Random random);
+
 // "uniform" is 1, "skewed" what is published, "skewed:3.2" that; empty is 0. Error at --routing.
 double skew_of_routing(const std::string& text);
 

@@ -2,6 +2,9 @@
 #include "core/cases/slice.hpp"
 
 #include <algorithm>
+#include <utility>
+
+#include "core/cases/strides.hpp"
 
 namespace fk {
 
@@ -59,8 +62,8 @@ std::optional<Slice> first_rows(const ResolvedCase& r, const Case& source, const
     if (it == values.end()) continue;
     for (const Tensor& t : it->second) {
       auto& made = out.values[part.slot->name];
-      const Shape& shape = part.shape_of(static_cast<int64_t>(made.size()));
-      made.push_back(Tensor::copy_of(t.data(), t.dtype, shape));
+      Shape shape = contents_shape(part, static_cast<int64_t>(made.size()));
+      made.push_back(Tensor::copy_of(t.data(), t.dtype, std::move(shape)));
     }
   }
   if (out.outputs.empty()) return std::nullopt;

@@ -2,7 +2,10 @@
 // Where the elements of a tensor lie that has gaps.
 #pragma once
 #include <iterator>
+#include <vector>
 
+#include "core/cases/inputs.hpp"
+#include "core/tensor/random.hpp"
 #include "core/tensor/tensor.hpp"
 
 namespace fk {
@@ -50,5 +53,39 @@ inline Shape padded_strides(const Shape& shape, int64_t wider) {
   for (size_t d = shape.size(); d-- > 1;) strides[d - 1] = strides[d] * shape[d] + gap;
   return strides;
 }
+
+// Gaps without memory: of some tensors a few rows of the first axis have memory, so that offsets go
+// beyond 32 bits. Either a case has rows that far apart (`strided`), or a weight has that many rows
+// and the generator `held(0,5,536870917)` names those that exist. Only these have contents, one
+// after the other.
+
+// The rows that `held(...)` names, ascending; empty: all have contents.
+std::vector<int64_t> named_rows(const CaseField& field);
+Shape contents_shape(const CaseField& field, int64_t entry);
+
+// Ids among these rows for `among(weight)`: those of a row of two axes are distinct, and of one
+// axis as many as can be.
+std::vector<int64_t> ids_among(const std::vector<int64_t>& rows, const Shape& shape, Random random);
+
+// As each_run(), over the rows that have contents.
+template <class Body>
+void each_held_run(const CaseField& field, const Shape& contents, const Shape& strides,
+                   const Body& body) {
+  const auto rows = named_rows(field);
+  if (rows.empty()) return each_run(contents, strides, body);
+  for (size_t i = 0; i < rows.size(); ++i)
+    body(static_cast<int64_t>(i) * strides[0], rows[i] * strides[0], strides[0]);
+}
+
+// A part of a tensor's memory, in elements.
+struct HeldElements {
+  int64_t at, count;
+};
+// Where rows have memory, with some more on either side; empty where all of the tensor has.
+std::vector<HeldElements> held_elements(const CaseField& field, const Shape& shape,
+                                        const Shape& strides);
+
+// Whether a tensor has gaps without memory as the case is written. On the CPU alone there are such.
+bool has_gaps(const ResolvedCase& resolved);
 
 }  // namespace fk

@@ -291,12 +291,11 @@ std::vector<int> ranks_for(const Arguments& a, const Catalog& catalog, const std
 
 Arguments complete(Arguments a) {
   check_device_name(a.device);
-  const auto& size = a.options.size;
   if (!a.captured.empty()) {
     a.captured = std::filesystem::absolute(a.captured).lexically_normal();
     a.options.size = "captured";
-  } else if (size != "smoke" && size != "ci" && size != "full") {
-    fail("--size", "`" + size + "` is not a size of cases", "smoke, ci or full");
+  } else {
+    need_size(a.options.size);
   }
   check_seconds(a.options.seconds);
   if (!a.options.graphs && a.device == "cpu")
@@ -399,11 +398,12 @@ int bench(const Arguments& asked, bool as_json) {
   }
   for (const bool given :
        {!a.ops.empty(), !a.families.empty(), !a.variants.empty(), !a.dtypes.empty(),
-        !a.secret.empty(), a.fresh, a.no_store, !a.receipt.empty(), a.profile, a.thorough})
+        !a.secret.empty(), a.fresh, a.no_store, !a.receipt.empty(), a.profile,
+        a.thorough || a.options.size == kRangeSize})
     if (given)
       fail("bench",
            "--op, --family, --variant, --dtype, --secret, --fresh, --no-store, --receipt, "
-           "--profile and --thorough are for a candidate",
+           "--profile, --thorough and --size range are for a candidate",
            "bench CANDIDATE");
   std::vector<std::string> known = roster.ranked();
   for (const auto& c : roster.candidates)
@@ -483,7 +483,7 @@ std::function<int()> add(const Options& app) {
   app.add_option("--routing", a->routing,
                  "where calls are told the experts of tokens: uniform, skewed (as published) or "
                  "skewed:RATIO, beside uniform");
-  app.add_option("--size", a->options.size, "full (the default), ci or smoke cases");
+  app.add_option("--size", a->options.size, "full (the default), ci, smoke or range cases");
   app.add_flag("!--no-graph", a->options.graphs,
                "providers are called without CUDA graphs; a candidate's row has both");
   app.add_flag("!--no-sandbox", a->sandbox, "candidates run with all that this user may do");

@@ -296,10 +296,9 @@ int run(Arguments a, bool as_json) {
   if (!a.captured.empty()) {
     a.captured = std::filesystem::absolute(a.captured).lexically_normal();
     a.options.size = "captured";
+  } else {
+    need_size(a.options.size);
   }
-  const auto& size = a.options.size;
-  if (size != "smoke" && size != "ci" && size != "full" && a.captured.empty())
-    fail("--size", "`" + a.options.size + "` is not a size of cases", "smoke, ci or full");
   check_device_name(a.device);
   const Catalog catalog(paths::registry_dirs());
   const Roster roster = Roster::find(catalog);
@@ -376,8 +375,10 @@ std::function<int()> add(const Options& app) {
   auto a = std::make_shared<Arguments>();
   app.add_option("PLUGIN", a->plugin, "a .so, or the name of a plugin").required();
   app.add_option("--op", a->ops, "only this op (may be repeated)").one_at_a_time();
-  app.add_option("--size", a->options.size,
-                 "smoke (the default), ci or full; each with the smaller ones");
+  app.add_option(
+      "--size", a->options.size,
+      "smoke (the default), ci or full, each with the smaller ones; or range: sizes beyond "
+      "16 bits");
   app.add_option("--case", a->options.only_cases, "only this one (may be repeated)")
       .one_at_a_time();
   app.add_option("--captured", a->captured, "instead: the cases of this folder (fk-host capture)");

@@ -106,6 +106,7 @@ Json exam_open(const Json& a, const TaskServices& services) {
   AskedCase asked = asked_case_from(a.at("asked"));
   const Contract& contract = services.catalog.at(asked.op);
   ExamOptions options;
+  const bool range = asked.size == kRangeSize;
   PosedCase posed = pose(asked, contract, &services.catalog);
   const int ranks = ranks_of_case(resolve(contract, posed.source, posed.variant));
   for (int r = 0; r < ranks; ++r) options.devices.push_back(&shared_device(a, r));
@@ -117,7 +118,8 @@ Json exam_open(const Json& a, const TaskServices& services) {
   if (!device.host_memory())
     options.threads =
         std::max(options.threads, static_cast<int>(std::thread::hardware_concurrency()));
-  options.seconds = a.at("seconds").get<double>();
+  // The size is what a range case asks about: it takes no more contents than it must.
+  options.seconds = range ? 0 : a.at("seconds").get<double>();
   options.families = a.at("families").get<std::vector<std::string>>();
   options.call_s = a.at("call_s").get<double>();
   if (!a.at("every_family").get<bool>()) options.families_s = options.seconds;

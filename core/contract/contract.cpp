@@ -329,9 +329,24 @@ void check_names(const Contract& c, const Yaml& root) {
   }
 }
 
+// `limits: {NR: {bits: 8, why: every rank is a process}}`
+void read_limits(Contract& c, const Yaml& node) {
+  std::vector<std::string> known = c.field_names();
+  for (const auto& [letter, meaning] : c.axes) known.push_back(letter);
+  for (const auto& [name, limit] : node.entries()) {
+    limit.only({"bits", "why"});
+    if (!contains(known, name))
+      limit.fail("`" + name + "` is neither an axis nor a slot of " + c.op,
+                 did_you_mean(name, known));
+    RangeLimit& out = c.limits[name];
+    out.bits = pick<int>(limit.at("bits"), {{"8", 8}, {"16", 16}});
+    out.why = limit.at("why").text();
+  }
+}
+
 Contract read(const Yaml& root, const std::string& stem, int level, const std::string& family) {
   root.only({"op", "revision", "summary", "aliases", "mirrors", "axes", "init", "weights",
-             "forward", "plan", "cost", "cases", "tolerance"});
+             "forward", "plan", "cost", "cases", "limits", "tolerance"});
   Contract c;
   c.where = root.where();
   c.op = root.at("op").text();
@@ -403,12 +418,13 @@ Contract read(const Yaml& root, const std::string& stem, int level, const std::s
     }
   }
   if (auto cases = root.find("cases")) {
-    cases->only({"smoke", "ci", "full"});
+    cases->only({"smoke", "ci", "full", kRangeSize});
     for (const auto& [size, list] : cases->entries()) {
       size_t number = 0;
       for (const auto& item : list.items()) c.cases.push_back(read_case(c, item, size, number++));
     }
   }
+  if (auto limits = root.find("limits")) read_limits(c, *limits);
   seal(c);
   return c;
 }

@@ -68,9 +68,19 @@ struct Slot {
   std::string hashed() const { return line.substr(0, line.find(" | ")); }
 };
 
+// The size of cases in which one count or index goes beyond 16 bits and all else is small. They are
+// judged where they are asked for, and never timed.
+inline constexpr const char* kRangeSize = "range";
+
+// Why an axis, an integer or an index does not go beyond 16 bits in any case.
+struct RangeLimit {
+  int bits = 8;  // 8: not beyond 8 bits either; 16: beyond 8 bits
+  std::string why;
+};
+
 // One concrete call: constructor values, axes, which optional fields are there.
 struct Case {
-  std::string name, size;                              // size: smoke, ci or full
+  std::string name, size;                              // size: smoke, ci, full or range
   std::map<std::string, int64_t> axes;                 // free axes (those that no init value gives)
   std::map<std::string, std::vector<int64_t>> listed;  // those that differ by entry of a list
   std::map<std::string, std::string> init;             // as written
@@ -123,6 +133,7 @@ struct Contract {
   // algorithm (wire_bytes() in core/cases/received.hpp); none: it may do without.
   std::optional<Expr> wire;
   std::vector<Case> cases;
+  std::map<std::string, RangeLimit> limits;  // by axis or slot
   Tolerance tolerance;
   std::string where;
   std::string text_hash;  // SHA-256 of the file's text, as it was parsed

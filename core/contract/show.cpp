@@ -33,7 +33,7 @@ std::string case_line(const Case& c) {
 
 std::string case_lines(const Contract& c) {
   std::string out;
-  for (const std::string size : {"smoke", "ci", "full"}) {
+  for (const std::string size : {"smoke", "ci", "full", kRangeSize}) {
     const size_t most = size == "full" ? kFullCasesMax : kCasesMax;
     size_t found = 0;
     for (const auto& one : c.cases)

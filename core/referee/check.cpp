@@ -8,6 +8,7 @@
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
 #include "core/cases/numerics/families.hpp"
+#include "core/cases/strides.hpp"
 #include "core/tensor/random.hpp"
 
 namespace fk {
@@ -36,6 +37,13 @@ CheckRow row_of(const Provider& provider, const Case& source, const Variant& var
 
 int32_t device_type(const CheckOptions& options) {
   return options.device ? options.device->type() : FK_CPU;
+}
+
+// Why a case is not called on this device; empty where it is.
+std::string left_out(const Contract& contract, const Case& source, const CheckOptions& options) {
+  const ResolvedCase resolved = resolve(contract, source, {});
+  if (device_type(options) == FK_CPU) return too_large_for_cpu(resolved);
+  return has_gaps(resolved) ? "left out on a device: tensors with gaps without memory" : "";
 }
 
 bool usable(const CheckOptions& options) {
@@ -127,24 +135,23 @@ CheckReport check_provider(const Provider& provider, const Oracles& oracles,
     if (!options.cases && !size_includes(options.size, source.size)) continue;
     if (!for_these_ranks(provider, source, options)) continue;
     if (!options.only_cases.empty() && !contains(options.only_cases, source.name)) continue;
-    if (device_type(options) == FK_CPU) {
+    if (std::string why = left_out(*provider.contract, source, options); !why.empty()) {
       CheckRow row = row_of(provider, source, {});
-      row.text = too_large_for_cpu(resolve(*provider.contract, source, {}));
+      row.text = std::move(why);
       row.status = CheckStatus::unsupported;
-      if (!row.text.empty()) {
-        if (options.on_row) options.on_row(row);
-        report.rows.push_back(std::move(row));
-        continue;
-      }
+      if (options.on_row) options.on_row(row);
+      report.rows.push_back(std::move(row));
+      continue;
     }
     bool all_ok = true;
-    auto variants = variants_of(*provider.contract, source, quick);
+    const bool range = source.size == kRangeSize;
+    const bool once = options.quick || range;  // as written, or in bf16 where that is refused
+    auto variants = variants_of(*provider.contract, source, quick || range);
     // Ranks are asked the same.
-    if (options.quick && !options.cases && !provider.contract->comm())
+    if (once && !options.cases && !provider.contract->comm())
       if (auto other = in_bf16(*provider.contract, source)) variants.push_back(std::move(*other));
     for (Variant& variant : variants) {
-      if (options.quick && &variant != &variants[0] &&
-          report.rows.back().status != CheckStatus::unsupported)
+      if (once && &variant != &variants[0] && report.rows.back().status != CheckStatus::unsupported)
         break;
       if (provider.contract->comm()) variant.comm = options.comm->table();
       CheckRow row = row_of(provider, source, variant);
@@ -156,15 +163,21 @@ CheckReport check_provider(const Provider& provider, const Oracles& oracles,
       all_ok &= report.rows.back().status == CheckStatus::ok;
     }
     if (provider.contract->comm()) all_ok = options.comm->meeting().all_say("families", all_ok);
-    if (all_ok && !quick && source.size != "full")
+    if (all_ok && !quick && !range && source.size != "full")
       check_families(provider, oracles, source, options, report);
   }
   return report;
 }
 
+void need_size(const std::string& size) {
+  if (size != "smoke" && size != "ci" && size != "full" && size != kRangeSize)
+    fail("--size", "`" + size + "` is not a size of cases", "smoke, ci, full or range");
+}
+
 bool size_includes(const std::string& asked, const std::string& size) {
-  if (asked == "full" || asked == size) return true;
-  return asked == "ci" ? size != "full" : size == "smoke";
+  if (asked == size) return true;
+  if (asked == kRangeSize || size == kRangeSize) return false;
+  return asked == "full" || (asked == "ci" && size == "smoke");
 }
 
 std::vector<int> ranks_of(const Contract& contract, const std::vector<Case>& cases,

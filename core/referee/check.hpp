@@ -50,7 +50,7 @@ struct CheckReport {
 };
 
 struct CheckOptions {
-  std::string size = "smoke";  // smoke; ci: and smoke; full: all cases
+  std::string size = "smoke";  // smoke; ci: and smoke; full: and both; range
   uint64_t seed = 1;
   std::vector<std::string> ops;  // empty: all
   std::vector<Family> families;  // empty: of a smoke case two that the seed chooses, else all
@@ -98,6 +98,8 @@ void run_trial(const Provider& provider, const Oracles& oracles, const Case& sou
 // One case as it is written. `answers` may be shared between providers of equal contracts.
 CheckRow check_case(const Provider& provider, const Oracles& oracles, const Case& source,
                     const CheckOptions& options, CaseAnswers& answers);
+
+void need_size(const std::string& size);  // error at --size where it is none
 
 // Whether who asks for one size of cases gets those of another as well.
 bool size_includes(const std::string& asked, const std::string& size);

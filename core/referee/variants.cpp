@@ -111,6 +111,7 @@ std::vector<Variant> variants_of(const Contract& c, const Case& source, bool qui
   std::vector<Variant> out(1);
   if (quick) return out;
   if (source.size != "full") add_dtypes(c, source, out);
+  if (source.size == kRangeSize) return out;
   bool strided = false, pair = false;
   for (const auto& slot : c.section(SectionId::forward)) {
     strided |= slot.strided;

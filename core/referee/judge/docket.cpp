@@ -10,6 +10,7 @@
 #include "core/cases/captured.hpp"
 #include "core/cases/numerics/families.hpp"
 #include "core/cases/routing.hpp"
+#include "core/cases/strides.hpp"
 #include "core/comm/device_comm.hpp"
 #include "core/contract/show.hpp"
 #include "core/referee/check.hpp"
@@ -45,7 +46,7 @@ class Docket {
       routed |= has_routing(contract);
       choose(contract);
       for (const Case& source : captured_ ? captured_->cases(op) : contract.cases) {
-        if (!captured_ && source.size != o_.size) continue;
+        if (!captured_ && (source.size != o_.size || is_too_far(contract, source))) continue;
         names_.push_back(source.name);
         if (const auto left = chosen_.left_out.find(source.name); left != chosen_.left_out.end())
           leave_out(contract, source, left->second);
@@ -84,9 +85,10 @@ class Docket {
   }
   std::string size() const { return captured_ ? "captured" : o_.size; }
 
-  // Cases that somebody has named or recorded are all judged, and so are small ones.
+  // Cases that somebody has named or recorded are all judged; so are small ones and range cases.
   bool is_default() const {
-    return !o_.thorough && !captured_ && o_.cases.empty() && size() != kSmall;
+    return !o_.thorough && !captured_ && o_.cases.empty() && size() != kSmall &&
+           size() != kRangeSize;
   }
   bool on_gpu() const { return o_.device != "cpu"; }
   void choose(const Contract& contract) {
@@ -104,6 +106,11 @@ class Docket {
     entry.row.why = why;
     entry.row.next = "`--thorough` judges it, and so does `--case " + source.name + "`.";
     out_.push_back(posed(entry, contract, source));
+  }
+
+  // The memory that is shared with a candidate's process has no gaps: `check` has these cases.
+  static bool is_too_far(const Contract& contract, const Case& source) {
+    return source.size == kRangeSize && has_gaps(resolve(contract, source, {}));
   }
 
   // What a field does shows in these (test/numerics sees to it), and who is wrong in them is told
@@ -165,7 +172,7 @@ class Docket {
   void variants(const Contract& contract, const Case& source, const std::string& routing,
                 double skew) {
     DocketEntry entry = entry_of(contract, source, size());
-    entry.timed = !is_default() || source.name == chosen_.timed;
+    entry.timed = size() != kRangeSize && (!is_default() || source.name == chosen_.timed);
     entry.cheap = !is_default() || is_cheap(content_seconds(contract, source, on_gpu()));
     entry.asked.skew = skew;
     entry.row.routing = routing;

@@ -125,7 +125,7 @@ bool has_narrow(const Contract& contract, const Case& source) {
 bool goes_with_size(const Contract& contract, const std::string& field) {
   bool missing = false, sized = false;
   for (const Case& c : contract.cases) {
-    if (std::ranges::count(c.with, field)) continue;
+    if (c.size == kRangeSize || std::ranges::count(c.with, field)) continue;
     missing = true;
     const Axes axes = resolve(contract, c, {}).axes;
     for (const auto id : {SectionId::weights, SectionId::forward})
@@ -305,7 +305,7 @@ std::optional<int> drawn_parts(const std::string& variant) {
 bool is_drawn(const std::string& variant) { return variant.starts_with("drawn rows"); }
 
 std::vector<std::string> drawn_variants(const Contract& contract, const Case& source) {
-  if (!has_rows(source)) return {};
+  if (!has_rows(source) || source.size == kRangeSize) return {};
   const auto& forward = contract.section(SectionId::forward);
   int may = 0;
   if (!other_fields(contract, source).empty()) may |= kDrawnFields;

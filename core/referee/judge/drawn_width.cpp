@@ -48,7 +48,8 @@ class Laws {
     const Sizes own = sizes_of(contract, source);
     std::vector<Sizes> cases;
     for (const Case& other : contract.cases)
-      if (narrow(other) == narrow(source)) cases.push_back(sizes_of(contract, other));
+      if (other.size != kRangeSize && narrow(other) == narrow(source))
+        cases.push_back(sizes_of(contract, other));
     std::vector<std::string> names;
     for (const auto& [name, value] : own)
       if (name != width &&
@@ -144,7 +145,7 @@ bool is_tied(const Contract& contract, const Case& source) {
 
 std::vector<std::string> width_variants(const Contract& contract, const Case& source) {
   std::vector<std::string> out;
-  if (contract.comm() || is_tied(contract, source)) return out;
+  if (contract.comm() || source.size == kRangeSize || is_tied(contract, source)) return out;
   for (const Slot& slot : contract.section(SectionId::init))
     if (slot.kind == SlotKind::integer && !slot.axis.empty() &&
         draw_width(contract, source, slot.name, 0))

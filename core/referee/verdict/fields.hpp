@@ -123,7 +123,7 @@ template <class Visitor>
 void fields(Visitor& v, CaseVerdict& c) {
   v("op", c.op, "the op");
   v("case", c.case_name, "the case");
-  v("size", c.size, "of the case: smoke, ci, full or captured");
+  v("size", c.size, "of the case: smoke, ci, full, range or captured");
   v("beside", c.beside,
     "true: smaller than was asked for; its values are judged, because it has what larger cases "
     "leave at its default or rows that nobody could foresee, and it is not timed");
@@ -190,7 +190,7 @@ void fields(Visitor& v, Protection& p) {
 
 template <class Visitor>
 void fields(Visitor& v, Policy& p) {
-  v("size", p.size, "of the cases: smoke, ci or full");
+  v("size", p.size, "of the cases: smoke, ci, full or range");
   v("cases", p.cases, "only these; empty: all of that size");
   v("families", p.families, "only these kinds of inputs; empty: all");
   v("seconds", p.seconds, "of timing per case, about");
