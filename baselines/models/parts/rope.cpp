@@ -50,6 +50,8 @@ void read_scaling(const Config& scaling, Rope& rope) {
   if (!contains(kinds, kind))
     scaling.fail("rope scaling of the kind `" + excerpt(kind) + "` is not supported",
                  did_you_mean(kind, kinds));
+  // Checkpoints keep it for kinds that do not use it, and transformers ignores it there.
+  if (kind == "default" || kind == "linear") scaling.ignore("original_max_position_embeddings");
   if (kind == "default") return;
   const double factor = scaling.number("factor");
   if (!(factor > 0)) scaling.fail_at("factor", "the factor is positive");
