@@ -83,7 +83,7 @@ template <class Op> void need_features(const typename Op::init& init, const type
   need(init.in_features % 16 == 0 && init.out_features % 2 == 0, "in_features: a multiple of 16, out_features: even");
   need(init.out_features < (1 << 30) && init.in_features < (1 << 30), "features: fewer than 2^30");
   need(init.num_experts <= kExpertsMax, "num_experts: up to 1024");
-  // What counts tiles counts in 32 bits: of 48 rows of weights and more.
+  // Tiles are counted in 32 bits. A tile has 48 rows of weights or more.
   need((row_ids->shape[0] + init.num_experts) * cdiv(init.out_features, 16) < (int64_t{1} << 31), "row_ids and experts: fewer for so many out_features");
 }
 template <class Op> Arguments arguments_of(const typename Op::init& init, const fk_in* scale, const typename Op::forward& a) {

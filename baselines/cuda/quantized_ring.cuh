@@ -36,7 +36,8 @@ template <class W> Plan plan_of(int groups, int tiles, int64_t n, int64_t expert
   return p;
 }
 
-// Tiles of a block, fewer than 2^31 (need_features()), and of a tile the stages. Of an expert with more rows than a tile has, tiles with the same weights follow each other.
+// Tiles of a block, fewer than 2^31 (need_features()), and the stages of each tile. Where an expert has more rows than a tile,
+// tiles with the same weights follow each other.
 struct Walk {
   const int *starts, *before;  // of every expert: its first assignment; parts of rows of those before it
   const Plan& p;

@@ -9,7 +9,7 @@ namespace fk {
 
 class FloatModes {
  public:
-  // Of the calling thread.
+  // The modes of the calling thread.
   static FloatModes now();
   // Empty when `later` is the same, else what was changed, in a sentence.
   std::string changed_in(const FloatModes& later) const;
@@ -28,7 +28,7 @@ class KeptModes {
   KeptModes() = default;
   KeptModes(const KeptModes&) = delete;
   ~KeptModes() { before_.put_back(); }
-  // What was changed so far, in a sentence; empty: nothing.
+  // A sentence that names the changes so far; empty: no change.
   std::string changed() const { return before_.changed_in(FloatModes::now()); }
 
  private:

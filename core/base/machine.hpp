@@ -32,7 +32,7 @@ void need_memory(const std::string& where, int64_t bytes);
 /// is no limit.
 std::optional<int64_t> address_limit();
 
-/// Whether this user namespace has the number; `map` is /proc/self/uid_map or gid_map.
+/// True when this user namespace has the number; `map` is /proc/self/uid_map or gid_map.
 bool has_id(uint64_t id, const char* map);
 /// Numbers of users from here on are sealed runners', if this process may become another user.
 constexpr uint32_t kRunnerIds = 0x6B000000, kNobody = 65534;

@@ -114,7 +114,7 @@ CaseValues moved_inputs(const ResolvedCase& resolved, const CaseValues& inputs, 
     // A range is a promise; what is drawn with stays.
     const bool range = generator == "uniform";
     if (generator == "constant" || (range && (alike || resolved.contract->level > 1))) continue;
-    // What may be rounded moves by that much.
+    // A weight that may be rounded moves by epsilon of the working dtype.
     const bool rounded = f.slot->name == resolved.contract->tolerance.rounded;
     const double its = rounded ? std::max(by, epsilon(working_dtype(resolved))) : by;
     const auto beside = static_cast<float>(added_to(resolved, f) / 8);

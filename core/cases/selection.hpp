@@ -47,7 +47,7 @@ std::vector<uint8_t> equally_right(const ResolvedCase& resolved, const CaseField
                                    const Tensor& got, const CaseValues& want,
                                    const CaseValues& values, const AskReference& ask);
 
-// What makes scores of this case's logits ("softmax", "sigmoid"); empty: they are compared
+// The function from logits to scores ("softmax", "sigmoid"); empty: logits are compared
 // themselves.
 std::string scoring_of(const ResolvedCase& resolved);
 

@@ -85,7 +85,7 @@ struct HeldElements {
 std::vector<HeldElements> held_elements(const CaseField& field, const Shape& shape,
                                         const Shape& strides);
 
-// Whether a tensor has gaps without memory as the case is written. On the CPU alone there are such.
+// True when a tensor of the case has gaps without memory. Only the CPU has such gaps.
 bool has_gaps(const ResolvedCase& resolved);
 
 }  // namespace fk

@@ -13,7 +13,7 @@ namespace fk {
 class Courtroom;
 struct Roster;
 
-// What is told while a question is judged. Either may be empty.
+// Callbacks that report progress while a question is judged. Either may be empty.
 struct JudgeProgress {
   std::function<void(const std::string& what)> step;   // that begins
   std::function<void(const std::string& what)> ended;  // a case, with what came of it

@@ -105,7 +105,7 @@ struct Client {
   Channel channel;
   double since_s;
   std::optional<Json> message;
-  // What goes on is told once a second at most, a case that has ended always.
+  // A step is reported once a second at most. A case that ended is always reported.
   JudgeProgress progress() {
     return {[this](const std::string& what) {
               if (now_seconds() - told_s < kTellEvery) return;

@@ -36,7 +36,7 @@ void read_attention(const Config& config, DeepseekConfig& c) {
   c.interleaved = config.boolean("rope_interleave");
   const auto width = static_cast<double>(c.nope + c.rotary);
   c.scale = c.decoder.rope.score_scale / std::sqrt(width);
-  // What follows from others may stand in a file, too.
+  // A file may also hold keys that follow from other keys.
   need_number(config, "head_dim", static_cast<double>(c.rotary));
   need_number(config, "qk_head_dim", width);
   need_number(config, "num_key_value_heads", static_cast<double>(c.decoder.heads));

@@ -5,7 +5,7 @@
 
 namespace fk {
 
-// Whether a field is rows of logits from which an L1 op chooses, or whose probabilities it tells.
+// True when an L1 op chooses from the field's rows of logits, or tells their probabilities.
 bool may_mask(const ResolvedCase& resolved, const CaseField& field);
 
 // Some logits of each row become -inf. As many stay as the op chooses of a row. Where an op chooses
