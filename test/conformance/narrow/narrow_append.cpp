@@ -5,18 +5,7 @@
 #include "test/attacks/reference.hpp"
 
 namespace {
-
-struct Offsets : fk::reference::KvCacheAppend {
-  using KvCacheAppend::KvCacheAppend;
-  void forward(const op::forward& args, const fk_ctx& ctx) {
-    const NarrowStrides k(args.k_cache), v(args.v_cache);
-    op::forward own = args;
-    own.k_cache = k.view();
-    own.v_cache = v.view();
-    KvCacheAppend::forward(own, ctx);
-  }
-};
-FK_OP(kv_cache_append, Offsets);
-
+using Narrow = NarrowCaches<fk::reference::KvCacheAppend>;
+FK_OP(kv_cache_append, Narrow);
 }  // namespace
 FK_PLUGIN("narrow_append", "0");

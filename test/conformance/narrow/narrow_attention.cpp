@@ -5,18 +5,7 @@
 #include "test/attacks/reference.hpp"
 
 namespace {
-
-struct Offsets : fk::reference::PagedAttention {
-  using PagedAttention::PagedAttention;
-  void forward(const op::forward& args, const fk_ctx& ctx) {
-    const NarrowStrides k(args.k_cache), v(args.v_cache);
-    op::forward own = args;
-    own.k_cache = k.view();
-    own.v_cache = v.view();
-    PagedAttention::forward(own, ctx);
-  }
-};
-FK_OP(paged_attention, Offsets);
-
+using Narrow = NarrowCaches<fk::reference::PagedAttention>;
+FK_OP(paged_attention, Narrow);
 }  // namespace
 FK_PLUGIN("narrow_attention", "0");

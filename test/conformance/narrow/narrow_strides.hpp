@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "fk/tensor.h"
+#include "fk/plugin.h"
 
 namespace {
 
@@ -22,6 +22,19 @@ class NarrowStrides {
  private:
   View view_;
   std::vector<int64_t> strides_;
+};
+
+// A reference of an op with k_cache and v_cache, which gets them with such strides.
+template <class Reference>
+struct NarrowCaches : Reference {
+  using Reference::Reference;
+  void forward(const typename Reference::op::forward& args, const fk_ctx& ctx) {
+    const NarrowStrides k(args.k_cache), v(args.v_cache);
+    typename Reference::op::forward own = args;
+    own.k_cache = k.view();
+    own.v_cache = v.view();
+    Reference::forward(own, ctx);
+  }
 };
 
 }  // namespace
