@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the elements of a tensor lie that has gaps.
+// The places of a tensor's elements where there are gaps between rows.
 #pragma once
 #include <iterator>
 #include <vector>
@@ -10,8 +10,8 @@
 
 namespace fk {
 
-// Calls body(row-major index of the first, its offset in elements, how many) for all elements, as
-// many at once as lie beside each other.
+// Calls body(index, offset, count) for each run of elements without a gap. `index` is the row-major
+// index of its first element, `offset` the place of that element, in elements.
 template <class Body>
 void each_run(const Shape& shape, const Shape& strides, const Body& body) {
   const int64_t all = numel(shape);
@@ -31,7 +31,7 @@ void each_run(const Shape& shape, const Shape& strides, const Body& body) {
   }
 }
 
-// Elements from the first to the last one, both counted.
+// The number of elements from the first to the last one, both counted.
 inline int64_t reach(const Shape& shape, const Shape& strides) {
   int64_t last = 0;
   for (size_t d = 0; d < shape.size(); ++d) {
@@ -41,9 +41,9 @@ inline int64_t reach(const Shape& shape, const Shape& strides) {
   return last + 1;
 }
 
-// Strides with gaps behind every axis but the last, as in a slice of a larger tensor. `wider` other
-// tensors of the same shape have other ones. Every other gap leaves rows where 16 bytes are not
-// aligned. They do not depend on the first axis: with fewer rows an instance keeps its strides.
+// Strides with gaps behind every axis but the last, as in a slice of a larger tensor. `wider`
+// selects the gaps, so that tensors of one shape differ. Every other gap leaves rows that are not
+// aligned to 16 bytes. No stride depends on the first axis: with fewer rows the strides stay.
 inline Shape padded_strides(const Shape& shape, int64_t wider) {
   constexpr int64_t kGaps[] = {16, 3, 24, 1, 8, 5, 32, 7};  // elements
   constexpr auto kMany = static_cast<int64_t>(std::size(kGaps));
@@ -54,10 +54,9 @@ inline Shape padded_strides(const Shape& shape, int64_t wider) {
   return strides;
 }
 
-// Gaps without memory: of some tensors a few rows of the first axis have memory, so that offsets go
-// beyond 32 bits. Either a case has rows that far apart (`strided`), or a weight has that many rows
-// and the generator `held(0,5,536870917)` names those that exist. Only these have contents, one
-// after the other.
+// Gaps without memory let offsets go beyond 32 bits: only a few rows of the first axis have memory.
+// Either a case puts its rows that far apart (`strided`), or a weight has that many rows and the
+// generator `held(0,5,536870917)` names the rows that exist. Contents are those rows, in order.
 
 // The rows that `held(...)` names, ascending; empty: all have contents.
 std::vector<int64_t> named_rows(const CaseField& field);

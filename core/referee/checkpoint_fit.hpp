@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Does a checkpoint belong to a model? Every tensor has to be read, or be one that a model is known
-// to leave.
+// Decides if a checkpoint belongs to a model. The model reads each tensor, or lists it as one that
+// it leaves.
 #pragma once
 #include <string>
 #include <vector>

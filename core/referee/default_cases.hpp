@@ -10,8 +10,8 @@
 
 namespace fk {
 
-// Seconds that the oracle takes for one content of the case, about: to make it, to answer it and to
-// compare an answer with it.
+// An estimate of the oracle's seconds for one input of the case: to make the input, to compute the
+// answer and to compare a candidate's answer with it.
 double content_seconds(const Contract& contract, const Case& source, bool gpu);
 
 struct DefaultCases {
@@ -19,12 +19,12 @@ struct DefaultCases {
   std::string timed;                            // the largest that is not left out
 };
 
-// The cases from small to large while their examinations fit into the seconds of an op, and the
-// smallest one whatever it takes.
+// Takes cases from small to large while their estimates fit into an op's budget of seconds. The
+// smallest case is always taken.
 DefaultCases default_cases(const Contract& contract, const std::vector<const Case*>& cases,
                            bool gpu);
 
-// So cheap that it is judged whatever has been found before.
+// True when a case is so cheap that it is judged even after another case of the op has failed.
 bool is_cheap(double content_s);
 
 }  // namespace fk
