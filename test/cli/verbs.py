@@ -78,7 +78,7 @@ run(["list", "ops", "--map"], 2, "--map goes with")
 run(["watch"], 2, "either a scenario to run or --check")
 run(["watch", "mixtrl"], 2, "did you mean `mixtral`")
 run(["bench", "linear", "--provider", "cpuu"], 2, "did you mean `cpu`")
-run(["bench", "linear", "--size", "huge"], 2, "smoke, ci or full")
+run(["bench", "linear", "--size", "huge"], 2, "smoke, ci, full or range")
 run(["check", "cpuu"], 2, "did you mean `cpu`")
 # Bad input says so, instead of blaming a candidate or the machine.
 for words in (["check", "cpu", "--op", "add"], ["bench", "add"], ["bench", "cpu", "--no-store"], ["run", "smoke"]):
@@ -102,7 +102,7 @@ run(["check", work / "nothing.so"], 2, "there is no such file")
 run(["bench", "liner"], 2, "did you mean `linear`")
 run(["bench", "referense"], 2, "did you mean `reference`")
 run(["bench", "linear", "--seconds", "-1"], 2, "less than nothing")
-run(["check", "cpu", "--size", "huge"], 2, "smoke, ci or full")
+run(["check", "cpu", "--size", "huge"], 2, "smoke, ci, full or range")
 # Numbers that would become others, and NaN, which is no number to wait for.
 for verb in (["check", "cpu"], ["run", "smoke"], ["verify", "x"], ["bench", "cpu"]):
     run([*verb, "--patience", "nan"], 2, "nan is no number")
