@@ -19,9 +19,11 @@ def known(build, launches, device="cuda"):
 
 
 class Bench:
-    """A server in whose eyes the kernel of so many launches is the baseline; its data folder is its own."""
+    """A server in whose eyes the kernel of so many launches is the baseline; its data folder is its own. Without `serves` each question is
+    judged by its own process."""
 
-    def __init__(self, build, device, launches, folder):
+    def __init__(self, build, device, launches, folder, serves=True):
+        self.serves = serves
         self.build, self.device, self.launches, self.folder = build, device, launches, pathlib.Path(folder)
         home, plugins = self.folder / f"home-{launches}", self.folder / f"plugins-{launches}"
         self.env = dict(os.environ, FK_HOME=str(home), FK_PLUGIN_PATH=str(plugins), FK_DATA=str(self.folder / f"data-{launches}"))
@@ -44,11 +46,15 @@ class Bench:
         shutil.copy(known(build, launches, device), plugins)
 
     def __enter__(self):
+        if not self.serves:
+            return self
         self.server = subprocess.Popen([self.build / "fk-host", "serve", "--device", self.device], env=self.env, stdout=subprocess.PIPE, text=True)
         self.server.stdout.readline()
         return self
 
     def __exit__(self, *_):
+        if not self.serves:
+            return
         self.server.terminate()
         self.server.communicate()
 

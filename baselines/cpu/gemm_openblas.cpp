@@ -8,10 +8,10 @@
 
 namespace fk::cpu {
 
-// The library has one number of threads for the process.
+// The library's own threads are not used: it has one number of them for the process.
 void sgemm_nt(int64_t m, int64_t n, int64_t k, const float* x, int64_t x_stride, const float* w,
-              int64_t w_stride, float* out, int64_t out_stride, int threads) {
-  if (openblas_get_num_threads() != threads) openblas_set_num_threads(threads);
+              int64_t w_stride, float* out, int64_t out_stride) {
+  [[maybe_unused]] static const bool alone = (openblas_set_num_threads(1), true);
   cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, static_cast<blasint>(m),
               static_cast<blasint>(n), static_cast<blasint>(k), 1.f, x,
               static_cast<blasint>(x_stride), w, static_cast<blasint>(w_stride), 0.f, out,
@@ -25,7 +25,8 @@ Bf16Gemm::Bf16Gemm(int64_t, int64_t, int, int, int) {
   throw std::runtime_error("this build has no library with bf16 products");
 }
 Bf16Gemm::~Bf16Gemm() = default;
-void Bf16Gemm::prepare(int64_t, int64_t) {}
-void Bf16Gemm::run(int64_t, const void*, int64_t, const void*, const void*, void*) {}
+void Bf16Gemm::prepare(const Grid&, int64_t) {}
+void Bf16Gemm::run(const Grid&, int64_t, int, const void*, int64_t, const void*, const void*,
+                   void*) {}
 
 }  // namespace fk::cpu

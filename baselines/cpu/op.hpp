@@ -2,7 +2,6 @@
 // What the op classes share: element types, refusals, row strides and the split of work over
 // threads. Compiled in the generic pass only.
 #pragma once
-#include <omp.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 
 #include "fk/cpp/plugin.hpp"
 #include "level.hpp"
+#include "team.hpp"
 
 namespace fk::cpu {
 
@@ -60,28 +60,28 @@ inline int threads_of(const fk_host& host) {
 // Floats of one thread's row buffer: whole cache lines, so that threads do not share one.
 inline int64_t padded(int64_t floats) { return (floats + 15) / 16 * 16; }
 
-// Starting the team costs a few microseconds, so a thread gets at least this much work.
-inline constexpr int64_t kBytesPerThread = 48 << 10;
+// The bytes of `split` and `share` as a thread's time.
+inline constexpr double kBytesPerNs = 12;
+inline double work_ns(int64_t bytes) { return static_cast<double>(bytes) / kBytesPerNs; }
 
-inline int threads_for(int threads, int64_t items, int64_t bytes) {
-  return static_cast<int>(
-      std::max<int64_t>(1, std::min({int64_t{threads}, items, bytes / kBytesPerThread})));
-}
+// A thread's work is cut into parts of this time, so that a thread that comes late, or loses its
+// core for a while, is not waited for.
+inline constexpr double kPartNs = 10e3;
+inline constexpr int64_t kPartsPerThread = 4;
 
 // body(begin, end, thread) on equal contiguous parts of [0, items); `bytes` is the memory that all
-// of it touches. The parts depend on the number of threads, so a body's result must not depend on
-// its range.
+// of it touches. The parts depend on the machine and on what else it does, so a body's result must
+// not depend on its range.
 template <class Body>
 void split(int threads, int64_t items, int64_t bytes, const Body& body) {
   if (items <= 0) return;
-  const int team = threads_for(threads, items, bytes);
+  const int team = Team::of_process().size_for(threads, items, work_ns(bytes));
   if (team == 1) return body(int64_t{0}, items, 0);
-#pragma omp parallel num_threads(team)
-  {
-    const int64_t id = omp_get_thread_num(), count = omp_get_num_threads();
-    const int64_t begin = items * id / count, end = items * (id + 1) / count;
-    if (begin < end) body(begin, end, static_cast<int>(id));
-  }
+  const auto wanted = static_cast<int64_t>(work_ns(bytes) / kPartNs);
+  const int64_t parts = std::min(items, std::clamp<int64_t>(wanted, team, team * kPartsPerThread));
+  Team::of_process().run(team, parts, [&](int64_t part, int thread) {
+    body(items * part / parts, items * (part + 1) / parts, thread);
+  });
 }
 
 // body(row, begin, end) on tiles of [rows, columns]: for work without sums along a row, so that few
@@ -101,17 +101,12 @@ void split_tiles(int threads, int64_t row_count, int64_t columns, int64_t bytes,
 // body(item, thread) for unequal items, taken in order by whichever thread is free.
 template <class Body>
 void share(int threads, int64_t items, int64_t bytes, const Body& body) {
-  const int team = threads_for(threads, items, bytes);
+  const int team = Team::of_process().size_for(threads, items, work_ns(bytes));
   if (team == 1) {
     for (int64_t item = 0; item < items; ++item) body(item, 0);
     return;
   }
-#pragma omp parallel num_threads(team)
-  {
-    const int id = omp_get_thread_num();
-#pragma omp for schedule(dynamic, 1)
-    for (int64_t item = 0; item < items; ++item) body(item, id);
-  }
+  Team::of_process().run(team, items, body);
 }
 
 }  // namespace fk::cpu

@@ -3,6 +3,8 @@
 #ifdef FK_CPU_OPS
 #include "product.hpp"
 
+#include <chrono>
+
 namespace fk::cpu {
 
 namespace {
@@ -14,6 +16,18 @@ constexpr int64_t kSmallWork = 1 << 20;  // M * N * K
 constexpr int64_t kRowsBlock = 64;
 // A part of the weight stays in the second-level cache while the rows pass over it.
 constexpr int64_t kPartBytes = 256 << 10;
+
+// Multiplications of a library's thread, before any are seen.
+constexpr double kProductsPerNs = 30;
+// Blocks are no smaller, or packing them takes the library longer than it gains.
+constexpr int64_t kBlockRows = 16, kBlockColumns = 64;
+constexpr int64_t kBlockWork = 1 << 20;  // rows * columns * K
+
+double now_ns() {
+  return std::chrono::duration<double, std::nano>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
 
 // Rows of x lie 2^k bytes apart more often than not; this keeps them out of each other's cache
 // sets.
@@ -28,7 +42,7 @@ bool is_f32(ProductTypes t) { return t.x == kF32 && t.weight == kF32 && t.out ==
 }  // namespace
 
 Product::Product(int64_t n, int64_t k, ProductTypes types, int threads)
-    : n_(n), k_(k), types_(types), threads_(threads) {
+    : n_(n), k_(k), types_(types), threads_(threads), products_per_ns_(kProductsPerNs) {
   if (is_bf16(types)) bf16_ = std::make_unique<Bf16Gemm>(n, k, types.out, types.bias, threads);
 }
 
@@ -39,13 +53,46 @@ int64_t Product::scratch_bytes(int64_t m_max, int64_t k, ProductTypes types) {
 bool Product::is_small(int64_t m) const { return m <= kSmallM || m * n_ * k_ <= kSmallWork; }
 
 void Product::prepare(int64_t m, int64_t x_stride) {
-  if (bf16_ && !is_small(m)) bf16_->prepare(m, x_stride);
+  if (bf16_ && !is_small(m)) bf16_->prepare(grid(m), x_stride);
+}
+
+// Depends on nothing but sizes: a result must have the same bits whatever the team is.
+Grid Product::grid(int64_t m) const {
+  Grid grid{m, n_, m, n_};
+  const int64_t most = threads_ == 1 ? 1 : threads_ * kPartsPerThread;
+  const auto half = [](int64_t whole, int64_t unit) {
+    return ((whole + 1) / 2 + unit - 1) / unit * unit;
+  };
+  while (2 * grid.blocks() <= most && grid.rows * grid.columns * k_ >= 2 * kBlockWork) {
+    if (grid.columns >= std::max(grid.rows, 2 * kBlockColumns))
+      grid.columns = half(grid.columns, kBlockColumns);
+    else if (grid.rows >= 2 * kBlockRows)
+      grid.rows = half(grid.rows, kBlockRows);
+    else
+      break;
+  }
+  return grid;
+}
+
+template <class Body>
+void Product::each_block(const Grid& grid, const Body& body) {
+  const double work = static_cast<double>(grid.m) * static_cast<double>(n_ * k_);
+  const double begin = now_ns();
+  const int team = Team::of_process().size_for(threads_, grid.blocks(), work / products_per_ns_);
+  Team::of_process().run(team, grid.blocks(), body);
+  products_per_ns_ = std::max(products_per_ns_, work / (now_ns() - begin) / team);
 }
 
 void Product::run(int64_t m, const void* x, int64_t x_stride, const void* weight, const void* bias,
                   void* out, void* scratch) {
   if (m == 0) return;
-  if (bf16_ && !is_small(m)) return bf16_->run(m, x, x_stride, weight, bias, out);
+  if (bf16_ && !is_small(m)) {
+    const Grid blocks = grid(m);
+    bf16_->prepare(blocks, x_stride);
+    return each_block(blocks, [&](int64_t block, int thread) {
+      bf16_->run(blocks, block, thread, x, x_stride, weight, bias, out);
+    });
+  }
   if (!is_f32(types_) || is_small(m)) {
     const int64_t x_bytes = x_stride * bytes_of(types_.x), out_bytes = n_ * bytes_of(types_.out);
     for (int64_t first = 0; first < m; first += kRowsBlock) {
@@ -56,8 +103,13 @@ void Product::run(int64_t m, const void* x, int64_t x_stride, const void* weight
     return;
   }
   auto* sums = static_cast<float*>(out);
-  sgemm_nt(m, n_, k_, static_cast<const float*>(x), x_stride, static_cast<const float*>(weight), k_,
-           sums, n_, threads_);
+  const Grid blocks = grid(m);
+  each_block(blocks, [&](int64_t block, int) {
+    const Grid::Block at = blocks.block(block);
+    sgemm_nt(at.rows, at.columns, k_, static_cast<const float*>(x) + at.row * x_stride, x_stride,
+             static_cast<const float*>(weight) + at.column * k_, k_, sums + at.row * n_ + at.column,
+             n_);
+  });
   if (bias == nullptr) return;
   split(threads_, m, m * n_ * 8, [&](int64_t begin, int64_t end, int) {
     for (int64_t i = begin; i < end; ++i) {

@@ -30,11 +30,16 @@ class Product {
   void run_rows(int64_t m, const char* x, int64_t x_stride, const char* weight, const void* bias,
                 char* out, float* scratch) const;
   bool is_small(int64_t m) const;
+  Grid grid(int64_t m) const;
+  // body(block, thread) for all blocks of a grid.
+  template <class Body>
+  void each_block(const Grid& grid, const Body& body);
 
   const int64_t n_, k_;
   const ProductTypes types_;
   const int threads_;
   std::unique_ptr<Bf16Gemm> bf16_;
+  double products_per_ns_;  // of one thread: the most that was seen
   decltype(&generic::small_m) small_m_ = FK_CPU_PICK(small_m);
   decltype(&generic::convert) convert_ = FK_CPU_PICK(convert);
 };

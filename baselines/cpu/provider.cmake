@@ -32,7 +32,7 @@ else()
   set(cpu_dir ${CMAKE_CURRENT_LIST_DIR})
   file(GLOB_RECURSE cpu_all CONFIGURE_DEPENDS ${cpu_dir}/*.cpp)
   set(cpu_kernels ${cpu_all})
-  list(FILTER cpu_kernels EXCLUDE REGEX "/(plugin|gemm_[a-z]+)\\.cpp$")
+  list(FILTER cpu_kernels EXCLUDE REGEX "/(plugin|team|gemm_[a-z]+)\\.cpp$")
   # The last two are wrong about the intrinsics of gcc 12.
   set(cpu_options -ffp-contract=fast -fno-math-errno -fno-trapping-math -Wconversion -Wshadow -Werror
                   -Wno-psabi -Wno-uninitialized -Wno-maybe-uninitialized)
@@ -57,7 +57,7 @@ else()
     list(APPEND cpu_objects $<TARGET_OBJECTS:cpu_${level}>)
   endforeach()
 
-  fk_add_plugin(cpu SOURCES ${cpu_kernels} ${cpu_dir}/plugin.cpp ${cpu_dir}/gemm_${FK_CPU_GEMM}.cpp
+  fk_add_plugin(cpu SOURCES ${cpu_kernels} ${cpu_dir}/plugin.cpp ${cpu_dir}/team.cpp ${cpu_dir}/gemm_${FK_CPU_GEMM}.cpp
                             ${cpu_objects})
   target_compile_definitions(plugin_cpu PRIVATE FK_CPU_LEVEL=generic FK_CPU_OPS
                                                 $<$<BOOL:${cpu_levels}>:FK_CPU_X86>)

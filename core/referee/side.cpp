@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "core/base/clock.hpp"
+#include "core/base/cores.hpp"
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
 #include "core/referee/stopped_work.hpp"
@@ -86,6 +87,9 @@ bool Side::drive(const std::vector<Request>& requests, const RoundOptions& optio
   if (setup_.spec.shares_states && !clear()) return false;
   if (setup_.states_of && !setup_.states_of->clear())
     return fail_with("failed", "the caches could not be cleared: " + setup_.states_of->why());
+  // By luck both threads of a side would share a core in one process and not in the other.
+  if (setup_.spec.device == "cpu" && runner_->size() == 1)
+    leave_core_to_first_thread(runner_->pid(0));
   runner_->thaw();
   if (!drive_round(*runner_, requests, options, round) || !runner_->freeze())
     return fail_with("failed", runner_->failure().sentence());

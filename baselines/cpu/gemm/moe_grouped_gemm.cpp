@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// moe_grouped_gemm: experts with few rows stream their weight once (small_m.hpp), all of them in
-// one parallel region where every thread owns a range of the outputs; experts with many rows are
+// moe_grouped_gemm: experts with few rows, and small ones, stream their weight (small_m.hpp), all
+// of them in one fork where every part has a range of the outputs; experts with many rows are
 // gathered into dense rows and go through product.hpp. An expert without rows is not read.
 #ifdef FK_CPU_OPS
 #define FK_MOE_GROUPED_GEMM_EDITION 2
@@ -43,7 +43,7 @@ struct MoeGroupedGemmOp {
     const auto* offsets = data<int32_t>(args.expert_offsets);
     for (int64_t e = 0; e < init_.num_experts; ++e) {
       const int64_t count = offsets[e + 1] - offsets[e];
-      if (count <= kSmallM) continue;
+      if (is_few(count)) continue;
       for (int64_t first = offsets[e]; first < offsets[e + 1]; first += kRowsMax) {
         run_many(args, e, first, std::min<int64_t>(kRowsMax, offsets[e + 1] - first),
                  static_cast<char*>(ctx.scratch));
@@ -55,6 +55,12 @@ struct MoeGroupedGemmOp {
   // Rows of an expert at a time; products are prepared for these numbers of rows only, and the rows
   // in between are zeros.
   static constexpr int64_t kRowsMax = 256;
+  // Experts whose products are this small are done in chunks of few rows, all in one fork: to
+  // gather rows and to fork for each of them takes longer.
+  static constexpr int64_t kFewWork = 8 << 20;  // rows * N * K
+  bool is_few(int64_t count) const {
+    return count <= kSmallM || count * init_.out_features * init_.in_features <= kFewWork;
+  }
   static int64_t bucket(int64_t m) {
     const int64_t step = m <= 64 ? 16 : m <= 128 ? 32 : 64;
     return (m + step - 1) / step * step;
@@ -80,36 +86,44 @@ struct MoeGroupedGemmOp {
     const auto* ids = data<int32_t>(args.row_ids);
     const int64_t n = init_.out_features, k = init_.in_features,
                   weight_bytes = n * k * bytes_of(types_.weight);
-    int64_t used = 0;
+    int64_t chunks = 0;
     for (int64_t e = 0; e < init_.num_experts; ++e) {
       const int64_t count = offsets[e + 1] - offsets[e];
-      used += count > 0 && count <= kSmallM;
+      if (is_few(count)) chunks += (count + kSmallM - 1) / kSmallM;
     }
-    if (used == 0) return;
-    split(threads_, n, used * weight_bytes, [&](int64_t begin, int64_t end, int thread) {
+    if (chunks == 0) return;
+    split(threads_, n, chunks * weight_bytes, [&](int64_t begin, int64_t end, int thread) {
       float* rows = scratch + thread * few_floats(k);
       for (int64_t e = 0; e < init_.num_experts; ++e) {
-        const int64_t first = offsets[e], count = offsets[e + 1] - first;
-        if (count <= 0 || count > kSmallM) continue;
-        SmallM a{};
-        a.weight = data<char>(weights_.weight) + e * weight_bytes;
-        a.k = k;
-        a.m = static_cast<int>(count);
-        a.weight_type = types_.weight;
-        a.bias = bias_of(e);
-        a.bias_type = types_.bias;
-        a.out_type = types_.out;
-        for (int64_t i = 0; i < count; ++i) {
-          const int64_t row = ids[first + i];
-          const char* x = data<char>(args.x) + row / init_.top_k * k * bytes_of(types_.x);
-          a.x[i] = types_.x == kF32 ? reinterpret_cast<const float*>(x) : rows + i * few_stride(k);
-          if (types_.x != kF32)
-            convert_({x, rows + i * few_stride(k), nullptr, types_.x, kF32, 0}, k);
-          a.out[i] = data<char>(args.out) + row * n * bytes_of(types_.out);
-        }
-        small_m_(a, begin, end);
+        const int64_t count = offsets[e + 1] - offsets[e];
+        if (!is_few(count)) continue;
+        for (int64_t first = offsets[e]; first < offsets[e + 1]; first += kSmallM)
+          run_chunk(args, e, ids + first, std::min<int64_t>(kSmallM, offsets[e + 1] - first), rows,
+                    begin, end);
       }
     });
+  }
+
+  // Columns [begin, end) of at most kSmallM assignments of an expert; `rows` has room for as many
+  // rows of x in float32.
+  void run_chunk(const op::forward& args, int64_t expert, const int32_t* ids, int64_t count,
+                 float* rows, int64_t begin, int64_t end) const {
+    const int64_t n = init_.out_features, k = init_.in_features;
+    SmallM a{};
+    a.weight = data<char>(weights_.weight) + expert * n * k * bytes_of(types_.weight);
+    a.k = k;
+    a.m = static_cast<int>(count);
+    a.weight_type = types_.weight;
+    a.bias = bias_of(expert);
+    a.bias_type = types_.bias;
+    a.out_type = types_.out;
+    for (int64_t i = 0; i < count; ++i) {
+      const char* x = data<char>(args.x) + ids[i] / init_.top_k * k * bytes_of(types_.x);
+      a.x[i] = types_.x == kF32 ? reinterpret_cast<const float*>(x) : rows + i * few_stride(k);
+      if (types_.x != kF32) convert_({x, rows + i * few_stride(k), nullptr, types_.x, kF32, 0}, k);
+      a.out[i] = data<char>(args.out) + int64_t{ids[i]} * n * bytes_of(types_.out);
+    }
+    small_m_(a, begin, end);
   }
 
   void run_many(const op::forward& args, int64_t expert, int64_t first, int64_t count,

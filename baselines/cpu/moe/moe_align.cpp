@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // moe_align: a counting sort, which is two passes over a few kilobytes of integers and no
 // arithmetic: the plain loop is the fast one, until there are enough assignments for every thread
-// to count its own part.
+// to count a part.
 #ifdef FK_CPU_OPS
 #include "fk/ops/moe_align.h"
 #include "op.hpp"
@@ -25,31 +25,32 @@ struct MoeAlignOp {
     auto* offsets = data<int32_t>(args.expert_offsets);
     const int64_t count = args.row_ids->shape[0], stride = padded(experts_);
     auto* counts = static_cast<int32_t*>(ctx.scratch);
-    const int team = threads_for(threads_, count, count * 8);
-#pragma omp parallel num_threads(team) if (team > 1)
-    {
-      // The team may be smaller than asked for.
-      const int64_t id = omp_get_thread_num(), size = omp_get_num_threads();
-      const int64_t begin = count * id / size, end = count * (id + 1) / size;
-      int32_t* own = counts + id * stride;
+    const double ns = work_ns(count * 8);
+    const int team = Team::of_process().size_for(threads_, count, ns);
+    const auto each_part = [&](const auto& body) {
+      Team::of_process().run(team, team, [&](int64_t part, int) {
+        body(counts + part * stride, count * part / team, count * (part + 1) / team);
+      });
+    };
+    each_part([&](int32_t* own, int64_t begin, int64_t end) {
       std::fill_n(own, experts_, 0);
       for (int64_t i = begin; i < end; ++i) ++own[ids[i]];
-#pragma omp barrier
-#pragma omp single
-      offsets[experts_] = place(counts, stride, size, offsets);
+    });
+    offsets[experts_] = place(counts, stride, team, offsets);
+    each_part([&](int32_t* own, int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) rows[own[ids[i]]++] = static_cast<int32_t>(i);
-    }
+    });
   }
 
  private:
-  // Counts of every thread become where its first row of each expert goes.
-  int32_t place(int32_t* counts, int64_t stride, int64_t size, int32_t* offsets) const {
+  // Counts of every part become where its first row of each expert goes.
+  int32_t place(int32_t* counts, int64_t stride, int64_t parts, int32_t* offsets) const {
     int32_t at = 0;
     for (int64_t e = 0; e < experts_; ++e) {
       offsets[e] = at;
-      for (int64_t thread = 0; thread < size; ++thread) {
-        const int32_t here = counts[thread * stride + e];
-        counts[thread * stride + e] = at;
+      for (int64_t part = 0; part < parts; ++part) {
+        const int32_t here = counts[part * stride + e];
+        counts[part * stride + e] = at;
         at += here;
       }
     }

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "core/base/clock.hpp"
+#include "core/base/cores.hpp"
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
 #include "core/referee/judge/drawn.hpp"
@@ -205,6 +206,8 @@ std::optional<Sitter::Call> Exam::take(Sitter& sitter, int first, const std::vec
   std::optional<Courtroom::Standby> turn;
   if (request_.device != "cpu")
     turn.emplace(room_, "exam_turn", Json{{"exam", exam_->id}, {"sets", sets}});
+  if (core >= 0 && request_.device == "cpu" && runners.size() == 1)
+    leave_core_to_first_thread(runners.pid(0), core);
   // What works as soon as it may is on the clock before the message is.
   double since = now_seconds(), early_s = 0;
   const double worked = runners.worked_s();

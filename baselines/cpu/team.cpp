@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "team.hpp"
+
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <exception>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace fk::cpu {
+
+namespace {
+
+// A team has to be predicted to take at most this share of one thread's time.
+constexpr double kWorthwhile = 0.85;
+// Shorter work is not looked at: no team is quicker, on any machine.
+constexpr double kLeastWorkNs = 2000;
+// A thread spins for as long as it takes to wake it up, within these bounds.
+constexpr double kSpinLeastNs = 10e3, kSpinMostNs = 50e3;
+// Measuring waits this long for a thread whose core others use. What could not be measured then is
+// taken to cost as much as on a common machine.
+constexpr double kLostNs = 500e3;
+constexpr double kForkMostNs = 1e3, kWakeMostNs = 50e3;  // a fork's is for each thread
+// How long a caller works alone after it has waited in vain, as a multiple of the wait.
+constexpr double kAlonePerLost = 20;
+// An idle core takes longer to come back than one that a thread has just left.
+constexpr double kAsleepNs = 30e3;
+constexpr int kThreadsMax = 256, kPowers = 9;  // 2^8 is the last power
+
+double now_ns() {
+  return std::chrono::duration<double, std::nano>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+void sleep_while(std::atomic<uint32_t>& word, uint32_t value) {
+  ::syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
+}
+void wake(std::atomic<uint32_t>& word) {
+  ::syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+}
+
+// Spins until ready() or until the time is over; returns ready().
+template <class Ready>
+bool spin(double ns, const Ready& ready) {
+  constexpr int kLooksPerClock = 16;
+  for (const double end = now_ns() + ns;;) {
+    for (int i = 0; i < kLooksPerClock; ++i) {
+      if (ready()) return true;
+      relax();
+    }
+    if (now_ns() > end) return ready();
+  }
+}
+
+std::vector<int> usable_cores() {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  std::vector<int> cores;
+  if (::sched_getaffinity(0, sizeof mask, &mask) != 0) return cores;
+  for (int core = 0; core < CPU_SETSIZE && cores.size() < kThreadsMax; ++core)
+    if (CPU_ISSET(core, &mask)) cores.push_back(core);
+  return cores;
+}
+
+}  // namespace
+
+class TeamThreads {
+ public:
+  using Call = Team::Call;
+
+  int size_for(int most, int64_t parts, double work_ns) {
+    if (work_ns < kLeastWorkNs) return 1;
+    most = static_cast<int>(std::min<int64_t>({most, parts, core_count()}));
+    if (most < 2 || !ready()) return 1;
+    const auto [awake_size, awake_ns] = best(most, work_ns, most);
+    if (awake_size == 1) return 1;
+    const double now = now_ns();
+    if (now < alone_until_ns_) return 1;
+    const auto [size, ns] = best(most, work_ns, awake(awake_size));
+    const int chosen = size > 1 ? size : wake_up(awake_size, work_ns - awake_ns, now);
+    if (chosen > 1) credit_ns_ = 0;
+    last_end_ns_ = now + work_ns / chosen;
+    return chosen;
+  }
+
+  void run(int size, int64_t parts, Call call, const void* body) {
+    size = std::min(size, static_cast<int>(helpers_.size()) + 1);
+    if (size < 2 || parts < 2 || busy_.exchange(true, std::memory_order_acquire)) {
+      for (int64_t part = 0; part < parts; ++part) call(body, part, 0);
+      return;
+    }
+    fork(size, parts, call, body);
+    join();
+    std::exception_ptr error = std::exchange(error_, nullptr);
+    failed_ = false;
+    busy_.store(false, std::memory_order_release);
+    if (error) std::rethrow_exception(error);
+  }
+
+ private:
+  struct alignas(128) Helper {
+    std::atomic<uint32_t> bell{0};  // rung for every work
+    std::atomic<bool> asleep{false};
+    std::atomic<int> core{0};  // where it should be
+  };
+  struct Choice {
+    int size;
+    double ns;
+  };
+
+  int core_count() const { return static_cast<int>(cores_.size()); }
+
+  // Starts the threads and measures; false while another thread does.
+  bool ready() {
+    if (ready_.load(std::memory_order_acquire)) return true;
+    if (busy_.exchange(true, std::memory_order_acquire)) return false;
+    if (!ready_) start();
+    busy_.store(false, std::memory_order_release);
+    return ready_;
+  }
+
+  void start() {
+    home_ = ::sched_getcpu();
+    auto first = std::find(cores_.begin(), cores_.end(), home_);
+    if (first == cores_.end()) first = cores_.begin();
+    std::vector<int> order = cores_;
+    std::rotate(order.begin(), order.begin() + (first - cores_.begin()), order.end());
+    for (size_t i = 1; i < order.size(); ++i) {
+      Helper& helper = *helpers_.emplace_back(std::make_unique<Helper>());
+      helper.core = order[i];
+      owner_[static_cast<size_t>(order[i])] = &helper;
+    }
+    for (size_t i = 0; i < helpers_.size(); ++i)
+      std::thread([this, i] { help(*helpers_[i], static_cast<int>(i) + 1); }).detach();
+    measure();
+    ready_.store(true, std::memory_order_release);
+  }
+
+  // Works on what the caller forks, for ever.
+  [[noreturn]] void help(Helper& me, int thread) {
+    for (uint32_t heard = 0;;) {
+      const auto rung = [&] { return me.bell.load(std::memory_order_acquire) != heard; };
+      if (!spin(spin_ns_.load(std::memory_order_relaxed), rung)) {
+        me.asleep = true;
+        while (!rung()) sleep_while(me.bell, heard);
+        me.asleep = false;
+      }
+      heard = me.bell.load(std::memory_order_acquire);
+      stand_on(me);
+      while (take_part(thread)) continue;
+    }
+  }
+
+  // The host, too, moves threads of a process that stands still.
+  static void stand_on(const Helper& me) {
+    const int core = me.core.load(std::memory_order_relaxed);
+    if (core == ::sched_getcpu()) return;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(core, &one);
+    (void)::sched_setaffinity(0, sizeof one, &one);
+  }
+
+  // The caller has moved to a helper's core: that helper goes where the caller was.
+  void leave_core_to_caller() {
+    const int here = ::sched_getcpu();
+    if (here == home_ || here < 0 || here >= CPU_SETSIZE) return;
+    Helper* const displaced = std::exchange(owner_[static_cast<size_t>(here)], nullptr);
+    if (displaced) {
+      displaced->core = home_;
+      owner_[static_cast<size_t>(home_)] = displaced;
+    }
+    home_ = here;
+  }
+
+  void fork(int size, int64_t parts, Call call, const void* body) {
+    leave_core_to_caller();
+    call_.store(call, std::memory_order_release);
+    body_.store(body, std::memory_order_release);
+    parts_.store(parts, std::memory_order_release);
+    size_.store(size, std::memory_order_release);
+    done_.store(0, std::memory_order_relaxed);
+    left_.store(++generation_ << 32 | static_cast<uint64_t>(parts), std::memory_order_release);
+    for (int i = 0; i + 1 < size; ++i) {
+      Helper& helper = *helpers_[static_cast<size_t>(i)];
+      helper.bell.fetch_add(1);
+      if (helper.asleep) wake(helper.bell);
+    }
+  }
+
+  void join() {
+    double now = now_ns(), longest_ns = 0;
+    while (take_part(0)) {
+      const double before = std::exchange(now, now_ns());
+      longest_ns = std::max(longest_ns, now - before);
+    }
+    await_others();
+    // Others finish within a part of their own, unless another process has taken a core. Then this
+    // one works alone for so long that the wait is a small share of the time.
+    const double lost_ns = now_ns() - now - 2 * longest_ns - spin_ns_;
+    if (lost_ns > 0) alone_until_ns_ = now_ns() + kAlonePerLost * lost_ns;
+  }
+
+  void await_others() {
+    const auto parts = static_cast<uint32_t>(parts_.load(std::memory_order_relaxed));
+    const auto all_done = [&] { return done_.load(std::memory_order_acquire) == parts; };
+    if (spin(spin_ns_.load(std::memory_order_relaxed), all_done)) return;
+    waits_ = true;
+    for (uint32_t seen = done_; seen != parts; seen = done_) sleep_while(done_, seen);
+    waits_ = false;
+  }
+
+  // The fields belong to the work whose part was taken: they change only when no part is left, and
+  // a thread that has read newer ones finds a newer generation.
+  bool take_part(int thread) {
+    uint64_t left = left_.load(std::memory_order_acquire);
+    for (;;) {
+      const auto parts_left = static_cast<uint32_t>(left);
+      const Call call = call_.load(std::memory_order_acquire);
+      const void* const body = body_.load(std::memory_order_acquire);
+      const int64_t parts = parts_.load(std::memory_order_acquire);
+      if (parts_left == 0 || thread >= size_.load(std::memory_order_acquire)) return false;
+      if (!left_.compare_exchange_weak(left, left - 1)) continue;
+      try {
+        call(body, parts - parts_left, thread);
+      } catch (...) {
+        if (!failed_.exchange(true)) error_ = std::current_exception();
+      }
+      if (done_.fetch_add(1) + 1 == static_cast<uint32_t>(parts) && waits_) wake(done_);
+      return true;
+    }
+  }
+
+  // How many threads of a team of this size need not be woken up, the caller included.
+  int awake(int size) const {
+    int count = 1;
+    for (int i = 0; i + 1 < size; ++i)
+      count += !helpers_[static_cast<size_t>(i)]->asleep.load(std::memory_order_relaxed);
+    return count;
+  }
+
+  Choice best(int most, double work_ns, int awake) const {
+    Choice least{1, kWorthwhile * work_ns};
+    for (int power = 1, size = 1; size < most; ++power) {
+      size = std::min(1 << power, most);
+      const int asleep = std::max(0, size - awake);
+      const double ns = work_ns / size + fork_ns_[static_cast<size_t>(power)] +
+                        asleep * (call_ns_ + wake_ns_ / size);
+      if (ns < least.ns) least = {size, ns};
+    }
+    return least;
+  }
+
+  // Works that pay only where the threads are awake wake them up when, one soon after the other,
+  // they would have gained by now what that costs.
+  int wake_up(int size, double gain_ns, double now) {
+    const bool soon = now - last_end_ns_ < spin_ns_;
+    credit_ns_ = (soon ? credit_ns_.load(std::memory_order_relaxed) : 0) + gain_ns;
+    return credit_ns_ > wake_ns_ + (size - 1) * call_ns_ ? size : 1;
+  }
+
+  struct Meeting {
+    double fork_ns, ns;  // until the caller begins its part; until all are back
+  };
+  // All threads of a team meet in the work, so that its time is that of a fork and a join.
+  Meeting meet(int size) {
+    std::atomic<int> here{0};
+    const auto body = [&] {
+      ++here;
+      spin(kLostNs, [&] { return here.load(std::memory_order_relaxed) >= size; });
+    };
+    using Body = decltype(body);
+    const double begin = now_ns();
+    fork(
+        size, size, [](const void* erased, int64_t, int) { (*static_cast<const Body*>(erased))(); },
+        &body);
+    const double forked = now_ns();
+    join();
+    return {forked - begin, now_ns() - begin};
+  }
+
+  // The least of several times each: other load must not decide how this process works for the
+  // rest of its life.
+  void measure() {
+    constexpr int kForks = 31, kWakes = 9;
+    meet(core_count());  // every thread is there and where it should be
+    for (int power = 1, size = 1; size < core_count(); ++power) {
+      size = std::min(1 << power, core_count());
+      double& least = fork_ns_[static_cast<size_t>(power)];
+      least = size * kForkMostNs;
+      for (int i = 0; i < kForks; ++i) least = std::min(least, meet(size).ns);
+    }
+    wake_ns_ = call_ns_ = kWakeMostNs;
+    for (int i = 0; i < kWakes; ++i) {
+      spin(kLostNs, [&] { return helpers_[0]->asleep.load(); });
+      spin(kAsleepNs, [] { return false; });
+      const Meeting woken = meet(2);
+      wake_ns_ = std::min(wake_ns_, woken.ns);
+      call_ns_ = std::min(call_ns_, woken.fork_ns);
+    }
+    spin_ns_ = std::clamp(wake_ns_, kSpinLeastNs, kSpinMostNs);
+    alone_until_ns_ = 0;  // a meeting that lost a thread says nothing of the work to come
+  }
+
+  const std::vector<int> cores_ = usable_cores();
+  std::vector<std::unique_ptr<Helper>> helpers_;  // of thread 1 and up
+  std::atomic<bool> ready_{false}, busy_{false};
+  int home_ = 0;                              // the caller's core
+  std::array<Helper*, CPU_SETSIZE> owner_{};  // of each core; null: none
+
+  uint64_t generation_ = 0;
+  std::atomic<Call> call_{nullptr};
+  std::atomic<const void*> body_{nullptr};
+  std::atomic<int64_t> parts_{0};
+  std::atomic<int> size_{0};
+  alignas(128) std::atomic<uint64_t> left_{0};  // generation << 32 | parts that nobody has taken
+  alignas(128) std::atomic<uint32_t> done_{0};
+  std::atomic<bool> waits_{false}, failed_{false};
+  std::exception_ptr error_;
+
+  std::array<double, kPowers> fork_ns_{};  // by the logarithm of the size
+  double wake_ns_ = 0, call_ns_ = 0;
+  std::atomic<double> spin_ns_{kSpinLeastNs}, credit_ns_{0}, last_end_ns_{0}, alone_until_ns_{0};
+};
+
+Team::Team() : threads_(new TeamThreads) {}
+
+Team& Team::of_process() {
+  static Team* const team = new Team;
+  return *team;
+}
+
+int Team::size_for(int most, int64_t parts, double work_ns) {
+  return threads_->size_for(most, parts, work_ns);
+}
+
+void Team::run_erased(int size, int64_t parts, Call call, const void* body) {
+  threads_->run(size, parts, call, body);
+}
+
+}  // namespace fk::cpu

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// The threads of this process that share the work of an op, and the choice of how many pay.
+//
+// A thread of the team spins for some microseconds before it sleeps. Work is cut into parts; a free
+// thread takes the next part, so the caller never waits for a thread that has not begun. No two
+// threads of the team share a core. OpenMP cannot do this: it ends threads when a team gets
+// smaller, and its callers wait for every thread.
+#pragma once
+#include <cstdint>
+
+namespace fk::cpu {
+
+class Team {
+ public:
+  // [any thread]
+  static Team& of_process();
+
+  // The number of threads, at most `most`, that end the work soonest; 1 where no team pays.
+  // `work_ns` is the time that one thread takes. The first call with enough work starts the threads
+  // and measures what a fork and a join cost: about a millisecond. [forward]
+  int size_for(int most, int64_t parts, double work_ns);
+
+  // Calls body(part, thread) for each part of [0, parts) on at most `size` threads; returns when
+  // all parts are done, and throws what one of them threw. Thread 0 is the caller. While another
+  // caller has the team, this one works alone. [forward]
+  template <class Body>
+  void run(int size, int64_t parts, const Body& body) {
+    run_erased(
+        size, parts,
+        [](const void* erased, int64_t part, int thread) {
+          (*static_cast<const Body*>(erased))(part, thread);
+        },
+        &body);
+  }
+
+ private:
+  using Call = void (*)(const void* body, int64_t part, int thread);
+  friend class TeamThreads;
+  Team();
+  void run_erased(int size, int64_t parts, Call call, const void* body);
+  class TeamThreads* const threads_;  // never destroyed: a thread may outlive static objects
+};
+
+}  // namespace fk::cpu
