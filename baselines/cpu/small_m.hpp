@@ -9,6 +9,9 @@ namespace fk::cpu {
 
 inline constexpr int kSmallM = 8;
 
+// Outputs that are computed beside each other; ranges of outputs begin at multiples.
+inline constexpr int64_t kSmallColumns = 8;
+
 // out[m][n] = x[m] . weight[n] (+ bias[n]); x and out are given by row.
 struct SmallM {
   const void* weight;  // [N, K], dense

@@ -91,17 +91,28 @@ struct MoeGroupedGemmOp {
       const int64_t count = offsets[e + 1] - offsets[e];
       if (is_few(count)) chunks += (count + kSmallM - 1) / kSmallM;
     }
-    if (chunks == 0) return;
-    split(threads_, n, chunks * weight_bytes, [&](int64_t begin, int64_t end, int thread) {
-      float* rows = scratch + thread * few_floats(k);
-      for (int64_t e = 0; e < init_.num_experts; ++e) {
-        const int64_t count = offsets[e + 1] - offsets[e];
-        if (!is_few(count)) continue;
-        for (int64_t first = offsets[e]; first < offsets[e + 1]; first += kSmallM)
-          run_chunk(args, e, ids + first, std::min<int64_t>(kSmallM, offsets[e + 1] - first), rows,
-                    begin, end);
-      }
-    });
+    // Chunks are cut by columns only where there are too few of them for the threads.
+    const int64_t units = (n + kSmallColumns - 1) / kSmallColumns;
+    const int64_t cuts =
+        std::min(units, chunks == 0 ? 1 : (threads_ * kPartsPerThread + chunks - 1) / chunks);
+    split(threads_, chunks * cuts, chunks * weight_bytes,
+          [&](int64_t begin, int64_t end, int thread) {
+            float* rows = scratch + thread * few_floats(k);
+            int64_t item = 0;  // of the chunk's first cut
+            for (int64_t e = 0; e < init_.num_experts && item < end; ++e) {
+              const int64_t count = offsets[e + 1] - offsets[e];
+              if (!is_few(count)) continue;
+              for (int64_t first = 0; first < count; first += kSmallM, item += cuts) {
+                const int64_t from = std::max(begin - item, int64_t{0}),
+                              to = std::min(end - item, cuts);
+                if (from < to)
+                  run_chunk(args, e, ids + offsets[e] + first,
+                            std::min<int64_t>(kSmallM, count - first), rows,
+                            units * from / cuts * kSmallColumns,
+                            std::min(n, units * to / cuts * kSmallColumns));
+              }
+            }
+          });
   }
 
   // Columns [begin, end) of at most kSmallM assignments of an expert; `rows` has room for as many
