@@ -52,7 +52,8 @@ class Fp8Product {
     int x_type, out_type, quantize;
     const fk_in* bias_or_null;
   };
-  // Columns [begin, end) of out. [any thread, each with its own number]
+  // Columns [begin, end) of out; `begin` is a multiple of kTile. [any thread, each with its own
+  // number]
   void multiply(const Fp8Matrix& w, const Rows& rows, int64_t begin, int64_t end,
                 int thread) const {
     float* tile = scratch_ + thread * floats_;

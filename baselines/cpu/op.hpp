@@ -84,6 +84,15 @@ void split(int threads, int64_t items, int64_t bytes, const Body& body) {
   });
 }
 
+// The same with ranges that begin at multiples of `unit`: for kernels whose last bits depend on
+// which items they have beside each other.
+template <class Body>
+void split_by(int64_t unit, int threads, int64_t items, int64_t bytes, const Body& body) {
+  split(threads, (items + unit - 1) / unit, bytes, [&](int64_t begin, int64_t end, int thread) {
+    body(begin * unit, std::min(items, end * unit), thread);
+  });
+}
+
 // body(row, begin, end) on tiles of [rows, columns]: for work without sums along a row, so that few
 // long rows are shared as well as many short ones.
 template <class Body>

@@ -137,14 +137,16 @@ void Product::run_rows(int64_t m, const char* x, int64_t x_stride, const char* w
     a.out_type = types_.out;
   }
   const int64_t used = (m + kSmallM - 1) / kSmallM, row_bytes = k_ * bytes_of(types_.weight);
-  const int64_t part = used == 1 ? n_ : std::max<int64_t>(8, kPartBytes / row_bytes);
-  const int64_t units = (n_ + kSmallColumns - 1) / kSmallColumns;
-  split(threads_, units, n_ * row_bytes * used, [&](int64_t begin, int64_t end, int) {
-    const int64_t last = std::min(n_, end * kSmallColumns);
-    for (int64_t first = begin * kSmallColumns; first < last; first += part) {
-      for (int64_t c = 0; c < used; ++c) small_m_(chunks[c], first, std::min(last, first + part));
-    }
-  });
+  const int64_t part =
+      used == 1 ? n_
+                : std::max(kSmallColumns, kPartBytes / row_bytes / kSmallColumns * kSmallColumns);
+  split_by(kSmallColumns, threads_, n_, n_ * row_bytes * used,
+           [&](int64_t begin, int64_t end, int) {
+             for (int64_t first = begin; first < end; first += part) {
+               for (int64_t c = 0; c < used; ++c)
+                 small_m_(chunks[c], first, std::min(end, first + part));
+             }
+           });
 }
 
 }  // namespace fk::cpu

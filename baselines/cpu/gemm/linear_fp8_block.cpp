@@ -40,10 +40,10 @@ struct LinearFp8BlockOp {
         rows.x[i] = data<char>(args.x) + (first + i) * args.x->strides[0] * bytes_of(rows.x_type);
         rows.out[i] = data<char>(args.out) + (first + i) * n * bytes_of(rows.out_type);
       }
-      split(threads_, n, n * init_.in_features * rows.count,
-            [&](int64_t begin, int64_t end, int thread) {
-              product.multiply(matrix, rows, begin, end, thread);
-            });
+      split_by(Fp8Product::kTile, threads_, n, n * init_.in_features * rows.count,
+               [&](int64_t begin, int64_t end, int thread) {
+                 product.multiply(matrix, rows, begin, end, thread);
+               });
     }
   }
 

@@ -23,11 +23,11 @@ struct MoeGroupedGemmFp8BlockOp {
   void forward(const op::forward& args, const fk_ctx& ctx) {
     const Fp8Product product(rows_max_, init_.in_features, ctx.scratch);
     const int64_t n = init_.out_features;
-    split(threads_, n, n * init_.in_features * args.row_ids->shape[0],
-          [&](int64_t begin, int64_t end, int thread) {
-            for (int64_t e = 0; e < init_.num_experts; ++e)
-              expert(product, args, e, begin, end, thread);
-          });
+    split_by(Fp8Product::kTile, threads_, n, n * init_.in_features * args.row_ids->shape[0],
+             [&](int64_t begin, int64_t end, int thread) {
+               for (int64_t e = 0; e < init_.num_experts; ++e)
+                 expert(product, args, e, begin, end, thread);
+             });
   }
 
  private:
