@@ -36,6 +36,11 @@ else()
   # The last two are wrong about the intrinsics of gcc 12.
   set(cpu_options -ffp-contract=fast -fno-math-errno -fno-trapping-math -Wconversion -Wshadow -Werror
                   -Wno-psabi -Wno-uninitialized -Wno-maybe-uninitialized)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+    # gcc 13 leaves some products unfused, by how many rows a kernel has. Then a row's last bits depend
+    # on the rows beside it.
+    list(APPEND cpu_options --param=avoid-fma-max-bits=0)
+  endif()
   if(NOT FK_SANITIZE)
     list(APPEND cpu_options -O3)
   endif()
