@@ -77,11 +77,12 @@ __global__ void __launch_bounds__(kTileThreads, kRows / 16) attend(Queries queri
   const int q_step = step_of(deep), step = step_of(max(deep, wide));
   double *q = dynamic_shared(), *kv = q + kRows * q_step, *scores = kv + kKeys * step;
   const int lane = int(threadIdx.x % 32), warp = int(threadIdx.x / 32), g = lane / 4, t4 = lane % 4;
-  const int64_t chunks = (split.group + split.tile_heads - 1) / split.tile_heads, kv_head = blockIdx.y / chunks;
-  const int64_t first_token = int64_t(gridDim.x - 1 - blockIdx.x) * split.tile_tokens;  // those that see most begin
+  const int64_t tiles = (split.tokens + split.tile_tokens - 1) / split.tile_tokens, heads = blockIdx.x / tiles;
+  const int64_t chunks = (split.group + split.tile_heads - 1) / split.tile_heads, kv_head = heads / chunks;
+  const int64_t first_token = (tiles - 1 - blockIdx.x % tiles) * split.tile_tokens;  // those that see most begin
   const auto token_of = [&](int row) { return first_token + row / split.tile_heads; };
   const auto head_of = [&](int row) {
-    const int64_t inside = blockIdx.y % chunks * split.tile_heads + row % split.tile_heads;
+    const int64_t inside = heads % chunks * split.tile_heads + row % split.tile_heads;
     return inside < split.group ? kv_head * split.group + inside : -1;
   };
   const int row = int(threadIdx.x) / kPart, part = int(threadIdx.x) % kPart;  // of the softmax
@@ -219,8 +220,9 @@ void attend_tiles(const Queries& queries, const Keys& keys, const Ref& sinks, co
   if (const auto status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(kSharedMost)); status != cudaSuccess)
     throw std::runtime_error(std::string("shared memory: ") + cudaGetErrorString(status));
   const auto chunks = (split.group + split.tile_heads - 1) / split.tile_heads;
-  launch(ctx, kernel, dim3(blocks(split.tokens, int(split.tile_tokens)), unsigned(split.heads / split.group * chunks)), kTileThreads, shared, queries, keys,
-         sinks, out, requests, rule, split);
+  // All tiles are in x, where a grid has 2^31 - 1 blocks; in y it has 65,535, and there may be more heads.
+  const auto tiles = blocks(split.tokens, int(split.tile_tokens)) * (split.heads / split.group * chunks);
+  launch(ctx, kernel, unsigned(tiles), kTileThreads, shared, queries, keys, sinks, out, requests, rule, split);
 }
 // `heads` of a query, `group` of them to a head of keys; values have `width` channels.
 void attend_all(const Queries& queries, const Keys& keys, const Ref& sinks, const Ref& out, const Requests& requests, const Rule& rule,

@@ -61,14 +61,15 @@ struct Mxfp4 {
 };
 
 // A block's tile has kWarpRows x (4 / kWarpRows) warps of kFragments 16 x 8 fragments over and kAcross beside
-// each other, and takes kDepth of k at a time. blockIdx: x column tile, y row tile, z matrix.
+// each other, and takes kDepth of k at a time. blockIdx: x column tile of a matrix, y row tile.
 template <int kWarpRows, int kFragments, int kAcross, int kDepth, class Weight>
 __global__ void __launch_bounds__(kProductThreads, 3) product(Ref x, Weight weight, Ref bias, Ref out, Rows rows) {
   constexpr int kRows = kWarpRows * kFragments * 16, kColumns = 4 / kWarpRows * kAcross * 8, kStride = kDepth + 4;  // the padding spreads rows over banks
   constexpr int kLanes = kDepth / 32, kWarps = kProductThreads / 32;
   __shared__ double a[kRows][kStride], b[kColumns][kStride];
   __shared__ int64_t source[kRows];
-  const int64_t matrix = blockIdx.z, first = int64_t(blockIdx.x) * kColumns, n = weight.n, k = weight.k, end = rows.end(matrix);
+  const int64_t n = weight.n, k = weight.k, across = (n + kColumns - 1) / kColumns;
+  const int64_t matrix = blockIdx.x / across, first = blockIdx.x % across * kColumns, end = rows.end(matrix);
   const int lane = int(threadIdx.x % 32), warp = int(threadIdx.x / 32), g = lane / 4, t = lane % 4;
   const int wr = warp % kWarpRows * kFragments * 16, wc = warp / kWarpRows * kAcross * 8;
   for (int64_t tile = rows.begin(matrix) + int64_t(blockIdx.y) * kRows; tile < end; tile += int64_t(gridDim.y) * kRows) {
@@ -144,7 +145,8 @@ void multiply_rows(Ref x, const Weight& weight, Ref bias, Ref out, const Rows& r
                    const fk_ctx& ctx) {
   if (!rows.count) return;
   const auto grid = [&](int columns, int tile) {
-    return dim3(blocks(weight.n, columns), unsigned(std::min<int64_t>(blocks(rows.count, tile), tiles_max)), unsigned(matrices));
+    // Matrices are in x, where a grid has 2^31 - 1 blocks; in y and z it has 65,535.
+    return dim3(unsigned(blocks(weight.n, columns) * matrices), unsigned(std::min<int64_t>(blocks(rows.count, tile), tiles_max)));
   };
   if (expected <= 16)
     launch(ctx, product<1, 1, 1, 64, Weight>, grid(32, 16), kProductThreads, 0, x, weight, bias, out, rows);
