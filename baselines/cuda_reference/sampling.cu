@@ -46,22 +46,32 @@ struct TokenLogprob : Plain<fk::token_logprob> {
 };
 struct TopkLogprobs : Plain<fk::topk_logprobs> {
   using Plain::Plain;
-  static void supports(const op::init& init, const op::weights&, const op::forward&, fk_need&) {
+  // A power of two.
+  static int64_t keys_of(const op::init& init) {
+    int64_t keys = 1;
+    while (keys < init.vocab_size) keys *= 2;
+    return keys;
+  }
+  static void supports(const op::init& init, const op::weights&, const op::forward& max, fk_need& need) {
     if (init.top_k > init.vocab_size) throw fk::unsupported{"top_k exceeds the vocabulary"};
+    need.scratch = max.logits->shape[0] * keys_of(init) * 8;
   }
   void forward(const op::forward& a, const fk_ctx& ctx) {
     const Ref logits = ref(a.logits);
     const auto* offsets = fk::data<int64_t>(weights.offsets);
     auto* tokens = fk::data<int64_t>(a.tokens);
     auto* logprobs = fk::data<float>(a.logprobs);
-    const int64_t width = init.vocab_size, count = init.top_k;
+    auto* scratch = static_cast<uint64_t*>(ctx.scratch);
+    const int64_t width = init.vocab_size, count = init.top_k, many = keys_of(init);
     for_rows(a.logits->shape[0], kManyThreads, 0, ctx, [=] __device__(int64_t b) {
       const Softmax all = softmax_of(logits, b * width, width);
-      uint64_t key = ~uint64_t{0};
-      for (int64_t k = 0; k < count; ++k) {
-        key = next_key(logits, b * width, width, key);
-        if (threadIdx.x != 0) continue;
-        const int64_t i = index_of(key);
+      uint64_t* const keys = scratch + b * many;
+      // No key of a row is as small as 0.
+      for (int64_t i = threadIdx.x; i < many; i += blockDim.x) keys[i] = i < width ? key_of(load(logits, b * width + i), i) : 0;
+      __syncthreads();
+      sort_keys(keys, many);
+      for (int64_t k = threadIdx.x; k < count; k += blockDim.x) {
+        const int64_t i = index_of(keys[k]);
         tokens[b * count + k] = i + (offsets ? offsets[i] : 0);
         logprobs[b * count + k] = float(load(logits, b * width + i) - all.most - log(all.sum));
       }

@@ -61,6 +61,20 @@ __device__ inline uint64_t next_key(const Ref& x, int64_t base, int64_t width, u
   return block_reduce(mine, [](uint64_t a, uint64_t b) { return a > b ? a : b; });
 }
 
+// Sorts keys, the largest first, by a block; `count` is a power of two.
+__device__ inline void sort_keys(uint64_t* keys, int64_t count) {
+  for (int64_t size = 2; size <= count; size *= 2) {
+    for (int64_t step = size / 2; step > 0; step /= 2) {
+      for (int64_t i = threadIdx.x; i < count / 2; i += blockDim.x) {
+        const int64_t first = i / step * 2 * step + i % step, second = first + step;
+        const uint64_t a = keys[first], b = keys[second];
+        if ((a < b) == !(first & size)) keys[first] = b, keys[second] = a;
+      }
+      __syncthreads();
+    }
+  }
+}
+
 // The largest value of a row, and the sum of exp(value - largest).
 struct Softmax {
   double most, sum;
