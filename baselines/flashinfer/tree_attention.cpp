@@ -20,6 +20,7 @@ class TreeAttention {
     need_16bit(max.q);
     need(FK_DTYPE(max.k_cache) == FK_DTYPE(max.q), "k_cache: the dtype of q only");
     need(init.head_dim == 64 || init.head_dim == 128, "head_dim: 64 or 128");
+    need(init.num_kv_heads < 65536, "num_kv_heads: below 65536");
     for (const fk_in* view : {max.q, max.k_cache, max.v_cache}) need_aligned(view);
     need_offsets(max.q);
     for (int i = 0; i < 3; ++i)

@@ -23,6 +23,7 @@ inline int64_t starts_bytes(int64_t requests) { return cdiv((requests + 1) * 4, 
 inline bool is_gathered(int64_t plan_bytes) { return plan_bytes % 32 == 16; }
 
 template <class RequestOf> bool gathers(int64_t requests, int64_t key_heads, const Heads& h, RequestOf request_of) {
+  if (requests >= 65536) return false;  // a grid has fewer blocks in y
   int64_t keys = 0;
   double rows = 0;
   for (int64_t r = 0; r < requests; ++r) {

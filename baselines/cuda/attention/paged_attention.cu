@@ -18,6 +18,7 @@ struct PagedAttention : Base<fk::paged_attention> {
     need_16bit(max.q);
     need(FK_DTYPE(max.k_cache) == FK_DTYPE(max.q), "k_cache: the dtype of q only");
     need(init.head_dim == 64 || init.head_dim == 128, "head_dim: 64 or 128");
+    need(init.num_kv_heads < 65536, "num_kv_heads: below 65536");
     need(init.causal || !init.window, "window: none where attention is not causal");
     need_aligned(max.q);
     need_aligned(max.k_cache);

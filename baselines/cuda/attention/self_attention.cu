@@ -16,6 +16,7 @@ struct SelfAttention : Base<fk::self_attention> {
     need_16bit(max.x);
     need(FK_DTYPE(weights.qkv) == FK_DTYPE(max.x) && FK_DTYPE(max.k_cache) == FK_DTYPE(max.x), "weights and caches: the dtype of x only");
     need(init.head_dim == 64 || init.head_dim == 128, "head_dim: 64 or 128");
+    need(init.num_kv_heads < 65536, "num_kv_heads: below 65536");
     need(init.rotary_dim == init.head_dim, "rotary_dim: whole heads only");
     need(!weights.q_norm.or_null, "q_norm: none");
     need(!max.tree_mask.or_null, "tree_mask: none");
