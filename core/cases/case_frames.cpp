@@ -356,14 +356,21 @@ Tensor CaseFrames::contents(const std::string& field, int64_t entry) const {
   Tensor out(f->dtype, contents_shape(*f, entry));
   const auto width = static_cast<size_t>(fk::bytes(f->dtype));
   const GuardedBuffer& memory = *storages_[p.storage].memory;
-  if (storages_[p.storage].held.empty() && p.strides == contiguous_strides(out.shape)) {
-    memory.read(out.data(), p.offset * static_cast<int64_t>(width), out.bytes());
+  auto* to = static_cast<std::byte*>(out.data());
+  if (!storages_[p.storage].held.empty()) {
+    const auto size = static_cast<int64_t>(width);
+    each_held_run(*f, out.shape, p.strides, [&](int64_t flat, int64_t offset, int64_t n) {
+      memory.read(to + flat * size, (p.offset + offset) * size, n * size);
+    });
+    return out;
+  }
+  if (p.strides == contiguous_strides(out.shape)) {
+    memory.read(to, p.offset * static_cast<int64_t>(width), out.bytes());
     return out;
   }
   std::vector<std::byte> keep;
   const std::byte* from = memory.host(keep).data() + static_cast<size_t>(p.offset) * width;
-  auto* to = static_cast<std::byte*>(out.data());
-  each_held_run(*f, out.shape, p.strides, [&](int64_t flat, int64_t offset, int64_t n) {
+  each_run(out.shape, p.strides, [&](int64_t flat, int64_t offset, int64_t n) {
     std::memcpy(to + static_cast<size_t>(flat) * width, from + static_cast<size_t>(offset) * width,
                 static_cast<size_t>(n) * width);
   });

@@ -104,7 +104,6 @@ GuardedBuffer::GuardedBuffer(Device& device, int64_t bytes, int shift, bool at_e
                              std::vector<HeldPart> held)
     : device_(device), bytes_(bytes), held_(std::move(held)) {
   if (!bytes) return;
-  FK_CHECK(held_.empty() || device.host_memory(), "gaps without memory are for the CPU");
   const Room room = room_of(bytes, shift, at_end && device.host_memory(), behind);
   map(room.before, room.used);
   if (at_end && device.host_memory()) forbidden_ = end_;
@@ -115,7 +114,7 @@ GuardedBuffer::GuardedBuffer(Device& device, SharedRegion& region, int64_t bytes
                              bool at_end, bool owner, int64_t behind, std::vector<HeldPart> held)
     : device_(device), bytes_(bytes), held_(std::move(held)) {
   if (!bytes) return;
-  FK_CHECK(held_.empty() || device.host_memory(), "gaps without memory are for the CPU");
+  FK_CHECK(held_.empty() || device.host_memory(), "shared memory of a device has no gaps");
   at_end &= device.host_memory();
   const Room room = room_of(bytes, shift, at_end, behind);
   begin_ = region.take(static_cast<int64_t>(room.used + (at_end ? kGuardPage : 0)));
@@ -194,8 +193,13 @@ void GuardedBuffer::map(size_t before, size_t used) {
     }
     begin_ = map_ + kFar;
   } else {
-    map_ = static_cast<std::byte*>(
-        device_.allocate(static_cast<int64_t>(used), "a buffer to check with"));
+    const auto size = static_cast<int64_t>(used), front = static_cast<int64_t>(before);
+    const std::string purpose = "a buffer to check with";
+    std::vector<HeldPart> parts = {{0, front}};  // and a canary on the other side
+    for (const HeldPart& part : held_) parts.push_back({front + part.at, part.bytes});
+    parts.push_back({front + bytes_, size - front - bytes_});
+    map_ = static_cast<std::byte*>(held_.empty() ? device_.allocate(size, purpose)
+                                                 : device_.allocate_parts(size, parts, purpose));
     begin_ = map_;
   }
   end_ = begin_ + used;
@@ -212,7 +216,11 @@ GuardedBuffer::~GuardedBuffer() {
 
 std::span<const std::byte> GuardedBuffer::held_bytes(std::vector<std::byte>& keep) const {
   if (held_.empty()) return host(keep);
-  for (const auto part : parts()) keep.insert(keep.end(), part.begin(), part.end());
+  for (const HeldPart& part : held_) {
+    const size_t before = keep.size();
+    keep.resize(before + static_cast<size_t>(part.bytes));
+    read(keep.data() + before, part.at, part.bytes);
+  }
   return keep;
 }
 
@@ -228,17 +236,19 @@ int64_t GuardedBuffer::place_of(int64_t at) const {
 
 void GuardedBuffer::poison(Poison kind) {
   if (!bytes_) return;
-  if (device_.host_memory()) {
-    for (const auto part : parts())
-      fill_poison(part.data(), static_cast<int64_t>(part.size()), kind);
-    return;
-  }
-  if (device_.fill_bits(data_, bytes_, kind == Poison::random)) return;
-  std::vector<std::byte> pattern(static_cast<size_t>(std::min(bytes_, kPattern)));
+  for (const auto part : parts()) poison_part(part, kind);
+}
+
+void GuardedBuffer::poison_part(std::span<std::byte> part, Poison kind) {
+  const auto bytes = static_cast<int64_t>(part.size());
+  std::byte* const data = part.data();
+  if (device_.host_memory()) return fill_poison(data, bytes, kind);
+  if (device_.fill_bits(data, bytes, kind == Poison::random)) return;
+  std::vector<std::byte> pattern(static_cast<size_t>(std::min(bytes, kPattern)));
   fill_poison(pattern.data(), static_cast<int64_t>(pattern.size()), kind);
-  device_.upload(data_, pattern.data(), static_cast<int64_t>(pattern.size()));
-  for (auto done = static_cast<int64_t>(pattern.size()); done < bytes_; done *= 2)
-    device_.copy(data_ + done, data_, std::min(done, bytes_ - done));
+  device_.upload(data, pattern.data(), static_cast<int64_t>(pattern.size()));
+  for (auto done = static_cast<int64_t>(pattern.size()); done < bytes; done *= 2)
+    device_.copy(data + done, data, std::min(done, bytes - done));
 }
 
 void GuardedBuffer::write(int64_t at, const void* from, int64_t bytes) {
@@ -280,12 +290,7 @@ std::span<const std::byte> GuardedBuffer::host(std::vector<std::byte>& keep) con
 
 uint64_t GuardedBuffer::print() const {
   std::vector<std::byte> keep;
-  if (!held_.empty()) {
-    uint64_t out = 0;
-    for (const auto part : parts()) out = out * 0x9e3779b97f4a7c15u + fingerprint(part);
-    return out;
-  }
-  if (!bytes_ || device_.host_memory()) return fingerprint(host(keep));
+  if (!bytes_ || device_.host_memory() || !held_.empty()) return fingerprint(held_bytes(keep));
   if (seen_) return seen_->print;
   const std::span<const std::byte> all[] = {{data_, static_cast<size_t>(bytes_)}};
   return device_.checksums(all)[0];
@@ -294,7 +299,8 @@ uint64_t GuardedBuffer::print() const {
 GuardedBuffer::Glance::Glance(Device& device, std::vector<const GuardedBuffer*> buffers)
     : buffers_(std::move(buffers)) {
   if (device.host_memory()) buffers_.clear();
-  std::erase_if(buffers_, [](const GuardedBuffer* b) { return b->bytes_ == 0; });
+  // Those with gaps are few and small; they are looked at one by one.
+  std::erase_if(buffers_, [](const GuardedBuffer* b) { return !b->bytes_ || !b->held_.empty(); });
   std::vector<std::span<const std::byte>> parts;
   for (const GuardedBuffer* b : buffers_) {
     parts.emplace_back(b->begin_, b->data_);

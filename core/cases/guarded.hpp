@@ -39,11 +39,6 @@ class SharedRegion {
   int64_t bytes_ = 0, taken_ = 0;
 };
 
-// A part of a buffer that has memory, in bytes from the buffer's start.
-struct HeldPart {
-  int64_t at = 0, bytes = 0;
-};
-
 class GuardedBuffer {
  public:
   // Starts at a multiple of 256 bytes, and `behind` bytes more; with `shift` = 0, 1, 2 ..., at a
@@ -51,11 +46,11 @@ class GuardedBuffer {
   // begins, or up to 255 bytes before: what reads on is stopped there. `device` outlives it. Error
   // when memory is short.
   // `held`: only these parts have memory, in ascending order; between them are addresses without
-  // access. Empty: all of the buffer. On the CPU alone.
+  // access. Empty: all of the buffer.
   GuardedBuffer(Device& device, int64_t bytes, int shift, bool at_end = false, int64_t behind = 0,
                 std::vector<HeldPart> held = {});
   // In a region. The owner writes canaries and may ask for damage(); others see what it wrote, and
-  // have no access to the page after what is `at_end`. Others have none.
+  // have no access to the page after what is `at_end`. Others have none. `held` is for the CPU.
   GuardedBuffer(Device& device, SharedRegion& region, int64_t bytes, int shift, bool at_end,
                 bool owner, int64_t behind = 0, std::vector<HeldPart> held = {});
   ~GuardedBuffer();
@@ -102,6 +97,7 @@ class GuardedBuffer {
 
  private:
   void map(size_t before, size_t used);
+  void poison_part(std::span<std::byte> part, Poison kind);
   bool open_parts(std::byte* begin, size_t before, size_t used) const;
   void close_gaps() const;
   void write_canaries();

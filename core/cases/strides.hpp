@@ -84,7 +84,7 @@ struct HeldElements {
 std::vector<HeldElements> held_elements(const CaseField& field, const Shape& shape,
                                         const Shape& strides);
 
-// True when a tensor of the case has gaps without memory. Only the CPU has such gaps.
+// True when a tensor of the case has gaps without memory.
 bool has_gaps(const ResolvedCase& resolved);
 
 }  // namespace fk

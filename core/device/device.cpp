@@ -29,6 +29,10 @@ SharedMapping::~SharedMapping() {
   if (device_ && shared_.data) device_->close_shared(shared_.data, bytes_);
 }
 
+void* Device::allocate_parts(int64_t, std::span<const HeldPart>, const std::string& purpose) {
+  fail("device", name() + " has no addresses without memory for " + purpose);
+}
+
 uint64_t Device::checksum(const void* data, int64_t bytes) {
   if (!host_memory()) fail("device", name() + " has no checksum");
   return checksum_of({static_cast<const std::byte*>(data), static_cast<size_t>(bytes)});

@@ -18,6 +18,11 @@
 
 namespace fk {
 
+// A part of some memory, in bytes from its start.
+struct HeldPart {
+  int64_t at = 0, bytes = 0;
+};
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -26,7 +31,12 @@ class Device {
   virtual std::string name() const = 0;  // "cpu", "cuda:0 NVIDIA H200"
   // Aligned to 256 bytes, content undefined. Throws Error with the figures when it does not fit.
   virtual void* allocate(int64_t bytes, const std::string& purpose) = 0;
-  virtual void release(void* memory) = 0;
+  // So many bytes of addresses, of which these parts have memory, in ascending order. What lies in
+  // one unit of the device's memory with them has it, too; all else is without access. Error where
+  // the device cannot do that.
+  virtual void* allocate_parts(int64_t bytes, std::span<const HeldPart> parts,
+                               const std::string& purpose);
+  virtual void release(void* memory) = 0;  // of either
   // Ordered on the stream; the host side may be reused when the call returns.
   virtual void upload(void* device, const void* host, int64_t bytes) = 0;
   virtual void download(void* host, const void* device,

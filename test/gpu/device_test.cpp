@@ -135,6 +135,25 @@ TEST_CASE("device_gathers_copies_and_fills_that_whoever_asks_next_finds_done") {
   device->release(to);
 }
 
+TEST_CASE("device_has_addresses_of_which_only_parts_have_memory") {
+  const auto device = fk::open_device("cuda:0");
+  const int64_t far = (int64_t{5} << 32) + 4096, bytes = far + 64, mine = 32 << 20;
+  const auto free = [&] { return device->free_bytes().value(); };
+  const int64_t before = free();
+  const std::vector<fk::HeldPart> parts = {{64, 64}, {4096, 64}, {far, 64}};
+  auto* const memory = static_cast<std::byte*>(device->allocate_parts(bytes, parts, "a test"));
+  CHECK(before - free() < mine);
+  std::vector<std::byte> got(64);
+  for (size_t i = 0; i < parts.size(); ++i)
+    device->upload(memory + parts[i].at, std::vector<std::byte>(64, std::byte(i)).data(), 64);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    device->download(got.data(), memory + parts[i].at, 64);
+    CHECK(got == std::vector<std::byte>(64, std::byte(i)));
+  }
+  device->release(memory);
+  CHECK(before - free() < mine / 4);
+}
+
 TEST_CASE("device_has_the_checksums_of_the_cpu") {
   const auto device = fk::open_device("cuda:0");
   const int64_t bytes = (int64_t{1} << 20) + 256 + 24;

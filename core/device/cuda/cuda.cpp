@@ -17,9 +17,11 @@
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
 #include "core/device/built_for.hpp"
+#include "core/device/cuda/driver.hpp"
 #include "core/device/cuda/graph_reader.hpp"
 #include "core/device/cuda/hold.hpp"
 #include "core/device/cuda/kernels.hpp"
+#include "core/device/cuda/parted.hpp"
 #include "core/device/cuda/staging.hpp"
 #include "core/device/cuda/stopwatch.hpp"
 #include "core/device/device.hpp"
@@ -34,20 +36,6 @@ void check(cudaError_t status, const std::string& what) {
   if (status == cudaSuccess) return;
   failed_s = std::max(failed_s, now_seconds() - began_s);
   fail("cuda", what + ": " + cudaGetErrorString(status));
-}
-
-// A function of the driver, which a machine without a GPU does not have.
-template <class F>
-F* driver(const char* name) {
-  void* found = nullptr;
-  cudaDriverEntryPointQueryResult result{};
-  check(cudaGetDriverEntryPointByVersion(name, &found, 12000, cudaEnableDefault, &result), name);
-  return reinterpret_cast<F*>(found);
-}
-#define FK_DRIVER(name, ...) check_driver(driver<decltype(name)>(#name)(__VA_ARGS__), #name)
-void check_driver(CUresult status, const char* what) {
-  if (status != CUDA_SUCCESS)
-    fail("cuda", std::string(what) + ": error " + std::to_string(static_cast<int>(status)));
 }
 
 class Cuda final : public Device {
@@ -77,10 +65,18 @@ class Cuda final : public Device {
     given(memory, static_cast<size_t>(bytes));
     return memory;
   }
+  void* allocate_parts(int64_t bytes, std::span<const HeldPart> parts,
+                       const std::string& purpose) override {
+    use();
+    void* const memory = parted_.map(index_, bytes, parts);
+    if (!memory) no_memory(bytes, purpose);
+    given(memory, static_cast<size_t>(bytes));
+    return memory;
+  }
   void release(void* memory) override {
     use();
     given_.erase(reinterpret_cast<uintptr_t>(memory));
-    (void)cudaFree(memory);
+    if (!parted_.unmap(memory)) (void)cudaFree(memory);
   }
   void upload(void* device, const void* host, int64_t bytes) override {
     if (!bytes) return;
@@ -221,7 +217,7 @@ class Cuda final : public Device {
   }
   void separate_calls() override {
     use();
-    check_driver(cuda::separate(stream_), "an empty node in a capture");
+    cuda::check_driver(cuda::separate(stream_), "an empty node in a capture");
   }
   std::optional<LaunchFacts> captured_facts() const override { return reader_.facts(); }
   void launch(void* captured) override {
@@ -266,9 +262,10 @@ class Cuda final : public Device {
     const CUmemAllocationProp kind = shared_kind();
     const size_t size = whole(bytes);
     CUmemGenericAllocationHandle handle = 0;
-    const CUresult made = driver<decltype(cuMemCreate)>("cuMemCreate")(&handle, size, &kind, 0);
+    const CUresult made =
+        cuda::driver<decltype(cuMemCreate)>("cuMemCreate")(&handle, size, &kind, 0);
     if (made == CUDA_ERROR_OUT_OF_MEMORY) no_memory(bytes, purpose);
-    check_driver(made, "cuMemCreate");
+    cuda::check_driver(made, "cuMemCreate");
     Shared shared;
     FK_DRIVER(cuMemExportToShareableHandle, &shared.fd, handle,
               CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
@@ -455,6 +452,7 @@ class Cuda final : public Device {
   }
   cuda::Staging staging_;
   std::map<uint64_t, uint64_t> given_;  // memory that the host has given, address and bytes
+  cuda::Parted parted_;
   cuda::GraphReader reader_;
   cuda::Hold hold_;
   void* context_ = nullptr;  // the device's, which is current on every thread that uses it
