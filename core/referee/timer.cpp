@@ -13,7 +13,9 @@ namespace {
 constexpr double kTrim = 0.1;             // of the blocks, at each end
 constexpr double kNormal = 2.5758293035;  // both tails of the normal distribution hold 1 %
 constexpr size_t kFewBlocks = 5;
-constexpr double kClear = 1.2;   // a ratio by far
+constexpr double kClear = 1.2;  // a ratio by far
+// Of a sample: a shorter wait is that of waking up.
+constexpr double kShortWait = 0.05;
 constexpr double kAlone = 2;     // what a block that is alone may be off by
 constexpr double kLostMost = 4;  // budgets, with blocks that are done again
 
@@ -114,6 +116,7 @@ class Race {
       : contenders_(contenders), options_(options) {
     result_.band_ = options.band;
     result_.samples_.resize(contenders.size());
+    result_.waits_s_.resize(contenders.size());
     resting_.resize(contenders.size(), false);
   }
 
@@ -157,6 +160,7 @@ class Race {
     for (size_t turn = 0; turn < 2 * n; ++turn) {
       const size_t c = turn < n ? turn : 2 * n - 1 - turn;
       result_.samples_[c].push_back(resting_[c] ? std::nullopt : contenders_[c]->sample());
+      result_.waits_s_[c].push_back(resting_[c] ? 0 : contenders_[c]->waited_s());
     }
     ++result_.blocks_;
     for (size_t c = 0; c < n; ++c)
@@ -179,6 +183,7 @@ class Race {
       for (int i = 0; i < 2; ++i) {
         forgotten_[c] += !resting_[c] && !samples.back();
         samples.pop_back();
+        result_.waits_s_[c].pop_back();
       }
       if (resting_[c]) continue;
       --asked_[c];
@@ -239,18 +244,32 @@ class Race {
 };
 
 Ratio RaceResult::ratio(size_t contender, size_t other) const {
-  std::vector<double> logs;
+  std::vector<double> logs, without;  // by blocks: as timed, and without waits
+  const auto without_wait = [&](size_t who, size_t i) {
+    const double all = *samples_[who][i], wait = waits_s_[who][i];
+    return wait < kShortWait * all ? all : std::max(all - wait, kShortWait * all);
+  };
   for (size_t b = 0; b < blocks_; ++b) {
-    double sum = 0;
+    double sum = 0, sum_without = 0;
     bool whole = true;
     for (size_t i = 2 * b; i < 2 * b + 2; ++i) {
       const auto &mine = samples_[contender][i], &theirs = samples_[other][i];
       whole &= mine && theirs && *mine > 0 && *theirs > 0;
-      if (whole) sum += std::log(*theirs / *mine);
+      if (!whole) break;
+      sum += std::log(*theirs / *mine);
+      sum_without += std::log(without_wait(other, i) / without_wait(contender, i));
     }
-    if (whole) logs.push_back(sum / 2);
+    if (!whole) continue;
+    logs.push_back(sum / 2);
+    without.push_back(sum_without / 2);
   }
-  return ratio_of(logs, band_);
+  Ratio out = ratio_of(logs, band_);
+  if (logs.size() < 2 || without == logs) return out;
+  const Ratio net = ratio_of(without, band_);
+  out.low = std::min(out.low, net.low);
+  out.high = std::max(out.high, net.high);
+  out.speed = speed_of(out.low, out.high, band_);
+  return out;
 }
 
 RaceResult race(std::span<Contender* const> contenders, const RaceOptions& options) {

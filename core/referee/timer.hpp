@@ -6,7 +6,9 @@
 // Contenders take turns forwards and then backwards (A B C C B A), which cancels a drift of clocks
 // or temperature to first order. One such block gives one ratio per pair. Ratios of blocks are
 // averaged without the largest and smallest tenth, and the interval is Yuen's (Student's t on the
-// winsorised variance), at 99 %.
+// winsorised variance), at 99 %. Where contenders waited for a core, the ratio of what is left
+// without the waits has an interval as well, and the whole is what both hold together: a scheduler
+// that favours one side makes them differ, and who waits for threads of its own gains nothing.
 //
 // Noise decides when to stop: when the interval of every pair is narrower than a quarter of the
 // band, or a tenth of the difference itself where that is larger. It is the width that is looked at
@@ -27,6 +29,8 @@ class Contender {
   // Seconds of one call. Nothing when the sample is to be dropped: it was disturbed by something
   // that has nothing to do with the contender, and it knows that without looking at the seconds.
   virtual std::optional<double> sample() = 0;
+  // How many seconds of the last sample it may have waited for a core that others had.
+  virtual double waited_s() const { return 0; }
   // Its last two samples are not among those of the race: their block is done again.
   virtual void forget() {}
 };
@@ -87,6 +91,7 @@ class RaceResult {
   friend class Race;
   std::vector<Timing> timings_;
   std::vector<std::vector<std::optional<double>>> samples_;  // two per block, by contender
+  std::vector<std::vector<double>> waits_s_;                 // of each of samples_
   size_t blocks_ = 0;
   int redone_ = 0;
   double band_ = 0;

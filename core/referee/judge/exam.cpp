@@ -23,9 +23,9 @@ namespace {
 constexpr const char* kNewContents = "timing: contents for another race";
 
 // For a core, of every rank where there are several.
-std::vector<double> waits_of(const RankGroup& runners) {
+std::vector<double> waits_of(const RankGroup& runners, bool on_cpu) {
   std::vector<double> out;
-  for (int r = 0; runners.size() > 1 && r < runners.size(); ++r)
+  for (int r = 0; (on_cpu || runners.size() > 1) && r < runners.size(); ++r)
     out.push_back(waited_for_core_s(runners.pid(r)));
   return out;
 }
@@ -211,7 +211,7 @@ std::optional<Sitter::Call> Exam::take(Sitter& sitter, int first, const std::vec
   // What works as soon as it may is on the clock before the message is.
   double since = now_seconds(), early_s = 0;
   const double worked = runners.worked_s();
-  const std::vector<double> waited = waits_of(runners);
+  const std::vector<double> waited = waits_of(runners, request_.device == "cpu");
   runners.thaw();
   if (way == Way::late) {
     std::this_thread::sleep_for(std::chrono::duration<double>(late_s_));
@@ -239,7 +239,7 @@ std::optional<Sitter::Call> Exam::take(Sitter& sitter, int first, const std::vec
   const double stopping = now_seconds() - (since + call->wall_s);
   const double unclaimed = runners.worked_s() - worked - call->own_s * count;
   call->wall_s += std::clamp(unclaimed, 0.0, std::max(0.0, stopping));
-  const std::vector<double> waits = waits_of(runners);
+  const std::vector<double> waits = waits_of(runners, request_.device == "cpu");
   for (size_t r = 0; r < waits.size(); ++r)
     call->waited_s = std::max(call->waited_s, waits[r] - waited[r]);
   const int side = &sitter == &candidate_ ? kCandidateSide : side_of_baseline(sitter.plugin());

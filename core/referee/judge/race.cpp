@@ -255,6 +255,11 @@ void Exam::conclude_race(const Turn& mine, const Turn& theirs, const RaceResult&
   row_.status = status_of(row.ratio.speed);
   row_.why = !busy ? doubt : "the baseline's ranks had to wait for cores that others use as well";
   if (!slowed.empty()) row_.why = slowed;
+  if (request_.device == "cpu" && row_.status == Status::cannot_tell && row_.why.empty() &&
+      (mine.had_to_wait() || theirs.had_to_wait())) {
+    row_.why = "other programs kept the cores busy while it was timed";
+    row_.next = "Judge it when the machine has nothing else to do.";
+  }
   row_.timings.push_back(row);
   if (!evidence.empty()) {
     row_.status = Status::cheating;

@@ -37,12 +37,17 @@ class Exam::Turn final : public Contender {
     clocks_.claims_s.push_back(call.claim_s * count_);
     clocks_.walls_s.push_back(call.wall_s + call.claim_s * (count_ - calls));
     waits_s_.push_back(call.waited_s);
+    // Before its own clock it waits as well, until it is woken up.
+    const double unclaimed_s = std::max(0.0, call.wall_s - call.claim_s * calls);
+    waited_s_ = std::max(0.0, call.waited_s - unclaimed_s) / calls;
     captured_ = call.captured && way_ != Way::eager;
     in_time_ += !call.late;
     if (call.facts) facts_ = call.facts;
     if (!exam_.throttling_.end()) return std::nullopt;
     return call.claim_s;
   }
+
+  double waited_s() const override { return waited_s_; }
 
   void forget() override {
     for (std::vector<double>* of : {&clocks_.claims_s, &clocks_.walls_s, &waits_s_})
@@ -128,6 +133,7 @@ class Exam::Turn final : public Contender {
   int count_ = 1, core_ = 0;
   ClockSamples clocks_;
   std::vector<double> waits_s_;  // for a core, by sample
+  double waited_s_ = 0;          // for a core, a call of the last sample
   bool captured_ = false;
   int in_time_ = 0;  // samples in which no device waited for its host
   std::optional<LaunchFacts> facts_;

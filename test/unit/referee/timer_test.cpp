@@ -216,3 +216,43 @@ TEST_CASE("timer_stops_by_the_time_that_counts_for_all") {
   CHECK_FALSE(result.settled());
   CHECK(result.blocks() <= options.blocks_min);
 }
+
+namespace {
+
+// Waits for a core in each sample, which makes the sample longer by as much.
+class Waiting final : public fk::Contender {
+ public:
+  Waiting(double mean, double wait, double told, uint64_t seed)
+      : mean_(mean), wait_(wait), told_(told), random_(seed) {}
+  std::optional<double> sample() override {
+    return mean_ * std::exp(0.02 * random_.normal()) + wait_;
+  }
+  double waited_s() const override { return told_; }
+
+ private:
+  double mean_, wait_, told_;
+  fk::Random random_;
+};
+
+}  // namespace
+
+TEST_CASE("timer_interval_holds_the_truth_where_a_scheduler_favours_one_side") {
+  // Twice as fast, but it waits in all of its samples.
+  Waiting baseline(2e-3, 0, 0, 1), quick(1e-3, 3e-3, 3e-3, 2);
+  const fk::Ratio r = race(baseline, quick, 20).ratio(1, 0);
+  CHECK(r.low < 0.6);
+  CHECK(r.high > 1.9);
+  CHECK(r.speed == fk::Speed::unknown);
+}
+
+TEST_CASE("timer_gives_nothing_for_waits_that_a_contender_makes_for_itself") {
+  Waiting baseline(1e-3, 0, 0, 3), slow(2e-3, 0, 1.9e-3, 4);
+  CHECK(race(baseline, slow, 20).ratio(1, 0).speed != fk::Speed::faster);
+}
+
+TEST_CASE("timer_does_not_count_the_wait_of_waking_up") {
+  Waiting baseline(2e-3, 0, 20e-6, 5), quick(1e-3, 0, 20e-6, 6);
+  const fk::Ratio r = race(baseline, quick, 20).ratio(1, 0);
+  CHECK(r.speed == fk::Speed::faster);
+  CHECK(r.high / r.low < 1.1);
+}
