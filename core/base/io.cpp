@@ -143,10 +143,10 @@ Mapping::~Mapping() {
   if (data_ != nullptr) ::munmap(data_, size_);
 }
 
-SharedMemory SharedMemory::create(const std::string& name, std::size_t bytes) {
+SharedMemory SharedMemory::create(const std::string& name, std::size_t bytes, int64_t gaps) {
   const std::string where = "shared memory " + name;
   if (bytes == 0) fail(where, "must have at least one byte");
-  need_memory(where, static_cast<int64_t>(bytes));
+  need_memory(where, static_cast<int64_t>(bytes) - gaps);
   SharedMemory memory;
   memory.fd_ = ::memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (memory.fd_ < 0) fail_host(where, "cannot be created: " + reason(errno));

@@ -53,7 +53,8 @@ class SharedMemory {
   SharedMemory() = default;
   /// New zeroed memory, mapped writable, already sealed against shrinking and growing. `name` shows
   /// up in /proc only. The descriptor is close-on-exec: pass it with SCM_RIGHTS or dup it.
-  static SharedMemory create(const std::string& name, std::size_t bytes);
+  /// Nobody touches so many of the bytes (`gaps`): they take no memory.
+  static SharedMemory create(const std::string& name, std::size_t bytes, int64_t gaps = 0);
   /// New zeroed memory without a descriptor, which the threads of this process share: a sealed
   /// runner may have no other. fd() is -1.
   static SharedMemory anonymous(std::size_t bytes);

@@ -92,7 +92,8 @@ uint64_t fingerprint(std::span<const std::byte> memory) {
   return out;
 }
 
-std::byte* SharedRegion::take(int64_t bytes) {
+std::byte* SharedRegion::take(int64_t bytes, int64_t gaps) {
+  gaps_ += gaps;
   const int64_t at = taken_;
   taken_ += (bytes + 255) / 256 * 256;
   if (!begin_) return nullptr;
@@ -117,7 +118,9 @@ GuardedBuffer::GuardedBuffer(Device& device, SharedRegion& region, int64_t bytes
   FK_CHECK(held_.empty() || device.host_memory(), "shared memory of a device has no gaps");
   at_end &= device.host_memory();
   const Room room = room_of(bytes, shift, at_end, behind);
-  begin_ = region.take(static_cast<int64_t>(room.used + (at_end ? kGuardPage : 0)));
+  int64_t gaps = held_.empty() ? 0 : bytes;
+  for (const HeldPart& part : held_) gaps -= part.bytes;
+  begin_ = region.take(static_cast<int64_t>(room.used + (at_end ? kGuardPage : 0)), gaps);
   if (!begin_) return;
   end_ = begin_ + room.used;
   data_ = begin_ + room.before;

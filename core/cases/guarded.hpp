@@ -31,12 +31,14 @@ class SharedRegion {
   SharedRegion() = default;
   SharedRegion(void* begin, int64_t bytes)
       : begin_(static_cast<std::byte*>(begin)), bytes_(bytes) {}
-  std::byte* take(int64_t bytes);  // aligned to 256 bytes; null while it counts
+  // Aligned to 256 bytes; null while it counts. So many of the bytes have no memory.
+  std::byte* take(int64_t bytes, int64_t gaps = 0);
   int64_t taken() const { return taken_; }
+  int64_t gaps() const { return gaps_; }
 
  private:
   std::byte* begin_ = nullptr;
-  int64_t bytes_ = 0, taken_ = 0;
+  int64_t bytes_ = 0, taken_ = 0, gaps_ = 0;
 };
 
 class GuardedBuffer {

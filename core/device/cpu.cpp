@@ -133,7 +133,12 @@ class Cpu final : public Device {
   }
   void copy(void* to, const void* from, int64_t bytes) override { upload(to, from, bytes); }
   Shared allocate_shared(int64_t bytes, const std::string& purpose, Sharing others) override {
-    auto memory = SharedMemory::create(purpose, static_cast<size_t>(std::max<int64_t>(bytes, 1)));
+    return allocate_with_gaps(bytes, 0, purpose, others);
+  }
+  Shared allocate_with_gaps(int64_t bytes, int64_t gaps, const std::string& purpose,
+                            Sharing others) override {
+    auto memory =
+        SharedMemory::create(purpose, static_cast<size_t>(std::max<int64_t>(bytes, 1)), gaps);
     if (others == Sharing::read) memory.seal_future_writes();
     memory.seal_seals();
     Shared shared{memory.data(), ::fcntl(memory.fd(), F_DUPFD_CLOEXEC, 0)};

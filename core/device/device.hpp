@@ -127,6 +127,11 @@ class Device {
     int fd = -1;  // owned by the caller
   };
   virtual Shared allocate_shared(int64_t bytes, const std::string& purpose, Sharing others) = 0;
+  // The same where so many bytes are gaps, which nobody touches: on the CPU they take no memory.
+  virtual Shared allocate_with_gaps(int64_t bytes, int64_t /*gaps*/, const std::string& purpose,
+                                    Sharing others) {
+    return allocate_shared(bytes, purpose, others);
+  }
   virtual void* open_shared(int fd, int64_t bytes, Sharing mine) = 0;
   virtual void close_shared(void* data, int64_t bytes) = 0;  // waits for the stream
   // What core/tensor/random.hpp's function of this name writes, bit for bit. False where the device

@@ -71,13 +71,16 @@ void ExamDesk::take_back(size_t content, CaseValues values) {
   contents_.at(content).inputs = std::move(values);
 }
 
-void ExamDesk::place(int sets, int64_t read_bytes, int64_t written_bytes) {
-  const auto share = [&](int64_t bytes, const char* what, Device::Sharing others) {
-    return SharedMapping(device_, device_.allocate_shared(bytes, what, others), bytes);
+void ExamDesk::place(int sets, const SharedPlaces& measured) {
+  const auto share = [&](const SharedRegion& region, const char* what, Device::Sharing others) {
+    const int64_t bytes = shared_bytes(region);
+    return SharedMapping(device_, device_.allocate_with_gaps(bytes, region.gaps(), what, others),
+                         bytes);
   };
-  read_ = share(read_bytes, "inputs", Device::Sharing::read);
-  written_ = share(written_bytes, "outputs", Device::Sharing::write);
-  SharedPlaces places{{read_.data(), read_bytes}, {written_.data(), written_bytes}};
+  read_ = share(measured.read, "inputs", Device::Sharing::read);
+  written_ = share(measured.written, "outputs", Device::Sharing::write);
+  SharedPlaces places{{read_.data(), shared_bytes(measured.read)},
+                      {written_.data(), shared_bytes(measured.written)}};
   // Weights of a gigabyte come from the host once.
   for (int i = 0; i < sets; ++i) {
     const auto version = version_of(static_cast<size_t>(i));

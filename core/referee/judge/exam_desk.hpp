@@ -5,6 +5,7 @@
 // sets have them in turns, and a content is at home in the sets that have its own. Which contents
 // lie in which set is the examiner's business.
 #pragma once
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
@@ -20,6 +21,12 @@ namespace fk {
 
 // The layout of one set; sets lie behind one another.
 Layout exam_layout(const Variant& variant, int set);
+
+// Of what was measured for all sets. A call without rows has nothing to share, and a mapping has to
+// have something.
+inline int64_t shared_bytes(const SharedRegion& measured) {
+  return std::max<int64_t>(4096, measured.taken());
+}
 
 // Who has called: the candidate, or one of the baselines, which have the numbers after it.
 inline constexpr int kCandidateSide = 0;
@@ -64,8 +71,9 @@ class ExamDesk {
   // Another content in the place of one that is placed, of the same family and version.
   void replace(size_t content, CaseValues inputs, CaseValues want);
 
-  // Shares this many bytes and lays the sets and all contents out; nothing is added afterwards.
-  void place(int sets, int64_t read_bytes, int64_t written_bytes);
+  // Shares as much as was measured for all sets and lays them and all contents out; nothing is
+  // added afterwards.
+  void place(int sets, const SharedPlaces& measured);
   int read_fd() const { return read_.fd(); }
   int written_fd() const { return written_.fd(); }
 

@@ -287,10 +287,9 @@ void Examiner::place() {
   SharedPlaces all;
   for (int i = 0; i < shape_.sets; ++i)
     CaseFrames::measure(device(), resolved(), exam_layout(posed_.variant, i), all);
-  // A call without rows has nothing to share, and a mapping has to have something.
-  shape_.read_bytes = std::max<int64_t>(4096, all.read.taken());
-  shape_.written_bytes = std::max<int64_t>(4096, all.written.taken());
-  for (const auto& desk : desks_) desk->place(shape_.sets, shape_.read_bytes, shape_.written_bytes);
+  shape_.read_bytes = shared_bytes(all.read);
+  shape_.written_bytes = shared_bytes(all.written);
+  for (const auto& desk : desks_) desk->place(shape_.sets, all);
   dealt_.assign(static_cast<size_t>(shape_.sets), 0);
   if (!device().host_memory()) {
     peeks_.reserve(device());

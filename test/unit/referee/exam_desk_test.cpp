@@ -37,7 +37,7 @@ struct BoundDesk {
     desk.add(std::move(inputs), std::move(want));
     fk::SharedPlaces room;
     fk::CaseFrames::measure(*device, resolved, fk::exam_layout({}, 0), room);
-    desk.place(1, room.read.taken(), room.written.taken());
+    desk.place(1, room);
   }
 
   // A call of a side that adds `bits` to the last bits of the first element.
