@@ -69,7 +69,7 @@ struct Slot {
 };
 
 // The size of cases in which one count or index goes beyond 16 bits and all else is small. They are
-// judged where they are asked for, and never timed.
+// judged by their values alone, and never timed.
 inline constexpr const char* kRangeSize = "range";
 
 // Why an axis, an integer or an index does not go beyond 16 bits in any case.

@@ -122,10 +122,9 @@ class VerdictText {
     }
     if (!table.empty()) line("\n" + table.text(colour_));
     if (right)
-      field("beside them",
-            std::to_string(right) +
-                (right == 1 ? " smaller case is right" : " smaller cases are right") +
-                " (values alone)");
+      field("beside them", std::to_string(right) +
+                               (right == 1 ? " case is right" : " cases are right") +
+                               " (values alone)");
     left_out_cases();
     if (right || v_.aggregate.left_out) line("");
   }

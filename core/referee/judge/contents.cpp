@@ -16,7 +16,7 @@ namespace fk {
 namespace {
 
 constexpr int kDeviceContents = 24;
-constexpr size_t kOfVersion = 3;  // contents: two that may be seen, and one that is kept
+constexpr size_t kKept = 3;  // one of so many contents is kept
 // As they are made, as they are compared, and on a device as they are dealt from.
 constexpr int64_t kContentCopies = 3, kMemoryShare = 8;  // an eighth of the machine's memory
 constexpr int64_t kDeviceContentsMemory = int64_t{16} << 30;
@@ -50,17 +50,18 @@ void Examiner::make_contents(uint64_t seed) {
   const auto wanted = static_cast<size_t>(versions_wanted());
   int most = options_.contents_max * (ranks() > 1 ? 2 : 1);
   if (!device().host_memory()) most = std::min(most, kDeviceContents);
-  most = std::max(most, static_cast<int>(kOfVersion * wanted));
+  const auto least = static_cast<size_t>(options_.contents_least);
+  most = std::max(most, static_cast<int>(least * wanted));
   Pools made(1);
   size_t next = 0;     // family
   double first_s = 0;  // for what the first version needs
   int number = 0;
   for (; number < most && unjudged_.empty(); ++number) {
     const double passed = now_seconds() - start;
-    if (made[0].size() >= kOfVersion && passed > options_.seconds) break;
+    if (made[0].size() >= least && passed > options_.seconds) break;
     options_.alive();
-    auto pool = std::find_if(made.begin(), made.end(),
-                             [](const auto& one) { return one.size() < kOfVersion; });
+    auto pool =
+        std::find_if(made.begin(), made.end(), [&](const auto& one) { return one.size() < least; });
     if (pool == made.end() && made.size() < wanted) {
       if (first_s == 0) first_s = passed;
       if (passed + first_s > options_.seconds) break;
@@ -201,9 +202,9 @@ void Examiner::renew(size_t from, uint64_t seed, const std::function<void()>& al
 }
 
 // As many versions as have what they need, all with as many contents, in turns.
-void Examiner::make_even(Pools& made) {
-  while (made.size() > 1 && (made.back().size() < kOfVersion || made.size() % 2 == 0))
-    made.pop_back();
+void Examiner::make_even(Pools& made) const {
+  const auto least = static_cast<size_t>(options_.contents_least);
+  while (made.size() > 1 && (made.back().size() < least || made.size() % 2 == 0)) made.pop_back();
   size_t each = made[0].size();
   for (const auto& pool : made) each = std::min(each, pool.size());
   for (auto& pool : made) pool.erase(pool.begin() + static_cast<std::ptrdiff_t>(each), pool.end());
@@ -217,7 +218,7 @@ void Examiner::keep(Pools made) {
   for (auto& pool : made) {
     // The examination calls the last third once, beside ordinary ones that it has called before.
     size_t last = each;
-    for (size_t i = each; i-- > 1 && each - last < each / kOfVersion;)
+    for (size_t i = each; i-- > 1 && each - last < each / kKept;)
       if (pool[i].family == Family::ordinary)
         std::rotate(&pool[i], &pool[i] + 1, &pool[0] + last--);
   }

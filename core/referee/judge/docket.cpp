@@ -49,7 +49,7 @@ class Docket {
         if (!captured_ && (source.size != o_.size || is_too_far(contract, source))) continue;
         names_.push_back(source.name);
         if (const auto left = chosen_.left_out.find(source.name); left != chosen_.left_out.end())
-          leave_out(contract, source, left->second);
+          out_.push_back(left_out(contract, source, size(), left->second));
         else if (o_.cases.empty() || std::count(o_.cases.begin(), o_.cases.end(), source.name))
           routings(contract, source);
       }
@@ -65,7 +65,7 @@ class Docket {
       fail("--routing", "calls of " + join(ops, ", ") + " are not told which experts to use");
     check_variants();
     if (o_.cases.empty() && size() != kSmall && !out_.empty())
-      for (auto op = ops.rbegin(); op != ops.rend(); ++op) smaller(catalog_.at(*op));
+      for (auto op = ops.rbegin(); op != ops.rend(); ++op) beside(catalog_.at(*op));
     std::map<std::string, std::set<std::string>> cases;
     for (const DocketEntry& entry : after_) cases[entry.row.op].insert(entry.row.case_name);
     for (DocketEntry& entry : after_)
@@ -99,44 +99,63 @@ class Docket {
       if (source.size == o_.size) all.push_back(&source);
     chosen_ = default_cases(contract, all, on_gpu());
   }
-  void leave_out(const Contract& contract, const Case& source, const std::string& why) {
-    DocketEntry entry = entry_of(contract, source, size());
+  static DocketEntry left_out(const Contract& contract, const Case& source, const std::string& size,
+                              const std::string& why) {
+    DocketEntry entry = entry_of(contract, source, size);
     entry.row.left_out = true;
+    entry.row.beside = source.size == kRangeSize;
     entry.row.status = Status::unused;
     entry.row.why = why;
-    entry.row.next = "`--thorough` judges it, and so does `--case " + source.name + "`.";
-    out_.push_back(posed(entry, contract, source));
+    entry.row.next = "`--thorough` judges it, and so does `" +
+                     std::string(entry.row.beside ? "--size range " : "") + "--case " +
+                     source.name + "`.";
+    return posed(entry, contract, source);
   }
 
-  // The memory that is shared with a candidate's process has no gaps: `check` has these cases.
-  static bool is_too_far(const Contract& contract, const Case& source) {
-    return source.size == kRangeSize && has_gaps(resolve(contract, source, {}));
+  // Only the CPU has gaps without memory.
+  bool is_too_far(const Contract& contract, const Case& source) const {
+    return on_gpu() && source.size == kRangeSize && has_gaps(resolve(contract, source, {}));
   }
 
-  // What a field does shows in these (test/numerics sees to it), and who is wrong in them is told
-  // so before anything long begins. They are called by as many ranks as the others are, or by as
-  // few as may be.
-  void smaller(const Contract& contract) {
+  // Judged by their values alone, before anything long begins. What a field does shows in small
+  // cases (test/numerics sees to it), an index in too few bits in range cases. They are called by
+  // as many ranks as the others are, or by as few as may be.
+  void beside(const Contract& contract) {
     const auto ranks = ranks_of(contract, contract.cases, kSmall);
     std::set<int> called = {ranks.empty() ? 1 : ranks[0]};
     for (const DocketEntry& entry : out_)
       if (entry.row.op == contract.op) called.insert(entry.row.ranks);
     std::vector<DocketEntry> all;
     std::set<std::map<std::string, DType>> written;
-    for (const Case& source : contract.cases) {
-      if (source.size != kSmall) continue;
-      DocketEntry entry = entry_of(contract, source, kSmall);
+    const auto add = [&](const Case& source, bool every_variant) {
+      DocketEntry entry = entry_of(contract, source, source.size);
       entry.row.beside = true;
-      if (!called.count(entry.row.ranks)) continue;
+      if (source.size == kRangeSize) {
+        entry.timed = false;
+        entry.cheap = !is_default() || is_cheap(content_seconds(contract, source, on_gpu()));
+      }
+      if (!called.count(entry.row.ranks)) return;
       all.push_back(posed(entry, contract, source));
-      const bool first = written.insert(source.dtypes).second;
       for (const Variant& v : variants_of(contract, source, false)) {
         entry.extra = v.name != Variant().name;
         entry.other_dtype = !v.dtypes.empty();
         entry.asked.variant = entry.row.variant = v.name;
-        if (entry.extra && (first || entry.other_dtype))
+        if (entry.extra && (every_variant || entry.other_dtype))
           all.push_back(posed(entry, contract, source));
       }
+    };
+    for (const Case& source : contract.cases)
+      if (source.size == kSmall) add(source, written.insert(source.dtypes).second);
+    std::vector<const Case*> ranges;
+    for (const Case& source : contract.cases)
+      if (source.size == kRangeSize && !is_too_far(contract, source)) ranges.push_back(&source);
+    std::map<std::string, std::string> too_long;
+    if (is_default()) too_long = ranges_left_out(contract, ranges, on_gpu());
+    for (const Case* source : ranges) {
+      if (const auto left = too_long.find(source->name); left != too_long.end())
+        all.push_back(left_out(contract, *source, kRangeSize, left->second));
+      else
+        add(*source, false);
     }
     out_.insert(out_.begin(), all.begin(), all.end());
   }
@@ -348,7 +367,7 @@ void settle(std::vector<CaseVerdict>& rows) {
   }
   std::erase_if(rows, [](const CaseVerdict& row) {
     const bool said = row.status == Status::environment && !row.why.empty();
-    return row.beside && !is_right(row.status) && !is_failure(row.status) && !said;
+    return row.beside && !row.left_out && !is_right(row.status) && !is_failure(row.status) && !said;
   });
   const std::vector<CaseVerdict> all = rows;
   std::erase_if(rows, [&](const CaseVerdict& row) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which cases a judgement has, in which order: the contracts' or recorded ones, each with its
 // routings and variants, and before them smaller ones, which have what the others leave at its
-// default.
+// default, and range cases, which have an index beyond 16 bits.
 #pragma once
 #include <set>
 #include <string>

@@ -33,11 +33,12 @@ struct ExamOptions {
   std::function<Stopwatch&(Device&)> watch_of;  // that of a device, which outlives the examiner
   const Plugins* plugins = nullptr;             // with the oracle's
   int threads = 2;
-  double seconds = 0.5;   // for answers, about; three contents are made whatever that takes
+  double seconds = 0.5;   // for answers, about; `contents_least` are made whatever that takes
   double families_s = 8;  // for them until every family that fits was tried once
   int64_t memory = int64_t{256} << 20;  // of all sets of all ranks
   std::vector<std::string> families;    // empty: those that fit, chosen by the seed
-  int contents_max = 64;                // of one rank; with several, whose calls take no time, more
+  int contents_least = 3;  // of a version: two that may be seen, and one that is kept for the race
+  int contents_max = 64;   // of one rank; with several, whose calls take no time, more
   double call_s = 0;  // sets are so many that one call on each takes about that long; 0: two sets
   int sets_max = 128;
   double gate_s = 0.25;                 // for null candidates, about
@@ -127,7 +128,7 @@ class Examiner {
   static bool has(const Pools& made, Family family);
   int64_t content_bytes() const;
   int64_t contents_room() const;
-  static void make_even(Pools& made);
+  void make_even(Pools& made) const;
   void keep(Pools made);
   void measure();
   int calls_wanted() const;

@@ -213,9 +213,12 @@ class Judge {
   bool list_cases() {
     for (DocketEntry& entry : docket(ops_, catalog_, options_)) {
       out_.cases.push_back(std::move(entry.row));
-      // Of those that come after the others rows and values are of interest, not kinds of inputs.
-      const auto families =
-          entry.after ? std::vector<std::string>{family_name(Family::ordinary)} : options_.families;
+      // Of those that come after the others rows and values are of interest, of range cases the
+      // size: not kinds of inputs.
+      const bool range = entry.asked.size == kRangeSize && options_.families.empty();
+      const auto families = entry.after || range
+                                ? std::vector<std::string>{family_name(Family::ordinary)}
+                                : options_.families;
       requests_.push_back({entry.asked, room_.device(), options_.threads, families,
                            out_.cases.back().ranks, entry.drawn_cases, entry.after,
                            options_.thorough});

@@ -125,8 +125,9 @@ void fields(Visitor& v, CaseVerdict& c) {
   v("case", c.case_name, "the case");
   v("size", c.size, "of the case: smoke, ci, full, range or captured");
   v("beside", c.beside,
-    "true: smaller than was asked for; its values are judged, because it has what larger cases "
-    "leave at its default or rows that nobody could foresee, and it is not timed");
+    "true: beside what was asked for. It is not timed; its values are judged, because it has what "
+    "larger cases leave at its default, an index beyond 16 bits, or rows that nobody could "
+    "foresee");
   v("left_out", c.left_out,
     "true: a default verdict leaves it out for the sake of time, and `why` says what it would "
     "take; "
@@ -178,7 +179,7 @@ void fields(Visitor& v, Aggregate& a) {
   v("not_judged", a.not_judged, "untestable, unjudged, or the host's fault");
   v("left_out", a.left_out, "cases that a default verdict leaves out; not in `cases`");
   v("beside", a.beside,
-    "smaller cases whose values were judged, too; not in `cases`, but in `failed` where they did");
+    "cases whose values alone were judged, too; not in `cases`, but in `failed` where they did");
 }
 
 template <class Visitor>

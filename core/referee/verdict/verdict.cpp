@@ -159,7 +159,7 @@ std::string why_of(const Aggregate& a) {
         count_text(a.refused, "refused"), count_text(a.not_judged, "not judged")})
     if (!part.empty()) list += (list.empty() ? "" : ", ") + part;
   if (list.empty()) return list;
-  if (a.beside && !a.failed) list += "; " + std::to_string(a.beside) + " smaller right, too";
+  if (a.beside && !a.failed) list += "; " + std::to_string(a.beside) + " more right";
   if (a.left_out) list += "; " + std::to_string(a.left_out) + " left out (--thorough)";
   return "of " + std::to_string(a.cases) + (a.cases == 1 ? " case " : " cases ") + list;
 }
@@ -266,7 +266,7 @@ Aggregate aggregate_of(std::span<const CaseVerdict> cases) {
   int timed = 0, blocks = 0;
   bool sure = true;
   for (const auto& c : cases) {
-    out.beside += c.beside;
+    out.beside += c.beside && !c.left_out;
     if (c.left_out) ++out.left_out;
     if (c.beside || c.left_out) {
       out.failed += is_failure(c.status);

@@ -134,7 +134,7 @@ struct TimingRow {
 struct CaseVerdict {
   std::string op, case_name;
   std::string size = "full";           // as in the policy
-  bool beside = false;                 // smaller than was asked for: its values alone are judged
+  bool beside = false;                 // not what was asked for: its values alone are judged
   bool left_out = false;               // of a default verdict: not judged, for the reason in `why`
   std::string variant;                 // empty: as written
   std::string sizes;                   // "T=3 size=17 x:bf16", of the variant
@@ -162,7 +162,7 @@ struct Aggregate {
   Ratio ratio;  // geometric mean; blocks: of all cases
   int cases = 0, right = 0, faster = 0, same = 0, slower = 0, cannot_tell = 0, failed = 0,
       refused = 0, not_judged = 0;
-  int beside = 0;    // smaller cases beside these, which are in `failed` where they failed
+  int beside = 0;    // cases beside these, which are in `failed` where they failed
   int left_out = 0;  // not in `cases`
 };
 

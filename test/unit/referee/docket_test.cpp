@@ -38,8 +38,8 @@ TEST_CASE("smaller cases come first, once, and only where nobody has named some"
     const CaseVerdict& row = all[i].row;
     if (!row.beside || all[i].after) continue;
     CHECK(smaller++ == i);
-    CHECK(row.size == "smoke");
-    CHECK(all[i].asked.size == "smoke");
+    CHECK((row.size == "smoke" || row.size == kRangeSize));
+    CHECK(all[i].asked.size == row.size);
     CHECK(all[i].asked.variant == row.variant);
     CHECK(all[i].extra == !row.variant.empty());
     CHECK(all[i].other_dtype == (row.variant == "bf16" || row.variant == "f16" ||
@@ -151,9 +151,51 @@ TEST_CASE("a default verdict leaves out cases by what they take, and a thorough 
   thorough.thorough = true;
   for (const DocketEntry& entry : docket_of("rms_norm", thorough)) {
     CHECK_FALSE(entry.row.left_out);
-    CHECK(entry.timed);
+    CHECK(entry.timed == (entry.row.size != kRangeSize));
     CHECK(entry.cheap);
   }
+}
+
+TEST_CASE("range cases are judged beside others, by default and thoroughly, and are never timed") {
+  for (const bool thorough : {false, true}) {
+    JudgeOptions options = by_default("cpu");
+    options.thorough = thorough;
+    std::vector<std::string> ranges;
+    bool begun = false;
+    for (const DocketEntry& entry : docket_of("paged_attention", options)) {
+      begun |= !entry.row.beside;
+      if (entry.row.size != kRangeSize) continue;
+      CHECK_FALSE(begun);  // nothing long comes before them
+      CHECK(entry.row.beside);
+      CHECK_FALSE(entry.timed);
+      CHECK_FALSE(entry.after);
+      CHECK(entry.extra == entry.other_dtype);
+      if (!entry.extra) ranges.push_back(entry.row.case_name);
+    }
+    CHECK(ranges ==
+          std::vector<std::string>{"requests", "context", "page", "heads", "width", "offsets"});
+  }
+  // Only the CPU has gaps without memory.
+  for (const DocketEntry& entry : docket_of("paged_attention", by_default("cuda:0")))
+    CHECK(entry.row.case_name != "offsets");
+  JudgeOptions small = by_default("cpu");
+  small.size = "smoke";
+  for (const DocketEntry& entry : docket_of("paged_attention", small))
+    CHECK(entry.row.size != kRangeSize);
+}
+
+TEST_CASE("a range case that is left out keeps its row") {
+  std::vector<CaseVerdict> rows = {row_of("rows", "", Status::unused),
+                                   row_of("full0", "", Status::correct)};
+  rows[0].size = kRangeSize;
+  rows[0].left_out = true;
+  rows[1].beside = false;
+  settle(rows);
+  REQUIRE(rows.size() == 2);
+  const Aggregate all = aggregate_of(rows);
+  CHECK(all.left_out == 1);
+  CHECK(all.beside == 0);
+  CHECK(all.cases == 1);
 }
 
 TEST_CASE("small cases, and those that somebody has named, are never left out") {

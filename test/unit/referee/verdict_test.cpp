@@ -163,7 +163,7 @@ TEST_CASE("smaller cases beside those that were asked for count when they fail")
   CHECK(v.aggregate.cases == 1);
   CHECK(v.aggregate.right == 1);
   CHECK(v.aggregate.beside == 1);
-  CHECK(v.why == "of 1 case 1 faster; 1 smaller right, too");
+  CHECK(v.why == "of 1 case 1 faster; 1 more right");
   v = {};
   v.cases = {beside(Status::wrong), timed("a", 1.5, 0.01)};
   conclude(v);
