@@ -88,7 +88,7 @@ def speed_of(report):
 def judge(options, file, item, folder):
     """(verdict, speed, why): the verdict is `correct` when the plugin was accepted, and then its speed says beside what."""
     out = pathlib.Path(folder) / "verdict.json"
-    command = [options.host, "bench", str(file), "--thorough", "--no-store", "--op", item["op"], "--device", options.device, "--size", item["size"] or options.size, "--seconds", "0.05",
+    command = [options.host, "bench", str(file), *(["--thorough"] if options.thorough else []), "--no-store", "--op", item["op"], "--device", options.device, "--size", item["size"] or options.size, "--seconds", "0.05",
                "--patience", "5", "--json", str(out)]
     if item["captured"]:
         command += ["--captured", str(pathlib.Path(folder) / "captured")]
@@ -204,6 +204,7 @@ def main():
     parser.add_argument("--plugins", type=pathlib.Path, default=root)
     parser.add_argument("--device", default="cpu", help="cpu, or cuda:0 for those in cuda/")
     parser.add_argument("--size", default="smoke", help="of the judge's cases")
+    parser.add_argument("--thorough", action="store_true", help="all cases and kinds of inputs, not those of a default verdict")
     parser.add_argument("--only", default="", help="names that match this expression")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--serve", action="store_true", help="with `fk-host serve` on the device")

@@ -3,7 +3,7 @@
 //
 // Stopped by: a range case with more requests than 16 bits count
 //
-// size: range
+// size: full
 //
 // verdict: wrong
 //

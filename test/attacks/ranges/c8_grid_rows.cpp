@@ -4,7 +4,7 @@
 //
 // Stopped by: a range case with more rows than 16 bits count
 //
-// size: range
+// size: full
 //
 // verdict: wrong
 //
