@@ -118,12 +118,13 @@ Json exam_open(const Json& a, const TaskServices& services) {
   if (!device.host_memory())
     options.threads =
         std::max(options.threads, static_cast<int>(std::thread::hardware_concurrency()));
-  // The size is what a range case asks about: one content will do, and of ranks another, so that
-  // what they have left for each other shows.
+  // The size is what a range case asks about.
   options.seconds = range ? 0 : a.at("seconds").get<double>();
-  if (range) options.contents_least = ranks > 1 ? 2 : 1;
   options.families = a.at("families").get<std::vector<std::string>>();
   options.call_s = range ? 0 : a.at("call_s").get<double>();
+  // Where nobody is timed no content is kept. One content asks about a size; of ranks another shows
+  // what they have left for each other.
+  if (options.call_s == 0) options.contents_least = range && ranks == 1 ? 1 : 2;
   if (!a.at("every_family").get<bool>()) options.families_s = options.seconds;
   const std::string stage = contract.op + ": contents and answers";
   services.stage(stage);
