@@ -12,10 +12,10 @@ namespace {
 constexpr int64_t kKeptShare = 16;  // one part in so many of the free memory stays free
 }
 
-Budget::Budget(double seconds)
+Budget::Budget(double seconds, std::optional<int64_t> memory)
     : seconds_(seconds),
       end_s_(now_seconds() + seconds),
-      memory_(free_memory().value_or(0) / kKeptShare) {}
+      memory_(memory.value_or(free_memory().value_or(0) / kKeptShare)) {}
 
 void Budget::need() const {
   if (seconds_ > 0 && now_seconds() > end_s_)
