@@ -172,8 +172,8 @@ TEST_CASE("range cases are judged beside others, by default and thoroughly, and 
       CHECK(entry.extra == entry.other_dtype);
       if (!entry.extra) ranges.push_back(entry.row.case_name);
     }
-    CHECK(ranges ==
-          std::vector<std::string>{"requests", "context", "page", "heads", "width", "offsets"});
+    CHECK(ranges == std::vector<std::string>{"requests", "context", "page", "heads", "width",
+                                             "queries", "offsets"});
   }
   // Only the CPU has gaps without memory.
   for (const DocketEntry& entry : docket_of("paged_attention", by_default("cuda:0")))
