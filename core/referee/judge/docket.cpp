@@ -112,7 +112,7 @@ class Docket {
     return posed(entry, contract, source);
   }
 
-  // Only the CPU has gaps without memory.
+  // Memory of a GPU that processes share has no gaps; `check` has these cases there.
   bool is_too_far(const Contract& contract, const Case& source) const {
     return on_gpu() && source.size == kRangeSize && has_gaps(resolve(contract, source, {}));
   }

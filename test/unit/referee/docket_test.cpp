@@ -175,7 +175,7 @@ TEST_CASE("range cases are judged beside others, by default and thoroughly, and 
     CHECK(ranges == std::vector<std::string>{"requests", "context", "page", "heads", "width",
                                              "queries", "offsets"});
   }
-  // Only the CPU has gaps without memory.
+  // Memory of a GPU that processes share has no gaps; `check` has these cases there.
   for (const DocketEntry& entry : docket_of("paged_attention", by_default("cuda:0")))
     CHECK(entry.row.case_name != "offsets");
   JudgeOptions small = by_default("cpu");
