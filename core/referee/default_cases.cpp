@@ -24,10 +24,11 @@ constexpr double kContentSeconds = 0.4;  // for one content of a case
 constexpr double kCheapSeconds = 2e-3;
 // An examination makes three contents at least and 64 at most (contents.cpp). To call and compare
 // them takes as long again.
-constexpr double kLeast = 3, kMost = 64, kCalled = 2;
+constexpr double kLeastContents = 3, kMostContents = 64, kCalled = 2;
 
 double examination_seconds(double content_s) {
-  return kCalled * std::min(kMost * content_s, std::max(kDefaultAnswerSeconds, kLeast * content_s));
+  return kCalled * std::min(kMostContents * content_s,
+                            std::max(kDefaultAnswerSeconds, kLeastContents * content_s));
 }
 
 }  // namespace
