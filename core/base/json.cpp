@@ -31,7 +31,7 @@ std::string position(const std::string& name, std::string_view text, std::size_t
 
 // Builds the tree without nlohmann's own linear look-up per inserted key, so that an object of
 // 100,000 keys is not quadratic.
-class Builder {
+class TextReader {
  public:
   using number_integer_t = Json::number_integer_t;
   using number_unsigned_t = Json::number_unsigned_t;
@@ -39,7 +39,7 @@ class Builder {
   using string_t = Json::string_t;
   using binary_t = Json::binary_t;
 
-  Builder(std::string_view text, const std::string& name) : text_(text), name_(name) {}
+  TextReader(std::string_view text, const std::string& name) : text_(text), name_(name) {}
 
   bool null() { return leaf(nullptr); }
   bool boolean(bool value) { return leaf(value); }
@@ -181,7 +181,7 @@ Json load_json(const std::filesystem::path& path) {
 }
 
 Json parse_json(std::string_view text, const std::string& name) {
-  Builder builder(text, name);
+  TextReader builder(text, name);
   try {
     // false comes with parse_error, which throws.
     Json::sax_parse(text.begin(), text.end(), &builder);

@@ -53,9 +53,9 @@ std::string position(const std::string& name, int line, int column) {
 }
 
 // Errors leave through the parser as they are; yaml-cpp does not catch.
-class Builder : public YAML::EventHandler {
+class EventReader : public YAML::EventHandler {
  public:
-  explicit Builder(YamlDocument& document) : document_(document) {}
+  explicit EventReader(YamlDocument& document) : document_(document) {}
 
   void OnDocumentStart(const YAML::Mark&) override {}
   void OnDocumentEnd() override {}
@@ -167,7 +167,7 @@ void parse_events(const std::string& text, YamlDocument& document) {
   std::istringstream stream(text);
   try {
     YAML::Parser parser(stream);
-    Builder builder(document);
+    EventReader builder(document);
     parser.HandleNextDocument(builder);
     const std::size_t count = document.nodes.size();
     if (count > 0 && parser.HandleNextDocument(builder) && document.nodes.size() > count) {

@@ -17,7 +17,7 @@ namespace fk {
 namespace {
 
 constexpr int kMostPower = 4, kOneIn = 8;
-constexpr std::string_view kFew = " few";
+constexpr std::string_view kFewMark = " few";
 
 // One of the fields that feed, and its first row that does.
 struct Source {
@@ -101,8 +101,8 @@ class Scaler {
   // Without sources where they are absent.
   Feed parse(const CaseField& fed, std::string text) const {
     Feed out;
-    out.few = text.ends_with(kFew);
-    if (out.few) text.resize(text.size() - kFew.size());
+    out.few = text.ends_with(kFewMark);
+    if (out.few) text.resize(text.size() - kFewMark.size());
     const auto every = text.find(" every ");
     std::string left = text.substr(0, every);
     for (size_t plus; !left.empty();

@@ -29,7 +29,7 @@
 
 namespace fk {
 namespace {
-struct Arguments {
+struct BenchArguments {
   std::string what, json, device = "cpu", secret, captured, routing, receipt;
   std::vector<std::string> ops, families, variants, dtypes;  // of a candidate
   double patience_s = 20, budget_s = Policy().budget_s;
@@ -134,8 +134,8 @@ Json any_row() {
 }
 
 // Rows as they come, so that a crash loses nothing. `device` is what the runner calls it.
-std::vector<Json> run_op(const Arguments& a, const std::string& op, const Roster& roster, int ranks,
-                         std::string& device, std::vector<Protection>& protections) {
+std::vector<Json> run_op(const BenchArguments& a, const std::string& op, const Roster& roster,
+                         int ranks, std::string& device, std::vector<Protection>& protections) {
   // Ranks that share a device would wait for each other's turns.
   const std::string kind = a.device.substr(0, a.device.find(':'));
   const auto count = std::ranges::count_if(
@@ -249,7 +249,7 @@ bool names_plugin(const std::string& word, const Roster& roster) {
 }
 
 // What is measured; Error for a name that is not there.
-std::vector<std::string> choose_ops(const Arguments& a, const Catalog& catalog,
+std::vector<std::string> choose_ops(const BenchArguments& a, const Catalog& catalog,
                                     std::string& origin) {
   std::vector<std::string> ops, cases;
   const std::string one = a.what.empty() ? "" : catalog.at(a.what).op;
@@ -277,7 +277,7 @@ std::vector<std::string> choose_ops(const Arguments& a, const Catalog& catalog,
 }
 
 // With how many ranks the cases of an op are measured.
-std::vector<int> ranks_for(const Arguments& a, const Catalog& catalog, const std::string& op) {
+std::vector<int> ranks_for(const BenchArguments& a, const Catalog& catalog, const std::string& op) {
   const Contract& contract = catalog.at(op);
   // Read here as well: a folder that is damaged is no fault of a provider's.
   auto cases = a.captured.empty() ? contract.cases : Captured::open(a.captured, catalog).cases(op);
@@ -289,7 +289,7 @@ std::vector<int> ranks_for(const Arguments& a, const Catalog& catalog, const std
   return ranks_of(contract, cases, a.options.size, true);
 }
 
-Arguments complete(Arguments a) {
+BenchArguments complete(BenchArguments a) {
   check_device_name(a.device);
   if (!a.captured.empty()) {
     a.captured = std::filesystem::absolute(a.captured).lexically_normal();
@@ -304,7 +304,7 @@ Arguments complete(Arguments a) {
   return a;
 }
 
-BenchRequest request_of(const Arguments& a, bool as_json) {
+BenchRequest request_of(const BenchArguments& a, bool as_json) {
   BenchRequest request;
   Policy& policy = request.question.policy;
   policy.size = a.options.size;
@@ -331,7 +331,7 @@ BenchRequest request_of(const Arguments& a, bool as_json) {
   return request;
 }
 
-int judge(const Arguments& a, const BenchRequest& request) {
+int judge(const BenchArguments& a, const BenchRequest& request) {
   if (a.options.graphs) return bench_candidate(request);
   fail("--no-graph", "a verdict's `timings` have both, with and without graphs", "bench OP");
 }
@@ -356,7 +356,7 @@ std::optional<std::filesystem::path> plugin_of_name(const std::string& name) {
 
 // What is found without a look at the contracts and at other plugins, because a question that was
 // asked before is answered at once: a file, a folder, or a plugin with its file's name.
-std::optional<int> bench_at_once(const Arguments& a, bool as_json) {
+std::optional<int> bench_at_once(const BenchArguments& a, bool as_json) {
   const bool path = a.what.find('/') != std::string::npos || ends_with(a.what, ".so");
   BenchRequest request = request_of(a, as_json);
   if (!path && !a.build) {
@@ -384,8 +384,8 @@ std::optional<int> bench_at_once(const Arguments& a, bool as_json) {
   fail("bench", "there is no op and no plugin `" + excerpt(word) + "`", did_you_mean(word, known));
 }
 
-int bench(const Arguments& asked, bool as_json) {
-  const Arguments a = complete(asked);
+int bench(const BenchArguments& asked, bool as_json) {
+  const BenchArguments a = complete(asked);
   if (const auto done = bench_at_once(a, as_json)) return *done;
   const Catalog catalog(paths::registry_dirs());
   const Roster roster = Roster::find(catalog);
@@ -455,8 +455,8 @@ int bench(const Arguments& asked, bool as_json) {
   return good ? kExitOk : kExitFailed;
 }
 
-std::function<int()> add(const Options& app) {
-  auto a = std::make_shared<Arguments>();
+std::function<int()> add_bench(const Options& app) {
+  auto a = std::make_shared<BenchArguments>();
   app.add_option("WHAT", a->what,
                  "an op (default: all of level 1), whose providers race, or a candidate (a .so, or "
                  "its name), which is judged");
@@ -494,7 +494,7 @@ std::function<int()> add(const Options& app) {
   return [a, json] { return bench(*a, json.given()); };
 }
 
-FK_VERB(bench, "correctness and time: of every provider of an op, or of a candidate", add);
+FK_VERB(bench, "correctness and time: of every provider of an op, or of a candidate", add_bench);
 
 }  // namespace
 }  // namespace fk

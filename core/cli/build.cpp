@@ -254,13 +254,13 @@ int build(const std::string& name) {
   return fatal ? kExitFailed : kExitOk;
 }
 
-std::function<int()> add(const Options& app) {
+std::function<int()> add_build(const Options& app) {
   auto name = std::make_shared<std::string>();
   app.add_option("NAME", *name, "a folder of candidates/, or a path").required();
   return [name] { return build(*name); };
 }
 
-FK_VERB(build, "compile a candidate with the mandatory flags", add);
+FK_VERB(build, "compile a candidate with the mandatory flags", add_build);
 
 }  // namespace
 }  // namespace fk

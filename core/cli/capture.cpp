@@ -27,7 +27,7 @@
 namespace fk {
 namespace {
 
-struct Arguments {
+struct CaptureArguments {
   std::string scenario, profile, weights, json, out;
   std::vector<std::string> pins;
   CaptureOptions options;
@@ -79,7 +79,7 @@ void print(const Json& index, const std::string& folder) {
               human_bytes(index.at("bytes").get<int64_t>()).c_str(), folder.c_str());
 }
 
-int run(Arguments a) {
+int run(CaptureArguments a) {
   if (a.options.device.empty()) {
     a.options.device = "cpu";
     for (const auto& device : device_names())
@@ -119,8 +119,8 @@ int run(Arguments a) {
   return kExitOk;
 }
 
-std::function<int()> add(const Options& app) {
-  auto a = std::make_shared<Arguments>();
+std::function<int()> add_capture(const Options& app) {
+  auto a = std::make_shared<CaptureArguments>();
   a->options.device.clear();
   app.add_option("SCENARIO", a->scenario, "a file, or a name in scenarios/").required();
   app.add_option("--op", a->options.record.ops, "only this op (may be repeated)").one_at_a_time();
@@ -150,7 +150,7 @@ std::function<int()> add(const Options& app) {
   };
 }
 
-FK_VERB(capture, "record real inputs of ops from a whole model", add);
+FK_VERB(capture, "record real inputs of ops from a whole model", add_capture);
 
 }  // namespace
 }  // namespace fk

@@ -30,7 +30,7 @@
 namespace fk {
 namespace {
 
-struct Arguments {
+struct CheckArguments {
   std::string plugin, json, captured, device = "cpu";
   std::vector<std::string> ops;       // empty: all
   std::vector<std::string> families;  // as of CheckOptions
@@ -42,14 +42,14 @@ struct Arguments {
 
 constexpr int64_t kPrivateMost = int64_t{8} << 30;  // memory of a process on the CPU
 
-bool is_wanted(const Arguments& a, const std::string& op) {
+bool is_wanted(const CheckArguments& a, const std::string& op) {
   return a.ops.empty() || std::find(a.ops.begin(), a.ops.end(), op) != a.ops.end();
 }
 
 class Checker {
  public:
   // `captured`: the cases that alone are checked; null: the contracts'.
-  Checker(const Arguments& a, const FoundPlugin& found, const Roster& roster,
+  Checker(const CheckArguments& a, const FoundPlugin& found, const Roster& roster,
           const Captured* captured)
       : a_(a), found_(found), roster_(roster), captured_(captured) {}
 
@@ -251,7 +251,7 @@ class Checker {
     return broken;
   }
 
-  const Arguments& a_;
+  const CheckArguments& a_;
   const FoundPlugin& found_;
   const Roster& roster_;
   const Captured* captured_;
@@ -264,7 +264,7 @@ class Checker {
 };
 
 void need_common(const FoundPlugin& found, const std::vector<std::string>& captured,
-                 const Arguments& a) {
+                 const CheckArguments& a) {
   for (const auto& op : found.note.ops)
     if (is_wanted(a, op.op) && std::find(captured.begin(), captured.end(), op.op) != captured.end())
       return;
@@ -274,7 +274,7 @@ void need_common(const FoundPlugin& found, const std::vector<std::string>& captu
 
 // Of smoke cases, whatever the size: larger ones take minutes. Not of a baseline, nor without the
 // sandbox: what may write to this process has no need to lie to it.
-std::optional<SecondLook> look_again(const Arguments& a, const FoundPlugin& found,
+std::optional<SecondLook> look_again(const CheckArguments& a, const FoundPlugin& found,
                                      const std::vector<Json>& rows) {
   if (found.trust != Trust::candidate || !a.sandbox) return std::nullopt;
   Question question;
@@ -291,7 +291,7 @@ std::optional<SecondLook> look_again(const Arguments& a, const FoundPlugin& foun
   return second_look(question, same ? rows : std::vector<Json>{});
 }
 
-int run(Arguments a, bool as_json) {
+int run(CheckArguments a, bool as_json) {
   for (const auto& family : a.families) family_of(family, "--family");
   if (!a.captured.empty()) {
     a.captured = std::filesystem::absolute(a.captured).lexically_normal();
@@ -371,8 +371,8 @@ int run(Arguments a, bool as_json) {
   return good ? kExitOk : kExitFailed;
 }
 
-std::function<int()> add(const Options& app) {
-  auto a = std::make_shared<Arguments>();
+std::function<int()> add_check(const Options& app) {
+  auto a = std::make_shared<CheckArguments>();
   app.add_option("PLUGIN", a->plugin, "a .so, or the name of a plugin").required();
   app.add_option("--op", a->ops, "only this op (may be repeated)").one_at_a_time();
   app.add_option(
@@ -407,7 +407,7 @@ std::function<int()> add(const Options& app) {
   };
 }
 
-FK_VERB(check, "lint, conformance and correctness of a plugin's ops", add);
+FK_VERB(check, "lint, conformance and correctness of a plugin's ops", add_check);
 
 }  // namespace
 }  // namespace fk

@@ -22,7 +22,7 @@
 namespace fk {
 namespace {
 
-struct Arguments {
+struct GraphArguments {
   std::string scenario, phase, format = "dot", profile = "tiny", candidate, device;
   int level = 1;
 };
@@ -159,7 +159,7 @@ Edges connect(const Graph& graph, const std::vector<Call>& calls) {
   return out;
 }
 
-int draw(const Arguments& a) {
+int draw(const GraphArguments& a) {
   if (a.format != "dot" && a.format != "mermaid")
     fail("--format", "`" + a.format + "` is not a format", "dot or mermaid");
   if (a.level < 1 || a.level > 4) fail("--level", "levels are 1 to 4");
@@ -207,8 +207,8 @@ std::string default_device() {
   return "cpu";
 }
 
-std::function<int()> add(const Options& app) {
-  auto a = std::make_shared<Arguments>();
+std::function<int()> add_graph(const Options& app) {
+  auto a = std::make_shared<GraphArguments>();
   app.add_option("SCENARIO", a->scenario, "a file, or a name in scenarios/").required();
   app.add_option("--phase", a->phase, "prefill, decode, encode ...; default: the last");
   app.add_option("--format", a->format, "dot or mermaid");
@@ -225,7 +225,7 @@ std::function<int()> add(const Options& app) {
   };
 }
 
-FK_VERB(graph, "draw the graph of a scenario's model", add);
+FK_VERB(graph, "draw the graph of a scenario's model", add_graph);
 
 }  // namespace
 }  // namespace fk

@@ -222,7 +222,7 @@ Listing map_models() {
   return out;
 }
 
-struct Arguments {
+struct ListArguments {
   std::string what, json;
   bool map = false;
 };
@@ -255,7 +255,7 @@ void print(const Listing& listing) {
   for (const auto& note : listing.notes) std::printf("%s\n", excerpt(note, 1000).c_str());
 }
 
-int list(const Arguments& a, bool as_json) {
+int list(const ListArguments& a, bool as_json) {
   const std::map<std::string, Listing (*)()> known = {{"ops", list_ops},
                                                       {"models", list_models},
                                                       {"plugins", list_plugins},
@@ -287,8 +287,8 @@ int list(const Arguments& a, bool as_json) {
   return kExitOk;
 }
 
-std::function<int()> add(const Options& app) {
-  auto a = std::make_shared<Arguments>();
+std::function<int()> add_list(const Options& app) {
+  auto a = std::make_shared<ListArguments>();
   app.add_option("WHAT", a->what, "ops, models, plugins, workloads or devices").required();
   app.add_flag("--map", a->map, "with models: which model uses which op at which level");
   const auto json =
@@ -297,7 +297,7 @@ std::function<int()> add(const Options& app) {
   return [a, json] { return list(*a, json.given()); };
 }
 
-FK_VERB(list, "what there is: ops, models, plugins, workloads, devices", add);
+FK_VERB(list, "what there is: ops, models, plugins, workloads, devices", add_list);
 
 }  // namespace
 }  // namespace fk

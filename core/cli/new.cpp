@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Arguments {
+struct NewArguments {
   std::string op, name, language = "cpp";
 };
 
@@ -31,7 +31,7 @@ void check_name(const std::string& name) {
          "letters, digits and _, a letter first, 48 at most");
 }
 
-std::string page(const Contract& c, const Arguments& a, bool complete) {
+std::string page(const Contract& c, const NewArguments& a, bool complete) {
   std::string commands;
   const auto add = [&](const std::string& command, const std::string& about) {
     commands += fmt::format("{:<44} # {}\n", "fk-host " + command, about);
@@ -53,7 +53,7 @@ std::string page(const Contract& c, const Arguments& a, bool complete) {
       commands);
 }
 
-int make(const Arguments& a) {
+int make(const NewArguments& a) {
   check_name(a.name);
   if (a.language != "c" && a.language != "cpp" && a.language != "cu")
     fail("--lang", "`" + excerpt(a.language) + "` is not a language here", "c, cpp or cu");
@@ -83,15 +83,15 @@ int make(const Arguments& a) {
   return kExitOk;
 }
 
-std::function<int()> add(const Options& app) {
-  auto a = std::make_shared<Arguments>();
+std::function<int()> add_new(const Options& app) {
+  auto a = std::make_shared<NewArguments>();
   app.add_option("OP", a->op, "the op to implement").required();
   app.add_option("--name", a->name, "of the plugin and its folder").required();
   app.add_option("--lang", a->language, "c, cpp (the default) or cu");
   return [a] { return make(*a); };
 }
 
-FK_VERB(new, "scaffold a candidate that compiles as it is", add);
+FK_VERB(new, "scaffold a candidate that compiles as it is", add_new);
 
 }  // namespace
 }  // namespace fk

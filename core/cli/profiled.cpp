@@ -22,13 +22,13 @@
 namespace fk {
 namespace {
 
-struct Arguments {
+struct ProfiledArguments {
   std::string plugin, sha256, op, device, secret, row_routing, routing, name, variant;
   JudgeOptions options;
 };
 
 // The row of the judgement that this is about, made as it was made there.
-AskedCase asked_of(const Arguments& a, const Catalog& catalog) {
+AskedCase asked_of(const ProfiledArguments& a, const Catalog& catalog) {
   JudgeOptions options = a.options;
   options.cases = {a.name};
   options.skew = skew_of_routing(a.routing);
@@ -43,7 +43,7 @@ AskedCase asked_of(const Arguments& a, const Catalog& catalog) {
 }
 
 // Baselines are there for ops that are made of children, as in a judgement.
-void load(Plugins& plugins, const Arguments& a, int level) {
+void load(Plugins& plugins, const ProfiledArguments& a, int level) {
   const Roster roster = Roster::of_baselines(a.device);
   Trust trust = Trust::candidate;
   std::error_code none;
@@ -82,7 +82,7 @@ void call(Execution& execution, const std::vector<fk_slot>& frame, Device& devic
   device.synchronize_all();
 }
 
-int profiled(const Arguments& a) {
+int profiled(const ProfiledArguments& a) {
   const Catalog catalog(paths::registry_dirs());
   const Contract& contract = catalog.at(a.op);
   const AskedCase asked = asked_of(a, catalog);
@@ -123,7 +123,7 @@ int profiled(const Arguments& a) {
 
 // Plugins stay mapped until the process ends, and their destructors must not run after what they
 // belong to is gone.
-int profiled_alone(const Arguments& a) {
+int profiled_alone(const ProfiledArguments& a) {
   int code = kExitFailed;
   try {
     code = profiled(a);
@@ -134,8 +134,8 @@ int profiled_alone(const Arguments& a) {
   std::_Exit(code);
 }
 
-std::function<int()> add(const Options& app) {
-  auto a = std::make_shared<Arguments>();
+std::function<int()> add_profiled(const Options& app) {
+  auto a = std::make_shared<ProfiledArguments>();
   app.add_option("plugin", a->plugin).required();
   app.add_option("--sha256", a->sha256).required();
   app.add_option("--op", a->op).required();
@@ -151,7 +151,7 @@ std::function<int()> add(const Options& app) {
   return [a] { return profiled_alone(*a); };
 }
 
-FK_VERB(__profiled, "", add);
+FK_VERB(__profiled, "", add_profiled);
 
 }  // namespace
 }  // namespace fk

@@ -14,7 +14,7 @@
 namespace fk {
 namespace {
 
-struct Arguments {
+struct ReceiptsArguments {
   std::string id, json, output;
   int count = 20;
 };
@@ -42,7 +42,7 @@ Listed listed(Store& store, Store::Row row) {
   }
 }
 
-int list(Store& store, const Arguments& a, bool as_json) {
+int list(Store& store, const ReceiptsArguments& a, bool as_json) {
   std::vector<Listed> rows;
   for (auto& row : store.newest(a.count)) rows.push_back(listed(store, std::move(row)));
   const std::string own = store.signer() ? store.signer()->public_key() : "";
@@ -73,7 +73,7 @@ int list(Store& store, const Arguments& a, bool as_json) {
   return kExitOk;
 }
 
-int receipts(const Arguments& a, bool as_json) {
+int receipts(const ReceiptsArguments& a, bool as_json) {
   Store store = Store::open_default();
   if (!store.usable()) fail("store", "cannot be used: " + store.why());
   for (const auto& note : store.notes())
@@ -96,8 +96,8 @@ int receipts(const Arguments& a, bool as_json) {
   return kExitOk;
 }
 
-std::function<int()> add(const Options& app) {
-  auto a = std::make_shared<Arguments>();
+std::function<int()> add_receipts(const Options& app) {
+  auto a = std::make_shared<ReceiptsArguments>();
   app.add_option("ID", a->id, "of one receipt, or its first digits; default: a list");
   app.add_option("--count", a->count, "of the list (20)").positive();
   app.add_option("--output", a->output,
@@ -108,7 +108,7 @@ std::function<int()> add(const Options& app) {
   return [a, json] { return receipts(*a, json.given()); };
 }
 
-FK_VERB(receipts, "verdicts that were given, and their signed receipts", add);
+FK_VERB(receipts, "verdicts that were given, and their signed receipts", add_receipts);
 
 }  // namespace
 }  // namespace fk

@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Arguments {
+struct ReplayArguments {
   std::string receipt, plugin, key, device, json;
 };
 
@@ -38,7 +38,7 @@ struct Replay {
 };
 
 // A file, or the id of a receipt in the store.
-Receipt load(const Arguments& a, Store& store, std::string& unverified) {
+Receipt load(const ReplayArguments& a, Store& store, std::string& unverified) {
   std::error_code none;
   const bool file = a.receipt.find('/') != std::string::npos || fs::exists(a.receipt, none);
   if (file) return read_receipt(load_json(a.receipt), a.receipt, unverified);
@@ -46,7 +46,7 @@ Receipt load(const Arguments& a, Store& store, std::string& unverified) {
 }
 
 // The file that was judged: where it is said to be, where it was, or beside the receipt.
-fs::path candidate_of(const Arguments& a, const Verdict& verdict) {
+fs::path candidate_of(const ReplayArguments& a, const Verdict& verdict) {
   std::vector<fs::path> places = {verdict.candidate.path};
   if (!a.plugin.empty())
     places = {a.plugin};
@@ -122,7 +122,7 @@ void print(const Replay& r, bool colour) {
               other ? (std::string("; now it is ") + name_of(r.now.status)).c_str() : "");
 }
 
-int replay(const Arguments& a, bool as_json) {
+int replay(const ReplayArguments& a, bool as_json) {
   Store store = Store::open_default();
   Replay r;
   r.receipt = load(a, store, r.unverified);
@@ -161,8 +161,8 @@ int replay(const Arguments& a, bool as_json) {
   return r.reproduced() ? kExitOk : kExitFailed;
 }
 
-std::function<int()> add(const Options& app) {
-  auto a = std::make_shared<Arguments>();
+std::function<int()> add_replay(const Options& app) {
+  auto a = std::make_shared<ReplayArguments>();
   app.add_option("RECEIPT", a->receipt, "a file, or an id that fk-host receipts lists").required();
   app.add_option("--plugin", a->plugin, "where the judged file is now");
   app.add_option("--key", a->key, "the public key that must have signed it");
@@ -173,7 +173,7 @@ std::function<int()> add(const Options& app) {
   return [a, json] { return replay(*a, json.given()); };
 }
 
-FK_VERB(replay, "reach the verdict of a receipt again, with its seeds", add);
+FK_VERB(replay, "reach the verdict of a receipt again, with its seeds", add_replay);
 
 }  // namespace
 }  // namespace fk

@@ -25,7 +25,7 @@
 namespace fk {
 namespace {
 
-struct Arguments {
+struct RunArguments {
   std::string scenario, profile, weights, json;
   std::vector<std::string> pins;
   RunOptions options;
@@ -38,7 +38,7 @@ struct Arguments {
 bool is_gpu(const std::string& device) { return starts_with(device, "cuda"); }
 
 // With a GPU the real sizes, without one the tiny ones.
-void set_defaults(Arguments& a) {
+void set_defaults(RunArguments& a) {
   if (a.options.device.empty()) {
     a.options.device = "cpu";
     for (const auto& device : device_names())
@@ -52,7 +52,7 @@ void set_defaults(Arguments& a) {
   if (a.profile.empty()) a.profile = is_gpu(a.options.device) ? "full" : "tiny";
 }
 
-Scenario load(const std::filesystem::path& file, const Arguments& a, const Catalog& catalog,
+Scenario load(const std::filesystem::path& file, const RunArguments& a, const Catalog& catalog,
               const Roster& roster) {
   Scenario scenario = load_scenario(file, a.profile);
   if (a.has_seed) scenario.seed = a.seed;
@@ -82,7 +82,7 @@ std::string profile_note(const Scenario& scenario, const std::filesystem::path& 
 // candidates.
 int worse(int a, int b) { return std::max(a, b); }
 
-int run(Arguments a) {
+int run(RunArguments a) {
   set_defaults(a);
   check_parallel(a.parallel);
   if (const auto code = join_launch(a.parallel)) return *code;
@@ -128,8 +128,8 @@ int run(Arguments a) {
   return code;
 }
 
-std::function<int()> add(const Options& app) {
-  auto a = std::make_shared<Arguments>();
+std::function<int()> add_run(const Options& app) {
+  auto a = std::make_shared<RunArguments>();
   a->options.device.clear();
   app.add_option("SCENARIO", a->scenario, "a file, or a name in scenarios/").required();
   app.add_option("--profile", a->profile, "tiny or full; default: full with a GPU, else tiny");
@@ -180,7 +180,7 @@ std::function<int()> add(const Options& app) {
   };
 }
 
-FK_VERB(run, "run a scenario: judge candidates inside a whole model", add);
+FK_VERB(run, "run a scenario: judge candidates inside a whole model", add_run);
 
 }  // namespace
 }  // namespace fk

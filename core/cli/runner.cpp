@@ -10,7 +10,7 @@
 namespace fk {
 namespace {
 
-std::function<int()> add(const Options& app) {
+std::function<int()> add_runner(const Options& app) {
   auto parent = std::make_shared<int>(0);
   app.add_option("parent", *parent).required();
   return [parent]() -> int {
@@ -19,7 +19,7 @@ std::function<int()> add(const Options& app) {
   };
 }
 
-FK_VERB(__runner, "", add);
+FK_VERB(__runner, "", add_runner);
 
 }  // namespace
 }  // namespace fk

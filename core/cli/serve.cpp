@@ -311,7 +311,7 @@ int serve(const std::string& device) {
   return kExitOk;
 }
 
-std::function<int()> add(const Options& app) {
+std::function<int()> add_serve(const Options& app) {
   auto device = std::make_shared<std::string>("cpu");
   app.add_option("--device", *device, "cpu (the default) or cuda:0");
   app.footer(
@@ -320,7 +320,8 @@ std::function<int()> add(const Options& app) {
   return [device] { return serve(*device); };
 }
 
-FK_VERB(serve, "keep all ready, so that `bench CANDIDATE` answers at once; until interrupted", add);
+FK_VERB(serve, "keep all ready, so that `bench CANDIDATE` answers at once; until interrupted",
+        add_serve);
 
 }  // namespace
 }  // namespace fk

@@ -18,7 +18,7 @@
 namespace fk {
 namespace {
 
-struct Arguments {
+struct ShowArguments {
   std::string name;
   bool header = false, schema = false;
 };
@@ -96,7 +96,7 @@ std::string expansion_line(const Catalog& catalog, const std::string& op) {
   return {};
 }
 
-int show(const Arguments& a) {
+int show(const ShowArguments& a) {
   if (a.name == "verdict") return print_verdict(a.schema);
   const Catalog catalog(paths::registry_dirs());
   if (const Contract* contract = catalog.find(a.name)) {
@@ -123,15 +123,16 @@ int show(const Arguments& a) {
   fail("show", "there is no op or model `" + a.name + "`", did_you_mean(a.name, known));
 }
 
-std::function<int()> add(const Options& app) {
-  auto a = std::make_shared<Arguments>();
+std::function<int()> add_show(const Options& app) {
+  auto a = std::make_shared<ShowArguments>();
   app.add_option("NAME", a->name, "an op, a model or `verdict`").required();
   app.add_flag("--header", a->header, "the whole generated header of an op");
   app.add_flag("--schema", a->schema, "of `verdict`: the JSON Schema");
   return [a] { return show(*a); };
 }
 
-FK_VERB(show, "a contract as a page for authors, a model's card, or what a verdict can say", add);
+FK_VERB(show, "a contract as a page for authors, a model's card, or what a verdict can say",
+        add_show);
 
 }  // namespace
 }  // namespace fk

@@ -24,7 +24,7 @@
 namespace fk {
 namespace {
 
-struct Arguments {
+struct VerifyArguments {
   std::vector<std::string> folders;
   std::string dtype = "f32", json;
   VerifyOptions options;
@@ -61,7 +61,7 @@ Json to_json(const VerifyReport& r) {
       {"rows", std::move(rows)}, {"seconds", r.seconds},  {"broken_plugins", std::move(broken)}};
 }
 
-void print(const VerifyReport& r, const Arguments& a) {
+void print(const VerifyReport& r, const VerifyArguments& a) {
   const bool colour = colour_wanted(stdout);
   std::string head = r.name;
   if (!r.arch.empty()) head += ": " + r.arch + " in " + a.dtype;
@@ -109,7 +109,7 @@ void check_provider(const std::string& name, const Roster& roster) {
     fail("--provider", "there is no plugin `" + name + "`", did_you_mean(name, known));
 }
 
-int verify(const Arguments& a) {
+int verify(const VerifyArguments& a) {
   VerifyOptions options = a.options;
   options.dtype = dtype_from_name(a.dtype, "--dtype");
   if (options.dtype != DType::f32 && options.dtype != DType::bf16 && options.dtype != DType::f16)
@@ -147,8 +147,8 @@ int verify(const Arguments& a) {
   return bad ? kExitUsage : passed == total ? kExitOk : kExitFailed;
 }
 
-std::function<int()> add(const Options& app) {
-  auto a = std::make_shared<Arguments>();
+std::function<int()> add_verify(const Options& app) {
+  auto a = std::make_shared<VerifyArguments>();
   app.add_option("DIR", a->folders,
                  "folders with config.json, model.safetensors, golden.safetensors")
       .required();
@@ -177,7 +177,7 @@ std::function<int()> add(const Options& app) {
   };
 }
 
-FK_VERB(verify, "compare models with the answers of another implementation", add);
+FK_VERB(verify, "compare models with the answers of another implementation", add_verify);
 
 }  // namespace
 }  // namespace fk

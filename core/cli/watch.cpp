@@ -27,7 +27,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Arguments {
+struct WatchArguments {
   std::string scenario;
   bool check = false;
   std::vector<std::string> rest;
@@ -146,7 +146,7 @@ std::set<fs::path> next_plugins(Watcher& watcher, const fs::path& root) {
   return plugins;
 }
 
-int run_once(const Arguments& a, const std::set<fs::path>& plugins) {
+int run_once(const WatchArguments& a, const std::set<fs::path>& plugins) {
   std::vector<std::string> words = {"run", a.scenario};
   if (!a.check) {
     words.insert(words.end(), a.rest.begin(), a.rest.end());
@@ -161,7 +161,7 @@ int run_once(const Arguments& a, const std::set<fs::path>& plugins) {
   return status;
 }
 
-int watch(const Arguments& a) {
+int watch(const WatchArguments& a) {
   if (a.check != a.scenario.empty())
     fail("watch", "it needs either a scenario to run or --check", "fk-host watch llama3.1");
   // A mistake in the scenario is told before anything is waited for.
@@ -181,8 +181,8 @@ int watch(const Arguments& a) {
   return status;
 }
 
-std::function<int()> add(const Options& app) {
-  auto a = std::make_shared<Arguments>();
+std::function<int()> add_watch(const Options& app) {
+  auto a = std::make_shared<WatchArguments>();
   app.add_option("SCENARIO", a->scenario, "a file, or a name in scenarios/");
   app.add_flag("--check", a->check, "check the candidate that changed, instead of a scenario");
   app.add_option("--max-runs", a->max_runs, "stop after this many runs; 0: never");
@@ -191,7 +191,7 @@ std::function<int()> add(const Options& app) {
   return [a] { return watch(*a); };
 }
 
-FK_VERB(watch, "run a scenario, or a check, again whenever a candidate changes", add);
+FK_VERB(watch, "run a scenario, or a check, again whenever a candidate changes", add_watch);
 
 }  // namespace
 }  // namespace fk

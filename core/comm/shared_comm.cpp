@@ -23,7 +23,7 @@ size_t rank_bytes(const SharedMemory& memory, int size) {
   return (memory.bytes() - kHeadBytes) / static_cast<size_t>(size) / 4096 * 4096;
 }
 
-DType dtype_of(const fk_in& view) { return from_dlpack({view.dtype.code, view.dtype.bits}); }
+DType view_dtype(const fk_in& view) { return from_dlpack({view.dtype.code, view.dtype.bits}); }
 
 void copy_bytes(std::byte* to, const std::byte* from, int64_t bytes) {
   if (bytes) std::memcpy(to, from, static_cast<size_t>(bytes));
@@ -86,7 +86,7 @@ void SharedCommunicator::all_reduce(const fk_in& x, const fk_out& out, int64_t o
            [&](int64_t at, int64_t here, uint64_t number) {
              for (int r = 0; r < meeting_.size(); ++r)
                pieces[static_cast<size_t>(r)] = stage(r, number);
-             reduce_ranks(pieces, data_of(out) + at, dtype_of(x), here / width, op);
+             reduce_ranks(pieces, data_of(out) + at, view_dtype(x), here / width, op);
            });
 }
 
@@ -106,7 +106,7 @@ void SharedCommunicator::reduce_scatter(const fk_in& x, const fk_out& out, int64
            [&](int64_t at, int64_t here, uint64_t number) {
              for (int r = 0; r < meeting_.size(); ++r)
                pieces[static_cast<size_t>(r)] = stage(r, number) + meeting_.rank() * here;
-             reduce_ranks(pieces, data_of(out) + at, dtype_of(x), here / width, op);
+             reduce_ranks(pieces, data_of(out) + at, view_dtype(x), here / width, op);
            });
 }
 

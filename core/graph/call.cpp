@@ -12,7 +12,7 @@ namespace {
 
 using Bound = std::map<std::string, Expr>;
 
-std::string shape_text(const Dims& shape) {
+std::string dims_text(const Dims& shape) {
   std::vector<std::string> dims;
   for (const auto& d : shape) dims.push_back(d.text());
   return "[" + join(dims, ", ") + "]";
@@ -21,8 +21,8 @@ std::string shape_text(const Dims& shape) {
 // Binds the axis letters of a field to the dimensions of the tensor that was given for it.
 void unify(const std::string& where, const Slot& slot, const Dims& given, Bound& axes) {
   const auto wrong = [&](const std::string& why) {
-    fail(where, "`" + slot.name + "` is " + shape_text(given) + " but the contract says " +
-                    shape_text(slot.shape) + why);
+    fail(where, "`" + slot.name + "` is " + dims_text(given) + " but the contract says " +
+                    dims_text(slot.shape) + why);
   };
   if (given.size() != slot.shape.size()) wrong("");
   for (size_t i = 0; i < given.size(); ++i) {

@@ -26,7 +26,7 @@ constexpr uint64_t kReadMax = uint64_t{1} << 28;  // no header table is near thi
 constexpr uint64_t kSymbolsMax = uint64_t{1} << 20, kNamesMax = uint64_t{1} << 26;
 constexpr uint64_t kSegmentsMax = 256, kDynamicMax = 1024;
 // On which segments are mapped; where they are larger, files are made for that.
-constexpr uint64_t kPage = 4096;
+constexpr uint64_t kFilePage = 4096;
 
 #if defined(__aarch64__)
 constexpr uint16_t kMachine = EM_AARCH64;
@@ -131,10 +131,10 @@ void Elf::check_segments() const {
     if (s.p_offset > file_bytes_ || s.p_filesz > file_bytes_ - s.p_offset)
       fail("is truncated: a segment ends beyond its " + std::to_string(file_bytes_) + " bytes");
     // Of two segments in one place the loader's memory has the later one, in whole pages.
-    if (s.p_vaddr / kPage * kPage < free || s.p_memsz < s.p_filesz ||
-        s.p_memsz > UINT64_MAX - kPage - s.p_vaddr)
+    if (s.p_vaddr / kFilePage * kFilePage < free || s.p_memsz < s.p_filesz ||
+        s.p_memsz > UINT64_MAX - kFilePage - s.p_vaddr)
       fail("is damaged: segments that lie over each other, or out of order");
-    free = (s.p_vaddr + s.p_memsz + kPage - 1) / kPage * kPage;
+    free = (s.p_vaddr + s.p_memsz + kFilePage - 1) / kFilePage * kFilePage;
   }
 }
 

@@ -17,7 +17,7 @@ namespace fk {
 namespace {
 
 // What a baseline may not link either: each brings a runtime of its own into the process.
-constexpr std::string_view kForbidden[] = {"libtorch", "libc10", "libpython"};
+constexpr std::string_view kForbiddenLibraries[] = {"libtorch", "libc10", "libpython"};
 
 // What ranks exchange goes through the host's communicator, whoever made the plugin: one of its own
 // would meet other ranks than those that are watched.
@@ -92,7 +92,7 @@ void lint_needed(const Elf& elf, Trust trust, std::vector<Finding>& out) {
                        "needs `" + excerpt(library) +
                            "`; a candidate links libc, libm, libstdc++, libgcc_s, "
                            "libgomp and libcudart only"});
-      } else if (trust == Trust::baseline && among(library, kForbidden)) {
+      } else if (trust == Trust::baseline && among(library, kForbiddenLibraries)) {
         out.push_back({false, "needed",
                        "needs `" + excerpt(library) + "`, which brings a runtime of its own"});
       }

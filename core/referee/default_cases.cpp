@@ -28,12 +28,13 @@ constexpr double kFormSeconds = 1.5;     // for a case whose form no other has
 constexpr double kCheapSeconds = 2e-3;
 // An examination makes three contents at least and 64 at most (contents.cpp). To call and compare
 // them takes as long again.
-constexpr double kLeast = 3, kMost = 64, kCalled = 2;
+constexpr double kLeastContents = 3, kMostContents = 64, kCalled = 2;
 // One content of a range case, with its process and null candidates: measured with all of them.
 constexpr double kRangeCalled = 4;
 
 double examination_seconds(double content_s) {
-  return kCalled * std::min(kMost * content_s, std::max(kDefaultAnswerSeconds, kLeast * content_s));
+  return kCalled * std::min(kMostContents * content_s,
+                            std::max(kDefaultAnswerSeconds, kLeastContents * content_s));
 }
 
 // What a case has beside its sizes: how many ranks call it, its dtypes and its optional fields.

@@ -263,17 +263,17 @@ int connect_to_first(const Launch& launch, double patience_s) {
   }
 }
 
-class Place {
+class RankPlace {
  public:
-  explicit Place(int fd) : channel_(fd, true) {
+  explicit RankPlace(int fd) : channel_(fd, true) {
     sigset_t child;
     sigemptyset(&child);
     sigaddset(&child, SIGCHLD);
     ::sigprocmask(SIG_BLOCK, &child, nullptr);
     signals_ = ::signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
   }
-  Place(const Place&) = delete;
-  ~Place() {
+  RankPlace(const RankPlace&) = delete;
+  ~RankPlace() {
     for (const pid_t child : children_) ::kill(-child, SIGKILL);
     for (const pid_t child : children_) ::waitpid(child, nullptr, 0);
     ::close(signals_);
@@ -327,7 +327,7 @@ class Place {
 
 int serve_agent(const Launch& launch, double patience_s) {
   const int fd = connect_to_first(launch, patience_s);
-  Place place(fd);
+  RankPlace place(fd);
   if (!peer_of(fd))
     fail(launch.by, "another user is at the place where the ranks of this job meet");
   place.serve(launch.rank);

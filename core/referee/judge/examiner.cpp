@@ -26,7 +26,7 @@ namespace {
 // What a core and a memory channel do at least: only the number of sets follows from it.
 constexpr int64_t kEvictBytes = int64_t{16} << 20;  // line by line; of more, others are read
 constexpr double kLaunchSeconds = 2e-6, kDeviceSample = 200e-6;
-constexpr int64_t kDeviceMemory = int64_t{2} << 30;
+constexpr int64_t kDeviceSetBytes = int64_t{2} << 30;
 constexpr int kDeviceSets = 96;
 constexpr double kFlopsPerSecond = 4e9, kBytesPerSecond = 8e9, kCallSeconds = 0.5e-6;
 // What goes over a link may be packed without loss: of random bfloat16 the sign and the fraction
@@ -265,7 +265,7 @@ int Examiner::calls_wanted() const {
 
 int Examiner::sets_room() const {
   const int64_t memory =
-      device().host_memory() ? options_.memory : std::max(options_.memory, kDeviceMemory);
+      device().host_memory() ? options_.memory : std::max(options_.memory, kDeviceSetBytes);
   return static_cast<int>(
       std::clamp<int64_t>(memory / std::max<int64_t>(set_bytes_ * ranks(), 1), 2, 1 << 20));
 }
