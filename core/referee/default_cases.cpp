@@ -87,7 +87,7 @@ DefaultCases default_cases(const Contract& contract, const std::vector<const Cas
       forms.insert(form);
       continue;
     }
-    if (kCalled * kLeast * content_s <= kFormSeconds && forms.insert(form).second) continue;
+    if (kCalled * kLeastContents * content_s <= kFormSeconds && forms.insert(form).second) continue;
     out.left_out[source->name] =
         content_s > kContentSeconds
             ? "the oracle takes more than " + human_duration(kContentSeconds) + " for an answer"
