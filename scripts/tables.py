@@ -1,16 +1,24 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Redraws tables of documents. docs/performance.md: between `<!-- table -->` and `<!-- end -->` from the newest docs/results/*-cpu.json,
-between `<!-- gpu -->` and `<!-- end gpu -->` from every docs/results/*-<gpu>-<scenario>.json that holds the report of a run, the newest of every GPU, between
-`<!-- ops -->` and `<!-- end ops -->` from the newest docs/results/*-<gpu>-ops.json of every GPU (scripts/gpu_ops.py), between `<!-- models -->` and
-`<!-- end models -->` from those *-<gpu>-models.json (scripts/gpu_models.py).
-docs/verdict.md: between `<!-- verdicts -->` and `<!-- end verdicts -->` from the newest docs/results/*-verdicts.json
-(scripts/verdict_latency.py) and *-judges.json (scripts/compare_judges.py)."""
+"""Redraws the tables of docs/results/*.md, each between `<!-- name -->` and `<!-- end name -->`, from the newest files beside them:
+models.md: `cpu` from *-cpu.json (scripts/bench.sh), `gpu` from every *-<gpu>-<scenario>.json with the report of a run (the newest of every GPU and
+workload), `models` from *-<gpu>-models.json (scripts/gpu_models.py). ops.md: `ops` from *-<gpu>-ops.json and *-<gpu>-kernels.json (scripts/gpu_ops.py).
+ranks.md: `ranks` from *-ranks.json (scripts/gpu_ranks.py) and *-step.json. verdicts.md: `verdicts` from *-verdicts.json (scripts/verdict_latency.py),
+*-precision.json (scripts/judge_precision.py) and *-judges.json (scripts/compare_judges.py, scripts/compare_gpu_judges.py)."""
 import json
 import re
 
 from kernel_names import plain
 from results import GPUS, of_each_gpu, root
+
+
+
+def redraw(name, mark, lines):
+    """Puts lines between the marks of docs/results/<name>.md."""
+    page = root / f"docs/results/{name}.md"
+    head, rest = page.read_text().split(f"<!-- {mark} -->")
+    page.write_text(head + f"<!-- {mark} -->\n" + "\n".join(lines) + f"\n<!-- end {mark} -->" + rest.split(f"<!-- end {mark} -->")[1])
+
 
 source = sorted((root / "docs/results").glob("*-cpu.json"))[-1]
 d = json.loads(source.read_text())
@@ -31,10 +39,7 @@ lines += ["", "| model | provider | dtype | batch | prefill tok/s | decode tok/s
 for m in d["models"]:
     share = f"{m['weight_bytes_per_s'] / m['read_bytes_per_s'] * 100:.0f} %" if m["model"] != "tiny" else ""
     lines.append(f"| {m['model']} | {m['provider']} | {m['dtype']} | {m['batch']} | {m['prefill_tokens_per_s']:.0f} | {m['decode_tokens_per_s']:.1f} | {span(m['decode_step_ms'], 'ms', 2)} | {share} |")
-page = root / "docs/performance.md"
-text = page.read_text()
-head, tail = text.split("<!-- table -->")[0], text.split("<!-- end -->")[1]
-text = head + "<!-- table -->\n" + "\n".join(lines) + "\n<!-- end -->" + tail
+redraw("models", "cpu", lines)
 
 lines = ["| run | workload | prefill tok/s | decode tok/s | first token | per token |", "|---|---|---|---|---|---|"]
 runs = {}  # the newest of every scenario, device and workload
@@ -51,8 +56,7 @@ for (scenario, _, workload), (date, d, w) in sorted(runs.items()):
     lines.append(f"| {scenario} {r['dtype']}, {r['device']}, driver {d['driver']}, commit {d['commit']}, {date} | {workload} | "
                  f"{figure('prefill_tokens_per_s', '', 1, 0)} | {figure('decode_tokens_per_s', '', 1, 0)} | "
                  f"{figure('first_token_s', ' ms', 1e3, 1)} | {figure('token_s', ' ms', 1e3, 2)} |")
-head, tail = text.split("<!-- gpu -->")[0], text.split("<!-- end gpu -->")[1]
-text = head + "<!-- gpu -->\n" + "\n".join(lines) + "\n<!-- end gpu -->" + tail
+redraw("models", "gpu", lines)
 
 lines = []
 for source in of_each_gpu("ops"):
@@ -94,10 +98,8 @@ for source in of_each_gpu("kernels"):
         routing = f", {r['routing']}" if r.get("routing") else ""
         lines.append(f"| {r['op']} | {r['case']}{routing} | {r['provider']} | {1e6 * r['cold_s']:.1f} us ({1e6 * r['cold_low_s']:.1f}-{1e6 * r['cold_high_s']:.1f}) | "
                      f"{r['bytes'] / r['cold_s'] / 1e9:.0f} | {of_copy} | {flops} | {f'{1e6 * slow:.0f} us' if slow else ''} |")
-head, tail = text.split("<!-- ops -->")[0], text.split("<!-- end ops -->")[1]
-page.write_text(head + "<!-- ops -->\n" + "\n".join(lines) + "\n<!-- end ops -->" + tail)
+redraw("ops", "ops", lines)
 
-page = root / "docs/verdict.md"
 lines = []
 newest = lambda *names: [found[-1] for found in (sorted((root / "docs/results").glob(name)) for name in names) if found]
 for source in [*newest("*-cpu-verdicts.json"), *of_each_gpu("verdicts")]:
@@ -163,11 +165,8 @@ for source in newest("*-cpu-judges.json"):
     for judge, name in (("naive", "as commonly written (`test/attacks/naive_judge.cpp`)"), ("host", "`fk-host bench`, with a server")):
         s = d["summary"][judge]
         lines.append(f"| {name} | {s['attacks_believed']} of {s['attacks']} | {s['honest_refused']} of {s['honest']} | {1e3 * s['wall_s']:.0f} ms |")
-text = page.read_text()
-head, tail = text.split("<!-- verdicts -->")[0], text.split("<!-- end verdicts -->")[1]
-page.write_text(head + "<!-- verdicts -->\n" + "\n".join(lines) + "\n<!-- end verdicts -->" + tail)
+redraw("verdicts", "verdicts", lines)
 
-page = root / "docs/performance.md"
 lines = []
 for source in of_each_gpu("models"):
     d = json.loads(source.read_text())
@@ -227,9 +226,5 @@ for source in sorted((root / "docs/results").glob("*-step.json"))[-1:]:
     for r in d["ranks"]:
         parts = ", ".join(f"`{plain(k['name'])}` {k['part_ms']:.2f}" for k in r["kernels"][:10])
         ranks.append(f"| {r['rank']} | {r['step_ms']:.1f} ms | {parts} |")
-text = page.read_text()
-head, tail = text.split("<!-- ranks -->")[0], text.split("<!-- end ranks -->")[1]
-page.write_text(head + "<!-- ranks -->\n" + "\n".join(ranks) + "\n<!-- end ranks -->" + tail)
-text = page.read_text()
-head, tail = text.split("<!-- models -->")[0], text.split("<!-- end models -->")[1]
-page.write_text(head + "<!-- models -->\n" + "\n".join(lines) + "\n<!-- end models -->" + tail)
+redraw("ranks", "ranks", ranks)
+redraw("models", "models", lines)
