@@ -8,7 +8,7 @@
  *
  * Rules of the collectives and barrier(), which forward() alone may call:
  *   order     All ranks make the same calls in the same order, with equal shapes and dtypes.
- *   stream    A call enqueues on `stream`, null on the CPU. A captured call is captured on all ranks.
+ *   stream    A call enqueues on `stream`, null on the CPU. All ranks capture a call, or none.
  *   waiting   A call first waits on the host until all ranks have made it.
  *   tensors   x and out are dense, of one dtype, on the instance's device. The caller owns both.
  *             Only all_reduce may have x and out in one place.
