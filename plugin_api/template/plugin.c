@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The smallest real plugin: silu_and_mul in float32, in C, with nothing but the headers.
+/* The smallest plugin in C: silu_and_mul in float32. It needs the headers alone.
  *   cc -std=c11 -O2 -fPIC -fvisibility=hidden -shared -I <include> plugin.c -o mine.so \
  *      -Wl,--version-script=<include>/fk/plugin.map -Wl,-z,now -Wl,-z,defs -lm */
 #include <math.h>
@@ -15,7 +15,7 @@ struct activation {
   int64_t width;
 };
 
-/* Which cases does this plugin take? Shapes are at their maxima here and data pointers are null. */
+/* Refuses every dtype but float32. Shapes of `max` are maxima, and its data pointers are null. */
 static int32_t activation_supports(const fk_silu_and_mul_init *init, const fk_silu_and_mul_weights *weights,
                                    const fk_silu_and_mul_forward *max, fk_need *need, fk_error *why) {
   (void)init, (void)weights, (void)need;
@@ -32,7 +32,7 @@ static int32_t activation_create(const fk_host *host, const fk_silu_and_mul_init
   return FK_OK;
 }
 
-/* Autotuning, repacking of weights and the like would be done here. */
+/* The place for autotuning and for repacking of weights. */
 static int32_t activation_prepare(activation *self, const fk_silu_and_mul_forward *max, const fk_memory *memory,
                                   fk_error *error) {
   (void)self, (void)max, (void)memory, (void)error;

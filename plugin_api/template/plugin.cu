@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The smallest real CUDA plugin: silu_and_mul in float32 and bfloat16.
+// The smallest plugin in CUDA: silu_and_mul in float32 and bfloat16.
 //   nvcc -O3 -arch=sm_90a -shared -cudart shared -Xcompiler=-fPIC,-fvisibility=hidden,-fno-gnu-unique -I <include>
 //        plugin.cu -o mine.so -Xlinker --version-script=<include>/fk/plugin.map
 #include <cuda_bf16.h>

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// float32, bfloat16 and float16 in memory, float in registers: for CPU ops that take every dtype that a
-// contract's `float` allows.
+// Conversion between float and the three dtypes of a contract's `float`: float32, bfloat16 and
+// float16. CPU ops compute in float and use it to take all three dtypes.
 //
 //   if (!fk::is_float(max.x)) throw fk::unsupported{"x: f32, bf16 and f16 only"};
 //   fk::load(args.x, t * width, width, row);     // any of the three -> float
 //   fk::store(args.out, t * width, width, row);  // rounded to nearest, ties to even
 //
-// `at` and `count` are elements from the start of the view's data. [any thread]
+// load() converts elements [at, at + count) of the view's data into `to` [count]. store() is the
+// inverse. Both treat the data as contiguous, so callers compute `at` from the strides. Neither
+// checks bounds, and every dtype but bf16 and f16 counts as f32. [any thread]
 #pragma once
 #include <cstring>
 
@@ -29,13 +31,14 @@ inline uint16_t to_bf16(float value) {
 }
 
 inline float from_f16(uint16_t bits) {
-  // The fields moved into place have the value times 2^-112: a multiplication repairs it, subnormals too.
+  // Shifted into float's fields, the bits mean the value times 2^-112. The multiplication corrects
+  // that, also for subnormals.
   uint32_t wide = uint32_t{bits & 0x7fffu} << 13;
   float value;
   std::memcpy(&value, &wide, 4);
   value *= 0x1p112f;
   std::memcpy(&wide, &value, 4);
-  if ((bits & 0x7c00) == 0x7c00) wide |= 0x7f800000;  // infinity and NaN
+  if ((bits & 0x7c00) == 0x7c00) wide |= 0x7f800000;  // infinity or NaN
   wide |= uint32_t{bits & 0x8000u} << 16;
   std::memcpy(&value, &wide, 4);
   return value;
@@ -46,9 +49,10 @@ inline uint16_t to_f16(float value) {
   std::memcpy(&bits, &value, 4);
   const uint32_t sign = bits >> 16 & 0x8000, magnitude = bits & 0x7fffffff;
   if (magnitude > 0x7f800000) return static_cast<uint16_t>(sign | 0x7e00);   // NaN
-  if (magnitude >= 0x477ff000) return static_cast<uint16_t>(sign | 0x7c00);  // 65520 and above
+  if (magnitude >= 0x477ff000) return static_cast<uint16_t>(sign | 0x7c00);  // >= 65520: infinity
   if (magnitude < 0x38800000) {
-    // Below 2^-14: adding 0.5 leaves the subnormal's 10 bits, rounded, at the end of the sum.
+    // Below 2^-14 the result is subnormal. The sum with 0.5 holds its 10 bits, rounded, in its low
+    // bits.
     float small;
     std::memcpy(&small, &magnitude, 4);
     small += 0.5f;
@@ -64,7 +68,7 @@ inline bool is_float(const fk_in* view) {
   return type == FK_F32 || type == FK_BF16 || type == FK_F16;
 }
 inline bool is_float(const fk_out* view) { return is_float(fk_as_in(view)); }
-// An absent field is as good as a float one.
+// True also if the field is absent.
 inline bool is_float(fk_opt_in view) { return !view.or_null || is_float(view.or_null); }
 inline bool is_float(fk_opt_out view) { return !view.or_null || is_float(view.or_null); }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a C++ author writes: one class per op with a typed constructor, prepare, [plan,] forward and
-// [reset]; everything else (noexcept trampolines, table, note, registration) is made here by FK_OP.
+// The C++ form of a plugin: one class per op. FK_OP makes the rest of it: noexcept functions, the
+// op table, the note and the registration.
 //
 //   struct Norm {
 //     using op = fk::rms_norm;
@@ -12,13 +12,13 @@
 //   };
 //   FK_OP(rms_norm, Norm);
 //
-// supports() refuses by `throw fk::unsupported{"x: float32 only"}`; any other exception is a failure with
-// its text. Nothing unwinds across the boundary.
-//
-// The constructor is create(), the destructor destroy(): threads, stream and lifetimes of the functions are
-// those of fk/op.h. Two may be added:
-//   int64_t plan(const op::plan& step, void* blob, int64_t room);  // at most `room` bytes; returns how many
+// The constructor is create(), the destructor is destroy(). fk/op.h has the rules of threads,
+// streams and lifetimes. Two functions are optional:
+//   int64_t plan(const op::plan& step, void* blob, int64_t room);  // returns bytes written
 //   void reset();                                                  // after an aborted run
+//
+// supports() refuses a case with `throw fk::unsupported{"x: float32 only"}`. Any other exception
+// becomes FK_FAILED with the exception's text. No exception leaves the plugin.
 #pragma once
 #include <exception>
 #include <type_traits>
@@ -27,17 +27,18 @@
 
 namespace fk {
 
-// Thrown by supports(). `why`: one sentence, which is copied after the throw; a literal, mostly.
+// Thrown by supports(). `why` is one sentence. It is copied when the exception is caught, so it
+// must outlive supports(): use a literal.
 struct unsupported {
   const char* why;
 };
 
-// Of an op for the CPU that is deterministic, batch invariant and sums up in float32.
+// Claims of a CPU op that is deterministic and batch invariant, and sums in float32.
 inline constexpr fk_claims cpu_claims{FK_END(fk_claims, sm), FK_CPU, FK_GRAPH_ALWAYS, 1, 1,
                                       FK_ACCUMULATE_F32, 0, 0, nullptr};
 
-// The first element of a view, whose dtype the caller has looked at; null where an optional field is
-// absent. Nothing is owned. host(): memory of the host, in plan() only. [any thread]
+// Address of a view's first element; null for an absent optional field. T is not checked against
+// the view's dtype. host() is for the host memory of plan(). [any thread]
 template <class T> const T* data(const fk_in* view) { return static_cast<const T*>(view->data); }
 template <class T> T* data(const fk_out* view) { return static_cast<T*>(view->data); }
 template <class T> const T* data(fk_opt_in view) {
@@ -119,7 +120,7 @@ inline constexpr fk_op op_table{FK_END(fk_op, reset_or_null), 0, I::op::contract
 
 }  // namespace fk
 
-// Registers class CLASS (a plain identifier) as this plugin's implementation of the op OP.
+// Registers class CLASS, a plain identifier, as this plugin's implementation of op OP.
 #define FK_OP(OP, CLASS)                                                      \
   static constexpr fk_note_op CLASS##_note FK_NOTE_SECTION = FK_NOTE_##OP;    \
   FK_REGISTER(CLASS, &fk::op_table<CLASS>)

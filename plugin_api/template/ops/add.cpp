@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// add on the CPU, plainly. The contract as a page: fk-host show add
+// add on the CPU, unoptimised. `fk-host show add` prints the contract.
 #include "fk/ops/add.h"
 
 #include "fk/cpp/floats.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// gated_mlp on the CPU, an op of level 2 made of children: the host runs linear, silu_and_mul and linear with
-// whichever provider the run has chosen. Replace the children one by one by code that fuses them.
-// The contract as a page: fk-host show gated_mlp
+// gated_mlp on the CPU, an op of level 2 made of children: linear, silu_and_mul and linear. The run
+// chooses a provider for each child. Replace the children one by one with fused code. `fk-host show
+// gated_mlp` prints the contract.
 #define FK_GATED_MLP_EDITION 2
 #include "fk/ops/gated_mlp.h"
 
@@ -16,7 +16,7 @@ struct GatedMlp {
   using op = fk::gated_mlp;
   static constexpr fk_claims claims = fk::cpu_claims;
   const fk_host& host;
-  // What children are given has to stay valid as long as they live, which is as long as this object.
+  // Frames of the children. Children read them until this object is destroyed.
   const fk_linear_init up_init, down_init;
   const fk_linear_weights up_weights, down_weights;
   const fk_silu_and_mul_init activation_init;
@@ -26,7 +26,7 @@ struct GatedMlp {
                        fk_need& need) {
     if (weights.gate_up_scale_inv.or_null || weights.down_scale_inv.or_null)
       throw fk::unsupported{"weights with scales"};
-    // The products of the two linears lie in scratch, in the dtype of x.
+    // Scratch holds the outputs of up [T, 2 width] and of activation [T, width], in the dtype of x.
     need.scratch = 3 * max.x->shape[0] * init.intermediate_size * (max.x->dtype.bits / 8);
   }
   GatedMlp(const fk_host& h, const op::init& i, const op::weights& w)
@@ -53,7 +53,8 @@ struct GatedMlp {
   }
 
  private:
-  // The three frames over `scratch`, which is null in prepare().
+  // Calls use(up, activation, down) with the children's frames. Their temporaries are in `scratch`,
+  // which is null in prepare().
   template <class Use> void frames(const op::forward& args, void* scratch, Use use) {
     const int64_t tokens = args.x->shape[0], width = activation_init.size;
     const int64_t wide_shape[] = {tokens, 2 * width}, shape[] = {tokens, width};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// gelu on the CPU, plainly. The contract as a page: fk-host show gelu
+// gelu on the CPU, unoptimised. `fk-host show gelu` prints the contract.
 #include "fk/ops/gelu.h"
 
 #include <cmath>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// layer_norm on the CPU, plainly: a row at a time, its sums in double. As a page: fk-host show layer_norm
+// layer_norm on the CPU, unoptimised: one row at a time, with sums in double. `fk-host show
+// layer_norm` prints the contract.
 #include "fk/ops/layer_norm.h"
 
 #include <cmath>
@@ -34,7 +35,7 @@ struct LayerNorm {
         fk::load(residual, t * width, width, gain);
         for (int64_t i = 0; i < width; ++i) row[i] += gain[i];
       }
-      // Of values that are nearly equal a mean in float32 leaves its own error and little else.
+      // If a row's values are nearly equal, a mean in float32 errs by as much as they differ.
       double mean = 0, variance = 0;
       for (int64_t i = 0; i < width; ++i) mean += row[i];
       mean /= double(width);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// linear on the CPU, plainly: one dot product per element of out. The contract as a page: fk-host show linear
+// linear on the CPU, unoptimised: one dot product per element of out. `fk-host show linear` prints
+// the contract.
 #include "fk/ops/linear.h"
 
 #include "fk/cpp/floats.hpp"
@@ -20,7 +21,7 @@ struct Linear {
     need.scratch = 2 * init.in_features * int64_t{sizeof(float)};
   }
   Linear(const fk_host&, const op::init& i, const op::weights& w) : init(i), weights(w) {}
-  // The place to repack the weight into `memory.packed`, once asked for in supports().
+  // The place to repack the weight into memory.packed, if supports() has set need.packed.
   void prepare(const op::forward&, const fk_memory&) {}
 
   void forward(const op::forward& args, const fk_ctx& ctx) {

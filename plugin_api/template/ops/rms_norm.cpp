@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// rms_norm on the CPU, plainly: a row at a time in float32. The contract as a page: fk-host show rms_norm
+// rms_norm on the CPU, unoptimised: one row at a time in float32. `fk-host show rms_norm` prints
+// the contract.
 #include "fk/ops/rms_norm.h"
 
 #include <cmath>

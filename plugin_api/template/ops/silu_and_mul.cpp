@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// silu_and_mul on the CPU, plainly. The contract as a page: fk-host show silu_and_mul
+// silu_and_mul on the CPU, unoptimised. `fk-host show silu_and_mul` prints the contract.
 #include "fk/ops/silu_and_mul.h"
 
 #include <cmath>
