@@ -36,8 +36,7 @@ namespace fk {
 namespace {
 
 constexpr double kForever = 1e6;  // seconds
-// How long threads of libraries look for work before they sleep: about what it takes to wake one
-// up. OpenBLAS takes the logarithm of a number of cycles: 2^16 are 22 us at 3 GHz.
+// Threads of libraries spin so long before they sleep. OpenBLAS takes log2 of cycles (22 us).
 constexpr double kOpenMpSpinS = 20e-6;
 constexpr const char* kOpenBlasSpin = "16";
 
@@ -488,8 +487,7 @@ void serve_runner(int parent) {
   // thread that is waited for is then not scheduled: a tiny workload took 79 ms a token instead of
   // 0.23 ms. Threads that do not spin at all take 15 us to wake up for every parallel region.
   ::setenv("GOMP_SPINCOUNT", std::to_string(pauses_in(kOpenMpSpinS)).c_str(), 0);
-  // OpenBLAS' threads spin for 30 ms or more when the library is loaded and after every product.
-  ::setenv("OPENBLAS_THREAD_TIMEOUT", kOpenBlasSpin, 0);
+  ::setenv("OPENBLAS_THREAD_TIMEOUT", kOpenBlasSpin, 0);  // else 30 ms, also after loading
   Channel channel(kControlFd, true);
   try {
     Server(channel, parent).serve();
