@@ -233,7 +233,7 @@ assert done.returncode == 0, done.stderr
 command = ["cpu", "--captured", captured, "--op", "moe_align", "--op", "silu_and_mul"]
 verdict, code = bench(*command)
 beside = [c for c in verdict["cases"] if c["beside"]]
-assert {(c["op"], c["size"], c["routing"], c["captured"]) for c in beside} == {(op, "smoke", "", "") for op in ("moe_align", "silu_and_mul")}, beside
+assert {(c["op"], c["size"], c["routing"], c["captured"]) for c in beside} == {(op, size, "", "") for op in ("moe_align", "silu_and_mul") for size in ("smoke", "range")}, beside
 recorded = [c for c in verdict["cases"] if not c["beside"]]
 aligned = [c for c in recorded if c["op"] == "moe_align"]
 assert code == 0 and {c["routing"] for c in aligned} == {"uniform", "skewed", "captured"}, verdict["why"]
