@@ -36,9 +36,9 @@ std::vector<const Case*> all_of(const Contract& contract) {
   return out;
 }
 
-using Names = std::set<std::string>;
-Names names_in(const std::map<std::string, std::string>& left_out) {
-  Names out;
+using CaseNames = std::set<std::string>;
+CaseNames names_in(const std::map<std::string, std::string>& left_out) {
+  CaseNames out;
   for (const auto& [name, why] : left_out) out.insert(name);
   return out;
 }
@@ -53,9 +53,9 @@ TEST_CASE("range cases are taken from small to large within their share, and the
     - {name: width, T: 2, size: 65551}
 )yaml");
   const auto on_cpu = ranges_left_out(contract, all_of(contract), false);
-  CHECK(names_in(on_cpu) == Names{"far"});
+  CHECK(names_in(on_cpu) == CaseNames{"far"});
   CHECK(on_cpu.at("far") == "there are 2.0 s for the range cases of an op");
-  CHECK(names_in(ranges_left_out(contract, all_of(contract), true)) == Names{"far"});
+  CHECK(names_in(ranges_left_out(contract, all_of(contract), true)) == CaseNames{"far"});
 }
 
 TEST_CASE("a default verdict has every range case of every contract") {
@@ -84,7 +84,7 @@ TEST_CASE("beyond the budget the smallest case of each form is taken, and not ti
     - {name: endless, T: 90000000, size: 8, dtype: {x: f16}}
 )yaml");
   const DefaultCases chosen = default_cases(contract, all_of(contract), false);
-  CHECK(names_in(chosen.left_out) == Names{"rows_3", "again", "bias_again", "endless"});
+  CHECK(names_in(chosen.left_out) == CaseNames{"rows_3", "again", "bias_again", "endless"});
   CHECK(chosen.timed == "rows_2");
 }
 
