@@ -75,11 +75,11 @@ inline constexpr int64_t kPartsPerThread = 4;
 template <class Body>
 void split(int threads, int64_t items, int64_t bytes, const Body& body) {
   if (items <= 0) return;
-  const int team = Team::of_process().size_for(threads, items, work_ns(bytes));
+  const int team = Team::size_for(threads, items, work_ns(bytes));
   if (team == 1) return body(int64_t{0}, items, 0);
   const auto wanted = static_cast<int64_t>(work_ns(bytes) / kPartNs);
   const int64_t parts = std::min(items, std::clamp<int64_t>(wanted, team, team * kPartsPerThread));
-  Team::of_process().run(team, parts, [&](int64_t part, int thread) {
+  Team::run(team, parts, [&](int64_t part, int thread) {
     body(items * part / parts, items * (part + 1) / parts, thread);
   });
 }
@@ -110,12 +110,12 @@ void split_tiles(int threads, int64_t row_count, int64_t columns, int64_t bytes,
 // body(item, thread) for unequal items, taken in order by whichever thread is free.
 template <class Body>
 void share(int threads, int64_t items, int64_t bytes, const Body& body) {
-  const int team = Team::of_process().size_for(threads, items, work_ns(bytes));
+  const int team = Team::size_for(threads, items, work_ns(bytes));
   if (team == 1) {
     for (int64_t item = 0; item < items; ++item) body(item, 0);
     return;
   }
-  Team::of_process().run(team, items, body);
+  Team::run(team, items, body);
 }
 
 }  // namespace fk::cpu

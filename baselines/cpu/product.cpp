@@ -78,8 +78,8 @@ template <class Body>
 void Product::each_block(const Grid& grid, const Body& body) {
   const double work = static_cast<double>(grid.m) * static_cast<double>(n_ * k_);
   const double begin = now_ns();
-  const int team = Team::of_process().size_for(threads_, grid.blocks(), work / products_per_ns_);
-  Team::of_process().run(team, grid.blocks(), body);
+  const int team = Team::size_for(threads_, grid.blocks(), work / products_per_ns_);
+  Team::run(team, grid.blocks(), body);
   products_per_ns_ = std::max(products_per_ns_, work / (now_ns() - begin) / team);
 }
 

@@ -22,8 +22,6 @@ namespace {
 
 // A team has to be predicted to take at most this share of one thread's time.
 constexpr double kWorthwhile = 0.85;
-// Shorter work is not looked at: no team is quicker, on any machine.
-constexpr double kLeastWorkNs = 2000;
 // A thread spins for as long as it takes to wake it up, within these bounds.
 constexpr double kSpinLeastNs = 10e3, kSpinMostNs = 50e3;
 // Measuring waits this long for a thread whose core others use. What could not be measured then is
@@ -87,7 +85,6 @@ class TeamThreads {
   using Call = Team::Call;
 
   int size_for(int most, int64_t parts, double work_ns) {
-    if (work_ns < kLeastWorkNs) return 1;
     most = static_cast<int>(std::min<int64_t>({most, parts, core_count()}));
     if (most < 2 || !ready()) return 1;
     const auto [awake_size, awake_ns] = best(most, work_ns, most);
@@ -348,7 +345,7 @@ Team& Team::of_process() {
   return *team;
 }
 
-int Team::size_for(int most, int64_t parts, double work_ns) {
+int Team::measured_size_for(int most, int64_t parts, double work_ns) {
   return threads_->size_for(most, parts, work_ns);
 }
 

@@ -18,14 +18,20 @@ class Team {
   // The number of threads, at most `most`, that end the work soonest; 1 where no team pays.
   // `work_ns` is the time that one thread takes. The first call with enough work starts the threads
   // and measures what a fork and a join cost: about a millisecond. [forward]
-  int size_for(int most, int64_t parts, double work_ns);
+  static int size_for(int most, int64_t parts, double work_ns) {
+    return work_ns < kLeastWorkNs ? 1 : of_process().measured_size_for(most, parts, work_ns);
+  }
 
   // Calls body(part, thread) for each part of [0, parts) on at most `size` threads; returns when
   // all parts are done, and throws what one of them threw. Thread 0 is the caller. While another
   // caller has the team, this one works alone. [forward]
   template <class Body>
-  void run(int size, int64_t parts, const Body& body) {
-    run_erased(
+  static void run(int size, int64_t parts, const Body& body) {
+    if (size < 2) {
+      for (int64_t part = 0; part < parts; ++part) body(part, 0);
+      return;
+    }
+    of_process().run_erased(
         size, parts,
         [](const void* erased, int64_t part, int thread) {
           (*static_cast<const Body*>(erased))(part, thread);
@@ -34,9 +40,14 @@ class Team {
   }
 
  private:
+  // Shorter work does not even look at the team, whose memory may be cold: no team is quicker, on
+  // any machine.
+  static constexpr double kLeastWorkNs = 2000;
+
   using Call = void (*)(const void* body, int64_t part, int thread);
   friend class TeamThreads;
   Team();
+  int measured_size_for(int most, int64_t parts, double work_ns);
   void run_erased(int size, int64_t parts, Call call, const void* body);
   class TeamThreads* const threads_;  // never destroyed: a thread may outlive static objects
 };

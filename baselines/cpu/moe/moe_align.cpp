@@ -26,9 +26,9 @@ struct MoeAlignOp {
     const int64_t count = args.row_ids->shape[0], stride = padded(experts_);
     auto* counts = static_cast<int32_t*>(ctx.scratch);
     const double ns = work_ns(count * 8);
-    const int team = Team::of_process().size_for(threads_, count, ns);
+    const int team = Team::size_for(threads_, count, ns);
     const auto each_part = [&](const auto& body) {
-      Team::of_process().run(team, team, [&](int64_t part, int) {
+      Team::run(team, team, [&](int64_t part, int) {
         body(counts + part * stride, count * part / team, count * (part + 1) / team);
       });
     };
