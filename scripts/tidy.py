@@ -4,7 +4,7 @@
 import pathlib, re, shutil, subprocess, sys
 
 root = pathlib.Path(__file__).resolve().parent.parent
-order = ["base", "tensor", "contract", "device", "comm", "plugin", "graph", "runtime", "worker", "cases", "referee", "report", "store", "cli"]
+order = ["base", "tensor", "contract", "device", "comm", "plugin", "graph", "exec", "engines", "worker", "cases", "measure", "check", "judge", "scenario", "report", "store", "cli"]
 problems = []
 
 
@@ -37,7 +37,7 @@ def check_directions(path):
                 complain(path, f"core may not include {target[0]}")
         elif parts[0] == "baselines" and parts[1] in ("models", "blocks"):
             allowed = inc.startswith(("core/base/", "baselines/models/parts/", "baselines/blocks/")) or inc in (
-                "core/graph/builder.hpp", "core/runtime/drive.hpp", "core/runtime/session.hpp")
+                "core/graph/builder.hpp", "core/exec/model.hpp", "core/exec/session.hpp")
             if not allowed:
                 complain(path, f"models and blocks may not include {inc}")
         elif parts[0] in ("baselines", "candidates", "plugin_api") and target[0] in ("core", "test"):

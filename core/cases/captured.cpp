@@ -8,7 +8,7 @@
 #include "core/base/text.hpp"
 #include "core/cases/inputs.hpp"
 #include "core/cases/recorded_bounds.hpp"
-#include "core/runtime/recorder.hpp"
+#include "core/exec/recorder.hpp"
 
 namespace fk {
 

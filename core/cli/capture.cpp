@@ -17,12 +17,12 @@
 #include "core/cli/wait_for_device.hpp"
 #include "core/device/device.hpp"
 #include "core/device/rank_device.hpp"
-#include "core/referee/capture.hpp"
-#include "core/referee/checkpoint_fit.hpp"
-#include "core/referee/run.hpp"
 #include "core/report/progress.hpp"
 #include "core/report/run_text.hpp"
 #include "core/report/table.hpp"
+#include "core/scenario/checkpoint_fit.hpp"
+#include "core/scenario/record.hpp"
+#include "core/scenario/run.hpp"
 
 namespace fk {
 namespace {

@@ -6,10 +6,10 @@
 
 #include "core/cases/captured.hpp"
 #include "core/cases/numerics/families.hpp"
+#include "core/check/check.hpp"
+#include "core/check/handshake.hpp"
 #include "core/cli/check_rows.hpp"
 #include "core/device/rank_device.hpp"
-#include "core/referee/check.hpp"
-#include "core/referee/conduct/hello.hpp"
 #include "core/worker/process_state.hpp"
 #include "core/worker/task.hpp"
 

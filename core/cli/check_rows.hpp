@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/base/json.hpp"
-#include "core/referee/check.hpp"
+#include "core/check/check.hpp"
 
 namespace fk {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the processes of a judged bench do when the broker (core/referee/judge/judge.cpp) asks: the
+// What the processes of a judged bench do when the broker (core/judge/judge.cpp) asks: the
 // oracle's tasks and those of a runner. Cases stay open between tasks.
 #include <unistd.h>
 
@@ -13,12 +13,12 @@
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
 #include "core/base/float_modes.hpp"
+#include "core/check/check.hpp"
+#include "core/check/rank_oracle.hpp"
 #include "core/device/rank_device.hpp"
-#include "core/referee/check.hpp"
-#include "core/referee/judge/examinee.hpp"
-#include "core/referee/oracle/rank_oracle.hpp"
-#include "core/referee/stopped_work.hpp"
-#include "core/referee/timer.hpp"
+#include "core/judge/candidate_server.hpp"
+#include "core/measure/background_work.hpp"
+#include "core/measure/race_clock.hpp"
 #include "core/worker/process_state.hpp"
 #include "core/worker/task.hpp"
 

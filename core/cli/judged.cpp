@@ -15,7 +15,7 @@
 #include "core/cli/profile.hpp"
 #include "core/cli/server.hpp"
 #include "core/cli/verdict_progress.hpp"
-#include "core/referee/judge/judge.hpp"
+#include "core/judge/judge.hpp"
 #include "core/report/table.hpp"
 #include "core/report/verdict_text.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A question put to the judge (core/referee/judge), for the verbs that do so: bench and replay.
+// A question put to the judge (core/judge), for the verbs that do so: bench and replay.
 #pragma once
 #include <filesystem>
 #include <functional>

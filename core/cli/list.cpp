@@ -11,14 +11,14 @@
 #include "core/base/io.hpp"
 #include "core/base/paths.hpp"
 #include "core/base/text.hpp"
+#include "core/check/plugin_set.hpp"
 #include "core/cli/output.hpp"
 #include "core/cli/verb.hpp"
 #include "core/device/device.hpp"
-#include "core/referee/roster.hpp"
+#include "core/engines/scenario.hpp"
+#include "core/exec/peaks.hpp"
+#include "core/exec/session.hpp"
 #include "core/report/table.hpp"
-#include "core/runtime/peaks.hpp"
-#include "core/runtime/scenario.hpp"
-#include "core/runtime/session.hpp"
 
 namespace fk {
 namespace {

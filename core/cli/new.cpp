@@ -9,9 +9,9 @@
 #include "core/base/io.hpp"
 #include "core/base/paths.hpp"
 #include "core/base/text.hpp"
+#include "core/check/plugin_set.hpp"
 #include "core/cli/scaffold.hpp"
 #include "core/cli/verb.hpp"
-#include "core/referee/roster.hpp"
 
 namespace fk {
 namespace {

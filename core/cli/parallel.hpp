@@ -5,7 +5,7 @@
 #include <string>
 
 #include "core/cli/verb.hpp"
-#include "core/runtime/drive.hpp"
+#include "core/exec/model.hpp"
 
 namespace fk {
 

@@ -13,11 +13,11 @@
 #include "core/base/text.hpp"
 #include "core/cases/execute.hpp"
 #include "core/cases/routing.hpp"
+#include "core/check/plugin_set.hpp"
 #include "core/cli/verb.hpp"
+#include "core/judge/plan/case_plan.hpp"
+#include "core/judge/rank_buffers.hpp"
 #include "core/plugin/library.hpp"
-#include "core/referee/judge/docket.hpp"
-#include "core/referee/judge/exam_desk.hpp"
-#include "core/referee/roster.hpp"
 
 namespace fk {
 namespace {

@@ -15,11 +15,11 @@
 #include "core/cli/parallel.hpp"
 #include "core/cli/verb.hpp"
 #include "core/device/device.hpp"
-#include "core/referee/checkpoint_fit.hpp"
-#include "core/referee/run.hpp"
 #include "core/report/progress.hpp"
 #include "core/report/run_text.hpp"
 #include "core/report/table.hpp"
+#include "core/scenario/checkpoint_fit.hpp"
+#include "core/scenario/run.hpp"
 #include "core/worker/process.hpp"
 
 namespace fk {

@@ -6,7 +6,7 @@
 
 #include "core/cases/selection.hpp"
 #include "core/cli/judged.hpp"
-#include "core/referee/verdict/secret.hpp"
+#include "core/judge/verdict/secret.hpp"
 
 namespace fk {
 

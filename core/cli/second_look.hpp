@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows of `check` are what the plugin's own process says, and whatever runs in there can write the
-// same without computing anything. So a PASS is held beside what the judge (core/referee/judge)
+// same without computing anything. So a PASS is held beside what the judge (core/judge)
 // finds of the values from outside, untimed.
 #pragma once
 #include <string>

@@ -29,7 +29,7 @@
 #include "core/cli/server.hpp"
 #include "core/cli/verb.hpp"
 #include "core/device/rank_device.hpp"
-#include "core/referee/judge/courtroom.hpp"
+#include "core/judge/judge_pool.hpp"
 #include "core/worker/channel.hpp"
 
 namespace fk {

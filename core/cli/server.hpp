@@ -8,7 +8,7 @@
 #include <string>
 
 #include "core/cli/judged.hpp"
-#include "core/referee/verdict/secret.hpp"
+#include "core/judge/verdict/secret.hpp"
 #include "core/store/key.hpp"
 
 namespace fk {

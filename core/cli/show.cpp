@@ -9,11 +9,11 @@
 #include "core/cli/verb.hpp"
 #include "core/contract/header.hpp"
 #include "core/contract/show.hpp"
+#include "core/exec/model.hpp"
+#include "core/exec/model_info.hpp"
 #include "core/graph/builder.hpp"
-#include "core/referee/verdict/verdict.hpp"
+#include "core/judge/verdict/verdict.hpp"
 #include "core/report/table.hpp"
-#include "core/runtime/drive.hpp"
-#include "core/runtime/model_info.hpp"
 
 namespace fk {
 namespace {

@@ -16,9 +16,9 @@
 #include "core/cli/wait_for_device.hpp"
 #include "core/device/device.hpp"
 #include "core/device/rank_device.hpp"
-#include "core/referee/verify.hpp"
 #include "core/report/run_text.hpp"
 #include "core/report/table.hpp"
+#include "core/scenario/verify.hpp"
 #include "core/worker/remote/machines.hpp"
 
 namespace fk {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/referee/judge/device_turn.hpp"
+#include "core/judge/device_lock.hpp"
 
 namespace fk {
 

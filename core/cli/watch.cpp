@@ -20,7 +20,7 @@
 #include "core/base/paths.hpp"
 #include "core/cli/candidate.hpp"
 #include "core/cli/verb.hpp"
-#include "core/runtime/scenario.hpp"
+#include "core/engines/scenario.hpp"
 
 namespace fk {
 namespace {

@@ -12,8 +12,8 @@ namespace fk {
 std::string header_text(const Contract& contract);
 std::string struct_part(const Contract& contract);
 
-// A field as authors see it: its C type with the blank or star before the name ("const fk_in *"), and
-// what is to be known about it ("[T, C] f32|bf16; default 0"), which may be empty.
+// A field as authors see it: its C type with the blank or star before the name ("const fk_in *"),
+// and what is to be known about it ("[T, C] f32|bf16; default 0"), which may be empty.
 std::string field_type(const Slot& slot);
 std::string field_comment(const Contract& contract, const Slot& slot);
 

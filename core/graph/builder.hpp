@@ -19,8 +19,8 @@
 namespace fk {
 
 // A named argument of a call: an init value (integers and booleans, floats, enum words, integer
-// lists; of a communicator the number of its ranks), a tensor, a list of tensors, or the bound of a forward scalar (an expression over the
-// phase's axes).
+// lists; of a communicator the number of its ranks), a tensor, a list of tensors, or the bound of a
+// forward scalar (an expression over the phase's axes).
 struct Arg {
   std::string name;
   std::variant<int64_t, double, std::string, Value, std::vector<Value>, std::vector<int64_t>, Expr>

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "core/base/json.hpp"
-#include "core/referee/run_report.hpp"
+#include "core/scenario/run_report.hpp"
 
 namespace fk {
 

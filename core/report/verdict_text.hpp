@@ -3,7 +3,7 @@
 #pragma once
 #include <string>
 
-#include "core/referee/verdict/verdict.hpp"
+#include "core/judge/verdict/verdict.hpp"
 
 namespace fk {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/referee/verdict/secret.hpp"
+#include "core/judge/verdict/secret.hpp"
 #include "core/store/key.hpp"
 #include "core/store/receipt.hpp"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/base/json.hpp"
-#include "core/referee/verdict/verdict.hpp"
+#include "core/judge/verdict/verdict.hpp"
 
 namespace fk {
 

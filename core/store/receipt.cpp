@@ -4,7 +4,7 @@
 #include "core/base/error.hpp"
 #include "core/base/sha256.hpp"
 #include "core/base/text.hpp"
-#include "core/referee/verdict/secret.hpp"
+#include "core/judge/verdict/secret.hpp"
 
 namespace fk {
 

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "core/base/json.hpp"
-#include "core/referee/verdict/verdict.hpp"
+#include "core/judge/verdict/verdict.hpp"
 #include "core/store/key.hpp"
 #include "core/store/signer.hpp"
 

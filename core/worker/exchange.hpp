@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The exchange that a model's drive() serves in a runner: requests and results through the rings.
 #pragma once
-#include "core/runtime/drive.hpp"
+#include "core/exec/model.hpp"
 #include "core/worker/board.hpp"
 #include "core/worker/record.hpp"
 

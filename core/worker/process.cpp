@@ -319,6 +319,10 @@ int64_t private_bytes(pid_t pid) {
   return static_cast<int64_t>(status_number(pid, "VmData: %llu kB").value_or(0)) * 1024;
 }
 
+int64_t resident_bytes(pid_t pid) {
+  return static_cast<int64_t>(status_number(pid, "RssAnon: %llu kB").value_or(0)) * 1024;
+}
+
 bool is_own_process(pid_t pid) {
   while (pid > 1 && pid != ::getpid())
     pid = static_cast<pid_t>(status_number(pid, "PPid: %llu").value_or(0));

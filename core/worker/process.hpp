@@ -78,6 +78,8 @@ class ChildProcess {
 std::optional<uint64_t> handled_signals(pid_t pid);
 // Private memory of a process in bytes (VmData of /proc); 0 when it cannot be read.
 int64_t private_bytes(pid_t pid);
+// Anonymous memory in bytes that the process has touched; 0 when it cannot be read.
+int64_t resident_bytes(pid_t pid);
 // Whether this process has started it, or one that has; also of itself. False when it is gone.
 bool is_own_process(pid_t pid);
 // In the child: die with the parent. Exits when that is gone already.

@@ -5,7 +5,7 @@
 // compared.
 #pragma once
 #include "core/comm/meeting.hpp"
-#include "core/runtime/drive.hpp"
+#include "core/exec/model.hpp"
 
 namespace fk {
 

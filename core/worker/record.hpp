@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/runtime/drive.hpp"
+#include "core/exec/model.hpp"
 #include "core/worker/ring.hpp"
 
 namespace fk {

@@ -15,7 +15,7 @@
 
 #include "core/base/clock.hpp"
 #include "core/base/io.hpp"
-#include "core/runtime/recorder.hpp"
+#include "core/exec/recorder.hpp"
 #include "core/worker/board.hpp"
 #include "core/worker/channel.hpp"
 #include "core/worker/process.hpp"

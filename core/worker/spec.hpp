@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "core/base/json.hpp"
+#include "core/exec/model.hpp"
+#include "core/exec/select.hpp"
+#include "core/exec/session.hpp"
 #include "core/plugin/notes.hpp"
-#include "core/runtime/choice.hpp"
-#include "core/runtime/drive.hpp"
-#include "core/runtime/session.hpp"
 
 namespace fk {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/base/io.hpp"
-#include "core/runtime/session.hpp"
+#include "core/exec/session.hpp"
 #include "core/worker/remote/remote_calls.hpp"
 #include "core/worker/runner.hpp"
 

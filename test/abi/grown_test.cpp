@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tables of other minors: longer and shorter ones work, what cannot is refused in one sentence.
 #include "core/base/error.hpp"
+#include "core/check/check.hpp"
 #include "core/plugin/instance.hpp"
-#include "core/referee/check.hpp"
 #include "test/catch.hpp"
 
 namespace {

@@ -18,7 +18,8 @@ struct Mlp {
   void ask(const fk_contract& contract, const void* max) {
     fk_error error{FK_END(fk_error, text), 0, 0, 0, {}};
     fk_child* child = nullptr;
-    if (host.child(&host, &contract, &init, &weights, max, &child, &error) != FK_OK) throw std::runtime_error(error.text);
+    if (host.child(&host, &contract, &init, &weights, max, &child, &error) != FK_OK)
+      throw std::runtime_error(error.text);
   }
   void prepare([[maybe_unused]] const op::forward& max, const fk_memory&) {
 #ifdef BAD_CHILD_LEVEL

@@ -7,8 +7,8 @@
 #undef FK_OP
 #define FK_OP(OP, CLASS) static_assert(true)
 #include "baselines/reference/embed/embedding_bag.cpp"
-#include "baselines/reference/splat/gaussian_tile_intersection.cpp"
 #include "baselines/reference/sparse/sparse_conv_neighbor_map.cpp"
+#include "baselines/reference/splat/gaussian_tile_intersection.cpp"
 #pragma pop_macro("FK_OP")
 
 namespace fk::reference {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// all_reduce by the host's own, between two ranks and more, with the right values; BAD_... chooses what is wrong.
+// all_reduce by the host's own, between two ranks and more, with the right values; BAD_... chooses
+// what is wrong.
 #include <pthread.h>
 #include <unistd.h>
 

@@ -14,7 +14,8 @@ namespace {
 
 struct Planned : PagedAttention {
   using PagedAttention::PagedAttention;
-  static void supports(const op::init& init, const op::weights& weights, const op::forward& max, fk_need& need) {
+  static void supports(const op::init& init, const op::weights& weights, const op::forward& max,
+                       fk_need& need) {
     PagedAttention::supports(init, weights, max, need);
     need.plan = 64;
   }

@@ -11,7 +11,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/json.hpp"
-#include "core/runtime/session.hpp"
+#include "core/exec/session.hpp"
 
 namespace fk::bench {
 

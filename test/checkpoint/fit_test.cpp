@@ -7,7 +7,7 @@
 #include "core/base/error.hpp"
 #include "core/base/json.hpp"
 #include "core/base/paths.hpp"
-#include "core/referee/checkpoint_fit.hpp"
+#include "core/scenario/checkpoint_fit.hpp"
 #include "test/catch.hpp"
 #include "test/folder.hpp"
 

@@ -10,9 +10,9 @@
 
 #include "core/base/json.hpp"
 #include "core/base/paths.hpp"
-#include "core/referee/checkpoint_fit.hpp"
-#include "core/runtime/session.hpp"
-#include "core/runtime/weights.hpp"
+#include "core/exec/session.hpp"
+#include "core/exec/weights.hpp"
+#include "core/scenario/checkpoint_fit.hpp"
 #include "test/catch.hpp"
 #include "test/folder.hpp"
 

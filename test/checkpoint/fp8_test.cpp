@@ -11,7 +11,7 @@
 
 #include "core/base/json.hpp"
 #include "core/base/paths.hpp"
-#include "core/runtime/session.hpp"
+#include "core/exec/session.hpp"
 #include "core/tensor/safetensors.hpp"
 #include "test/catch.hpp"
 

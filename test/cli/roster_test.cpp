@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which baselines a judge has on a device, by what their notes say of device code.
-#include "core/referee/roster.hpp"
+#include "core/check/plugin_set.hpp"
 
 #include <algorithm>
 #include <cstdlib>

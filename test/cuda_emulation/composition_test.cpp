@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The oracle of a device for ops above L1: expansions over the kernels of cuda_reference, here as
 // C++, against `reference`, and whether it is found at the sizes of real models.
-#include "core/referee/oracle/composition.hpp"
+#include "core/judge/oracle/composition.hpp"
 
 #include <optional>
 #include <set>
@@ -10,8 +10,8 @@
 #include "core/base/text.hpp"
 #include "core/cases/comparison.hpp"
 #include "core/cases/exact_call.hpp"
+#include "core/check/check.hpp"
 #include "core/graph/builder.hpp"
-#include "core/referee/check.hpp"
 #include "test/catch.hpp"
 
 namespace {

@@ -39,7 +39,10 @@ TEST_CASE("infinities of the next request's values do not come to the one before
   std::vector<char> blob(static_cast<size_t>(tiles::plan_bytes(kTokens, 2, heads)));
   fk_ctx ctx{};
   ctx.plan_bytes = tiles::plan(
-      2, heads, 0, false, [](int64_t r) { return tiles::Request{3 * r, 3, 3, 3 * r}; },
+      2, heads, 0, false,
+      [](int64_t r) {
+        return tiles::Request{3 * r, 3, 3, 3 * r};
+      },
       blob.data());
   ctx.plan = blob.data();
   tiles::Arguments a{};

@@ -8,7 +8,7 @@
 
 #include "core/device/device.hpp"
 #include "core/device/rank_device.hpp"
-#include "core/runtime/weights.hpp"
+#include "core/exec/weights.hpp"
 #include "core/tensor/random.hpp"
 #include "test/catch.hpp"
 

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "core/base/clock.hpp"
-#include "core/referee/drive_round.hpp"
-#include "core/referee/judge/exam.hpp"
-#include "core/referee/judge/judge.hpp"
-#include "core/referee/stopped_work.hpp"
+#include "core/judge/case_run.hpp"
+#include "core/judge/judge.hpp"
+#include "core/measure/background_work.hpp"
+#include "core/scenario/drive_round.hpp"
 #include "core/worker/runner.hpp"
 #include "test/catch.hpp"
 

@@ -112,7 +112,7 @@ TEST_CASE("sandbox_on_a_GPU_reads_no_folder_of_copies_by_whatever_name") {
   void* const loaded = ::dlopen((copies / "right.so").c_str(), RTLD_LAZY);
   REQUIRE(loaded);
   for (const std::string& cache : {folder.path.string(), folder.path.string() + "/",
-                                  std::string("."), "../" + folder.path.filename().string()}) {
+                                   std::string("."), "../" + folder.path.filename().string()}) {
     fs::current_path(folder.path);
     ::setenv("FK_CACHE", cache.c_str(), 1);
     fk::stand_among_copies();

@@ -13,7 +13,7 @@
 #include "core/base/clock.hpp"
 #include "core/comm/device_comm.hpp"
 #include "core/device/device.hpp"
-#include "core/referee/stopped_work.hpp"
+#include "core/measure/background_work.hpp"
 #include "core/worker/task.hpp"
 
 namespace fk {

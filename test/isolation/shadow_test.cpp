@@ -14,7 +14,7 @@
 
 #include "core/base/clock.hpp"
 #include "core/base/json.hpp"
-#include "core/referee/judge/device_turn.hpp"
+#include "core/judge/device_lock.hpp"
 #include "test/folder.hpp"
 #include "test/shell.hpp"
 

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "core/base/error.hpp"
-#include "core/referee/check.hpp"
+#include "core/check/check.hpp"
 #include "test/catch.hpp"
 #include "test/numerics/reference.hpp"
 

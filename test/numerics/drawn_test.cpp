@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whatever is drawn of a small case is a call that the reference takes, and has numbers.
-#include "core/referee/judge/drawn.hpp"
+#include "core/judge/plan/hidden_cases.hpp"
 
 #include <cmath>
 

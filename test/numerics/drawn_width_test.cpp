@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whatever width is drawn has contents, and the reference takes it and is right for it.
-#include "core/referee/judge/drawn_width.hpp"
+#include "core/judge/plan/hidden_shapes.hpp"
 
 #include <algorithm>
 
-#include "core/referee/judge/drawn.hpp"
+#include "core/judge/plan/hidden_cases.hpp"
 #include "core/tensor/random.hpp"
 #include "test/catch.hpp"
 #include "test/numerics/reference.hpp"

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "core/referee/judge/examinee.hpp"
+#include "core/judge/candidate_server.hpp"
 #include "test/catch.hpp"
 
 namespace {

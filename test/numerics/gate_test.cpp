@@ -8,7 +8,7 @@
 #include "core/base/text.hpp"
 #include "core/cases/comparison.hpp"
 #include "core/cases/numerics/null_candidates.hpp"
-#include "core/referee/check.hpp"
+#include "core/check/check.hpp"
 #include "test/catch.hpp"
 #include "test/numerics/reference.hpp"
 

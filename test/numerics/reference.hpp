@@ -3,7 +3,7 @@
 #pragma once
 #include <string>
 
-#include "core/referee/check.hpp"
+#include "core/check/check.hpp"
 
 struct Reference {
   Reference() {

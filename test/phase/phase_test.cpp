@@ -6,7 +6,7 @@
 
 #include "core/base/json.hpp"
 #include "core/base/paths.hpp"
-#include "core/runtime/session.hpp"
+#include "core/exec/session.hpp"
 #include "test/shell.hpp"
 
 using fk::Json;

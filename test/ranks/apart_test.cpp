@@ -7,8 +7,8 @@
 #include <set>
 
 #include "core/cases/inputs.hpp"
-#include "core/referee/check.hpp"
-#include "core/referee/oracle/rank_oracle.hpp"
+#include "core/check/check.hpp"
+#include "core/check/rank_oracle.hpp"
 #include "test/catch.hpp"
 #include "test/unit/comm/machines.hpp"
 

@@ -8,7 +8,7 @@
 
 #include "baselines/models/parts/rope.hpp"
 #include "core/graph/builder.hpp"
-#include "core/runtime/drive.hpp"
+#include "core/exec/model.hpp"
 
 namespace fk::parts {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/graph/builder.hpp"
-#include "core/runtime/drive.hpp"
+#include "core/exec/model.hpp"
 
 namespace fk::parts {
 

@@ -8,7 +8,7 @@
 #include "baselines/models/parts/sizes.hpp"
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
-#include "core/runtime/drive.hpp"
+#include "core/exec/model.hpp"
 
 namespace fk {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How foreign code treats a thread, a context and a stream: what it has left behind, and what it does
-// while the stream stands still.
+// How foreign code treats a thread, a context and a stream: what it has left behind, and what it
+// does while the stream stands still.
 #pragma once
 #include <cuda_runtime_api.h>
 

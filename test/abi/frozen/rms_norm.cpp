@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // rms_norm in C++ with everything that an instance can ask for: scratch, packed weights, persistent
 // memory, reset, optional fields of both kinds.
-//   c++ -std=c++17 -O1 -fPIC -fvisibility=hidden -fvisibility-inlines-hidden -fno-gnu-unique -shared \
-//      -I . rms_norm.cpp -o rms_norm.v0.so -s -Wl,--version-script=plugin.map -Wl,-z,now -Wl,-z,defs
+//   c++ -std=c++17 -O1 -fPIC -fvisibility=hidden -fvisibility-inlines-hidden -fno-gnu-unique
+//   -shared \
+//      -I . rms_norm.cpp -o rms_norm.v0.so -s -Wl,--version-script=plugin.map -Wl,-z,now
+//      -Wl,-z,defs
 #include "fk/ops/rms_norm.h"
 
 namespace {

@@ -2,8 +2,8 @@
 // A6: a handler of SIGCONT, which runs as soon as the process goes on, answers what was dealt
 // before the message that starts the clock has arrived
 //
-// Stopped by: handlers that were not there before are seen from outside; what the broker's clock sees
-// beyond the claim is added to it
+// Stopped by: handlers that were not there before are seen from outside; what the broker's clock
+// sees beyond the claim is added to it
 //
 // verdict: violation hang cheating
 //

@@ -2,8 +2,8 @@
 // A6: a thread that sleeps for moments looks whether new inputs lie there and begins before the
 // clock does
 //
-// Stopped by: threads that go on working are seen; some samples start late: what was done before the
-// clock started shows
+// Stopped by: threads that go on working are seen; some samples start late: what was done before
+// the clock started shows
 //
 // verdict: violation crashed hang slower same cannot_tell
 //

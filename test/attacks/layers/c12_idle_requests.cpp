@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// C12: self_attention that takes token t for that of request t where requests have one token at most: it is as long as all have one
+// C12: self_attention that takes token t for that of request t where requests have one token at
+// most: it is as long as all have one
 //
 // Stopped by: a small case of that kind has requests without a token
 //
@@ -20,7 +21,8 @@ struct Idle : Right {
   using Right::Right;
   void forward(const op::forward& args, const fk_ctx& ctx) {
     std::vector<int32_t> made;
-    for (int64_t b = 0; b < args.cu_seqlens->shape[0]; ++b) made.push_back(int32_t(std::min(b, args.x->shape[0])));
+    for (int64_t b = 0; b < args.cu_seqlens->shape[0]; ++b)
+      made.push_back(int32_t(std::min(b, args.x->shape[0])));
     fk_in starts = *args.cu_seqlens;
     if (args.max_query_len == 1) starts.data = made.data();
     op::forward own = args;

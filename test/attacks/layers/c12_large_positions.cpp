@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// C12: moe_decoder_layer that takes no small case, and makes positions from the lengths, as they are in all large ones
+// C12: moe_decoder_layer that takes no small case, and makes positions from the lengths, as they
+// are in all large ones
 //
 // Stopped by: beside large cases each is called with the contents of small ones
 //
@@ -19,7 +20,8 @@ namespace {
 using Right = fk::reference::MoeDecoderLayer;
 struct Positions : Right {
   using Right::Right;
-  static void supports(const op::init& init, const op::weights& weights, const op::forward& max, fk_need& need) {
+  static void supports(const op::init& init, const op::weights& weights, const op::forward& max,
+                       fk_need& need) {
     if (init.hidden_size < 128) throw fk::unsupported{"no layer is so narrow"};
     Right::supports(init, weights, max, need);
   }

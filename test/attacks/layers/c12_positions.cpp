@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// C12: self_attention that makes positions from the lengths, and reads the field where there is a tree alone
+// C12: self_attention that makes positions from the lengths, and reads the field where there is a
+// tree alone
 //
 // Stopped by: a small case without a tree has positions that do not follow from lengths
 //

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// C12: ssd_chunk_scan that multiplies the state of a request that begins without one by 0, which stays NaN where it was
+// C12: ssd_chunk_scan that multiplies the state of a request that begins without one by 0, which
+// stays NaN where it was
 //
 // Stopped by: states that are not read hold NaN and infinities
 //
@@ -21,7 +22,9 @@ struct TimesZero : SsdChunkScan {
     const int64_t heads = init.num_heads, width = init.head_dim, size = init.state_size;
     std::vector<double> state(size_t(width * size));
     for (int64_t b = 0; b < args.state_slots->shape[0]; ++b) {
-      if (index<int32_t>(args.has_initial_state, b) != 0 || index<int32_t>(args.cu_seqlens, b) == index<int32_t>(args.cu_seqlens, b + 1)) continue;
+      if (index<int32_t>(args.has_initial_state, b) != 0 ||
+          index<int32_t>(args.cu_seqlens, b) == index<int32_t>(args.cu_seqlens, b + 1))
+        continue;
       for (int64_t h = 0; h < heads; ++h) {
         load_head(args.ssm_state, index<int32_t>(args.state_slots, b), h, state.data());
         for (double& v : state) v *= 0;

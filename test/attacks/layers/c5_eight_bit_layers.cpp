@@ -32,7 +32,8 @@ struct EightBits : attack::Otherwise<fk::reference::DecodeStep> {
     std::vector<const fk_in*> at;
     fk_in_list view;
     explicit List(const fk_in_list* from) {
-      for (int64_t i = 0; i < from->n; ++i) weights.push_back(attack::eight_bits(from->at[i], kGroup));
+      for (int64_t i = 0; i < from->n; ++i)
+        weights.push_back(attack::eight_bits(from->at[i], kGroup));
       for (const auto& w : weights) at.push_back(w.view());
       view = {from->n, at.data()};
     }

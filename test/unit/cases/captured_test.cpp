@@ -10,7 +10,7 @@
 #include "core/base/error.hpp"
 #include "core/base/paths.hpp"
 #include "core/cases/inputs.hpp"
-#include "core/runtime/recorder.hpp"
+#include "core/exec/recorder.hpp"
 #include "core/tensor/random.hpp"
 #include "test/catch.hpp"
 #include "test/unit/catalog.hpp"

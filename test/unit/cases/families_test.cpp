@@ -78,8 +78,8 @@ TEST_CASE("families_change_free_floats_alone_and_stay_within_ranges") {
         const bool changed = !same(v.at("x")[0], plain.at("x")[0]) ||
                              !same(v.at("weight")[0], plain.at("weight")[0]) ||
                              !same(v.at("share")[0], plain.at("share")[0]);
-        const bool own = family == Family::ordinary || family == Family::unread ||
-                         family == Family::masked;
+        const bool own =
+            family == Family::ordinary || family == Family::unread || family == Family::masked;
         CHECK(changed == !own);
         CHECK(same(v.at("x")[0], make(c, family, seed, dtype, 4).at("x")[0]));
         if (!own) CHECK_FALSE(same(v.at("x")[0], make(c, family, seed + 100, dtype).at("x")[0]));

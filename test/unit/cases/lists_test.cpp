@@ -2,8 +2,8 @@
 // Lists of tensors whose entries differ: in cases, in frames, in recorded graphs.
 #include "core/base/error.hpp"
 #include "core/cases/case_frames.hpp"
+#include "core/check/check.hpp"
 #include "core/graph/builder.hpp"
-#include "core/referee/check.hpp"
 #include "test/catch.hpp"
 
 #include <unistd.h>

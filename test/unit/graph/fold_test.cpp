@@ -4,7 +4,7 @@
 #include "baselines/models/parts/decode_step.hpp"
 #include "core/base/error.hpp"
 #include "core/base/paths.hpp"
-#include "core/runtime/drive.hpp"
+#include "core/exec/model.hpp"
 #include "test/catch.hpp"
 #include "test/unit/catalog.hpp"
 

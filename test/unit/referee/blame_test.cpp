@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a candidate is told when its process ended or said something else than an answer: the status
 // that leads to the fault, with the evidence.
-#include "core/referee/judge/exam.hpp"
+#include "core/judge/case_run.hpp"
 
 #include "test/catch.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/referee/verdict/budget.hpp"
+#include "core/judge/verdict/budget.hpp"
 
 #include <chrono>
 #include <limits>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Clocks that agree and clocks that do not; calls that remember.
-#include "core/referee/judge/clocks.hpp"
+#include "core/judge/timing_penalty.hpp"
 
 #include <unistd.h>
 

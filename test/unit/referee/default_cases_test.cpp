@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/referee/default_cases.hpp"
+#include "core/judge/plan/default_cases.hpp"
 
 #include <set>
 

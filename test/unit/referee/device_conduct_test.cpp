@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is said of forward() on a stream that is held, and of memory that does not come back: on a
 // device of this test, whose stream is a list of functions. There is no GPU here.
-#include "core/referee/conduct/device_conduct.hpp"
+#include "core/check/device_conformance.hpp"
 
 #include <cstring>
 #include <deque>

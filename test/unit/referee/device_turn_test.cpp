@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/referee/judge/device_turn.hpp"
+#include "core/judge/device_lock.hpp"
 
 #include <stdlib.h>
 

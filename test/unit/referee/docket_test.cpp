@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/referee/judge/docket.hpp"
+#include "core/judge/plan/case_plan.hpp"
 
 #include <algorithm>
 #include <set>

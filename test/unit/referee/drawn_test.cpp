@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/referee/judge/drawn.hpp"
+#include "core/judge/plan/hidden_cases.hpp"
 
 #include <algorithm>
 #include <map>
@@ -8,8 +8,8 @@
 #include "core/base/paths.hpp"
 #include "core/cases/routing.hpp"
 #include "core/device/device.hpp"
-#include "core/referee/judge/docket.hpp"
-#include "core/referee/judge/first_step.hpp"
+#include "core/judge/plan/case_plan.hpp"
+#include "core/judge/warm_call.hpp"
 #include "core/tensor/random.hpp"
 #include "test/catch.hpp"
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/referee/judge/drawn_width.hpp"
+#include "core/judge/plan/hidden_shapes.hpp"
 
 #include <algorithm>
 #include <numeric>
 #include <set>
 
 #include "core/base/paths.hpp"
-#include "core/referee/judge/docket.hpp"
-#include "core/referee/judge/drawn.hpp"
+#include "core/judge/plan/case_plan.hpp"
+#include "core/judge/plan/hidden_cases.hpp"
 #include "core/tensor/random.hpp"
 #include "test/catch.hpp"
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the oracle remembers of answers that were right: whose they were.
-#include "core/referee/judge/exam_desk.hpp"
+#include "core/judge/rank_buffers.hpp"
 
 #include <cmath>
 #include <cstring>
 
-#include "core/referee/judge/peeks.hpp"
+#include "core/judge/memory_probe.hpp"
 #include "test/catch.hpp"
 
 namespace {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is made of a GPU's clocks and of the driver's reasons for them. There is no GPU here: looks
 // are made up.
-#include "core/referee/judge/gpu_watch.hpp"
+#include "core/judge/gpu_telemetry.hpp"
 
 #include <chrono>
 #include <functional>
 #include <thread>
 
-#include "core/referee/timer.hpp"
+#include "core/measure/race_clock.hpp"
 #include "test/catch.hpp"
 
 using namespace fk;

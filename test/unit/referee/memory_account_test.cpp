@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whose memory it is, from made-up figures: there is no GPU here.
-#include "core/referee/judge/memory_account.hpp"
+#include "core/judge/memory_account.hpp"
 
 #include "test/catch.hpp"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rule of correctness: noise like the baseline's passes, more does not, NaN and gaps never do.
-#include "core/referee/model_verdict.hpp"
+#include "core/scenario/model_verdict.hpp"
 
-#include "core/referee/workload_result.hpp"
+#include "core/scenario/workload_result.hpp"
 
 #include <cmath>
 #include <limits>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The gate of a judged case: of a large output some rows stand for all, and time is bounded.
-#include "core/referee/judge/null_gate.hpp"
+#include "core/judge/mutation_test.hpp"
 
 #include <algorithm>
 

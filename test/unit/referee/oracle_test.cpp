@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which reference answers to a case of which size.
 #include "core/cases/guarded.hpp"
-#include "core/referee/check.hpp"
+#include "core/check/check.hpp"
 
 #include "test/catch.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a candidate has put into its process shows from outside, on a GPU as on the CPU, and is not
 // taken for what the driver has put there.
-#include "core/referee/judge/outside.hpp"
+#include "core/judge/process_inspection.hpp"
 
 #include <signal.h>
 #include <unistd.h>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The gate of a case that several ranks call together: answers of ranks that do not talk are wrong
 // somewhere, and what is right on every rank is no fake.
-#include "core/referee/judge/rank_fakes.hpp"
+#include "core/judge/rank_mutants.hpp"
 
 #include <algorithm>
 
-#include "core/referee/oracle/rank_oracle.hpp"
+#include "core/check/rank_oracle.hpp"
 #include "test/catch.hpp"
 
 namespace {

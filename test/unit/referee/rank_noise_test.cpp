@@ -4,8 +4,8 @@
 
 #include "core/base/paths.hpp"
 #include "core/cases/comparison.hpp"
+#include "core/check/rank_oracle.hpp"
 #include "core/contract/contract.hpp"
-#include "core/referee/oracle/rank_oracle.hpp"
 #include "core/tensor/compare.hpp"
 #include "test/catch.hpp"
 

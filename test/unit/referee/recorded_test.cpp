@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What several ranks recorded, as one.
-#include "core/referee/recorded.hpp"
+#include "core/check/recorded.hpp"
 
 #include <nlohmann/json.hpp>
 

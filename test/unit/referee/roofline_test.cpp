@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a device needs at least: a judge calls whatever is below impossible.
-#include "core/referee/bench.hpp"
+#include "core/check/bench.hpp"
 
 #include "core/device/rank_device.hpp"
 #include "test/catch.hpp"

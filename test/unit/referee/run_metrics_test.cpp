@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Numbers of speed: known samples give known figures, and noise is not called a speedup.
-#include "core/referee/metrics.hpp"
+#include "core/scenario/metrics.hpp"
 
 #include <cmath>
 #include <functional>
 
-#include "core/referee/workload_result.hpp"
+#include "core/scenario/workload_result.hpp"
 #include "core/tensor/random.hpp"
 #include "test/catch.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/referee/run_report.hpp"
+#include "core/scenario/run_report.hpp"
 #include "test/catch.hpp"
 
 TEST_CASE("a run that a candidate has spoiled is its failure and not the environment's") {

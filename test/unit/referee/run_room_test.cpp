@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which device has room for which real model, from the figures alone. If these fail, a run ends in
 // the middle for want of memory, or is called too large where it fits.
-#include "core/referee/run_room.hpp"
+#include "core/scenario/run_memory_budget.hpp"
 
-#include "core/referee/room.hpp"
-#include "core/runtime/scenario.hpp"
+#include "core/engines/scenario.hpp"
+#include "core/scenario/memory_budget.hpp"
 #include "test/catch.hpp"
 #include "test/unit/catalog.hpp"
 

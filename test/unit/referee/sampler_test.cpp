@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How samples are taken, on a device that only writes down what it is asked for.
-#include "core/referee/sampler.hpp"
+#include "core/measure/sampler.hpp"
 
 #include <cstdlib>
 #include <map>

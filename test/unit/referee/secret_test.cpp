@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Seeds can be repeated from the printed secret, and every purpose has its own.
-#include "core/referee/verdict/secret.hpp"
+#include "core/judge/verdict/secret.hpp"
 
 #include "core/base/error.hpp"
 #include "core/base/sha256.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The race between contenders whose true times are known.
-#include "core/referee/timer.hpp"
+#include "core/measure/race_clock.hpp"
 
 #include <cmath>
 #include <vector>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a candidate is told: the table of statuses, which of several wins, the geometric mean, and
 // that JSON loses nothing.
-#include "core/referee/verdict/verdict.hpp"
+#include "core/judge/verdict/verdict.hpp"
 
 #include <cmath>
 #include <nlohmann/json.hpp>

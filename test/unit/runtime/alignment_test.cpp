@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // If these fail, a model hands out views that break the ABI's promise of alignment.
 #include "core/base/error.hpp"
+#include "core/exec/program.hpp"
 #include "core/graph/builder.hpp"
-#include "core/runtime/program.hpp"
 #include "test/catch.hpp"
 #include "test/unit/catalog.hpp"
 

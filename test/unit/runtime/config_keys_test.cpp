@@ -5,8 +5,8 @@
 
 #include "core/base/error.hpp"
 #include "core/base/paths.hpp"
+#include "core/exec/model.hpp"
 #include "core/graph/builder.hpp"
-#include "core/runtime/drive.hpp"
 #include "test/catch.hpp"
 #include "test/unit/catalog.hpp"
 

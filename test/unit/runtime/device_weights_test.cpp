@@ -7,7 +7,7 @@
 
 #include "core/base/error.hpp"
 #include "core/device/device.hpp"
-#include "core/runtime/weights.hpp"
+#include "core/exec/weights.hpp"
 #include "test/catch.hpp"
 
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // If this fails, what a denoised request gets depends on which others ran beside it, masks are
 // filled in another order than the sure ones first, or an order that was given is not kept.
-#include "core/runtime/diffuse.hpp"
+#include "core/engines/masked_diffusion.hpp"
 
 #include <cstring>
 #include <deque>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // After an upload the device has what the host wrote, whatever changed before, and small inputs
 // take one copy together.
-#include "core/runtime/input_memory.hpp"
+#include "core/exec/input_memory.hpp"
 
 #include <cstdlib>
 #include <cstring>

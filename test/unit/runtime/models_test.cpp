@@ -6,7 +6,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/paths.hpp"
-#include "core/runtime/drive.hpp"
+#include "core/exec/model.hpp"
 #include "core/tensor/safetensors.hpp"
 #include "test/catch.hpp"
 #include "test/unit/catalog.hpp"

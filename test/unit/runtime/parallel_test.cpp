@@ -9,7 +9,7 @@
 #include "baselines/models/parts/parallel.hpp"
 #include "core/base/error.hpp"
 #include "core/base/paths.hpp"
-#include "core/runtime/session.hpp"
+#include "core/exec/session.hpp"
 #include "test/catch.hpp"
 
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // If this fails, requests of one batch get each other's answers, or a request without its tensors
 // is not refused.
-#include "core/runtime/pass.hpp"
+#include "core/engines/feedforward.hpp"
 
 #include <cstring>
 #include <deque>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // If these fail, the provider that was measured to be the best one is not the one that runs.
-#include "core/runtime/ranking.hpp"
+#include "core/exec/ranking.hpp"
 
 #include <cstdlib>
 #include <fstream>
@@ -8,7 +8,7 @@
 
 #include "core/base/error.hpp"
 #include "core/device/device_files.hpp"
-#include "core/runtime/peaks.hpp"
+#include "core/exec/peaks.hpp"
 #include "test/catch.hpp"
 #include "test/folder.hpp"
 

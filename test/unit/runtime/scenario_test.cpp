@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // If this fails, a scenario means something else than it says, or a mistake in one is not
 // explained.
-#include "core/runtime/scenario.hpp"
+#include "core/engines/scenario.hpp"
 
 #include <fstream>
 #include <nlohmann/json.hpp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // If this fails, pages leak or are shared, or a step is larger than a phase can take.
-#include "core/runtime/scheduler.hpp"
+#include "core/engines/scheduler.hpp"
 
 #include <set>
 

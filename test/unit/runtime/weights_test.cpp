@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Weights as models want them, from what checkpoints hold.
-#include "core/runtime/weights.hpp"
+#include "core/exec/weights.hpp"
 
 #include <unistd.h>
 

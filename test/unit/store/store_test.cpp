@@ -18,7 +18,7 @@
 #include "core/base/io.hpp"
 #include "core/base/sha256.hpp"
 #include "core/base/text.hpp"
-#include "core/referee/verdict/secret.hpp"
+#include "core/judge/verdict/secret.hpp"
 #include "test/catch.hpp"
 #include "test/folder.hpp"
 #if defined(FK_SQLITE)

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a provider does besides computing the right values: does it leave the process as it found
+// it, give back what it took, end its work when it returns, and work from any thread, beside other
+// instances and other sizes? Asked of small cases as they are written; of a device that is not the
+// host what device_conformance.hpp has. Of an exchange between ranks, all of which ask together,
+// what needs no call that the others do not make: its memory, its threads, and whose thread calls.
+#pragma once
+#include <functional>
+#include <string>
+
+#include "core/cases/execute.hpp"
+#include "core/check/check.hpp"
+
+namespace fk {
+
+struct ConductCase {
+  const Provider& provider;
+  const Case& source;
+  const CaseFrames& max;
+  CaseFrames& frames;  // two sets of buffers for the same contents
+  CaseFrames& others;
+  const fk_need& need;
+  Device& device;
+  ChildChooser* children;
+  const CheckOptions& options;
+};
+
+// Whether any rank says so; of an op without ranks what it says itself. All of them ask.
+bool any_rank(const ConductCase& c, bool mine);
+
+// An instance with the memory that it needs.
+struct Lone {
+  explicit Lone(const ConductCase& c) : Lone(c, c.max, c.need) {}
+  Lone(const ConductCase& c, const CaseFrames& max, const fk_need& need)
+      : device(c.device, 0, c.options.threads),
+        execution(c.provider, max, need, device, packed, c.children) {}
+  GuardDevice device;
+  PackedCache packed;
+  Execution execution;
+};
+
+struct Misconduct {
+  std::string rule, text;  // rule is empty when there is none
+};
+
+// `call` runs an instance on frames and returns what it wrote; `differ` tells whether two answers
+// are not what a deterministic provider gives. Both are called from several threads. What `call`
+// throws comes through.
+using ConductCall = std::function<CaseValues(Execution&, CaseFrames&)>;
+using ConductDiffer = std::function<bool(const CaseValues&, const CaseValues&)>;
+Misconduct misconduct(const ConductCase& c, const CaseValues& answer, const ConductCall& call,
+                      const ConductDiffer& differ,
+                      const std::function<void(const std::string&)>& step);
+
+}  // namespace fk

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/check/input_dependence.hpp"
+
+#include <algorithm>
+#include <random>
+
+#include "core/cases/comparison.hpp"
+#include "core/cases/numerics/families.hpp"
+#include "core/check/rank_oracle.hpp"
+
+namespace fk {
+
+namespace {
+
+// Other contents for the same instance: its weights stay.
+std::vector<CaseValues> others(const ConductCase& c, const std::vector<CaseValues>& values) {
+  const ResolvedCase& resolved = c.frames.resolved();
+  auto out = contents_of_ranks(resolved, c.options.seed + 0x5eed, c.options.threads);
+  for (const auto& field : resolved.fields) {
+    const std::string& name = field.slot->name;
+    for (size_t r = 0; r < values.size(); ++r)
+      if (field.slot->section == SectionId::weights && values[r].count(name))
+        out[r][name] = values[r].at(name);
+  }
+  return out;
+}
+
+// The same contents but for one element of every float input: of what ranks have in common, the
+// same one.
+CaseValues nearly(const ConductCase& c, const CaseValues& values, std::mt19937_64 random) {
+  const ResolvedCase& resolved = c.frames.resolved();
+  CaseValues out = values;
+  for (const auto& field : resolved.fields) {
+    const auto it = out.find(field.slot->name);
+    if (it == out.end() || field.slot->section != SectionId::forward || !is_float(field.dtype) ||
+        !family_may_change(resolved, field))
+      continue;
+    for (Tensor& tensor : it->second) {
+      if (!tensor.numel()) continue;
+      const int64_t count = tensor.numel();
+      const auto at = static_cast<int64_t>(random() % static_cast<uint64_t>(count));
+      // What is drawn from a range (a probability, a scale) stays in it: it becomes its neighbour.
+      const bool range = !field.values.empty() && field.values.find("normal") != 0;
+      tensor.set(at, range ? tensor.at((at + 1) % count) : tensor.at(at) + 1);
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+StaleFinding stale(const ConductCase& c, const Oracles& oracles, const Variant& variant,
+                   const CaseValues& values, const ConductCall& call) {
+  const ResolvedCase& resolved = c.frames.resolved();
+  std::string why;
+  const Provider* oracle = oracle_of(oracles, c.provider, resolved, why);
+  if (!oracle || oracle->op->claims->device_type != FK_CPU) return {};
+  auto first = contents_of_ranks(resolved, c.options.seed, c.options.threads);
+  const auto rank = static_cast<size_t>(resolved.rank);
+  first[rank] = values;
+  std::vector<CaseValues> now;
+  const auto reference = [&](const CaseValues& of) {
+    now[rank] = of;
+    return reference_of_ranks(*oracle, resolved, c.source, variant, now, c.options, why);
+  };
+  GuardDevice device(c.device, 0, c.options.threads);
+  PackedCache packed;
+  Execution execution(c.provider, c.max, c.need, device, packed, c.children);
+  for (int round = 0; round < 4; ++round) {
+    now = round == 0 ? others(c, first) : first;
+    for (CaseValues& contents : now)
+      if (round != 0)
+        contents =
+            nearly(c, contents, std::mt19937_64(c.options.seed + static_cast<size_t>(round)));
+    const CaseValues own = now[rank], want = reference(own);
+    if (!why.empty()) return {};
+    CaseFrames frames(c.device, resolved, own, {});
+    call(execution, c.frames);
+    const Comparison found =
+        compare_outputs(resolved, own, call(execution, frames), want, kQuickElements, reference);
+    if (found.ok) continue;
+    const std::string when =
+        round == 0 ? "when the contents change" : "when they change in one element";
+    // Who is no better in a first call keeps nothing: other contents only show what is wrong. Ranks
+    // would have to make that call together.
+    if (!c.provider.contract->comm()) {
+      GuardDevice other(c.device, 0, c.options.threads);
+      PackedCache none;
+      Execution fresh(c.provider, c.max, c.need, other, none, c.children);
+      CaseFrames alone(c.device, resolved, own, {});
+      const Comparison again =
+          compare_outputs(resolved, own, call(fresh, alone), want, kQuickElements, reference);
+      if (!again.ok) return {false, again.worst, again.text + " (" + when + ")"};
+    }
+    return {true, 0, "right at first, wrong " + when + ": " + found.text};
+  }
+  return {};
+}
+
+}  // namespace fk

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/check/plugin_set.hpp"
+
+#include "core/base/error.hpp"
+#include "core/base/paths.hpp"
+#include "core/base/text.hpp"
+
+#include <algorithm>
+
+#include "core/exec/select.hpp"
+
+namespace fk {
+
+namespace {
+
+// Why a candidate is not even loaded; empty if it may be.
+std::string refusal(const FoundPlugin& plugin, const Catalog& catalog) {
+  if (!plugin.error.empty()) return plugin.error;
+  std::string mismatches;
+  size_t usable = 0;
+  for (const auto& op : plugin.note.ops) {
+    const std::string why = note_mismatch(op, catalog);
+    if (why.empty())
+      ++usable;
+    else
+      mismatches += (mismatches.empty() ? "" : "; ") + why;
+  }
+  if (usable == 0) return mismatches.empty() ? "it has no op" : mismatches;
+  const std::string broken = broken_rule(plugin.path, plugin.trust);
+  return broken.empty() ? "" : "lint: " + broken;
+}
+
+}  // namespace
+
+bool is_oracle(const std::string& plugin) {
+  const auto oracles = ProviderPolicy{}.oracles;
+  return std::find(oracles.begin(), oracles.end(), plugin) != oracles.end();
+}
+
+std::string plugin_name(const FoundPlugin& plugin) {
+  return plugin.note.name.empty() ? plugin.path.stem().string() : plugin.note.name;
+}
+
+Roster Roster::find(const Catalog& catalog) {
+  Roster roster;
+  for (auto& found : discover()) {
+    if (found.trust == Trust::baseline) {
+      (found.error.empty() ? roster.baselines : roster.broken).push_back(std::move(found));
+      continue;
+    }
+    found.error = refusal(found, catalog);
+    if (const auto* other = roster.candidate(plugin_name(found)); other && found.error.empty())
+      found.error = "another candidate has the same name: " + other->path.string();
+    roster.candidates.push_back(std::move(found));
+  }
+  for (auto& candidate : roster.candidates)
+    if (candidate.error.empty()) candidate.error = roster.name_taken(plugin_name(candidate));
+  return roster;
+}
+
+Roster Roster::of_baselines(const std::string& device) {
+  Roster roster;
+  for (auto& found : discover(false)) {
+    if (device == "cpu" && !found.note.sm.empty()) continue;
+    (found.error.empty() ? roster.baselines : roster.broken).push_back(std::move(found));
+  }
+  return roster;
+}
+
+std::vector<std::string> Roster::ranked() const {
+  std::vector<std::string> names;
+  for (const auto& plugin : baselines) names.push_back(plugin.note.name);
+  std::sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
+    return std::pair(is_oracle(a), a) < std::pair(is_oracle(b), b);
+  });
+  return names;
+}
+
+std::vector<PluginFile> Roster::baseline_files() const {
+  std::vector<PluginFile> files;
+  for (const auto& plugin : baselines) files.push_back({plugin.path, Trust::baseline});
+  return files;
+}
+
+std::vector<PluginFile> Roster::oracle_files() const {
+  std::vector<PluginFile> files;
+  for (const auto& plugin : baselines)
+    if (is_oracle(plugin.note.name)) files.push_back({plugin.path, Trust::baseline});
+  return files;
+}
+
+const FoundPlugin* Roster::candidate(const std::string& name) const {
+  for (const auto& plugin : candidates)
+    if (plugin_name(plugin) == name) return &plugin;
+  return nullptr;
+}
+
+std::string Roster::name_taken(const std::string& name) const {
+  if (name == "baseline") return "its name is what reports call those that it is judged beside";
+  for (const auto& baseline : baselines)
+    if (plugin_name(baseline) == name)
+      return "a baseline has the same name: " + baseline.path.string();
+  return "";
+}
+
+void need_built(const std::string& name) {
+  const auto folder = paths::candidates_dir() / name;
+  std::error_code none;
+  if (!name.empty() && name.find('/') == std::string::npos &&
+      std::filesystem::is_directory(folder, none))
+    fail(folder.string(), "it has not been built", "fk-host build " + name);
+}
+
+FoundPlugin Roster::plugin(const std::string& word) const {
+  std::vector<std::string> known;
+  for (const auto* list : {&candidates, &baselines, &broken}) {
+    for (const auto& found : *list) {
+      if (plugin_name(found) == word) return found;
+      known.push_back(plugin_name(found));
+    }
+  }
+  // A candidate by its folder, where its plugin has another name.
+  for (const auto& found : candidates)
+    if (found.path.stem() == word) return found;
+  need_built(word);
+  if (word.find('/') == std::string::npos && !ends_with(word, ".so"))
+    fail("plugin", "there is no plugin `" + word + "`", did_you_mean(word, known));
+  FoundPlugin found;
+  found.path = word;
+  found.trust = Trust::candidate;
+  if (!std::filesystem::exists(word)) fail(word, "there is no such file");
+  std::error_code none;
+  for (const auto& baseline : baselines)
+    if (std::filesystem::equivalent(baseline.path, found.path, none)) return baseline;
+  found.note = read_notes(word);
+  if (const std::string taken = name_taken(plugin_name(found)); !taken.empty()) fail(word, taken);
+  return found;
+}
+
+Unusable unusable_of(const std::vector<PluginFile>& files, const std::vector<std::string>& errors) {
+  Unusable out;
+  size_t left = 0;
+  for (size_t i = 0; i < files.size(); ++i) {
+    const bool candidate = files[i].trust == Trust::candidate;
+    left += !candidate && errors.at(i).empty();
+    if (errors.at(i).empty()) continue;
+    const std::string path = files[i].path.string();
+    const bool named = starts_with(errors[i], path + ": ");
+    const std::string why = named ? errors[i].substr(path.size() + 2) : errors[i];
+    if (candidate) throw Error(path, why);
+    out.emplace_back(path, why);
+  }
+  if (left == 0 && !out.empty()) throw Error(out[0].first, out[0].second);
+  return out;
+}
+
+}  // namespace fk

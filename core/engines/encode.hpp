@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// The encode engine over any program: what drive.hpp's encode() does for a session.
+#pragma once
+#include "core/exec/model.hpp"
+#include "core/exec/session.hpp"
+
+namespace fk {
+
+struct EncodeSetup {
+  EncodeOptions options;
+  int64_t max_context = 0, vocab_size = 0;
+};
+
+// Serves the exchange until no request will come. Throws what the program throws.
+void encode(Program& program, Exchange& exchange, const EncodeSetup& setup);
+
+}  // namespace fk

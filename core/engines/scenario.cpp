@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/engines/scenario.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "core/base/error.hpp"
+#include "core/base/paths.hpp"
+#include "core/base/text.hpp"
+#include "core/contract/contract.hpp"
+
+namespace fk {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// A scenario's own keys with those of the chosen profile laid over them.
+struct Layers {
+  Yaml scenario;
+  Yaml profile;
+
+  std::optional<Yaml> find(std::string_view key) const {
+    if (auto found = profile.find(key)) return found;
+    return scenario.find(key);
+  }
+};
+
+// Either a file beside the scenario or a name in registry/configs.
+fs::path config_path(const Yaml& yaml) {
+  const std::string& text = yaml.text();
+  if (!ends_with(text, ".json")) return find_config(text, yaml.where());
+  const fs::path path = fs::path(yaml.file()).parent_path() / text;
+  if (!fs::exists(path)) yaml.fail("there is no file `" + path.string() + "`");
+  return path;
+}
+
+void read_limits(const Yaml& yaml, Limits& limits) {
+  yaml.only({"max_batch", "max_context", "chunk_tokens", "page_size", "pages", "overlap"});
+  const auto read = [&](const char* key, int64_t& value, int64_t least) {
+    if (!yaml.has(key)) return;
+    value = yaml.at(key).integer();
+    constexpr int64_t kMost = int64_t{1} << 31;
+    if (value < least || value > kMost)
+      yaml.at(key).fail("`" + std::string(key) + "` is " + std::to_string(value) + "; it must be " +
+                        (value < least ? "at least " + std::to_string(least)
+                                       : "at most " + std::to_string(kMost)));
+  };
+  read("max_batch", limits.max_batch, 1);
+  read("max_context", limits.max_context, 1);
+  read("chunk_tokens", limits.chunk_tokens, 1);
+  read("page_size", limits.page_size, 1);
+  read("pages", limits.pages, 0);
+  limits.parallel.overlap = yaml.boolean_or("overlap", limits.parallel.overlap);
+}
+
+DType read_dtype(const Yaml& yaml) {
+  const DType dtype = dtype_from_name(yaml.text(), yaml.where());
+  if (dtype != DType::f32 && dtype != DType::bf16 && dtype != DType::f16)
+    yaml.fail("models run in f32, bf16 or f16");
+  return dtype;
+}
+
+void read_providers(const Yaml& yaml, std::map<std::string, std::string>& pins) {
+  const std::vector<std::string> ops = Catalog(paths::registry_dirs()).ops();
+  for (const auto& [op, provider] : yaml.entries()) {
+    if (std::find(ops.begin(), ops.end(), op) == ops.end())
+      provider.fail("there is no op `" + op + "`", did_you_mean(op, ops));
+    pins[op] = provider.text();
+  }
+}
+
+void read_model(const Yaml& yaml, Scenario& s) {
+  const Yaml model = yaml.at("model");
+  const auto names = model_names();
+  if (std::find(names.begin(), names.end(), model.text()) == names.end())
+    model.fail("there is no model `" + model.text() + "`", did_you_mean(model.text(), names));
+  s.arch = model.text();
+  s.info = find_model_info(s.arch);
+}
+
+void read_workloads(const Layers& layers, Scenario& s) {
+  const Yaml name = layers.scenario.at("workloads");
+  const fs::path file = s.file.parent_path() / "workloads" / (name.text() + ".yaml");
+  if (!fs::exists(file)) name.fail("there is no file `" + file.string() + "`");
+  const auto known = workload_names(file);
+  const auto run = layers.find("run");
+  if (!run) layers.scenario.fail("no workload is named under `run`", "known: " + join(known, ", "));
+  const int64_t context =
+      s.max_positions > 0 ? std::min(s.limits.max_context, s.max_positions) : s.limits.max_context;
+  for (const Yaml& entry : run->items()) {
+    if (std::find(known.begin(), known.end(), entry.text()) == known.end())
+      entry.fail("there is no workload `" + entry.text() + "` in " + file.filename().string(),
+                 did_you_mean(entry.text(), known));
+    s.workloads.push_back(load_workload(file, entry.text(), s.profile == "tiny", context));
+  }
+  if (s.workloads.empty()) run->fail("no workload is named");
+}
+
+Yaml profile_of(const Yaml& yaml, const std::string& name) {
+  const Yaml profiles = yaml.at("profiles");
+  profiles.only(profile_names());
+  if (!profiles.has(name))
+    profiles.fail("there is no profile `" + name + "`", did_you_mean(name, profiles.keys()));
+  for (const auto& [key, profile] : profiles.entries())
+    profile.only({"dtype", "cache_dtype", "limits", "change", "providers", "run"});
+  return profiles.at(name);
+}
+
+}  // namespace
+
+std::vector<std::string> profile_names() { return {"tiny", "full"}; }
+
+Scenario load_scenario(const fs::path& file, const std::string& profile) {
+  const Yaml yaml = Yaml::load(file);
+  if (yaml.has("scenarios")) yaml.fail("this file is a list of scenarios, not one");
+  yaml.only({"scenario", "summary", "model", "config", "dtype", "cache_dtype", "seed", "weights",
+             "providers", "limits", "workloads", "run", "profiles"});
+  const Layers layers{yaml, profile_of(yaml, profile)};
+  const fs::path config = config_path(yaml.at("config"));
+  Scenario s(Config::load(config));
+  s.profile = profile;
+  s.file = file;
+  s.name = yaml.at("scenario").text();
+  if (s.name != file.stem().string())
+    yaml.at("scenario")
+        .fail("the file is named `" + file.stem().string() + "`, so must the scenario be");
+  s.summary = yaml.text_or("summary", "");
+  read_model(yaml, s);
+  if (profile == "tiny") s.config = s.config.with(*s.info.tiny);
+  if (const auto change = layers.profile.find("change")) s.config = s.config.with(to_json(*change));
+  s.seed = static_cast<uint64_t>(yaml.integer_or("seed", 1));
+  // A checkpoint has the real sizes, so a tiny model never reads it.
+  if (const auto weights = yaml.find("weights"); weights && profile != "tiny") {
+    s.weights = file.parent_path() / weights->text();
+    if (!fs::exists(s.weights)) weights->fail("there is no `" + s.weights.string() + "`");
+  }
+  if (const auto dtype = layers.find("dtype")) s.limits.dtype = read_dtype(*dtype);
+  s.limits.cache_dtype = s.limits.dtype;
+  if (const auto dtype = layers.find("cache_dtype")) s.limits.cache_dtype = read_dtype(*dtype);
+  for (const Yaml& layer : {layers.scenario, layers.profile}) {
+    if (const auto limits = layer.find("limits")) read_limits(*limits, s.limits);
+    if (const auto providers = layer.find("providers")) read_providers(*providers, s.providers);
+  }
+  const auto model = s.make();
+  s.vocab_size = model->vocab_size();
+  s.max_positions = model->max_positions();
+  s.tensors = model->request_tensors();
+  read_workloads(layers, s);
+  return s;
+}
+
+std::vector<fs::path> scenario_files(const fs::path& file) {
+  const Yaml yaml = Yaml::load(file);
+  if (!yaml.has("scenarios")) return {file};
+  yaml.only({"summary", "scenarios"});
+  std::vector<fs::path> files;
+  for (const Yaml& entry : yaml.at("scenarios").items()) {
+    files.push_back(file.parent_path() / (entry.text() + ".yaml"));
+    if (!fs::exists(files.back()))
+      entry.fail("there is no scenario `" + entry.text() + "`",
+                 did_you_mean(entry.text(), scenario_names()));
+  }
+  if (files.empty()) yaml.at("scenarios").fail("the list is empty");
+  return files;
+}
+
+fs::path find_scenario(const std::string& argument) {
+  if (fs::is_regular_file(argument)) return argument;
+  const fs::path named = paths::scenarios_dir() / (argument + ".yaml");
+  if (fs::is_regular_file(named)) return named;
+  fail(argument, "there is no such file, and no scenario of that name",
+       did_you_mean(fs::path(argument).stem().string(), scenario_names()));
+}
+
+std::vector<std::string> scenario_names() {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(paths::scenarios_dir()))
+    if (entry.path().extension() == ".yaml") names.push_back(entry.path().stem().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace fk

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/engines/scheduler.hpp"
+
+#include <algorithm>
+
+#include "core/base/error.hpp"
+
+namespace fk {
+
+std::string token_refusal(const std::vector<int64_t>& tokens, int64_t vocab, const char* what) {
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    if (tokens[i] >= 0 && tokens[i] < vocab) continue;
+    return std::string(what) + " " + std::to_string(i) + " is " + std::to_string(tokens[i]) +
+           ", outside the vocabulary of " + std::to_string(vocab);
+  }
+  return "";
+}
+
+std::string sampling_refusal(const Sampling& sampling) {
+  if (!(sampling.temperature >= 0)) return "the temperature is negative";
+  if (sampling.top_k < 0) return "top_k is negative";
+  if (!(sampling.top_p > 0 && sampling.top_p <= 1)) return "top_p is not in (0, 1]";
+  return "";
+}
+
+Scheduler::Scheduler(const Options& options) : options_(options), pool_(options.pages) {
+  FK_CHECK(options.max_batch > 0 && options.chunk_tokens > 0 && options.page_size > 0,
+           "a scheduler without room for a request");
+  FK_CHECK(options.rows > 0, "a scheduler without rows for logits");
+  running_.reserve(static_cast<size_t>(options.max_batch));
+  work_.reserve(static_cast<size_t>(options.max_batch));
+  for (auto slot = static_cast<int32_t>(options.max_batch); slot-- > 0;)
+    free_slots_.push_back(slot);
+}
+
+int64_t Scheduler::pages_of(int64_t tokens) const {
+  return (tokens + options_.page_size - 1) / options_.page_size;
+}
+
+std::string Scheduler::refusal(const Request& request) const {
+  const auto prompt = static_cast<int64_t>(request.tokens.size());
+  if (prompt == 0) return "the prompt is empty";
+  if (request.new_tokens < 0) return "the number of new tokens is negative";
+  if (request.new_tokens == 0 && !request.prompt_logits)
+    return "neither new tokens nor logits of the prompt are wanted";
+  if (auto why = token_refusal(request.tokens, options_.vocab_size, "prompt token"); !why.empty())
+    return why;
+  if (auto why = token_refusal(request.forced, options_.vocab_size, "forced token"); !why.empty())
+    return why;
+  if (request.new_tokens > options_.max_context - prompt) {
+    return "its " + std::to_string(prompt) + " prompt tokens and " +
+           std::to_string(request.new_tokens) + " new ones exceed the context of " +
+           std::to_string(options_.max_context);
+  }
+  // The last token is never fed back, so it needs no slot.
+  const int64_t pages =
+      pages_of(prompt + std::max<int64_t>(request.new_tokens - 1, 0) + options_.step_slots - 1);
+  if (pages > pool_.total()) {
+    return "it needs " + std::to_string(pages) + " pages of the cache, which has " +
+           std::to_string(pool_.total());
+  }
+  return sampling_refusal(request.sampling);
+}
+
+void Scheduler::add(Request request) {
+  auto s = std::make_unique<Sequence>();
+  s->prompt = static_cast<int64_t>(request.tokens.size());
+  s->tokens.reserve(static_cast<size_t>(s->prompt + request.new_tokens));
+  s->tokens = request.tokens;
+  // A request that ends with its prompt ends with a row.
+  s->reported = std::clamp<int64_t>(request.first_logits, 0, s->prompt - 1);
+  s->pages.reserve(
+      static_cast<size_t>(pages_of(s->prompt + request.new_tokens + options_.step_slots)));
+  s->request = std::move(request);
+  waiting_.push_back(std::move(s));
+}
+
+bool Scheduler::admits_next() const {
+  return !waiting_.empty() && running() < options_.max_batch &&
+         pool_.free() >= pages_of(waiting_.front()->length()) + running();
+}
+
+void Scheduler::admit() {
+  while (admits_next()) {
+    Sequence& s = *waiting_.front();
+    pool_.acquire(pages_of(s.length()), s.pages);
+    s.slot = free_slots_.back();
+    free_slots_.pop_back();
+    running_.push_back(std::move(waiting_.front()));
+    waiting_.pop_front();
+  }
+}
+
+// One token that was generated before is as well computed by a decode step.
+bool Scheduler::needs_prefill(const Sequence& s) const {
+  return s.cached < s.prompt || s.length() - s.cached > 1;
+}
+
+void Scheduler::plan_prefill() {
+  int64_t tokens = options_.chunk_tokens, rows = options_.rows;
+  for (const auto& entry : running_) {
+    Sequence& s = *entry;
+    if (!needs_prefill(s)) continue;
+    int64_t end = std::min(s.length(), s.cached + tokens);
+    // Scored prompts need a row for every position that was not reported before a preemption.
+    const bool scored = s.request.prompt_logits;
+    const int64_t first_row = scored ? std::max(s.cached, s.reported) : s.length() - 1;
+    end = std::min(end, first_row + rows);
+    if (end <= s.cached) break;
+    const bool complete = end == s.length();
+    const Work w{&s, s.cached, end - s.cached, std::max<int64_t>(end - first_row, 0),
+                 complete && s.request.new_tokens > 0};
+    work_.push_back(w);
+    tokens -= w.count;
+    rows -= w.rows;
+    if (tokens == 0) break;
+  }
+}
+
+void Scheduler::release(Sequence& s) {
+  pool_.release(s.pages);
+  free_slots_.push_back(s.slot);
+  s.slot = -1;
+}
+
+void Scheduler::preempt_youngest() {
+  std::unique_ptr<Sequence> s = std::move(running_.back());
+  running_.pop_back();
+  release(*s);
+  s->cached = 0;
+  s->encoded = false;
+  waiting_.push_front(std::move(s));
+  ++preemptions_;
+}
+
+// Makes room for the next step of running_[index]; false if that request had to leave itself.
+bool Scheduler::grow(size_t index) {
+  Sequence& s = *running_[index];
+  const int64_t missing =
+      pages_of(s.cached + options_.step_slots) - static_cast<int64_t>(s.pages.size());
+  while (missing > 0 && !pool_.acquire(missing, s.pages)) {
+    preempt_youngest();
+    if (index == running_.size()) return false;
+  }
+  return true;
+}
+
+void Scheduler::plan_decode() {
+  for (size_t i = 0; i < running_.size() && grow(i); ++i) {
+    Sequence& s = *running_[i];
+    work_.push_back({&s, s.cached, 1, 1, true});
+  }
+}
+
+bool Scheduler::steady() const {
+  if (running_.empty() || admits_next()) return false;
+  int64_t missing = 0;
+  for (const auto& s : running_) {
+    if (needs_prefill(*s)) return false;
+    missing += std::max<int64_t>(
+        pages_of(s->cached + options_.step_slots) - static_cast<int64_t>(s->pages.size()), 0);
+  }
+  return missing <= pool_.free();
+}
+
+Scheduler::Step Scheduler::next() {
+  work_.clear();
+  admit();
+  plan_prefill();
+  if (!work_.empty()) return Step::prefill;
+  plan_decode();
+  return work_.empty() ? Step::none : Step::decode;
+}
+
+void Scheduler::computed(const Work& work) {
+  Sequence& s = *work.sequence;
+  s.cached = work.first + work.count;
+  if (work.rows > 0) s.reported = s.cached;
+}
+
+void Scheduler::finish(Sequence* sequence) {
+  const auto it = std::find_if(running_.begin(), running_.end(),
+                               [&](const auto& entry) { return entry.get() == sequence; });
+  FK_CHECK(it != running_.end(), "a request finished that was not running");
+  release(*sequence);
+  running_.erase(it);
+}
+
+}  // namespace fk

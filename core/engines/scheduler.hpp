@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which tokens of which requests are computed in the next step of a generating model. Decides over
+// slots and pages only; it knows no tensors, so that every decision can be tested.
+//
+// The policy is that of vLLM's first engine. Requests are served in order of arrival. A request is
+// admitted when a slot is free and the cache has pages for all its tokens and one more for every
+// running request. Prefill goes before decode: prompts are computed in chunks, several requests in
+// one step, and only when none is left all running requests get one token. When the cache is full
+// the youngest running request gives its pages back and is computed again later, from its prompt
+// and what it has generated so far.
+#pragma once
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/engines/kv_page_pool.hpp"
+#include "core/exec/model.hpp"
+
+namespace fk {
+
+// Why a request cannot be served whatever the cache: a token outside the vocabulary (`what` says
+// which list it is of), a distribution that is none. Empty if it can.
+std::string token_refusal(const std::vector<int64_t>& tokens, int64_t vocab, const char* what);
+std::string sampling_refusal(const Sampling& sampling);
+
+// A request that was accepted.
+struct Sequence {
+  Request request;
+  std::vector<int64_t> tokens;  // prompt, then what was generated
+  std::vector<int32_t> pages;   // token i is in slot i % page_size of pages[i / page_size]
+  int32_t slot = -1;            // of the states with the axis N, while it runs
+  bool encoded = false;         // its encoder has run since it got its slot
+  int64_t prompt = 0;
+  int64_t cached = 0;    // leading tokens whose keys and values are in the cache
+  int64_t reported = 0;  // leading positions that have had their logits row, or need none
+
+  int64_t length() const { return static_cast<int64_t>(tokens.size()); }
+  int64_t generated() const { return length() - prompt; }
+};
+
+// A sequence's share of a step: tokens [first, first + count), of which the last `rows` get logits.
+struct Work {
+  Sequence* sequence = nullptr;
+  int64_t first = 0, count = 0, rows = 0;
+  bool samples = false;  // the last row chooses the next token
+};
+
+class Scheduler {
+ public:
+  struct Options {
+    int64_t max_batch = 1, max_context = 0, chunk_tokens = 0;
+    int64_t rows = 0;  // logits rows of one prefill step, at least max_batch
+    int64_t page_size = 1, pages = 0, vocab_size = 0;
+    int64_t step_slots = 1;  // that a decode step may write for a request, from its first token on
+  };
+  explicit Scheduler(const Options& options);
+
+  // Why a request can never be served; empty if it can.
+  std::string refusal(const Request& request) const;
+  // FK_CHECK: refusal(request) is empty.
+  void add(Request request);
+  bool idle() const { return waiting_.empty() && running_.empty(); }
+
+  // Whether next() would give a decode step of the requests that run now, without one more or less.
+  bool steady() const;
+  enum class Step { none, prefill, decode };
+  // The next step; work() holds it until the next call.
+  Step next();
+  const std::vector<Work>& work() const { return work_; }
+
+  // After a step, for each Work in order: its tokens are in the cache.
+  void computed(const Work& work);
+  // The sequence is done: slot and pages are free again, the pointer is dead.
+  void finish(Sequence* sequence);
+
+  int64_t preemptions() const { return preemptions_; }
+  int64_t running() const { return static_cast<int64_t>(running_.size()); }
+
+ private:
+  int64_t pages_of(int64_t tokens) const;
+  bool admits_next() const;
+  void admit();
+  bool needs_prefill(const Sequence& s) const;
+  void plan_prefill();
+  void plan_decode();
+  bool grow(size_t index);
+  void preempt_youngest();
+  void release(Sequence& s);
+
+  Options options_;
+  PagePool pool_;
+  std::vector<int32_t> free_slots_;
+  std::deque<std::unique_ptr<Sequence>> waiting_;  // both by arrival
+  std::vector<std::unique_ptr<Sequence>> running_;
+  std::vector<Work> work_;
+  int64_t preemptions_ = 0;
+};
+
+}  // namespace fk

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/exec/model_info.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "core/base/error.hpp"
+#include "core/base/paths.hpp"
+#include "core/base/text.hpp"
+
+namespace fk {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<std::string> texts(const Yaml& yaml, std::string_view key) {
+  std::vector<std::string> out;
+  if (const auto list = yaml.find(key))
+    for (const auto& item : list->items()) out.push_back(item.text());
+  return out;
+}
+
+// Files <folder>/<sub>/**/*<extension> of every registry folder, by stem; the first folder wins.
+std::map<std::string, fs::path> files(const char* sub, const char* extension) {
+  std::map<std::string, fs::path> found;
+  for (const auto& dir : paths::registry_dirs()) {
+    if (!fs::is_directory(dir / sub)) continue;
+    for (const auto& entry : fs::recursive_directory_iterator(dir / sub)) {
+      if (entry.is_regular_file() && entry.path().extension() == extension)
+        found.emplace(entry.path().stem().string(), entry.path());
+    }
+  }
+  return found;
+}
+
+std::vector<std::string> stems(const std::map<std::string, fs::path>& found) {
+  std::vector<std::string> names;
+  for (const auto& [stem, path] : found) names.push_back(stem);
+  return names;
+}
+
+bool is_number(const Yaml& yaml) {
+  try {
+    yaml.number();
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+Json to_json(const Yaml& yaml) {
+  if (yaml.is_null()) return nullptr;
+  if (yaml.is_map()) {
+    Json out = Json::object();
+    for (const auto& [key, value] : yaml.entries()) out[key] = to_json(value);
+    return out;
+  }
+  if (yaml.is_list()) {
+    Json out = Json::array();
+    for (const auto& item : yaml.items()) out.push_back(to_json(item));
+    return out;
+  }
+  const std::string& text = yaml.text();
+  if (yaml.quoted()) return text;
+  if (text == "true" || text == "false") return text == "true";
+  if (!is_number(yaml)) return text;
+  const bool whole = text.find_first_of(".eEnN") == std::string::npos || starts_with(text, "0x");
+  if (whole) return yaml.integer();
+  // JSON has no such number: it would be null, which is as if the key were absent.
+  if (!std::isfinite(yaml.number())) yaml.fail("`" + text + "` is no number to compute with");
+  return yaml.number();
+}
+
+ModelInfo ModelInfo::load(const fs::path& file) {
+  const Yaml yaml = Yaml::load(file);
+  yaml.only({"arch", "domain", "summary", "architectures", "configs", "source", "paper", "tiny",
+             "correctness", "parts"});
+  ModelInfo info;
+  info.where = file.string();
+  info.arch = yaml.at("arch").text();
+  if (info.arch != file.stem().string())
+    yaml.at("arch").fail("the file is named `" + file.stem().string() + "`, so must the arch be");
+  info.domain = yaml.at("domain").text();
+  if (info.domain != file.parent_path().filename().string())
+    yaml.at("domain").fail("the folder is named `" + file.parent_path().filename().string() + "`");
+  info.summary = yaml.at("summary").text();
+  info.architectures = texts(yaml, "architectures");
+  info.configs = texts(yaml, "configs");
+  info.source = yaml.text_or("source", "");
+  info.paper = yaml.text_or("paper", "");
+  info.parts = texts(yaml, "parts");
+  const Yaml signal = yaml.at("correctness");
+  if (signal.text() != "logits" && signal.text() != "embeddings")
+    signal.fail("`" + signal.text() + "` is not a signal",
+                did_you_mean(signal.text(), {"logits", "embeddings"}));
+  info.correctness = signal.text() == "logits" ? Signal::logits : Signal::embeddings;
+  const auto tiny = yaml.find("tiny");
+  info.tiny = std::make_shared<const Json>(tiny ? to_json(*tiny) : Json::object());
+  return info;
+}
+
+std::vector<ModelInfo> load_model_infos() {
+  std::vector<ModelInfo> infos;
+  for (const auto& [stem, path] : files("models", ".yaml")) infos.push_back(ModelInfo::load(path));
+  return infos;
+}
+
+ModelInfo find_model_info(const std::string& arch) {
+  const auto found = files("models", ".yaml");
+  const auto it = found.find(arch);
+  if (it == found.end())
+    fail("registry/models", "there is no model `" + arch + "`", did_you_mean(arch, stems(found)));
+  return ModelInfo::load(it->second);
+}
+
+fs::path find_config(const std::string& name, const std::string& where) {
+  const auto found = files("configs", ".json");
+  const auto it = found.find(name);
+  if (it == found.end())
+    fail(where, "there is no configuration `" + name + "` in registry/configs",
+         did_you_mean(name, stems(found)));
+  return it->second;
+}
+
+}  // namespace fk

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of architectures that registered themselves, and how a configuration finds its own.
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "core/base/error.hpp"
+#include "core/base/text.hpp"
+#include "core/exec/model.hpp"
+#include "core/tensor/quantization.hpp"
+
+namespace fk {
+
+namespace {
+
+struct Entry {
+  MakeModel make = nullptr;
+  std::vector<std::string> architectures, model_types, harmless;
+};
+
+std::map<std::string, Entry>& table() {
+  static auto* entries = new std::map<std::string, Entry>;
+  return *entries;
+}
+
+std::map<std::string, const char*>& defaults() {
+  static auto* texts = new std::map<std::string, const char*>;
+  return *texts;
+}
+
+// Keys of any configuration that no answer depends on: names and versions, dtypes (a run has its
+// own), training, the library's outputs, and how `generate` chooses tokens. The weights' reader
+// looks at `quantization_config`.
+const std::vector<std::string>& harmless_keys() {
+  static const std::vector<std::string> keys{
+      // names, versions, dtypes
+      "_attn_implementation", "_commit_hash", "_name_or_path", "architectures",
+      "attn_implementation", "auto_map", "dtype", "model_type", "quantization_config",
+      "tokenizer_class", "torch_dtype", "transformers_version", "unsloth_fixed", "unsloth_version",
+      // training
+      "attention_dropout", "attention_probs_dropout_prob", "classifier_dropout",
+      "embedding_dropout", "gradient_checkpointing", "hidden_dropout_prob", "initializer_range",
+      "pretraining_tp", "problem_type", "residual_dropout", "router_aux_loss_coef",
+      "router_jitter_noise",
+      // outputs
+      "chunk_size_feed_forward", "finetuning_task", "id2label", "label2id", "num_labels",
+      "output_attentions", "output_hidden_states", "output_past", "output_router_logits",
+      "return_dict", "task_specific_params", "torchscript", "use_cache", "use_return_dict",
+      // generate()
+      "begin_suppress_tokens", "bos_token_id", "decoder_start_token_id", "do_sample",
+      "early_stopping", "eos_token_id", "forced_bos_token_id", "forced_decoder_ids",
+      "forced_eos_token_id", "length_penalty", "max_length", "max_new_tokens", "min_length",
+      "no_repeat_ngram_size", "num_beams", "num_return_sequences", "pad_token_id", "prefix",
+      "repetition_penalty", "sep_token_id", "suppress_tokens", "temperature", "top_k", "top_p"};
+  return keys;
+}
+
+// The arch that has the name in the list `names` of its registration.
+std::string find_arch(const Config& config, const char* key, const std::string& name,
+                      std::vector<std::string> Entry::*names) {
+  std::vector<std::string> known;
+  for (const auto& [arch, entry] : table()) {
+    if (contains(entry.*names, name)) return arch;
+    known.insert(known.end(), (entry.*names).begin(), (entry.*names).end());
+  }
+  config.fail_at(key, "no model implements `" + excerpt(name) + "`", did_you_mean(name, known));
+}
+
+}  // namespace
+
+std::string Model::refusal(const Parallel& parallel) const {
+  return parallel.ranks() == 1 ? "" : "this model is not divided between ranks";
+}
+
+ModelRegistration::ModelRegistration(const char* arch, MakeModel make,
+                                     std::vector<std::string> architectures,
+                                     std::vector<std::string> model_types,
+                                     std::vector<std::string> harmless) {
+  table()[arch] = {make, std::move(architectures), std::move(model_types), std::move(harmless)};
+}
+
+DefaultsRegistration::DefaultsRegistration(const char* arch, const char* json) {
+  defaults()[arch] = json;
+}
+
+std::vector<std::string> model_names() {
+  std::vector<std::string> names;
+  for (const auto& [arch, entry] : table()) names.push_back(arch);
+  return names;
+}
+
+std::string arch_of(const Config& config) {
+  std::string found;
+  for (const auto& name : config.texts("architectures", {})) {
+    const std::string arch = find_arch(config, "architectures", name, &Entry::architectures);
+    if (!found.empty() && arch != found)
+      config.fail_at("architectures", "it names two models, `" + found + "` and `" + arch + "`");
+    found = arch;
+  }
+  if (!found.empty()) return found;
+  if (config.has("model_type"))
+    return find_arch(config, "model_type", config.text("model_type"), &Entry::model_types);
+  config.fail("neither `architectures` nor `model_type` says which model this is",
+              "name the model in the scenario: " + join(model_names(), ", "));
+}
+
+Config with_defaults(const std::string& arch, const Config& config) {
+  const auto it = defaults().find(arch);
+  return it == defaults().end() ? config : config.or_else(parse_json(it->second, arch + ".json"));
+}
+
+std::unique_ptr<Model> make_model(const std::string& arch, const Config& config) {
+  const auto it = table().find(arch);
+  if (it == table().end()) {
+    fail("model", "there is no model `" + arch + "`", did_you_mean(arch, model_names()));
+  }
+  for (const char* key : {"architectures", "model_type"}) {
+    if (!config.has(key)) continue;
+    if (const std::string named = arch_of(config); named != arch)
+      config.fail_at(key, "the configuration is one of `" + named + "`, not of `" + arch + "`");
+    break;
+  }
+  const Config watched = with_defaults(arch, config.watched());
+  auto model = it->second.make(watched);
+  std::vector<std::string> harmless = it->second.harmless;
+  harmless.insert(harmless.end(), harmless_keys().begin(), harmless_keys().end());
+  config.refuse_unread(watched, harmless);
+  const Quantization q = Quantization::of(config);
+  if (q.method == "mxfp4" && model->quantization() != q.method)
+    config.fail_at("quantization_config", "`" + arch + "` has no matrices in mxfp4",
+                   "supported: fp8, compressed-tensors (8 bits), bitsandbytes (8 bits)");
+  return model;
+}
+
+}  // namespace fk

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/judge/best_baseline.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/base/error.hpp"
+#include "core/exec/ranking.hpp"
+
+namespace fk {
+
+namespace {
+
+bool has(const Roster& roster, const std::string& name, const std::string& op) {
+  return std::any_of(roster.baselines.begin(), roster.baselines.end(), [&](const FoundPlugin& b) {
+    return plugin_name(b) == name && std::any_of(b.note.ops.begin(), b.note.ops.end(),
+                                                 [&](const auto& note) { return note.op == op; });
+  });
+}
+
+}  // namespace
+
+void pass_over(Sitter& baseline, const std::string& why, CaseVerdict& row, Courtroom& room) {
+  RankGroup& runners = room.baseline(row.ranks);
+  if (baseline.lost()) runners.condemn("crashed", "lost its device: " + why);
+  if (!why.empty()) row.passed_over.push_back({baseline.plugin(), why});
+  if (runners.failed()) room.renew_baseline(row.ranks);
+}
+
+std::unique_ptr<Sitter> best_baseline(Exam& exam, const Contract& contract, CaseVerdict& row,
+                                      Courtroom& room, const Roster& roster) {
+  std::vector<std::string> names;
+  const Ranking ranking = ranking_of(room.device_name());
+  const PosedCase posed = pose(exam.asked(), contract, nullptr);
+  const Axes axes = resolve(contract, posed.source, posed.variant).axes;
+  const auto* const named = ranked(ranking, row.op, axes);
+  if (named) names = *named;
+  const std::string known = room.quickest(exam.key());
+  if (!named && !known.empty()) names.push_back(known);
+  const auto asked = [&](const std::string& name) {
+    const auto passed = [&](const PassedOver& p) { return p.name == name; };
+    return has(roster, name, row.op) && std::ranges::none_of(row.passed_over, passed);
+  };
+  std::erase_if(names, [&](const std::string& name) { return !asked(name); });
+  const bool decided = !names.empty();
+  for (const auto& name : roster.ranked())
+    if (!std::count(names.begin(), names.end(), name) && asked(name)) names.push_back(name);
+
+  std::unique_ptr<Sitter>
+      last;  // who sat down last, if it was right: the process has one at a time
+  const auto sits = [&](const std::string& name) {
+    std::string why;
+    last = std::make_unique<Sitter>(room.baseline(row.ranks), name);
+    if (exam.baseline_is_right(*last, why)) return true;
+    pass_over(*last, why, row, room);
+    last.reset();
+    return false;
+  };
+  std::vector<std::pair<double, std::string>> timed;
+  for (size_t i = 0; i < names.size(); ++i) {
+    const bool more = i + 1 < names.size() && !is_oracle(names[i + 1]);
+    if (!timed.empty() && is_oracle(names[i])) break;
+    if (!sits(names[i])) continue;
+    if (decided || (!more && timed.empty())) return last;
+    const double seconds = exam.quickest_s(*last);
+    RankGroup& runners = last->runners();
+    if (!runners.failed() && !last->lost() && std::isfinite(seconds)) {
+      timed.emplace_back(seconds, names[i]);
+      continue;
+    }
+    pass_over(*last, last->why(), row, room);
+    last.reset();
+  }
+  std::sort(timed.begin(), timed.end());
+  for (const auto& [seconds, name] : timed) {
+    if (!(last && last->plugin() == name) && !sits(name)) continue;
+    room.remember_quickest(exam.key(), name);
+    return last;
+  }
+  return nullptr;
+}
+
+}  // namespace fk

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an examination asks: contents of its case, with the oracle's answers.
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "core/base/clock.hpp"
+#include "core/base/error.hpp"
+#include "core/base/text.hpp"
+#include "core/cases/numerics/families.hpp"
+#include "core/judge/oracle_server.hpp"
+#include "core/tensor/random.hpp"
+
+namespace fk {
+
+namespace {
+
+constexpr int kDeviceContents = 24;
+constexpr size_t kKept = 3;  // one of so many contents is kept
+// As they are made, as they are compared, and on a device as they are dealt from.
+constexpr int64_t kContentCopies = 3, kMemoryShare = 8;  // an eighth of the machine's memory
+constexpr int64_t kDeviceContentsMemory = int64_t{16} << 30;
+
+// Of the contents of a version: two, and more beside families, of which a third is kept for later.
+bool is_usual(size_t at) { return at < 2 || (at > 3 && at % 2 == 0); }
+
+}  // namespace
+
+// Of every version ordinary contents twice, then families that fit, in an order that the seed
+// chooses, and ordinary ones in turns, while time is left: of those that are kept for later a
+// third, and one that may be seen, are ordinary (keep). Where there are versions of the weights,
+// first one version after the other gets what it needs at least.
+void Examiner::make_contents(uint64_t seed) {
+  std::vector<Family> others;
+  for (const Family family : all_families()) {
+    if (family == Family::ordinary) continue;
+    if (!options_.families.empty() && std::find(options_.families.begin(), options_.families.end(),
+                                                family_name(family)) == options_.families.end())
+      continue;
+    if (std::string why = family_unfit(resolved(), family); !why.empty())
+      left_out_.emplace_back(family_name(family), std::move(why));
+    else
+      others.push_back(family);
+  }
+  Random random(seed_of("order of families", seed));
+  for (size_t i = others.size(); i > 1; --i)
+    std::swap(others[i - 1],
+              others[static_cast<size_t>(random.integer(0, static_cast<int64_t>(i)))]);
+  const double start = now_seconds();
+  const auto wanted = static_cast<size_t>(versions_wanted());
+  int most = options_.contents_max * (ranks() > 1 ? 2 : 1);
+  if (!device().host_memory()) most = std::min(most, kDeviceContents);
+  const auto least = static_cast<size_t>(options_.contents_least);
+  most = std::max(most, static_cast<int>(least * wanted));
+  Pools made(1);
+  size_t next = 0;     // family
+  double first_s = 0;  // for what the first version needs
+  int number = 0;
+  for (; number < most && unjudged_.empty(); ++number) {
+    const double passed = now_seconds() - start;
+    if (made[0].size() >= least && passed > options_.seconds) break;
+    options_.alive();
+    auto pool =
+        std::find_if(made.begin(), made.end(), [&](const auto& one) { return one.size() < least; });
+    if (pool == made.end() && made.size() < wanted) {
+      if (first_s == 0) first_s = passed;
+      if (passed + first_s > options_.seconds) break;
+      pool = made.insert(made.end(), std::vector<Content>());
+    } else if (pool == made.end()) {
+      pool = std::min_element(made.begin(), made.end(),
+                              [](const auto& a, const auto& b) { return a.size() < b.size(); });
+    }
+    const bool usual = is_usual(pool->size()) || others.empty();
+    const Family family = usual ? Family::ordinary : others[next++ % others.size()];
+    if (!make_content(seed_of("contents " + std::to_string(number), seed), family,
+                      static_cast<size_t>(pool - made.begin()), *pool))
+      std::erase(others, family);
+  }
+  make_even(made);
+  while (unjudged_.empty() && !others.empty() &&
+         now_seconds() - start < std::max(options_.seconds, options_.families_s) &&
+         make_row(made, others, seed, number)) {
+  }
+  const auto count = static_cast<double>(std::max(1, number));
+  const double each_s = (now_seconds() - start) / count;
+  for (const Family family : others)
+    if (!has(made, family))
+      left_out_.emplace_back(family_name(family), "no time or room: inputs and their answer take " +
+                                                      human_duration(each_s) + " and " +
+                                                      human_bytes(content_bytes()));
+  keep(std::move(made));
+}
+
+bool Examiner::has(const Pools& made, Family family) {
+  return std::any_of(made.begin(), made.end(), [&](const auto& pool) {
+    return std::any_of(pool.begin(), pool.end(),
+                       [&](const Content& content) { return content.family == family; });
+  });
+}
+
+// One more content for every version, of families that no content has yet; false when there is
+// none, or no room.
+bool Examiner::make_row(Pools& made, std::vector<Family>& others, uint64_t seed, int& number) {
+  std::vector<Family> left = others;
+  std::erase_if(left, [&](const Family family) { return has(made, family); });
+  const size_t row = made[0].size();
+  if (left.empty() || static_cast<int64_t>((row + 1) * made.size()) > contents_room()) return false;
+  for (size_t version = 0; version < made.size() && unjudged_.empty(); ++version) {
+    // What says nothing here is not worth a row.
+    while (unjudged_.empty() && made[version].size() == row) {
+      options_.alive();
+      const bool usual = is_usual(row) || left.empty();
+      const Family family = usual ? Family::ordinary : left.back();
+      if (!usual) left.pop_back();
+      if (!make_content(seed_of("contents " + std::to_string(number++), seed), family, version,
+                        made[version]))
+        std::erase(others, family);
+    }
+  }
+  return true;
+}
+
+// Bytes of a content's tensors, and once more where they are dealt from.
+int64_t Examiner::content_bytes() const {
+  int64_t out = 0;
+  for (const auto& f : resolved().fields)
+    for (int64_t i = 0; f.present && f.slot->section != SectionId::weights && i < f.entries; ++i)
+      out += kContentCopies * numel(f.shape_of(i)) * fk::bytes(f.dtype);
+  return std::max<int64_t>(1, out * ranks());
+}
+
+int64_t Examiner::contents_room() const {
+  int64_t memory = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE) / kMemoryShare;
+  if (!device().host_memory()) memory = std::min(memory, kDeviceContentsMemory);
+  return memory / content_bytes();
+}
+
+// With a version's first content its weights are made. The first outliers are put into the numbers
+// of that one, so that who looks at some places takes one for the other.
+bool Examiner::make_content(uint64_t seed, Family family, size_t version,
+                            std::vector<Content>& pool) {
+  const bool first = pool.empty();
+  if (family == Family::outliers &&
+      std::ranges::none_of(pool, [&](const Content& c) { return c.family == family; }))
+    seed = pool.front().seed;
+  Content content{family, {}, {}, seed};
+  for (const auto& desk : desks_) {
+    if (first) {
+      content.inputs.push_back(make_inputs(desk->resolved(), seed, options_.threads));
+    } else {
+      content.inputs.push_back(
+          make_forward_inputs(desk->resolved(), seed, options_.threads, family));
+      desk->lend_weights(content.inputs.back(), version);
+    }
+    reorder_recorded(desk->resolved(), seed, content.inputs.back());
+    options_.alive();
+  }
+  content.want = answers_to(content.inputs);
+  options_.alive();
+  std::string meaningless;
+  for (size_t r = 0; r < desks_.size() && unjudged_.empty() && meaningless.empty(); ++r)
+    meaningless = family_meaningless(desks_[r]->resolved(), family, content.want[r]);
+  const bool good = unjudged_.empty() && meaningless.empty();
+  for (size_t r = 0; r < desks_.size() && (good || !first); ++r)
+    desks_[r]->take_weights(content.inputs[r], version);
+  if (good) pool.push_back(std::move(content));
+  if (!good && unjudged_.empty()) left_out_.emplace_back(family_name(family), meaningless);
+  return good;
+}
+
+// Of a family that says nothing here for some inputs, those that say something are looked for.
+void Examiner::renew(size_t from, uint64_t seed, const std::function<void()>& alive) {
+  constexpr int kTries = 16;
+  for (size_t i = from; i < families_.size(); ++i) {
+    bool good = false;
+    for (int t = 0; t < kTries && !good; ++t) {
+      alive();
+      const uint64_t its = seed_of("contents " + std::to_string(i * kTries + t), seed);
+      std::vector<CaseValues> inputs;
+      for (const auto& desk : desks_) {
+        inputs.push_back(
+            make_forward_inputs(desk->resolved(), its, options_.threads, families_[i]));
+        reorder_recorded(desk->resolved(), its, inputs.back());
+        desk->lend_weights(inputs.back(), i % versions_);
+      }
+      std::vector<CaseValues> want = answers_to(inputs);
+      good = unjudged_.empty();
+      for (size_t r = 0; r < desks_.size() && good; ++r)
+        good = family_meaningless(desks_[r]->resolved(), families_[i], want[r]).empty();
+      for (size_t r = 0; r < desks_.size(); ++r) {
+        if (good)
+          desks_[r]->replace(i, std::move(inputs[r]), std::move(want[r]));
+        else
+          desks_[r]->take_weights(inputs[r], i % versions_);
+      }
+    }
+    if (!good)
+      fail(oracle_,
+           "it has no answer to other contents" + (unjudged_.empty() ? "" : ": " + unjudged_));
+  }
+  synchronize();
+}
+
+// As many versions as have what they need, all with as many contents, in turns.
+void Examiner::make_even(Pools& made) const {
+  const auto least = static_cast<size_t>(options_.contents_least);
+  while (made.size() > 1 && (made.back().size() < least || made.size() % 2 == 0)) made.pop_back();
+  size_t each = made[0].size();
+  for (const auto& pool : made) each = std::min(each, pool.size());
+  for (auto& pool : made) pool.erase(pool.begin() + static_cast<std::ptrdiff_t>(each), pool.end());
+}
+
+void Examiner::keep(Pools made) {
+  make_even(made);
+  const size_t each = made[0].size();
+  versions_ = static_cast<int>(made.size());
+  for (const auto& desk : desks_) desk->keep_versions(made.size());
+  for (auto& pool : made) {
+    // The examination calls the last third once, beside ordinary ones that it has called before.
+    size_t last = each;
+    for (size_t i = each; i-- > 1 && each - last < each / kKept;)
+      if (pool[i].family == Family::ordinary)
+        std::rotate(&pool[i], &pool[i] + 1, &pool[0] + last--);
+  }
+  for (size_t i = 0; i < each; ++i) {
+    for (auto& pool : made) {
+      families_.push_back(pool[i].family);
+      for (size_t r = 0; r < desks_.size(); ++r)
+        desks_[r]->add(std::move(pool[i].inputs[r]), std::move(pool[i].want[r]));
+    }
+  }
+}
+
+}  // namespace fk

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Locks on files that nobody else can open; the kernel lets go of them when the process ends.
+#include "core/judge/device_lock.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <set>
+
+#include "core/base/text.hpp"
+#include "core/device/rank_device.hpp"
+
+namespace fk {
+
+namespace {
+
+constexpr int kTurnPollUs = 5000;  // us
+
+// A descriptor of the lock; -1 where there can be none.
+int lock_of(const std::string& what) {
+  std::string name = "fk-host-" + std::to_string(::geteuid()) + "-" + what.substr(0, 100);
+  for (char& c : name)
+    if (c == '/' || c == ':' || c == ',') c = '-';
+  std::error_code none;
+  const auto path = std::filesystem::temp_directory_path(none) / (name + ".lock");
+  return ::open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600);
+}
+
+bool locked(int fd, int how = LOCK_EX) {
+  while (::flock(fd, how | LOCK_NB) != 0)
+    if (errno != EINTR) return errno != EWOULDBLOCK;
+  return true;
+}
+
+// By what everybody on this machine calls them, without the CPU.
+std::set<std::string> names_of(const std::vector<std::string>& devices) {
+  std::set<std::string> out;
+  for (const auto& device : devices) {
+    const bool gpu = starts_with(device, "cuda");
+    const std::string known = gpu ? name_on_machine(device) : "";
+    if (device != "cpu") out.insert(known.empty() ? device : "cuda-" + known);
+  }
+  return out;
+}
+
+struct Descriptor {
+  int fd = -1;
+  ~Descriptor() {
+    if (fd >= 0) ::close(fd);
+  }
+};
+
+}  // namespace
+
+// Everybody takes them in the order of their names, so that nobody waits in a ring; and a place
+// in the queue before the turn, or who gives it back and wants it again at once would always be
+// first.
+DeviceTurn::DeviceTurn(const std::vector<std::string>& devices, const std::function<void()>& waits,
+                       Use use) {
+  const auto take = [&](int fd, int how) {
+    for (; !locked(fd, how); ::usleep(kTurnPollUs))
+      if (waits) waits();
+  };
+  try {
+    for (const auto& name : names_of(devices)) {
+      const Descriptor queue{lock_of(name + "-next")};
+      take(queue.fd, LOCK_EX);
+      fds_.push_back(lock_of(name));
+      take(fds_.back(), use == Use::measures ? LOCK_EX : LOCK_SH);
+    }
+  } catch (...) {
+    for (const int fd : fds_) ::close(fd);
+    throw;
+  }
+}
+
+std::unique_ptr<DeviceTurn> DeviceTurn::if_free(const std::vector<std::string>& devices) {
+  std::unique_ptr<DeviceTurn> out(new DeviceTurn);
+  for (const auto& name : names_of(devices)) {
+    const Descriptor queue{lock_of(name + "-next")};
+    out->fds_.push_back(lock_of(name));
+    if (!locked(queue.fd) || !locked(out->fds_.back())) return nullptr;
+  }
+  return out;
+}
+
+DeviceTurn::~DeviceTurn() {
+  for (const int fd : fds_)
+    if (fd >= 0) ::close(fd);
+}
+
+}  // namespace fk

@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/judge/judge_pool.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "core/base/error.hpp"
+#include "core/device/device.hpp"
+#include "core/device/rank_device.hpp"
+#include "core/judge/plan/hidden_cases.hpp"
+#include "core/judge/plan/hidden_shapes.hpp"
+
+namespace fk {
+
+namespace {
+
+constexpr double kPatienceSeconds = 60;  // with the host's own processes between judgements
+constexpr size_t kDockets = 4;           // askers of different things, who take turns
+constexpr int64_t kAheadBytes = int64_t{4} << 30;    // of cases that are open ahead, about
+constexpr int64_t kClosingBytes = int64_t{1} << 29;  // of cases that wait to be closed, about
+constexpr double kSpinSeconds = 1e-3;                // on a machine with cores to spare
+constexpr unsigned kCoresToSpare = 8;
+
+// A case that is open ahead, by what was asked and under which secret.
+std::string name_of(const ExamRequest& request, const Secret& secret) {
+  return request.key() + " " + secret.commitment();
+}
+
+bool same(const std::vector<ExamRequest>& a, const std::vector<ExamRequest>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const auto& x, const auto& y) { return x.key() == y.key(); });
+}
+
+// What is drawn of rows and what is drawn of a width is taken or refused each for itself.
+std::string of_kind(const std::string& op, const std::string& variant) {
+  return width_of(variant).empty() ? op : op + ", width";
+}
+
+}  // namespace
+
+std::string ExamRequest::key() const {
+  std::string out = asked.key() + "/" + device + "/" + std::to_string(threads);
+  for (const auto& family : families) out += "/" + family;
+  return out + (thorough ? "/thorough" : "");
+}
+
+OpenExam::~OpenExam() {
+  for (const int fd : fds) ::close(fd);
+}
+
+// Sets of buffers, and for each of the contents its inputs twice and its answer.
+int64_t OpenExam::bytes() const {
+  const int64_t all =
+      answer.at("read_bytes").get<int64_t>() + answer.at("written_bytes").get<int64_t>();
+  const auto sets = std::max<int64_t>(1, answer.at("sets").get<int64_t>());
+  return ranks * (all + 2 * all / sets * static_cast<int64_t>(answer.at("families").size()));
+}
+
+Courtroom::Courtroom(const Roster& roster, Options options)
+    : roster_(roster), device_name_(options.device), options_(std::move(options)) {}
+
+// All end at the same time: to give back what it has of a device takes a process a while.
+Courtroom::~Courtroom() {
+  if (oracle_) oracle_->dismiss();
+  for (const auto& [ranks, group] : baselines_)
+    if (group) group->dismiss();
+  if (spare_) spare_->dismiss();
+  see_off();
+}
+
+void Courtroom::take_turn(bool all, const std::function<void()>& waits) {
+  close_waiting();
+  see_off();
+  const int every = static_cast<int>(device_names().size());
+  turn_ = std::make_unique<DeviceTurn>(devices_of_ranks(device(), all ? every : 1), [&] {
+    if (options_of(Seat::candidate, 0).given_up()) fail("the device", "nobody waits for it");
+    if (waits) waits();
+  });
+}
+
+void Courtroom::leave(std::unique_ptr<RankGroup> candidate) {
+  candidate->dismiss();
+  leaving_.push_back(std::move(candidate));
+}
+
+void Courtroom::see_off() {
+  leaving_.clear();
+  turn_.reset();
+}
+
+Runner::Options Courtroom::options_of(Seat seat, double patience_s) const {
+  Runner::Options options;
+  options.name = seat == Seat::oracle     ? "the oracle"
+                 : seat == Seat::baseline ? "the baseline"
+                                          : "the candidate";
+  options.patience_s = patience_s;
+  options.device = device();
+  options.sandbox = options_.sandbox;
+  options.early_user = seat == Seat::candidate;
+  options.sends_fds = seat == Seat::oracle;
+  options.given_up = [this, seat] {
+    const bool asked_for = seat == Seat::candidate || seat == Seat::trusted_candidate;
+    return (options_.closing && options_.closing()) ||
+           (asked_for && options_.given_up && options_.given_up());
+  };
+  if (device() == "cpu" && seat != Seat::oracle) options.private_bytes_max = int64_t{8} << 30;
+  if (device() != "cpu" && seat == Seat::candidate)
+    options.stopped = [this] { return watch_ ? watch_->stopped() : ""; };
+  // Three questions a sample are half of its time otherwise. On a CPU who spins is in the way of
+  // what is timed, and who is judged has to stand still.
+  if (device() != "cpu" && std::thread::hardware_concurrency() >= kCoresToSpare) {
+    options.spin_s = kSpinSeconds;
+    options.its_spin_s = seat == Seat::oracle ? kSpinSeconds : 0;
+  }
+  return options;
+}
+
+void Courtroom::start_missing(std::unique_ptr<RankGroup>& ready,
+                              const std::vector<PluginFile>& others, double patience_s, int ranks,
+                              Seat seat) {
+  // With the device open, which takes longest where it is a GPU.
+  const Json enter = {{"device", device()}};
+  std::vector<std::function<void()>> works;
+  if (!oracle_ || oracle_->failed()) {
+    ahead_.clear();
+    closing_.clear();
+    oracle_ = std::make_unique<Runner>(options_of(Seat::oracle, kPatienceSeconds));
+    works.emplace_back([&] {
+      const auto entered = oracle_->task("exam_enter", enter, {});
+      if (entered) device_name_ = entered->at("device").get<std::string>();
+      if (entered) oracle_->load(roster_.oracle_files());
+    });
+  }
+  const auto load = [&](RankGroup& group, std::vector<PluginFile> files) {
+    works.emplace_back([this, &group, files = std::move(files)] { settle_in(group, files); });
+  };
+  auto& baseline = baselines_[ranks];
+  if (!baseline || baseline->failed()) {
+    baseline = std::make_unique<RankGroup>(options_of(Seat::baseline, kPatienceSeconds), ranks);
+    load(*baseline, roster_.baseline_files());
+  }
+  const bool fresh = !ready || ready->failed();
+  if (fresh) {
+    Runner::Options own = options_of(seat, patience_s);
+    // Of several devices one alone is listened to.
+    if (ranks > 1) own.stopped = nullptr;
+    ready = std::make_unique<RankGroup>(own, ranks);
+  }
+  if (fresh || !others.empty()) load(*ready, others);
+  std::vector<std::thread> starts;
+  for (auto& work : works) starts.emplace_back(std::move(work));
+  for (auto& one : starts) one.join();
+  if (oracle_->failed()) fail_host("the oracle", oracle_->failure().sentence());
+  if (baseline->failed()) fail_host("the baseline", baseline->failure().sentence());
+}
+
+void Courtroom::settle_in(RankGroup& group, const std::vector<PluginFile>& files) const {
+  // With the device open, which takes longest where it is a GPU.
+  if (group.task_on_all("exam_enter", {{"device", device()}}, {})) group.load(files);
+}
+
+void Courtroom::renew_baseline(int ranks) {
+  auto& baseline = baselines_.at(ranks);
+  baseline = std::make_unique<RankGroup>(options_of(Seat::baseline, kPatienceSeconds), ranks);
+  settle_in(*baseline, roster_.baseline_files());
+  if (baseline->failed()) fail("the baseline", baseline->failure().sentence());
+  baseline->set_patience(patience_s_);
+}
+
+std::unique_ptr<RankGroup> Courtroom::enter(const FoundPlugin& found, bool children,
+                                            double patience_s, int ranks) {
+  // What is not there cannot be called in the candidate's place.
+  std::vector<PluginFile> others;
+  for (const auto& b : roster_.baselines)
+    if (children && plugin_name(b) != plugin_name(found)) others.push_back({b.path, b.trust});
+  std::unique_ptr<RankGroup> candidate;
+  if (ranks == 1) candidate = std::move(spare_);
+  start_missing(candidate, others, patience_s, ranks,
+                found.trust == Trust::baseline ? Seat::trusted_candidate : Seat::candidate);
+  patience_s_ = patience_s;
+  oracle_->set_patience(patience_s);
+  for (RankGroup* group : {baselines_[ranks].get(), candidate.get()})
+    group->set_patience(patience_s);
+  candidate->set_open_patience(patience_s);  // static constructors hang, too
+  return candidate;
+}
+
+Json Courtroom::ask(const char* task, const Json& arguments) {
+  // What it says meanwhile shows that it lives.
+  auto answer = oracle_->task(task, arguments, [](const Json&) {});
+  if (!answer) fail("the oracle", oracle_->failure().sentence());
+  return std::move(*answer);
+}
+
+Courtroom::Standby::Standby(Courtroom& room, const char* task, const Json& arguments)
+    : room_(room) {
+  if (!room_.oracle_->tell(task, arguments, {}))
+    fail("the oracle", room_.oracle_->failure().sentence());
+}
+
+Courtroom::Standby::~Standby() {
+  if (heard_) return;
+  sign(false);
+  (void)room_.oracle_->answer();
+}
+
+void Courtroom::Standby::sign(bool go_on) {
+  if (!std::exchange(signed_, true)) room_.oracle_->sign(go_on);
+}
+
+void Courtroom::Standby::go() { sign(true); }
+
+Json Courtroom::Standby::answer() {
+  go();
+  heard_ = true;
+  auto answer = room_.oracle_->answer();
+  if (!answer) fail("the oracle", room_.oracle_->failure().sentence());
+  return std::move(*answer);
+}
+
+std::unique_ptr<OpenExam> Courtroom::open_now(const ExamRequest& request, const Secret& secret) {
+  auto exam = std::make_unique<OpenExam>();
+  exam->id = next_id_++;
+  exam->ranks = request.ranks;
+  // Where nobody is timed few contents and sets of buffers will do.
+  const double seconds = request.after      ? 0
+                         : request.thorough ? kAnswerSeconds
+                                            : kDefaultAnswerSeconds;
+  exam->answer = ask("exam_open", {{"exam", exam->id},
+                                   {"asked", to_json(drawn_by(request.asked, secret))},
+                                   {"device", request.device},
+                                   {"threads", request.threads},
+                                   {"families", request.families},
+                                   {"seed", secret.seed(request.asked.key())},
+                                   {"seconds", seconds},
+                                   {"every_family", request.thorough},
+                                   {"call_s", request.after ? 0 : kBatchSeconds}});
+  exam->fds = oracle_->take_fds();
+  return exam;
+}
+
+std::unique_ptr<OpenExam> Courtroom::open(const ExamRequest& request, const Secret& secret) {
+  if (bytes_to_close() > kClosingBytes) close_waiting();
+  auto ready = ahead_.extract(name_of(request, secret));
+  return ready ? std::move(ready.mapped()) : open_now(request, secret);
+}
+
+int64_t Courtroom::bytes_to_close() const {
+  int64_t bytes = 0;
+  for (const auto& exam : closing_) bytes += exam->bytes();
+  return bytes;
+}
+
+void Courtroom::close(std::unique_ptr<OpenExam> exam) { closing_.push_back(std::move(exam)); }
+
+void Courtroom::close_waiting() {
+  for (const auto& exam : closing_) close_now(*exam);
+  closing_.clear();
+}
+
+void Courtroom::close_now(const OpenExam& exam) {
+  const Json about = {{"exam", exam.id}};
+  if (oracle_ && !oracle_->failed()) (void)oracle_->task("exam_close", about, {});
+  const auto baseline = baselines_.find(exam.ranks);
+  if (baseline == baselines_.end() || baseline->second->failed()) return;
+  baseline->second->thaw();
+  (void)baseline->second->ask_all("exam_close", about);
+}
+
+Secret Courtroom::secret_for(const std::vector<ExamRequest>& cases) {
+  const auto known = std::find_if(dockets_.begin(), dockets_.end(),
+                                  [&](const auto& docket) { return same(docket.cases, cases); });
+  Secret out = known != dockets_.end() ? known->secret : Secret::draw();
+  if (known != dockets_.end()) dockets_.erase(known);
+  dockets_.push_front({cases, Secret::draw()});
+  if (dockets_.size() > kDockets) dockets_.pop_back();
+  return out;
+}
+
+// What was made under a secret that was told since, or for a docket that was given up.
+void Courtroom::drop_stale() {
+  std::set<std::string> wanted;
+  for (const Docket& docket : dockets_)
+    for (const auto& request : docket.cases) wanted.insert(name_of(request, docket.secret));
+  for (auto it = ahead_.begin(); it != ahead_.end();) {
+    if (wanted.count(it->first)) {
+      ++it;
+      continue;
+    }
+    close_now(*it->second);
+    it = ahead_.erase(it);
+  }
+}
+
+void Courtroom::remember_taken(const CaseVerdict& row) {
+  if (!is_drawn(row.variant) || row.status == Status::refused) return;
+  taken_[of_kind(row.op, row.variant)] = row.variant;
+}
+
+// Of drawn variants few are judged: those of the first cases that the candidate before took. Which
+// width is the first is another one each time.
+bool Courtroom::is_awaited(const Docket& docket, const ExamRequest& request) const {
+  const auto& asked = request.asked;
+  if (!is_drawn(asked.variant)) return true;
+  const std::string kind = of_kind(asked.op, asked.variant);
+  const bool width = !width_of(asked.variant).empty();
+  const auto taken = taken_.find(kind);
+  if (taken == taken_.end() || (!width && taken->second != asked.variant)) return false;
+  const auto turn_of = [&](const AskedCase& one) {
+    return drawn_turn(docket.secret, one.op, one.name, one.variant);
+  };
+  const auto earlier = std::ranges::count_if(docket.cases, [&](const ExamRequest& other) {
+    const bool rival = width ? of_kind(other.asked.op, other.asked.variant) == kind
+                             : other.asked.op == asked.op && other.asked.variant == asked.variant;
+    return rival && turn_of(other.asked) < turn_of(asked);
+  });
+  return earlier < (width ? 1 : request.drawn_cases);
+}
+
+bool Courtroom::prepare() {
+  if (!leaving_.empty() || !closing_.empty() || turn_) {
+    close_waiting();
+    see_off();
+    return true;
+  }
+  // Whoever has the device now does not want to measure this.
+  const auto turn = DeviceTurn::if_free({device()});
+  busy_ = !turn;
+  if (busy_) return false;
+  const auto baseline = baselines_.find(1);
+  if (!oracle_ || oracle_->failed() || baseline == baselines_.end() || baseline->second->failed() ||
+      !spare_ || spare_->failed()) {
+    start_missing(spare_, {}, kPatienceSeconds, 1, Seat::candidate);
+    return true;
+  }
+  drop_stale();
+  oracle_->set_patience(kPatienceSeconds);
+  int64_t bytes = 0;
+  for (const Docket& docket : dockets_) {
+    for (const ExamRequest& request : docket.cases) {
+      if (!is_awaited(docket, request)) continue;
+      const std::string name = name_of(request, docket.secret);
+      const auto it = ahead_.find(name);
+      const bool room = bytes < kAheadBytes;
+      if (it == ahead_.end() && room) {
+        ahead_[name] = open_now(request, docket.secret);
+        return true;
+      }
+      if (it == ahead_.end()) continue;
+      bytes += it->second->bytes();
+      if (room) continue;
+      close_now(*it->second);  // in favour of what was asked for last
+      ahead_.erase(it);
+    }
+  }
+  return false;
+}
+
+}  // namespace fk

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/judge/mutation_test.hpp"
+
+#include <algorithm>
+
+#include "core/base/clock.hpp"
+#include "core/cases/comparison.hpp"
+#include "core/cases/numerics/null_candidates.hpp"
+#include "core/cases/slice.hpp"
+
+namespace fk {
+
+namespace {
+
+// Fakes are made element by element, some twenty of them: that many take a few milliseconds.
+constexpr int64_t kElements = int64_t{1} << 15;
+
+int64_t written_elements(const ResolvedCase& resolved) {
+  int64_t out = 0;
+  for (const CaseField* f : resolved.written())
+    for (int64_t i = 0; i < f->entries; ++i) out += numel(f->shape_of(i));
+  return out;
+}
+
+// As many rows as are worth trying; nothing where all are, or where they cannot be told apart.
+std::optional<Slice> first_part(const ResolvedCase& resolved, const Case& source,
+                                const Variant& variant, const CaseValues& inputs) {
+  if (written_elements(resolved) <= kElements) return std::nullopt;
+  auto out = first_rows(resolved, source, variant, inputs, 2);
+  if (!out) return std::nullopt;
+  const int64_t rows = 2 * kElements / std::max<int64_t>(1, written_elements(out->resolved));
+  if (rows <= 2) return out;
+  auto more = first_rows(resolved, source, variant, inputs, rows);
+  return more ? std::move(more) : std::move(out);
+}
+
+}  // namespace
+
+std::vector<TriedFake> try_fakes(const ResolvedCase& resolved, const Case& source,
+                                 const Variant& variant, const CaseValues& inputs,
+                                 const CaseValues& want, const AskVariant& ask, double seconds) {
+  const double start = now_seconds();
+  std::vector<TriedFake> out;
+  const auto try_on = [&](const ResolvedCase& call, const Variant& its, const CaseValues& values,
+                          const CaseValues& right) {
+    const AskReference asked = [&](const CaseValues& other) { return ask(call, its, other); };
+    const Comparer comparer(call, values, right, asked, kQuickElements);
+    const std::function<bool(const Fake&)> take = [&](const Fake& fake) {
+      const Comparison found = comparer.look(fake.answer, fake.field);
+      out.push_back({fake.name, !found.ok, found.worst});
+      return now_seconds() - start < seconds;
+    };
+    for (const auto& name : each_fake(call, values, right, asked, take))
+      out.push_back({name, false, 0, "no time"});
+  };
+  if (const auto part = first_part(resolved, source, variant, inputs)) {
+    const CaseValues right = ask(part->resolved, part->variant, part->values);
+    if (!right.empty()) {
+      try_on(part->resolved, part->variant, part->values, right);
+      return out;
+    }
+  }
+  try_on(resolved, variant, inputs, want);
+  return out;
+}
+
+}  // namespace fk

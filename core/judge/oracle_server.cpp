@@ -1,0 +1,438 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/judge/oracle_server.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <numeric>
+#include <tuple>
+
+#include "core/base/clock.hpp"
+#include "core/base/error.hpp"
+#include "core/base/text.hpp"
+#include "core/cases/numerics/families.hpp"
+#include "core/cases/routing.hpp"
+#include "core/check/bench.hpp"
+#include "core/check/rank_oracle.hpp"
+#include "core/exec/peaks.hpp"
+#include "core/judge/rank_mutants.hpp"
+#include "core/measure/sampler.hpp"
+
+namespace fk {
+
+namespace {
+
+// What a core and a memory channel do at least: only the number of sets follows from it.
+constexpr int64_t kEvictBytes = int64_t{16} << 20;  // line by line; of more, others are read
+constexpr double kLaunchSeconds = 2e-6, kDeviceSample = 200e-6;
+constexpr int64_t kDeviceSetBytes = int64_t{2} << 30;
+constexpr int kDeviceSets = 96;
+constexpr double kFlopsPerSecond = 4e9, kBytesPerSecond = 8e9, kCallSeconds = 0.5e-6;
+// What goes over a link may be packed without loss: of random bfloat16 the sign and the fraction
+// are noise, eight bits of sixteen.
+constexpr double kPacked = 0.5;
+constexpr double kExchangeSeconds = 5e-6;  // ranks wait for each other at least once
+// Of all bytes of a call: whoever reads as much once instead of often is faster by no more.
+constexpr double kWeightsMatter = 0.01;
+constexpr int kVersionsMost = 31;
+constexpr int64_t kTurnBytes = int64_t{1} << 12;  // that a kernel writes to have had a turn
+
+}  // namespace
+
+Examiner::Examiner(const Contract& contract, AskedCase asked, PosedCase posed, uint64_t seed,
+                   ExamOptions options)
+    : contract_(contract),
+      posed_(std::move(posed)),
+      options_(std::move(options)),
+      oracles_(Oracles::of(*options_.plugins, contract.op)) {
+  shape_.asked = std::move(asked);
+  ResolvedCase resolved = resolve(contract, posed_.source, posed_.variant);
+  for (const int ranks = ranks_of_case(resolved); resolved.rank < ranks; ++resolved.rank) {
+    Device* const its = options_.devices.at(static_cast<size_t>(resolved.rank));
+    desks_.push_back(std::make_unique<ExamDesk>(*its, resolved, posed_.variant));
+    if (std::none_of(watches_.begin(), watches_.end(),
+                     [&](const auto& known) { return known.first == its; }))
+      watches_.emplace_back(its, &options_.watch_of(*its));
+  }
+  provider_ = oracle_of(oracles_, device().type(), this->resolved(), unjudged_);
+  if (!provider_) return;
+  oracle_ = provider_->plugin;
+  measure();
+  make_contents(seed);
+  if (!unjudged_.empty()) return;
+  CaseValues first = desks_[0]->lend(0);
+  skew_ = skew_of(this->resolved(), first).value_or(0);
+  desks_[0]->take_back(0, std::move(first));
+  try_nulls();
+  place();
+  count_wire();
+  options_.alive = [] {};
+}
+
+void Examiner::count_wire() {
+  for (size_t i = 0; i < contents(); ++i) {
+    const double bytes = wire_of_device(
+        device(), resolved(), [&](const ResolvedCase& there, const std::string& field) {
+          return desks_[static_cast<size_t>(there.rank)]->inputs(i).at(field).at(0);
+        });
+    wire_ = i == 0 ? bytes : std::min(wire_, bytes);
+  }
+}
+
+std::vector<std::string> Examiner::generated() const {
+  std::vector<std::string> out;
+  if (!posed_.source.contents) return out;
+  for (const auto& f : resolved().fields)
+    if (f.present && (f.slot->section == SectionId::weights || f.slot->role != Role::out) &&
+        !posed_.source.contents->count(f.slot->name))
+      out.push_back(f.slot->name);
+  return out;
+}
+
+const char* Examiner::family_name_of(size_t content) const {
+  return family_name(families_.at(content));
+}
+
+double Examiner::flops() const {
+  return static_cast<double>(contract_.flops.eval(resolved().axes));
+}
+
+double Examiner::roofline_s() const {
+  const auto peaks = peaks_of(device().name());
+  return peaks ? fk::roofline_s(*peaks, resolved(), {bytes_, flops(), wire_}) : 0;
+}
+
+double Examiner::floor_s() const {
+  auto peaks = peaks_of(device().name());
+  if (!peaks) return 0;
+  // What the last cache holds may not have to be read, nor the weights of experts without a token.
+  const double cached = has_routing(contract_) ? bytes_ : static_cast<double>(peaks->cache_bytes);
+  // Tensor cores reach float32 in three products of a lower class.
+  const auto low = peaks->flops_per_s.find(DType::bf16);
+  const auto exact = peaks->flops_per_s.find(DType::f32);
+  if (low != peaks->flops_per_s.end() && exact != peaks->flops_per_s.end())
+    exact->second = std::max(exact->second, low->second / 3);
+  const double bytes = std::max(0.0, bytes_ - cached);
+  return fk::roofline_s(*peaks, resolved(), {bytes, flops(), kPacked * wire_});
+}
+
+double Examiner::copy_s(int calls, int threads) const {
+  const auto measure = [&] {
+    return copy_seconds(device(), *watches_.at(0).second, static_cast<int64_t>(bytes_), calls,
+                        threads);
+  };
+  if (device().host_memory()) return measure();
+  // A device copies as fast the next time, and measuring it takes as long as thirty samples.
+  static std::map<std::tuple<std::string, double, int>, double> known;
+  const std::tuple key(device().name(), bytes_, std::min(calls, kCopiesMost));
+  const auto at = known.find(key);
+  return at != known.end() ? at->second : known.emplace(key, measure()).first->second;
+}
+
+// All that can be chosen before is: what is not done when it is said to be has been when it is
+// looked at late enough.
+void Examiner::wait_for_turns(const std::vector<int>& sets, const std::function<bool()>& called) {
+  peeks_.clear();
+  std::vector<std::pair<size_t, std::span<const std::byte>>> places;  // by rank
+  for (size_t i = 0; i < std::min(Peeks::kMost, sets.size()); ++i) {
+    const size_t rank = anywhere_() % desks_.size();
+    const int set = sets[anywhere_() % sets.size()];
+    const auto at = desks_[rank]->somewhere(set, Peeks::kBytes, anywhere_);
+    if (!at.empty()) places.emplace_back(rank, at);
+  }
+  if (!called()) return;
+  for (const auto& [rank, at] : places) peeks_.add(*options_.devices[rank], at);
+  for (size_t i = 0; i < watches_.size(); ++i)
+    watches_[i].first->fill_bits(littles_[i].data(), kTurnBytes, true);  // by a kernel
+  synchronize();
+}
+
+bool Examiner::has_plan() const { return !contract_.section(SectionId::plan).empty(); }
+
+CheckOptions Examiner::oracle_options() const {
+  CheckOptions check;
+  check.device = &device();
+  check.threads = options_.threads;
+  check.plugins = options_.plugins;
+  return check;
+}
+
+std::vector<CaseValues> Examiner::answers_to(const std::vector<CaseValues>& contents) {
+  std::string why;
+  auto out = references_of_ranks(*provider_, resolved(), posed_.source, posed_.variant, contents,
+                                 oracle_options(), why);
+  // What the oracle of a device does not take may be small enough for the CPU's.
+  if (std::string none; !why.empty() && provider_ == oracles_.device && oracles_.cpu) {
+    const Provider* const cpu =
+        oracle_of({oracles_.cpu, nullptr}, device().type(), resolved(), none);
+    if (cpu) {
+      provider_ = cpu;
+      oracle_ = cpu->plugin;
+      why.clear();
+      return answers_to(contents);
+    }
+  }
+  if (!why.empty() && unjudged_.empty()) unjudged_ = why;
+  return out;
+}
+
+AskReference Examiner::asker(int rank, size_t content) {
+  return [this, rank, content](const CaseValues& values, AskReference::Moved moved) {
+    const auto own = static_cast<size_t>(rank);
+    std::vector<CaseValues> all;
+    for (size_t r = 0; r < desks_.size(); ++r)
+      all.push_back(r == own ? values : desks_[r]->lend(content));
+    std::vector<CaseValues> lent;
+    if (moved) lent = all;
+    if (moved) move_others(desks_[own]->resolved(), *moved, all);
+    auto answers = answers_to(all);
+    for (size_t r = 0; r < desks_.size(); ++r)
+      if (r != own) desks_[r]->take_back(content, std::move((moved ? lent : all)[r]));
+    return std::move(answers[own]);
+  };
+}
+
+void Examiner::try_nulls() {
+  // Other shapes are there for their rules: of one row or none, a wrong answer is often a right
+  // one.
+  if (!posed_.variant.axes.empty() || !posed_.variant.listed.empty()) return;
+  static std::map<std::string, std::vector<TriedFake>> known;  // a process has one set of contracts
+  const std::string key = shape_.asked.key();
+  const auto found = known.find(key);
+  if (found != known.end()) {
+    nulls_ = found->second;
+    return;
+  }
+  std::vector<CaseValues> inputs, want;
+  for (const auto& desk : desks_) {
+    inputs.push_back(desk->lend(0));
+    want.push_back(desk->want(0));
+  }
+  if (ranks() == 1) {
+    const auto ask = [this](const ResolvedCase& call, const Variant& variant,
+                            const CaseValues& values) {
+      options_.alive();
+      std::string why;
+      return reference_outputs(*provider_, call, posed_.source, variant, values, oracle_options(),
+                               why);
+    };
+    nulls_ = try_fakes(resolved(), posed_.source, posed_.variant, inputs[0], want[0], ask,
+                       options_.gate_s);
+  } else {
+    const auto ask = [this](const std::vector<CaseValues>& contents) {
+      options_.alive();
+      std::string why;
+      return references_of_ranks(*provider_, resolved(), posed_.source, posed_.variant, contents,
+                                 oracle_options(), why);
+    };
+    nulls_ = try_rank_fakes(resolved(), inputs, want, ask, options_.gate_s);
+  }
+  for (size_t r = 0; r < desks_.size(); ++r) desks_[r]->take_back(0, std::move(inputs[r]));
+  known.emplace(key, nulls_);
+}
+
+void Examiner::measure() {
+  SharedPlaces one;
+  CaseFrames::measure(device(), resolved(), exam_layout(posed_.variant, 0), one);
+  set_bytes_ = one.read.taken() + one.written.taken();
+  bytes_ = static_cast<double>(set_bytes_);
+  if (contract_.bytes) bytes_ = static_cast<double>(contract_.bytes->eval(resolved().axes));
+  double weights = 0, all = 0;
+  for (const auto& f : resolved().fields) {
+    for (int64_t i = 0; f.present && i < f.entries; ++i) {
+      const auto size = static_cast<double>(numel(f.shape_of(i)) * fk::bytes(f.dtype));
+      all += size;
+      if (f.slot->section == SectionId::weights) weights += size;
+    }
+  }
+  if (contract_.bytes) all = std::min(all, bytes_);
+  weights_matter_ = weights > 0 && weights >= kWeightsMatter * all;
+}
+
+// As many as make a sample long enough, by an optimistic guess. A device's clock lies within the
+// device, so that its samples may be shorter.
+int Examiner::calls_wanted() const {
+  const bool host = device().host_memory();
+  const double least = roofline_s();
+  double call = std::max({ranks() > 1 ? kExchangeSeconds : kCallSeconds, flops() / kFlopsPerSecond,
+                          bytes_ / kBytesPerSecond});
+  if (!host && least > 0) call = std::max(kLaunchSeconds, least);
+  const double sample = host ? options_.call_s : std::min(options_.call_s, kDeviceSample);
+  const int most = host ? options_.sets_max : std::min(options_.sets_max, kDeviceSets);
+  return static_cast<int>(std::min<double>(std::ceil(sample / call), most));
+}
+
+int Examiner::sets_room() const {
+  const int64_t memory =
+      device().host_memory() ? options_.memory : std::max(options_.memory, kDeviceSetBytes);
+  return static_cast<int>(
+      std::clamp<int64_t>(memory / std::max<int64_t>(set_bytes_ * ranks(), 1), 2, 1 << 20));
+}
+
+// An odd number, so that two sets of one version end at a page without access once.
+int Examiner::versions_wanted() const {
+  if (!weights_matter_) return 1;
+  for (const auto& f : resolved().fields)  // what was recorded is there once
+    if (f.slot->section == SectionId::weights && posed_.source.contents &&
+        posed_.source.contents->count(f.slot->name))
+      return 1;
+  const int most = std::min({calls_wanted(), sets_room() / 2, kVersionsMost});
+  return std::max(1, most - (most % 2 == 0));
+}
+
+void Examiner::place() {
+  shape_.sets =
+      weights_matter_ ? 2 * versions_ : std::clamp(calls_wanted(), 2, std::max(2, sets_room()));
+  SharedPlaces all;
+  for (int i = 0; i < shape_.sets; ++i)
+    CaseFrames::measure(device(), resolved(), exam_layout(posed_.variant, i), all);
+  shape_.read_bytes = shared_bytes(all.read);
+  shape_.written_bytes = shared_bytes(all.written);
+  for (const auto& desk : desks_) desk->place(shape_.sets, all);
+  dealt_.assign(static_cast<size_t>(shape_.sets), 0);
+  if (!device().host_memory()) {
+    peeks_.reserve(device());
+    for (const auto& [its, watch] : watches_)
+      littles_.emplace_back(*its, kTurnBytes, "a look at the device");
+  }
+  synchronize();
+}
+
+std::vector<int> Examiner::fds() const {
+  std::vector<int> out;
+  for (const auto& desk : desks_) {
+    out.push_back(desk->read_fd());
+    out.push_back(desk->written_fd());
+  }
+  return out;
+}
+
+void Examiner::deal(const std::vector<int>& sets, const std::vector<int>& contents, Poison poison,
+                    bool numbers_only, int beside, int its) {
+  FK_CHECK(sets.size() == contents.size(), "a content for each set");
+  for (const auto& [device, watch] : watches_) device->gather(true);
+  const auto deal_one = [&](int set, int content) {
+    FK_CHECK(set % versions_ == content % versions_, "a content with other weights");
+    dealt_.at(static_cast<size_t>(set)) = content;
+    if (set == beside_) beside_ = -1;
+    for (const auto& desk : desks_) desk->deal(set, content, poison, numbers_only);
+  };
+  for (size_t i = 0; i < sets.size(); ++i) deal_one(sets[i], contents[i]);
+  if (beside >= 0) deal_one(beside, its);
+  for (const auto& [device, watch] : watches_) device->gather(false);
+  if (beside >= 0) {
+    beside_ = beside;
+    const Glances seen = glance({beside});
+    beside_prints_.clear();
+    for (const auto& desk : desks_) beside_prints_.push_back(desk->writable_print(beside));
+  }
+  synchronize();
+}
+
+bool Examiner::touched_beside() const {
+  for (size_t r = 0; r < desks_.size() && beside_ >= 0; ++r)
+    if (desks_[r]->writable_print(beside_) != beside_prints_[r]) return true;
+  return false;
+}
+
+std::string Examiner::damage() const {
+  std::vector<int> sets(static_cast<size_t>(shape_.sets));
+  std::iota(sets.begin(), sets.end(), 0);
+  const Glances seen = glance(sets);
+  std::vector<const GuardedBuffer*> all;
+  for (const int set : sets)
+    for (const auto& desk : desks_) desk->buffers(set, all);
+  for (const GuardedBuffer* buffer : all)
+    if (std::string found = buffer->damage(); !found.empty()) return found;
+  return "";
+}
+
+void Examiner::synchronize() const {
+  for (const auto& [device, watch] : watches_) device->synchronize();
+}
+
+Examiner::Glances Examiner::glance(const std::vector<int>& sets) const {
+  Glances out;
+  for (const auto& [device, watch] : watches_) {
+    std::vector<const GuardedBuffer*> all;
+    for (size_t r = 0; r < desks_.size(); ++r)
+      for (const int set : sets)
+        if (options_.devices[r] == device) desks_[r]->buffers(set, all);
+    out.push_back(std::make_unique<GuardedBuffer::Glance>(*device, std::move(all)));
+  }
+  return out;
+}
+
+void Examiner::flush(const std::vector<int>& sets) {
+  std::vector<std::span<const std::byte>> all;
+  for (int set = 0; set < shape_.sets; ++set)
+    if (weights_matter_ || std::count(sets.begin(), sets.end(), set))
+      for (const auto& desk : desks_) desk->memory(set, all);
+  int64_t bytes = 0;
+  for (const auto& part : all) bytes += static_cast<int64_t>(part.size());
+  bool out = bytes < kEvictBytes;
+  for (const auto& part : all)
+    out = out && watches_[0].second->evict(part.data(), static_cast<int64_t>(part.size()));
+  for (const auto& [device, watch] : watches_)
+    if (!out) watch->flush();
+}
+
+std::vector<SetFinding> Examiner::look(const std::vector<int>& sets, int side,
+                                       const std::function<void()>& alive) {
+  std::vector<SetFinding> out;
+  std::vector<int> all = sets;
+  if (beside_ >= 0) all.push_back(beside_);
+  const Glances seen = glance(all);
+  for (const int set : sets) {
+    out.push_back(look_at(set, side));
+    if (!out.back().ok) break;
+    alive();
+  }
+  if (out.empty()) return out;
+  const bool late = peeks_.changed();
+  peeks_.clear();
+  if (!late && !touched_beside()) return out;
+  out.resize(1);  // which is what is wrong, and the last that is looked at
+  out[0].ok = false;
+  out[0].rule = late ? kLateRule : "guard";
+  out[0].text = late ? "outputs were written when its process had said that the calls were done"
+                     : "the tensors of a call that was not made were written";
+  return out;
+}
+
+SetFinding Examiner::look_at(int set, int side) {
+  const int content = dealt_[static_cast<size_t>(set)];
+  const auto at = static_cast<size_t>(content);
+  const bool ordinary = families_.at(at) == Family::ordinary;
+  if (ranks() == 1) return desks_[0]->look(set, content, side, ordinary, asker(0, at));
+  SetFinding all;
+  all.set = set;
+  all.content = content;
+  for (int r = 0; r < ranks(); ++r) {
+    SetFinding one =
+        desks_[static_cast<size_t>(r)]->look(set, content, side, ordinary, asker(r, at));
+    all.worst = std::max(all.worst, one.worst);
+    all.changed |= one.changed;
+    if (all.undecided.empty()) all.undecided = std::move(one.undecided);
+    if (one.ok || !all.ok) continue;
+    all.ok = false;
+    all.rule = std::move(one.rule);
+    all.text = "rank " + std::to_string(r) + ": " + one.text;
+    all.field = std::move(one.field);
+    all.wrong = std::move(one.wrong);
+    all.stale = one.stale;
+  }
+  if (!all.ok) all.undecided.clear();
+  for (int r = 1; r < ranks() && all.ok; ++r) {
+    const std::string field = desks_[static_cast<size_t>(r)]->differs_from(*desks_[0], set);
+    if (field.empty()) continue;
+    all.ok = false;
+    all.rule = "replicated";
+    all.text = "rank " + std::to_string(r) + ": " + field +
+               " has other bits than on rank 0: it has to be the same on all";
+  }
+  return all;
+}
+
+}  // namespace fk

@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/judge/plan/hidden_cases.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <set>
+
+#include "core/base/error.hpp"
+#include "core/base/text.hpp"
+#include "core/cases/routing.hpp"
+#include "core/check/check.hpp"
+#include "core/judge/plan/hidden_shapes.hpp"
+#include "core/tensor/random.hpp"
+
+namespace fk {
+
+namespace {
+
+struct Part {
+  int bit;
+  const char* name;
+};
+constexpr Part kParts[] = {
+    {kDrawnFields, "fields"}, {kDrawnSwitches, "switches"}, {kDrawnValues, "values"}};
+constexpr int64_t kRowsOfWidths = 1024;  // at most
+constexpr int kAll = kDrawnFields | kDrawnSwitches | kDrawnValues | kDrawnPadded;
+
+std::string name_of_kind(int parts) {
+  std::vector<std::string> words = {"drawn rows"};
+  for (const Part& part : kParts)
+    if (parts & part.bit) words.emplace_back(part.name);
+  const std::string last = words.back();
+  words.pop_back();
+  return (words.empty() ? last : join(words, ", ") + " and " + last) +
+         (parts & kDrawnPadded ? ", padded" : "");
+}
+
+// Of several one surely, and three in four of the others: what one does may hide another.
+template <class Value>
+void leave_some(uint64_t draw, std::map<std::string, Value>& all) {
+  if (!draw || all.empty()) return;
+  Random random(seed_of("some", draw));
+  auto sure = random.integer(0, static_cast<int64_t>(all.size()));
+  std::erase_if(all, [&](const auto&) { return sure-- != 0 && random.uniform() >= 0.75; });
+}
+
+// Of numbers of init the largest one that a small case has, or the smallest where that is the
+// case's own: sizes and switches would make another case of it.
+std::map<std::string, std::string> other_values(const Contract& contract, const Case& source,
+                                                uint64_t draw) {
+  std::map<std::string, std::string> out;
+  const auto value_in = [](const Case& c, const Slot& slot) {
+    const auto written = c.init.find(slot.name);
+    return written == c.init.end() ? slot.default_value.f
+                                   : std::strtod(written->second.c_str(), nullptr);
+  };
+  for (const auto& slot : contract.section(SectionId::init)) {
+    if (slot.kind != SlotKind::number) continue;
+    const double own = value_in(source, slot);
+    double least = own, most = own;
+    for (const Case& c : contract.cases) {
+      if (c.size != "smoke") continue;
+      least = std::min(least, value_in(c, slot));
+      most = std::max(most, value_in(c, slot));
+    }
+    if (least < most) out[slot.name] = fmt::format("{}", most > own ? most : least);
+  }
+  leave_some(draw, out);
+  return out;
+}
+
+// Booleans, choices, and whole numbers below 1 of which there is nothing, as of a window.
+bool is_switch(const Slot& slot) {
+  if (slot.kind == SlotKind::integer)
+    return slot.axis.empty() && slot.has_default && slot.default_value.i < 1;
+  return slot.kind == SlotKind::boolean || slot.kind == SlotKind::choice;
+}
+
+struct Switched {
+  std::string to;
+  const Case* from = nullptr;
+};
+
+// Of switches another position that a small case has, if that case has no optional fields that this
+// one lacks, which may go with it.
+std::map<std::string, Switched> other_switches(const Contract& contract, const Case& source,
+                                               uint64_t draw) {
+  std::map<int, std::map<int64_t, const Case*>> others;  // by slot and value
+  const ResolvedCase own = resolve(contract, source, {});
+  for (const Case& c : contract.cases) {
+    const bool fits = std::ranges::all_of(
+        c.with, [&](const auto& field) { return std::ranges::count(source.with, field) > 0; });
+    if (c.size != "smoke" || !fits) continue;
+    const ResolvedCase small = resolve(contract, c, {});
+    for (const auto& slot : contract.section(SectionId::init)) {
+      const auto at = static_cast<size_t>(slot.index);
+      if (is_switch(slot) && small.init[at].i != own.init[at].i)
+        others[slot.index].emplace(small.init[at].i, &c);
+    }
+  }
+  std::map<std::string, Switched> out;
+  for (const auto& [index, cases] : others) {
+    const Slot& slot = contract.section(SectionId::init)[static_cast<size_t>(index)];
+    const auto& [value, from] =
+        *std::next(cases.begin(), static_cast<int64_t>((draw >> 8) % cases.size()));
+    out[slot.name] = {slot.kind == SlotKind::choice ? slot.choices[static_cast<size_t>(value)]
+                                                    : std::to_string(value),
+                      from};
+  }
+  leave_some(draw, out);
+  return out;
+}
+
+// Scales go with numbers of eight bits.
+bool has_narrow(const Contract& contract, const Case& source) {
+  return std::ranges::any_of(resolve(contract, source, {}).fields,
+                             [](const auto& f) { return f.present && bytes(f.dtype) < 2; });
+}
+
+// Optional fields go with a size where every case without them has none of it, as of shared
+// experts.
+bool goes_with_size(const Contract& contract, const std::string& field) {
+  bool missing = false, sized = false;
+  for (const Case& c : contract.cases) {
+    if (c.size == kRangeSize || std::ranges::count(c.with, field)) continue;
+    missing = true;
+    const Axes axes = resolve(contract, c, {}).axes;
+    for (const auto id : {SectionId::weights, SectionId::forward})
+      for (const Slot& slot : contract.section(id))
+        if (slot.optional && (slot.name == field || slot.group == field))
+          sized |= std::ranges::all_of(slot.shape, [&](const Expr& n) { return n.eval(axes) > 0; });
+  }
+  return missing && !sized;
+}
+
+// Which optional fields small cases have together, other than this one; those that go with sizes
+// are its own.
+std::vector<std::vector<std::string>> other_fields(const Contract& contract, const Case& source) {
+  std::set<std::set<std::string>> known = {{source.with.begin(), source.with.end()}};
+  std::vector<std::vector<std::string>> out;
+  if (has_narrow(contract, source)) return out;
+  std::set<std::string> tied;
+  if (contract.level > 1)
+    for (const Case& c : contract.cases)
+      for (const auto& field : c.with)
+        if (!tied.count(field) && goes_with_size(contract, field)) tied.insert(field);
+  for (const Case& c : contract.cases) {
+    if (c.size != "smoke" || has_narrow(contract, c)) continue;
+    std::set<std::string> with;
+    for (const auto& field : c.with)
+      if (!tied.count(field)) with.insert(field);
+    for (const auto& field : source.with)
+      if (tied.count(field)) with.insert(field);
+    if (known.insert(with).second) out.emplace_back(with.begin(), with.end());
+  }
+  return out;
+}
+
+using Contents = std::map<std::string, std::string>;  // by field, as generators
+
+Case with_contents(Case source, const Contents& contents) {
+  for (const auto& [name, text] : contents) source.values[name] = text;
+  return source;
+}
+
+// Whether contents of whole numbers can be made in these sizes.
+bool can_be_made(const Contract& contract, const Case& source) {
+  try {
+    const ResolvedCase all = resolve(contract, source, {});
+    for (const CaseField& field : all.fields)
+      if (field.present && field.slot->section == SectionId::forward &&
+          field.slot->role != Role::out && !is_float(field.dtype))
+        make_field(all, field.slot->name, 1, 1);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+// Contents that a small case has of what the source leaves to the contract: ids that are skipped,
+// ties, rows that are asked something else. How large a sink is goes with the width of a head, and
+// above level 1 other numbers go with sizes: whole ones that can be made, and choices of a few.
+// There every field has those of some small case, so that none is left out; else they are one
+// case's.
+Contents other_contents(const Contract& contract, const Case& source, uint64_t draw) {
+  std::vector<Contents> sets;
+  const bool layer = contract.level > 1;
+  for (const Case& c : contract.cases) {
+    if (c.size != "smoke") continue;
+    Contents its;
+    bool fits = true;
+    for (const auto& [name, text] : c.values) {
+      const Slot* slot = contract.find(name);
+      const bool given = !text.starts_with("sinks(") && !source.values.count(name) &&
+                         (!slot->optional || std::ranges::count(source.with, name) ||
+                          std::ranges::count(source.with, slot->group));
+      const bool free =
+          slot->section == SectionId::forward && !text.starts_with("constant(") &&
+          (text.starts_with("either(") || (!slot->dtypes.empty() && !is_float(slot->dtypes[0])));
+      fits &= layer || given;
+      if (given && (!layer || free)) its[name] = text;
+    }
+    if (fits && !its.empty() && (!layer || can_be_made(contract, with_contents(source, its))))
+      sets.push_back(std::move(its));
+  }
+  if (sets.empty()) return {};
+  if (layer) {
+    std::map<std::string, std::set<std::string>> texts;
+    for (const Contents& its : sets)
+      for (const auto& [name, text] : its) texts[name].insert(text);
+    Contents all;
+    for (const auto& [name, of] : texts)
+      all[name] = *std::next(of.begin(), static_cast<int64_t>(draw % of.size()));
+    if (can_be_made(contract, with_contents(source, all))) return all;
+  }
+  return sets[draw % sets.size()];
+}
+
+// Of other_fields() those with which as much can be switched as without.
+std::vector<std::vector<std::string>> switched_fields(const Contract& contract,
+                                                      const Case& source) {
+  const size_t all = other_switches(contract, source, 0).size();
+  auto out = other_fields(contract, source);
+  std::erase_if(out, [&](const auto& with) {
+    Case other = source;
+    other.with = with;
+    const size_t now = other_switches(contract, other, 0).size();
+    return now == 0 || now < all;
+  });
+  return out;
+}
+
+// Whole numbers that are the same everywhere in a large case, as lengths are for the sake of its
+// time, become what they are elsewhere.
+void release_numbers(const Contract& contract, Case& source) {
+  std::erase_if(source.values, [&](const auto& made) {
+    const Slot* slot = contract.find(made.first);
+    return slot && !slot->dtypes.empty() && !is_float(slot->dtypes[0]) &&
+           made.second.starts_with("constant(");
+  });
+}
+
+// `most`: more are drawn as so many are.
+Variant fewer_rows(const Case& source, uint64_t draw, int64_t most = INT64_MAX) {
+  Variant out;
+  const double share = Random(draw).uniform();
+  shrink_rows(
+      source,
+      [&](int64_t n) {
+        if (draw) n = std::min(n, most);
+        const int64_t least = fewest_drawn(n);
+        return draw ? least + static_cast<int64_t>(share * static_cast<double>(n - least)) : n;
+      },
+      out);
+  return out;
+}
+
+// Requests of equal lengths are for who asks for them: of ragged ones (`cu(T)` of B requests) there
+// are fewer tokens by less than a request has.
+void make_ragged(const Contract& contract, const Case& source, uint64_t draw, Variant& out) {
+  for (const auto& slot : contract.section(SectionId::forward)) {
+    if (!slot.values.starts_with("cu(") || !slot.list.empty() || slot.shape.size() != 1) continue;
+    const std::string tokens = slot.values.substr(3, slot.values.size() - 4);
+    const auto requests = slot.shape[0].symbols();
+    const auto all = out.axes.find(tokens);
+    if (all == out.axes.end() || requests.size() != 1 || !out.axes.count(*requests.begin()))
+      continue;
+    const bool others = std::ranges::any_of(out.axes, [&](const auto& axis) {
+      return axis.first != tokens && source.axes.at(axis.first) >= source.axes.at(tokens);
+    });
+    const int64_t each = all->second / std::max<int64_t>(1, out.axes.at(*requests.begin()));
+    if (!others && each > 1) all->second -= static_cast<int64_t>(draw >> 20) % each;
+  }
+}
+
+// Between twice the mean and what no routing reaches, where every token has the busiest expert:
+// whoever has room for half more than the mean is right on all that is uniform.
+double drawn_skew(uint64_t draw) { return std::exp2(1 + 4.5 * Random(draw ^ 0x5e).uniform()); }
+
+bool has_rows(const Case& source) {
+  const Variant most = fewer_rows(source, 0);
+  const auto more = [](int64_t n) { return n > 1; };
+  return std::any_of(most.axes.begin(), most.axes.end(),
+                     [&](const auto& axis) { return more(axis.second); }) ||
+         std::any_of(most.listed.begin(), most.listed.end(), [&](const auto& axis) {
+           return std::any_of(axis.second.begin(), axis.second.end(), more);
+         });
+}
+
+}  // namespace
+
+int64_t fewest_drawn(int64_t rows) {
+  return std::max<int64_t>(std::min<int64_t>(rows, 2), rows / 2);
+}
+
+std::optional<int> drawn_parts(const std::string& variant) {
+  for (int parts = 0; parts <= kAll; ++parts)
+    if (variant == name_of_kind(parts)) return parts;
+  return std::nullopt;
+}
+
+bool is_drawn(const std::string& variant) { return variant.starts_with("drawn rows"); }
+
+std::vector<std::string> drawn_variants(const Contract& contract, const Case& source) {
+  if (!has_rows(source) || source.size == kRangeSize) return {};
+  const auto& forward = contract.section(SectionId::forward);
+  int may = 0;
+  if (!other_fields(contract, source).empty()) may |= kDrawnFields;
+  if (!other_switches(contract, source, 0).empty()) may |= kDrawnSwitches;
+  if (!other_values(contract, source, 0).empty()) may |= kDrawnValues;
+  if (std::ranges::any_of(forward, [](const Slot& s) { return s.strided; })) may |= kDrawnPadded;
+  // Some switches are there with fields alone.
+  constexpr int kBoth = kDrawnFields | kDrawnSwitches;
+  const bool both = !switched_fields(contract, source).empty();
+  std::vector<std::string> out;
+  for (int parts = kAll; parts >= 0; --parts)
+    if ((parts & kBoth) == kBoth ? both && !(parts & ~kBoth & ~may) : !(parts & ~may))
+      out.push_back(name_of_kind(parts));
+  return out;
+}
+
+AskedCase drawn_by(AskedCase asked, const Secret& secret) {
+  if (is_drawn(asked.variant)) asked.draw = secret.seed("rows of " + asked.key()) | 1;
+  return asked;
+}
+
+int drawn_of(const Contract& contract, int cases) {
+  return has_routing(contract) ? cases : std::max(3, (cases + 1) / 2);
+}
+
+uint64_t drawn_turn(const Secret& secret, const std::string& op, const std::string& case_name,
+                    const std::string& variant) {
+  const std::string width = width_of(variant);
+  return secret.seed("turn of " + op + "/" + case_name + (width.empty() ? "" : "/" + width));
+}
+
+PosedCase pose_drawn(const AskedCase& asked, const Contract& contract, Case source) {
+  // A width is all that is other then, so that it is what is wrong, and of few rows, so that it
+  // takes no time.
+  const std::string width = width_of(asked.variant);
+  const int parts = width.empty() ? drawn_parts(asked.variant).value() : 0;
+  PosedCase out;
+  if (asked.draw && !width.empty())
+    source.init[width] = std::to_string(draw_width(contract, source, width, asked.draw).value());
+  if (parts & kDrawnValues)
+    for (const auto& [name, text] : other_values(contract, source, asked.draw))
+      source.init[name] = text;
+  if (asked.draw && parts & kDrawnFields) {
+    const auto fields =
+        parts & kDrawnSwitches ? switched_fields(contract, source) : other_fields(contract, source);
+    source.with = fields.at(asked.draw / 2 % fields.size());
+  }
+  if (parts & kDrawnSwitches) {
+    // With the contents that it was written with.
+    for (const auto& [name, other] : other_switches(contract, source, asked.draw)) {
+      source.init[name] = other.to;
+      for (const auto& [field, made] : other.from->values) source.values[field] = made;
+    }
+  }
+  if (asked.draw)
+    out.variant = fewer_rows(source, asked.draw, width.empty() ? INT64_MAX : kRowsOfWidths);
+  if (asked.draw) make_ragged(contract, source, asked.draw, out.variant);
+  if (asked.draw && width.empty())
+    source = with_contents(source, other_contents(contract, source, asked.draw >> 48));
+  if (asked.draw && has_routing(contract))
+    source = with_skew(contract, source, drawn_skew(asked.draw));
+  release_numbers(contract, source);
+  out.variant.name = asked.variant;
+  // Caches lie beside each other or in each other, as in some models.
+  const Slot* cache = contract.find("v_cache");
+  const bool pair = cache && cache->strided && (asked.draw >> 40 & 1);
+  if (parts & kDrawnPadded)
+    out.variant.layout = pair ? Variant::Layout::interleaved : Variant::Layout::padded;
+  out.source = std::move(source);
+  return out;
+}
+
+}  // namespace fk

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+// The timed part of an examination: candidate and baseline in turns, every call looked at.
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "core/base/clock.hpp"
+#include "core/base/error.hpp"
+#include "core/base/text.hpp"
+#include "core/check/plugin_set.hpp"
+#include "core/judge/race_contender.hpp"
+#include "core/judge/sample_calls.hpp"
+
+namespace fk {
+
+namespace {
+
+constexpr double kSecondLookSeconds = 0.5;
+constexpr double kMoreCodeOnDevice = 1e-6;  // that is loaded when it is called for the first time
+constexpr double kWakeShort = 20e-6, kBatchesMost = 8;
+constexpr int kWakeSamples = 9;
+constexpr int kCallsOfALook = 8, kCountsAgain = 2;
+constexpr int kRedoneMost = 200;  // blocks in which a GPU was slowed down
+// Where ranks take turns a time is the scheduler's: so many show what it is about, and have calls
+// on contents of all kinds among them.
+constexpr int kBlocksInTurns = 4;
+
+int cores() { return static_cast<int>(std::thread::hardware_concurrency()); }
+
+}  // namespace
+
+void Exam::race(Sitter& baseline) {
+  flush_ = true;
+  watch_ = GpuWatch::of(request_.device);
+  ordinary_.assign(static_cast<size_t>(versions_), {});  // the first of each version is
+  for (int i = 0; i < seen_; ++i)
+    if (families_[static_cast<size_t>(i)] == "ordinary")
+      ordinary_[static_cast<size_t>(i % versions_)].push_back(i);
+  try {
+    std::string evidence;
+    // What looks like cheating is looked at twice: a busy machine does odd things once.
+    for (int half = 0; half < 2; ++half) {
+      renew_contents();
+      Turn mine(*this, candidate_, 1), theirs(*this, baseline, 1);
+      // In a longer sample what is believed of waking up is a smaller share.
+      const double wake = half == 0 ? 0 : wake_s(candidate_) - wake_s(baseline);
+      const double batch = kBatchSeconds * std::clamp(1 + wake / kWakeShort, 1.0, kBatchesMost);
+      set_calls(mine, theirs, batch);
+      RaceOptions options;
+      options.seconds = half == 0 ? seconds_ : std::max(seconds_, kSecondLookSeconds);
+      options.redo_max = kRedoneMost;
+      if (request_.ranks > 1 && !why_not_compared().empty())
+        options.blocks_min = options.blocks_max = kBlocksInTurns;
+      throttling_ = Throttling(watch_.get());
+      Contender* const contenders[] = {&theirs, &mine};
+      RaceResult result = fk::race(contenders, options);
+      bool counted = counts_are_good(mine, theirs, result);
+      for (int again = 0; again < kCountsAgain && !counted; ++again) {
+        count_again(mine, theirs, batch, result);
+        result = fk::race(contenders, options);
+        counted = counts_are_good(mine, theirs, result);
+      }
+      fresh_rounds(mine, theirs);
+      // Who is slower by its own clock has gained nothing, whatever that clock leaves out (a
+      // process of a hundred threads wakes up late); nor has anybody where times are not compared.
+      const bool gains = result.ratio(1, 0).speed != Speed::slower && why_not_compared().empty();
+      if (gains) late_rounds(mine, theirs);
+      if (gains && result.ratio(1, 0).speed == Speed::faster) alone_rounds(mine, theirs);
+      // A device's own flush reads until nothing else is left.
+      std::optional<Ratio> cold;
+      if (gains && request_.device == "cpu") {
+        cold_rounds(mine, theirs);
+        cold = cold_ratio(baseline, mine.calls());
+      }
+      evidence = gains ? clock_disagreement(mine.clocks(), theirs.clocks(), wake) : "";
+      if (gains && evidence.empty()) evidence = remembered_answers(mine.fresh, theirs.fresh);
+      if (gains && evidence.empty()) evidence = early_work(mine.late, theirs.late);
+      if (!evidence.empty() && half == 0) continue;
+      warm_rounds(mine, theirs);
+      conclude_race(mine, theirs, result, cold, evidence);
+      if (!counted && evidence.empty()) doubt_of_counts();
+      eager_row(baseline, mine, theirs);
+      if (evidence.empty()) break;
+    }
+  } catch (const RaceEnded&) {
+    // The row has the reason.
+  } catch (const BaselineFailed&) {
+    flush_ = all_cold_ = false;
+    throw;
+  }
+  fill_families();
+}
+
+double Exam::copy_s(int calls) {
+  if (request_.ranks > 1) return 0;
+  return room_
+      .ask("exam_copy", {{"exam", exam_->id}, {"calls", calls}, {"threads", request_.threads}})
+      .at("seconds")
+      .get<double>();
+}
+
+double Exam::wake_s(Sitter& sitter) {
+  std::vector<double> all;
+  RankGroup& runners = sitter.runners();
+  for (int i = 0; i < kWakeSamples; ++i) {
+    runners.freeze();
+    room_.ask("exam_deal", {{"exam", exam_->id},
+                            {"sets", Json::array()},
+                            {"contents", Json::array()},
+                            {"poison", false},
+                            {"numbers_only", false},
+                            {"flush", true}});
+    const double since = now_seconds();
+    runners.thaw();
+    if (const auto call = sitter.run(exam_->id, 0, 0, since)) all.push_back(call->wall_s);
+    if (runners.failed()) return 0;  // the next sample says why
+  }
+  runners.freeze();
+  return quantile(all, 0.5);
+}
+
+// Ranks that knew which call is the last of a sample could talk once for all of them.
+int Exam::calls_of_ranks(int most) {
+  if (request_.ranks == 1) return most;
+  return static_cast<int>(random_.integer((most + 1) / 2, most + 1));
+}
+
+bool Exam::samples_as_long() const { return request_.device != "cpu" && request_.ranks == 1; }
+
+// One call is left that is not made, to see whether somebody works ahead.
+void Exam::set_calls(Turn& mine, Turn& theirs, double seconds) {
+  const int looks = request_.device == "cpu" ? 2 : 1;  // a device's own clock is not late
+  // Of few calls a device's launches are more of the time than of many.
+  const int calls = samples_as_long() ? std::min(kCallsOfALook, calls_most_) : 1;
+  const auto least = [&](Turn& turn) {
+    double out = HUGE_VAL;
+    for (int i = 0; i < looks; ++i) out = std::min(out, std::max(turn.one(calls).claim_s, 1e-8));
+    return out;
+  };
+  const double mine_s = least(mine), theirs_s = least(theirs);
+  const SampleCalls counts = samples_as_long()
+                                 ? calls_as_long(mine_s, theirs_s, seconds, calls_most_)
+                                 : calls_of_samples(mine_s, theirs_s, seconds, calls_most_);
+  mine.begin(counts.candidate);
+  theirs.begin(counts.baseline);
+}
+
+bool Exam::counts_are_good(const Turn& mine, const Turn& theirs, const RaceResult& result) const {
+  return !samples_as_long() || are_as_long({mine.calls(), theirs.calls()},
+                                           result.timing(1).median_s, result.timing(0).median_s);
+}
+
+void Exam::count_again(Turn& mine, Turn& theirs, double seconds, const RaceResult& result) {
+  const SampleCalls counts =
+      calls_as_long(result.timing(1).median_s, result.timing(0).median_s, seconds, calls_most_);
+  mine.begin(counts.candidate);
+  theirs.begin(counts.baseline);
+}
+
+// Times that are others each time are nobody's.
+void Exam::doubt_of_counts() {
+  if (row_.status != Status::faster) return;
+  Ratio& ratio = row_.timings.back().ratio;
+  doubt_faster(ratio);
+  row_.status = status_of(ratio.speed);
+  row_.why = "how many calls make a sample as long as the baseline's was another number each time";
+}
+
+// Each side has raced as it would run in a model; this is how long both take without a capture.
+void Exam::eager_row(Sitter& baseline, const Turn& mine, const Turn& theirs) {
+  if (!mine.captured() && !theirs.captured()) return;
+  Turn its(*this, candidate_, mine.calls(), Way::eager);
+  Turn other(*this, baseline, theirs.calls(), Way::eager);
+  RaceOptions options;
+  options.blocks_min = options.blocks_max = 1;
+  Contender* const contenders[] = {&other, &its};
+  try {
+    row_.timings.push_back(row_of(fk::race(contenders, options), its, other));
+  } catch (const BaselineFailed&) {
+  }  // the race is over
+}
+
+TimingRow Exam::row_of(const RaceResult& result, const Turn& mine, const Turn& theirs) const {
+  TimingRow row;
+  row.mode = mine.captured() ? "graph" : "eager";
+  row.candidate.cold = result.timing(1);
+  row.baseline.cold = result.timing(0);
+  row.ratio = result.ratio(1, 0);
+  row.calls_per_sample = mine.calls();
+  row.settled = result.settled();
+  row.host_bound = mine.host_bound() || theirs.host_bound();
+  row.floor_s = floor_s_;
+  row.bytes = bytes_;
+  row.flops = flops_;
+  row.wire = wire_;
+  row.candidate.roofline = roofline_s_ / row.candidate.cold.median_s;
+  row.baseline.roofline = roofline_s_ / row.baseline.cold.median_s;
+  mine.fill(row.candidate);
+  theirs.fill(row.baseline);
+  return row;
+}
+
+void Exam::conclude_race(const Turn& mine, const Turn& theirs, const RaceResult& result,
+                         const std::optional<Ratio>& cold, const std::string& evidence) {
+  TimingRow row = row_of(result, mine, theirs);
+  if (plan_) {
+    row.candidate.plan_s = mine.plan_s();
+    row.baseline.plan_s = theirs.plan_s();
+  }
+  const double beside = theirs.beside_s();
+  row.candidate.clock_s = mine.wall_s(beside);
+  row.baseline.clock_s = theirs.wall_s(beside);
+  const bool warm = cold && cold->blocks > 1 && cold->high < row.ratio.low;
+  if (warm) row.ratio = *cold;
+  // Who is faster is so there as well.
+  const bool unsure = !warm && cold && row.ratio.speed == Speed::faster && cold->low < 1;
+  if (unsure) row.ratio.low = std::min(row.ratio.low, cold->low);
+  if (unsure) row.ratio.speed = speed_of(row.ratio.low, row.ratio.high, RaceOptions().band);
+  Ratio doubted = row.ratio;
+  std::string doubt = take_doubt_off(doubted, mine.doubts(), theirs.doubts(),
+                                     result.timing(1).median_s * mine.calls());
+  if (request_.device == "cpu") {
+    row.ratio = doubted;
+  } else if (!doubt.empty()) {
+    // Calls on a GPU are short beside what waking up a process differs by. So what speaks against
+    // it counts, but says nothing about how fast it is.
+    row.ratio.low = doubted.low;
+    row.ratio.speed = speed_of(row.ratio.low, row.ratio.high, RaceOptions().band);
+  }
+  if (warm && doubt.empty()) doubt = "this is with all memory of both processes cold";
+  if (unsure && doubt.empty())
+    doubt = "with all memory of both processes cold it may not be faster";
+  const double allowed = request_.device == "cpu" ? 0 : kMoreCodeOnDevice;
+  const std::string ahead = doubt_work_ahead(row.ratio, mine.alone, theirs.alone, allowed);
+  if (!ahead.empty()) doubt = ahead;
+  if (request_.ranks > 1 && request_.device != "cpu" &&
+      doubt_of_one_set(row.ratio, row.candidate.cold.median_s) && doubt.empty())
+    doubt = "processes of ranks differ by up to 2 % in calls as short";
+  const bool busy = request_.device == "cpu" && request_.ranks > 1 && theirs.had_to_wait() &&
+                    row.ratio.speed == Speed::faster;
+  if (busy) doubt_faster(row.ratio);
+  // Who fails because a candidate has taken what it needs is not beaten.
+  const auto failed = std::find_if(row_.passed_over.begin(), row_.passed_over.end(),
+                                   [](const auto& p) { return !starts_with(p.why, kItIsWrong); });
+  const bool unbeaten = failed != row_.passed_over.end() && row.ratio.speed == Speed::faster;
+  if (unbeaten) doubt_faster(row.ratio);
+  if (unbeaten) doubt = "the baseline " + failed->name + " failed and might have been quicker";
+  const std::string slowed = throttling_.why();
+  if (!slowed.empty()) doubt_of_slowed_device(row.ratio);
+  const double copy = copy_s(mine.calls());
+  for (SideTime* side : {&row.candidate, &row.baseline})
+    if (copy > 0 && side->cold.median_s > 0) side->of_copy = copy / side->cold.median_s;
+  if (watch_) row.clocks = watch_->seen();
+  row_.status = status_of(row.ratio.speed);
+  row_.why = !busy ? doubt : "the baseline's ranks had to wait for cores that others use as well";
+  if (!slowed.empty()) row_.why = slowed;
+  if (request_.device == "cpu" && row_.status == Status::cannot_tell && row_.why.empty() &&
+      (mine.had_to_wait() || theirs.had_to_wait())) {
+    row_.why = "other programs kept the cores busy while it was timed";
+    row_.next = "Judge it when the machine has nothing else to do.";
+  }
+  row_.timings.push_back(row);
+  if (!evidence.empty()) {
+    row_.status = Status::cheating;
+    row_.why = "its time is not the time of the work";
+    row_.evidence = evidence;
+  } else if (row.candidate.cold.median_s < floor_s_) {
+    row_.status = Status::impossible;
+    row_.why = human_duration(row.candidate.cold.median_s) + " a call; the device needs " +
+               human_duration(floor_s_) + " for its bytes" + (wire_ > 0 ? ", its link" : "") +
+               " and operations";
+  } else if (const std::string why = why_not_compared(); !why.empty()) {
+    row_.status = Status::correct;
+    row_.why = "its time is not compared: " + why;
+    row_.next = known_ ? "Judge it on what was captured without --values, or with --routing."
+                       : std::string("Judge it where every rank has a ") +
+                             (request_.device == "cpu" ? "core" : "GPU") + " of its own.";
+  } else if (is_oracle(row_.baseline)) {
+    // The oracle is written to be right. A candidate that is quicker has beaten nobody.
+    row_.status = Status::correct;
+    row_.why = std::string("it has no rival: ") +
+               (row_.passed_over.empty() ? "no baseline but the oracle takes the case"
+                                         : "every baseline but the oracle failed") +
+               ", and the oracle is there to be right, not quick";
+    row_.next = "The share of the roofline says how much time is left to gain.";
+  } else if (!slowed.empty() && row_.status == Status::cannot_tell) {
+    row_.next = "Judge it when the device is cool and has its power for itself.";
+  }
+}
+
+// Of ranks that have to wait for a core or a GPU, the time is the scheduler's.
+std::string Exam::why_not_compared() const {
+  if (known_) return "all that its calls are given was recorded, so answers may be remembered";
+  if (request_.ranks == 1) return "";
+  const std::string ranks = std::to_string(request_.ranks) + " ranks take turns on ";
+  if (request_.device != "cpu") return own_devices_ ? "" : ranks + "fewer GPUs";
+  return request_.ranks > cores() ? ranks + std::to_string(cores()) + " cores" : "";
+}
+
+}  // namespace fk

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// One side in the timed part of an examination: its samples, every call of which is looked at.
+#pragma once
+#include <optional>
+#include <vector>
+
+#include "core/base/text.hpp"
+#include "core/judge/case_run.hpp"
+
+namespace fk {
+
+// The candidate's answer was wrong, or its process ended: the row says so.
+struct RaceEnded {};
+
+class Exam::Turn final : public Contender {
+ public:
+  Turn(Exam& exam, Sitter& sitter, int count, Way way = Way::usual)
+      : exam_(exam), sitter_(sitter), way_(way) {
+    begin(count);
+  }
+
+  // Calls on ordinary contents: who is quicker where an input is the same everywhere, or nothing,
+  // is not faster where a model calls. What is made up has to be answered rightly in the judged
+  // time as well, but its time does not count.
+  std::optional<double> sample() override {
+    // Between its two samples of a block, so that it has as many as the baseline for which its
+    // caches are cold from the other's turn.
+    const bool between = clocks_.claims_s.size() % kFamiliesEvery == 2;
+    if (&sitter_ == &exam_.candidate_ && between && !exam_.all_cold_ && way_ == Way::usual) {
+      const bool few = exam_.request_.device == "cpu";  // a device has a graph for as many as usual
+      one(exam_.calls_of_ranks(few ? std::min(count_, kFamilyCalls) : count_), Way::usual, Of::all);
+    }
+    place(static_cast<int>(clocks_.claims_s.size()));
+    exam_.throttling_.begin();
+    const int calls = exam_.calls_of_ranks(count_);
+    const auto call = one(calls, way_);
+    clocks_.claims_s.push_back(call.claim_s * count_);
+    clocks_.walls_s.push_back(call.wall_s + call.claim_s * (count_ - calls));
+    waits_s_.push_back(call.waited_s);
+    // Before its own clock it waits as well, until it is woken up.
+    const double unclaimed_s = std::max(0.0, call.wall_s - call.claim_s * calls);
+    waited_s_ = std::max(0.0, call.waited_s - unclaimed_s) / calls;
+    captured_ = call.captured && way_ != Way::eager;
+    in_time_ += !call.late;
+    if (call.facts) facts_ = call.facts;
+    if (!exam_.throttling_.end()) return std::nullopt;
+    return call.claim_s;
+  }
+
+  double waited_s() const override { return waited_s_; }
+
+  void forget() override {
+    for (std::vector<double>* of : {&clocks_.claims_s, &clocks_.walls_s, &waits_s_})
+      of->resize(of->size() - 2);
+  }
+
+  // On contents that may be called at any time.
+  Sitter::Call one(int count, Way way = Way::usual, Of of = Of::ordinary) {
+    const int first = exam_.some_first();
+    return one(first, exam_.some_contents(first, count, of), way);
+  }
+  Sitter::Call one(int first, const std::vector<int>& contents, Way way = Way::usual) {
+    ++exam_.poison_;
+    std::vector<Look> looks;
+    const auto call = exam_.take(sitter_, first, contents, looks, way, core_);
+    const bool mine = &sitter_ == &exam_.candidate_;
+    if (!call && mine) blame(exam_.row_, sitter_);
+    if (!call && !mine) throw BaselineFailed{sitter_.why()};
+    if (!call || (mine && !exam_.accept(looks, true))) throw RaceEnded{};
+    for (const Look& look : looks) {
+      if (mine || look.ok) continue;
+      // It was right before: not what kItIsWrong stands for.
+      if (look.rule != "guard") throw BaselineFailed{"it is wrong in the race: " + look.text};
+      // It was right on every set before, and a baseline's addresses do not depend on contents.
+      exam_.blame_stray("around a tensor of a call that was not made: " + look.text);
+      throw RaceEnded{};
+    }
+    return *call;
+  }
+
+  // A race, whose samples have so many calls; what was before is forgotten.
+  void begin(int count) {
+    count_ = count;
+    clocks_ = {};
+    clocks_.calls = count;
+    waits_s_.clear();
+    in_time_ = 0;
+  }
+  // From here on. Cores are not equally fast for long, because others use what they share, and who
+  // stays on one of them would be called faster for it. So both sides call on the same one, and on
+  // all in turn.
+  void place(int core) { core_ = core; }
+  int calls() const { return count_; }
+  bool captured() const { return captured_; }
+  bool host_bound() const { return !clocks_.claims_s.empty() && in_time_ == 0; }
+  double plan_s() const { return sitter_.plan_s; }
+  void fill(SideTime& row) const {
+    row.captured = captured_;
+    if (!warm_s.empty()) row.warm_s = quantile(warm_s, 0.5);
+    if (!facts_) return;
+    row.launches = facts_->launches;
+    if (facts_->kernel.empty() && !facts_->registers) return;
+    row.kernel = facts_->kernel;
+    row.registers = facts_->registers;
+    row.local_bytes = facts_->local_bytes;
+    row.shared_bytes = facts_->shared_bytes;
+    row.occupancy = facts_->occupancy;
+  }
+  const ClockSamples& clocks() const { return clocks_; }
+  bool had_to_wait() const { return cores_are_busy(clocks_, waits_s_); }
+  Doubts doubts() const { return {clocks_, fresh, late, cold}; }
+  FreshSamples fresh;
+  LateSamples late;
+  ColdSamples cold;
+  AloneSamples alone;
+  std::vector<double> warm_s;
+  // Of one call, by the broker's clock, with `beside_s` for what is no call.
+  double wall_s(double beside_s) const {
+    return std::max(0.0, quantile(clocks_.walls_s, 0.5) - beside_s) / count_;
+  }
+  double beside_s() const {
+    std::vector<double> all;
+    for (size_t i = 0; i < clocks_.walls_s.size(); ++i)
+      all.push_back(clocks_.walls_s[i] - clocks_.claims_s[i]);
+    return quantile(all, 0.5);
+  }
+
+ private:
+  static constexpr int kFamiliesEvery = 4, kFamilyCalls = 8;  // samples; calls of one
+  Exam& exam_;
+  Sitter& sitter_;
+  const Way way_;
+  int count_ = 1, core_ = 0;
+  ClockSamples clocks_;
+  std::vector<double> waits_s_;  // for a core, by sample
+  double waited_s_ = 0;          // for a core, a call of the last sample
+  bool captured_ = false;
+  int in_time_ = 0;  // samples in which no device waited for its host
+  std::optional<LaunchFacts> facts_;
+};
+
+}  // namespace fk

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is asked beside the race itself: calls on new contents, late calls, calls that are alone,
+// and calls whose memory is warm or all cold. What follows from them timing_penalty.hpp has.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "core/judge/race_contender.hpp"
+
+namespace fk {
+
+namespace {
+
+constexpr int kFreshRounds = 4, kSeenOfRanks = 8, kLateRounds = 3, kColdRounds = 3,
+              kAloneRounds = 8, kAloneOnDevice = 3, kWarmRounds = 3;
+constexpr double kColdSeconds = 0.1;
+// On a CPU more than a tick, at which the kernel counts what a process has worked.
+constexpr double kLateOnCpu = 5e-3, kLateOnDevice = 0.5e-3;
+
+}  // namespace
+
+// Rounds of calls on ordinary contents that nobody has called beside rounds on others.
+void Exam::fresh_rounds(Turn& mine, Turn& theirs) {
+  const int kept = static_cast<int>(families_.size()) - kept_;
+  // Ranks wait for each other in microseconds, which many calls show; where they have to wait for
+  // cores as well, it is some samples that take several times as long.
+  const int rounds = std::min(request_.ranks > 1 ? kFreshRounds / 2 : kFreshRounds, kept);
+  if (!rounds) return;
+  const int count = std::clamp(kept / rounds, 1, std::min(sets_, mine.calls()));
+  // Who knows that these are new may know what to claim. What is usual is no fault of theirs.
+  // A device takes much longer in some samples to change from process to process than in others,
+  // and these are few calls.
+  const double messages =
+      request_.device == "cpu" ? least_messages_s(theirs.clocks()) : messages_s(theirs.clocks());
+  const double unseen = unseen_s(mine.clocks(), theirs.clocks());
+  for (int round = 0; round < rounds; ++round) {
+    std::vector<int> contents;
+    for (int i = 0; i < count; ++i) contents.push_back(kept_ + round * count + i);
+    for (Turn* turn : {&mine, &theirs}) {
+      const int first = versions_ == 1 ? some_first() : contents[0] % sets_;
+      turn->place(round);
+      const double beside = messages + (turn == &mine ? unseen : 0);
+      const auto keep = [&](FreshSamples::Times& times, const Sitter::Call& call) {
+        times.claims_s.push_back(call.own_s * count);
+        times.believed_s.push_back(call.believed_s(count, beside));
+      };
+      const auto again = [&] {
+        for (int i = 0; i < (request_.ranks > 1 ? kSeenOfRanks : 1); ++i)
+          keep(turn->fresh.seen, turn->one(count));
+      };
+      // Whose turn it is has cold caches at first.
+      if (round % 2) again();
+      keep(turn->fresh.fresh, turn->one(first, contents));
+      if (round % 2 == 0) again();
+    }
+  }
+  for (Turn* turn : {&mine, &theirs})
+    turn->fresh.usual_s = quantile(turn->clocks().claims_s, 0.5) / turn->calls() * count;
+}
+
+// Work that began when the contents were there, and not when the call came, shows when the call
+// comes late.
+void Exam::late_rounds(Turn& mine, Turn& theirs) {
+  // So long that a device could be done with all of them.
+  late_s_ = request_.device == "cpu"
+                ? kLateOnCpu
+                : std::max(kLateOnDevice, quantile(theirs.clocks().claims_s, 0.5));
+  for (int round = 0; round < kLateRounds; ++round)
+    for (Turn* turn : {&mine, &theirs}) {
+      turn->place(round);
+      const auto call = turn->one(turn->calls(), Way::late);
+      turn->late.late_s.push_back(call.claim_s * turn->calls());
+      turn->late.early_s.push_back(call.early_s);
+    }
+  for (Turn* turn : {&mine, &theirs}) turn->late.usual_s = turn->clocks().claims_s;
+}
+
+// All contents of a sample lie there before its first call, whose code may have read, asked for or
+// answered them all when the second one comes. Where there is no second one, that helps nobody. A
+// device's own clock needs fewer.
+void Exam::alone_rounds(Turn& mine, Turn& theirs) {
+  if (mine.calls() == 1) return;
+  Turn* const turns[] = {&theirs, &mine, &mine, &theirs};
+  const int rounds = request_.device == "cpu" ? kAloneRounds : kAloneOnDevice;
+  for (int round = 0; round < rounds; ++round)
+    for (Turn* turn : turns) {
+      turn->place(round);
+      turn->alone.alone_s.push_back(turn->one(1).claim_s);
+    }
+  for (Turn* turn : {&mine, &theirs})
+    turn->alone.among_s = quantile(turn->clocks().claims_s, 0.5) / turn->calls();
+}
+
+// Calls on sets that the calls before were on, as many as stay in a core's caches. Their contents
+// are new and their outputs poisoned, so that they have to be made as well; what is warm are
+// weights, what is packed, code and, in the last cache, what was dealt. As believed, because who
+// can tell such calls from others may claim what it likes; nothing follows from it.
+void Exam::warm_rounds(Turn& mine, Turn& theirs) {
+  constexpr double kOfCore = 1 << 20;
+  const bool host = request_.device == "cpu";
+  const int some = std::clamp(static_cast<int>(kOfCore / std::max(bytes_, 1.0)), 1, mine.calls());
+  const int dealt = host ? some : 2, calls = host ? some : 1;
+  const double beside = messages_s(theirs.clocks());
+  flush_ = false;
+  for (Turn* turn : {&mine, &theirs}) {
+    turn->place(0);
+    const int first = some_first();
+    for (int round = 0; round <= kWarmRounds; ++round) {
+      const auto call = turn->one(first, some_contents(first, dealt, Of::ordinary), Way::warm);
+      const double all_s = host ? call.believed_s(calls, beside) : call.own_s;
+      if (round > 0) turn->warm_s.push_back(all_s / calls);
+    }
+  }
+  flush_ = true;
+}
+
+// A sample's flush takes the tensors and what is packed out of the caches. What a candidate has
+// copied from them into memory of its own shows where that is cold as well, which takes too long to
+// be done for everybody. Its own process does it. What is read once in a sample, whatever its
+// calls, is more in a baseline's large plugin than in a small one, which would look faster for it;
+// so the baseline has called once since. A candidate that did could fetch its copies.
+Ratio Exam::cold_ratio(Sitter& baseline, int count) {
+  RaceOptions options;
+  options.seconds = std::max(kColdSeconds, seconds_ / 2);
+  all_cold_ = true;
+  Turn mine(*this, candidate_, count), theirs(*this, baseline, count);
+  const Ratio least = race_while_faster(mine, theirs, options);
+  all_cold_ = false;
+  return least;
+}
+
+// The same by the oracle, which no candidate can hinder, with less precision: code is cold, too.
+void Exam::cold_rounds(Turn& mine, Turn& theirs) {
+  ClockSamples cold[2];
+  std::vector<double> usual_s[2];
+  Turn* const turns[] = {&mine, &theirs};
+  for (int round = 0; round < kColdRounds; ++round) {
+    for (size_t side = 0; side < 2; ++side) {
+      turns[side]->place(round);
+      const int count = turns[side]->calls();
+      usual_s[side].push_back(turns[side]->one(count).own_s * count);
+      const auto call = turns[side]->one(count, Way::cold);
+      cold[side].claims_s.push_back(call.own_s * count);
+      cold[side].walls_s.push_back(call.wall_s);
+    }
+  }
+  // Messages, too, are read by code that is in no cache.
+  const double messages[] = {least_messages_s(cold[1]) + unseen_s(mine.clocks(), theirs.clocks()),
+                             least_messages_s(cold[1])};
+  for (size_t side = 0; side < 2; ++side)
+    for (size_t i = 0; i < usual_s[side].size(); ++i)
+      turns[side]->cold.longer_s.push_back(
+          std::max(cold[side].claims_s[i], cold[side].walls_s[i] - messages[side]) -
+          usual_s[side][i]);
+}
+
+}  // namespace fk

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/judge/timing_penalty.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+
+#include "core/base/text.hpp"
+#include "core/measure/race_clock.hpp"
+
+namespace fk {
+
+namespace {
+
+constexpr double kShare = 0.05;        // of the calls' time, which may be a matter of taste
+constexpr double kLittle = 1.05;       // a ratio that says nearly the same
+constexpr double kResolution = 40e-6;  // a process of many threads wakes up that much later
+constexpr int kRacesMost = 3;          // of race_while_faster()
+
+struct ClockDifference {
+  double usual_s = 0, error_s = 0;
+};
+
+// What is usual is the lower quartile: a busy machine adds to some samples, a slow clock to all.
+ClockDifference difference_of(const ClockSamples& samples) {
+  std::vector<double> all;
+  for (size_t i = 0; i < samples.claims_s.size(); ++i)
+    all.push_back(samples.walls_s[i] - samples.claims_s[i]);
+  ClockDifference out;
+  out.usual_s = quantile(all, 0.25);
+  const double scatter = quantile(all, 0.5) - quantile(all, 0.1);
+  out.error_s = 1.25 * scatter / std::sqrt(static_cast<double>(std::max<size_t>(all.size(), 1)));
+  return out;
+}
+
+}  // namespace
+
+double counted_s(double claim_s) { return std::max(claim_s, 1e-9); }
+
+std::string clock_disagreement(const ClockSamples& candidate, const ClockSamples& baseline,
+                               double wake_s) {
+  if (candidate.claims_s.empty() || baseline.claims_s.empty()) return "";
+  const ClockDifference mine = difference_of(candidate), theirs = difference_of(baseline);
+  const double claimed = quantile(candidate.claims_s, 0.5);
+  const double excess = mine.usual_s - theirs.usual_s - std::clamp(wake_s, 0.0, kWakeMost);
+  const double allowed =
+      kResolution + kShare * claimed + 4 * std::hypot(mine.error_s, theirs.error_s);
+  if (excess <= allowed) return "";
+  return "its own clock counts " + human_duration(claimed) + " for calls that take " +
+         human_duration(claimed + excess) +
+         " by the broker's clock, messages as long as the "
+         "baseline's taken off";
+}
+
+double least_messages_s(const ClockSamples& baseline) {
+  return baseline.claims_s.empty() ? 0 : difference_of(baseline).usual_s;
+}
+
+double messages_s(const ClockSamples& baseline) {
+  std::vector<double> all;
+  for (size_t i = 0; i < baseline.claims_s.size(); ++i)
+    all.push_back(baseline.walls_s[i] - baseline.claims_s[i]);
+  return quantile(all, 0.75);
+}
+
+double unseen_s(const ClockSamples& candidate, const ClockSamples& baseline) {
+  if (candidate.claims_s.empty() || baseline.claims_s.empty()) return 0;
+  return std::max(0.0, difference_of(candidate).usual_s - difference_of(baseline).usual_s);
+}
+
+namespace {
+
+// How much longer new contents take at least; below 1: as long.
+double least_of_fresh(const std::vector<double>& fresh_s, const std::vector<double>& seen_s) {
+  if (fresh_s.empty() || seen_s.empty()) return 0;
+  return *std::min_element(fresh_s.begin(), fresh_s.end()) / quantile(seen_s, 0.75);
+}
+
+// As much as can be believed of a candidate, beside the race as well: who computes everything once
+// something new has come is as slow on what it has seen from there on. What few calls take longer
+// than many is the baseline's.
+double longer_on_fresh(const FreshSamples& candidate, const FreshSamples& baseline) {
+  double longer = least_of_fresh(candidate.fresh.believed_s, candidate.seen.claims_s);
+  if (candidate.usual_s > 0 && baseline.usual_s > 0 && !baseline.seen.claims_s.empty()) {
+    const double few = quantile(baseline.seen.claims_s, 0.5) - baseline.usual_s;
+    const double expected = (1 + kShare) * candidate.usual_s + std::max(0.0, few);
+    longer = std::max(longer, least_of_fresh(candidate.fresh.believed_s, {expected}));
+  }
+  // A baseline's clock is right, and how late it was woken up is no excuse.
+  return longer / std::max(1.0, least_of_fresh(baseline.fresh.claims_s, baseline.seen.claims_s));
+}
+
+}  // namespace
+
+std::string remembered_answers(const FreshSamples& candidate, const FreshSamples& baseline) {
+  const std::vector<double>& fresh_s = candidate.fresh.believed_s;
+  if (fresh_s.size() < 2 || baseline.fresh.believed_s.empty() || candidate.seen.claims_s.empty() ||
+      baseline.seen.claims_s.empty())
+    return "";
+  const double limit = fresh_s.size() < 4 ? 1.5 : 1.25;
+  const double mine = least_of_fresh(fresh_s, candidate.seen.claims_s);
+  const double theirs = least_of_fresh(baseline.fresh.believed_s, baseline.seen.claims_s);
+  const double seen = quantile(candidate.seen.claims_s, 0.75);
+  const double fresh = *std::min_element(fresh_s.begin(), fresh_s.end());
+  // Where ranks wait for cores some samples take several times as long, new or not. Of few, a
+  // candidate could make one long.
+  constexpr size_t kMany = 8;
+  for (const double other : candidate.seen.believed_s)
+    if (candidate.seen.believed_s.size() >= kMany && fresh <= other) return "";
+  if (mine <= limit * std::max(1.0, theirs) || fresh - seen < kResolution) return "";
+  return "calls on contents that it has seen take " + human_duration(seen) +
+         ", as many on new ones at least " + human_duration(fresh) +
+         "; the baseline takes as long for both: answers are remembered";
+}
+
+std::string early_work(const LateSamples& candidate, const LateSamples& baseline) {
+  constexpr double kShort = 2.0 / 3;
+  const auto all_short = [&](const LateSamples& s) {
+    return !s.late_s.empty() && !s.usual_s.empty() &&
+           *std::max_element(s.late_s.begin(), s.late_s.end()) < kShort * quantile(s.usual_s, 0.1);
+  };
+  if (!all_short(candidate) || all_short(baseline)) return "";
+  return "calls that begin late take " + human_duration(quantile(candidate.late_s, 0.5)) +
+         ", others " + human_duration(quantile(candidate.usual_s, 0.5)) +
+         "; the baseline takes as long for both: the work begins before the clock does";
+}
+
+double ahead_s(const AloneSamples& candidate, const AloneSamples& baseline, double allowed_s) {
+  if (candidate.alone_s.empty() || baseline.alone_s.empty()) return 0;
+  const auto longer_s = [](const AloneSamples& s) { return quantile(s.alone_s, 0.5) - s.among_s; };
+  return std::max(0.0, longer_s(candidate) - std::max(0.0, longer_s(baseline)) - allowed_s);
+}
+
+std::string doubt_work_ahead(Ratio& ratio, const AloneSamples& candidate,
+                             const AloneSamples& baseline, double allowed_s) {
+  const double ahead = ahead_s(candidate, baseline, allowed_s);
+  if (ratio.speed != Speed::faster || ahead <= 0 || candidate.among_s <= 0) return "";
+  const double factor = 1 + ahead / candidate.among_s;
+  const double low = ratio.low / factor, high = ratio.high / factor;
+  if (speed_of(low, high, RaceOptions().band) == Speed::faster && factor < kLittle) return "";
+  ratio.low = std::min(ratio.low, low);
+  ratio.speed = speed_of(ratio.low, ratio.high, RaceOptions().band);
+  return "of the " + human_duration(candidate.among_s) + " of a call " + human_duration(ahead) +
+         " more are needed where it is alone in its sample, beside the baseline's: calls work for "
+         "those that come next";
+}
+
+double waited_for_core_s(int pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/schedstat");
+  int64_t worked_ns = 0, waited_ns = 0;
+  return file >> worked_ns >> waited_ns ? 1e-9 * static_cast<double>(waited_ns) : 0;
+}
+
+bool cores_are_busy(const ClockSamples& baseline, const std::vector<double>& waited_s) {
+  constexpr size_t kOften = 4;
+  const size_t count = std::min(baseline.claims_s.size(), waited_s.size());
+  size_t long_waits = 0;
+  for (size_t i = 0; i < count; ++i) long_waits += waited_s[i] > baseline.claims_s[i] / 2;
+  return long_waits * kOften > count;
+}
+
+void doubt_faster(Ratio& ratio) {
+  if (ratio.speed != Speed::faster) return;
+  ratio.low = std::min(ratio.low, 1.0);
+  ratio.speed = speed_of(ratio.low, ratio.high, RaceOptions().band);
+}
+
+void doubt_of_slowed_device(Ratio& ratio) {
+  if (ratio.speed == Speed::slower) return;
+  const double wide = 2 * RaceOptions().band;
+  ratio.low = std::min(ratio.low, 1 - wide);
+  ratio.high = std::max(ratio.high, 1 + wide);
+  ratio.speed = Speed::unknown;
+}
+
+// As measured: two standard deviations of the mean of five ops between nine sets of two processes.
+bool doubt_of_one_set(Ratio& ratio, double call_s) {
+  constexpr double kShare = 0.02, kShort = 50e-6;
+  if (call_s > kShort) return false;
+  const Speed before = ratio.speed;
+  ratio.low *= 1 - kShare;
+  ratio.high *= 1 + kShare;
+  ratio.speed = speed_of(ratio.low, ratio.high, RaceOptions().band);
+  return ratio.speed != before;
+}
+
+namespace {
+
+// Of samples that are as long as the broker's clock says. The first one of each side is before the
+// race, whose blocks are two of each.
+Ratio ratio_by_broker(const ClockSamples& candidate, const ClockSamples& baseline) {
+  const double messages = messages_s(baseline);
+  const auto log_of = [&](const ClockSamples& s, size_t i) {
+    return std::log(std::max(s.claims_s[i], s.walls_s[i] - messages) / s.calls);
+  };
+  std::vector<double> logs;
+  const size_t count = std::min(candidate.claims_s.size(), baseline.claims_s.size());
+  for (size_t i = 1; i + 1 < count; i += 2)
+    logs.push_back((log_of(baseline, i) + log_of(baseline, i + 1) - log_of(candidate, i) -
+                    log_of(candidate, i + 1)) /
+                   2);
+  return ratio_of(logs, RaceOptions().band);
+}
+
+}  // namespace
+
+std::string take_doubt_off(Ratio& ratio, const Doubts& candidate, const Doubts& baseline,
+                           double calls_s) {
+  if (ratio.speed != Speed::faster || calls_s <= 0) return "";
+  const double unseen = unseen_s(candidate.clocks, baseline.clocks);
+  const double early =
+      std::max(0.0, quantile(candidate.late.early_s, 0.5) - quantile(baseline.late.early_s, 0.5));
+  const auto& colder = candidate.cold.longer_s;
+  const double warm = colder.empty()
+                          ? 0
+                          : std::max(0.0, *std::min_element(colder.begin(), colder.end()) -
+                                              std::max(0.0, quantile(baseline.cold.longer_s, 0.5)));
+  const double longer = std::max(1.0, longer_on_fresh(candidate.fresh, baseline.fresh));
+  const auto divided = [](Ratio r, double factor) {
+    for (double* value : {&r.value, &r.low, &r.high}) *value /= factor;
+    r.speed = speed_of(r.low, r.high, RaceOptions().band);
+    return r;
+  };
+  Ratio doubtful = divided(ratio, (1 + (unseen + early + warm) / calls_s) * longer);
+  const Ratio by_broker = divided(ratio_by_broker(candidate.clocks, baseline.clocks),
+                                  (1 + (early + warm) / calls_s) * longer);
+  const bool contradicts = by_broker.blocks > 1 && by_broker.high < doubtful.low;
+  if (contradicts) doubtful = by_broker;
+  if (doubtful.speed == ratio.speed && ratio.value < kLittle * doubtful.value) return "";
+  ratio = doubtful;
+  std::vector<std::string> parts;
+  if (contradicts) parts.push_back("in some samples what only the broker's clock sees");
+  if (unseen > 0 && !contradicts)
+    parts.push_back(human_duration(unseen) + " that only the broker's clock sees");
+  if (early > 0)
+    parts.push_back(human_duration(early) + " that its threads work before a call that comes late");
+  if (warm > 0) parts.push_back(human_duration(warm) + " that it gains by what it keeps in caches");
+  if (longer > 1)
+    parts.push_back(std::to_string(std::lround(100 * (longer - 1))) +
+                    " % for contents that nobody has seen");
+  return "to the " + human_duration(calls_s) + " of a sample by its own clock are added " +
+         join(parts, ", ");
+}
+
+Ratio race_while_faster(Contender& candidate, Contender& baseline, const RaceOptions& options) {
+  Contender* const contenders[] = {&baseline, &candidate};
+  Ratio least = race(contenders, options).ratio(1, 0);
+  for (int races = 1; races < kRacesMost && least.low >= 1; ++races) {
+    const Ratio again = race(contenders, options).ratio(1, 0);
+    if (again.low < least.low) least = again;
+  }
+  return least;
+}
+
+}  // namespace fk

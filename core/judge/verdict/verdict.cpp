@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/judge/verdict/verdict.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "core/base/error.hpp"
+
+namespace fk {
+
+namespace {
+
+constexpr double kBand = 0.01;  // as in RaceOptions
+
+// Exit codes: 0 all is well, 1 the candidate failed, 3 nothing is said about it.
+constexpr std::array kStatuses = {
+    StatusInfo{Status::compile_error, "compile_error", 1, "the sources do not compile",
+               "The compiler's first error is the one to mend; `fk-host build` repeats it alone."},
+    StatusInfo{Status::lint, "lint", 1, "the file breaks a rule that can be read off it",
+               "Link as `fk-host build` does, or mend the rule that is named; nothing was run."},
+    StatusInfo{Status::load, "load", 1,
+               "the file cannot be loaded, or was made for other contracts",
+               "Build it again with this host's headers; `fk-host show OP` prints the contract."},
+    StatusInfo{
+        Status::cheating, "cheating", 1, "what was seen has no honest explanation",
+        "Read the evidence; each call must compute its own outputs from its own inputs, on the "
+        "stream that it was given."},
+    StatusInfo{
+        Status::impossible, "impossible", 1,
+        "the time is below what the device needs for the bytes and operations",
+        "Look for work that is skipped, done before the clock starts or after it stops, or on "
+        "another stream."},
+    StatusInfo{Status::illegal_access, "illegal_access", 1,
+               "memory was touched that the call does not own",
+               "Check indices at the ends of the named tensor, tails of tiles first; on a GPU run "
+               "compute-sanitizer on the case."},
+    StatusInfo{Status::crashed, "crashed", 1, "the process died or an exception left the plugin",
+               "Start at the topmost function of the trace that is yours; functions have names "
+               "where it was not stripped."},
+    StatusInfo{Status::hang, "hang", 1, "no sign of life within the patience",
+               "Look for a loop or a barrier that does not end for this shape, and for a wait on "
+               "something that no other thread gives."},
+    StatusInfo{
+        Status::memory, "memory", 1, "more memory was taken than a plugin may",
+        "Ask for scratch in supports() (need.scratch) instead of allocating in calls, and free "
+        "in destroy() what create() takes."},
+    StatusInfo{Status::violation, "violation", 1, "a rule of the ABI was broken",
+               "docs/abi.md explains the ABI; `fk-host check` tries its rules with variants."},
+    StatusInfo{Status::wrong, "wrong", 1, "values are further off than rounding explains",
+               "The pattern says where: rows or columns at an end are tails, a factor is a scale; "
+               "begin with the smallest failing case (--case)."},
+    StatusInfo{Status::nondeterministic, "nondeterministic", 1,
+               "two calls on equal inputs gave different outputs, against the plugin's claim",
+               "Look for atomics on floats, missing barriers and memory that is read before it is "
+               "written, or drop the claim."},
+    StatusInfo{Status::graph_unsafe, "graph_unsafe", 1,
+               "a captured call does not do what an eager one does",
+               "Read nothing on the host and allocate nothing in forward, and keep what changes "
+               "between replays in tensors; or drop the claim of capture."},
+    StatusInfo{Status::environment, "environment", 3,
+               "the host, the oracle or the baseline failed; nothing is said about the candidate",
+               "Mend what the sentence names and ask again; the candidate is not to blame."},
+    StatusInfo{Status::slower, "slower", 0, "right, and slower than the baseline",
+               "Compare the share of the roofline and the launches with the baseline's: the larger "
+               "gap is where the time goes."},
+    StatusInfo{Status::cannot_tell, "cannot_tell", 0,
+               "right, and the noise is larger than the difference",
+               "Its interval holds 1: give it more time (--seconds) or a quieter machine."},
+    StatusInfo{Status::same, "same", 0, "right, and within 1 % of the baseline",
+               "Nothing is gained yet: the share of the roofline says how much is left to gain."},
+    StatusInfo{Status::faster, "faster", 0, "right, and faster than the baseline",
+               "Run it in a whole model next: `fk-host run SCENARIO`."},
+    StatusInfo{Status::correct, "correct", 0, "right; its time was not compared",
+               "`why` says why: it has no rival but the oracle, its time would mean nothing, or "
+               "timing was not asked for."},
+    StatusInfo{Status::untestable, "untestable", 3,
+               "a wrong answer passes the comparison of this case, so a right one means nothing",
+               "The case has to change (its inputs or its tolerance), not the candidate."},
+    StatusInfo{Status::unjudged, "unjudged", 3, "there is no reference to compare with",
+               "Take a smaller case, or build the oracle for this device."},
+    StatusInfo{Status::refused, "refused", 1, "the candidate does not take the case",
+               "`why` has its reason: widen supports(), or ask for the cases that it is made for."},
+    StatusInfo{Status::unused, "unused", 0, "nothing called the candidate",
+               "Ask for an op and cases that it has: `fk-host list plugins` shows them."}};
+
+struct RuleNext {
+  const char *rule, *next;
+};
+
+constexpr const char* kTaken =
+    "supports() has taken this case: let it refuse there, with the reason, or make the function "
+    "work that is named.";
+constexpr std::array kRules = {
+    RuleNext{"supports",
+             "supports() answers alike whenever it is asked, reads no tensor, and asks "
+             "for memory that exists."},
+    RuleNext{"create", kTaken},
+    RuleNext{"prepare", kTaken},
+    RuleNext{
+        "plan",
+        "plan() works for all that supports() takes, and for all equal instances: what forward() "
+        "needs of it is in the blob."},
+    RuleNext{"forward", kTaken},
+    RuleNext{"input", "It is an input: write to outputs and scratch alone."},
+    RuleNext{"frame", "The structs that forward() gets are the host's: copy what is to change."},
+    RuleNext{"footprint",
+             "Of this field only what the contract names may be written: look at the "
+             "index, and at rows with gaps between them."},
+    RuleNext{"unwritten",
+             "Elements keep what was there before: look at the tail that does not fill "
+             "a vector or tile, at an early return, and write all for every shape."},
+    RuleNext{"scratch", "scratch holds anything when a call begins: write it before it is read."},
+    RuleNext{"packed",
+             "packed memory is written in prepare() alone, and only from init and weights."},
+    RuleNext{"batch_invariant",
+             "A row's bits depend on the other rows: sum in the same order "
+             "whatever the batch is, or drop the claim."},
+    RuleNext{"state",
+             "Leave the process and the thread as they were: modes, handlers, environment, "
+             "directory, descriptors, current device."},
+    RuleNext{"leak",
+             "Give back in destroy() what create() and prepare() take, and take nothing in "
+             "forward()."},
+    RuleNext{"threads", "Threads rest when forward() has returned: wait for them there."},
+    RuleNext{"thread", "A call may come from any thread: keep nothing in thread_local."},
+    RuleNext{"instances",
+             "Instances run beside each other: keep what changes in the instance or in "
+             "its persistent memory, and not in static variables."},
+    RuleNext{"reset", "reset() puts back what calls have kept, as after create()."},
+    RuleNext{"stream",
+             "Everything is enqueued on the stream of ctx, and nothing goes on elsewhere "
+             "after it."},
+    RuleNext{"waits", "forward() only enqueues: no synchronisation, no allocation, no release."},
+    RuleNext{"replicated",
+             "All ranks must have the same bits: add up in the order of the ranks on "
+             "every one of them."},
+    RuleNext{"sandbox",
+             "A candidate computes and nothing else: no files, sockets, processes or "
+             "signals."}};
+
+bool is_speed(Status status) {
+  return status == Status::slower || status == Status::cannot_tell || status == Status::same ||
+         status == Status::faster;
+}
+
+std::string count_text(int count, const char* what) {
+  return count ? std::to_string(count) + " " + what : std::string();
+}
+
+// "of 5 cases 3 faster, 1 same, 1 not compared"
+std::string why_of(const Aggregate& a) {
+  std::string list;
+  const int compared = a.faster + a.same + a.slower + a.cannot_tell;
+  for (const auto& part :
+       {count_text(a.faster, "faster"), count_text(a.same, "same"), count_text(a.slower, "slower"),
+        count_text(a.cannot_tell, "cannot be told"),
+        count_text(compared ? a.right - compared : 0, "right and not compared"),
+        count_text(a.refused, "refused"), count_text(a.not_judged, "not judged")})
+    if (!part.empty()) list += (list.empty() ? "" : ", ") + part;
+  if (list.empty()) return list;
+  if (a.beside && !a.failed) list += "; " + std::to_string(a.beside) + " more right";
+  if (a.left_out) list += "; " + std::to_string(a.left_out) + " left out (--thorough)";
+  return "of " + std::to_string(a.cases) + (a.cases == 1 ? " case " : " cases ") + list;
+}
+
+// "smoke1 (T=3 size=17)", "decode of smoke cases (T=1 heads=8)"
+std::string named(const CaseVerdict& c) {
+  return c.case_name + (c.beside ? " of " + c.size + " cases" : "") +
+         (c.variant.empty() ? "" : ", " + c.variant) +
+         (c.sizes.empty() ? "" : " (" + c.sizes + ")");
+}
+
+// "; right: smoke0 (T=5 size=32)": which sizes fail says why where only some do.
+std::string right_beside(const Verdict& v, const CaseVerdict& failed) {
+  constexpr int kMost = 3;
+  if (!is_failure(failed.status)) return "";
+  std::string out;
+  int right = 0;
+  for (const CaseVerdict& c : v.cases)
+    if (c.op == failed.op && is_right(c.status) && ++right <= kMost)
+      out += (right == 1 ? "; right: " : ", ") + named(c);
+  return right > kMost ? out + " and " + std::to_string(right - kMost) + " more" : out;
+}
+
+// Which status the whole has, and the case that speaks for it; null where the aggregate does.
+Status overall(const Verdict& v, const CaseVerdict*& speaker) {
+  // Of what was not asked for only that it fails is of interest.
+  const auto rank = [](const CaseVerdict& c) {
+    return c.left_out || (c.beside && is_right(c.status)) ? static_cast<int>(Status::unused) + 1
+                                                          : static_cast<int>(c.status);
+  };
+  const auto first =
+      std::min_element(v.cases.begin(), v.cases.end(),
+                       [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
+  speaker = &*first;
+  if (first->status <= Status::environment || !is_speed(first->status)) return first->status;
+  if (v.aggregate.ratio.value <= 0) return first->status;
+  if (v.aggregate.cases > 1) speaker = nullptr;
+  return status_of(v.aggregate.ratio.speed);
+}
+
+}  // namespace
+
+std::span<const StatusInfo> statuses() { return kStatuses; }
+
+const char* next_of_rule(std::string_view rule) {
+  for (const RuleNext& known : kRules)
+    if (rule == known.rule) return known.next;
+  return "";
+}
+
+const StatusInfo& info_of(Status status) {
+  const StatusInfo& info = kStatuses[static_cast<size_t>(status)];
+  FK_CHECK(info.status == status, "the table of statuses is not in the enum's order");
+  return info;
+}
+
+std::optional<Status> status_of(std::string_view name) {
+  for (const auto& info : kStatuses)
+    if (name == info.name) return info.status;
+  return std::nullopt;
+}
+
+Status status_of(Speed speed) {
+  switch (speed) {
+    case Speed::faster:
+      return Status::faster;
+    case Speed::same:
+      return Status::same;
+    case Speed::slower:
+      return Status::slower;
+    case Speed::unknown:
+      break;
+  }
+  return Status::cannot_tell;
+}
+
+bool is_right(Status status) { return is_speed(status) || status == Status::correct; }
+
+bool is_failure(Status status) { return status < Status::environment; }
+
+namespace {
+
+// Sums over cases, in logarithms. Errors of different cases are independent, so their squares add
+// up. A doubt is the same one in all cases: nothing makes it less.
+struct Sum {
+  double values = 0, squares = 0, doubts = 0;
+  void add(const Ratio& r) {
+    const double value = std::log(r.value);
+    // What was measured lies in the middle of its interval; what speaks against it is below.
+    const double error = std::log(r.high) - value;
+    values += value;
+    squares += error * error;
+    doubts += std::max(0.0, value - std::log(r.low) - error);
+  }
+  double low() const { return values - std::sqrt(squares) - doubts; }
+  double high() const { return values + std::sqrt(squares); }
+};
+
+}  // namespace
+
+Aggregate aggregate_of(std::span<const CaseVerdict> cases) {
+  Aggregate out;
+  Sum all, told;
+  int timed = 0, blocks = 0;
+  bool sure = true;
+  for (const auto& c : cases) {
+    out.beside += c.beside && !c.left_out;
+    if (c.left_out) ++out.left_out;
+    if (c.beside || c.left_out) {
+      out.failed += is_failure(c.status);
+      continue;
+    }
+    ++out.cases;
+    out.right += is_right(c.status);
+    out.faster += c.status == Status::faster;
+    out.same += c.status == Status::same;
+    out.slower += c.status == Status::slower;
+    out.cannot_tell += c.status == Status::cannot_tell;
+    out.failed += is_failure(c.status);
+    out.refused += c.status == Status::refused || c.status == Status::unused;
+    out.not_judged += c.status == Status::untestable || c.status == Status::unjudged ||
+                      c.status == Status::environment;
+    if (!is_speed(c.status) || c.timings.empty()) continue;
+    const Ratio& r = c.timings.front().ratio;
+    if (!(r.value > 0 && r.low > 0 && r.high > 0)) continue;
+    all.add(r);
+    if (r.speed != Speed::unknown || r.value < 1) told.add(r);
+    blocks += r.blocks;
+    sure &= r.low < r.high;  // too few blocks have no interval
+    ++timed;
+  }
+  if (!timed) return out;
+  // Where nobody could tell, nobody has looked at what speaks against it. Many such cases are not
+  // faster together; the lower end is at most as if they were equal.
+  out.ratio.value = std::exp(all.values / timed);
+  out.ratio.low = std::exp(std::min(all.low(), told.low()) / timed);
+  out.ratio.high = std::exp(all.high() / timed);
+  out.ratio.blocks = blocks;
+  out.ratio.speed = sure ? speed_of(out.ratio.low, out.ratio.high, kBand) : Speed::unknown;
+  return out;
+}
+
+void conclude(Verdict& verdict) {
+  for (auto& c : verdict.cases) {
+    if (c.next.empty() && c.status == Status::violation) c.next = next_of_rule(c.rule);
+    if (c.next.empty()) c.next = info_of(c.status).next;
+  }
+  if (!verdict.cases.empty()) {
+    verdict.aggregate = aggregate_of(verdict.cases);
+    const CaseVerdict* speaker = nullptr;
+    verdict.status = overall(verdict, speaker);
+    if (speaker) {
+      if (verdict.why.empty() && !speaker->why.empty())
+        verdict.why = speaker->op + ", case " + named(*speaker) + ": " + speaker->why +
+                      right_beside(verdict, *speaker);
+      if (verdict.evidence.empty()) verdict.evidence = speaker->evidence;
+      if (verdict.next.empty()) verdict.next = speaker->next;
+    }
+    if (verdict.why.empty() && !is_failure(verdict.status)) verdict.why = why_of(verdict.aggregate);
+  }
+  if (verdict.next.empty()) verdict.next = info_of(verdict.status).next;
+}
+
+namespace {
+
+// Of what was written as JSON, whose numbers read back as they were. NaN is like NaN.
+bool same_number(double a, double b) {
+  constexpr double kRounding = 1e-6;
+  return std::abs(a - b) <= kRounding * std::abs(b) || (std::isnan(a) && std::isnan(b));
+}
+
+bool same_sums(const Aggregate& a, const Aggregate& b) {
+  const auto counts = [](const Aggregate& x) {
+    return std::array{x.cases,  x.right,   x.faster,     x.same,   x.slower,  x.cannot_tell,
+                      x.failed, x.refused, x.not_judged, x.beside, x.left_out};
+  };
+  return counts(a) == counts(b) && a.ratio.speed == b.ratio.speed &&
+         same_number(a.ratio.value, b.ratio.value) && same_number(a.ratio.low, b.ratio.low) &&
+         same_number(a.ratio.high, b.ratio.high);
+}
+
+}  // namespace
+
+std::string contradiction(const Verdict& verdict) {
+  const auto says = [](Status status) { return std::string("is `") + name_of(status) + "`"; };
+  for (const CaseVerdict& c : verdict.cases) {
+    if (!is_speed(c.status)) continue;
+    const std::string of_case = c.op + ", case " + named(c) + ": " + says(c.status);
+    if (c.timings.empty()) return of_case + ", without a time";
+    const Ratio& r = c.timings.front().ratio;
+    // Of a single block nothing is told, whatever its interval is.
+    const Speed told = r.speed == Speed::unknown ? r.speed : speed_of(r.low, r.high, kBand);
+    if (told != r.speed || status_of(told) != c.status)
+      return of_case + ", which its interval does not say";
+  }
+  if (verdict.cases.empty())
+    return is_right(verdict.status) ? says(verdict.status) + ", without a case" : "";
+  Verdict again;
+  again.cases = verdict.cases;
+  conclude(again);
+  if (again.status != verdict.status)
+    return says(verdict.status) + "; of its cases it would be `" + name_of(again.status) + "`";
+  return same_sums(verdict.aggregate, again.aggregate) ? ""
+                                                       : "its `aggregate` is not that of its cases";
+}
+
+}  // namespace fk

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/judge/warm_call.hpp"
+
+#include <algorithm>
+
+#include "core/base/error.hpp"
+#include "core/check/check.hpp"
+#include "core/judge/plan/hidden_cases.hpp"
+#include "core/judge/rank_buffers.hpp"
+#include "core/tensor/random.hpp"
+
+namespace fk {
+
+namespace {
+
+constexpr int64_t kMostBytes = 4 << 20;
+
+int64_t bytes_of(const ResolvedCase& step) {
+  int64_t all = 0;
+  for (const CaseField& field : step.fields) {
+    if (!field.present) continue;
+    for (int64_t i = 0; i < field.entries; ++i) {
+      int64_t bytes = fk::bytes(field.dtype);
+      for (const int64_t n : field.shape_of(i)) bytes *= n;
+      all += bytes;
+    }
+  }
+  return all;
+}
+
+// No axis and no bound is larger than that of the case.
+bool is_smaller(const ResolvedCase& step, const ResolvedCase& drawn) {
+  bool smaller = false;
+  for (const auto& [axis, n] : step.axes) {
+    if (n > drawn.axes.at(axis)) return false;
+    smaller |= n < drawn.axes.at(axis);
+  }
+  for (const auto& slot : step.contract->section(SectionId::forward)) {
+    const auto at = static_cast<size_t>(slot.index);
+    if (slot.kind == SlotKind::integer && step.scalars[at].i > drawn.scalars[at].i) return false;
+  }
+  return smaller;
+}
+
+}  // namespace
+
+std::unique_ptr<CaseFrames> first_step(Device& device, const ResolvedCase& drawn,
+                                       const PosedCase& posed, uint64_t draw) {
+  Variant fewer = posed.variant;
+  fewer.axes.clear();
+  fewer.listed.clear();
+  Random random(draw ^ 1);
+  const double share = random.uniform() / 2;
+  shrink_rows(
+      posed.source,
+      [&](int64_t n) {
+        return std::max(
+            std::min<int64_t>(n, 1),
+            std::min(static_cast<int64_t>(share * static_cast<double>(n)), fewest_drawn(n) - 1));
+      },
+      fewer);
+  ResolvedCase step = resolve(*drawn.contract, posed.source, fewer);
+  for (auto& field : step.fields) field.present &= field.slot->section != SectionId::weights;
+  if (!is_smaller(step, drawn) || bytes_of(step) > kMostBytes) return nullptr;
+  Layout layout = exam_layout(fewer, 0);
+  layout.snapshot = false;
+  return std::make_unique<CaseFrames>(device, step,
+                                      make_forward_inputs(step, draw, 1, Family::ordinary), layout);
+}
+
+}  // namespace fk

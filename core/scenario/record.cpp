@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/scenario/record.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "core/base/error.hpp"
+#include "core/base/log.hpp"
+#include "core/base/text.hpp"
+#include "core/cases/captured.hpp"
+#include "core/check/recorded.hpp"
+#include "core/device/device.hpp"
+#include "core/device/rank_device.hpp"
+#include "core/exec/ranking.hpp"
+#include "core/scenario/drive_round.hpp"
+#include "core/scenario/run.hpp"
+#include "core/scenario/run_memory_budget.hpp"
+#include "core/worker/weight_block.hpp"
+
+namespace fk {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double kPatience = 300;                   // seconds
+constexpr int64_t kFileBytes = int64_t{256} << 20;  // of tensors in one file, about
+
+// The file that a rank's runner appends tensors to; it is gone when this is.
+class Spool {
+ public:
+  Spool(const fs::path& folder, int64_t rank)
+      : path_(folder / (".tensors." + std::to_string(rank) + ".part")) {
+    fs::remove(path_);
+    fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0600);
+    if (fd_ < 0) fail(path_.string(), "cannot be made: " + errno_text());
+  }
+  Spool(const Spool&) = delete;
+  ~Spool() {
+    ::close(fd_);
+    std::error_code ignored;
+    fs::remove(path_, ignored);
+  }
+  int fd() const { return fd_; }
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+  int fd_ = -1;
+};
+
+class CaptureRun {
+ public:
+  CaptureRun(const Scenario& scenario, const CaptureOptions& options, const Catalog& catalog,
+             const Roster& roster)
+      : scenario_(scenario),
+        options_(options),
+        catalog_(catalog),
+        roster_(roster),
+        model_(scenario.make()),
+        wanted_(wanted_workloads(scenario, options.workloads)),
+        limits_(scenario.limits) {}
+
+  Json run() {
+    std::error_code error;
+    fs::create_directories(options_.folder, error);
+    if (error) fail(options_.folder.string(), "cannot be made: " + error.message());
+    fs::remove(options_.folder / kCaptureIndex);
+    std::deque<Spool> spools;
+    for (int64_t rank = 0; rank < ranks(); ++rank) spools.emplace_back(options_.folder, rank);
+    const Json recorded = record(spools);
+    Json index = head();
+    index["ops"] = recorded.at("ops");
+    index["files"] = write_tensors(spools, recorded.at("tensors"));
+    index["bytes"] = recorded.at("bytes");
+    index["left_out"] = recorded.at("left_out");
+    index["cases"] = recorded.at("cases");
+    write_file_atomic(options_.folder / kCaptureIndex, index.dump(1));
+    // What cannot be read back was not captured.
+    Captured::open(options_.folder, catalog_);
+    return index;
+  }
+
+ private:
+  void say(const std::string& text) const {
+    if (options_.progress) options_.progress(scenario_.name + ": " + text);
+  }
+
+  SessionSpec spec() const {
+    SessionSpec spec{scenario_.arch, scenario_.config, limits_, {}, options_.device};
+    spec.graphs = false;
+    if (options_.device != "cpu") spec.decode_sizes = kDecodeSizes;
+    spec.policy.pins = scenario_.providers;
+    spec.policy.baselines = roster_.ranked();
+    spec.policy.ranking = ranking_of(open_device(options_.device)->name());
+    return spec;
+  }
+
+  int64_t ranks() const { return scenario_.limits.parallel.ranks(); }
+
+  // By rank.
+  std::vector<WeightBlock> weights() const {
+    const auto progress = [&](int64_t done, int64_t total) {
+      say("making the weights, " + human_bytes(done) + " of " + human_bytes(total));
+    };
+    return make_weight_blocks(*model_, catalog_, spec(), scenario_.weights.string(), scenario_.seed,
+                              progress);
+  }
+
+  // As `run` does.
+  void choose_pages() {
+    const auto devices = devices_of_ranks(options_.device, ranks_here(ranks()));
+    const auto room = room_of(devices.front());
+    if (!room) return;
+    const RunRoom::Pages found = RunRoom(*model_, catalog_, limits_, longest_request({}, wanted_),
+                                         std::ranges::count(devices, devices.front()))
+                                     .pages(*room, 1);
+    if (!found.why.empty()) fail(scenario_.name, found.why);
+    if (!found.note.empty()) log_warn(scenario_.name + ": " + found.note);
+    limits_.pages = found.pages;
+  }
+
+  Json record(const std::deque<Spool>& spools) {
+    say("making the weights");
+    const std::vector<WeightBlock> blocks = weights();
+    choose_pages();
+    Runner::Options runner_options;
+    runner_options.name = "baseline";
+    runner_options.device = options_.device;
+    runner_options.patience_s = kPatience;
+    RankGroup runner(runner_options, static_cast<int>(ranks()));
+    const auto need = [&](bool ok) {
+      if (!ok) fail("the baseline", runner.failure().sentence());
+    };
+    need(!runner.failed());
+    const auto loaded = runner.load(roster_.baseline_files());
+    need(loaded.has_value());
+    for (const auto& [path, why] : unusable_of(roster_.baseline_files(), loaded->errors))
+      log_warn("not usable: " + path + ": " + why);
+    const auto info = runner.open(spec(), handles_of(blocks));
+    need(info.has_value());
+    device_ = info->device;
+    check_ops(*info);
+    for (const Workload* workload : wanted_) drive(runner, *workload, spools);
+    const auto recorded = runner.recorded();
+    need(recorded.has_value());
+    return merge_recorded(*recorded);
+  }
+
+  void drive(RankGroup& runner, const Workload& workload, const std::deque<Spool>& spools) {
+    auto requests = make_requests(workload, scenario_.vocab_size, scenario_.tensors, scenario_.seed,
+                                  workload.kind == Workload::Kind::latency ? workload.warmup : 0);
+    if (options_.requests > 0 && static_cast<int64_t>(requests.size()) > options_.requests)
+      requests.resize(static_cast<size_t>(options_.requests));
+    workloads_.push_back({{"name", workload.name}, {"requests", requests.size()}});
+    Round round;
+    RoundOptions round_options;
+    round_options.vocab_size = scenario_.vocab_size;
+    round_options.progress = [&](const std::string& text) { say(workload.name + ", " + text); };
+    std::vector<int> files;
+    for (const auto& spool : spools) files.push_back(spool.fd());
+    RecordOptions record = options_.record;  // the room is that of all
+    record.bytes_max /= ranks();
+    if (!runner.record(record, files, workload.name) || !runner.clear() ||
+        !drive_round(runner, requests, round_options, round))
+      fail("the baseline in " + workload.name, runner.failure().sentence());
+    for (const auto& [id, request] : round.requests)
+      if (!request.failed.empty()) fail("the baseline in " + workload.name, request.failed);
+  }
+
+  // An op that is expanded is never called.
+  void check_ops(const SessionInfo& info) const {
+    std::vector<std::string> nodes;
+    for (const auto& phase : info.phases)
+      for (const auto& node : phase.nodes)
+        if (std::find(nodes.begin(), nodes.end(), node.op) == nodes.end()) nodes.push_back(node.op);
+    for (const auto& op : options_.record.ops) {
+      if (std::find(nodes.begin(), nodes.end(), op) != nodes.end()) continue;
+      fail("--op", "no node of this run is a call of " + catalog_.at(op).op,
+           catalog_.at(op).level > 1 ? "--provider " + op + "=reference runs it whole"
+                                     : did_you_mean(op, nodes));
+    }
+  }
+
+  Json head() const {
+    const bool random = scenario_.weights.empty();
+    Json weights = {{"random", random}};
+    if (!random) weights["from"] = scenario_.weights.filename().string();
+    return {{"schema", kCaptureSchema},
+            {"scenario", scenario_.name},
+            {"arch", scenario_.arch},
+            {"profile", scenario_.profile},
+            {"tp", scenario_.limits.parallel.tp},
+            {"ep", scenario_.limits.parallel.ep},
+            {"overlap", scenario_.limits.parallel.overlap},
+            {"dtype", name(scenario_.limits.dtype)},
+            {"device", device_},
+            {"seed", scenario_.seed},
+            {"weights", std::move(weights)},
+            {"values", options_.record.values},
+            {"workloads", workloads_}};
+  }
+
+  // From the order in which they came to files that others can read. What a runner says about its
+  // file is checked by content.
+  Json write_tensors(const std::deque<Spool>& spools, const Json& table) const {
+    std::vector<Mapping> mappings;
+    for (const auto& spool : spools) mappings.emplace_back(spool.path());
+    Json files = Json::array();
+    std::map<std::string, TensorView> batch;
+    int64_t size = 0;
+    const auto flush = [&] {
+      if (batch.empty()) return;
+      const std::string file = "tensors-" + std::to_string(files.size()) + ".safetensors";
+      write_safetensors(options_.folder / file, batch);
+      files.push_back(file);
+      batch.clear();
+      size = 0;
+    };
+    for (const auto& [name, entry] : table.items()) {
+      const DType dtype = dtype_from_name(entry.at("dtype").get<std::string>(), name);
+      const auto shape = entry.at("shape").get<Shape>();
+      const auto begin = entry.at("begin").get<int64_t>();
+      const int64_t length = shape_bytes(shape, dtype, name);
+      const auto bytes = mappings[entry.at("rank").get<size_t>()].bytes();
+      const auto whole = static_cast<int64_t>(bytes.size());
+      if (begin < 0 || begin > whole || length > whole - begin)
+        fail("the baseline", "it names a tensor outside of what it wrote");
+      const std::byte* data = bytes.data() + begin;
+      if (content_name(dtype, shape, data) != name)
+        fail("the baseline", "it wrote another tensor than it names");
+      batch[name] = TensorView(data, dtype, shape);
+      size += length;
+      if (size >= kFileBytes) flush();
+    }
+    flush();
+    return files;
+  }
+
+  const Scenario& scenario_;
+  const CaptureOptions& options_;
+  const Catalog& catalog_;
+  const Roster& roster_;
+  std::unique_ptr<Model> model_;
+  std::vector<const Workload*> wanted_;
+  Limits limits_;  // the scenario's, with pages that fit
+  std::string device_;
+  Json workloads_ = Json::array();
+};
+
+}  // namespace
+
+Json capture_scenario(const Scenario& scenario, const CaptureOptions& options,
+                      const Catalog& catalog, const Roster& roster) {
+  std::vector<std::string> known;
+  for (const auto& w : scenario.workloads) known.push_back(w.name);
+  need_known(options.workloads, known, "--workload", "workload");
+  for (const auto& op : options.record.ops) catalog.at(op);
+  const Parallel& parallel = scenario.limits.parallel;
+  if (const std::string why = scenario.make()->refusal(parallel); !why.empty())
+    fail(scenario.arch, why);
+  need_communicator(parallel.ranks(), options.device);
+  try {
+    return CaptureRun(scenario, options, catalog, roster).run();
+  } catch (const Json::exception&) {
+    fail("the baseline", "a malformed answer to what was recorded");
+  } catch (const fs::filesystem_error& error) {
+    fail(options.folder.string(), error.code().message());
+  }
+}
+
+}  // namespace fk

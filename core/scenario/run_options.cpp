@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a run is asked for, and what of it is refused.
+#include <algorithm>
+
+#include "core/base/error.hpp"
+#include "core/base/text.hpp"
+#include "core/device/device.hpp"
+#include "core/device/rank_device.hpp"
+#include "core/scenario/run.hpp"
+#include "core/scenario/verify.hpp"
+
+namespace fk {
+
+void pin(Scenario& scenario, const std::string& text, const Catalog& catalog,
+         const Roster& roster) {
+  const auto parts = split(text, '=');
+  if (parts.size() != 2 || parts[0].empty() || parts[1].empty())
+    fail("--provider", "`" + excerpt(text) + "` is not OP=PLUGIN");
+  auto& provider = scenario.providers[catalog.at(parts[0]).op];
+  need_known({parts[1]}, roster.ranked(), "--provider", "baseline");
+  provider = parts[1];
+}
+
+void check_run(const Scenario& scenario, const RunOptions& options, const Roster& roster) {
+  std::vector<std::string> candidates, workloads;
+  for (const auto& found : roster.candidates) candidates.push_back(plugin_name(found));
+  for (const auto& workload : scenario.workloads) workloads.push_back(workload.name);
+  need_known(options.candidates, candidates, "--candidate", "candidate");
+  need_known(options.workloads, workloads, "--workload", "workload");
+  if (options.processes > 0 && !judges_speed(scenario))
+    fail("--processes", "the profile " + scenario.profile + " is not judged by speed",
+         "take --profile full");
+  open_device(options.device);
+  const Parallel& parallel = scenario.limits.parallel;
+  if (const std::string why = scenario.make()->refusal(parallel); !why.empty())
+    fail(scenario.arch, why);
+  need_communicator(parallel.ranks(), options.device);
+  if (roster.oracle_files().empty())
+    fail("plugins", "there is no reference provider to judge with",
+         "build the target plugin_reference, or set FK_PLUGIN_PATH");
+}
+
+int timed_processes(const Scenario& scenario, const RunOptions& options) {
+  // Two would have an interval that is 13 standard errors wide on each side, three 4.3, six 2.6. A
+  // process of a GPU takes seconds to start, and differs less from another one.
+  constexpr int kOnCpu = 6, kOnGpu = 3;
+  if (!judges_speed(scenario)) return 1;
+  if (options.processes > 0) return options.processes;
+  return options.device == "cpu" ? kOnCpu : kOnGpu;
+}
+
+DeviceTurn devices_of_run(const Scenario& scenario, const RunOptions& options) {
+  const int64_t ranks = scenario.limits.parallel.ranks();
+  return DeviceTurn(devices_of_ranks(options.device, ranks > 1 ? ranks_here(ranks) + 1 : 1), [&] {
+    if (options.progress) options.progress(scenario.name + ": waiting for others on the device");
+  });
+}
+
+std::vector<const Workload*> wanted_workloads(const Scenario& scenario,
+                                              const std::vector<std::string>& names) {
+  std::vector<const Workload*> list;
+  for (const auto& w : scenario.workloads)
+    if (names.empty() || contains(names, w.name)) list.push_back(&w);
+  return list;
+}
+
+int64_t longest_request(const std::vector<Request>& correctness,
+                        const std::vector<const Workload*>& workloads) {
+  int64_t longest = 1;
+  for (const auto& r : correctness)
+    longest = std::max(longest, static_cast<int64_t>(r.tokens.size()) + r.new_tokens);
+  for (const Workload* w : workloads)
+    for (const auto& l : w->lengths) longest = std::max(longest, l.prompt + l.output);
+  return longest;
+}
+
+}  // namespace fk
