@@ -64,7 +64,7 @@ void sgemm_nt(int64_t m, int64_t n, int64_t k, const float* x, int64_t x_stride,
 }
 
 struct Bf16Gemm::State {
-  // What one thread calls a primitive with.
+  // The arguments of a primitive; each thread has its own.
   struct Arguments {
     dnnl::memory x, w, bias, out, scratch;
   };

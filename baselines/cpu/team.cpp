@@ -24,8 +24,8 @@ namespace {
 constexpr double kWorthwhile = 0.85;
 // A thread spins for as long as it takes to wake it up, within these bounds.
 constexpr double kSpinLeastNs = 10e3, kSpinMostNs = 50e3;
-// Measuring waits this long for a thread whose core others use. What could not be measured then is
-// taken to cost as much as on a common machine.
+// A measurement waits this long for a thread whose core is busy. After that the cost of a common
+// machine is taken.
 constexpr double kLostNs = 500e3;
 constexpr double kForkMostNs = 1e3, kWakeMostNs = 50e3;  // a fork's is for each thread
 // How long a caller works alone after it has waited in vain, as a multiple of the wait.

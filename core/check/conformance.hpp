@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a provider does besides computing the right values: does it leave the process as it found
 // it, give back what it took, end its work when it returns, and work from any thread, beside other
-// instances and other sizes? Asked of small cases as they are written; of a device that is not the
-// host what device_conformance.hpp has. Of an exchange between ranks, all of which ask together,
-// what needs no call that the others do not make: its memory, its threads, and whose thread calls.
+// instances and other sizes? Small cases are asked as they are written. A device that is not the
+// host has the rules of device_conformance.hpp. All ranks ask together. An exchange between ranks
+// is asked about its memory, its threads and the calling thread: no rank makes a call of its own.
 #pragma once
 #include <functional>
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the processes of a judged bench do when the broker (core/judge/judge.cpp) asks: the
+// The tasks that the broker (core/judge/judge.cpp) gives to the processes of a judged bench: the
 // oracle's tasks and those of a runner. Cases stay open between tasks.
 #include <unistd.h>
 

@@ -213,8 +213,8 @@ class Judge {
   bool list_cases() {
     for (DocketEntry& entry : docket(ops_, catalog_, options_)) {
       out_.cases.push_back(std::move(entry.row));
-      // Of those that come after the others rows and values are of interest, of range cases the
-      // size: not kinds of inputs.
+      // Later entries test rows and values, and range cases test the size. Ordinary inputs are
+      // enough for both.
       const bool range = entry.asked.size == kRangeSize && options_.families.empty();
       const auto families = entry.after || range
                                 ? std::vector<std::string>{family_name(Family::ordinary)}

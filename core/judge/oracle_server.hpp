@@ -101,9 +101,9 @@ class Examiner {
   // them, whatever was dealt before. Error when they have no answer.
   void renew(size_t from, uint64_t seed, const std::function<void()>& alive);
 
-  // What the sets hold after a call each of one side (rank_buffers.hpp). Of
-  // several ranks the first that is wrong, which the text names; worst is that of all. Ends with
-  // the first set that is wrong. `alive` is called between sets.
+  // Compares the sets after one side has called each of them (rank_buffers.hpp). The text names
+  // the first wrong rank; worst is the largest error of all ranks. The result ends with the first
+  // wrong set. `alive` is called between sets.
   std::vector<SetFinding> look(const std::vector<int>& sets, int side,
                                const std::function<void()>& alive);
   // Empty, or what was written around the tensors of any set, whether it was called or not.

@@ -22,8 +22,8 @@ namespace fk {
 // The layout of one set; sets lie behind one another.
 Layout exam_layout(const Variant& variant, int set);
 
-// Of what was measured for all sets. A call without rows has nothing to share, and a mapping has to
-// have something.
+// Bytes to map for all sets. A mapping cannot be empty, and a call without rows shares nothing:
+// hence the least of one page.
 inline int64_t shared_bytes(const SharedRegion& measured) {
   return std::max<int64_t>(4096, measured.taken());
 }

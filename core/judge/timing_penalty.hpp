@@ -97,8 +97,8 @@ bool cores_are_busy(const ClockSamples& baseline, const std::vector<double>& wai
 // Then the times are the scheduler's in part, which no number of samples averages away: `faster`
 // becomes `cannot tell`. `slower` stays, or who makes a machine busy would not be told.
 void doubt_faster(Ratio& ratio);
-// Of a race on a GPU that was slowed down throughout (gpu_telemetry.hpp): nobody knows whom its
-// clocks favoured. `slower` stays here as well: who needs the most power would have it that way.
+// The GPU was slowed down throughout the race (gpu_telemetry.hpp), and its clocks may have favoured
+// one side. `slower` stays: else a candidate could escape it by a large use of power.
 void doubt_of_slowed_device(Ratio& ratio);
 // Of ranks with a GPU each, `call_s` a call: one set of processes is quicker than another, alike in
 // all short calls and blocks; why is not known. A race has one set of each side, so its interval

@@ -14,7 +14,7 @@ constexpr double kTrim = 0.1;             // of the blocks, at each end
 constexpr double kNormal = 2.5758293035;  // both tails of the normal distribution hold 1 %
 constexpr size_t kFewBlocks = 5;
 constexpr double kClear = 1.2;  // a ratio by far
-// Of a sample: a shorter wait is that of waking up.
+// Share of a sample. A shorter wait is the normal delay of waking up.
 constexpr double kShortWait = 0.05;
 constexpr double kAlone = 2;     // what a block that is alone may be off by
 constexpr double kLostMost = 4;  // budgets, with blocks that are done again

@@ -6,7 +6,7 @@
 // Contenders take turns forwards and then backwards (A B C C B A), which cancels a drift of clocks
 // or temperature to first order. One such block gives one ratio per pair. Ratios of blocks are
 // averaged without the largest and smallest tenth, and the interval is Yuen's (Student's t on the
-// winsorised variance), at 99 %. Where contenders waited for a core, the ratio of what is left
+// winsorised variance), at 99 %. Where contenders waited for a core, the ratio
 // without the waits has an interval as well, and the whole is what both hold together: a scheduler
 // that favours one side makes them differ, and who waits for threads of its own gains nothing.
 //

@@ -37,7 +37,7 @@ double examination_seconds(double content_s) {
                             std::max(kDefaultAnswerSeconds, kLeastContents * content_s));
 }
 
-// What a case has beside its sizes: how many ranks call it, its dtypes and its optional fields.
+// The form of a case is all but its sizes: ranks, dtypes and optional fields.
 std::string form_of(const Contract& contract, const Case& source) {
   std::string out = join(source.with, " ");
   for (const auto& [field, dtype] : source.dtypes)
