@@ -6,9 +6,11 @@
 // Contenders take turns forwards and then backwards (A B C C B A), which cancels a drift of clocks
 // or temperature to first order. One such block gives one ratio per pair. Ratios of blocks are
 // averaged without the largest and smallest tenth, and the interval is Yuen's (Student's t on the
-// winsorised variance), at 99 %. Where contenders waited for a core, the ratio
-// without the waits has an interval as well, and the whole is what both hold together: a scheduler
-// that favours one side makes them differ, and who waits for threads of its own gains nothing.
+// winsorised variance), at 99 %.
+//
+// A contender may wait for a core that other processes use. The ratio of the times without waits
+// then has an interval too, and the result covers both intervals. They differ where the scheduler
+// favours one side. A candidate that waits for threads of its own gains nothing.
 //
 // Noise decides when to stop: when the interval of every pair is narrower than a quarter of the
 // band, or a tenth of the difference itself where that is larger. It is the width that is looked at
