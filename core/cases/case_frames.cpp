@@ -461,10 +461,11 @@ std::vector<CaseFrames::Broken> CaseFrames::broken() const {
       }
     }
     if (count) {
-      out.push_back({"footprint", s.field + ": " + std::to_string(count) +
-                                      " elements were written that the contract does not give, the "
-                                      "first at element " +
-                                      std::to_string(first) + " of its memory"});
+      out.push_back(
+          {"footprint", s.field + ": " + std::to_string(count) +
+                            " elements outside of the contract's footprint were written, the "
+                            "first at element " +
+                            std::to_string(first) + " of its memory"});
     }
   }
   for (const auto& memory : plan_memory_) {

@@ -49,7 +49,7 @@ Misconduct after_aborted_run(const ConductCase& c, const CaseValues& answer,
   if (const std::string why = execution.plan(c.frames); !why.empty()) fail("forward", why);
   if (c.device.can_capture() && c.provider.op->claims->graph == FK_GRAPH_ALWAYS)
     (void)captured_call(c, execution, c.frames);
-  if (instance.reset() != FK_OK) return {"reset", "reset() failed after a run that was aborted"};
+  if (instance.reset() != FK_OK) return {"reset", "reset() failed after an aborted run"};
   if (!differ(answer, call(execution, c.frames))) return {};
   return {"reset",
           "gives something else after a run that was aborted and reset(), which has to put back "

@@ -36,7 +36,7 @@ class CaseBench {
         cpu_(open_device("cpu")),
         device_(options.device ? *options.device : *cpu_) {
     if (contract.comm() && !comm_)
-      left_out_ = "left out: it is called by several ranks at once, and here is one";
+      left_out_ = "left out: the op needs several ranks, and bench OP has one";
     else if (device_.host_memory() && options.cases.empty())
       left_out_ = too_large_for_cpu(resolved_);
   }

@@ -154,7 +154,7 @@ Misconduct together(const ConductCase& c, const CaseValues& answer, const Conduc
   }
   second.join();
   if (thrown) std::rethrow_exception(thrown);
-  if (other) return {"instances", "gives something else while another instance runs beside it"};
+  if (other) return {"instances", "gives another result while a second instance runs"};
   return {};
 }
 

@@ -94,7 +94,7 @@ Misconduct stream_misconduct(Device& device, const DeviceParts& memory,
                              const std::function<void()>& ready,
                              const std::function<void()>& forward) {
   if (runs_on(device, memory, ready, forward))
-    return {"stream", "its work goes on when the stream that it was given has come to its end"};
+    return {"stream", "its work goes on after the given stream has finished"};
   // A process may be kept waiting by others once, or twice.
   constexpr int kTries = 3;
   int ahead = 0, waits = 0;
@@ -266,7 +266,7 @@ std::string stale_graph(const ConductCase& c, const ConductDiffer& differ) {
   Lone fresh(c);
   fresh.execution.run(others, Poison::random);
   if (!differ(others.written(), replayed)) return "";
-  return "a captured call gives something else than an eager one when it is replayed on other "
+  return "a replayed call differs from an eager call with other "
          "contents; has it kept what it saw when it was captured?";
 }
 

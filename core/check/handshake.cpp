@@ -56,7 +56,7 @@ std::string hello_misconduct(fk_plugin_entry entry,
   step("the same hello again");
   const Answer first = say(entry, FK_ABI_MINOR, false), again = say(entry, FK_ABI_MINOR, false);
   if (!first.table || first.table != again.table)
-    return "it gives another table when it is asked again, but one lives as long as the process";
+    return "the entry returns different tables; the first must be valid until the process ends";
   for (const uint32_t minor : {FK_ABI_MINOR + 1u, UINT32_MAX}) {
     step("a younger host");
     if (std::string why = other_minor(entry, minor, *first.table); !why.empty()) return why;

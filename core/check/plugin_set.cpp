@@ -96,7 +96,7 @@ const FoundPlugin* Roster::candidate(const std::string& name) const {
 }
 
 std::string Roster::name_taken(const std::string& name) const {
-  if (name == "baseline") return "its name is what reports call those that it is judged beside";
+  if (name == "baseline") return "the name `baseline` is reserved for reports";
   for (const auto& baseline : baselines)
     if (plugin_name(baseline) == name)
       return "a baseline has the same name: " + baseline.path.string();

@@ -117,7 +117,7 @@ class Trial {
     if (provider_.op->claims->deterministic)
       need_equal(first, second, "scratch",
                  "differs when undefined memory has other contents and buffers other addresses; is "
-                 "scratch read that was never written, or what lies between rows (strides)?");
+                 "does the op read unwritten scratch, or the gaps between rows (strides)?");
     if (alone && provider_.op->claims->batch_invariant && variant_.axes.empty())
       check_batch(max, support.need, layout, first);
     if (conduct) check_conduct(max, frames, again, support.need, second);
@@ -145,7 +145,7 @@ class Trial {
       const Support other = Instance::supports(provider_, frames.meta());
       if (other.ok != support.ok || other.broken != support.broken ||
           std::memcmp(&other.need, &support.need, sizeof support.need) != 0)
-        throw Broken{"supports", "it gives another answer when it is asked again"};
+        throw Broken{"supports", "supports() gives different answers for the same question"};
     }
     if (const auto left = device_.left_behind(); !left.empty()) throw Broken{"state", left};
     if (!frames.broken().empty()) throw Broken{"supports", frames.broken()[0].text};
@@ -199,8 +199,7 @@ class Trial {
       if (device.fingerprints_of("packed") != packed_before)
         throw Broken{"packed", "memory that packed_ready protects was written"};
       if (deterministic)
-        need_equal(once, shared, "packed",
-                   "differs in an instance that was given packed memory ready to use");
+        need_equal(once, shared, "packed", "differs in an instance with packed_ready 1");
     }
     if (execution.instance().has_plan()) {
       Execution planned(provider_, max, need, device, packed, children_.get());
@@ -375,7 +374,8 @@ class Trial {
     replay(Poison::random, "that is replayed");
     const CaseValues moved = results(execution, other, Poison::random, Poison::ones, ignored);
     if (provider_.op->claims->deterministic)
-      need_equal(eager, moved, "stale", "of a call on other buffers is not that of the first one");
+      need_equal(eager, moved, "stale",
+                 "of a call with other buffers differs from the first call's");
     replay(Poison::ones, "that is replayed after other work");
   }
 
@@ -398,7 +398,7 @@ class Trial {
       throw broken(error.what_text());
     }
     if (status != FK_OK) throw broken("it failed");
-    if (!whole) throw broken("it did what cannot be captured");
+    if (!whole) throw broken("it made a call that a capture does not allow");
     return graph;
   }
 

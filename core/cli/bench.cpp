@@ -465,16 +465,18 @@ std::function<int()> add_bench(const Options& app) {
   app.add_option("--op", a->ops, "of a candidate, only these");
   app.add_option("--family", a->families, "of inputs for a candidate, only these and ordinary");
   app.add_option("--variant", a->variants,
-                 "of a candidate's cases, beside them as written: as `check` names it, or all");
+                 "variants of a candidate's cases to judge too, by `check`'s names, or all");
   app.add_option("--dtype", a->dtypes, "the same for dtypes: f32, bf16, f16, or all");
-  app.add_option("--secret", a->secret, "of an earlier verdict: the same seeds again");
-  app.add_flag("--fresh", a->fresh, "judge a candidate even if it was asked about before");
-  app.add_flag("--no-store", a->no_store, "neither look up an earlier verdict nor keep this one");
+  app.add_option("--secret", a->secret, "secret of an earlier verdict, to reuse its seeds");
+  app.add_flag("--fresh", a->fresh, "judge a candidate again, even if a verdict is stored");
+  app.add_flag("--no-store", a->no_store, "do not read earlier verdicts and do not store this one");
   app.add_option("--receipt", a->receipt, "write the signed receipt to a file, too");
-  app.add_flag("--profile", a->profile, "run a candidate under Nsight Compute as well, not sealed");
+  app.add_flag("--profile", a->profile,
+               "also run a candidate under Nsight Compute, without the sandbox");
   app.add_flag("--thorough", a->thorough,
                "of a candidate, all cases, and all timed; else those for which there is time");
-  app.add_flag("--build", a->build, "compile the candidate's folder first, as a path to one is");
+  app.add_flag("--build", a->build,
+               "compile the candidate's folder first (a path to a folder implies it)");
   const char* const patience = "seconds without a sign of life before a candidate is stopped";
   app.add_option("--patience", a->patience_s, patience).positive();
   app.add_option("--budget", a->budget_s, "seconds for a whole verdict; 0: no end");
@@ -486,15 +488,17 @@ std::function<int()> add_bench(const Options& app) {
   app.add_option("--size", a->options.size, "full (the default), ci, smoke or range cases");
   app.add_flag("!--no-graph", a->options.graphs,
                "providers are called without CUDA graphs; a candidate's row has both");
-  app.add_flag("!--no-sandbox", a->sandbox, "candidates run with all that this user may do");
-  app.add_option("--seconds", a->options.seconds, "about, per case and provider");
+  app.add_flag("!--no-sandbox", a->sandbox,
+               "run candidates without a sandbox, with all rights of this user");
+  app.add_option("--seconds", a->options.seconds, "approximate time per case and provider");
   const auto json =
       app.add_option("--json", a->json, "write JSON, to a file or to the standard output")
           .value_optional();
   return [a, json] { return bench(*a, json.given()); };
 }
 
-FK_VERB(bench, "correctness and time: of every provider of an op, or of a candidate", add_bench);
+FK_VERB(bench, "judge a candidate, or compare all providers of an op: correctness and time",
+        add_bench);
 
 }  // namespace
 }  // namespace fk

@@ -217,9 +217,9 @@ std::string stale_build(const fs::path& plugin) {
     const std::string built_from = read_notes(file).build;
     const Sources now = sources_of(dir);
     if (built_from.empty() || now.compiled.empty() || built_from == now.build_id) return "";
-    return file.string() + " was built from other sources (" + built_from +
-           ") than lie beside it now (" + now.build_id +
-           "): what is said here is said of the old ones. `fk-host build " + build_name(dir) +
+    return file.string() + " is out of date: it was built from sources (" + built_from +
+           ") and the folder has (" + now.build_id +
+           "): This report is about the old sources. `fk-host build " + build_name(dir) +
            "` compiles these, or says why it cannot";
   } catch (const std::exception&) {
     return "";  // who runs it says what is wrong with it

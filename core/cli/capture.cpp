@@ -47,7 +47,7 @@ void print(const Json& index, const std::string& folder) {
               index.at("profile").get<std::string>().c_str(),
               index.at("device").get<std::string>().c_str(),
               weights.at("random").get<bool>()
-                  ? "random weights: floats and the routing of experts are those of noise"
+                  ? "random weights: floats and expert routing are noise, not a trained model's"
                   : ("weights of " + weights.at("from").get<std::string>()).c_str());
   Table table({{"op"},
                {"phase"},
@@ -134,7 +134,7 @@ std::function<int()> add_capture(const Options& app) {
       .one_at_a_time();
   app.add_option("--requests", a->options.requests, "the first of every workload; default: all");
   app.add_option("--profile", a->profile, "tiny or full; default: full with a GPU, else tiny");
-  app.add_option("--provider", a->pins, "OP=PLUGIN: who must run an op (may be repeated)")
+  app.add_option("--provider", a->pins, "OP=PLUGIN: provider that must run an op (may be repeated)")
       .one_at_a_time();
   app.add_option("--device", a->options.device, "cpu, cuda:0; default: a GPU where there is one");
   add_parallel_options(app, a->parallel);

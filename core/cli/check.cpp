@@ -323,10 +323,11 @@ int run(CheckArguments a, bool as_json) {
     any |= status == "ok" || status == "unjudged";
     judged |= status == "ok";
   }
-  std::string verdict = !good     ? "FAIL"
-                        : !any    ? "FAIL: every case was refused, so nothing was checked"
-                        : !judged ? "UNJUDGED: every rule was kept, but there is no reference"
-                                  : "PASS";
+  std::string verdict =
+      !good     ? "FAIL"
+      : !any    ? "FAIL: the plugin refused every case, so nothing was checked"
+      : !judged ? "UNJUDGED: no rule was broken, but there is no reference for the values"
+                : "PASS";
   good &= any;
   const auto look = good && judged ? look_again(a, found, rows) : std::nullopt;
   if (look && look->disagrees) {
@@ -381,8 +382,9 @@ std::function<int()> add_check(const Options& app) {
       "16 bits");
   app.add_option("--case", a->options.only_cases, "only this one (may be repeated)")
       .one_at_a_time();
-  app.add_option("--captured", a->captured, "instead: the cases of this folder (fk-host capture)");
-  app.add_option("--ranks", a->ranks, "only cases of so many ranks").positive();
+  app.add_option("--captured", a->captured,
+                 "cases of this folder, in place of the contract's (fk-host capture)");
+  app.add_option("--ranks", a->ranks, "only cases with this number of ranks").positive();
   app.add_flag("--quick", a->options.quick,
                "the cases as they are written, or in bf16 where float32 is refused, in no other "
                "layouts and inputs");
@@ -393,9 +395,9 @@ std::function<int()> add_check(const Options& app) {
   const auto seed =
       app.add_option("--seed", a->options.seed, "of the inputs; random otherwise, and printed");
   app.add_option("--patience", a->patience_s,
-                 "seconds without a sign of life before a runner is stopped")
+                 "stop a worker after this many seconds without a sign of life")
       .positive();
-  app.add_flag("!--no-sandbox", a->sandbox, "it runs with all that this user may do");
+  app.add_flag("!--no-sandbox", a->sandbox, "run without a sandbox, with all rights of this user");
   app.add_flag("--verbose", a->verbose, "a line for every case and variant");
   const auto json =
       app.add_option("--json", a->json, "write JSON, to a file or to the standard output")

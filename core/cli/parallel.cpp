@@ -16,7 +16,7 @@ void add_parallel_options(const Options& app, Parallel& parallel) {
   app.add_option("--ep", parallel.ep, "expert parallel: ranks between which experts are divided")
       .range(1, kRanksMax);
   app.add_flag("--overlap", parallel.overlap,
-               "with --tp: in prefill, sums between ranks overlap the products that they add up");
+               "with --tp: overlap all-reduces with matrix products in prefill");
 }
 
 void check_parallel(const Parallel& parallel) {

@@ -77,12 +77,12 @@ std::string profile_of(const Question& question, const Verdict& verdict, double 
   if (profiler.empty())
     return "not made: there is no `ncu` in PATH (Nsight Compute, with the CUDA toolkit)";
   const CaseVerdict* const row = row_of(verdict);
-  if (!row || verdict.secret.empty()) return "not made: no case of it was called";
+  if (!row || verdict.secret.empty()) return "not made: no case called the candidate";
   if (row->ranks > 1)
     return "not made: " + std::to_string(row->ranks) + " ranks call " + row->op + " together";
   // What was judged is another question's file, or another than lies there by now.
   if (sha256_file(question.candidate) != verdict.candidate.sha256)
-    return "not made: " + question.candidate.string() + " is not the file that was judged any more";
+    return "not made: " + question.candidate.string() + " has changed since it was judged";
   const auto words = profiler_words(question, verdict, *row);
   const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   if (nothing < 0) return "not made: /dev/null cannot be opened";

@@ -108,7 +108,7 @@ std::function<int()> add_receipts(const Options& app) {
   return [a, json] { return receipts(*a, json.given()); };
 }
 
-FK_VERB(receipts, "verdicts that were given, and their signed receipts", add_receipts);
+FK_VERB(receipts, "earlier verdicts and their signed receipts", add_receipts);
 
 }  // namespace
 }  // namespace fk

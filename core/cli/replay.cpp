@@ -104,7 +104,7 @@ void print(const Replay& r, bool colour) {
   else
     std::printf("signed by %s, %s\n", receipt.signed_by.c_str(),
                 r.own_key ? "the key of this host"
-                          : "which is not the key of this host: who made it may have known its "
+                          : "not the key of this host. Its maker may have known its "
                             "seeds before; fk-host bench judges with others");
   Table table({{"what"}, {"was"}, {"now"}, {""}});
   for (const auto& d : r.key)
@@ -163,7 +163,7 @@ int replay(const ReplayArguments& a, bool as_json) {
 
 std::function<int()> add_replay(const Options& app) {
   auto a = std::make_shared<ReplayArguments>();
-  app.add_option("RECEIPT", a->receipt, "a file, or an id that fk-host receipts lists").required();
+  app.add_option("RECEIPT", a->receipt, "a file, or an id from `fk-host receipts`").required();
   app.add_option("--plugin", a->plugin, "where the judged file is now");
   app.add_option("--key", a->key, "the public key that must have signed it");
   app.add_option("--device", a->device, "cpu or cuda:0; default: as in the receipt");

@@ -137,7 +137,7 @@ std::function<int()> add_run(const Options& app) {
       .one_at_a_time();
   app.add_option("--workload", a->options.workloads, "only this workload (may be repeated)")
       .one_at_a_time();
-  app.add_option("--provider", a->pins, "OP=PLUGIN: who must run an op (may be repeated)")
+  app.add_option("--provider", a->pins, "OP=PLUGIN: provider that must run an op (may be repeated)")
       .one_at_a_time();
   const auto json =
       app.add_option("--json", a->json, "write JSON, to a file or to the standard output")
@@ -145,7 +145,7 @@ std::function<int()> add_run(const Options& app) {
   app.add_option("--device", a->options.device, "cpu, cuda:0; default: a GPU where there is one");
   app.add_flag("--no-graph", a->no_graph, "without CUDA graphs");
   app.add_flag("!--no-sandbox", a->options.sandbox,
-               "candidates run with all that this user may do");
+               "run candidates without a sandbox, with all rights of this user");
   add_parallel_options(app, a->parallel);
   app.add_option("--max-batch", a->max_batch, "requests at the same time; default: the scenario's")
       .range(1, 65536);
@@ -161,7 +161,7 @@ std::function<int()> add_run(const Options& app) {
                      "of the requests alone; default: --seed, or with candidates one "
                      "that they cannot know, which the report tells");
   app.add_option("--time-limit", a->options.time_limit_s,
-                 "seconds per workload and candidate, after which no further round begins")
+                 "start no further round after this many seconds per workload and candidate")
       .positive();
   app.add_option("--processes", a->options.processes,
                  "of each side, one after the other, that are timed; default: 6 on a CPU, 3 on a "

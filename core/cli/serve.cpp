@@ -70,7 +70,7 @@ class Listener {
     lock_ = ::open((path.string() + ".lock").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
     if (lock_ < 0) fail(path.string(), "its lock cannot be made: " + errno_text());
     if (::flock(lock_, LOCK_EX | LOCK_NB) != 0)
-      fail(path.string(), "another server has it", "it judges for everybody who asks here");
+      fail(path.string(), "another server has it", "only one server can run per user and device");
     ::unlink(path.c_str());  // of one that was killed
     fd_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     sockaddr_un address{};

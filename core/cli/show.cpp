@@ -89,8 +89,8 @@ std::string expansion_line(const Catalog& catalog, const std::string& op) {
       const Graph graph = builder.finish();
       const auto names = expanded(catalog, graph, graph.calls, op);
       if (!names.empty())
-        return "\nThe host's expansion, where no provider takes it whole (in " + info.arch +
-               "): " + join(counted(names), ", ") + ".\n";
+        return "\nOps of the host's decomposition, used if no provider takes the op (in " +
+               info.arch + "): " + join(counted(names), ", ") + ".\n";
     }
   }
   return {};
@@ -131,8 +131,7 @@ std::function<int()> add_show(const Options& app) {
   return [a] { return show(*a); };
 }
 
-FK_VERB(show, "a contract as a page for authors, a model's card, or what a verdict can say",
-        add_show);
+FK_VERB(show, "print an op's contract, a model's card, or the statuses of a verdict", add_show);
 
 }  // namespace
 }  // namespace fk

@@ -161,7 +161,7 @@ std::function<int()> add_verify(const Options& app) {
                "also with batches mixed, prompts chunked and requests preempted");
   add_parallel_options(app, a->options.parallel);
   app.add_option("--decode", a->options.decode,
-                 "also with so many tokens at the end of every row decoded one by one")
+                 "also decode this many tokens at the end of every row one by one")
       .non_negative();
   app.add_option("--save", a->options.save, "a folder for the computed values, <case>.safetensors")
       .existing_folder();

@@ -13,7 +13,7 @@ std::unique_ptr<DeviceTurn> wait_for_device(const std::vector<std::string>& devi
       devices,
       [&] {
         if (!std::exchange(told, true))
-          std::fprintf(stderr, "fk-host: waiting for others on the device\n");
+          std::fprintf(stderr, "fk-host: waiting for another fk-host process on the device\n");
       },
       use);
 }

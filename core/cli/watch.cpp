@@ -184,7 +184,7 @@ int watch(const WatchArguments& a) {
 std::function<int()> add_watch(const Options& app) {
   auto a = std::make_shared<WatchArguments>();
   app.add_option("SCENARIO", a->scenario, "a file, or a name in scenarios/");
-  app.add_flag("--check", a->check, "check the candidate that changed, instead of a scenario");
+  app.add_flag("--check", a->check, "check the changed candidate, in place of a scenario run");
   app.add_option("--max-runs", a->max_runs, "stop after this many runs; 0: never");
   app.add_option("--option", a->rest,
                  "passed on to run or check, e.g. --option=--workload --option=smoke");

@@ -280,9 +280,9 @@ void BlockMirror::Link::read() {
 
 // What is wrong with it, or null. A connection that ends within is found by the next receive().
 const char* BlockMirror::Link::accept(const MirrorFrame& frame) {
-  if (frame.magic != kFrameMagic) return "what is no message of a meeting";
+  if (frame.magic != kFrameMagic) return "not a message between ranks";
   if (frame.kind == kFailed) return accept_failure(frame);
-  if (frame.rank >= size_ || !there_.at(frame.rank)) return "the word of a rank that is not there";
+  if (frame.rank >= size_ || !there_.at(frame.rank)) return "a message from an unknown rank";
   if (frame.kind == kArrived) return accept_arrival(frame);
   if (frame.kind == kSettled) return accept_settled(frame);
   return "a message of no known kind";

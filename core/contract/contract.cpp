@@ -158,7 +158,7 @@ Slot read_slot(const Yaml& node, SectionId section, int index) {
   if (auto since = node.find("since")) slot.since = static_cast<int>(since->integer());
   if (slot.is_tensor()) {
     if (section == SectionId::init)
-      node.fail("init has no tensors", "constants that are tensors are weights");
+      node.fail("init takes no tensors", "constants that are tensors are weights");
     read_tensor(slot, node);
   } else {
     if (section == SectionId::weights || section == SectionId::plan)
@@ -283,7 +283,7 @@ void check_count(const Contract& c, const Slot& slot, const Yaml& root) {
   };
   if (!whole(*field)) root.fail(where + "`" + slot.count + "` holds whole numbers");
   if (slot.any_order && !whole(slot))
-    root.fail("order of " + slot.name + ": rows of floats cannot be told apart by their values");
+    root.fail("order of " + slot.name + ": rows of floats cannot be compared as a set");
   const size_t leading = c.count_axes(slot);
   if (leading >= slot.shape.size()) root.fail(where + "no axis is left to be the capacity");
   for (size_t d = 0; d < leading; ++d) {

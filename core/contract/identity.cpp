@@ -188,15 +188,14 @@ std::string fit(const Contract& host, const Match& m, SectionId section,
   for (size_t j = m.slots[at]; j < frame.size(); ++j) {
     if (frame[j].i != slots[j].default_value.i) {
       return host.op + ": this call uses " + section_name(section) + "." + slots[j].name +
-             ", which the plugin, built before that slot was appended, does not know";
+             ", which is newer than the plugin";
     }
   }
   for (size_t j = 0; j < std::min(frame.size(), m.choices[at].size()); ++j) {
     const size_t known = m.choices[at][j];
     if (known && slots[j].kind == SlotKind::choice && static_cast<size_t>(frame[j].i) >= known) {
       return host.op + ": " + slots[j].name + "=" +
-             slots[j].choices[static_cast<size_t>(frame[j].i)] +
-             " was added after the plugin was built";
+             slots[j].choices[static_cast<size_t>(frame[j].i)] + " is newer than the plugin";
     }
   }
   out.resize(std::min(frame.size(), static_cast<size_t>(m.slots[at])));

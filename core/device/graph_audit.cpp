@@ -20,7 +20,7 @@ const char* refusal(GraphNodeKind kind) {
     case GraphNodeKind::host:
       return "calls a function of the host from a graph";
     case GraphNodeKind::graph:
-      return "has a graph of its own inside the graph";
+      return "has a child graph";
     case GraphNodeKind::allocation:
       return "allocates memory in a graph";
     case GraphNodeKind::release:
@@ -32,7 +32,7 @@ const char* refusal(GraphNodeKind kind) {
     case GraphNodeKind::unknown:
       break;
   }
-  return "has a node of a kind that this host does not know";
+  return "has a node of unknown type";
 }
 
 const char* what_is(GraphNodeKind kind) {

@@ -99,7 +99,7 @@ class Denoiser {
     if (prompt == 0) return "the prompt is empty";
     if (r.new_tokens < 0) return "the number of new tokens is negative";
     if (r.new_tokens == 0 && !r.prompt_logits)
-      return "neither new tokens nor logits of the prompt are wanted";
+      return "the request asks for no new tokens and no logits";
     if (r.new_tokens > most - prompt) {
       return "its " + std::to_string(prompt) + " prompt tokens and " +
              std::to_string(r.new_tokens) + " new ones exceed the context of " +

@@ -125,7 +125,8 @@ Scenario load_scenario(const fs::path& file, const std::string& profile) {
   s.name = yaml.at("scenario").text();
   if (s.name != file.stem().string())
     yaml.at("scenario")
-        .fail("the file is named `" + file.stem().string() + "`, so must the scenario be");
+        .fail("the file's name is `" + file.stem().string() +
+              "`; the scenario must have the same name");
   s.summary = yaml.text_or("summary", "");
   read_model(yaml, s);
   if (profile == "tiny") s.config = s.config.with(*s.info.tiny);
@@ -170,7 +171,7 @@ fs::path find_scenario(const std::string& argument) {
   if (fs::is_regular_file(argument)) return argument;
   const fs::path named = paths::scenarios_dir() / (argument + ".yaml");
   if (fs::is_regular_file(named)) return named;
-  fail(argument, "there is no such file, and no scenario of that name",
+  fail(argument, "there is no such file and no scenario with this name",
        did_you_mean(fs::path(argument).stem().string(), scenario_names()));
 }
 

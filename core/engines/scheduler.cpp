@@ -42,7 +42,7 @@ std::string Scheduler::refusal(const Request& request) const {
   if (prompt == 0) return "the prompt is empty";
   if (request.new_tokens < 0) return "the number of new tokens is negative";
   if (request.new_tokens == 0 && !request.prompt_logits)
-    return "neither new tokens nor logits of the prompt are wanted";
+    return "the request asks for no new tokens and no logits";
   if (auto why = token_refusal(request.tokens, options_.vocab_size, "prompt token"); !why.empty())
     return why;
   if (auto why = token_refusal(request.forced, options_.vocab_size, "forced token"); !why.empty())

@@ -354,8 +354,9 @@ void PhaseProgram::enqueue() {
     if (watch_) watch_->after(infos_[i]);
     if (capturing && !device_.capture_is_whole()) {
       const NodeInfo& info = infos_[i];
-      throw RunError(info.path, info.op, info.provider,
-                     "did something that cannot be part of a CUDA graph, but claims that it can");
+      throw RunError(
+          info.path, info.op, info.provider,
+          "claims that it can be captured, but made a call that a CUDA graph cannot contain");
     }
   }
   if (taps_)

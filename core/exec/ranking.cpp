@@ -71,7 +71,8 @@ std::vector<RankedProviders> read_op(const Yaml& value) {
   std::vector<RankedProviders> out;
   for (const auto& item : items) {
     if (!out.empty() && out.back().where.empty())
-      item.fail("stands behind providers for every call", "put what has a `where` before them");
+      item.fail("comes after a list without `where`, so it never applies",
+                "move lists with a `where` first");
     out.push_back(read_ranked(item));
   }
   return out;

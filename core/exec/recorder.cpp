@@ -83,7 +83,7 @@ std::string no_case(const Contract& contract, const std::vector<Fetched>& fields
   };
   const auto own = [](const Fetched& f) { return !f.slot->replicated; };
   if (contract.comm() && std::any_of(fields.begin(), fields.end(), own))
-    return "an exchange whose numbers are those of all ranks together";
+    return "an exchange: its values depend on all ranks";
   const auto offsets = made_by("moe_offsets("), rows = made_by("moe_rows(");
   if (offsets == fields.end() || rows == fields.end() || offsets->data.empty()) return "";
   int32_t last = 0;

@@ -68,9 +68,9 @@ std::string CandidateMemory::taken(const char* who, std::string& somebody) {
   const std::string some = human_bytes(found->bytes);
   std::string why = std::string("its ") + who + " took " + some;
   if (gpus_.empty())
-    why += " of memory that it has not asked for";
+    why += " of memory that supports() did not ask for";
   else if (found->whose == Whose::candidate)
-    why += " of the device's memory, as the driver counts that of its process";
+    why += " of device memory, by the driver's count for its process";
   else
     why += " of the device's memory, which came back when its process had ended";
   if (found->whose != Whose::somebody_else) candidate_.condemn("memory", why);
@@ -78,7 +78,7 @@ std::string CandidateMemory::taken(const char* who, std::string& somebody) {
   const double end = now_seconds() + kLongest;
   for (; found->whose == Whose::unknown && now_seconds() < end; ::usleep(2000))
     if (account_.came_back(*found, now, look(false))) return why;
-  somebody = "somebody else took " + some + " of its memory meanwhile";
+  somebody = "another process took " + some + " of its memory meanwhile";
   return "";
 }
 

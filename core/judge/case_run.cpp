@@ -306,7 +306,7 @@ bool Exam::accept(const std::vector<Look>& looks, bool timed) {
     if (look.changed && candidate_.deterministic) {
       good = false;
       row_.status = Status::nondeterministic;
-      row_.why = "equal inputs gave other bits at other addresses or over other poison";
+      row_.why = "equal inputs gave different bits at other addresses, or over other poison";
     } else if (!look.ok) {
       good = false;
       row_.rule = look.rule;
@@ -317,11 +317,11 @@ bool Exam::accept(const std::vector<Look>& looks, bool timed) {
                                              : Status::violation;
       if (look.rule == kLateRule) row_.evidence = look.text;
       if (const std::string width = width_of(row_.variant); look.rule.empty() && !width.empty())
-        row_.evidence = "supports() took a " + width + " that no case has: " + row_.sizes;
+        row_.evidence = "supports() took a " + width + ", which occurs in no case: " + row_.sizes;
       if (look.rule.empty() && family != "ordinary") row_.why += " (inputs: " + family + ")";
       if (timed && look.stale) {
         row_.status = Status::cheating;
-        row_.evidence = "a call in the judged time left the answer to inputs that it was not given";
+        row_.evidence = "a timed call left the answer to the inputs of another call";
       } else if (timed) {
         row_.evidence = "in the judged time; the same inputs were answered rightly before";
       }
@@ -400,7 +400,7 @@ bool Exam::nothing_stray() {
   const Json found = room_.ask("exam_damage", {{"exam", exam_->id}});
   const auto text = found.at("text").get<std::string>();
   if (text.empty()) return true;
-  blame_stray("around a tensor of a call that was not made: " + text);
+  blame_stray("next to a tensor of a call that was not made: " + text);
   return false;
 }
 

@@ -41,7 +41,7 @@ constexpr const char* kSize =
     "It asked for more memory than there is: look at how the size is computed, and have the host "
     "give it (need.scratch, need.persistent in supports()).";
 constexpr const char* kRefused =
-    "The sandbox refuses that call: a candidate computes and nothing else.";
+    "The sandbox refuses the call. A candidate may use no files, sockets, processes or signals.";
 constexpr LimitWords kLimits[] = {
     {"bad_alloc", kSize},
     {"bad_array_new_length", kSize},
@@ -50,7 +50,7 @@ constexpr LimitWords kLimits[] = {
      "A sealed process has 256 descriptors on a CPU and 4096 on a GPU: open nothing in calls."},
     {"Resource temporarily unavailable",
      "No more threads can be started: start few, once, and wait for them."},
-    {"Permission denied", "A candidate opens no files: compile in what it reads."},
+    {"Permission denied", "A candidate opens no files. Compile the data into the plugin."},
     // EPERM and ENOSYS, which the sandbox's filter answers.
     {"Operation not permitted", kRefused},
     {"Function not implemented", kRefused}};

@@ -130,7 +130,7 @@ class Judge {
   // What can be told without running it.
   bool read_file_alone() {
     if (!candidate_.note.hash.empty() && candidate_.note.hash != sha256_file(file_))
-      return end(Status::environment, "the file was written while it was judged");
+      return end(Status::environment, "the file changed during the judging");
     if (const std::string broken = broken_rule(file_, candidate_.trust); !broken.empty())
       return end(Status::lint, broken);
     if (candidate_.note.ops.empty())
@@ -259,8 +259,8 @@ class Judge {
       if (catalog_.at(row.op).comm() && cannot_talk(row, room_.device())) continue;
       if (candidate_runner_->failed()) {
         row.status = Status::unused;
-        row.why = "its process had ended";
-        row.next = "Mend the case before, which ended it.";
+        row.why = "the process ended in an earlier case";
+        row.next = "Mend the earlier case first.";
         continue;
       }
       if (!start_runners(row.ranks)) return;  // it fails to load where so many ranks are
@@ -408,7 +408,7 @@ class Judge {
         exam.kernel_of_library().empty())
       return;
     row.status = Status::cheating;
-    row.why = "it runs a kernel of a library of ready ones";
+    row.why = "it runs a kernel of a vendor library";
     row.evidence = exam.kernel_of_library();
   }
 
@@ -438,7 +438,7 @@ class Judge {
     for (CaseVerdict& row : out_.cases) {
       if (evidence.empty() || !right(row)) continue;
       row.status = Status::cheating;
-      row.why = "the device works for it while its process is stopped";
+      row.why = "the device does work for it while its process is stopped";
       row.evidence = evidence;
     }
   }

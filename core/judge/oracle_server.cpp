@@ -396,7 +396,7 @@ std::vector<SetFinding> Examiner::look(const std::vector<int>& sets, int side,
   out.resize(1);  // which is what is wrong, and the last that is looked at
   out[0].ok = false;
   out[0].rule = late ? kLateRule : "guard";
-  out[0].text = late ? "outputs were written when its process had said that the calls were done"
+  out[0].text = late ? "outputs were written after its process had reported the end of the calls"
                      : "the tensors of a call that was not made were written";
   return out;
 }
@@ -430,7 +430,7 @@ SetFinding Examiner::look_at(int set, int side) {
     all.ok = false;
     all.rule = "replicated";
     all.text = "rank " + std::to_string(r) + ": " + field +
-               " has other bits than on rank 0: it has to be the same on all";
+               " has other bits than on rank 0; it must be equal on all ranks";
   }
   return all;
 }

@@ -164,7 +164,7 @@ void Exam::doubt_of_counts() {
   Ratio& ratio = row_.timings.back().ratio;
   doubt_faster(ratio);
   row_.status = status_of(ratio.speed);
-  row_.why = "how many calls make a sample as long as the baseline's was another number each time";
+  row_.why = "the number of calls per sample does not converge";
 }
 
 // Each side has raced as it would run in a model; this is how long both take without a capture.
@@ -228,15 +228,15 @@ void Exam::conclude_race(const Turn& mine, const Turn& theirs, const RaceResult&
     row.ratio.low = doubted.low;
     row.ratio.speed = speed_of(row.ratio.low, row.ratio.high, RaceOptions().band);
   }
-  if (warm && doubt.empty()) doubt = "this is with all memory of both processes cold";
+  if (warm && doubt.empty()) doubt = "measured with cold memory in both processes";
   if (unsure && doubt.empty())
-    doubt = "with all memory of both processes cold it may not be faster";
+    doubt = "with cold memory in both processes the speedup is not certain";
   const double allowed = request_.device == "cpu" ? 0 : kMoreCodeOnDevice;
   const std::string ahead = doubt_work_ahead(row.ratio, mine.alone, theirs.alone, allowed);
   if (!ahead.empty()) doubt = ahead;
   if (request_.ranks > 1 && request_.device != "cpu" &&
       doubt_of_one_set(row.ratio, row.candidate.cold.median_s) && doubt.empty())
-    doubt = "processes of ranks differ by up to 2 % in calls as short";
+    doubt = "for calls this short, processes of ranks differ by up to 2 %";
   const bool busy = request_.device == "cpu" && request_.ranks > 1 && theirs.had_to_wait() &&
                     row.ratio.speed == Speed::faster;
   if (busy) doubt_faster(row.ratio);
@@ -253,17 +253,17 @@ void Exam::conclude_race(const Turn& mine, const Turn& theirs, const RaceResult&
     if (copy > 0 && side->cold.median_s > 0) side->of_copy = copy / side->cold.median_s;
   if (watch_) row.clocks = watch_->seen();
   row_.status = status_of(row.ratio.speed);
-  row_.why = !busy ? doubt : "the baseline's ranks had to wait for cores that others use as well";
+  row_.why = !busy ? doubt : "the baseline's ranks waited for cores in use by other programs";
   if (!slowed.empty()) row_.why = slowed;
   if (request_.device == "cpu" && row_.status == Status::cannot_tell && row_.why.empty() &&
       (mine.had_to_wait() || theirs.had_to_wait())) {
-    row_.why = "other programs kept the cores busy while it was timed";
-    row_.next = "Judge it when the machine has nothing else to do.";
+    row_.why = "other programs used the cores during the timing";
+    row_.next = "Judge it on an idle machine.";
   }
   row_.timings.push_back(row);
   if (!evidence.empty()) {
     row_.status = Status::cheating;
-    row_.why = "its time is not the time of the work";
+    row_.why = "the measured time does not include all of its work";
     row_.evidence = evidence;
   } else if (row.candidate.cold.median_s < floor_s_) {
     row_.status = Status::impossible;
@@ -273,25 +273,26 @@ void Exam::conclude_race(const Turn& mine, const Turn& theirs, const RaceResult&
   } else if (const std::string why = why_not_compared(); !why.empty()) {
     row_.status = Status::correct;
     row_.why = "its time is not compared: " + why;
-    row_.next = known_ ? "Judge it on what was captured without --values, or with --routing."
+    row_.next = known_ ? "Judge it on a recording without --values, or use --routing."
                        : std::string("Judge it where every rank has a ") +
                              (request_.device == "cpu" ? "core" : "GPU") + " of its own.";
   } else if (is_oracle(row_.baseline)) {
     // The oracle is written to be right. A candidate that is quicker has beaten nobody.
     row_.status = Status::correct;
-    row_.why = std::string("it has no rival: ") +
+    row_.why = std::string("there is no baseline to race: ") +
                (row_.passed_over.empty() ? "no baseline but the oracle takes the case"
-                                         : "every baseline but the oracle failed") +
-               ", and the oracle is there to be right, not quick";
-    row_.next = "The share of the roofline says how much time is left to gain.";
+                                         : "every baseline except the oracle failed") +
+               ", and the oracle is not built for speed";
+    row_.next = "The share of the roofline shows the room for gains.";
   } else if (!slowed.empty() && row_.status == Status::cannot_tell) {
-    row_.next = "Judge it when the device is cool and has its power for itself.";
+    row_.next = "Judge it when the device is cool and no other program uses it.";
   }
 }
 
 // Of ranks that have to wait for a core or a GPU, the time is the scheduler's.
 std::string Exam::why_not_compared() const {
-  if (known_) return "all that its calls are given was recorded, so answers may be remembered";
+  if (known_)
+    return "all inputs of its calls are recorded, so the candidate could remember answers";
   if (request_.ranks == 1) return "";
   const std::string ranks = std::to_string(request_.ranks) + " ranks take turns on ";
   if (request_.device != "cpu") return own_devices_ ? "" : ranks + "fewer GPUs";

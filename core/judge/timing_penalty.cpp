@@ -46,7 +46,7 @@ std::string clock_disagreement(const ClockSamples& candidate, const ClockSamples
   const double allowed =
       kResolution + kShare * claimed + 4 * std::hypot(mine.error_s, theirs.error_s);
   if (excess <= allowed) return "";
-  return "its own clock counts " + human_duration(claimed) + " for calls that take " +
+  return "own clock: " + human_duration(claimed) + " for calls that take " +
          human_duration(claimed + excess) +
          " by the broker's clock, messages as long as the "
          "baseline's taken off";
@@ -108,9 +108,9 @@ std::string remembered_answers(const FreshSamples& candidate, const FreshSamples
   for (const double other : candidate.seen.believed_s)
     if (candidate.seen.believed_s.size() >= kMany && fresh <= other) return "";
   if (mine <= limit * std::max(1.0, theirs) || fresh - seen < kResolution) return "";
-  return "calls on contents that it has seen take " + human_duration(seen) +
-         ", as many on new ones at least " + human_duration(fresh) +
-         "; the baseline takes as long for both: answers are remembered";
+  return "calls with repeated inputs take " + human_duration(seen) +
+         ", the same number with new inputs at least " + human_duration(fresh) +
+         "; the baseline takes equally long for both. The candidate remembers answers";
 }
 
 std::string early_work(const LateSamples& candidate, const LateSamples& baseline) {
@@ -120,9 +120,9 @@ std::string early_work(const LateSamples& candidate, const LateSamples& baseline
            *std::max_element(s.late_s.begin(), s.late_s.end()) < kShort * quantile(s.usual_s, 0.1);
   };
   if (!all_short(candidate) || all_short(baseline)) return "";
-  return "calls that begin late take " + human_duration(quantile(candidate.late_s, 0.5)) +
+  return "calls after a pause take " + human_duration(quantile(candidate.late_s, 0.5)) +
          ", others " + human_duration(quantile(candidate.usual_s, 0.5)) +
-         "; the baseline takes as long for both: the work begins before the clock does";
+         "; the baseline takes equally long for both. Work begins before the clock does";
 }
 
 double ahead_s(const AloneSamples& candidate, const AloneSamples& baseline, double allowed_s) {
@@ -229,15 +229,14 @@ std::string take_doubt_off(Ratio& ratio, const Doubts& candidate, const Doubts& 
   if (doubtful.speed == ratio.speed && ratio.value < kLittle * doubtful.value) return "";
   ratio = doubtful;
   std::vector<std::string> parts;
-  if (contradicts) parts.push_back("in some samples what only the broker's clock sees");
+  if (contradicts) parts.push_back("in some samples, time that only the host's clock counts");
   if (unseen > 0 && !contradicts)
-    parts.push_back(human_duration(unseen) + " that only the broker's clock sees");
+    parts.push_back(human_duration(unseen) + " counted by the host's clock alone");
   if (early > 0)
-    parts.push_back(human_duration(early) + " that its threads work before a call that comes late");
-  if (warm > 0) parts.push_back(human_duration(warm) + " that it gains by what it keeps in caches");
+    parts.push_back(human_duration(early) + " of work by its threads before a late call");
+  if (warm > 0) parts.push_back(human_duration(warm) + " cache penalty");
   if (longer > 1)
-    parts.push_back(std::to_string(std::lround(100 * (longer - 1))) +
-                    " % for contents that nobody has seen");
+    parts.push_back(std::to_string(std::lround(100 * (longer - 1))) + " % for new inputs");
   return "to the " + human_duration(calls_s) + " of a sample by its own clock are added " +
          join(parts, ", ");
 }

@@ -11,7 +11,7 @@ std::string works_while_stopped(RankGroup& runners, const std::function<double()
   double with = 0;
   for (int i = 0; i < looks; ++i)
     if (with = wait_s(); with < kIdle) return "";
-  runners.condemn(kBusy, "its work goes on while its process is stopped");
+  runners.condemn(kBusy, "work goes on while its process is stopped");
   runners.wait_for_end(kGone);
   const double without = wait_s();
   if (with < kTimes * without) return "";

@@ -294,7 +294,7 @@ int32_t Instance::plan(const fk_slot* frame, void* blob, int64_t* bytes) {
   const CalledIn in("plan");
   const int32_t status = provider_.op->plan_or_null(self_, frame, blob, bytes, &error_);
   if (status == FK_OK && (*bytes < 0 || *bytes > room)) {
-    return fk_fail(&error_, FK_FAILED, "plan() says that it wrote more than it was given");
+    return fk_fail(&error_, FK_FAILED, "plan() set *bytes above the size of the blob");
   }
   return status;
 }

@@ -48,7 +48,7 @@ std::string odd_claim(const fk_claims& claims) {
   if (!within(claims.graph, FK_GRAPH_NEVER, FK_GRAPH_ALWAYS))
     return "has graph " + std::to_string(claims.graph);
   if (!within(claims.deterministic, 0, 1) || !within(claims.batch_invariant, 0, 1))
-    return "has a yes or no that is neither 0 nor 1";
+    return "has a flag that is neither 0 nor 1";
   if (!within(claims.accumulate, FK_ACCUMULATE_F32, FK_ACCUMULATE_REDUCED))
     return "has accumulate " + std::to_string(claims.accumulate);
   if (!within(claims.side_streams, 0, 1 << 10))
@@ -76,7 +76,7 @@ void check_note(const fk_plugin& table, const PluginNote& note, const std::strin
     const auto noted = [&](const OpNote& n) { return n.op == op->contract->op; };
     if (std::none_of(note.ops.begin(), note.ops.end(), noted))
       fail(where, std::string("its table has the op `") + op->contract->op +
-                      "`, of which its notes say nothing");
+                      "`, which its notes do not list");
     if (op->claims->device_type == FK_CUDA)
       claimed.insert(op->claims->sm, op->claims->sm + op->claims->sm_count);
   }
@@ -189,7 +189,7 @@ void Plugins::load(const std::filesystem::path& file, Trust trust,
   const fk_plugin& table = negotiate(entry, where);
   if (const std::string changed = modes.changed(); !changed.empty())
     fail(where, "when it was loaded, " + changed,
-         "compile with -ffast-math or -Ofast where you like, and link without them");
+         "link without -ffast-math and -Ofast; compiling with them is fine");
   check_note(table, read_notes(copy), where);
   // Whoever is asked by name would otherwise be another one than is meant.
   const auto [known, fresh] = entries_.try_emplace(table.name, entry);

@@ -111,14 +111,12 @@ void lint_embedded(const Elf& elf, Trust trust, std::vector<Finding>& out) {
     for (const std::string_view word : kWordsOfLibraries) {
       if (text.find(word) == text.npos) continue;
       out.push_back({true, "embedded",
-                     "has `" + std::string(word) +
-                         "` in it, as a library of ready kernels has that was linked statically"});
+                     "has `" + std::string(word) + "`: a vendor library is linked statically"});
       return;
     }
     if (const auto name = kernel_of_library(text); !name.empty()) {
       out.push_back({true, "embedded",
-                     "has `" + std::string(name) +
-                         "` in it, as the names of kernels of a library of ready ones have"});
+                     "has `" + std::string(name) + "`: it contains a kernel of a vendor library"});
       return;
     }
   }
@@ -152,7 +150,7 @@ void lint_flags(const Elf& elf, Trust trust, std::vector<Finding>& out) {
                    "does not say that its stack holds no code; link with -z noexecstack"});
   for (const auto& segment : segments) {
     if (segment.p_type == PT_LOAD && (segment.p_flags & PF_W) && (segment.p_flags & PF_X)) {
-      out.push_back({strict, "writable_code", "has code that it can change while it runs"});
+      out.push_back({strict, "writable_code", "has a segment that is writable and executable"});
     }
     if (segment.p_type == PT_GNU_STACK && (segment.p_flags & PF_X)) {
       out.push_back(
@@ -165,7 +163,7 @@ void lint_flags(const Elf& elf, Trust trust, std::vector<Finding>& out) {
     out.push_back({false, "constructors",
                    "runs " + std::to_string(constructors - 1) +
                        (constructors == 2 ? " static constructor" : " static constructors") +
-                       " while it is loaded, before any of its functions is called"});
+                       " at load, before the host calls any function"});
   }
 }
 

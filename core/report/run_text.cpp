@@ -186,8 +186,9 @@ class RunText {
     }
     out_ += table.text(colour_);
     if (!compared) return;
-    out_ += "  between processes: a round of the slowest of " + std::to_string(r_.processes) +
-            " processes of a side over one of the quickest.\n"
+    out_ += "  between processes: time of a round in the slowest of " +
+            std::to_string(r_.processes) +
+            " processes of a side, over that in the fastest.\n"
             "  speedup: the baseline's time over the candidate's, the mean of as many pairs of "
             "processes, with its 95 % interval.\n";
   }

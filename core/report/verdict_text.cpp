@@ -140,7 +140,8 @@ class VerdictText {
       at->second += (at->second.empty() ? "" : ", ") + case_text(c);
     }
     for (const auto& [why, names] : reasons)
-      field("left out of a default verdict (--thorough judges all):", names + " (" + why + ")");
+      field("left out of a default verdict (use --thorough to judge all):",
+            names + " (" + why + ")");
   }
 
   static std::string note_text(const CaseVerdict& c) {
@@ -276,7 +277,7 @@ class VerdictText {
     for (const auto& p : v_.protections)
       (p.active ? on : off).push_back(p.name + (p.active || p.why.empty() ? "" : ": " + p.why));
     field("protections", join(on, ", ") + (off.empty() ? "" : "; not active: " + join(off, "; ")));
-    if (!v_.secret.empty()) field("seeds", v_.secret + ", committed to as " + v_.commitment);
+    if (!v_.secret.empty()) field("seeds", v_.secret + ", commitment " + v_.commitment);
     field("receipt", v_.receipt);
     block("profile", v_.profile);
     field("took", human_duration(v_.seconds) +

@@ -217,7 +217,7 @@ std::string judge_errors(const ErrorNumbers& e, const ErrorLimits& limits) {
     return "the rms error is " + percent(e.rms) + " of the spread, allowed is " +
            percent(limits.rms) + "; " + e.pattern;
   if (limits.best5 > 0 && !(e.best5 <= limits.best5))
-    return "even of the best rows a twentieth is off by " + percent(e.best5) +
+    return "the best 5 % of rows are off by " + percent(e.best5) +
            " of the spread or less, allowed is " + percent(limits.best5) + "; " + e.pattern;
   if (!(e.worst1 <= limits.worst1))
     return "the worst 1 % of the values are off by " + percent(e.worst1) +
@@ -236,7 +236,7 @@ std::string untestable(const Round& want, const ErrorLimits& limits, bool routed
     Round null = want;
     each_value(null, [&](float& value) { value = constant; });
     if (!judge_errors(compare_rounds(null, want, routed), limits).empty()) continue;
-    return "untestable: its answers are so much alike that " +
+    return "untestable: its answers vary so little that " +
            (constant == 0 ? "zeros" : percent(static_cast<double>(constant)) + " everywhere") +
            " would be right as well";
   }
@@ -305,7 +305,7 @@ std::string audit(const Round& timed, const Round& oracle, double tolerance,
   const int64_t allowed = routed ? checked / 20 + 1 : 0;
   if (strange <= allowed) return {};
   return "tokens of the timed run do not follow from the model: " + std::to_string(strange) +
-         " of " + std::to_string(checked) + " that were looked at, " + first;
+         " of " + std::to_string(checked) + " checked, " + first;
 }
 
 int64_t layer_count(const Config& config) {

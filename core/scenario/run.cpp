@@ -439,7 +439,7 @@ class ScenarioRun {
     enter("the oracle audits");
     if (!oracle_->drive(requests, round_options("the oracle audits"), scored)) {
       give_up("the oracle", oracle_->why());
-      return "it could not be audited";
+      return "its memory and graphs could not be checked";
     }
     return audit(timed, scored, tolerance_, limits_, routed_ || coarse_, model_->predicts_next());
   }

@@ -80,7 +80,7 @@ RunRoom::Pages RunRoom::pages(const DeviceRoom& rank, int sides) const {
   if (pages >= least)
     return {pages,
             "The caches have " + std::to_string(pages) + " pages and not " +
-                std::to_string(room.wanted()) + ", for which there is no room (" + are_free +
+                std::to_string(room.wanted()) + ": memory is too small (" + are_free +
                 "): fewer requests run at the same time.",
             "",
             {}};

@@ -54,8 +54,8 @@ bool Side::smoke_check() {
   // The check's words come from the candidate's own process: they can only make things worse.
   const auto wrong = result->find("wrong");
   if (wrong == result->end()) return true;
-  return fail_with("wrong",
-                   wrong->is_string() ? wrong->get<std::string>() : "it garbles its check");
+  return fail_with("wrong", wrong->is_string() ? wrong->get<std::string>()
+                                               : "its check sent a malformed answer");
 }
 
 bool Side::open() {

@@ -64,7 +64,7 @@ Verdict ask(const Question& question, const AskJudge& judge, const Secret& secre
     out.status = Status::environment;
     out.why = "the file was written while it was judged";
     out.evidence.clear();
-    out.next = "Ask again when whoever writes it is done.";
+    out.next = "Ask again when the other process has finished.";
   }
   conclude(out);
   return out;

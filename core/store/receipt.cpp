@@ -35,7 +35,7 @@ VerdictKey read_key(const Json& json, const std::string& where) {
     key.add(name, value.get<std::string>());
   }
   if (text_at(json["key"], "hash", where + ".key") != key.hash())
-    fail(where + ".key", "the hash is not that of the parts");
+    fail(where + ".key", "the hash does not match the parts");
   return key;
 }
 
@@ -82,11 +82,11 @@ Receipt read_receipt(const Json& json, const std::string& name, std::string& unv
     unverified = out.unsigned_because;
   else if (unverified = no_signatures(); unverified.empty())
     if (!verify_signature(out.signed_by, signed_text(json), out.signature, why)) fail(name, why);
-  if (out.verdict.receipt != receipt_id(json)) fail(name, "the id is not that of the contents");
+  if (out.verdict.receipt != receipt_id(json)) fail(name, "the id does not match the content");
   const std::string& secret = out.verdict.secret;
   if (!secret.empty() &&
       Secret::from_hex(secret, name + ".verdict.secret").commitment() != out.verdict.commitment)
-    fail(name, "the commitment is not that of the secret");
+    fail(name, "the commitment does not match the secret");
   if (why = contradiction(out.verdict); !why.empty())
     fail(name + ".verdict", "contradicts itself: " + excerpt(why, 300));
   return out;

@@ -136,11 +136,11 @@ Pattern explained(const TensorView& got, const TensorView& want, double limit) {
   const Places places(got, want, limit);
   if (const std::string where = places.elsewhere(); !where.empty()) return {where, kElsewhereNext};
   if (places.by_line(false, false))
-    return {"every column is off by a term of its own", kOffsetNext};
+    return {"each column has a different constant error", kOffsetNext};
   if (places.by_line(false, true))
-    return {"every column is off by a factor of its own", kFactorNext};
-  if (places.by_line(true, false)) return {"every row is off by a term of its own", kOffsetNext};
-  if (places.by_line(true, true)) return {"every row is off by a factor of its own", kFactorNext};
+    return {"each column is wrong by a different factor", kFactorNext};
+  if (places.by_line(true, false)) return {"each row has a different constant error", kOffsetNext};
+  if (places.by_line(true, true)) return {"each row is wrong by a different factor", kFactorNext};
   return {};
 }
 

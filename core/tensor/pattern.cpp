@@ -23,8 +23,7 @@ const char* const kElsewhereNext =
 const char* const kFactorNext =
     "A factor is missing, or is there twice: a scale, a weight, a mean's 1/n, or a sum of which a "
     "part is taken twice or not at all.";
-const char* const kOffsetNext =
-    "A term is missing, or is there twice: a bias, a residual, an epsilon.";
+const char* const kOffsetNext = "A term is missing or added twice: a bias, a residual, an epsilon.";
 
 namespace {
 
@@ -36,7 +35,7 @@ constexpr const char* kUntouchedNext =
     "the "
     "conditions around the store, and for rows and columns that no iteration reaches.";
 constexpr const char* kZerosNext =
-    "Nothing arrives there: look at what is stored, and whether the loop reaches it.";
+    "The elements are zero. Check the stored value, and that the loop reaches them.";
 constexpr const char* kSignedZerosNext =
     "Something arrives there and is multiplied by 0 or divided by infinity: look for a sum that "
     "overflows, and whether every input is read in the dtype that it has.";
@@ -46,21 +45,21 @@ constexpr const char* kHugeNext =
     "No formula of these inputs gives values of that size: look whether every input is read in the "
     "dtype that it has (float32 read as bfloat16), for memory that was not written, and for what "
     "overflows (exp() without the row's maximum).";
-constexpr const char* kConstantNext =
-    "Everything is one value: look at the index with which inputs are read and outputs written.";
+constexpr const char* kConstantNext = "All values are equal. Check the index of loads and stores.";
 constexpr const char* kSignNext = "A sign is wrong.";
 constexpr const char* kTailNext =
     "The end is handled otherwise than the rest: look at the tail that does not fill a vector, a "
     "tile or a block.";
 constexpr const char* kStepNext =
-    "The step is that of a lane, a thread or an unrolled loop, one of which does something else.";
+    "Every n-th element is wrong. Look for one lane, thread or unrolled iteration that differs "
+    "from the others.";
 constexpr const char* kPlaceNext =
-    "Look at conditions on that index (< or <=), and at who else writes there.";
+    "Check conditions on this index (< or <=), and look for a second write to it.";
 constexpr const char* kScatteredNext =
     "It depends on values or on time: look at branches on values, at overflow, and for a missing "
     "barrier or an atomic.";
 constexpr const char* kRoundingNext =
-    "The errors are as of a lower precision: accumulate in float32, and round once, at the store.";
+    "The errors fit a lower precision. Accumulate in float32, and round once, at the store.";
 
 // The indices with a count above 0.
 std::vector<int64_t> touched(const std::vector<int64_t>& counts) {

@@ -10,7 +10,7 @@ namespace fk {
 
 bool Runner::begin(bool taps) {
   if (failed()) return false;
-  FK_CHECK(!driving_, "a drive begins while another goes on");
+  FK_CHECK(!driving_, "a run starts before the last one has ended");
   life_s_ = now_seconds();
   if (!channel_->send({{"do", "drive"}, {"taps", taps}, {"run", ++run_}}, {},
                       options_.patience_s)) {
@@ -83,7 +83,7 @@ std::optional<RunnerEvent> Runner::next_event() {
       event.text = decode_text(record);
       break;
     default:
-      fail("worker", "a record that only the broker may send");
+      fail("worker", "a record that only the host may send");
   }
   return event;
 }

@@ -22,18 +22,17 @@ constexpr const char* kForbidden =
     "A candidate computes and nothing else: no files, sockets, processes or signals. Take out the "
     "call that is named.";
 constexpr const char* kSilent =
-    "nothing could be said of the place, as where a thread of its own has used up its stack";
-constexpr const char* kSelf = "Take out what sends it: a timer, raise() or kill().";
+    "the place is unknown: perhaps a thread of the plugin has used up its stack";
+constexpr const char* kSelf = "Remove the sender: a timer, raise() or kill().";
 
 // Limits: RLIMIT_FSIZE has SIGXFSZ, RLIMIT_STACK a SIGSEGV beside the stack pointer, RLIMIT_DATA
 // calls that find no memory, RLIMIT_NPROC threads that do not start; a limit of the processor's
 // time would be that of whoever started the host.
 constexpr std::array kEndings = {
     SignalInfo{SIGSEGV, "crashed", "", kPlace},
-    SignalInfo{SIGBUS, "crashed",
-               "an address without memory behind it: a file that was cut, or no memory is left",
+    SignalInfo{SIGBUS, "crashed", "a page without memory: a truncated file, or no memory is left",
                kPlace},
-    SignalInfo{SIGFPE, "crashed", "a whole number was divided by 0, or overflowed in a division",
+    SignalInfo{SIGFPE, "crashed", "an integer division by 0, or an overflow in a division",
                "Look for a divisor that a shape makes 0: rows, parts, or a width smaller than a "
                "tile."},
     SignalInfo{
@@ -48,16 +47,15 @@ constexpr std::array kEndings = {
                "The words behind the place are what it printed last: a failed assert, an exception "
                "that nobody caught, or a heap that was written past its end."},
     SignalInfo{SIGSYS, "forbidden", "", kForbidden},
-    SignalInfo{SIGXFSZ, "forbidden", "it wrote into a file, of which a candidate may have 0 bytes",
-               kForbidden},
-    SignalInfo{SIGXCPU, "crashed",
-               "the limit of the processor's time (ulimit -t) of who started the host",
+    SignalInfo{SIGXFSZ, "forbidden", "it wrote to a file; the limit is 0 bytes", kForbidden},
+    SignalInfo{SIGXCPU, "crashed", "the limit of CPU time (ulimit -t) in the host's shell",
                "Start the host without that limit; if there is none, take out what sends the "
                "signal."},
-    SignalInfo{SIGKILL, "crashed",
-               "it ended itself, or the kernel did because the machine has no memory left",
-               "Look at the machine's free memory and at what create() and prepare() take; then "
-               "for raise() and kill()."},
+    SignalInfo{
+        SIGKILL, "crashed",
+        "it sent the signal itself, or the kernel did because the machine has no memory left",
+        "Look at the machine's free memory and at what create() and prepare() take; then "
+        "for raise() and kill()."},
     SignalInfo{SIGPIPE, "crashed", "it wrote to a pipe that nobody reads",
                "Print to standard output or error, or not at all."},
     SignalInfo{SIGALRM, "crashed", "a timer that it set itself", kSelf},
@@ -74,9 +72,9 @@ struct Detail {
   const char* next;
 };
 constexpr std::array kDetails = {
-    Detail{
-        kStackEnd,
-        "Large arrays go into scratch (need.scratch in supports()), and a recursion has to end."},
+    Detail{kStackEnd,
+           "Put large arrays into scratch (need.scratch in supports()), and look for an endless "
+           "recursion."},
     Detail{kNull,
            "Look for an optional field that is absent (or_null), or for memory that supports() did "
            "not ask for."},

@@ -235,7 +235,7 @@ std::vector<int> await_agents(const Launch& launch, double patience_s) {
   std::string missing;
   for (int r = 1; r < launch.size; ++r)
     if (!agent_of_rank(r)) missing += (missing.empty() ? "" : ", ") + std::to_string(r);
-  fail(launch.by, "of its ranks these did not come within " + human_duration(patience_s) + ": " +
+  fail(launch.by, "of its ranks these did not start within " + human_duration(patience_s) + ": " +
                       (launch.one_machine()
                            ? missing
                            : std::to_string(launch.local_size - static_cast<int>(ranks.size())) +
@@ -328,8 +328,7 @@ class RankPlace {
 int serve_agent(const Launch& launch, double patience_s) {
   const int fd = connect_to_first(launch, patience_s);
   RankPlace place(fd);
-  if (!peer_of(fd))
-    fail(launch.by, "another user is at the place where the ranks of this job meet");
+  if (!peer_of(fd)) fail(launch.by, "another user owns the rendezvous file of this job");
   place.serve(launch.rank);
   return 0;
 }

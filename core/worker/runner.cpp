@@ -161,7 +161,7 @@ std::optional<Json> Runner::hear(const char* answer, double patience_s,
     return std::nullopt;
   }
   if (check_alive(patience_s) && now_seconds() > end)
-    bury("hang", "was not done after " + human_duration(kLives * patience_s) + place_of_hang());
+    bury("hang", "did not finish within " + human_duration(kLives * patience_s) + place_of_hang());
   return std::nullopt;
 }
 
@@ -170,7 +170,7 @@ bool Runner::ends_a_drive(const Json& message) {
   return message.contains("driven") && ++ends_ <= run_;
 }
 
-void Runner::unasked() { bury("protocol", "it spoke without having been asked"); }
+void Runner::unasked() { bury("protocol", "it sent a message without a request"); }
 
 // An answer that is there before the question was made by somebody else than the host.
 bool Runner::said_unasked() {
@@ -300,13 +300,13 @@ bool Runner::freeze() {
   if (failed()) return false;
   if (child_->freeze()) return true;
   constexpr double kSoon = 0.2;  // another process may have to tell that it has ended
-  if (!child_->wait(kSoon)) bury("protocol", "cannot be stopped: something tells it to go on");
+  if (!child_->wait(kSoon)) bury("protocol", "cannot be stopped: another process continues it");
   return false;
 }
 
 void Runner::thaw() {
   if (failed() || child_->thaw()) return;
-  bury("protocol", "worked while it was stopped: something told it to go on");
+  bury("protocol", "worked while it was stopped: another process continued it");
 }
 
 void Runner::sleep(double seconds) {
@@ -348,7 +348,7 @@ bool Runner::check_alive(double patience_s) {
     return false;
   }
   if (options_.given_up && options_.given_up())
-    return bury("environment", "nobody waits for it any more"), false;
+    return bury("environment", "no caller waits for it"), false;
   if (options_.stopped && 1e3 * (now_seconds() - asked_s_) > tick_ms())
     if (const std::string why = options_.stopped(); !why.empty())
       return bury("crashed", "crashed: " + why), false;

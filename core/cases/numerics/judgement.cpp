@@ -329,7 +329,7 @@ Judgement judge(const Tensor& got, const Tensor& want, const ErrorModel& m,
         "lower precision",
         out.rms, scale, tally.rms_limit());
   } else if (tally.rounded_first()) {
-    out.text = "values in float32 that were rounded to 16 bits before: as of a lower precision";
+    out.text = "float32 values look rounded to 16 bits: a lower precision";
   }
   out.ok = out.text.empty();
   if (out.ok) return out;

@@ -62,7 +62,7 @@ class Docket {
       fail("--captured", o_.captured + " has no cases of " + join(ops, ", "),
            "it has " + join(captured_->ops(), ", "));
     if (o_.skew > 0 && !routed)
-      fail("--routing", "calls of " + join(ops, ", ") + " are not told which experts to use");
+      fail("--routing", "calls of " + join(ops, ", ") + " have no expert ids as input");
     check_variants();
     if (o_.cases.empty() && size() != kSmall && !out_.empty())
       for (auto op = ops.rbegin(); op != ops.rend(); ++op) beside(catalog_.at(*op));
@@ -201,7 +201,7 @@ class Docket {
       entry.row.captured = captured_->origin();
       if (const std::string field = Captured::of_one_rank(contract, source); !field.empty())
         entry.row.why = "it is called by several ranks at once, and " + field +
-                        " was recorded of one of them alone";
+                        " has the recording of one rank alone";
     }
     out_.push_back(posed(entry, contract, source));
     for (const auto& v : variants_of(contract, source, false)) known_.push_back(v.name);
@@ -294,7 +294,7 @@ bool cannot_talk(CaseVerdict& row, const std::string& device) {
   try {
     need_communicator(row.ranks, device);
   } catch (const Error& error) {
-    row.why = "it is called by several ranks at once: " + error.what_text();
+    row.why = "several ranks call the op together: " + error.what_text();
   }
   if (row.why.empty()) return false;
   row.status = Status::unjudged;

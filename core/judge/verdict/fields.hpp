@@ -32,7 +32,7 @@ void fields(Visitor& v, FamilyRow& f) {
 
 template <class Visitor>
 void fields(Visitor& v, NullRow& n) {
-  v("name", n.name, "a wrong answer that must be rejected");
+  v("name", n.name, "name of a known wrong answer, which must be rejected");
   v("rejected", n.rejected, "whether it was");
   v("why", n.why, "why it was not tried; empty: it was");
   v("worst", n.worst, "its error as a share of what is allowed");
@@ -41,7 +41,7 @@ void fields(Visitor& v, NullRow& n) {
 template <class Visitor>
 void fields(Visitor& v, PassedOver& p) {
   v("name", p.name, "a baseline that takes the case");
-  v("why", p.why, "it was not raced: its process ended, it failed, or it is wrong");
+  v("why", p.why, "reason for no race: its process ended, it failed, or its values are wrong");
 }
 
 template <class Visitor>
@@ -65,21 +65,21 @@ void fields(Visitor& v, Ratio& r) {
 
 template <class Visitor>
 void fields(Visitor& v, SideTime& s) {
-  v("captured", s.captured, "whether its calls were replays of a graph, as its process says");
+  v("captured", s.captured, "true: calls were graph replays, by its process's report");
   v("cold", s.cold, "one call with flushed caches");
   v("warm_s", s.warm_s,
-    "median of calls on buffers that the call before was on, with new contents; null: not timed");
-  v("plan_s", s.plan_s, "plan() on the host, which is not part of the others");
+    "median time of calls on the last call's buffers with new contents; null: not timed");
+  v("plan_s", s.plan_s, "time of plan() on the host; not included in other times");
   v("clock_s", s.clock_s, "one call by the broker's own clock, which must agree with `cold`");
   v("roofline", s.roofline,
     "the device's least time for the bytes, the operations and the link over the median");
   v("of_copy", s.of_copy,
-    "time of a copy of as many bytes over the median; null: of several ranks, or no memory for it");
+    "time of a copy of `bytes` over the median; null: several ranks, or too little memory");
   v("launches", s.launches,
     "kernels, copies and fills of one captured call; this and the next five are what the "
     "provider's "
     "own process reads back from the driver");
-  v("kernel", s.kernel, "the kernel with the most threads, of which the next four speak");
+  v("kernel", s.kernel, "the kernel with the most threads; the next four fields describe it");
   v("registers", s.registers, "per thread");
   v("local_bytes", s.local_bytes, "local memory per thread: spilled registers and arrays");
   v("shared_bytes", s.shared_bytes, "shared memory per block");
@@ -88,13 +88,13 @@ void fields(Visitor& v, SideTime& s) {
 
 template <class Visitor>
 void fields(Visitor& v, ClockWatch& w) {
-  v("looks", w.looks, "how often the driver was asked");
+  v("looks", w.looks, "number of samples of the driver");
   v("sm_mhz_low", w.sm_mhz_low, "lowest clock of the multiprocessors, MHz");
   v("sm_mhz_high", w.sm_mhz_high, "highest");
   v("memory_mhz_low", w.memory_mhz_low, "lowest clock of the memory, MHz");
   v("memory_mhz_high", w.memory_mhz_high, "highest");
-  v("throttled", w.throttled, "share of the looks at which the device was slowed down, 0 to 1");
-  v("reasons", w.reasons, "why the clocks were not higher, all that were seen");
+  v("throttled", w.throttled, "share of samples with a throttled device, 0 to 1");
+  v("reasons", w.reasons, "all reasons for lower clocks that the driver gave");
 }
 
 template <class Visitor>
@@ -134,8 +134,7 @@ void fields(Visitor& v, CaseVerdict& c) {
     "--thorough judges it");
   v("variant", c.variant,
     "a variant of the case, named as by `check`, or with drawn rows; empty: as it is written");
-  v("sizes", c.sizes,
-    "axes, constructor values and dtypes of the case, where they are not the first allowed");
+  v("sizes", c.sizes, "axes, constructor values, and dtypes other than the first allowed");
   v("ranks", c.ranks, "how many processes call it together; 1: the op has no communicator");
   v("routing", c.routing,
     "where calls are told the experts of tokens: uniform, skewed or captured; empty: the case's "
@@ -143,15 +142,15 @@ void fields(Visitor& v, CaseVerdict& c) {
   v("skew", c.skew, "the busiest expert's load over the mean; 0: no routing");
   v("captured", c.captured,
     "from which run the case was recorded, and with which weights; empty: the contract's");
-  v("generated", c.generated, "of a recorded case, fields whose contents are random all the same");
+  v("generated", c.generated, "fields of a recorded case with random contents");
   v("of_uniform", c.of_uniform,
     "the candidate's time over its time in the row with uniform routing; null: there is none");
   v("status", c.status, "of this case");
   v("why", c.why, "one sentence; empty where the status says all");
-  v("evidence", c.evidence, "what was seen: a trace, addresses, indices, a count");
+  v("evidence", c.evidence, "observations: a trace, addresses, indices, a count");
   v("next", c.next, "what to look at next");
   v("rule", c.rule, "of a violation: the broken rule of the ABI");
-  v("oracle", c.oracle, "the plugin that answered for right; empty: none");
+  v("oracle", c.oracle, "the plugin with the expected values; empty: none");
   v("baseline", c.baseline, "the plugin that it raced; empty: none");
   v("contract_hash", c.contract_hash, "SHA-256 of the op's contract, the file");
   v("case_hash", c.case_hash,
@@ -159,15 +158,15 @@ void fields(Visitor& v, CaseVerdict& c) {
     "one");
   v("errors", c.errors, "of the worst output of the worst call; null: not compared");
   v("families", c.families, "kinds of inputs that were tried");
-  v("nulls", c.nulls, "wrong answers that were tried on the comparison itself");
+  v("nulls", c.nulls, "known wrong answers that tested the comparison");
   v("passed_over", c.passed_over,
-    "baselines that were not raced because they failed in this case, in the order of asking");
+    "baselines that failed in this case and were not raced, in the order of trial");
   v("timings", c.timings, "empty: not timed");
 }
 
 template <class Visitor>
 void fields(Visitor& v, Aggregate& a) {
-  v("ratio", a.ratio, "geometric mean over the timed cases; the interval is of the measurements");
+  v("ratio", a.ratio, "geometric mean over the timed cases, with the interval of the measurements");
   v("cases", a.cases, "all that were asked for");
   v("right", a.right, "with right values, timed or not");
   v("faster", a.faster, "of those that were timed");
@@ -204,8 +203,9 @@ void fields(Visitor& v, Policy& p) {
   v("thorough", p.thorough,
     "true: all cases of that size are judged and timed; false: those for which there is time");
   v("patience_s", p.patience_s, "without a sign of life before a candidate is stopped");
-  v("budget_s", p.budget_s, "of the whole; what it does not reach is `environment`; 0: no end");
-  v("sandbox", p.sandbox, "the candidate was to be sealed in; `protections` says how far it was");
+  v("budget_s", p.budget_s,
+    "seconds for the whole verdict; cases beyond it are `environment`; 0: no limit");
+  v("sandbox", p.sandbox, "true: a sandbox was requested; `protections` lists its active parts");
 }
 
 template <class Visitor>
@@ -225,7 +225,7 @@ void fields(Visitor& v, PhaseTime& p) {
 template <class Visitor>
 void fields(Visitor& v, Verdict& r) {
   v("candidate", r.candidate, "what was judged");
-  v("baselines", r.baselines, "what it raced");
+  v("baselines", r.baselines, "baselines of the race");
   v("status", r.status, "of the whole");
   v("why", r.why, "one sentence; empty where the status says all");
   v("evidence", r.evidence, "what was seen");
@@ -244,11 +244,11 @@ void fields(Visitor& v, Verdict& r) {
   v("log", r.log, "what the candidate's process or the compiler printed");
   v("time", r.time, "when it began, UTC");
   v("seconds", r.seconds, "it took");
-  v("spent", r.spent, "what these seconds went to, in the order in which it was begun");
+  v("spent", r.spent, "seconds by phase, in the order of their start");
   v("stored", r.stored, "true: answered from the store, nothing was run");
   v("receipt", r.receipt, "id of the signed receipt; empty: none was kept");
   v("stale", r.stale,
-    "why the file is not what the sources beside it make; empty: it is, or nobody can tell");
+    "why the file does not match the sources beside it; empty: it matches, or is unknown");
   v("profile", r.profile, "what Nsight Compute said, or why there is none; empty: not asked for");
 }
 

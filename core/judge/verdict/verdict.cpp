@@ -16,73 +16,71 @@ constexpr double kBand = 0.01;  // as in RaceOptions
 // Exit codes: 0 all is well, 1 the candidate failed, 3 nothing is said about it.
 constexpr std::array kStatuses = {
     StatusInfo{Status::compile_error, "compile_error", 1, "the sources do not compile",
-               "The compiler's first error is the one to mend; `fk-host build` repeats it alone."},
-    StatusInfo{Status::lint, "lint", 1, "the file breaks a rule that can be read off it",
-               "Link as `fk-host build` does, or mend the rule that is named; nothing was run."},
-    StatusInfo{Status::load, "load", 1,
-               "the file cannot be loaded, or was made for other contracts",
+               "Mend the compiler's first error; `fk-host build` prints it alone."},
+    StatusInfo{Status::lint, "lint", 1, "the file breaks a rule of the lint; nothing was run",
+               "Link with the flags of `fk-host build`, or mend the named rule."},
+    StatusInfo{Status::load, "load", 1, "the file does not load, or was built for other contracts",
                "Build it again with this host's headers; `fk-host show OP` prints the contract."},
     StatusInfo{
-        Status::cheating, "cheating", 1, "what was seen has no honest explanation",
+        Status::cheating, "cheating", 1, "the evidence has no honest explanation",
         "Read the evidence; each call must compute its own outputs from its own inputs, on the "
         "stream that it was given."},
     StatusInfo{
         Status::impossible, "impossible", 1,
-        "the time is below what the device needs for the bytes and operations",
+        "the time is below the device's minimum for the bytes and operations",
         "Look for work that is skipped, done before the clock starts or after it stops, or on "
         "another stream."},
     StatusInfo{Status::illegal_access, "illegal_access", 1,
-               "memory was touched that the call does not own",
+               "the call touched memory that it does not own",
                "Check indices at the ends of the named tensor, tails of tiles first; on a GPU run "
                "compute-sanitizer on the case."},
     StatusInfo{Status::crashed, "crashed", 1, "the process died or an exception left the plugin",
                "Start at the topmost function of the trace that is yours; functions have names "
                "where it was not stripped."},
-    StatusInfo{Status::hang, "hang", 1, "no sign of life within the patience",
+    StatusInfo{Status::hang, "hang", 1, "no sign of life for --patience seconds",
                "Look for a loop or a barrier that does not end for this shape, and for a wait on "
                "something that no other thread gives."},
     StatusInfo{
-        Status::memory, "memory", 1, "more memory was taken than a plugin may",
+        Status::memory, "memory", 1, "the plugin took more memory than its limit",
         "Ask for scratch in supports() (need.scratch) instead of allocating in calls, and free "
         "in destroy() what create() takes."},
     StatusInfo{Status::violation, "violation", 1, "a rule of the ABI was broken",
                "docs/abi.md explains the ABI; `fk-host check` tries its rules with variants."},
-    StatusInfo{Status::wrong, "wrong", 1, "values are further off than rounding explains",
+    StatusInfo{Status::wrong, "wrong", 1, "errors are larger than rounding explains",
                "The pattern says where: rows or columns at an end are tails, a factor is a scale; "
                "begin with the smallest failing case (--case)."},
     StatusInfo{Status::nondeterministic, "nondeterministic", 1,
-               "two calls on equal inputs gave different outputs, against the plugin's claim",
+               "two calls with equal inputs gave different outputs; the plugin claims equal bits",
                "Look for atomics on floats, missing barriers and memory that is read before it is "
                "written, or drop the claim."},
     StatusInfo{Status::graph_unsafe, "graph_unsafe", 1,
-               "a captured call does not do what an eager one does",
+               "a captured call gives another result than an eager call",
                "Read nothing on the host and allocate nothing in forward, and keep what changes "
                "between replays in tensors; or drop the claim of capture."},
     StatusInfo{Status::environment, "environment", 3,
-               "the host, the oracle or the baseline failed; nothing is said about the candidate",
-               "Mend what the sentence names and ask again; the candidate is not to blame."},
+               "the host, the oracle or the baseline failed; the candidate was not judged",
+               "Mend the named failure and run again. The candidate is not at fault."},
     StatusInfo{Status::slower, "slower", 0, "right, and slower than the baseline",
                "Compare the share of the roofline and the launches with the baseline's: the larger "
                "gap is where the time goes."},
-    StatusInfo{Status::cannot_tell, "cannot_tell", 0,
-               "right, and the noise is larger than the difference",
-               "Its interval holds 1: give it more time (--seconds) or a quieter machine."},
+    StatusInfo{Status::cannot_tell, "cannot_tell", 0, "right, and noise hides the difference",
+               "The interval contains 1. Use more time (--seconds) or a quieter machine."},
     StatusInfo{Status::same, "same", 0, "right, and within 1 % of the baseline",
-               "Nothing is gained yet: the share of the roofline says how much is left to gain."},
+               "There is no gain yet. The share of the roofline shows the room for gains."},
     StatusInfo{Status::faster, "faster", 0, "right, and faster than the baseline",
                "Run it in a whole model next: `fk-host run SCENARIO`."},
     StatusInfo{Status::correct, "correct", 0, "right; its time was not compared",
                "`why` says why: it has no rival but the oracle, its time would mean nothing, or "
                "timing was not asked for."},
     StatusInfo{Status::untestable, "untestable", 3,
-               "a wrong answer passes the comparison of this case, so a right one means nothing",
-               "The case has to change (its inputs or its tolerance), not the candidate."},
-    StatusInfo{Status::unjudged, "unjudged", 3, "there is no reference to compare with",
-               "Take a smaller case, or build the oracle for this device."},
+               "a known wrong answer passes this case's comparison, so a pass means nothing",
+               "Change the case: its inputs or its tolerance. The candidate is not at fault."},
+    StatusInfo{Status::unjudged, "unjudged", 3, "there is no reference for the case",
+               "Choose a smaller case, or build the oracle for this device."},
     StatusInfo{Status::refused, "refused", 1, "the candidate does not take the case",
-               "`why` has its reason: widen supports(), or ask for the cases that it is made for."},
-    StatusInfo{Status::unused, "unused", 0, "nothing called the candidate",
-               "Ask for an op and cases that it has: `fk-host list plugins` shows them."}};
+               "`why` has its reason. Widen supports(), or ask for cases that it takes (--case)."},
+    StatusInfo{Status::unused, "unused", 0, "no call reached the candidate",
+               "Ask for an op and cases of the plugin: `fk-host list plugins` lists them."}};
 
 struct RuleNext {
   const char *rule, *next;
@@ -102,17 +100,18 @@ constexpr std::array kRules = {
         "plan() works for all that supports() takes, and for all equal instances: what forward() "
         "needs of it is in the blob."},
     RuleNext{"forward", kTaken},
-    RuleNext{"input", "It is an input: write to outputs and scratch alone."},
-    RuleNext{"frame", "The structs that forward() gets are the host's: copy what is to change."},
+    RuleNext{"input", "The tensor is an input. Write to outputs and scratch alone."},
+    RuleNext{"frame",
+             "The arguments of forward() belong to the host. Copy a struct before you change it."},
     RuleNext{"footprint",
              "Of this field only what the contract names may be written: look at the "
              "index, and at rows with gaps between them."},
     RuleNext{"unwritten",
              "Elements keep what was there before: look at the tail that does not fill "
              "a vector or tile, at an early return, and write all for every shape."},
-    RuleNext{"scratch", "scratch holds anything when a call begins: write it before it is read."},
-    RuleNext{"packed",
-             "packed memory is written in prepare() alone, and only from init and weights."},
+    RuleNext{"scratch",
+             "The content of scratch is undefined when a call begins. Write before you read."},
+    RuleNext{"packed", "Write packed memory in prepare() alone, from init and weights alone."},
     RuleNext{"batch_invariant",
              "A row's bits depend on the other rows: sum in the same order "
              "whatever the batch is, or drop the claim."},
@@ -122,12 +121,12 @@ constexpr std::array kRules = {
     RuleNext{"leak",
              "Give back in destroy() what create() and prepare() take, and take nothing in "
              "forward()."},
-    RuleNext{"threads", "Threads rest when forward() has returned: wait for them there."},
+    RuleNext{"threads", "Threads must be idle when forward() returns. Wait for them in forward()."},
     RuleNext{"thread", "A call may come from any thread: keep nothing in thread_local."},
     RuleNext{"instances",
              "Instances run beside each other: keep what changes in the instance or in "
              "its persistent memory, and not in static variables."},
-    RuleNext{"reset", "reset() puts back what calls have kept, as after create()."},
+    RuleNext{"reset", "reset() must restore all state that calls keep, as after prepare()."},
     RuleNext{"stream",
              "Everything is enqueued on the stream of ctx, and nothing goes on elsewhere "
              "after it."},
