@@ -12,7 +12,7 @@ namespace {
 
 using Words = std::vector<uint32_t>;
 
-Words persistent_words(const ConductCase& c, const Instance& instance) {
+Words persistent_words(const ConformanceCase& c, const Instance& instance) {
   Words out(static_cast<size_t>(instance.persistent_bytes()) / sizeof(uint32_t));
   if (out.empty()) return out;
   c.device.synchronize_all();
@@ -21,7 +21,7 @@ Words persistent_words(const ConductCase& c, const Instance& instance) {
   return out;
 }
 
-void put_half_back(const ConductCase& c, const Instance& instance, const Words& before) {
+void put_half_back(const ConformanceCase& c, const Instance& instance, const Words& before) {
   Words now = persistent_words(c, instance);
   bool back = true;
   for (size_t i = 0; i < now.size(); ++i) {
@@ -37,7 +37,7 @@ void put_half_back(const ConductCase& c, const Instance& instance, const Words& 
 
 }  // namespace
 
-Misconduct after_aborted_run(const ConductCase& c, const CaseValues& answer,
+ConformanceFault after_aborted_run(const ConformanceCase& c, const CaseValues& answer,
                              const ConductCall& call, const ConductDiffer& differ) {
   Lone lone(c);
   Execution& execution = lone.execution;

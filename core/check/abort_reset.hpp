@@ -11,7 +11,7 @@ namespace fk {
 // thrown away, each where there is such a thing, and then reset(), a call gives something else.
 // What calls do not change in persistent memory, as tables that prepare() has made, is left alone.
 // State that a call puts back before it ends (a semaphore that is zero again) is not seen here.
-Misconduct after_aborted_run(const ConductCase& c, const CaseValues& answer,
+ConformanceFault after_aborted_run(const ConformanceCase& c, const CaseValues& answer,
                              const ConductCall& call, const ConductDiffer& differ);
 
 }  // namespace fk

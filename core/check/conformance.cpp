@@ -52,7 +52,7 @@ bool grows(const std::function<void(int)>& calls) {
 
 // Memory that grows with every instance, or with every call. Of exchanges pages are not asked for:
 // that needs many calls, each of which waits for other processes.
-Misconduct leaks(const ConductCase& c) {
+ConformanceFault leaks(const ConformanceCase& c) {
   const bool ranks = c.provider.contract->comm() != nullptr;
   const auto cycle = [&](int count) {
     for (int i = 0; i < count; ++i) {
@@ -81,7 +81,7 @@ Misconduct leaks(const ConductCase& c) {
   // The host keeps a small table per instance, children included.
   const int64_t small = c.provider.contract->level == 1 ? 1 << 10 : 1 << 16;
   const int64_t instance = lost_by(cycle, small);
-  Misconduct of_instances;
+  ConformanceFault of_instances;
   if (instance > small)
     of_instances = {"leak", "create(), prepare() and destroy() lose " + per(instance, "instance")};
   if (any_rank(c, !of_instances.rule.empty())) return of_instances;  // all call, or none
@@ -115,7 +115,7 @@ void elsewhere(const std::function<void()>& body) {
 }
 
 // The same instance, called from another thread than the one that made it.
-Misconduct other_thread(const ConductCase& c, const CaseValues& answer, const ConductCall& call,
+ConformanceFault other_thread(const ConformanceCase& c, const CaseValues& answer, const ConductCall& call,
                         const ConductDiffer& differ) {
   Lone lone(c);
   CaseValues got;
@@ -126,7 +126,7 @@ Misconduct other_thread(const ConductCase& c, const CaseValues& answer, const Co
 }
 
 // Two instances that run at the same time.
-Misconduct together(const ConductCase& c, const CaseValues& answer, const ConductCall& call,
+ConformanceFault together(const ConformanceCase& c, const CaseValues& answer, const ConductCall& call,
                     const ConductDiffer& differ) {
   Lone one(c), two(c);
   std::atomic<int> ready = 0;
@@ -159,7 +159,7 @@ Misconduct together(const ConductCase& c, const CaseValues& answer, const Conduc
 }
 
 // An instance of another case that is made and used in between.
-Misconduct between(const ConductCase& c, const CaseValues& answer, const ConductCall& call,
+ConformanceFault between(const ConformanceCase& c, const CaseValues& answer, const ConductCall& call,
                    const ConductDiffer& differ) {
   for (const Case& other : c.provider.contract->cases) {
     if (other.name == c.source.name || other.size != "smoke") continue;
@@ -181,7 +181,7 @@ Misconduct between(const ConductCase& c, const CaseValues& answer, const Conduct
 
 // Work that goes on after the last call returned. A pool of threads that waits is no offence, nor
 // that it waits for a moment in a loop.
-Misconduct unfinished() {
+ConformanceFault unfinished() {
   constexpr double kTooMuch = 0.1, kLongest = 3;  // seconds of the threads, and of the wall
   const double before = seconds_of_other_threads();
   const auto begin = std::chrono::steady_clock::now();
@@ -196,35 +196,35 @@ Misconduct unfinished() {
 
 }  // namespace
 
-bool any_rank(const ConductCase& c, bool mine) {
+bool any_rank(const ConformanceCase& c, bool mine) {
   if (!c.provider.contract->comm()) return mine;
   return !c.options.comm->meeting().all_say("conduct", !mine);
 }
 
-Misconduct misconduct(const ConductCase& c, const CaseValues& answer, const ConductCall& call,
+ConformanceFault misconduct(const ConformanceCase& c, const CaseValues& answer, const ConductCall& call,
                       const ConductDiffer& differ,
                       const std::function<void(const std::string&)>& step) {
   const bool alone = c.provider.contract->comm() == nullptr;
   // All ranks go on, or none.
-  const auto ends = [&](const Misconduct& found) { return any_rank(c, !found.rule.empty()); };
+  const auto ends = [&](const ConformanceFault& found) { return any_rank(c, !found.rule.empty()); };
   if (!c.device.host_memory()) {
-    Misconduct found = device_misconduct(c, differ, step);
+    ConformanceFault found = device_misconduct(c, differ, step);
     if (ends(found) || !alone) return found;
     step("after an aborted run");
     return after_aborted_run(c, answer, call, differ);
   }
   step("after the calls");
-  if (Misconduct found = unfinished(); ends(found)) return found;
+  if (ConformanceFault found = unfinished(); ends(found)) return found;
   step("many instances and calls");
-  if (Misconduct found = leaks(c); ends(found)) return found;
+  if (ConformanceFault found = leaks(c); ends(found)) return found;
   step("from another thread");
-  if (Misconduct found = other_thread(c, answer, call, differ); ends(found)) return found;
+  if (ConformanceFault found = other_thread(c, answer, call, differ); ends(found)) return found;
   if (!alone) return {};
   step("after an aborted run");
-  if (Misconduct found = after_aborted_run(c, answer, call, differ); !found.rule.empty())
+  if (ConformanceFault found = after_aborted_run(c, answer, call, differ); !found.rule.empty())
     return found;
   step("two instances at once");
-  if (Misconduct found = together(c, answer, call, differ); !found.rule.empty()) return found;
+  if (ConformanceFault found = together(c, answer, call, differ); !found.rule.empty()) return found;
   step("beside an instance of another case");
   return between(c, answer, call, differ);
 }

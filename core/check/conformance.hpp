@@ -13,7 +13,7 @@
 
 namespace fk {
 
-struct ConductCase {
+struct ConformanceCase {
   const Provider& provider;
   const Case& source;
   const CaseFrames& max;
@@ -26,12 +26,12 @@ struct ConductCase {
 };
 
 // Whether any rank says so; of an op without ranks what it says itself. All of them ask.
-bool any_rank(const ConductCase& c, bool mine);
+bool any_rank(const ConformanceCase& c, bool mine);
 
 // An instance with the memory that it needs.
 struct Lone {
-  explicit Lone(const ConductCase& c) : Lone(c, c.max, c.need) {}
-  Lone(const ConductCase& c, const CaseFrames& max, const fk_need& need)
+  explicit Lone(const ConformanceCase& c) : Lone(c, c.max, c.need) {}
+  Lone(const ConformanceCase& c, const CaseFrames& max, const fk_need& need)
       : device(c.device, 0, c.options.threads),
         execution(c.provider, max, need, device, packed, c.children) {}
   GuardDevice device;
@@ -39,7 +39,7 @@ struct Lone {
   Execution execution;
 };
 
-struct Misconduct {
+struct ConformanceFault {
   std::string rule, text;  // rule is empty when there is none
 };
 
@@ -48,7 +48,7 @@ struct Misconduct {
 // throws comes through.
 using ConductCall = std::function<CaseValues(Execution&, CaseFrames&)>;
 using ConductDiffer = std::function<bool(const CaseValues&, const CaseValues&)>;
-Misconduct misconduct(const ConductCase& c, const CaseValues& answer, const ConductCall& call,
+ConformanceFault misconduct(const ConformanceCase& c, const CaseValues& answer, const ConductCall& call,
                       const ConductDiffer& differ,
                       const std::function<void(const std::string&)>& step);
 

@@ -90,7 +90,7 @@ void put(Device& device, const CaseFrames& from, const CaseFrames& to) {
 
 }  // namespace
 
-Misconduct stream_misconduct(Device& device, const DeviceParts& memory,
+ConformanceFault stream_misconduct(Device& device, const DeviceParts& memory,
                              const std::function<void()>& ready,
                              const std::function<void()>& forward) {
   if (runs_on(device, memory, ready, forward))
@@ -116,7 +116,7 @@ Misconduct stream_misconduct(Device& device, const DeviceParts& memory,
           "releases memory; it may enqueue and nothing else"};
 }
 
-Misconduct device_leak(Device& device, const std::function<void()>& cycle, const std::string& what,
+ConformanceFault device_leak(Device& device, const std::function<void()>& cycle, const std::string& what,
                        const AnyRank& any) {
   const auto one_of_us = [&](bool mine) { return any ? any(mine) : mine; };
   bool every_round = true;
@@ -141,7 +141,7 @@ Misconduct device_leak(Device& device, const std::function<void()>& cycle, const
           what + ": the device loses about " + human_bytes(least / kDeviceCycles) + " each time"};
 }
 
-Misconduct create_misconduct(const ConductCase& c) {
+ConformanceFault create_misconduct(const ConformanceCase& c) {
   constexpr int kInstances = 3;
   int64_t least = 0;
   for (int i = 0; i < kInstances; ++i) {
@@ -163,7 +163,7 @@ Misconduct create_misconduct(const ConductCase& c) {
                         "prepare()"};
 }
 
-Misconduct stream_of_forward(const ConductCase& c) {
+ConformanceFault stream_of_forward(const ConformanceCase& c) {
   Lone lone(c);
   if (!lone.execution.run(c.frames, Poison::ones).failure.empty()) return {};
   const auto frame = lone.execution.fitted(c.frames);
@@ -172,7 +172,7 @@ Misconduct stream_of_forward(const ConductCase& c) {
       [&] { need_ok(lone.execution, lone.execution.forward(frame)); });
 }
 
-Misconduct device_misconduct(const ConductCase& c, const ConductDiffer& differ,
+ConformanceFault device_misconduct(const ConformanceCase& c, const ConductDiffer& differ,
                              const std::function<void(const std::string&)>& step) {
   {
     step("many calls");
@@ -181,17 +181,17 @@ Misconduct device_misconduct(const ConductCase& c, const ConductDiffer& differ,
       lone.execution.run(c.frames, Poison::ones);
       (void)any_rank(c, false);  // nobody runs ahead
     };
-    const Misconduct lost = device_leak(c.device, one_call, "calls of an instance",
+    const ConformanceFault lost = device_leak(c.device, one_call, "calls of an instance",
                                         [&](bool mine) { return any_rank(c, mine); });
     if (!lost.rule.empty()) return lost;
   }
   // Symmetric buffers are for as long as the process lives.
   if (c.provider.contract->comm()) return {};
   step("many instances");
-  Misconduct lost = device_leak(
+  ConformanceFault lost = device_leak(
       c.device, [&] { Lone lone(c); }, "instances that are made, prepared and destroyed");
   if (!lost.rule.empty()) return lost;
-  if (Misconduct taken = create_misconduct(c); !taken.rule.empty()) return taken;
+  if (ConformanceFault taken = create_misconduct(c); !taken.rule.empty()) return taken;
   (void)c.device.left_behind();
   { Lone lone(c); }
   const std::string left = c.device.left_behind();
@@ -200,7 +200,7 @@ Misconduct device_misconduct(const ConductCase& c, const ConductDiffer& differ,
     return {};
   step("a graph on other contents");
   const std::string stale = stale_graph(c, differ);
-  return stale.empty() ? Misconduct{} : Misconduct{"graph", stale};
+  return stale.empty() ? ConformanceFault{} : ConformanceFault{"graph", stale};
 }
 
 bool may_capture(const Provider& provider, const ResolvedCase& resolved, const CaseValues& values) {
@@ -217,7 +217,7 @@ bool may_capture(const Provider& provider, const ResolvedCase& resolved, const C
   return true;
 }
 
-std::shared_ptr<void> captured_call(const ConductCase& c, Execution& execution,
+std::shared_ptr<void> captured_call(const ConformanceCase& c, Execution& execution,
                                     const CaseFrames& frames) {
   const auto frame = execution.fitted(frames);
   c.device.begin_capture();
@@ -229,7 +229,7 @@ std::shared_ptr<void> captured_call(const ConductCase& c, Execution& execution,
   return graph;
 }
 
-std::string stale_graph(const ConductCase& c, const ConductDiffer& differ) {
+std::string stale_graph(const ConformanceCase& c, const ConductDiffer& differ) {
   if (!c.device.can_capture()) return "";
   const ResolvedCase& resolved = c.frames.resolved();
   const CaseValues first = make_inputs(resolved, c.options.seed, c.options.threads);

@@ -19,7 +19,7 @@ using DeviceParts = std::vector<std::span<const std::byte>>;
 // stream has come to its end. Rule `waits`: forward() returned only when the stream went on.
 // `ready` makes buffers ready for a call and `forward` is the call, which has loaded its code
 // before; `memory` is what it may write. Three calls at least.
-Misconduct stream_misconduct(Device& device, const DeviceParts& memory,
+ConformanceFault stream_misconduct(Device& device, const DeviceParts& memory,
                              const std::function<void()>& ready,
                              const std::function<void()>& forward);
 
@@ -28,19 +28,19 @@ Misconduct stream_misconduct(Device& device, const DeviceParts& memory,
 // library's and others another process's.
 // `any` tells whether any rank says so, where several do it together.
 using AnyRank = std::function<bool(bool mine)>;
-Misconduct device_leak(Device& device, const std::function<void()>& cycle, const std::string& what,
+ConformanceFault device_leak(Device& device, const std::function<void()>& cycle, const std::string& what,
                        const AnyRank& any = nullptr);
 
 // stream_misconduct() of the case as it is written, after a first call whose failures are told
 // elsewhere.
-Misconduct stream_of_forward(const ConductCase& c);
+ConformanceFault stream_of_forward(const ConformanceCase& c);
 
 // Rule `create`: create() takes memory of the device, which is for prepare(), and that from the
 // host: each of several instances as much as a mebibyte.
-Misconduct create_misconduct(const ConductCase& c);
+ConformanceFault create_misconduct(const ConformanceCase& c);
 
 // The rest of it, of a case as it is written. Error where the device fails.
-Misconduct device_misconduct(const ConductCase& c, const ConductDiffer& differ,
+ConformanceFault device_misconduct(const ConformanceCase& c, const ConductDiffer& differ,
                              const std::function<void(const std::string&)>& step);
 
 // Whether the provider claims that this very case may be captured.
@@ -48,13 +48,13 @@ bool may_capture(const Provider& provider, const ResolvedCase& resolved, const C
 
 // The graph of one call of an instance that has been called on these frames before. Error where it
 // cannot be captured or fails.
-std::shared_ptr<void> captured_call(const ConductCase& c, Execution& execution,
+std::shared_ptr<void> captured_call(const ConformanceCase& c, Execution& execution,
                                     const CaseFrames& frames);
 
 // A call that was captured, replayed on other contents over freshly poisoned outputs, when another
 // instance's graph has come and gone, beside an instance that has seen nothing else. What has a
 // plan() is planned anew for them, as in a model before each launch. Empty, or what is wrong. For
 // who claims to be deterministic and that it may always be captured.
-std::string stale_graph(const ConductCase& c, const ConductDiffer& differ);
+std::string stale_graph(const ConformanceCase& c, const ConductDiffer& differ);
 
 }  // namespace fk

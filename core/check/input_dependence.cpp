@@ -13,7 +13,7 @@ namespace fk {
 namespace {
 
 // Other contents for the same instance: its weights stay.
-std::vector<CaseValues> others(const ConductCase& c, const std::vector<CaseValues>& values) {
+std::vector<CaseValues> others(const ConformanceCase& c, const std::vector<CaseValues>& values) {
   const ResolvedCase& resolved = c.frames.resolved();
   auto out = contents_of_ranks(resolved, c.options.seed + 0x5eed, c.options.threads);
   for (const auto& field : resolved.fields) {
@@ -27,7 +27,7 @@ std::vector<CaseValues> others(const ConductCase& c, const std::vector<CaseValue
 
 // The same contents but for one element of every float input: of what ranks have in common, the
 // same one.
-CaseValues nearly(const ConductCase& c, const CaseValues& values, std::mt19937_64 random) {
+CaseValues nearly(const ConformanceCase& c, const CaseValues& values, std::mt19937_64 random) {
   const ResolvedCase& resolved = c.frames.resolved();
   CaseValues out = values;
   for (const auto& field : resolved.fields) {
@@ -49,7 +49,7 @@ CaseValues nearly(const ConductCase& c, const CaseValues& values, std::mt19937_6
 
 }  // namespace
 
-StaleFinding stale(const ConductCase& c, const Oracles& oracles, const Variant& variant,
+StaleFinding stale(const ConformanceCase& c, const Oracles& oracles, const Variant& variant,
                    const CaseValues& values, const ConductCall& call) {
   const ResolvedCase& resolved = c.frames.resolved();
   std::string why;

@@ -41,8 +41,8 @@ std::string plugin_name(const FoundPlugin& plugin) {
   return plugin.note.name.empty() ? plugin.path.stem().string() : plugin.note.name;
 }
 
-Roster Roster::find(const Catalog& catalog) {
-  Roster roster;
+PluginSet PluginSet::find(const Catalog& catalog) {
+  PluginSet roster;
   for (auto& found : discover()) {
     if (found.trust == Trust::baseline) {
       (found.error.empty() ? roster.baselines : roster.broken).push_back(std::move(found));
@@ -58,8 +58,8 @@ Roster Roster::find(const Catalog& catalog) {
   return roster;
 }
 
-Roster Roster::of_baselines(const std::string& device) {
-  Roster roster;
+PluginSet PluginSet::of_baselines(const std::string& device) {
+  PluginSet roster;
   for (auto& found : discover(false)) {
     if (device == "cpu" && !found.note.sm.empty()) continue;
     (found.error.empty() ? roster.baselines : roster.broken).push_back(std::move(found));
@@ -67,7 +67,7 @@ Roster Roster::of_baselines(const std::string& device) {
   return roster;
 }
 
-std::vector<std::string> Roster::ranked() const {
+std::vector<std::string> PluginSet::ranked() const {
   std::vector<std::string> names;
   for (const auto& plugin : baselines) names.push_back(plugin.note.name);
   std::sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
@@ -76,26 +76,26 @@ std::vector<std::string> Roster::ranked() const {
   return names;
 }
 
-std::vector<PluginFile> Roster::baseline_files() const {
+std::vector<PluginFile> PluginSet::baseline_files() const {
   std::vector<PluginFile> files;
   for (const auto& plugin : baselines) files.push_back({plugin.path, Trust::baseline});
   return files;
 }
 
-std::vector<PluginFile> Roster::oracle_files() const {
+std::vector<PluginFile> PluginSet::oracle_files() const {
   std::vector<PluginFile> files;
   for (const auto& plugin : baselines)
     if (is_oracle(plugin.note.name)) files.push_back({plugin.path, Trust::baseline});
   return files;
 }
 
-const FoundPlugin* Roster::candidate(const std::string& name) const {
+const FoundPlugin* PluginSet::candidate(const std::string& name) const {
   for (const auto& plugin : candidates)
     if (plugin_name(plugin) == name) return &plugin;
   return nullptr;
 }
 
-std::string Roster::name_taken(const std::string& name) const {
+std::string PluginSet::name_taken(const std::string& name) const {
   if (name == "baseline") return "the name `baseline` is reserved for reports";
   for (const auto& baseline : baselines)
     if (plugin_name(baseline) == name)
@@ -111,7 +111,7 @@ void need_built(const std::string& name) {
     fail(folder.string(), "it has not been built", "fk-host build " + name);
 }
 
-FoundPlugin Roster::plugin(const std::string& word) const {
+FoundPlugin PluginSet::plugin(const std::string& word) const {
   std::vector<std::string> known;
   for (const auto* list : {&candidates, &baselines, &broken}) {
     for (const auto& found : *list) {

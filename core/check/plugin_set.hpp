@@ -10,18 +10,18 @@
 
 namespace fk {
 
-struct Roster {
+struct PluginSet {
   std::vector<FoundPlugin> baselines;   // usable ones, oracles included
   std::vector<FoundPlugin> candidates;  // all, with the reason in `error` when one cannot be used
   std::vector<FoundPlugin> broken;      // baselines that cannot be used
 
   // Looks where plugins are looked for. Candidates are linted and their notes compared with the
   // contracts; a name that a baseline or an earlier candidate has is refused.
-  static Roster find(const Catalog& catalog);
+  static PluginSet find(const Catalog& catalog);
   // The same without candidates, of which there may be thousands, for this device: where it is the
   // CPU, what has device code is left out. In a process that has loaded a GPU's libraries the same
   // CPU kernel is slower, by 0.7 percent (docs/results/2026-11-22-cpu-precision.json).
-  static Roster of_baselines(const std::string& device);
+  static PluginSet of_baselines(const std::string& device);
 
   // Names of the baselines, best first: by name, the oracles last.
   std::vector<std::string> ranked() const;

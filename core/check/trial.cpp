@@ -319,7 +319,7 @@ class Trial {
                             const fk_need& need) {
     step("other contents");
     const auto call = [this](Execution& e, CaseFrames& on) { return once(e, on); };
-    const ConductCase c{provider_, source_,         max,     frames, others, need,
+    const ConformanceCase c{provider_, source_,         max,     frames, others, need,
                         device_,   children_.get(), options_};
     const StaleFinding found = stale(c, oracles_, variant_, values(), call);
     if (found.kept) throw Broken{"stale", found.text};
@@ -331,7 +331,7 @@ class Trial {
 
   void check_stream(const CaseFrames& max, CaseFrames& frames, const fk_need& need) {
     step("a stream that stands still");
-    const Misconduct found = stream_of_forward(
+    const ConformanceFault found = stream_of_forward(
         {provider_, source_, max, frames, frames, need, device_, children_.get(), options_});
     if (!found.rule.empty()) throw Broken{found.rule, found.text};
   }
@@ -347,7 +347,7 @@ class Trial {
         return true;
       }
     };
-    const Misconduct found = misconduct(
+    const ConformanceFault found = misconduct(
         {provider_, source_, max, frames, others, need, device_, children_.get(), options_}, answer,
         call, differ, [this](const std::string& name) { step(name); });
     if (!found.rule.empty()) throw Broken{found.rule, found.text};

@@ -134,7 +134,7 @@ Json any_row() {
 }
 
 // Rows as they come, so that a crash loses nothing. `device` is what the runner calls it.
-std::vector<Json> run_op(const BenchArguments& a, const std::string& op, const Roster& roster,
+std::vector<Json> run_op(const BenchArguments& a, const std::string& op, const PluginSet& roster,
                          int ranks, std::string& device, std::vector<Protection>& protections) {
   // Ranks that share a device would wait for each other's turns.
   const std::string kind = a.device.substr(0, a.device.find(':'));
@@ -153,7 +153,7 @@ std::vector<Json> run_op(const BenchArguments& a, const std::string& op, const R
   options.sandbox = a.sandbox;
   options.patience_s = 120;
   if (!a.captured.empty()) options.read = {a.captured};
-  const auto turn = wait_for_device(devices_of_ranks(a.device, ranks), DeviceTurn::Use::measures);
+  const auto turn = wait_for_device(devices_of_ranks(a.device, ranks), DeviceLock::Use::measures);
   RankGroup runner(options, ranks);
   std::vector<PluginFile> files;
   for (const auto& b : roster.baselines) files.push_back({b.path, b.trust});
@@ -239,7 +239,7 @@ std::string trust_line(const Json& rows) {
          "their own. `fk-host bench CANDIDATE` judges every call of every rank.\n";
 }
 
-bool names_plugin(const std::string& word, const Roster& roster) {
+bool names_plugin(const std::string& word, const PluginSet& roster) {
   const auto has = [&](const std::vector<FoundPlugin>& list) {
     return std::any_of(list.begin(), list.end(), [&](const FoundPlugin& p) {
       return plugin_name(p) == word || p.path.stem() == word;
@@ -375,7 +375,7 @@ std::optional<int> bench_at_once(const BenchArguments& a, bool as_json) {
 }
 
 [[noreturn]] void no_such_thing(const std::string& word, const Catalog& catalog,
-                                const Roster& roster) {
+                                const PluginSet& roster) {
   need_built(word);
   std::vector<std::string> known;
   for (const auto* list : {&roster.candidates, &roster.baselines})
@@ -388,7 +388,7 @@ int bench(const BenchArguments& asked, bool as_json) {
   const BenchArguments a = complete(asked);
   if (const auto done = bench_at_once(a, as_json)) return *done;
   const Catalog catalog(paths::registry_dirs());
-  const Roster roster = Roster::find(catalog);
+  const PluginSet roster = PluginSet::find(catalog);
   if (!a.what.empty() && !catalog.find(a.what)) {
     const bool file = a.what.find('/') != std::string::npos || ends_with(a.what, ".so");
     if (!file && !names_plugin(a.what, roster)) no_such_thing(a.what, catalog, roster);

@@ -101,13 +101,13 @@ int run(CaptureArguments a) {
   if (!a.weights.empty()) scenario.weights = a.weights;
   fit_weights(scenario, catalog);
   for (const auto& note : scenario.weights_notes) log_warn(scenario.name + ": " + note);
-  const Roster roster = Roster::find(catalog);
+  const PluginSet roster = PluginSet::find(catalog);
   for (const auto& text : a.pins) pin(scenario, text, catalog, roster);
   a.options.folder = a.out.empty() ? std::filesystem::path("captured") / scenario.name
                                    : std::filesystem::path(a.out);
   const auto turn =
       wait_for_device(devices_of_ranks(a.options.device, static_cast<int>(a.parallel.ranks())),
-                      DeviceTurn::Use::computes);
+                      DeviceLock::Use::computes);
   ProgressLine progress;
   a.options.progress = [&](const std::string& text) { progress.say(text); };
   const Json index = capture_scenario(scenario, a.options, catalog, roster);

@@ -49,7 +49,7 @@ bool is_wanted(const CheckArguments& a, const std::string& op) {
 class Checker {
  public:
   // `captured`: the cases that alone are checked; null: the contracts'.
-  Checker(const CheckArguments& a, const FoundPlugin& found, const Roster& roster,
+  Checker(const CheckArguments& a, const FoundPlugin& found, const PluginSet& roster,
           const Captured* captured)
       : a_(a), found_(found), roster_(roster), captured_(captured) {}
 
@@ -149,7 +149,7 @@ class Checker {
     runner_.reset();
     turn_.reset();
     // Some rules look at all of a device's memory, others at when its work is done.
-    turn_ = wait_for_device(devices_of_ranks(a_.device, ranks), DeviceTurn::Use::measures);
+    turn_ = wait_for_device(devices_of_ranks(a_.device, ranks), DeviceLock::Use::measures);
     Runner::Options options;
     options.name = "check of " + plugin_name(found_);
     options.device = a_.device;
@@ -253,9 +253,9 @@ class Checker {
 
   const CheckArguments& a_;
   const FoundPlugin& found_;
-  const Roster& roster_;
+  const PluginSet& roster_;
   const Captured* captured_;
-  std::unique_ptr<DeviceTurn> turn_;
+  std::unique_ptr<DeviceLock> turn_;
   std::optional<RankGroup> runner_;
   std::optional<Runner::Loaded> loaded_;
   bool spoilt_ = false;
@@ -301,7 +301,7 @@ int run(CheckArguments a, bool as_json) {
   }
   check_device_name(a.device);
   const Catalog catalog(paths::registry_dirs());
-  const Roster roster = Roster::find(catalog);
+  const PluginSet roster = PluginSet::find(catalog);
   const FoundPlugin found = roster.plugin(a.plugin);
   if (!found.error.empty() && found.note.ops.empty()) fail("", found.error);  // it names the file
   if (found.note.ops.empty()) fail(found.path.string(), "the plugin has no ops");

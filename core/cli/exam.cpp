@@ -76,12 +76,12 @@ struct Open {
   }
 };
 // Ended with the process.
-Open<Examiner>& examiners() {
-  static auto* open = new Open<Examiner>;
+Open<OracleServer>& examiners() {
+  static auto* open = new Open<OracleServer>;
   return *open;
 }
-Open<Examinee>& examinees() {
-  static auto* open = new Open<Examinee>;
+Open<CandidateServer>& examinees() {
+  static auto* open = new Open<CandidateServer>;
   return *open;
 }
 
@@ -105,7 +105,7 @@ std::function<void()> signs_of_life(const TaskServices& services, const std::str
 Json exam_open(const Json& a, const TaskServices& services) {
   AskedCase asked = asked_case_from(a.at("asked"));
   const Contract& contract = services.catalog.at(asked.op);
-  ExamOptions options;
+  CaseRunOptions options;
   const bool range = asked.size == kRangeSize;
   PosedCase posed = pose(asked, contract, &services.catalog);
   const int ranks = ranks_of_case(resolve(contract, posed.source, posed.variant));
@@ -129,19 +129,19 @@ Json exam_open(const Json& a, const TaskServices& services) {
   const std::string stage = contract.op + ": contents and answers";
   services.stage(stage);
   options.alive = signs_of_life(services, stage);
-  auto exam = std::make_unique<Examiner>(contract, std::move(asked), std::move(posed),
+  auto exam = std::make_unique<OracleServer>(contract, std::move(asked), std::move(posed),
                                          a.at("seed").get<uint64_t>(), options);
   Json families = Json::array(), left_out = Json::array();
   for (size_t i = 0; i < exam->contents(); ++i) families.push_back(exam->family(i));
   for (const auto& [family, why] : exam->left_out())
     left_out.push_back({{"family", family}, {"why", why}});
   Json nulls = Json::array();
-  for (const TriedFake& fake : exam->nulls())
+  for (const TriedMutant& fake : exam->nulls())
     nulls.push_back({{"name", fake.name},
                      {"rejected", fake.rejected},
                      {"worst", fake.worst},
                      {"why", fake.why}});
-  const ExamShape& shape = exam->shape();
+  const CaseRunShape& shape = exam->shape();
   Json answer = {{"unjudged", exam->unjudged()},
                  {"oracle", exam->oracle()},
                  {"sets", shape.sets},
@@ -169,7 +169,7 @@ Json exam_open(const Json& a, const TaskServices& services) {
 FK_TASK(exam_open, exam_open);
 
 Json exam_deal(const Json& a, const TaskServices&) {
-  Examiner& exam = examiners().at(a);
+  OracleServer& exam = examiners().at(a);
   const auto sets = a.at("sets").get<std::vector<int>>();
   const Poison poison = a.at("poison").get<bool>() ? Poison::random : Poison::ones;
   exam.deal(sets, a.at("contents").get<std::vector<int>>(), poison,
@@ -181,7 +181,7 @@ Json exam_deal(const Json& a, const TaskServices&) {
 FK_TASK(exam_deal, exam_deal);
 
 Json exam_renew(const Json& a, const TaskServices& services) {
-  Examiner& exam = examiners().at(a);
+  OracleServer& exam = examiners().at(a);
   const std::string stage = "contents and answers again";
   services.stage(stage);
   exam.renew(a.at("from").get<size_t>(), a.at("seed").get<uint64_t>(),
@@ -197,7 +197,7 @@ FK_TASK(exam_damage, exam_damage);
 
 // A copy of as many bytes as a call moves, on the first rank's device, where nobody works now.
 Json exam_copy(const Json& a, const TaskServices&) {
-  Examiner& exam = examiners().at(a);
+  OracleServer& exam = examiners().at(a);
   try {
     return {{"seconds", exam.copy_s(a.at("calls").get<int>(), a.at("threads").get<int>())}};
   } catch (const Error&) {  // a device may have no memory for that; then nothing is beside it
@@ -337,7 +337,7 @@ Json exam_sit(const Json& a, const TaskServices& services) {
   if (comm) begin_anew(*comm);
   const Json answer = answered(a, services, [&]() -> Json {
     if (fds.size() != 2) fail("exam", "two descriptors are needed");
-    ExamShape shape;
+    CaseRunShape shape;
     shape.asked = asked_case_from(a.at("asked"));
     const AskedCase& asked = shape.asked;
     shape.sets = a.at("sets").get<int>();
@@ -350,7 +350,7 @@ Json exam_sit(const Json& a, const TaskServices& services) {
     if (provider.trust != Trust::candidate) need_support(provider, device, asked, comm);
     const auto given = std::exchange(fds, {});
     auto exam =
-        std::make_unique<Examinee>(provider, services.plugins, device, shared_stopwatch(device),
+        std::make_unique<CandidateServer>(provider, services.plugins, device, shared_stopwatch(device),
                                    shape, given[0], given[1], a.at("threads").get<int>(), comm);
     const bool deterministic = exam->deterministic(), keeps = exam->keeps();
     const int64_t given_bytes = exam->given();
@@ -365,7 +365,7 @@ FK_TASK(exam_sit, exam_sit);
 Json exam_arm(const Json& a, const TaskServices& services) {
   services.stage("plan or a capture");
   return answered(a, services, [&]() -> Json {
-    Examinee& exam = examinees().at(a);
+    CandidateServer& exam = examinees().at(a);
     const double plan_s =
         a.at("plan").get<bool>() ? exam.plan(a.at("sets").get<std::vector<int>>()) : 0;
     const int first = a.at("first").get<int>();
@@ -379,7 +379,7 @@ FK_TASK(exam_arm, exam_arm);
 Json exam_run(const Json& a, const TaskServices& services) {
   services.stage("forward");
   return answered(a, services, [&]() -> Json {
-    Examinee& exam = examinees().at(a);
+    CandidateServer& exam = examinees().at(a);
     const int first = a.at("first").get<int>(), core = a.at("core").get<int>();
     const double seconds = a.at("warm").get<bool>()
                                ? exam.run_warm(first)

@@ -60,7 +60,7 @@ FK_TASK(graph_providers, choose_providers);
 // By path and op: who runs it. Empty when the runner failed; then why is on the standard error.
 using Providers = std::map<std::pair<std::string, std::string>, std::string>;
 
-Providers ask_providers(const Scenario& scenario, const std::string& phase, const Roster& roster,
+Providers ask_providers(const Scenario& scenario, const std::string& phase, const PluginSet& roster,
                         const std::string& candidate, const std::string& device) {
   SessionSpec spec{scenario.arch, scenario.config, scenario.limits, {}, device};
   spec.policy.pins = scenario.providers;
@@ -170,7 +170,7 @@ int draw(const GraphArguments& a) {
   const Scenario scenario = load_scenario(files.front(), a.profile);
   const auto model = scenario.make();
   const Catalog catalog(paths::registry_dirs());
-  const Roster roster = Roster::find(catalog);
+  const PluginSet roster = PluginSet::find(catalog);
   const auto phases = model->phases();
   const std::string phase = a.phase.empty() ? phases.back() : a.phase;
   if (std::find(phases.begin(), phases.end(), phase) == phases.end())

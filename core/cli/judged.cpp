@@ -33,7 +33,7 @@ void print(const Verdict& verdict, const BenchRequest& request) {
 }  // namespace
 
 Verdict judge_question(const Question& question, const Secret* secret, const Catalog& catalog,
-                       const Roster& roster, Courtroom& room, const JudgeProgress& progress) {
+                       const PluginSet& roster, JudgePool& room, const JudgeProgress& progress) {
   FoundPlugin candidate;
   candidate.path = question.candidate;
   candidate.trust = Trust::candidate;
@@ -81,11 +81,11 @@ AskJudge the_judge(Seeds seeds, JudgeProgress progress) {
     const Secret* const these = seeds == Seeds::these ? &secret : nullptr;
     if (auto told = ask_server(question, these, progress)) return *told;
     const Catalog catalog(paths::registry_dirs());
-    const Roster roster = Roster::of_baselines(question.device);
-    Courtroom::Options options;
+    const PluginSet roster = PluginSet::of_baselines(question.device);
+    JudgePool::Options options;
     options.device = question.device;
     options.sandbox = question.policy.sandbox;
-    Courtroom room(roster, options);
+    JudgePool room(roster, options);
     return judge_question(question, &secret, catalog, roster, room, progress);
   };
 }

@@ -60,7 +60,7 @@ int make(const NewArguments& a) {
   const Catalog catalog(paths::registry_dirs());
   const Contract& contract = catalog.at(a.op);
   // A run could not tell them apart.
-  for (const auto& baseline : Roster::find(catalog).baselines)
+  for (const auto& baseline : PluginSet::find(catalog).baselines)
     if (plugin_name(baseline) == a.name)
       fail("--name", "`" + a.name + "` is a baseline", "choose another");
   const fs::path dir = paths::candidates_dir() / a.name;

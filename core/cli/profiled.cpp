@@ -33,7 +33,7 @@ AskedCase asked_of(const ProfiledArguments& a, const Catalog& catalog) {
   options.cases = {a.name};
   options.skew = skew_of_routing(a.routing);
   if (!a.variant.empty()) options.variants = {a.variant};
-  for (DocketEntry& entry : docket({a.op}, catalog, options)) {
+  for (CasePlanEntry& entry : docket({a.op}, catalog, options)) {
     if (entry.row.variant != a.variant || entry.row.routing != a.row_routing) continue;
     if (entry.row.ranks > 1)
       fail(a.op, std::to_string(entry.row.ranks) + " ranks call it together; one is profiled");
@@ -44,7 +44,7 @@ AskedCase asked_of(const ProfiledArguments& a, const Catalog& catalog) {
 
 // Baselines are there for ops that are made of children, as in a judgement.
 void load(Plugins& plugins, const ProfiledArguments& a, int level) {
-  const Roster roster = Roster::of_baselines(a.device);
+  const PluginSet roster = PluginSet::of_baselines(a.device);
   Trust trust = Trust::candidate;
   std::error_code none;
   for (const auto& known : roster.baselines)

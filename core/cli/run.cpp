@@ -53,7 +53,7 @@ void set_defaults(RunArguments& a) {
 }
 
 Scenario load(const std::filesystem::path& file, const RunArguments& a, const Catalog& catalog,
-              const Roster& roster) {
+              const PluginSet& roster) {
   Scenario scenario = load_scenario(file, a.profile);
   if (a.has_seed) scenario.seed = a.seed;
   if (!a.weights.empty()) scenario.weights = a.weights;
@@ -89,7 +89,7 @@ int run(RunArguments a) {
   wake_up_quickly();
   const Catalog catalog(paths::registry_dirs());
   const auto files = scenario_files(find_scenario(a.scenario));
-  const Roster roster = Roster::find(catalog);
+  const PluginSet roster = PluginSet::find(catalog);
   Json reports = Json::array();
   int code = kExitOk;
   for (const auto& c : roster.candidates)

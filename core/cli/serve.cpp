@@ -171,12 +171,12 @@ class House {
     if (room_ && now == seen_) return;
     room_.reset();
     catalog_ = std::make_unique<Catalog>(paths::registry_dirs());
-    roster_ = std::make_unique<Roster>(Roster::of_baselines(device_));
-    Courtroom::Options options;
+    roster_ = std::make_unique<PluginSet>(PluginSet::of_baselines(device_));
+    JudgePool::Options options;
     options.device = device_;
     options.closing = [this] { return interrupts_.came(); };
     options.given_up = [this] { return client_ && client_->gone(); };
-    room_ = std::make_unique<Courtroom>(*roster_, options);
+    room_ = std::make_unique<JudgePool>(*roster_, options);
     seen_ = std::move(now);
   }
 
@@ -184,8 +184,8 @@ class House {
   const Interrupts& interrupts_;
   const Client* client_ = nullptr;
   std::unique_ptr<Catalog> catalog_;
-  std::unique_ptr<Roster> roster_;
-  std::unique_ptr<Courtroom> room_;
+  std::unique_ptr<PluginSet> roster_;
+  std::unique_ptr<JudgePool> room_;
 };
 
 class Server {

@@ -97,7 +97,7 @@ void print(const VerifyReport& r, const VerifyArguments& a) {
 }
 
 // A name that is neither a baseline nor a candidate would judge nothing.
-void check_provider(const std::string& name, const Roster& roster) {
+void check_provider(const std::string& name, const PluginSet& roster) {
   if (name.empty()) return;
   std::vector<std::string> known;
   for (const auto& p : roster.baselines) known.push_back(plugin_name(p));
@@ -118,11 +118,11 @@ int verify(const VerifyArguments& a) {
   if (const auto code = join_launch(options.parallel)) return *code;
   open_device(options.device);
   const Catalog catalog(paths::registry_dirs());
-  const Roster roster = Roster::find(catalog);
+  const PluginSet roster = PluginSet::find(catalog);
   check_provider(options.provider, roster);
   const auto turn = wait_for_device(
       devices_of_ranks(options.device, static_cast<int>(ranks_here(options.parallel.ranks()))),
-      DeviceTurn::Use::computes);
+      DeviceLock::Use::computes);
   Json all = Json::array();
   int passed = 0, bad = 0;
   for (const auto& folder : a.folders) {

@@ -6,10 +6,10 @@
 
 namespace fk {
 
-std::unique_ptr<DeviceTurn> wait_for_device(const std::vector<std::string>& devices,
-                                            DeviceTurn::Use use) {
+std::unique_ptr<DeviceLock> wait_for_device(const std::vector<std::string>& devices,
+                                            DeviceLock::Use use) {
   bool told = false;
-  return std::make_unique<DeviceTurn>(
+  return std::make_unique<DeviceLock>(
       devices,
       [&] {
         if (!std::exchange(told, true))

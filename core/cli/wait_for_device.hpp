@@ -9,7 +9,7 @@
 
 namespace fk {
 
-std::unique_ptr<DeviceTurn> wait_for_device(const std::vector<std::string>& devices,
-                                            DeviceTurn::Use use);
+std::unique_ptr<DeviceLock> wait_for_device(const std::vector<std::string>& devices,
+                                            DeviceLock::Use use);
 
 }  // namespace fk

@@ -47,10 +47,10 @@ class OneDeviceCommunicator final : public Communicator {
   // The others have their turn meanwhile.
   template <class Body>
   void waiting(const Body& body) {
-    struct Turn {
+    struct RaceContender {
       std::unique_lock<std::mutex>& lock;
-      explicit Turn(std::unique_lock<std::mutex>& l) : lock(l) { lock.unlock(); }
-      ~Turn() { lock.lock(); }
+      explicit RaceContender(std::unique_lock<std::mutex>& l) : lock(l) { lock.unlock(); }
+      ~RaceContender() { lock.lock(); }
     } const away(turn_);
     body();
   }

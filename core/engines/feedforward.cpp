@@ -16,7 +16,7 @@ namespace {
 class Pass {
  public:
   Pass(Program& program, Exchange& exchange, std::vector<Model::RequestTensor> tensors,
-       const PassOptions& options)
+       const FeedforwardOptions& options)
       : program_(program),
         exchange_(exchange),
         tensors_(program, std::move(tensors)),
@@ -69,7 +69,7 @@ class Pass {
   Program& program_;
   Exchange& exchange_;
   RequestTensors tensors_;
-  PassOptions options_;
+  FeedforwardOptions options_;
   int batch_;
   std::deque<Request> waiting_;
   std::vector<std::byte> raw_;
@@ -79,11 +79,11 @@ class Pass {
 }  // namespace
 
 void pass(Program& program, Exchange& exchange, std::vector<Model::RequestTensor> tensors,
-          const PassOptions& options) {
+          const FeedforwardOptions& options) {
   Pass(program, exchange, std::move(tensors), options).run();
 }
 
-void pass(Session& session, const PassOptions& options) {
+void pass(Session& session, const FeedforwardOptions& options) {
   pass(session.phase(options.phase), session.exchange(), session.model().request_tensors(),
        options);
 }

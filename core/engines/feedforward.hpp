@@ -8,6 +8,6 @@ namespace fk {
 
 // Serves the exchange until no request will come. Throws what the program throws.
 void pass(Program& program, Exchange& exchange, std::vector<Model::RequestTensor> tensors,
-          const PassOptions& options);
+          const FeedforwardOptions& options);
 
 }  // namespace fk

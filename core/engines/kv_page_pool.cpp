@@ -5,12 +5,12 @@
 
 namespace fk {
 
-PagePool::PagePool(int64_t pages) : total_(pages), held_(static_cast<size_t>(pages), false) {
+KvPagePool::KvPagePool(int64_t pages) : total_(pages), held_(static_cast<size_t>(pages), false) {
   free_.reserve(static_cast<size_t>(pages));
   for (int64_t p = pages; p-- > 0;) free_.push_back(static_cast<int32_t>(p));
 }
 
-bool PagePool::acquire(int64_t count, std::vector<int32_t>& to) {
+bool KvPagePool::acquire(int64_t count, std::vector<int32_t>& to) {
   if (count > free()) return false;
   for (; count > 0; --count) {
     to.push_back(free_.back());
@@ -20,7 +20,7 @@ bool PagePool::acquire(int64_t count, std::vector<int32_t>& to) {
   return true;
 }
 
-void PagePool::release(std::vector<int32_t>& from) {
+void KvPagePool::release(std::vector<int32_t>& from) {
   for (const int32_t page : from) {
     FK_CHECK(held_.at(static_cast<size_t>(page)), "a page of the cache was released twice");
     held_[static_cast<size_t>(page)] = false;

@@ -6,9 +6,9 @@
 
 namespace fk {
 
-class PagePool {
+class KvPagePool {
  public:
-  explicit PagePool(int64_t pages);
+  explicit KvPagePool(int64_t pages);
   int64_t total() const { return total_; }
   int64_t free() const { return static_cast<int64_t>(free_.size()); }
   // Appends `count` pages to `to`, or nothing and false when there are not so many.

@@ -50,14 +50,14 @@ struct Proposal {
 
 class Denoiser {
  public:
-  Denoiser(Program& program, Exchange& exchange, const DiffuseSetup& setup)
+  Denoiser(Program& program, Exchange& exchange, const MaskedDiffusionSetup& setup)
       : program_(program),
         exchange_(exchange),
         setup_(setup),
         tokens_max_(program.limit("T")),
         batch_max_(program.limit("B")),
         rows_max_(program.limit("Q")) {
-    const DiffuseOptions& o = setup.options;
+    const MaskedDiffusionOptions& o = setup.options;
     FK_CHECK(o.block_length > 0 && o.block_steps > 0, "a block without tokens or steps");
     FK_CHECK(rows_max_ >= o.block_length, "fewer rows than a block has tokens");
     tokens_.resize(static_cast<size_t>(rows_max_));
@@ -299,7 +299,7 @@ class Denoiser {
 
   Program& program_;
   Exchange& exchange_;
-  DiffuseSetup setup_;
+  MaskedDiffusionSetup setup_;
   int64_t tokens_max_, batch_max_, rows_max_;
   std::deque<Canvas> canvases_;  // by arrival
   std::vector<Share> shares_;    // of the step that is being computed
@@ -311,12 +311,12 @@ class Denoiser {
 
 }  // namespace
 
-void diffuse(Program& program, Exchange& exchange, const DiffuseSetup& setup) {
+void diffuse(Program& program, Exchange& exchange, const MaskedDiffusionSetup& setup) {
   Denoiser(program, exchange, setup).run();
 }
 
-void diffuse(Session& session, const DiffuseOptions& options) {
-  DiffuseSetup setup;
+void diffuse(Session& session, const MaskedDiffusionOptions& options) {
+  MaskedDiffusionSetup setup;
   setup.options = options;
   setup.max_context = session.max_context();
   setup.vocab_size = session.model().vocab_size();

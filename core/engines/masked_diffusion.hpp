@@ -7,13 +7,13 @@
 
 namespace fk {
 
-struct DiffuseSetup {
-  DiffuseOptions options;
+struct MaskedDiffusionSetup {
+  MaskedDiffusionOptions options;
   int64_t max_context = 0, vocab_size = 0;
 };
 
 // Serves the exchange until no request will come. Throws what the program throws.
-void diffuse(Program& program, Exchange& exchange, const DiffuseSetup& setup);
+void diffuse(Program& program, Exchange& exchange, const MaskedDiffusionSetup& setup);
 
 // How many of a block's `count` tokens are fixed in its step `step` of `steps`.
 int64_t fixed_in_step(int64_t count, int64_t steps, int64_t step);

@@ -89,7 +89,7 @@ class Scheduler {
   void release(Sequence& s);
 
   Options options_;
-  PagePool pool_;
+  KvPagePool pool_;
   std::vector<int32_t> free_slots_;
   std::deque<std::unique_ptr<Sequence>> waiting_;  // both by arrival
   std::vector<std::unique_ptr<Sequence>> running_;

@@ -247,20 +247,20 @@ void encode(Session& session, const EncodeOptions& options);
 // teacher forcing the tokens are fixed in Request::order, or from the first to the last, as many in
 // a step as without it: what a position sees then depends on nothing that was computed. An answer
 // always has new_tokens tokens.
-struct DiffuseOptions {
+struct MaskedDiffusionOptions {
   int64_t mask_token = 0;
   int64_t block_length = 32;  // tokens; the last block of an answer may be shorter
   int64_t block_steps = 32;  // a block's tokens are spread evenly over them, the first get the rest
 };
-void diffuse(Session& session, const DiffuseOptions& options);
+void diffuse(Session& session, const MaskedDiffusionOptions& options);
 
 // One pass per batch over one phase for models without tokens: axis B, the request's tensors as
 // inputs, outputs whose first axis is B. Every output is reported as a tensor of its name, without
 // that axis.
-struct PassOptions {
+struct FeedforwardOptions {
   std::string phase;
   std::vector<std::string> outputs;
 };
-void pass(Session& session, const PassOptions& options);
+void pass(Session& session, const FeedforwardOptions& options);
 
 }  // namespace fk

@@ -11,7 +11,7 @@ namespace fk {
 
 namespace {
 
-bool has(const Roster& roster, const std::string& name, const std::string& op) {
+bool has(const PluginSet& roster, const std::string& name, const std::string& op) {
   return std::any_of(roster.baselines.begin(), roster.baselines.end(), [&](const FoundPlugin& b) {
     return plugin_name(b) == name && std::any_of(b.note.ops.begin(), b.note.ops.end(),
                                                  [&](const auto& note) { return note.op == op; });
@@ -20,15 +20,15 @@ bool has(const Roster& roster, const std::string& name, const std::string& op) {
 
 }  // namespace
 
-void pass_over(Sitter& baseline, const std::string& why, CaseVerdict& row, Courtroom& room) {
+void pass_over(CandidateClient& baseline, const std::string& why, CaseVerdict& row, JudgePool& room) {
   RankGroup& runners = room.baseline(row.ranks);
   if (baseline.lost()) runners.condemn("crashed", "lost its device: " + why);
   if (!why.empty()) row.passed_over.push_back({baseline.plugin(), why});
   if (runners.failed()) room.renew_baseline(row.ranks);
 }
 
-std::unique_ptr<Sitter> best_baseline(Exam& exam, const Contract& contract, CaseVerdict& row,
-                                      Courtroom& room, const Roster& roster) {
+std::unique_ptr<CandidateClient> best_baseline(CaseRun& exam, const Contract& contract, CaseVerdict& row,
+                                      JudgePool& room, const PluginSet& roster) {
   std::vector<std::string> names;
   const Ranking ranking = ranking_of(room.device_name());
   const PosedCase posed = pose(exam.asked(), contract, nullptr);
@@ -46,11 +46,11 @@ std::unique_ptr<Sitter> best_baseline(Exam& exam, const Contract& contract, Case
   for (const auto& name : roster.ranked())
     if (!std::count(names.begin(), names.end(), name) && asked(name)) names.push_back(name);
 
-  std::unique_ptr<Sitter>
+  std::unique_ptr<CandidateClient>
       last;  // who sat down last, if it was right: the process has one at a time
   const auto sits = [&](const std::string& name) {
     std::string why;
-    last = std::make_unique<Sitter>(room.baseline(row.ranks), name);
+    last = std::make_unique<CandidateClient>(room.baseline(row.ranks), name);
     if (exam.baseline_is_right(*last, why)) return true;
     pass_over(*last, why, row, room);
     last.reset();

@@ -62,11 +62,11 @@ std::optional<LaunchFacts> facts_of(const Json& answer) {
 
 }  // namespace
 
-std::string Sitter::rank_text(size_t rank) const {
+std::string CandidateClient::rank_text(size_t rank) const {
   return runners_.size() > 1 ? "rank " + std::to_string(rank) + ": " : "";
 }
 
-std::optional<std::vector<Json>> Sitter::ask(const char* task, const Json& arguments,
+std::optional<std::vector<Json>> CandidateClient::ask(const char* task, const Json& arguments,
                                              const std::vector<int>& fds,
                                              const std::function<void()>& done) {
   words_.clear();
@@ -92,13 +92,13 @@ std::optional<std::vector<Json>> Sitter::ask(const char* task, const Json& argum
   return failed ? std::nullopt : std::move(answers);
 }
 
-bool Sitter::takes(const Json& shape) {
+bool CandidateClient::takes(const Json& shape) {
   Json arguments = shape;
   arguments["plugin"] = plugin_;
   return ask("exam_takes", arguments, {}).has_value();
 }
 
-bool Sitter::sit(const Json& exam, const std::vector<int>& fds) {
+bool CandidateClient::sit(const Json& exam, const std::vector<int>& fds) {
   Json arguments = exam;
   arguments["plugin"] = plugin_;
   const auto answers = ask("exam_sit", arguments, fds);
@@ -115,7 +115,7 @@ bool Sitter::sit(const Json& exam, const std::vector<int>& fds) {
   return true;
 }
 
-bool Sitter::arm(int exam, bool plan, const std::vector<int>& sets, int first, int count, bool all,
+bool CandidateClient::arm(int exam, bool plan, const std::vector<int>& sets, int first, int count, bool all,
                  bool once) {
   const auto answers = ask("exam_arm",
                            {{"exam", exam},
@@ -136,13 +136,13 @@ bool Sitter::arm(int exam, bool plan, const std::vector<int>& sets, int first, i
   return true;
 }
 
-bool Sitter::armed(const std::vector<int>& sets) const {
+bool CandidateClient::armed(const std::vector<int>& sets) const {
   if (sets.empty()) return true;
   if (runners_.size() == 1) return armed_.count({sets[0], static_cast<int>(sets.size())}) > 0;
   return std::all_of(sets.begin(), sets.end(), [&](int s) { return armed_.count({s, 1}) > 0; });
 }
 
-std::optional<Sitter::Conduct> Sitter::conduct(const Json& request) {
+std::optional<CandidateClient::Conduct> CandidateClient::conduct(const Json& request) {
   Json arguments = request;
   arguments["plugin"] = plugin_;
   const auto answers = ask("exam_conduct", arguments, {});
@@ -159,7 +159,7 @@ std::optional<Sitter::Conduct> Sitter::conduct(const Json& request) {
   return out;
 }
 
-std::optional<Sitter::Call> Sitter::run(int exam, int first, int count, double since, int core,
+std::optional<CandidateClient::Call> CandidateClient::run(int exam, int first, int count, double since, int core,
                                         bool warm, bool eager, const std::function<void()>& done) {
   const auto answers = ask("exam_run",
                            {{"exam", exam},

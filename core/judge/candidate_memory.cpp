@@ -12,7 +12,7 @@
 
 namespace fk {
 
-CandidateMemory::CandidateMemory(Courtroom& room, RankGroup& candidate)
+CandidateMemory::CandidateMemory(JudgePool& room, RankGroup& candidate)
     : room_(room), candidate_(candidate) {
   std::vector<std::string> seen;
   const bool host = room.device() == "cpu";
@@ -21,7 +21,7 @@ CandidateMemory::CandidateMemory(Courtroom& room, RankGroup& candidate)
     places_.push_back(host ? places_.size() : static_cast<size_t>(at));
     if (at < std::ssize(seen)) continue;
     seen.push_back(device);
-    if (!host) gpus_.push_back(GpuWatch::of(device));
+    if (!host) gpus_.push_back(GpuTelemetry::of(device));
   }
 }
 

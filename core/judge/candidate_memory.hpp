@@ -14,7 +14,7 @@ namespace fk {
 class CandidateMemory {
  public:
   // Both outlive it.
-  CandidateMemory(Courtroom& room, RankGroup& candidate);
+  CandidateMemory(JudgePool& room, RankGroup& candidate);
 
   // Before its instances are made; and what they have been given then, by rank.
   void begin() { account_.begin(look(true)); }
@@ -32,10 +32,10 @@ class CandidateMemory {
 
  private:
   MemoryLooks look(bool whose) const;
-  Courtroom& room_;
+  JudgePool& room_;
   RankGroup& candidate_;
   std::vector<size_t> places_;                   // by rank
-  std::vector<std::unique_ptr<GpuWatch>> gpus_;  // by place; empty on the CPU
+  std::vector<std::unique_ptr<GpuTelemetry>> gpus_;  // by place; empty on the CPU
   MemoryAccount account_;
 };
 

@@ -58,8 +58,8 @@ void need_support(const Provider& provider, Device& device, const AskedCase& ask
   if (!support.ok) fail(provider.plugin, "refused: " + support.why);
 }
 
-Examinee::Examinee(const Provider& provider, const Plugins& plugins, Device& device,
-                   Stopwatch& watch, const ExamShape& shape, int read_fd, int written_fd,
+CandidateServer::CandidateServer(const Provider& provider, const Plugins& plugins, Device& device,
+                   Stopwatch& watch, const CaseRunShape& shape, int read_fd, int written_fd,
                    int threads, Communicator* comm)
     : provider_(provider),
       device_(device),
@@ -101,7 +101,7 @@ Examinee::Examinee(const Provider& provider, const Plugins& plugins, Device& dev
   if (is_drawn(shape.asked.variant) && !comm_) take_first_step(posed, shape.asked.draw);
 }
 
-void Examinee::take_first_step(const PosedCase& posed, uint64_t draw) {
+void CandidateServer::take_first_step(const PosedCase& posed, uint64_t draw) {
   const auto step = first_step(device_, sets_.at(0)->resolved(), posed, draw);
   if (!step) return;
   for (const auto& execution : executions_) {
@@ -114,13 +114,13 @@ void Examinee::take_first_step(const PosedCase& posed, uint64_t draw) {
   device_.synchronize_all();
 }
 
-int64_t Examinee::given() const {
+int64_t CandidateServer::given() const {
   int64_t all = given_;
   for (const auto& part : guarded_.memory()) all += taken_by(static_cast<int64_t>(part.size()));
   return all;
 }
 
-double Examinee::plan(const std::vector<int>& sets) {
+double CandidateServer::plan(const std::vector<int>& sets) {
   double seconds = 0;
   for (const int set : sets) {
     const auto at = static_cast<size_t>(set);
@@ -134,14 +134,14 @@ double Examinee::plan(const std::vector<int>& sets) {
   return seconds;
 }
 
-void Examinee::call(size_t set) {
+void CandidateServer::call(size_t set) {
   called_[set] = true;
   if (executions_[set]->forward(frames_[set]) != FK_OK)
     fail(provider_.plugin, std::string("forward: ") + executions_[set]->instance().error().text);
 }
 
 // Calls on the same sets are captured once: their addresses do not change.
-std::shared_ptr<void> Examinee::graph(int first, int count) {
+std::shared_ptr<void> CandidateServer::graph(int first, int count) {
   if (!device_.can_capture() || provider_.op->claims->graph != FK_GRAPH_ALWAYS) return nullptr;
   auto& graph = graphs_[{first, count}];
   if (graph) return graph;
@@ -181,7 +181,7 @@ std::shared_ptr<void> Examinee::graph(int first, int count) {
 // What one launch after the other makes of these calls; empty where they are not captured. Whose
 // kernels knew which call of a graph is the last could talk to the other ranks once for all of
 // them, so ranks have a graph for each call, and nobody is told how many are launched.
-std::vector<void*> Examinee::captured_calls(int first, int count) {
+std::vector<void*> CandidateServer::captured_calls(int first, int count) {
   std::vector<void*> out;
   const int sets = static_cast<int>(sets_.size());
   for (int i = 0; i < (comm_ ? count : 1); ++i)
@@ -191,7 +191,7 @@ std::vector<void*> Examinee::captured_calls(int first, int count) {
 }
 
 // Nothing may be under way while contents are dealt, on no stream.
-void Examinee::ready(int first, int count, bool all) {
+void CandidateServer::ready(int first, int count, bool all) {
   (void)captured_calls(first, count);
   device_.synchronize_all();
   if (!device_.host_memory()) return;
@@ -212,12 +212,12 @@ void Examinee::ready(int first, int count, bool all) {
   if (!cold) watch_.flush();
 }
 
-void Examinee::call_once(int set) {
+void CandidateServer::call_once(int set) {
   if (!comm_) call(static_cast<size_t>(set));
 }
 
 // What the host itself reads in a call is warm, as where a model calls.
-void Examinee::touch(int first, int count) const {
+void CandidateServer::touch(int first, int count) const {
   unsigned char sum = 0;
   const auto read = [&](const void* from, size_t bytes) {
     for (size_t i = 0; i < bytes; i += 64) sum ^= static_cast<const unsigned char*>(from)[i];
@@ -234,18 +234,18 @@ void Examinee::touch(int first, int count) const {
 
 // Nobody's clock starts before all are here, and awake: who had to be woken up for the first
 // meeting comes to the second one last.
-void Examinee::begin_together() {
+void CandidateServer::begin_together() {
   if (!comm_) return;
   for (int i = 0; i < 2; ++i) comm_->meeting().meet(CommCall::of("begin", 0, 0));
 }
 
-void Examinee::enqueue(int first, int count, const std::vector<void*>& captured) {
+void CandidateServer::enqueue(int first, int count, const std::vector<void*>& captured) {
   for (void* const one : captured) device_.launch(one);
   for (int i = 0; captured.empty() && i < count; ++i)
     call((static_cast<size_t>(first) + static_cast<size_t>(i)) % sets_.size());
 }
 
-double Examinee::run_warm(int first) {
+double CandidateServer::run_warm(int first) {
   const int second = (first + 1) % static_cast<int>(sets_.size());
   const std::vector<void*> its = captured_calls(first, 1), before = captured_calls(second, 1);
   begin_together();
@@ -259,7 +259,7 @@ double Examinee::run_warm(int first) {
   return seconds;
 }
 
-double Examinee::run(int first, int count, int core, bool eager,
+double CandidateServer::run(int first, int count, int core, bool eager,
                      const std::function<void()>& done) {
   if (core >= 0 && device_.host_memory() && !comm_) go_to_core(core);
   std::vector<void*> captured;

@@ -17,14 +17,14 @@ namespace fk {
 void need_support(const Provider& provider, Device& device, const AskedCase& asked,
                   Communicator* comm);
 
-class Examinee {
+class CandidateServer {
  public:
   // Maps what the descriptors hold and closes them before plugin code runs. Error with the plugin's
   // words when it refuses (beginning with "refused: ") or fails. `comm` is this rank's, where the
   // contract has a communicator: all ranks make theirs together.
   // The watch is the device's, and used by nobody else meanwhile.
-  Examinee(const Provider& provider, const Plugins& plugins, Device& device, Stopwatch& watch,
-           const ExamShape& shape, int read_fd, int written_fd, int threads, Communicator* comm);
+  CandidateServer(const Provider& provider, const Plugins& plugins, Device& device, Stopwatch& watch,
+           const CaseRunShape& shape, int read_fd, int written_fd, int threads, Communicator* comm);
 
   bool deterministic() const { return provider_.op->claims->deterministic; }
   // plan() for the sets, whose numbers are there; seconds of the last one. Error when it fails.

@@ -30,7 +30,7 @@ bool is_usual(size_t at) { return at < 2 || (at > 3 && at % 2 == 0); }
 // chooses, and ordinary ones in turns, while time is left: of those that are kept for later a
 // third, and one that may be seen, are ordinary (keep). Where there are versions of the weights,
 // first one version after the other gets what it needs at least.
-void Examiner::make_contents(uint64_t seed) {
+void OracleServer::make_contents(uint64_t seed) {
   std::vector<Family> others;
   for (const Family family : all_families()) {
     if (family == Family::ordinary) continue;
@@ -91,7 +91,7 @@ void Examiner::make_contents(uint64_t seed) {
   keep(std::move(made));
 }
 
-bool Examiner::has(const Pools& made, Family family) {
+bool OracleServer::has(const Pools& made, Family family) {
   return std::any_of(made.begin(), made.end(), [&](const auto& pool) {
     return std::any_of(pool.begin(), pool.end(),
                        [&](const Content& content) { return content.family == family; });
@@ -100,7 +100,7 @@ bool Examiner::has(const Pools& made, Family family) {
 
 // One more content for every version, of families that no content has yet; false when there is
 // none, or no room.
-bool Examiner::make_row(Pools& made, std::vector<Family>& others, uint64_t seed, int& number) {
+bool OracleServer::make_row(Pools& made, std::vector<Family>& others, uint64_t seed, int& number) {
   std::vector<Family> left = others;
   std::erase_if(left, [&](const Family family) { return has(made, family); });
   const size_t row = made[0].size();
@@ -121,7 +121,7 @@ bool Examiner::make_row(Pools& made, std::vector<Family>& others, uint64_t seed,
 }
 
 // Bytes of a content's tensors, and once more where they are dealt from.
-int64_t Examiner::content_bytes() const {
+int64_t OracleServer::content_bytes() const {
   int64_t out = 0;
   for (const auto& f : resolved().fields)
     for (int64_t i = 0; f.present && f.slot->section != SectionId::weights && i < f.entries; ++i)
@@ -129,7 +129,7 @@ int64_t Examiner::content_bytes() const {
   return std::max<int64_t>(1, out * ranks());
 }
 
-int64_t Examiner::contents_room() const {
+int64_t OracleServer::contents_room() const {
   int64_t memory = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE) / kMemoryShare;
   if (!device().host_memory()) memory = std::min(memory, kDeviceContentsMemory);
   return memory / content_bytes();
@@ -137,7 +137,7 @@ int64_t Examiner::contents_room() const {
 
 // With a version's first content its weights are made. The first outliers are put into the numbers
 // of that one, so that who looks at some places takes one for the other.
-bool Examiner::make_content(uint64_t seed, Family family, size_t version,
+bool OracleServer::make_content(uint64_t seed, Family family, size_t version,
                             std::vector<Content>& pool) {
   const bool first = pool.empty();
   if (family == Family::outliers &&
@@ -169,7 +169,7 @@ bool Examiner::make_content(uint64_t seed, Family family, size_t version,
 }
 
 // Of a family that says nothing here for some inputs, those that say something are looked for.
-void Examiner::renew(size_t from, uint64_t seed, const std::function<void()>& alive) {
+void OracleServer::renew(size_t from, uint64_t seed, const std::function<void()>& alive) {
   constexpr int kTries = 16;
   for (size_t i = from; i < families_.size(); ++i) {
     bool good = false;
@@ -202,7 +202,7 @@ void Examiner::renew(size_t from, uint64_t seed, const std::function<void()>& al
 }
 
 // As many versions as have what they need, all with as many contents, in turns.
-void Examiner::make_even(Pools& made) const {
+void OracleServer::make_even(Pools& made) const {
   const auto least = static_cast<size_t>(options_.contents_least);
   while (made.size() > 1 && (made.back().size() < least || made.size() % 2 == 0)) made.pop_back();
   size_t each = made[0].size();
@@ -210,7 +210,7 @@ void Examiner::make_even(Pools& made) const {
   for (auto& pool : made) pool.erase(pool.begin() + static_cast<std::ptrdiff_t>(each), pool.end());
 }
 
-void Examiner::keep(Pools made) {
+void OracleServer::keep(Pools made) {
   make_even(made);
   const size_t each = made[0].size();
   versions_ = static_cast<int>(made.size());

@@ -32,8 +32,8 @@ std::vector<double> waits_of(const RankGroup& runners, bool on_cpu) {
 
 }  // namespace
 
-Exam::Exam(Courtroom& room, RankGroup& runners, const std::string& plugin, CaseVerdict& row,
-           ExamRequest request, double seconds, const Secret& secret, Spent& spent)
+CaseRun::CaseRun(JudgePool& room, RankGroup& runners, const std::string& plugin, CaseVerdict& row,
+           CaseRunRequest request, double seconds, const Secret& secret, Spent& spent)
     : room_(room),
       candidate_(runners, plugin),
       row_(row),
@@ -43,7 +43,7 @@ Exam::Exam(Courtroom& room, RankGroup& runners, const std::string& plugin, CaseV
       spent_(spent),
       random_(secret.seed("order of calls/" + request_.key())) {}
 
-Exam::~Exam() {
+CaseRun::~CaseRun() {
   if (!exam_) return;
   const int id = exam_->id;
   room_.close(std::move(exam_));
@@ -54,7 +54,7 @@ Exam::~Exam() {
   (void)runners.ask_all("exam_close", {{"exam", id}});
 }
 
-bool Exam::open() {
+bool CaseRun::open() {
   const Json asked = to_json(drawn_by(request_.asked, secret_));
   // Contents are not made for what it refuses.
   candidate_.runners().thaw();
@@ -106,27 +106,27 @@ bool Exam::open() {
   return true;
 }
 
-bool Exam::sit() {
+bool CaseRun::sit() {
   candidate_.runners().thaw();
   if (candidate_.sit(shape_, exam_->fds)) return true;
   blame(row_, candidate_);
   return false;
 }
 
-std::vector<int> Exam::ring(int first, int count) const {
+std::vector<int> CaseRun::ring(int first, int count) const {
   std::vector<int> out(static_cast<size_t>(count));
   for (int i = 0; i < count; ++i) out[static_cast<size_t>(i)] = (first + i) % sets_;
   return out;
 }
 
-int Exam::some_first() {
+int CaseRun::some_first() {
   constexpr int kGraphs = 3;
   const bool any = request_.device == "cpu" || request_.ranks > 1;
   const int places = any ? sets_ : std::min(sets_, kGraphs);
   return static_cast<int>(random_.integer(0, places)) * (sets_ / places);
 }
 
-std::vector<int> Exam::some_contents(int first, int count, Of of) {
+std::vector<int> CaseRun::some_contents(int first, int count, Of of) {
   std::vector<int> out = ring(first, count);
   for (int& c : out) {
     c %= versions_;
@@ -142,7 +142,7 @@ std::vector<int> Exam::some_contents(int first, int count, Of of) {
 
 // What an earlier race has dealt, the candidate has called, also where a baseline has failed in it:
 // each has contents of its own that nobody has seen.
-void Exam::renew_contents() {
+void CaseRun::renew_contents() {
   if (races_++ == 0 || kept_ >= static_cast<int>(families_.size())) return;
   spent_.enter(kNewContents);
   const std::string which = "race " + std::to_string(races_) + "/" + request_.key();
@@ -150,12 +150,12 @@ void Exam::renew_contents() {
   spent_.enter("timing");
 }
 
-void Exam::enter(const char* part) {
+void CaseRun::enter(const char* part) {
   if (flush_) spent_.enter(std::string("timing") + part);
 }
 
 // One sample. Nothing when the sitter failed.
-std::optional<Sitter::Call> Exam::take(Sitter& sitter, int first, const std::vector<int>& contents,
+std::optional<CandidateClient::Call> CaseRun::take(CandidateClient& sitter, int first, const std::vector<int>& contents,
                                        std::vector<Look>& looks, Way way, int core) {
   room_.budget().need();
   const int count = static_cast<int>(contents.size());
@@ -203,7 +203,7 @@ std::optional<Sitter::Call> Exam::take(Sitter& sitter, int first, const std::vec
   deal(false);
   enter(": calls");
   // A device may still work when a process says that it is done.
-  std::optional<Courtroom::Standby> turn;
+  std::optional<JudgePool::Standby> turn;
   if (request_.device != "cpu")
     turn.emplace(room_, "exam_turn", Json{{"exam", exam_->id}, {"sets", sets}});
   if (core >= 0 && request_.device == "cpu" && runners.size() == 1)
@@ -277,14 +277,14 @@ std::optional<Sitter::Call> Exam::take(Sitter& sitter, int first, const std::vec
   return call;
 }
 
-int Exam::side_of_baseline(const std::string& plugin) {
+int CaseRun::side_of_baseline(const std::string& plugin) {
   const auto known = std::find(baselines_.begin(), baselines_.end(), plugin);
   const auto at = static_cast<int>(known - baselines_.begin());
   if (known == baselines_.end()) baselines_.push_back(plugin);
   return kCandidateSide + 1 + at;
 }
 
-void Exam::count(const Look& look) {
+void CaseRun::count(const Look& look) {
   FamilyRow& row = by_family_[families_[static_cast<size_t>(look.content)]];
   row.family = families_[static_cast<size_t>(look.content)];
   ++row.calls;
@@ -297,7 +297,7 @@ void Exam::count(const Look& look) {
 }
 
 // Fills the row from what the oracle found; false when something is wrong.
-bool Exam::accept(const std::vector<Look>& looks, bool timed) {
+bool CaseRun::accept(const std::vector<Look>& looks, bool timed) {
   bool good = true;
   for (const Look& look : looks) {
     count(look);
@@ -345,7 +345,7 @@ bool Exam::accept(const std::vector<Look>& looks, bool timed) {
 // All contents that may be seen, twice: in other sets and over other poison the second time. What
 // ranks have left for each other in a set shows when it has other contents the third time. Where
 // they wait for each other for long, contents that have not been seen by then are kept, too.
-bool Exam::values() {
+bool CaseRun::values() {
   constexpr int kAtOnce = 16, kLeast = 24;
   constexpr double kSeconds = 1;
   const bool together = request_.ranks > 1;
@@ -386,7 +386,7 @@ bool Exam::values() {
   fill_families();
   if (!nothing_stray()) return false;
   std::string passed;
-  for (const NullRow& fake : row_.nulls)
+  for (const MutantRow& fake : row_.nulls)
     if (!fake.rejected && fake.why.empty()) passed += (passed.empty() ? "" : "; ") + fake.name;
   if (passed.empty()) return true;
   row_.status = Status::untestable;
@@ -396,7 +396,7 @@ bool Exam::values() {
 
 // What was written where no call was made shows when it is called, and is then said of who is
 // called; so it is looked for before anybody else is.
-bool Exam::nothing_stray() {
+bool CaseRun::nothing_stray() {
   const Json found = room_.ask("exam_damage", {{"exam", exam_->id}});
   const auto text = found.at("text").get<std::string>();
   if (text.empty()) return true;
@@ -404,13 +404,13 @@ bool Exam::nothing_stray() {
   return false;
 }
 
-void Exam::blame_stray(const std::string& text) {
+void CaseRun::blame_stray(const std::string& text) {
   row_.status = Status::illegal_access;
   row_.rule = "guard";
   row_.why = text;
 }
 
-void Exam::fill_nulls(const Json& tried) {
+void CaseRun::fill_nulls(const Json& tried) {
   for (const auto& fake : tried) {
     const Json& worst = fake.at("worst");
     row_.nulls.push_back({fake.at("name").get<std::string>(), fake.at("rejected").get<bool>(),
@@ -419,13 +419,13 @@ void Exam::fill_nulls(const Json& tried) {
   }
 }
 
-void Exam::fill_families() {
+void CaseRun::fill_families() {
   std::erase_if(row_.families, [&](const FamilyRow& row) { return by_family_.count(row.family); });
   for (const auto& [name, row] : by_family_) row_.families.push_back(row);
 }
 
 // On each of the first contents once; it is a baseline, so a wrong answer only passes it over.
-bool Exam::baseline_is_right(Sitter& baseline, std::string& why) {
+bool CaseRun::baseline_is_right(CandidateClient& baseline, std::string& why) {
   candidate_.runners().freeze();
   baseline.runners().thaw();
   std::vector<int> contents;
@@ -443,7 +443,7 @@ bool Exam::baseline_is_right(Sitter& baseline, std::string& why) {
   return false;
 }
 
-double Exam::quickest_s(Sitter& baseline) {
+double CaseRun::quickest_s(CandidateClient& baseline) {
   constexpr int kTimes = 3, kCalls = 8;
   const std::vector<int> contents = ring(0, std::min({sets_, seen_, calls_most_, kCalls}));
   double out = HUGE_VAL;

@@ -17,12 +17,12 @@ namespace fk {
 // How the reason begins why a baseline that answers wrongly was passed over.
 inline constexpr const char* kItIsWrong = "it is wrong: ";
 
-class Exam {
+class CaseRun {
  public:
-  Exam(Courtroom& room, RankGroup& runners, const std::string& plugin, CaseVerdict& row,
-       ExamRequest request, double seconds, const Secret& secret, Spent& spent);
-  ~Exam();
-  Exam(const Exam&) = delete;
+  CaseRun(JudgePool& room, RankGroup& runners, const std::string& plugin, CaseVerdict& row,
+       CaseRunRequest request, double seconds, const Secret& secret, Spent& spent);
+  ~CaseRun();
+  CaseRun(const CaseRun&) = delete;
 
   bool open();  // false with the row's status and why
   bool sit();   // the same, of the candidate
@@ -31,9 +31,9 @@ class Exam {
   // The same. Where all are right but a null candidate passes as well, the row is untestable.
   bool values();
   // Else `why`, of one that does not refuse the case.
-  bool baseline_is_right(Sitter& baseline, std::string& why);
+  bool baseline_is_right(CandidateClient& baseline, std::string& why);
   // Of a call, of one that is right; to choose a baseline by, not to judge by.
-  double quickest_s(Sitter& baseline);
+  double quickest_s(CandidateClient& baseline);
   std::string key() const { return request_.key(); }
   const AskedCase& asked() const { return request_.asked; }
   // A kernel that the candidate has launched and that is a library's, as its process says; empty:
@@ -44,10 +44,10 @@ class Exam {
   struct BaselineFailed {
     std::string why;
   };
-  void race(Sitter& baseline);
+  void race(CandidateClient& baseline);
 
  private:
-  class Turn;
+  class RaceContender;
   struct Look {
     bool ok = true, stale = false, changed = false;
     int content = -1;
@@ -62,7 +62,7 @@ class Exam {
   // calls are on buffers that those before were on, of a device the first one on one alone; or they
   // are not captured, where they could be.
   enum class Way { usual, late, cold, warm, eager };
-  std::optional<Sitter::Call> take(Sitter& sitter, int first, const std::vector<int>& contents,
+  std::optional<CandidateClient::Call> take(CandidateClient& sitter, int first, const std::vector<int>& contents,
                                    std::vector<Look>& looks, Way way = Way::usual, int core = -1);
   int side_of_baseline(const std::string& plugin);
   void enter(const char* part);  // of a sample, for what timing was spent on
@@ -76,31 +76,31 @@ class Exam {
   // How many calls samples of either side have (sample_calls.hpp), which the race may show to have
   // been the wrong numbers.
   bool samples_as_long() const;
-  void set_calls(Turn& mine, Turn& theirs, double seconds);
-  bool counts_are_good(const Turn& mine, const Turn& theirs, const RaceResult& result) const;
-  void count_again(Turn& mine, Turn& theirs, double seconds, const RaceResult& result);
+  void set_calls(RaceContender& mine, RaceContender& theirs, double seconds);
+  bool counts_are_good(const RaceContender& mine, const RaceContender& theirs, const RaceResult& result) const;
+  void count_again(RaceContender& mine, RaceContender& theirs, double seconds, const RaceResult& result);
   void doubt_of_counts();
   // How many calls a sample has that may have so many.
   int calls_of_ranks(int most);
   // A request without calls, after standing still as long as others do; median.
-  double wake_s(Sitter& sitter);
-  void fresh_rounds(Turn& mine, Turn& theirs);
-  void late_rounds(Turn& mine, Turn& theirs);
-  void cold_rounds(Turn& mine, Turn& theirs);
-  void alone_rounds(Turn& mine, Turn& theirs);
-  void warm_rounds(Turn& mine, Turn& theirs);
+  double wake_s(CandidateClient& sitter);
+  void fresh_rounds(RaceContender& mine, RaceContender& theirs);
+  void late_rounds(RaceContender& mine, RaceContender& theirs);
+  void cold_rounds(RaceContender& mine, RaceContender& theirs);
+  void alone_rounds(RaceContender& mine, RaceContender& theirs);
+  void warm_rounds(RaceContender& mine, RaceContender& theirs);
   // Of a copy of as many bytes as a call moves; 0: ranks share what they would copy over, or there
   // is no memory for it.
   double copy_s(int calls);
   // In a short race with all memory of both processes cold.
-  Ratio cold_ratio(Sitter& baseline, int count);
+  Ratio cold_ratio(CandidateClient& baseline, int count);
   // The same calls without a capture, where the race had one on either side: a few samples, after
   // it, whose row comes behind that of the race.
-  void eager_row(Sitter& baseline, const Turn& mine, const Turn& theirs);
+  void eager_row(CandidateClient& baseline, const RaceContender& mine, const RaceContender& theirs);
   // What every row of a race has.
-  TimingRow row_of(const RaceResult& result, const Turn& mine, const Turn& theirs) const;
+  TimingRow row_of(const RaceResult& result, const RaceContender& mine, const RaceContender& theirs) const;
   // `cold`: cold_ratio(); nothing where nobody gains.
-  void conclude_race(const Turn& mine, const Turn& theirs, const RaceResult& result,
+  void conclude_race(const RaceContender& mine, const RaceContender& theirs, const RaceResult& result,
                      const std::optional<Ratio>& cold, const std::string& evidence);
   // Why times say nothing of the candidate, which the row then says; empty: they do.
   std::string why_not_compared() const;
@@ -108,14 +108,14 @@ class Exam {
   void fill_families();
   void count(const Look& look);
 
-  Courtroom& room_;
-  Sitter candidate_;
+  JudgePool& room_;
+  CandidateClient candidate_;
   CaseVerdict& row_;
-  ExamRequest request_;
+  CaseRunRequest request_;
   double seconds_;  // of timing
   const Secret& secret_;
   Spent& spent_;
-  std::unique_ptr<OpenExam> exam_;
+  std::unique_ptr<OpenCaseRun> exam_;
   Random random_;
   Json shape_;  // what both sides are told
   std::vector<std::string> families_;
@@ -131,12 +131,12 @@ class Exam {
   std::string kernel_of_library_;
   double late_s_ = 0;  // that a late call comes after its contents
   double bytes_ = 0, flops_ = 0, roofline_s_ = 0, floor_s_ = 0, wire_ = 0;
-  std::unique_ptr<GpuWatch> watch_;  // during a race, where the device has one
+  std::unique_ptr<GpuTelemetry> watch_;  // during a race, where the device has one
   Throttling throttling_{nullptr};   // of the race that is held
 };
 
 // Fills status, why and rule from a sitter that did not do what it was asked.
-void blame(CaseVerdict& row, Sitter& sitter);
+void blame(CaseVerdict& row, CandidateClient& sitter);
 // The same from how its process ended, and from what it said instead of an answer.
 void blame_failure(CaseVerdict& row, const RunnerFailure& failure);
 void blame_words(CaseVerdict& row, const std::string& words);

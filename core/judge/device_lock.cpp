@@ -58,7 +58,7 @@ struct Descriptor {
 // Everybody takes them in the order of their names, so that nobody waits in a ring; and a place
 // in the queue before the turn, or who gives it back and wants it again at once would always be
 // first.
-DeviceTurn::DeviceTurn(const std::vector<std::string>& devices, const std::function<void()>& waits,
+DeviceLock::DeviceLock(const std::vector<std::string>& devices, const std::function<void()>& waits,
                        Use use) {
   const auto take = [&](int fd, int how) {
     for (; !locked(fd, how); ::usleep(kTurnPollUs))
@@ -77,8 +77,8 @@ DeviceTurn::DeviceTurn(const std::vector<std::string>& devices, const std::funct
   }
 }
 
-std::unique_ptr<DeviceTurn> DeviceTurn::if_free(const std::vector<std::string>& devices) {
-  std::unique_ptr<DeviceTurn> out(new DeviceTurn);
+std::unique_ptr<DeviceLock> DeviceLock::if_free(const std::vector<std::string>& devices) {
+  std::unique_ptr<DeviceLock> out(new DeviceLock);
   for (const auto& name : names_of(devices)) {
     const Descriptor queue{lock_of(name + "-next")};
     out->fds_.push_back(lock_of(name));
@@ -87,7 +87,7 @@ std::unique_ptr<DeviceTurn> DeviceTurn::if_free(const std::vector<std::string>& 
   return out;
 }
 
-DeviceTurn::~DeviceTurn() {
+DeviceLock::~DeviceLock() {
   for (const int fd : fds_)
     if (fd >= 0) ::close(fd);
 }

@@ -93,7 +93,7 @@ void blame_words(CaseVerdict& row, const std::string& words) {
   }
 }
 
-void blame(CaseVerdict& row, Sitter& sitter) {
+void blame(CaseVerdict& row, CandidateClient& sitter) {
   if (sitter.runners().failed()) return blame_failure(row, sitter.runners().failure());
   blame_words(row, sitter.words());
   row.why = sitter.who() + row.why;

@@ -56,7 +56,7 @@ constexpr unsigned long long kXidEvents = 8;
 // illegal instruction. What other numbers stand for it tells the process as soon.
 constexpr unsigned long long kStoppedXid = 43;
 
-class Nvml final : public GpuWatch {
+class Nvml final : public GpuTelemetry {
  public:
   Nvml() = default;
   Nvml(const Nvml&) = delete;
@@ -247,7 +247,7 @@ std::string Throttling::why() const {
          std::to_string(slow_) + " of " + std::to_string(samples_) + " samples";
 }
 
-std::unique_ptr<GpuWatch> GpuWatch::of(const std::string& device) {
+std::unique_ptr<GpuTelemetry> GpuTelemetry::of(const std::string& device) {
   if (!starts_with(device, "cuda")) return nullptr;
   // Stays loaded: the driver does not like to be closed.
   static void* const library = ::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);

@@ -37,11 +37,11 @@ struct GpuProcess {
 // container the driver may know them by other numbers, or keep them to itself.
 std::optional<int64_t> bytes_of(const std::vector<GpuProcess>& all, const std::vector<pid_t>& pids);
 
-class GpuWatch {
+class GpuTelemetry {
  public:
-  virtual ~GpuWatch() = default;
+  virtual ~GpuTelemetry() = default;
   // Null for the CPU and where NVML or the device is not to be had.
-  static std::unique_ptr<GpuWatch> of(const std::string& device);
+  static std::unique_ptr<GpuTelemetry> of(const std::string& device);
   virtual void look() = 0;  // no more often than every few milliseconds; in between it does nothing
   virtual std::optional<ClockWatch> seen() const = 0;
   // Of the last look; nothing before the first.
@@ -64,7 +64,7 @@ class GpuWatch {
 class Throttling {
  public:
   // `watch` outlives it; null: every sample counts.
-  explicit Throttling(GpuWatch* watch) : watch_(watch) {}
+  explicit Throttling(GpuTelemetry* watch) : watch_(watch) {}
   void begin();  // before a sample
   bool end();    // after it: whether it counts
   int dropped() const { return dropped_; }
@@ -73,7 +73,7 @@ class Throttling {
 
  private:
   bool slowed();
-  GpuWatch* watch_;
+  GpuTelemetry* watch_;
   int samples_ = 0, slow_ = 0, dropped_ = 0;
   bool before_ = false, gave_up_ = false;
   uint64_t reasons_ = 0;  // of all slow samples

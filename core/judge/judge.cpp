@@ -40,8 +40,8 @@ PluginFacts facts_of(const FoundPlugin& plugin, const std::filesystem::path& fil
 
 class Judge {
  public:
-  Judge(const FoundPlugin& candidate, const Roster& roster, const Catalog& catalog,
-        const Secret* secret, Courtroom& room, const JudgeOptions& options)
+  Judge(const FoundPlugin& candidate, const PluginSet& roster, const Catalog& catalog,
+        const Secret* secret, JudgePool& room, const JudgeOptions& options)
       : candidate_(candidate),
         roster_(roster),
         catalog_(catalog),
@@ -65,7 +65,7 @@ class Judge {
                     }),
         [this] { step("waiting for others on the device"); });
     spent_.enter("reading the file");
-    gpu_ = GpuWatch::of(room_.device());
+    gpu_ = GpuTelemetry::of(room_.device());
     if (gpu_) gpu_->listen();
     room_.listen_to(gpu_.get());
     // One copy is read, hashed, run and named in the verdict, whoever writes the file meanwhile.
@@ -167,7 +167,7 @@ class Judge {
     candidate_runner_ = stand.runners.get();
     stand.memory = std::make_unique<CandidateMemory>(room_, *candidate_runner_);
     for (int r = 0; r < ranks; ++r)
-      stand.before.push_back(OutsideLook::of(candidate_runner_->pid(r)));
+      stand.before.push_back(ProcessInspection::of(candidate_runner_->pid(r)));
     const auto loaded = candidate_runner_->failed()
                             ? std::nullopt
                             : candidate_runner_->load({{file_, candidate_.trust}});
@@ -211,7 +211,7 @@ class Judge {
   // ---- cases ----
 
   bool list_cases() {
-    for (DocketEntry& entry : docket(ops_, catalog_, options_)) {
+    for (CasePlanEntry& entry : docket(ops_, catalog_, options_)) {
       out_.cases.push_back(std::move(entry.row));
       // Later entries test rows and values, and range cases test the size. Ordinary inputs are
       // enough for both.
@@ -229,8 +229,8 @@ class Judge {
   }
 
   // Of which contents may be made before the next judgement.
-  std::vector<ExamRequest> asked_for() const {
-    std::vector<ExamRequest> out;
+  std::vector<CaseRunRequest> asked_for() const {
+    std::vector<CaseRunRequest> out;
     for (size_t i = 0; i < requests_.size(); ++i)
       if (!out_.cases[i].left_out) out.push_back(requests_[i]);
     return out;
@@ -239,7 +239,7 @@ class Judge {
   void all_cases() {
     bool failed = false, timed = false;
     SmallerCases smaller;
-    DrawnCases drawn;
+    HiddenCases drawn;
     for (const size_t i : order_of(entries_, secret_)) {
       CaseVerdict& row = out_.cases[i];
       if (row.left_out) continue;
@@ -288,12 +288,12 @@ class Judge {
         out_.cases, [&](const CaseVerdict& c) { return c.op == op && is_failure(c.status); });
   }
 
-  void one_case(const ExamRequest& request, CaseVerdict& row, bool timed) {
+  void one_case(const CaseRunRequest& request, CaseVerdict& row, bool timed) {
     if (is_drawn(row.variant)) {
       const Contract& contract = catalog_.at(row.op);
       name_case(row, contract, pose(drawn_by(request.asked, secret_), contract, &catalog_));
     }
-    Exam exam(room_, *candidate_runner_, plugin_name(candidate_), row, request, options_.seconds,
+    CaseRun exam(room_, *candidate_runner_, plugin_name(candidate_), row, request, options_.seconds,
               secret_, spent_);
     const std::string what = row.op + ", case " + row.case_name +
                              (row.variant.empty() ? "" : ", " + row.variant) +
@@ -336,9 +336,9 @@ class Judge {
 
   // Beside the best baseline; where that fails meanwhile, beside the next. False where there is
   // none.
-  bool race(Exam& exam, CaseVerdict& row) {
+  bool race(CaseRun& exam, CaseVerdict& row) {
     for (std::string failures;;) {
-      Sitter* const baseline = baseline_of(exam, row);
+      CandidateClient* const baseline = baseline_of(exam, row);
       memory().hold();  // with what the baseline has
       if (!baseline && !failures.empty()) fail("the baselines", "none is left" + failures);
       if (!baseline) return false;
@@ -346,7 +346,7 @@ class Judge {
       try {
         exam.race(*baseline);
         return true;
-      } catch (const Exam::BaselineFailed& failed) {
+      } catch (const CaseRun::BaselineFailed& failed) {
         if (took_memory(row)) return true;  // which it may have needed
         const RankGroup& its = baseline->runners();
         if (its.failed() && its.failure().kind == "environment") fail("the baseline", failed.why);
@@ -387,7 +387,7 @@ class Judge {
     if (small.empty() || !start_runners(small[0]) || candidate_runner_->failed()) return;
     step(op + ": conduct");
     spent_.enter("conduct");
-    Sitter sitter(*candidate_runner_, plugin_name(candidate_));
+    CandidateClient sitter(*candidate_runner_, plugin_name(candidate_));
     candidate_runner_->thaw();
     const auto found = sitter.conduct({{"op", op},
                                        {"device", room_.device()},
@@ -402,7 +402,7 @@ class Judge {
   }
 
   // Those of a child are the baseline's that it was given.
-  void look_at_kernels(const Exam& exam, CaseVerdict& row) const {
+  void look_at_kernels(const CaseRun& exam, CaseVerdict& row) const {
     const bool children = catalog_.at(row.op).level > 1;
     if (candidate_.trust == Trust::baseline || children || is_failure(row.status) ||
         exam.kernel_of_library().empty())
@@ -443,7 +443,7 @@ class Judge {
     }
   }
 
-  Sitter* baseline_of(Exam& exam, CaseVerdict& row) {
+  CandidateClient* baseline_of(CaseRun& exam, CaseVerdict& row) {
     baseline_ = best_baseline(exam, catalog_.at(row.op), row, room_, roster_);
     if (!baseline_) return nullptr;
     row.baseline = baseline_->plugin();
@@ -459,35 +459,35 @@ class Judge {
   }
 
   const FoundPlugin& candidate_;
-  const Roster& roster_;
+  const PluginSet& roster_;
   const Catalog& catalog_;
   const Secret* given_;
-  Courtroom& room_;
+  JudgePool& room_;
   const JudgeOptions& options_;
   Verdict out_;
   CaseVerdict* row_ = nullptr;  // that is judged, or was the last
   Secret secret_;
   std::vector<std::string> ops_;
-  std::vector<ExamRequest> requests_;  // of out_.cases
-  std::vector<DocketEntry> entries_;   // of these, but for their rows
+  std::vector<CaseRunRequest> requests_;  // of out_.cases
+  std::vector<CasePlanEntry> entries_;   // of these, but for their rows
   // The candidate's processes, by how many ranks there are, and what each had before it came.
   struct Stand {
     std::unique_ptr<RankGroup> runners;
-    std::vector<OutsideLook> before;
+    std::vector<ProcessInspection> before;
     std::unique_ptr<CandidateMemory> memory;
   };
   std::map<int, Stand> stands_;
   RankGroup* candidate_runner_ = nullptr;  // those that are asked
   std::filesystem::path file_;             // the candidate's copy
-  std::unique_ptr<Sitter> baseline_;
-  std::unique_ptr<GpuWatch> gpu_;  // null on the CPU
+  std::unique_ptr<CandidateClient> baseline_;
+  std::unique_ptr<GpuTelemetry> gpu_;  // null on the CPU
   Spent spent_;
 };
 
 }  // namespace
 
-Verdict judge(const FoundPlugin& candidate, const Roster& roster, const Catalog& catalog,
-              const Secret* secret, Courtroom& room, const JudgeOptions& options) {
+Verdict judge(const FoundPlugin& candidate, const PluginSet& roster, const Catalog& catalog,
+              const Secret* secret, JudgePool& room, const JudgeOptions& options) {
   return Judge(candidate, roster, catalog, secret, room, options).run();
 }
 

@@ -57,9 +57,9 @@ struct JudgeOptions {
 
 // One case as one runner sits it, or one of each rank that calls it. Nothing here throws for what
 // plugin code does.
-class Sitter {
+class CandidateClient {
  public:
-  Sitter(RankGroup& runners, std::string plugin) : runners_(runners), plugin_(std::move(plugin)) {}
+  CandidateClient(RankGroup& runners, std::string plugin) : runners_(runners), plugin_(std::move(plugin)) {}
   RankGroup& runners() { return runners_; }
   const std::string& plugin() const { return plugin_; }
 
@@ -99,8 +99,8 @@ class Sitter {
     }
     std::optional<LaunchFacts> facts;  // claims, bounded
   };
-  // `since` is when the broker's clock began. `core`: as Examinee::run.
-  // `warm`: one call on the first set alone, as Examinee::run_warm. `done`: as of
+  // `since` is when the broker's clock began. `core`: as CandidateServer::run.
+  // `warm`: one call on the first set alone, as CandidateServer::run_warm. `done`: as of
   // RankGroup::ask_all.
   std::optional<Call> run(int exam, int first, int count, double since, int core = -1,
                           bool warm = false, bool eager = false,
@@ -132,7 +132,7 @@ class Sitter {
 // Files that break the lint and ops that no contract matches are told without running anything.
 // The seeds come from `secret`; null: from one of the room's. Error when the request is wrong; a
 // failing host is a status.
-Verdict judge(const FoundPlugin& candidate, const Roster& roster, const Catalog& catalog,
-              const Secret* secret, Courtroom& room, const JudgeOptions& options);
+Verdict judge(const FoundPlugin& candidate, const PluginSet& roster, const Catalog& catalog,
+              const Secret* secret, JudgePool& room, const JudgeOptions& options);
 
 }  // namespace fk

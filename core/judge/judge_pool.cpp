@@ -27,11 +27,11 @@ constexpr double kSpinSeconds = 1e-3;                // on a machine with cores 
 constexpr unsigned kCoresToSpare = 8;
 
 // A case that is open ahead, by what was asked and under which secret.
-std::string name_of(const ExamRequest& request, const Secret& secret) {
+std::string name_of(const CaseRunRequest& request, const Secret& secret) {
   return request.key() + " " + secret.commitment();
 }
 
-bool same(const std::vector<ExamRequest>& a, const std::vector<ExamRequest>& b) {
+bool same(const std::vector<CaseRunRequest>& a, const std::vector<CaseRunRequest>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [](const auto& x, const auto& y) { return x.key() == y.key(); });
 }
@@ -43,29 +43,29 @@ std::string of_kind(const std::string& op, const std::string& variant) {
 
 }  // namespace
 
-std::string ExamRequest::key() const {
+std::string CaseRunRequest::key() const {
   std::string out = asked.key() + "/" + device + "/" + std::to_string(threads);
   for (const auto& family : families) out += "/" + family;
   return out + (thorough ? "/thorough" : "");
 }
 
-OpenExam::~OpenExam() {
+OpenCaseRun::~OpenCaseRun() {
   for (const int fd : fds) ::close(fd);
 }
 
 // Sets of buffers, and for each of the contents its inputs twice and its answer.
-int64_t OpenExam::bytes() const {
+int64_t OpenCaseRun::bytes() const {
   const int64_t all =
       answer.at("read_bytes").get<int64_t>() + answer.at("written_bytes").get<int64_t>();
   const auto sets = std::max<int64_t>(1, answer.at("sets").get<int64_t>());
   return ranks * (all + 2 * all / sets * static_cast<int64_t>(answer.at("families").size()));
 }
 
-Courtroom::Courtroom(const Roster& roster, Options options)
+JudgePool::JudgePool(const PluginSet& roster, Options options)
     : roster_(roster), device_name_(options.device), options_(std::move(options)) {}
 
 // All end at the same time: to give back what it has of a device takes a process a while.
-Courtroom::~Courtroom() {
+JudgePool::~JudgePool() {
   if (oracle_) oracle_->dismiss();
   for (const auto& [ranks, group] : baselines_)
     if (group) group->dismiss();
@@ -73,27 +73,27 @@ Courtroom::~Courtroom() {
   see_off();
 }
 
-void Courtroom::take_turn(bool all, const std::function<void()>& waits) {
+void JudgePool::take_turn(bool all, const std::function<void()>& waits) {
   close_waiting();
   see_off();
   const int every = static_cast<int>(device_names().size());
-  turn_ = std::make_unique<DeviceTurn>(devices_of_ranks(device(), all ? every : 1), [&] {
+  turn_ = std::make_unique<DeviceLock>(devices_of_ranks(device(), all ? every : 1), [&] {
     if (options_of(Seat::candidate, 0).given_up()) fail("the device", "nobody waits for it");
     if (waits) waits();
   });
 }
 
-void Courtroom::leave(std::unique_ptr<RankGroup> candidate) {
+void JudgePool::leave(std::unique_ptr<RankGroup> candidate) {
   candidate->dismiss();
   leaving_.push_back(std::move(candidate));
 }
 
-void Courtroom::see_off() {
+void JudgePool::see_off() {
   leaving_.clear();
   turn_.reset();
 }
 
-Runner::Options Courtroom::options_of(Seat seat, double patience_s) const {
+Runner::Options JudgePool::options_of(Seat seat, double patience_s) const {
   Runner::Options options;
   options.name = seat == Seat::oracle     ? "the oracle"
                  : seat == Seat::baseline ? "the baseline"
@@ -120,7 +120,7 @@ Runner::Options Courtroom::options_of(Seat seat, double patience_s) const {
   return options;
 }
 
-void Courtroom::start_missing(std::unique_ptr<RankGroup>& ready,
+void JudgePool::start_missing(std::unique_ptr<RankGroup>& ready,
                               const std::vector<PluginFile>& others, double patience_s, int ranks,
                               Seat seat) {
   // With the device open, which takes longest where it is a GPU.
@@ -159,12 +159,12 @@ void Courtroom::start_missing(std::unique_ptr<RankGroup>& ready,
   if (baseline->failed()) fail_host("the baseline", baseline->failure().sentence());
 }
 
-void Courtroom::settle_in(RankGroup& group, const std::vector<PluginFile>& files) const {
+void JudgePool::settle_in(RankGroup& group, const std::vector<PluginFile>& files) const {
   // With the device open, which takes longest where it is a GPU.
   if (group.task_on_all("exam_enter", {{"device", device()}}, {})) group.load(files);
 }
 
-void Courtroom::renew_baseline(int ranks) {
+void JudgePool::renew_baseline(int ranks) {
   auto& baseline = baselines_.at(ranks);
   baseline = std::make_unique<RankGroup>(options_of(Seat::baseline, kPatienceSeconds), ranks);
   settle_in(*baseline, roster_.baseline_files());
@@ -172,7 +172,7 @@ void Courtroom::renew_baseline(int ranks) {
   baseline->set_patience(patience_s_);
 }
 
-std::unique_ptr<RankGroup> Courtroom::enter(const FoundPlugin& found, bool children,
+std::unique_ptr<RankGroup> JudgePool::enter(const FoundPlugin& found, bool children,
                                             double patience_s, int ranks) {
   // What is not there cannot be called in the candidate's place.
   std::vector<PluginFile> others;
@@ -190,32 +190,32 @@ std::unique_ptr<RankGroup> Courtroom::enter(const FoundPlugin& found, bool child
   return candidate;
 }
 
-Json Courtroom::ask(const char* task, const Json& arguments) {
+Json JudgePool::ask(const char* task, const Json& arguments) {
   // What it says meanwhile shows that it lives.
   auto answer = oracle_->task(task, arguments, [](const Json&) {});
   if (!answer) fail("the oracle", oracle_->failure().sentence());
   return std::move(*answer);
 }
 
-Courtroom::Standby::Standby(Courtroom& room, const char* task, const Json& arguments)
+JudgePool::Standby::Standby(JudgePool& room, const char* task, const Json& arguments)
     : room_(room) {
   if (!room_.oracle_->tell(task, arguments, {}))
     fail("the oracle", room_.oracle_->failure().sentence());
 }
 
-Courtroom::Standby::~Standby() {
+JudgePool::Standby::~Standby() {
   if (heard_) return;
   sign(false);
   (void)room_.oracle_->answer();
 }
 
-void Courtroom::Standby::sign(bool go_on) {
+void JudgePool::Standby::sign(bool go_on) {
   if (!std::exchange(signed_, true)) room_.oracle_->sign(go_on);
 }
 
-void Courtroom::Standby::go() { sign(true); }
+void JudgePool::Standby::go() { sign(true); }
 
-Json Courtroom::Standby::answer() {
+Json JudgePool::Standby::answer() {
   go();
   heard_ = true;
   auto answer = room_.oracle_->answer();
@@ -223,8 +223,8 @@ Json Courtroom::Standby::answer() {
   return std::move(*answer);
 }
 
-std::unique_ptr<OpenExam> Courtroom::open_now(const ExamRequest& request, const Secret& secret) {
-  auto exam = std::make_unique<OpenExam>();
+std::unique_ptr<OpenCaseRun> JudgePool::open_now(const CaseRunRequest& request, const Secret& secret) {
+  auto exam = std::make_unique<OpenCaseRun>();
   exam->id = next_id_++;
   exam->ranks = request.ranks;
   // Where nobody is timed few contents and sets of buffers will do.
@@ -244,26 +244,26 @@ std::unique_ptr<OpenExam> Courtroom::open_now(const ExamRequest& request, const 
   return exam;
 }
 
-std::unique_ptr<OpenExam> Courtroom::open(const ExamRequest& request, const Secret& secret) {
+std::unique_ptr<OpenCaseRun> JudgePool::open(const CaseRunRequest& request, const Secret& secret) {
   if (bytes_to_close() > kClosingBytes) close_waiting();
   auto ready = ahead_.extract(name_of(request, secret));
   return ready ? std::move(ready.mapped()) : open_now(request, secret);
 }
 
-int64_t Courtroom::bytes_to_close() const {
+int64_t JudgePool::bytes_to_close() const {
   int64_t bytes = 0;
   for (const auto& exam : closing_) bytes += exam->bytes();
   return bytes;
 }
 
-void Courtroom::close(std::unique_ptr<OpenExam> exam) { closing_.push_back(std::move(exam)); }
+void JudgePool::close(std::unique_ptr<OpenCaseRun> exam) { closing_.push_back(std::move(exam)); }
 
-void Courtroom::close_waiting() {
+void JudgePool::close_waiting() {
   for (const auto& exam : closing_) close_now(*exam);
   closing_.clear();
 }
 
-void Courtroom::close_now(const OpenExam& exam) {
+void JudgePool::close_now(const OpenCaseRun& exam) {
   const Json about = {{"exam", exam.id}};
   if (oracle_ && !oracle_->failed()) (void)oracle_->task("exam_close", about, {});
   const auto baseline = baselines_.find(exam.ranks);
@@ -272,7 +272,7 @@ void Courtroom::close_now(const OpenExam& exam) {
   (void)baseline->second->ask_all("exam_close", about);
 }
 
-Secret Courtroom::secret_for(const std::vector<ExamRequest>& cases) {
+Secret JudgePool::secret_for(const std::vector<CaseRunRequest>& cases) {
   const auto known = std::find_if(dockets_.begin(), dockets_.end(),
                                   [&](const auto& docket) { return same(docket.cases, cases); });
   Secret out = known != dockets_.end() ? known->secret : Secret::draw();
@@ -283,9 +283,9 @@ Secret Courtroom::secret_for(const std::vector<ExamRequest>& cases) {
 }
 
 // What was made under a secret that was told since, or for a docket that was given up.
-void Courtroom::drop_stale() {
+void JudgePool::drop_stale() {
   std::set<std::string> wanted;
-  for (const Docket& docket : dockets_)
+  for (const CasePlan& docket : dockets_)
     for (const auto& request : docket.cases) wanted.insert(name_of(request, docket.secret));
   for (auto it = ahead_.begin(); it != ahead_.end();) {
     if (wanted.count(it->first)) {
@@ -297,14 +297,14 @@ void Courtroom::drop_stale() {
   }
 }
 
-void Courtroom::remember_taken(const CaseVerdict& row) {
+void JudgePool::remember_taken(const CaseVerdict& row) {
   if (!is_drawn(row.variant) || row.status == Status::refused) return;
   taken_[of_kind(row.op, row.variant)] = row.variant;
 }
 
 // Of drawn variants few are judged: those of the first cases that the candidate before took. Which
 // width is the first is another one each time.
-bool Courtroom::is_awaited(const Docket& docket, const ExamRequest& request) const {
+bool JudgePool::is_awaited(const CasePlan& docket, const CaseRunRequest& request) const {
   const auto& asked = request.asked;
   if (!is_drawn(asked.variant)) return true;
   const std::string kind = of_kind(asked.op, asked.variant);
@@ -314,7 +314,7 @@ bool Courtroom::is_awaited(const Docket& docket, const ExamRequest& request) con
   const auto turn_of = [&](const AskedCase& one) {
     return drawn_turn(docket.secret, one.op, one.name, one.variant);
   };
-  const auto earlier = std::ranges::count_if(docket.cases, [&](const ExamRequest& other) {
+  const auto earlier = std::ranges::count_if(docket.cases, [&](const CaseRunRequest& other) {
     const bool rival = width ? of_kind(other.asked.op, other.asked.variant) == kind
                              : other.asked.op == asked.op && other.asked.variant == asked.variant;
     return rival && turn_of(other.asked) < turn_of(asked);
@@ -322,14 +322,14 @@ bool Courtroom::is_awaited(const Docket& docket, const ExamRequest& request) con
   return earlier < (width ? 1 : request.drawn_cases);
 }
 
-bool Courtroom::prepare() {
+bool JudgePool::prepare() {
   if (!leaving_.empty() || !closing_.empty() || turn_) {
     close_waiting();
     see_off();
     return true;
   }
   // Whoever has the device now does not want to measure this.
-  const auto turn = DeviceTurn::if_free({device()});
+  const auto turn = DeviceLock::if_free({device()});
   busy_ = !turn;
   if (busy_) return false;
   const auto baseline = baselines_.find(1);
@@ -341,8 +341,8 @@ bool Courtroom::prepare() {
   drop_stale();
   oracle_->set_patience(kPatienceSeconds);
   int64_t bytes = 0;
-  for (const Docket& docket : dockets_) {
-    for (const ExamRequest& request : docket.cases) {
+  for (const CasePlan& docket : dockets_) {
+    for (const CaseRunRequest& request : docket.cases) {
       if (!is_awaited(docket, request)) continue;
       const std::string name = name_of(request, docket.secret);
       const auto it = ahead_.find(name);

@@ -25,35 +25,35 @@ namespace fk {
 
 constexpr double kBatchSeconds = 0.5e-3;  // of the calls in one sample, where sets suffice
 // That the oracle has for a case's contents and answers, about: of a thorough verdict, after which
-// it has as long as ExamOptions::families_s for inputs of kinds that are missing; and of a default
+// it has as long as CaseRunOptions::families_s for inputs of kinds that are missing; and of a default
 // one.
 constexpr double kAnswerSeconds = 0.4, kDefaultAnswerSeconds = 0.2;
 
 // A case as it is asked for; equal requests under one secret have equal contents.
-struct ExamRequest {
+struct CaseRunRequest {
   AskedCase asked;
   std::string device;
   int threads = 2;
   std::vector<std::string> families;
   int ranks = 1;         // that call it together
-  int drawn_cases = 0;   // of its op's, as DocketEntry has it
+  int drawn_cases = 0;   // of its op's, as CasePlanEntry has it
   bool after = false;    // the same: nobody is timed there
   bool thorough = true;  // JudgeOptions
   std::string key() const;
 };
 
 // A case that the oracle has open. Its descriptors are closed with it.
-struct OpenExam {
+struct OpenCaseRun {
   int id = -1, ranks = 1;
   Json answer;
   std::vector<int> fds;
-  OpenExam() = default;
-  OpenExam(const OpenExam&) = delete;
-  ~OpenExam();
+  OpenCaseRun() = default;
+  OpenCaseRun(const OpenCaseRun&) = delete;
+  ~OpenCaseRun();
   int64_t bytes() const;  // of memory, about
 };
 
-class Courtroom {
+class JudgePool {
  public:
   struct Options {
     std::string device = "cpu";
@@ -63,8 +63,8 @@ class Courtroom {
     std::function<bool()> closing, given_up;
   };
   // `roster` outlives it. Processes start when they are needed.
-  Courtroom(const Roster& roster, Options options);
-  ~Courtroom();
+  JudgePool(const PluginSet& roster, Options options);
+  ~JudgePool();
   const std::string& device() const { return options_.device; }
   // As the oracle's process knows it, "cuda:0 NVIDIA H200"; the same as device() before enter().
   const std::string& device_name() const { return device_name_; }
@@ -87,7 +87,7 @@ class Courtroom {
   // which it has begun within microseconds. One at a time, and no other question meanwhile.
   class Standby {
    public:
-    Standby(Courtroom& room, const char* task, const Json& arguments);
+    Standby(JudgePool& room, const char* task, const Json& arguments);
     Standby(const Standby&) = delete;
     ~Standby();  // nobody wants the answer, where there was no go()
     void go();
@@ -95,25 +95,25 @@ class Courtroom {
 
    private:
     void sign(bool go_on);
-    Courtroom& room_;
+    JudgePool& room_;
     bool signed_ = false, heard_ = false;
   };
   // The turn of one judgement on the device, after what the one before has left.
   // `all`: on every device of its kind, for ranks. `waits` is called while others have it.
   void take_turn(bool all, const std::function<void()>& waits);
   // Who knows of the device's kernels during this turn; null: nobody. Outlives the turn.
-  void listen_to(GpuWatch* watch) { watch_ = watch; }
+  void listen_to(GpuTelemetry* watch) { watch_ = watch; }
   // A candidate's processes end, and after them the turn. Whoever comes next waits for both, but
   // not who asked for the verdict: a GPU's driver takes its time.
   void leave(std::unique_ptr<RankGroup> candidate);
 
   // From what was opened ahead under this secret, or opened now.
-  std::unique_ptr<OpenExam> open(const ExamRequest& request, const Secret& secret);
+  std::unique_ptr<OpenCaseRun> open(const CaseRunRequest& request, const Secret& secret);
   // Of the oracle and the baseline, when there is time: before the next judgement, or where they
   // hold much memory before the next case is opened. Never throws.
-  void close(std::unique_ptr<OpenExam> exam);
+  void close(std::unique_ptr<OpenCaseRun> exam);
 
-  // Of baselines that were timed in a case (ExamRequest::key) the quickest; empty: none was.
+  // Of baselines that were timed in a case (CaseRunRequest::key) the quickest; empty: none was.
   std::string quickest(const std::string& key) const {
     const auto found = quickest_.find(key);
     return found == quickest_.end() ? "" : found->second;
@@ -128,7 +128,7 @@ class Courtroom {
 
   // The secret of a judgement of these cases, which may be open under it already. Each is given
   // away once.
-  Secret secret_for(const std::vector<ExamRequest>& cases);
+  Secret secret_for(const std::vector<CaseRunRequest>& cases);
   // Does one piece of what the next judgement will want if it is like one of the last ones; false
   // when nothing is left to do, or somebody else has the device. Between judgements only. Error as
   // for enter().
@@ -141,8 +141,8 @@ class Courtroom {
  private:
   // Cases that were asked for together, and the secret that they will have the next time, which
   // nobody but the oracle has seen a seed of.
-  struct Docket {
-    std::vector<ExamRequest> cases;
+  struct CasePlan {
+    std::vector<CaseRunRequest> cases;
     Secret secret;
   };
   // A candidate that is trusted is the host's own: its processes are not sealed, so ranks may have
@@ -154,27 +154,27 @@ class Courtroom {
                      double patience_s, int ranks, Seat seat);
   // Opens the device in a process and loads the files, where it has not failed.
   void settle_in(RankGroup& group, const std::vector<PluginFile>& files) const;
-  std::unique_ptr<OpenExam> open_now(const ExamRequest& request, const Secret& secret);
-  void close_now(const OpenExam& exam);
+  std::unique_ptr<OpenCaseRun> open_now(const CaseRunRequest& request, const Secret& secret);
+  void close_now(const OpenCaseRun& exam);
   void close_waiting();
   int64_t bytes_to_close() const;
   void drop_stale();
-  bool is_awaited(const Docket& docket, const ExamRequest& request) const;
+  bool is_awaited(const CasePlan& docket, const CaseRunRequest& request) const;
 
-  const Roster& roster_;
+  const PluginSet& roster_;
   std::map<std::string, std::string> quickest_, taken_;
   std::string device_name_;
   Options options_;
   void see_off();
-  std::unique_ptr<DeviceTurn> turn_;  // until all of `leaving_` have ended
-  GpuWatch* watch_ = nullptr;
+  std::unique_ptr<DeviceLock> turn_;  // until all of `leaving_` have ended
+  GpuTelemetry* watch_ = nullptr;
   std::unique_ptr<Runner> oracle_;
   std::map<int, std::unique_ptr<RankGroup>> baselines_;  // by how many ranks there are
   std::unique_ptr<RankGroup> spare_;                     // of one
   std::vector<std::unique_ptr<RankGroup>> leaving_;
-  std::vector<std::unique_ptr<OpenExam>> closing_;
-  std::deque<Docket> dockets_;  // the last one asked for first
-  std::map<std::string, std::unique_ptr<OpenExam>> ahead_;
+  std::vector<std::unique_ptr<OpenCaseRun>> closing_;
+  std::deque<CasePlan> dockets_;  // the last one asked for first
+  std::map<std::string, std::unique_ptr<OpenCaseRun>> ahead_;
   Budget budget_;
   int next_id_ = 0;
   double patience_s_ = 0;  // of the judgement that entered last

@@ -11,7 +11,7 @@
 
 namespace fk {
 
-class Peeks {
+class MemoryProbes {
  public:
   static constexpr size_t kBytes = 64, kMost = 8;  // of one at most; of them
   // Takes the memory that it needs, of this device, before the first is added.
@@ -24,14 +24,14 @@ class Peeks {
   void clear() { all_.clear(); }
 
  private:
-  struct Peek {
+  struct MemoryProbe {
     Device* device;
     std::span<const std::byte> at;
   };
   std::byte* place(size_t peek, bool now) const {
     return memory_.data() + (2 * peek + now) * kBytes;
   }
-  std::vector<Peek> all_;
+  std::vector<MemoryProbe> all_;
   HostMemory memory_;  // what each was and what it is now
 };
 

@@ -36,11 +36,11 @@ std::optional<Slice> first_part(const ResolvedCase& resolved, const Case& source
 
 }  // namespace
 
-std::vector<TriedFake> try_fakes(const ResolvedCase& resolved, const Case& source,
+std::vector<TriedMutant> try_fakes(const ResolvedCase& resolved, const Case& source,
                                  const Variant& variant, const CaseValues& inputs,
                                  const CaseValues& want, const AskVariant& ask, double seconds) {
   const double start = now_seconds();
-  std::vector<TriedFake> out;
+  std::vector<TriedMutant> out;
   const auto try_on = [&](const ResolvedCase& call, const Variant& its, const CaseValues& values,
                           const CaseValues& right) {
     const AskReference asked = [&](const CaseValues& other) { return ask(call, its, other); };

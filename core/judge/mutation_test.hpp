@@ -10,7 +10,7 @@
 
 namespace fk {
 
-struct TriedFake {
+struct TriedMutant {
   std::string name;  // "zeros in out", "inputs in bf16"
   bool rejected = false;
   double worst = 0;      // its largest error as a share of what is allowed
@@ -24,7 +24,7 @@ using AskVariant = std::function<CaseValues(const ResolvedCase& resolved, const 
 // Tries fakes on `inputs` (with weights) and the reference's answer to them, those that need no
 // reference first, until `seconds` have passed; the one in hand is finished. Of a large output
 // whose rows can be told apart, the first rows are tried as a case of their own.
-std::vector<TriedFake> try_fakes(const ResolvedCase& resolved, const Case& source,
+std::vector<TriedMutant> try_fakes(const ResolvedCase& resolved, const Case& source,
                                  const Variant& variant, const CaseValues& inputs,
                                  const CaseValues& want, const AskVariant& ask, double seconds);
 

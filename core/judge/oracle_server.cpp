@@ -40,8 +40,8 @@ constexpr int64_t kTurnBytes = int64_t{1} << 12;  // that a kernel writes to hav
 
 }  // namespace
 
-Examiner::Examiner(const Contract& contract, AskedCase asked, PosedCase posed, uint64_t seed,
-                   ExamOptions options)
+OracleServer::OracleServer(const Contract& contract, AskedCase asked, PosedCase posed, uint64_t seed,
+                   CaseRunOptions options)
     : contract_(contract),
       posed_(std::move(posed)),
       options_(std::move(options)),
@@ -50,7 +50,7 @@ Examiner::Examiner(const Contract& contract, AskedCase asked, PosedCase posed, u
   ResolvedCase resolved = resolve(contract, posed_.source, posed_.variant);
   for (const int ranks = ranks_of_case(resolved); resolved.rank < ranks; ++resolved.rank) {
     Device* const its = options_.devices.at(static_cast<size_t>(resolved.rank));
-    desks_.push_back(std::make_unique<ExamDesk>(*its, resolved, posed_.variant));
+    desks_.push_back(std::make_unique<RankBuffers>(*its, resolved, posed_.variant));
     if (std::none_of(watches_.begin(), watches_.end(),
                      [&](const auto& known) { return known.first == its; }))
       watches_.emplace_back(its, &options_.watch_of(*its));
@@ -70,7 +70,7 @@ Examiner::Examiner(const Contract& contract, AskedCase asked, PosedCase posed, u
   options_.alive = [] {};
 }
 
-void Examiner::count_wire() {
+void OracleServer::count_wire() {
   for (size_t i = 0; i < contents(); ++i) {
     const double bytes = wire_of_device(
         device(), resolved(), [&](const ResolvedCase& there, const std::string& field) {
@@ -80,7 +80,7 @@ void Examiner::count_wire() {
   }
 }
 
-std::vector<std::string> Examiner::generated() const {
+std::vector<std::string> OracleServer::generated() const {
   std::vector<std::string> out;
   if (!posed_.source.contents) return out;
   for (const auto& f : resolved().fields)
@@ -90,20 +90,20 @@ std::vector<std::string> Examiner::generated() const {
   return out;
 }
 
-const char* Examiner::family_name_of(size_t content) const {
+const char* OracleServer::family_name_of(size_t content) const {
   return family_name(families_.at(content));
 }
 
-double Examiner::flops() const {
+double OracleServer::flops() const {
   return static_cast<double>(contract_.flops.eval(resolved().axes));
 }
 
-double Examiner::roofline_s() const {
+double OracleServer::roofline_s() const {
   const auto peaks = peaks_of(device().name());
   return peaks ? fk::roofline_s(*peaks, resolved(), {bytes_, flops(), wire_}) : 0;
 }
 
-double Examiner::floor_s() const {
+double OracleServer::floor_s() const {
   auto peaks = peaks_of(device().name());
   if (!peaks) return 0;
   // What the last cache holds may not have to be read, nor the weights of experts without a token.
@@ -117,7 +117,7 @@ double Examiner::floor_s() const {
   return fk::roofline_s(*peaks, resolved(), {bytes, flops(), kPacked * wire_});
 }
 
-double Examiner::copy_s(int calls, int threads) const {
+double OracleServer::copy_s(int calls, int threads) const {
   const auto measure = [&] {
     return copy_seconds(device(), *watches_.at(0).second, static_cast<int64_t>(bytes_), calls,
                         threads);
@@ -132,13 +132,13 @@ double Examiner::copy_s(int calls, int threads) const {
 
 // All that can be chosen before is: what is not done when it is said to be has been when it is
 // looked at late enough.
-void Examiner::wait_for_turns(const std::vector<int>& sets, const std::function<bool()>& called) {
+void OracleServer::wait_for_turns(const std::vector<int>& sets, const std::function<bool()>& called) {
   peeks_.clear();
   std::vector<std::pair<size_t, std::span<const std::byte>>> places;  // by rank
-  for (size_t i = 0; i < std::min(Peeks::kMost, sets.size()); ++i) {
+  for (size_t i = 0; i < std::min(MemoryProbes::kMost, sets.size()); ++i) {
     const size_t rank = anywhere_() % desks_.size();
     const int set = sets[anywhere_() % sets.size()];
-    const auto at = desks_[rank]->somewhere(set, Peeks::kBytes, anywhere_);
+    const auto at = desks_[rank]->somewhere(set, MemoryProbes::kBytes, anywhere_);
     if (!at.empty()) places.emplace_back(rank, at);
   }
   if (!called()) return;
@@ -148,9 +148,9 @@ void Examiner::wait_for_turns(const std::vector<int>& sets, const std::function<
   synchronize();
 }
 
-bool Examiner::has_plan() const { return !contract_.section(SectionId::plan).empty(); }
+bool OracleServer::has_plan() const { return !contract_.section(SectionId::plan).empty(); }
 
-CheckOptions Examiner::oracle_options() const {
+CheckOptions OracleServer::oracle_options() const {
   CheckOptions check;
   check.device = &device();
   check.threads = options_.threads;
@@ -158,7 +158,7 @@ CheckOptions Examiner::oracle_options() const {
   return check;
 }
 
-std::vector<CaseValues> Examiner::answers_to(const std::vector<CaseValues>& contents) {
+std::vector<CaseValues> OracleServer::answers_to(const std::vector<CaseValues>& contents) {
   std::string why;
   auto out = references_of_ranks(*provider_, resolved(), posed_.source, posed_.variant, contents,
                                  oracle_options(), why);
@@ -177,7 +177,7 @@ std::vector<CaseValues> Examiner::answers_to(const std::vector<CaseValues>& cont
   return out;
 }
 
-AskReference Examiner::asker(int rank, size_t content) {
+AskReference OracleServer::asker(int rank, size_t content) {
   return [this, rank, content](const CaseValues& values, AskReference::Moved moved) {
     const auto own = static_cast<size_t>(rank);
     std::vector<CaseValues> all;
@@ -193,11 +193,11 @@ AskReference Examiner::asker(int rank, size_t content) {
   };
 }
 
-void Examiner::try_nulls() {
+void OracleServer::try_nulls() {
   // Other shapes are there for their rules: of one row or none, a wrong answer is often a right
   // one.
   if (!posed_.variant.axes.empty() || !posed_.variant.listed.empty()) return;
-  static std::map<std::string, std::vector<TriedFake>> known;  // a process has one set of contracts
+  static std::map<std::string, std::vector<TriedMutant>> known;  // a process has one set of contracts
   const std::string key = shape_.asked.key();
   const auto found = known.find(key);
   if (found != known.end()) {
@@ -232,7 +232,7 @@ void Examiner::try_nulls() {
   known.emplace(key, nulls_);
 }
 
-void Examiner::measure() {
+void OracleServer::measure() {
   SharedPlaces one;
   CaseFrames::measure(device(), resolved(), exam_layout(posed_.variant, 0), one);
   set_bytes_ = one.read.taken() + one.written.taken();
@@ -252,7 +252,7 @@ void Examiner::measure() {
 
 // As many as make a sample long enough, by an optimistic guess. A device's clock lies within the
 // device, so that its samples may be shorter.
-int Examiner::calls_wanted() const {
+int OracleServer::calls_wanted() const {
   const bool host = device().host_memory();
   const double least = roofline_s();
   double call = std::max({ranks() > 1 ? kExchangeSeconds : kCallSeconds, flops() / kFlopsPerSecond,
@@ -263,7 +263,7 @@ int Examiner::calls_wanted() const {
   return static_cast<int>(std::min<double>(std::ceil(sample / call), most));
 }
 
-int Examiner::sets_room() const {
+int OracleServer::sets_room() const {
   const int64_t memory =
       device().host_memory() ? options_.memory : std::max(options_.memory, kDeviceSetBytes);
   return static_cast<int>(
@@ -271,7 +271,7 @@ int Examiner::sets_room() const {
 }
 
 // An odd number, so that two sets of one version end at a page without access once.
-int Examiner::versions_wanted() const {
+int OracleServer::versions_wanted() const {
   if (!weights_matter_) return 1;
   for (const auto& f : resolved().fields)  // what was recorded is there once
     if (f.slot->section == SectionId::weights && posed_.source.contents &&
@@ -281,7 +281,7 @@ int Examiner::versions_wanted() const {
   return std::max(1, most - (most % 2 == 0));
 }
 
-void Examiner::place() {
+void OracleServer::place() {
   shape_.sets =
       weights_matter_ ? 2 * versions_ : std::clamp(calls_wanted(), 2, std::max(2, sets_room()));
   SharedPlaces all;
@@ -299,7 +299,7 @@ void Examiner::place() {
   synchronize();
 }
 
-std::vector<int> Examiner::fds() const {
+std::vector<int> OracleServer::fds() const {
   std::vector<int> out;
   for (const auto& desk : desks_) {
     out.push_back(desk->read_fd());
@@ -308,7 +308,7 @@ std::vector<int> Examiner::fds() const {
   return out;
 }
 
-void Examiner::deal(const std::vector<int>& sets, const std::vector<int>& contents, Poison poison,
+void OracleServer::deal(const std::vector<int>& sets, const std::vector<int>& contents, Poison poison,
                     bool numbers_only, int beside, int its) {
   FK_CHECK(sets.size() == contents.size(), "a content for each set");
   for (const auto& [device, watch] : watches_) device->gather(true);
@@ -330,13 +330,13 @@ void Examiner::deal(const std::vector<int>& sets, const std::vector<int>& conten
   synchronize();
 }
 
-bool Examiner::touched_beside() const {
+bool OracleServer::touched_beside() const {
   for (size_t r = 0; r < desks_.size() && beside_ >= 0; ++r)
     if (desks_[r]->writable_print(beside_) != beside_prints_[r]) return true;
   return false;
 }
 
-std::string Examiner::damage() const {
+std::string OracleServer::damage() const {
   std::vector<int> sets(static_cast<size_t>(shape_.sets));
   std::iota(sets.begin(), sets.end(), 0);
   const Glances seen = glance(sets);
@@ -348,11 +348,11 @@ std::string Examiner::damage() const {
   return "";
 }
 
-void Examiner::synchronize() const {
+void OracleServer::synchronize() const {
   for (const auto& [device, watch] : watches_) device->synchronize();
 }
 
-Examiner::Glances Examiner::glance(const std::vector<int>& sets) const {
+OracleServer::Glances OracleServer::glance(const std::vector<int>& sets) const {
   Glances out;
   for (const auto& [device, watch] : watches_) {
     std::vector<const GuardedBuffer*> all;
@@ -364,7 +364,7 @@ Examiner::Glances Examiner::glance(const std::vector<int>& sets) const {
   return out;
 }
 
-void Examiner::flush(const std::vector<int>& sets) {
+void OracleServer::flush(const std::vector<int>& sets) {
   std::vector<std::span<const std::byte>> all;
   for (int set = 0; set < shape_.sets; ++set)
     if (weights_matter_ || std::count(sets.begin(), sets.end(), set))
@@ -378,7 +378,7 @@ void Examiner::flush(const std::vector<int>& sets) {
     if (!out) watch->flush();
 }
 
-std::vector<SetFinding> Examiner::look(const std::vector<int>& sets, int side,
+std::vector<SetFinding> OracleServer::look(const std::vector<int>& sets, int side,
                                        const std::function<void()>& alive) {
   std::vector<SetFinding> out;
   std::vector<int> all = sets;
@@ -401,7 +401,7 @@ std::vector<SetFinding> Examiner::look(const std::vector<int>& sets, int side,
   return out;
 }
 
-SetFinding Examiner::look_at(int set, int side) {
+SetFinding OracleServer::look_at(int set, int side) {
   const int content = dealt_[static_cast<size_t>(set)];
   const auto at = static_cast<size_t>(content);
   const bool ordinary = families_.at(at) == Family::ordinary;

@@ -20,13 +20,13 @@
 namespace fk {
 
 // What both sides must agree on to lay out the same memory.
-struct ExamShape {
+struct CaseRunShape {
   AskedCase asked;
   int sets = 1;
   int64_t read_bytes = 0, written_bytes = 0;  // of each rank
 };
 
-struct ExamOptions {
+struct CaseRunOptions {
   // By rank, those of its buffers, which may be the same for several; the first is also the
   // oracle's.
   std::vector<Device*> devices;
@@ -45,12 +45,12 @@ struct ExamOptions {
   std::function<void()> alive = [] {};  // called between steps that may take seconds
 };
 
-class Examiner {
+class OracleServer {
  public:
-  Examiner(const Contract& contract, AskedCase asked, PosedCase posed, uint64_t seed,
-           ExamOptions options);
+  OracleServer(const Contract& contract, AskedCase asked, PosedCase posed, uint64_t seed,
+           CaseRunOptions options);
 
-  const ExamShape& shape() const { return shape_; }
+  const CaseRunShape& shape() const { return shape_; }
   const std::string& unjudged() const { return unjudged_; }  // why there are no answers, or empty
   const std::string& oracle() const { return oracle_; }
   int ranks() const { return static_cast<int>(desks_.size()); }
@@ -69,7 +69,7 @@ class Examiner {
   const std::vector<std::pair<std::string, std::string>>& left_out() const { return left_out_; }
   // Wrong answers that were tried on the comparison of this case; one that it takes makes the case
   // untestable. Tried once per case in this process.
-  const std::vector<TriedFake>& nulls() const { return nulls_; }
+  const std::vector<TriedMutant>& nulls() const { return nulls_; }
   double bytes() const { return bytes_; }
   // The busiest expert's load over the mean in the first contents; 0 where there is no routing.
   double skew() const { return skew_; }
@@ -154,21 +154,21 @@ class Examiner {
 
   const Contract& contract_;
   const PosedCase posed_;
-  ExamOptions options_;
+  CaseRunOptions options_;
   Oracles oracles_;
   const Provider* provider_ = nullptr;
-  ExamShape shape_;
+  CaseRunShape shape_;
   std::string unjudged_, oracle_;
   std::vector<std::pair<std::string, std::string>> left_out_;
-  std::vector<std::unique_ptr<ExamDesk>> desks_;  // by rank
+  std::vector<std::unique_ptr<RankBuffers>> desks_;  // by rank
   std::vector<Family> families_;                  // of the contents
-  std::vector<TriedFake> nulls_;
+  std::vector<TriedMutant> nulls_;
   std::vector<int> dealt_;               // contents by set
   int beside_ = -1;                      // the set that is not called; -1: there is none
   std::vector<uint64_t> beside_prints_;  // of its memory, by rank
   std::vector<std::pair<Device*, Stopwatch*>> watches_;  // one for each device
   std::vector<DeviceMemory> littles_;                    // for wait_for_turns()
-  Peeks peeks_;
+  MemoryProbes peeks_;
   std::random_device anywhere_;
   double bytes_ = 0, skew_ = 0, wire_ = 0;
   int64_t set_bytes_ = 0;        // of one rank

@@ -5,9 +5,9 @@
 
 namespace fk {
 
-OutsideLook OutsideLook::of(pid_t pid) { return {mapped_code(pid), handled_signals(pid)}; }
+ProcessInspection ProcessInspection::of(pid_t pid) { return {mapped_code(pid), handled_signals(pid)}; }
 
-void look_at_process(pid_t pid, const OutsideLook& before, const std::string& file,
+void look_at_process(pid_t pid, const ProcessInspection& before, const std::string& file,
                      std::optional<pid_t> beside, CaseVerdict& row) {
   const std::string found = foreign_code(before.code, mapped_code(pid), file, beside.has_value());
   if (!found.empty()) {

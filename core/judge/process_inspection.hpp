@@ -13,10 +13,10 @@
 namespace fk {
 
 // Of a process before the candidate is loaded; where there is a device it is open by then.
-struct OutsideLook {
+struct ProcessInspection {
   MappedCode code;
   std::optional<uint64_t> handled;  // signals; nothing: not known
-  static OutsideLook of(pid_t pid);
+  static ProcessInspection of(pid_t pid);
 };
 
 // What the process has by now that it had not then: code that is neither the candidate's nor what
@@ -24,7 +24,7 @@ struct OutsideLook {
 // signals that it handles (a handler runs when nothing was called). The row says so. `beside`: a
 // process of the host's on the same device, whose driver may have put handlers there since; nothing
 // on the CPU.
-void look_at_process(pid_t pid, const OutsideLook& before, const std::string& file,
+void look_at_process(pid_t pid, const ProcessInspection& before, const std::string& file,
                      std::optional<pid_t> beside, CaseVerdict& row);
 
 }  // namespace fk

@@ -30,9 +30,9 @@ int cores() { return static_cast<int>(std::thread::hardware_concurrency()); }
 
 }  // namespace
 
-void Exam::race(Sitter& baseline) {
+void CaseRun::race(CandidateClient& baseline) {
   flush_ = true;
-  watch_ = GpuWatch::of(request_.device);
+  watch_ = GpuTelemetry::of(request_.device);
   ordinary_.assign(static_cast<size_t>(versions_), {});  // the first of each version is
   for (int i = 0; i < seen_; ++i)
     if (families_[static_cast<size_t>(i)] == "ordinary")
@@ -42,7 +42,7 @@ void Exam::race(Sitter& baseline) {
     // What looks like cheating is looked at twice: a busy machine does odd things once.
     for (int half = 0; half < 2; ++half) {
       renew_contents();
-      Turn mine(*this, candidate_, 1), theirs(*this, baseline, 1);
+      RaceContender mine(*this, candidate_, 1), theirs(*this, baseline, 1);
       // In a longer sample what is believed of waking up is a smaller share.
       const double wake = half == 0 ? 0 : wake_s(candidate_) - wake_s(baseline);
       const double batch = kBatchSeconds * std::clamp(1 + wake / kWakeShort, 1.0, kBatchesMost);
@@ -92,7 +92,7 @@ void Exam::race(Sitter& baseline) {
   fill_families();
 }
 
-double Exam::copy_s(int calls) {
+double CaseRun::copy_s(int calls) {
   if (request_.ranks > 1) return 0;
   return room_
       .ask("exam_copy", {{"exam", exam_->id}, {"calls", calls}, {"threads", request_.threads}})
@@ -100,7 +100,7 @@ double Exam::copy_s(int calls) {
       .get<double>();
 }
 
-double Exam::wake_s(Sitter& sitter) {
+double CaseRun::wake_s(CandidateClient& sitter) {
   std::vector<double> all;
   RankGroup& runners = sitter.runners();
   for (int i = 0; i < kWakeSamples; ++i) {
@@ -121,19 +121,19 @@ double Exam::wake_s(Sitter& sitter) {
 }
 
 // Ranks that knew which call is the last of a sample could talk once for all of them.
-int Exam::calls_of_ranks(int most) {
+int CaseRun::calls_of_ranks(int most) {
   if (request_.ranks == 1) return most;
   return static_cast<int>(random_.integer((most + 1) / 2, most + 1));
 }
 
-bool Exam::samples_as_long() const { return request_.device != "cpu" && request_.ranks == 1; }
+bool CaseRun::samples_as_long() const { return request_.device != "cpu" && request_.ranks == 1; }
 
 // One call is left that is not made, to see whether somebody works ahead.
-void Exam::set_calls(Turn& mine, Turn& theirs, double seconds) {
+void CaseRun::set_calls(RaceContender& mine, RaceContender& theirs, double seconds) {
   const int looks = request_.device == "cpu" ? 2 : 1;  // a device's own clock is not late
   // Of few calls a device's launches are more of the time than of many.
   const int calls = samples_as_long() ? std::min(kCallsOfALook, calls_most_) : 1;
-  const auto least = [&](Turn& turn) {
+  const auto least = [&](RaceContender& turn) {
     double out = HUGE_VAL;
     for (int i = 0; i < looks; ++i) out = std::min(out, std::max(turn.one(calls).claim_s, 1e-8));
     return out;
@@ -146,12 +146,12 @@ void Exam::set_calls(Turn& mine, Turn& theirs, double seconds) {
   theirs.begin(counts.baseline);
 }
 
-bool Exam::counts_are_good(const Turn& mine, const Turn& theirs, const RaceResult& result) const {
+bool CaseRun::counts_are_good(const RaceContender& mine, const RaceContender& theirs, const RaceResult& result) const {
   return !samples_as_long() || are_as_long({mine.calls(), theirs.calls()},
                                            result.timing(1).median_s, result.timing(0).median_s);
 }
 
-void Exam::count_again(Turn& mine, Turn& theirs, double seconds, const RaceResult& result) {
+void CaseRun::count_again(RaceContender& mine, RaceContender& theirs, double seconds, const RaceResult& result) {
   const SampleCalls counts =
       calls_as_long(result.timing(1).median_s, result.timing(0).median_s, seconds, calls_most_);
   mine.begin(counts.candidate);
@@ -159,7 +159,7 @@ void Exam::count_again(Turn& mine, Turn& theirs, double seconds, const RaceResul
 }
 
 // Times that are others each time are nobody's.
-void Exam::doubt_of_counts() {
+void CaseRun::doubt_of_counts() {
   if (row_.status != Status::faster) return;
   Ratio& ratio = row_.timings.back().ratio;
   doubt_faster(ratio);
@@ -168,10 +168,10 @@ void Exam::doubt_of_counts() {
 }
 
 // Each side has raced as it would run in a model; this is how long both take without a capture.
-void Exam::eager_row(Sitter& baseline, const Turn& mine, const Turn& theirs) {
+void CaseRun::eager_row(CandidateClient& baseline, const RaceContender& mine, const RaceContender& theirs) {
   if (!mine.captured() && !theirs.captured()) return;
-  Turn its(*this, candidate_, mine.calls(), Way::eager);
-  Turn other(*this, baseline, theirs.calls(), Way::eager);
+  RaceContender its(*this, candidate_, mine.calls(), Way::eager);
+  RaceContender other(*this, baseline, theirs.calls(), Way::eager);
   RaceOptions options;
   options.blocks_min = options.blocks_max = 1;
   Contender* const contenders[] = {&other, &its};
@@ -181,7 +181,7 @@ void Exam::eager_row(Sitter& baseline, const Turn& mine, const Turn& theirs) {
   }  // the race is over
 }
 
-TimingRow Exam::row_of(const RaceResult& result, const Turn& mine, const Turn& theirs) const {
+TimingRow CaseRun::row_of(const RaceResult& result, const RaceContender& mine, const RaceContender& theirs) const {
   TimingRow row;
   row.mode = mine.captured() ? "graph" : "eager";
   row.candidate.cold = result.timing(1);
@@ -201,7 +201,7 @@ TimingRow Exam::row_of(const RaceResult& result, const Turn& mine, const Turn& t
   return row;
 }
 
-void Exam::conclude_race(const Turn& mine, const Turn& theirs, const RaceResult& result,
+void CaseRun::conclude_race(const RaceContender& mine, const RaceContender& theirs, const RaceResult& result,
                          const std::optional<Ratio>& cold, const std::string& evidence) {
   TimingRow row = row_of(result, mine, theirs);
   if (plan_) {
@@ -290,7 +290,7 @@ void Exam::conclude_race(const Turn& mine, const Turn& theirs, const RaceResult&
 }
 
 // Of ranks that have to wait for a core or a GPU, the time is the scheduler's.
-std::string Exam::why_not_compared() const {
+std::string CaseRun::why_not_compared() const {
   if (known_)
     return "all inputs of its calls are recorded, so the candidate could remember answers";
   if (request_.ranks == 1) return "";

@@ -12,9 +12,9 @@ namespace fk {
 // The candidate's answer was wrong, or its process ended: the row says so.
 struct RaceEnded {};
 
-class Exam::Turn final : public Contender {
+class CaseRun::RaceContender final : public Contender {
  public:
-  Turn(Exam& exam, Sitter& sitter, int count, Way way = Way::usual)
+  RaceContender(CaseRun& exam, CandidateClient& sitter, int count, Way way = Way::usual)
       : exam_(exam), sitter_(sitter), way_(way) {
     begin(count);
   }
@@ -55,11 +55,11 @@ class Exam::Turn final : public Contender {
   }
 
   // On contents that may be called at any time.
-  Sitter::Call one(int count, Way way = Way::usual, Of of = Of::ordinary) {
+  CandidateClient::Call one(int count, Way way = Way::usual, Of of = Of::ordinary) {
     const int first = exam_.some_first();
     return one(first, exam_.some_contents(first, count, of), way);
   }
-  Sitter::Call one(int first, const std::vector<int>& contents, Way way = Way::usual) {
+  CandidateClient::Call one(int first, const std::vector<int>& contents, Way way = Way::usual) {
     ++exam_.poison_;
     std::vector<Look> looks;
     const auto call = exam_.take(sitter_, first, contents, looks, way, core_);
@@ -108,7 +108,7 @@ class Exam::Turn final : public Contender {
   }
   const ClockSamples& clocks() const { return clocks_; }
   bool had_to_wait() const { return cores_are_busy(clocks_, waits_s_); }
-  Doubts doubts() const { return {clocks_, fresh, late, cold}; }
+  TimingPenalties doubts() const { return {clocks_, fresh, late, cold}; }
   FreshSamples fresh;
   LateSamples late;
   ColdSamples cold;
@@ -127,8 +127,8 @@ class Exam::Turn final : public Contender {
 
  private:
   static constexpr int kFamiliesEvery = 4, kFamilyCalls = 8;  // samples; calls of one
-  Exam& exam_;
-  Sitter& sitter_;
+  CaseRun& exam_;
+  CandidateClient& sitter_;
   const Way way_;
   int count_ = 1, core_ = 0;
   ClockSamples clocks_;

@@ -19,7 +19,7 @@ constexpr double kLateOnCpu = 5e-3, kLateOnDevice = 0.5e-3;
 }  // namespace
 
 // Rounds of calls on ordinary contents that nobody has called beside rounds on others.
-void Exam::fresh_rounds(Turn& mine, Turn& theirs) {
+void CaseRun::fresh_rounds(RaceContender& mine, RaceContender& theirs) {
   const int kept = static_cast<int>(families_.size()) - kept_;
   // Ranks wait for each other in microseconds, which many calls show; where they have to wait for
   // cores as well, it is some samples that take several times as long.
@@ -35,11 +35,11 @@ void Exam::fresh_rounds(Turn& mine, Turn& theirs) {
   for (int round = 0; round < rounds; ++round) {
     std::vector<int> contents;
     for (int i = 0; i < count; ++i) contents.push_back(kept_ + round * count + i);
-    for (Turn* turn : {&mine, &theirs}) {
+    for (RaceContender* turn : {&mine, &theirs}) {
       const int first = versions_ == 1 ? some_first() : contents[0] % sets_;
       turn->place(round);
       const double beside = messages + (turn == &mine ? unseen : 0);
-      const auto keep = [&](FreshSamples::Times& times, const Sitter::Call& call) {
+      const auto keep = [&](FreshSamples::Times& times, const CandidateClient::Call& call) {
         times.claims_s.push_back(call.own_s * count);
         times.believed_s.push_back(call.believed_s(count, beside));
       };
@@ -53,40 +53,40 @@ void Exam::fresh_rounds(Turn& mine, Turn& theirs) {
       if (round % 2 == 0) again();
     }
   }
-  for (Turn* turn : {&mine, &theirs})
+  for (RaceContender* turn : {&mine, &theirs})
     turn->fresh.usual_s = quantile(turn->clocks().claims_s, 0.5) / turn->calls() * count;
 }
 
 // Work that began when the contents were there, and not when the call came, shows when the call
 // comes late.
-void Exam::late_rounds(Turn& mine, Turn& theirs) {
+void CaseRun::late_rounds(RaceContender& mine, RaceContender& theirs) {
   // So long that a device could be done with all of them.
   late_s_ = request_.device == "cpu"
                 ? kLateOnCpu
                 : std::max(kLateOnDevice, quantile(theirs.clocks().claims_s, 0.5));
   for (int round = 0; round < kLateRounds; ++round)
-    for (Turn* turn : {&mine, &theirs}) {
+    for (RaceContender* turn : {&mine, &theirs}) {
       turn->place(round);
       const auto call = turn->one(turn->calls(), Way::late);
       turn->late.late_s.push_back(call.claim_s * turn->calls());
       turn->late.early_s.push_back(call.early_s);
     }
-  for (Turn* turn : {&mine, &theirs}) turn->late.usual_s = turn->clocks().claims_s;
+  for (RaceContender* turn : {&mine, &theirs}) turn->late.usual_s = turn->clocks().claims_s;
 }
 
 // All contents of a sample lie there before its first call, whose code may have read, asked for or
 // answered them all when the second one comes. Where there is no second one, that helps nobody. A
 // device's own clock needs fewer.
-void Exam::alone_rounds(Turn& mine, Turn& theirs) {
+void CaseRun::alone_rounds(RaceContender& mine, RaceContender& theirs) {
   if (mine.calls() == 1) return;
-  Turn* const turns[] = {&theirs, &mine, &mine, &theirs};
+  RaceContender* const turns[] = {&theirs, &mine, &mine, &theirs};
   const int rounds = request_.device == "cpu" ? kAloneRounds : kAloneOnDevice;
   for (int round = 0; round < rounds; ++round)
-    for (Turn* turn : turns) {
+    for (RaceContender* turn : turns) {
       turn->place(round);
       turn->alone.alone_s.push_back(turn->one(1).claim_s);
     }
-  for (Turn* turn : {&mine, &theirs})
+  for (RaceContender* turn : {&mine, &theirs})
     turn->alone.among_s = quantile(turn->clocks().claims_s, 0.5) / turn->calls();
 }
 
@@ -94,14 +94,14 @@ void Exam::alone_rounds(Turn& mine, Turn& theirs) {
 // are new and their outputs poisoned, so that they have to be made as well; what is warm are
 // weights, what is packed, code and, in the last cache, what was dealt. As believed, because who
 // can tell such calls from others may claim what it likes; nothing follows from it.
-void Exam::warm_rounds(Turn& mine, Turn& theirs) {
+void CaseRun::warm_rounds(RaceContender& mine, RaceContender& theirs) {
   constexpr double kOfCore = 1 << 20;
   const bool host = request_.device == "cpu";
   const int some = std::clamp(static_cast<int>(kOfCore / std::max(bytes_, 1.0)), 1, mine.calls());
   const int dealt = host ? some : 2, calls = host ? some : 1;
   const double beside = messages_s(theirs.clocks());
   flush_ = false;
-  for (Turn* turn : {&mine, &theirs}) {
+  for (RaceContender* turn : {&mine, &theirs}) {
     turn->place(0);
     const int first = some_first();
     for (int round = 0; round <= kWarmRounds; ++round) {
@@ -118,21 +118,21 @@ void Exam::warm_rounds(Turn& mine, Turn& theirs) {
 // be done for everybody. Its own process does it. What is read once in a sample, whatever its
 // calls, is more in a baseline's large plugin than in a small one, which would look faster for it;
 // so the baseline has called once since. A candidate that did could fetch its copies.
-Ratio Exam::cold_ratio(Sitter& baseline, int count) {
+Ratio CaseRun::cold_ratio(CandidateClient& baseline, int count) {
   RaceOptions options;
   options.seconds = std::max(kColdSeconds, seconds_ / 2);
   all_cold_ = true;
-  Turn mine(*this, candidate_, count), theirs(*this, baseline, count);
+  RaceContender mine(*this, candidate_, count), theirs(*this, baseline, count);
   const Ratio least = race_while_faster(mine, theirs, options);
   all_cold_ = false;
   return least;
 }
 
 // The same by the oracle, which no candidate can hinder, with less precision: code is cold, too.
-void Exam::cold_rounds(Turn& mine, Turn& theirs) {
+void CaseRun::cold_rounds(RaceContender& mine, RaceContender& theirs) {
   ClockSamples cold[2];
   std::vector<double> usual_s[2];
-  Turn* const turns[] = {&mine, &theirs};
+  RaceContender* const turns[] = {&mine, &theirs};
   for (int round = 0; round < kColdRounds; ++round) {
     for (size_t side = 0; side < 2; ++side) {
       turns[side]->place(round);

@@ -47,31 +47,31 @@ Layout exam_layout(const Variant& variant, int set) {
   return layout;
 }
 
-ExamDesk::ExamDesk(Device& device, ResolvedCase resolved, const Variant& variant)
+RankBuffers::RankBuffers(Device& device, ResolvedCase resolved, const Variant& variant)
     : device_(device), resolved_(std::move(resolved)), variant_(variant) {}
 
-void ExamDesk::take_weights(CaseValues& values, size_t version) {
+void RankBuffers::take_weights(CaseValues& values, size_t version) {
   weights_.resize(std::max(weights_.size(), version + 1));
   for (const auto& slot : resolved_.contract->section(SectionId::weights))
     if (auto node = values.extract(slot.name)) weights_[version].insert(std::move(node));
 }
 
-void ExamDesk::add(CaseValues inputs, CaseValues want) {
+void RankBuffers::add(CaseValues inputs, CaseValues want) {
   contents_.push_back({std::move(inputs), std::move(want), nullptr, {}, {}});
 }
 
-CaseValues ExamDesk::lend(size_t content) {
+CaseValues RankBuffers::lend(size_t content) {
   CaseValues out = std::move(contents_.at(content).inputs);
   lend_weights(out, version_of(content));
   return out;
 }
 
-void ExamDesk::take_back(size_t content, CaseValues values) {
+void RankBuffers::take_back(size_t content, CaseValues values) {
   take_weights(values, version_of(content));
   contents_.at(content).inputs = std::move(values);
 }
 
-void ExamDesk::place(int sets, const SharedPlaces& measured) {
+void RankBuffers::place(int sets, const SharedPlaces& measured) {
   const auto share = [&](const SharedRegion& region, const char* what, Device::Sharing others) {
     const int64_t bytes = shared_bytes(region);
     return SharedMapping(device_, device_.allocate_with_gaps(bytes, region.gaps(), what, others),
@@ -98,7 +98,7 @@ void ExamDesk::place(int sets, const SharedPlaces& measured) {
   for (auto& content : contents_) content.master = master_of(content.inputs);
 }
 
-std::unique_ptr<CaseFrames> ExamDesk::master_of(const CaseValues& inputs) const {
+std::unique_ptr<CaseFrames> RankBuffers::master_of(const CaseValues& inputs) const {
   ResolvedCase read = resolved_;
   for (auto& field : read.fields) field.present &= field.slot->section != SectionId::weights;
   Layout layout = exam_layout(variant_, 0);
@@ -106,7 +106,7 @@ std::unique_ptr<CaseFrames> ExamDesk::master_of(const CaseValues& inputs) const 
   return std::make_unique<CaseFrames>(device_, read, inputs, layout);
 }
 
-void ExamDesk::replace(size_t content, CaseValues inputs, CaseValues want) {
+void RankBuffers::replace(size_t content, CaseValues inputs, CaseValues want) {
   take_weights(inputs, version_of(content));
   Content& old = contents_.at(content);
   old = {};  // its memory first
@@ -115,20 +115,20 @@ void ExamDesk::replace(size_t content, CaseValues inputs, CaseValues want) {
   old.master = master_of(old.inputs);
 }
 
-void ExamDesk::deal(int set, int content, Poison poison, bool numbers_only) {
+void RankBuffers::deal(int set, int content, Poison poison, bool numbers_only) {
   sets_.at(static_cast<size_t>(set))
       ->refill(*contents_.at(static_cast<size_t>(content)).master, poison, numbers_only);
 }
 
-void ExamDesk::buffers(int set, std::vector<const GuardedBuffer*>& out) const {
+void RankBuffers::buffers(int set, std::vector<const GuardedBuffer*>& out) const {
   for (const GuardedBuffer* b : sets_.at(static_cast<size_t>(set))->buffers()) out.push_back(b);
 }
 
-void ExamDesk::memory(int set, std::vector<std::span<const std::byte>>& out) const {
+void RankBuffers::memory(int set, std::vector<std::span<const std::byte>>& out) const {
   for (const auto& part : sets_.at(static_cast<size_t>(set))->memory()) out.push_back(part);
 }
 
-std::string ExamDesk::differs_from(const ExamDesk& first, int set) const {
+std::string RankBuffers::differs_from(const RankBuffers& first, int set) const {
   const auto at = static_cast<size_t>(set);
   for (const CaseField* field : resolved_.written()) {
     if (!field->slot->replicated) continue;
@@ -140,7 +140,7 @@ std::string ExamDesk::differs_from(const ExamDesk& first, int set) const {
   return "";
 }
 
-std::span<const std::byte> ExamDesk::somewhere(int set, size_t bytes,
+std::span<const std::byte> RankBuffers::somewhere(int set, size_t bytes,
                                                std::random_device& anywhere) const {
   const auto all = sets_.at(static_cast<size_t>(set))->written_memory();
   if (all.empty()) return {};
@@ -149,7 +149,7 @@ std::span<const std::byte> ExamDesk::somewhere(int set, size_t bytes,
   return part.subspan(anywhere() % (part.size() - bytes + 1), bytes);
 }
 
-SetFinding ExamDesk::look(int set, int index, int side, bool ordinary, const AskReference& ask) {
+SetFinding RankBuffers::look(int set, int index, int side, bool ordinary, const AskReference& ask) {
   const CaseFrames& frames = *sets_.at(static_cast<size_t>(set));
   Content& content = contents_.at(static_cast<size_t>(index));
   SetFinding found;

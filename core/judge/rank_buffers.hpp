@@ -49,10 +49,10 @@ struct SetFinding {
   std::string undecided;
 };
 
-class ExamDesk {
+class RankBuffers {
  public:
   // `resolved` has the rank.
-  ExamDesk(Device& device, ResolvedCase resolved, const Variant& variant);
+  RankBuffers(Device& device, ResolvedCase resolved, const Variant& variant);
 
   const ResolvedCase& resolved() const { return resolved_; }
   size_t contents() const { return contents_.size(); }
@@ -86,7 +86,7 @@ class ExamDesk {
   // At most so many bytes of what a call on the set writes, somewhere; empty where it writes none.
   std::span<const std::byte> somewhere(int set, size_t bytes, std::random_device& anywhere) const;
   // Of what ranks hold in common, the first field with other bits than `first` has; empty: none.
-  std::string differs_from(const ExamDesk& first, int set) const;
+  std::string differs_from(const RankBuffers& first, int set) const;
   // Tells apart what lies in the memory that a call on the set may write to.
   uint64_t writable_print(int set) const {
     return sets_.at(static_cast<size_t>(set))->writable_print();

@@ -35,7 +35,7 @@ class Gate {
           std::make_unique<Comparer>(ranks_[r], inputs[r], want[r], asker(r), kQuickElements));
   }
 
-  std::vector<TriedFake> run() {
+  std::vector<TriedMutant> run() {
     offer("rank 0's answer", std::vector<CaseValues>(ranks_.size(), right_[0]));
     const size_t last = ranks_.size() - 1;
     std::vector<CaseValues> contents = inputs_;
@@ -131,7 +131,7 @@ class Gate {
 
   // False where it is no fake, or none that the reference takes.
   bool offer(const std::string& name, const std::vector<CaseValues>& answers) {
-    TriedFake fake{name, false, 0};
+    TriedMutant fake{name, false, 0};
     bool differs = false;
     for (size_t r = 0; r < ranks_.size(); ++r) {
       if (answers[r].empty()) return leave_out(name, kNoAnswer), false;
@@ -159,11 +159,11 @@ class Gate {
   // not: it counts when none of them rejects it, so whoever could not be asked leaves it undecided.
   void usual(size_t r) {
     const bool first = r == 0;
-    const auto open = [](const TriedFake& fake) { return !fake.rejected && fake.why.empty(); };
+    const auto open = [](const TriedMutant& fake) { return !fake.rejected && fake.why.empty(); };
     if (!first && std::none_of(tried_.begin(), tried_.end(), open)) return;
     const auto known = [&](const std::string& name) {
       return std::find_if(tried_.begin(), tried_.end(),
-                          [&](const TriedFake& t) { return t.name == name; });
+                          [&](const TriedMutant& t) { return t.name == name; });
     };
     const auto miss = [&](const std::string& name) {
       const auto it = known(name);
@@ -193,12 +193,12 @@ class Gate {
   std::vector<ResolvedCase> ranks_;
   std::vector<CaseValues> right_;  // in the case's dtypes
   std::vector<std::unique_ptr<Comparer>> comparers_;
-  std::vector<TriedFake> tried_;
+  std::vector<TriedMutant> tried_;
 };
 
 }  // namespace
 
-std::vector<TriedFake> try_rank_fakes(const ResolvedCase& resolved,
+std::vector<TriedMutant> try_rank_fakes(const ResolvedCase& resolved,
                                       const std::vector<CaseValues>& inputs,
                                       const std::vector<CaseValues>& want, const AskRanks& ask,
                                       double seconds) {

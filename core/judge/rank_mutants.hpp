@@ -23,7 +23,7 @@ using AskRanks = std::function<std::vector<CaseValues>(const std::vector<CaseVal
 
 // As try_fakes(), those that there was no time or no answer for with the reason; `inputs` (with
 // weights) and `want` are by rank. `resolved` is any rank's.
-std::vector<TriedFake> try_rank_fakes(const ResolvedCase& resolved,
+std::vector<TriedMutant> try_rank_fakes(const ResolvedCase& resolved,
                                       const std::vector<CaseValues>& inputs,
                                       const std::vector<CaseValues>& want, const AskRanks& ask,
                                       double seconds);

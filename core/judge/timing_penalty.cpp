@@ -204,7 +204,7 @@ Ratio ratio_by_broker(const ClockSamples& candidate, const ClockSamples& baselin
 
 }  // namespace
 
-std::string take_doubt_off(Ratio& ratio, const Doubts& candidate, const Doubts& baseline,
+std::string take_doubt_off(Ratio& ratio, const TimingPenalties& candidate, const TimingPenalties& baseline,
                            double calls_s) {
   if (ratio.speed != Speed::faster || calls_s <= 0) return "";
   const double unseen = unseen_s(candidate.clocks, baseline.clocks);

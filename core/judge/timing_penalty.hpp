@@ -115,13 +115,13 @@ bool doubt_of_one_set(Ratio& ratio, double call_s);
 // that are as long as the broker's clock says, messages_s() taken off, contradict that, they count.
 // Where all this changes the answer, or is more than a twentieth, `ratio` becomes the doubtful one;
 // the result says why, or is empty. `calls_s`: the candidate's median of all calls of a sample.
-struct Doubts {
+struct TimingPenalties {
   const ClockSamples& clocks;
   const FreshSamples& fresh;
   const LateSamples& late;
   const ColdSamples& cold;
 };
-std::string take_doubt_off(Ratio& ratio, const Doubts& candidate, const Doubts& baseline,
+std::string take_doubt_off(Ratio& ratio, const TimingPenalties& candidate, const TimingPenalties& baseline,
                            double calls_s);
 
 }  // namespace fk

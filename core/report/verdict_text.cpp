@@ -155,7 +155,7 @@ class VerdictText {
       out += (out.empty() ? "" : "; ") + ("baselines that failed: " + join(failed, ", "));
     const size_t inputs = left_out(c, "no time");
     const auto nulls = std::count_if(c.nulls.begin(), c.nulls.end(),
-                                     [](const NullRow& n) { return !n.why.empty(); });
+                                     [](const MutantRow& n) { return !n.why.empty(); });
     if (inputs || nulls)
       out += (out.empty() ? "" : "; ") +
              ("no time for " + std::to_string(inputs) + " kinds of inputs and " +

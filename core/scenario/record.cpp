@@ -58,7 +58,7 @@ class Spool {
 class CaptureRun {
  public:
   CaptureRun(const Scenario& scenario, const CaptureOptions& options, const Catalog& catalog,
-             const Roster& roster)
+             const PluginSet& roster)
       : scenario_(scenario),
         options_(options),
         catalog_(catalog),
@@ -118,7 +118,7 @@ class CaptureRun {
     const auto devices = devices_of_ranks(options_.device, ranks_here(ranks()));
     const auto room = room_of(devices.front());
     if (!room) return;
-    const RunRoom::Pages found = RunRoom(*model_, catalog_, limits_, longest_request({}, wanted_),
+    const RunMemoryBudget::Pages found = RunMemoryBudget(*model_, catalog_, limits_, longest_request({}, wanted_),
                                          std::ranges::count(devices, devices.front()))
                                      .pages(*room, 1);
     if (!found.why.empty()) fail(scenario_.name, found.why);
@@ -246,7 +246,7 @@ class CaptureRun {
   const Scenario& scenario_;
   const CaptureOptions& options_;
   const Catalog& catalog_;
-  const Roster& roster_;
+  const PluginSet& roster_;
   std::unique_ptr<Model> model_;
   std::vector<const Workload*> wanted_;
   Limits limits_;  // the scenario's, with pages that fit
@@ -257,7 +257,7 @@ class CaptureRun {
 }  // namespace
 
 Json capture_scenario(const Scenario& scenario, const CaptureOptions& options,
-                      const Catalog& catalog, const Roster& roster) {
+                      const Catalog& catalog, const PluginSet& roster) {
   std::vector<std::string> known;
   for (const auto& w : scenario.workloads) known.push_back(w.name);
   need_known(options.workloads, known, "--workload", "workload");

@@ -32,7 +32,7 @@ constexpr int64_t kPrivateSlack = int64_t{2} << 30;
 class ScenarioRun {
  public:
   ScenarioRun(const Scenario& scenario, const RunOptions& options, const Catalog& catalog,
-              const Roster& roster)
+              const PluginSet& roster)
       : scenario_(scenario),
         options_(options),
         catalog_(catalog),
@@ -122,7 +122,7 @@ class ScenarioRun {
            (ranks() > 1 && ranks_share_devices(options_.device, ranks_here(ranks()) + 1));
   }
 
-  RunRoom room() const {
+  RunMemoryBudget room() const {
     const auto devices = devices_of_ranks(options_.device, ranks_here(ranks()));
     return {*model_, catalog_, session_limits_, longest_request(correctness_, workloads_),
             std::ranges::count(devices, devices.front())};
@@ -137,7 +137,7 @@ class ScenarioRun {
   bool oracle_fits(const std::string& device) {
     const auto whole = room_of(device), rank = room_of(device_of_rank(options_.device, 0));
     if (!whole || !rank) return true;
-    const RunRoom::Oracle oracle = room().oracle(*whole, *rank);
+    const RunMemoryBudget::Oracle oracle = room().oracle(*whole, *rank);
     divided_ = oracle.divided;
     report_.device = rank->name;
     report_.room = oracle.note;
@@ -151,7 +151,7 @@ class ScenarioRun {
     if (options_.exact_pages || !rank) return true;
     const int sides = shares_states() ? 2 : 1;
     if (ranks() == 1 && oracle_->leave_room(room().wanted_bytes(sides))) rank = room_of(first);
-    const RunRoom::Pages found = room().pages(*rank, sides);
+    const RunMemoryBudget::Pages found = room().pages(*rank, sides);
     if (is_too_large(found.too_large)) return false;
     if (!found.why.empty()) return give_up("the baseline", found.why);
     if (!found.note.empty()) report_.room += (report_.room.empty() ? "" : "\n  ") + found.note;
@@ -457,7 +457,7 @@ class ScenarioRun {
   const Scenario& scenario_;
   const RunOptions& options_;
   const Catalog& catalog_;
-  const Roster& roster_;
+  const PluginSet& roster_;
   std::unique_ptr<Model> model_;
   std::vector<const Workload*> workloads_;
   Limits session_limits_;  // the scenario's, with pages that fit
@@ -480,10 +480,10 @@ class ScenarioRun {
 }  // namespace
 
 RunReport run_scenario(const Scenario& scenario, const RunOptions& options, const Catalog& catalog,
-                       const Roster& roster) {
+                       const PluginSet& roster) {
   check_run(scenario, options, roster);
-  const DeviceTurn turn = devices_of_run(scenario, options);
-  const auto watch = GpuWatch::of(options.device);
+  const DeviceLock turn = devices_of_run(scenario, options);
+  const auto watch = GpuTelemetry::of(options.device);
   RunOptions watched = options;
   watched.progress = [&](const std::string& text) {
     if (watch) watch->look();

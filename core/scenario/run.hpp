@@ -35,13 +35,13 @@ struct RunOptions {
 
 // `text` is OP=PLUGIN: the baseline that has to run an op. Error where there is no such op or
 // baseline.
-void pin(Scenario& scenario, const std::string& text, const Catalog& catalog, const Roster& roster);
+void pin(Scenario& scenario, const std::string& text, const Catalog& catalog, const PluginSet& roster);
 // Error where the scenario or the options are wrong, or there is nobody to judge with.
-void check_run(const Scenario& scenario, const RunOptions& options, const Roster& roster);
+void check_run(const Scenario& scenario, const RunOptions& options, const PluginSet& roster);
 
 // On this machine's devices of all ranks and of the oracle, from the weights on: who makes them or
 // computes answers on a device is as much in the way of others there as who is timed.
-DeviceTurn devices_of_run(const Scenario& scenario, const RunOptions& options);
+DeviceLock devices_of_run(const Scenario& scenario, const RunOptions& options);
 
 // Those of these names, in the order of the scenario; all without names.
 std::vector<const Workload*> wanted_workloads(const Scenario& scenario,
@@ -54,7 +54,7 @@ int64_t longest_request(const std::vector<Request>& correctness,
 
 // Errors of check_run() are thrown; what runners do is in the report.
 RunReport run_scenario(const Scenario& scenario, const RunOptions& options, const Catalog& catalog,
-                       const Roster& roster);
+                       const PluginSet& roster);
 
 // "87.0 GiB for weights and 16.0 GiB for caches in bf16".
 std::string full_profile_needs(const Scenario& full, const Catalog& catalog);

@@ -16,14 +16,14 @@ constexpr int64_t kOfSide = kProcessBytes + kSessionBytes;
 
 }  // namespace
 
-std::optional<DeviceRoom> room_of(const std::string& device) {
+std::optional<DeviceMemoryBudget> room_of(const std::string& device) {
   const auto opened = open_device(device);
   const auto memory = opened->memory_bytes(), free = opened->free_bytes();
   if (!memory || !free) return std::nullopt;
-  return DeviceRoom{opened->name(), *memory, *free};
+  return DeviceMemoryBudget{opened->name(), *memory, *free};
 }
 
-RunRoom::RunRoom(const Model& model, const Catalog& catalog, const Limits& limits, int64_t longest,
+RunMemoryBudget::RunMemoryBudget(const Model& model, const Catalog& catalog, const Limits& limits, int64_t longest,
                  int64_t ranks_there)
     : model_(model),
       catalog_(catalog),
@@ -31,7 +31,7 @@ RunRoom::RunRoom(const Model& model, const Catalog& catalog, const Limits& limit
       longest_(longest),
       ranks_there_(ranks_there) {}
 
-TooLarge RunRoom::too_large(const DeviceRoom& device, int64_t weights, int64_t states,
+TooLarge RunMemoryBudget::too_large(const DeviceMemoryBudget& device, int64_t weights, int64_t states,
                             int64_t beside, const std::string& whose) const {
   const int64_t needs = weights + states + beside;
   std::string what = "it needs " + human_bytes(needs) + ", " + human_bytes(weights) +
@@ -42,9 +42,9 @@ TooLarge RunRoom::too_large(const DeviceRoom& device, int64_t weights, int64_t s
   return {std::move(what), needs, device.memory};
 }
 
-RunRoom::Oracle RunRoom::oracle(const DeviceRoom& whole, const DeviceRoom& rank) const {
+RunMemoryBudget::Oracle RunMemoryBudget::oracle(const DeviceMemoryBudget& whole, const DeviceMemoryBudget& rank) const {
   const int64_t ranks = limits_.parallel.ranks();
-  const auto lacks = [&](bool divided, const DeviceRoom& device) -> std::optional<TooLarge> {
+  const auto lacks = [&](bool divided, const DeviceMemoryBudget& device) -> std::optional<TooLarge> {
     const Limits limits = ModelOracle::limits_of(limits_, longest_, divided);
     const int64_t times = divided ? ranks_there_ : 1;
     const int64_t weights = times * weights_bytes(model_, catalog_, limits),
@@ -63,11 +63,11 @@ RunRoom::Oracle RunRoom::oracle(const DeviceRoom& whole, const DeviceRoom& rank)
   return oracle;
 }
 
-int64_t RunRoom::wanted_bytes(int sides) const {
+int64_t RunMemoryBudget::wanted_bytes(int sides) const {
   return ranks_there_ * (states_bytes(model_, catalog_, limits_) + sides * kOfSide);
 }
 
-RunRoom::Pages RunRoom::pages(const DeviceRoom& rank, int sides) const {
+RunMemoryBudget::Pages RunMemoryBudget::pages(const DeviceMemoryBudget& rank, int sides) const {
   const CacheRoom room(model_, catalog_, limits_);
   if (!room.has_pages()) return {limits_.pages, "", "", {}};
   const int64_t pages = room.pages_in(rank.free / ranks_there_ - sides * kOfSide);

@@ -11,18 +11,18 @@
 
 namespace fk {
 
-struct DeviceRoom {
+struct DeviceMemoryBudget {
   std::string name;
   int64_t memory = 0, free = 0;  // bytes
 };
 // Nothing where the memory is the host's.
-std::optional<DeviceRoom> room_of(const std::string& device);
+std::optional<DeviceMemoryBudget> room_of(const std::string& device);
 
-class RunRoom {
+class RunMemoryBudget {
  public:
   // `longest`: tokens of the longest request; `ranks_there`: so many of the ranks share the first
   // one's device.
-  RunRoom(const Model& model, const Catalog& catalog, const Limits& limits, int64_t longest,
+  RunMemoryBudget(const Model& model, const Catalog& catalog, const Limits& limits, int64_t longest,
           int64_t ranks_there = 1);
 
   struct Oracle {
@@ -30,7 +30,7 @@ class RunRoom {
     std::string note;
     std::optional<TooLarge> too_large;
   };
-  Oracle oracle(const DeviceRoom& whole, const DeviceRoom& rank) const;
+  Oracle oracle(const DeviceMemoryBudget& whole, const DeviceMemoryBudget& rank) const;
 
   // Bytes beside the weights of so many sides (1; 2 with a candidate) with all pages that are
   // wanted.
@@ -41,10 +41,10 @@ class RunRoom {
     std::string why;    // why none would do
     std::optional<TooLarge> too_large;
   };
-  Pages pages(const DeviceRoom& rank, int sides) const;
+  Pages pages(const DeviceMemoryBudget& rank, int sides) const;
 
  private:
-  TooLarge too_large(const DeviceRoom& device, int64_t weights, int64_t states, int64_t beside,
+  TooLarge too_large(const DeviceMemoryBudget& device, int64_t weights, int64_t states, int64_t beside,
                      const std::string& whose) const;
 
   const Model& model_;

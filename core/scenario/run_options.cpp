@@ -12,7 +12,7 @@
 namespace fk {
 
 void pin(Scenario& scenario, const std::string& text, const Catalog& catalog,
-         const Roster& roster) {
+         const PluginSet& roster) {
   const auto parts = split(text, '=');
   if (parts.size() != 2 || parts[0].empty() || parts[1].empty())
     fail("--provider", "`" + excerpt(text) + "` is not OP=PLUGIN");
@@ -21,7 +21,7 @@ void pin(Scenario& scenario, const std::string& text, const Catalog& catalog,
   provider = parts[1];
 }
 
-void check_run(const Scenario& scenario, const RunOptions& options, const Roster& roster) {
+void check_run(const Scenario& scenario, const RunOptions& options, const PluginSet& roster) {
   std::vector<std::string> candidates, workloads;
   for (const auto& found : roster.candidates) candidates.push_back(plugin_name(found));
   for (const auto& workload : scenario.workloads) workloads.push_back(workload.name);
@@ -49,9 +49,9 @@ int timed_processes(const Scenario& scenario, const RunOptions& options) {
   return options.device == "cpu" ? kOnCpu : kOnGpu;
 }
 
-DeviceTurn devices_of_run(const Scenario& scenario, const RunOptions& options) {
+DeviceLock devices_of_run(const Scenario& scenario, const RunOptions& options) {
   const int64_t ranks = scenario.limits.parallel.ranks();
-  return DeviceTurn(devices_of_ranks(options.device, ranks > 1 ? ranks_here(ranks) + 1 : 1), [&] {
+  return DeviceLock(devices_of_ranks(options.device, ranks > 1 ? ranks_here(ranks) + 1 : 1), [&] {
     if (options.progress) options.progress(scenario.name + ": waiting for others on the device");
   });
 }

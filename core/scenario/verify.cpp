@@ -53,7 +53,7 @@ Tensor stacked(const std::vector<const NamedTensor*>& parts, const Shape& want) 
 
 class Verifier {
  public:
-  Verifier(const GoldenCase& golden, const VerifyOptions& options, const Roster& roster,
+  Verifier(const GoldenCase& golden, const VerifyOptions& options, const PluginSet& roster,
            const Catalog& catalog, VerifyReport& report)
       : golden_(golden), options_(options), roster_(roster), catalog_(catalog), report_(report) {
     model_ = make_model(report.arch, golden.config);
@@ -426,7 +426,7 @@ class Verifier {
 
   const GoldenCase& golden_;
   const VerifyOptions& options_;
-  const Roster& roster_;
+  const PluginSet& roster_;
   const Catalog& catalog_;
   VerifyReport& report_;
   std::unique_ptr<Model> model_;
@@ -457,7 +457,7 @@ bool VerifyReport::passed() const {
 }
 
 VerifyReport verify_case(const std::filesystem::path& folder, const VerifyOptions& options,
-                         const Roster& roster, const Catalog& catalog) {
+                         const PluginSet& roster, const Catalog& catalog) {
   VerifyReport report;
   report.folder = folder.string();
   report.name = folder.filename().string();

@@ -62,7 +62,7 @@ std::optional<fk::Json> fit(const fk::Catalog& catalog, const fk::Config& config
   const auto model = fk::make_model(fk::arch_of(config), config);
   auto device = *fk::room_of("cuda:0");
   device.free -= fk::weights_bytes(*model, catalog, options.limits);
-  const auto found = fk::RunRoom(*model, catalog, options.limits, longest).pages(device, 1);
+  const auto found = fk::RunMemoryBudget(*model, catalog, options.limits, longest).pages(device, 1);
   if (found.too_large)
     return fk::Json{{"too_large",
                      {{"what", found.too_large->what},

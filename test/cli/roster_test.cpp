@@ -14,7 +14,7 @@ namespace {
 
 std::vector<std::string> names_on(const std::string& device, const char* plugins) {
   ::setenv("FK_PLUGIN_PATH", plugins, 1);
-  const auto names = fk::Roster::of_baselines(device).ranked();
+  const auto names = fk::PluginSet::of_baselines(device).ranked();
   ::unsetenv("FK_PLUGIN_PATH");
   return names;
 }
@@ -49,13 +49,13 @@ TEST_CASE("a candidate with the name of a baseline is refused wherever it lies")
     fs::create_directories(folder);
     fs::copy_file(FK_IMPOSTOR, folder / "impostor.so", fs::copy_options::overwrite_existing);
     ::setenv("FK_CANDIDATES", folder.c_str(), 1);
-    const fk::Roster roster = fk::Roster::find(catalog);
+    const fk::PluginSet roster = fk::PluginSet::find(catalog);
     ::unsetenv("FK_CANDIDATES");
     fs::remove_all(folder);
     REQUIRE(roster.candidates.size() == 1);
     CHECK_THAT(roster.candidates[0].error, ContainsSubstring(word));
   }
-  const fk::Roster roster = fk::Roster::find(catalog);
+  const fk::PluginSet roster = fk::PluginSet::find(catalog);
   CHECK_THAT(message_of<fk::Error>([&] { roster.plugin(FK_IMPOSTOR); }), ContainsSubstring(word));
   CHECK(roster.plugin(FK_PLUGINS "/reference.so").trust == fk::Trust::baseline);
 }

@@ -115,7 +115,7 @@ TEST_CASE("hostile_end_that_takes_long_is_not_waited_for") {
 TEST_CASE("hostile_loss_of_the_device_is_a_crash_and_ends_what_is_asked") {
   for (const bool lost : {false, true}) {
     RankGroup runners(hostile(lost ? "loses_device" : "keeps_device"), 1);
-    Sitter sitter(runners, "a");
+    CandidateClient sitter(runners, "a");
     CHECK_FALSE(sitter.run(0, 0, 1, now_seconds()));
     CHECK(sitter.lost() == lost);
     CaseVerdict row;

@@ -81,7 +81,7 @@ TEST_CASE("shadow_work_that_is_soon_over_is_no_violation") {
 TEST_CASE("shadow_runs_take_turns") {
   const Shadow shadow;
   ::setenv("TMPDIR", shadow.folder.path.c_str(), 1);
-  auto turn = std::make_unique<fk::DeviceTurn>(std::vector<std::string>{"shadow:0"});
+  auto turn = std::make_unique<fk::DeviceLock>(std::vector<std::string>{"shadow:0"});
   ::unsetenv("TMPDIR");
   std::atomic<int> given = 0;
   Shell out;

@@ -50,9 +50,9 @@ struct Asked {
   std::unique_ptr<fk::Device> device = fk::open_device("cpu");
   std::unique_ptr<fk::Stopwatch> watch = device->stopwatch();
   fk::AskedCase asked;
-  fk::ExamOptions options;
-  std::optional<fk::Examiner> exam;
-  std::optional<fk::Examinee> side;
+  fk::CaseRunOptions options;
+  std::optional<fk::OracleServer> exam;
+  std::optional<fk::CandidateServer> side;
   fk::Device::Shared seen;
 };
 

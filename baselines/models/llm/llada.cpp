@@ -19,7 +19,7 @@ struct LladaConfig {
   int64_t vocab_size = 0, max_position = 0;
   double eps = 0;
   Rope rope;
-  DiffuseOptions diffusion;
+  MaskedDiffusionOptions diffusion;
 };
 
 LladaConfig read_llada(const Config& config) {
@@ -54,7 +54,7 @@ LladaConfig read_llada(const Config& config) {
       {"alibi", "attention_layer_norm", "bias_for_layer_norm", "include_bias", "include_qkv_bias",
        "input_emb_norm", "multi_query_attention", "scale_logits", "weight_tying"},
       false);
-  DiffuseOptions& d = c.diffusion;
+  MaskedDiffusionOptions& d = c.diffusion;
   d.mask_token = config.integer("mask_token_id");
   if (d.mask_token < 0 || d.mask_token >= c.vocab_size)
     config.fail_at("mask_token_id", "it is outside the vocabulary");

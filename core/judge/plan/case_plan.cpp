@@ -32,13 +32,13 @@ Case varied(PosedCase& posed) {
   return posed.source;
 }
 
-class Docket {
+class CasePlan {
  public:
-  Docket(const Catalog& catalog, const JudgeOptions& options) : catalog_(catalog), o_(options) {
+  CasePlan(const Catalog& catalog, const JudgeOptions& options) : catalog_(catalog), o_(options) {
     if (!o_.captured.empty()) captured_.emplace(Captured::open(o_.captured, catalog));
   }
 
-  std::vector<DocketEntry> all(const std::vector<std::string>& ops) {
+  std::vector<CasePlanEntry> all(const std::vector<std::string>& ops) {
     check_policy();
     bool routed = false;
     for (const auto& op : ops) {
@@ -67,8 +67,8 @@ class Docket {
     if (o_.cases.empty() && size() != kSmall && !out_.empty())
       for (auto op = ops.rbegin(); op != ops.rend(); ++op) beside(catalog_.at(*op));
     std::map<std::string, std::set<std::string>> cases;
-    for (const DocketEntry& entry : after_) cases[entry.row.op].insert(entry.row.case_name);
-    for (DocketEntry& entry : after_)
+    for (const CasePlanEntry& entry : after_) cases[entry.row.op].insert(entry.row.case_name);
+    for (CasePlanEntry& entry : after_)
       entry.drawn_cases =
           drawn_of(catalog_.at(entry.row.op), static_cast<int>(cases[entry.row.op].size()));
     out_.insert(out_.end(), after_.begin(), after_.end());
@@ -99,9 +99,9 @@ class Docket {
       if (source.size == o_.size) all.push_back(&source);
     chosen_ = default_cases(contract, all, on_gpu());
   }
-  static DocketEntry left_out(const Contract& contract, const Case& source, const std::string& size,
+  static CasePlanEntry left_out(const Contract& contract, const Case& source, const std::string& size,
                               const std::string& why) {
-    DocketEntry entry = entry_of(contract, source, size);
+    CasePlanEntry entry = entry_of(contract, source, size);
     entry.row.left_out = true;
     entry.row.beside = source.size == kRangeSize;
     entry.row.status = Status::unused;
@@ -123,12 +123,12 @@ class Docket {
   void beside(const Contract& contract) {
     const auto ranks = ranks_of(contract, contract.cases, kSmall);
     std::set<int> called = {ranks.empty() ? 1 : ranks[0]};
-    for (const DocketEntry& entry : out_)
+    for (const CasePlanEntry& entry : out_)
       if (entry.row.op == contract.op) called.insert(entry.row.ranks);
-    std::vector<DocketEntry> all;
+    std::vector<CasePlanEntry> all;
     std::set<std::map<std::string, DType>> written;
     const auto add = [&](const Case& source, bool every_variant) {
-      DocketEntry entry = entry_of(contract, source, source.size);
+      CasePlanEntry entry = entry_of(contract, source, source.size);
       entry.row.beside = true;
       if (source.size == kRangeSize) {
         entry.timed = false;
@@ -160,9 +160,9 @@ class Docket {
     out_.insert(out_.begin(), all.begin(), all.end());
   }
 
-  static DocketEntry entry_of(const Contract& contract, const Case& source,
+  static CasePlanEntry entry_of(const Contract& contract, const Case& source,
                               const std::string& size) {
-    DocketEntry entry;
+    CasePlanEntry entry;
     entry.asked.op = entry.row.op = contract.op;
     entry.asked.name = entry.row.case_name = source.name;
     entry.asked.size = entry.row.size = size;
@@ -172,7 +172,7 @@ class Docket {
     return entry;
   }
 
-  static DocketEntry posed(DocketEntry entry, const Contract& contract, const Case& source) {
+  static CasePlanEntry posed(CasePlanEntry entry, const Contract& contract, const Case& source) {
     name_case(entry.row, contract, pose(entry.asked, contract, source));
     return entry;
   }
@@ -190,7 +190,7 @@ class Docket {
 
   void variants(const Contract& contract, const Case& source, const std::string& routing,
                 double skew) {
-    DocketEntry entry = entry_of(contract, source, size());
+    CasePlanEntry entry = entry_of(contract, source, size());
     entry.timed = size() != kRangeSize && (!is_default() || source.name == chosen_.timed);
     entry.cheap = !is_default() || is_cheap(content_seconds(contract, source, on_gpu()));
     entry.asked.skew = skew;
@@ -245,7 +245,7 @@ class Docket {
   const Catalog& catalog_;
   const JudgeOptions& o_;
   std::optional<Captured> captured_;
-  std::vector<DocketEntry> out_, after_;
+  std::vector<CasePlanEntry> out_, after_;
   std::vector<std::string> names_, known_;
   DefaultCases chosen_;  // of the op at hand
 };
@@ -272,12 +272,12 @@ void check_seconds(double seconds) {
   if (!(seconds >= 0)) fail("--seconds", "is less than nothing", "0 judges the values alone");
 }
 
-std::vector<DocketEntry> docket(const std::vector<std::string>& ops, const Catalog& catalog,
+std::vector<CasePlanEntry> docket(const std::vector<std::string>& ops, const Catalog& catalog,
                                 const JudgeOptions& options) {
-  return Docket(catalog, options).all(ops);
+  return CasePlan(catalog, options).all(ops);
 }
 
-std::vector<size_t> order_of(const std::vector<DocketEntry>& docket, const Secret& secret) {
+std::vector<size_t> order_of(const std::vector<CasePlanEntry>& docket, const Secret& secret) {
   std::vector<std::pair<uint64_t, size_t>> all;
   for (size_t i = 0; i < docket.size(); ++i) {
     const AskedCase& asked = docket[i].asked;
@@ -332,7 +332,7 @@ void SmallerCases::judged(const CaseVerdict& row) {
   }
 }
 
-bool DrawnCases::wants(const CaseVerdict& row, int drawn_cases) const {
+bool HiddenCases::wants(const CaseVerdict& row, int drawn_cases) const {
   if (!right_.count(case_of(row))) return false;
   const auto parts = drawn_parts(row.variant);
   const auto had = parts ? drawn_.find(case_of(row)) : drawn_.end();
@@ -341,7 +341,7 @@ bool DrawnCases::wants(const CaseVerdict& row, int drawn_cases) const {
   return many == of_.end() || many->second < (parts ? drawn_cases : 1);
 }
 
-void DrawnCases::judged(const CaseVerdict& row) {
+void HiddenCases::judged(const CaseVerdict& row) {
   if (!row.beside && row.variant.empty() && is_right(row.status)) right_.insert(case_of(row));
   if (!row.beside || row.status == Status::refused || row.status == Status::unjudged) return;
   const auto parts = drawn_parts(row.variant);

@@ -13,12 +13,12 @@
 
 namespace fk {
 
-struct DocketEntry {
+struct CasePlanEntry {
   AskedCase asked;
   CaseVerdict row;           // what is known before it is judged; with a `why` it cannot be
   bool extra = false;        // a variant or dtype beside the case as written
   bool other_dtype = false;  // a dtype
-  bool after = false;        // judged when the others are (DrawnCases)
+  bool after = false;        // judged when the others are (HiddenCases)
   int drawn_cases = 0;       // of its op's cases so many are judged with drawn rows
   bool timed = true;         // where it is right and nothing else of the case was timed
   bool cheap = true;         // judged whatever was found before; else only what may still be right
@@ -47,7 +47,7 @@ class SmallerCases {
 // they are written with drawn rows (drawn_of()), each in the first variant that the candidate takes
 // and in those that have a part which no such one had, one without rows, and one with a drawn
 // width. Asked in an order that nobody knows before.
-class DrawnCases {
+class HiddenCases {
  public:
   bool wants(const CaseVerdict& row, int drawn_cases) const;
   void judged(const CaseVerdict& row);  // once its status is known, and of the others as well
@@ -62,12 +62,12 @@ class DrawnCases {
 void check_seconds(double seconds);
 
 // Error at the option whose names are not there. Empty where there are no cases of the size.
-std::vector<DocketEntry> docket(const std::vector<std::string>& ops, const Catalog& catalog,
+std::vector<CasePlanEntry> docket(const std::vector<std::string>& ops, const Catalog& catalog,
                                 const JudgeOptions& options);
 
 // The docket's indices in the order in which they are judged: those that come after the others in
 // an order that nobody knows.
-std::vector<size_t> order_of(const std::vector<DocketEntry>& docket, const Secret& secret);
+std::vector<size_t> order_of(const std::vector<CasePlanEntry>& docket, const Secret& secret);
 
 // Fills the row of an op with a communicator that cannot be judged on this device: its ranks cannot
 // talk there, or what one of them was given is not known (the row's `why`).

@@ -31,7 +31,7 @@ void fields(Visitor& v, FamilyRow& f) {
 }
 
 template <class Visitor>
-void fields(Visitor& v, NullRow& n) {
+void fields(Visitor& v, MutantRow& n) {
   v("name", n.name, "name of a known wrong answer, which must be rejected");
   v("rejected", n.rejected, "whether it was");
   v("why", n.why, "why it was not tried; empty: it was");

@@ -85,7 +85,7 @@ struct FamilyRow {
 };
 
 // A wrong answer that must be rejected before a candidate's is believed.
-struct NullRow {
+struct MutantRow {
   std::string name;  // "zeros", "half of the work" ...
   bool rejected = false;
   double worst = 0;      // as in ErrorFigures
@@ -151,7 +151,7 @@ struct CaseVerdict {
   std::string contract_hash, case_hash;  // SHA-256 of the op's file; of the case's content
   std::optional<ErrorFigures> errors;
   std::vector<FamilyRow> families;
-  std::vector<NullRow> nulls;
+  std::vector<MutantRow> nulls;
   std::vector<PassedOver> passed_over;  // on the way to `baseline`; not those that refused
   std::vector<TimingRow> timings;
 };

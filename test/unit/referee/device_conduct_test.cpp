@@ -67,7 +67,7 @@ struct Held {
   ListDevice device;
   std::byte out[16] = {};
   int calls = 0;
-  Misconduct ask(const std::function<void()>& forward) {
+  ConformanceFault ask(const std::function<void()>& forward) {
     return stream_misconduct(
         device, {out}, [&] { std::memset(out, 0xff, sizeof out); },
         [&] {
@@ -84,7 +84,7 @@ struct Held {
 
 TEST_CASE("who enqueues on its stream and nothing else is not blamed") {
   Held held;
-  const Misconduct found = held.ask([&] { held.device.queue.push_back(held.answer()); });
+  const ConformanceFault found = held.ask([&] { held.device.queue.push_back(held.answer()); });
   CHECK(found.rule.empty());
   CHECK(held.calls == 2);
   CHECK(held.device.held_until == 0);
@@ -93,7 +93,7 @@ TEST_CASE("who enqueues on its stream and nothing else is not blamed") {
 TEST_CASE("work that does not wait for the stream is found while that is held") {
   Held held;
   held.device.runs_beside = true;
-  const Misconduct found = held.ask([&] { held.device.beside.push_back(held.answer()); });
+  const ConformanceFault found = held.ask([&] { held.device.beside.push_back(held.answer()); });
   CHECK(found.rule == "stream");
   CHECK(found.text.find("another stream") != std::string::npos);
   CHECK(held.device.held_until == 0);
@@ -101,7 +101,7 @@ TEST_CASE("work that does not wait for the stream is found while that is held") 
 
 TEST_CASE("work that goes on after the stream has ended is found") {
   Held held;
-  const Misconduct found = held.ask(
+  const ConformanceFault found = held.ask(
       [&] { held.device.queue.push_back([&] { held.device.beside.push_back(held.answer()); }); });
   CHECK(found.rule == "stream");
   CHECK(found.text.find("goes on") != std::string::npos);
@@ -117,7 +117,7 @@ TEST_CASE("who waits for the stream is blamed when it does so every time") {
             .rule == "waits");
   CHECK(always.calls == 4);
   Held once;
-  const Misconduct found = once.ask([&] {
+  const ConformanceFault found = once.ask([&] {
     once.device.queue.push_back(once.answer());
     if (once.calls == 2) once.device.synchronize();
   });
@@ -138,7 +138,7 @@ TEST_CASE("memory of the device that does not come back is a leak when it is so 
   CHECK(device_leak(
             device, [] {}, "calls")
             .rule.empty());
-  const Misconduct found = device_leak(
+  const ConformanceFault found = device_leak(
       device, [&] { device.lost += 1 << 20; }, "calls");
   CHECK(found.rule == "leak");
   CHECK(found.text == "calls: the device loses about 1.0 MiB each time");

@@ -21,9 +21,9 @@ struct Waited {};
 
 // Whether who wants these has to wait for who has those.
 bool waits(const Names& first, const Names& second) {
-  const DeviceTurn turn(first);
+  const DeviceLock turn(first);
   try {
-    const DeviceTurn next(second, [] { throw Waited(); });
+    const DeviceLock next(second, [] { throw Waited(); });
   } catch (const Waited&) {
     return true;
   }
@@ -52,28 +52,28 @@ TEST_CASE("device_turn_is_had_by_one_at_a_time") {
 }
 
 TEST_CASE("device_turn_is_shared_by_those_who_only_compute") {
-  using Use = DeviceTurn::Use;
+  using Use = DeviceLock::Use;
   const auto look = [] { throw Waited(); };
-  auto one = std::make_unique<DeviceTurn>(Names{"nowhere:4"}, look, Use::computes);
+  auto one = std::make_unique<DeviceLock>(Names{"nowhere:4"}, look, Use::computes);
   {
-    const DeviceTurn other({"nowhere:4"}, look, Use::computes);
-    CHECK_THROWS_AS(DeviceTurn({"nowhere:4"}, look), Waited);
+    const DeviceLock other({"nowhere:4"}, look, Use::computes);
+    CHECK_THROWS_AS(DeviceLock({"nowhere:4"}, look), Waited);
   }
-  CHECK_THROWS_AS(DeviceTurn({"nowhere:4"}, look), Waited);
-  CHECK(DeviceTurn::if_free({"nowhere:4"}) == nullptr);
+  CHECK_THROWS_AS(DeviceLock({"nowhere:4"}, look), Waited);
+  CHECK(DeviceLock::if_free({"nowhere:4"}) == nullptr);
   // Whoever waits to measure comes before those who want to compute after it.
   std::atomic<bool> waits = false, had = false;
   std::thread measures([&] {
-    const DeviceTurn next({"nowhere:4"}, [&] { waits = true; });
+    const DeviceLock next({"nowhere:4"}, [&] { waits = true; });
     had = true;
   });
   while (!waits) std::this_thread::yield();
-  CHECK_THROWS_AS(DeviceTurn({"nowhere:4"}, look, Use::computes), Waited);
+  CHECK_THROWS_AS(DeviceLock({"nowhere:4"}, look, Use::computes), Waited);
   one.reset();
   measures.join();
   CHECK(had);
-  const DeviceTurn measured({"nowhere:4"}, look);
-  CHECK_THROWS_AS(DeviceTurn({"nowhere:4"}, look, Use::computes), Waited);
+  const DeviceLock measured({"nowhere:4"}, look);
+  CHECK_THROWS_AS(DeviceLock({"nowhere:4"}, look, Use::computes), Waited);
 }
 
 // A number means another device where others are visible.
@@ -84,8 +84,8 @@ TEST_CASE("device_turn_knows_a_gpu_by_the_machines_name") {
   ::setenv("TMPDIR", folder.path.c_str(), 1);
   {
     CHECK(waits({"cuda"}, {"cuda:0"}));
-    const DeviceTurn turn({"cuda:3"});
-    const auto free = [](const char* name) { return DeviceTurn::if_free({name}) != nullptr; };
+    const DeviceLock turn({"cuda:3"});
+    const auto free = [](const char* name) { return DeviceLock::if_free({name}) != nullptr; };
     CHECK_FALSE(free("cuda:3"));
     CHECK(free("cuda:0"));
     const Visible two("5, 3");
@@ -102,30 +102,30 @@ TEST_CASE("device_turn_knows_a_gpu_by_the_machines_name") {
 // Whoever waits for the first of several has none of the others, in whatever order they are asked
 // for: nobody waits in a ring.
 TEST_CASE("device_turn_makes_no_ring") {
-  const DeviceTurn turn({"nowhere:1"});
+  const DeviceLock turn({"nowhere:1"});
   for (const Names& names : {Names{"nowhere:1", "nowhere:2"}, Names{"nowhere:2", "nowhere:1"}}) {
     bool other = false;
     const auto look = [&] {
-      other = DeviceTurn::if_free({"nowhere:2"}) != nullptr;
+      other = DeviceLock::if_free({"nowhere:2"}) != nullptr;
       throw Waited();
     };
-    CHECK_THROWS_AS(DeviceTurn(names, look), Waited);
+    CHECK_THROWS_AS(DeviceLock(names, look), Waited);
     CHECK(other);
   }
 }
 
 // Who gives it back and wants it again at once comes behind those who wait.
 TEST_CASE("device_turn_comes_to_who_waits") {
-  auto turn = std::make_unique<DeviceTurn>(Names{"nowhere:3"});
+  auto turn = std::make_unique<DeviceLock>(Names{"nowhere:3"});
   std::atomic<bool> waits = false, had = false;
   std::thread other([&] {
-    const DeviceTurn next({"nowhere:3"}, [&] { waits = true; });
+    const DeviceLock next({"nowhere:3"}, [&] { waits = true; });
     had = true;
   });
   while (!waits) std::this_thread::yield();
-  CHECK(DeviceTurn::if_free({"nowhere:3"}) == nullptr);
+  CHECK(DeviceLock::if_free({"nowhere:3"}) == nullptr);
   turn.reset();
-  turn = std::make_unique<DeviceTurn>(Names{"nowhere:3"});
+  turn = std::make_unique<DeviceLock>(Names{"nowhere:3"});
   CHECK(had);
   turn.reset();
   other.join();

@@ -22,7 +22,7 @@ CaseVerdict row_of(const std::string& name, const std::string& variant, Status s
   return row;
 }
 
-std::vector<DocketEntry> docket_of(const std::string& op, const JudgeOptions& options) {
+std::vector<CasePlanEntry> docket_of(const std::string& op, const JudgeOptions& options) {
   const Catalog catalog(paths::registry_dirs());
   return docket({op}, catalog, options);
 }
@@ -52,10 +52,10 @@ TEST_CASE("smaller cases come first, once, and only where nobody has named some"
   CHECK(all.size() > smaller);
   CHECK(all.back().after);
   options.cases = {all.back().row.case_name};
-  for (const DocketEntry& entry : docket_of("rms_norm", options)) CHECK_FALSE(entry.row.beside);
+  for (const CasePlanEntry& entry : docket_of("rms_norm", options)) CHECK_FALSE(entry.row.beside);
   options = {};
   options.size = "smoke";
-  for (const DocketEntry& entry : docket_of("rms_norm", options))
+  for (const CasePlanEntry& entry : docket_of("rms_norm", options))
     CHECK(entry.row.beside == entry.after);
 }
 
@@ -63,7 +63,7 @@ TEST_CASE("smaller cases of a collective are called by no other number of ranks 
   JudgeOptions options;
   options.size = "ci";
   std::set<int> asked, smaller;
-  for (const DocketEntry& entry : docket_of("all_reduce", options))
+  for (const CasePlanEntry& entry : docket_of("all_reduce", options))
     if (!entry.after) (entry.row.beside ? smaller : asked).insert(entry.row.ranks);
   REQUIRE_FALSE(smaller.empty());
   asked.insert(*smaller.begin());
@@ -123,9 +123,9 @@ JudgeOptions by_default(const std::string& device) {
   return options;
 }
 
-std::set<std::string> names_of(const std::vector<DocketEntry>& all, bool left_out) {
+std::set<std::string> names_of(const std::vector<CasePlanEntry>& all, bool left_out) {
   std::set<std::string> out;
-  for (const DocketEntry& entry : all)
+  for (const CasePlanEntry& entry : all)
     if (!entry.row.beside && entry.row.left_out == left_out) out.insert(entry.row.case_name);
   return out;
 }
@@ -137,7 +137,7 @@ TEST_CASE("a default verdict leaves out cases by what they take, and a thorough 
   const auto on_cpu = docket_of("rms_norm", by_default("cpu"));
   CHECK(names_of(on_cpu, true) == Names{"rows_8192"});
   CHECK(names_of(on_cpu, false) == Names{"full0", "full1"});
-  for (const DocketEntry& entry : on_cpu) {
+  for (const CasePlanEntry& entry : on_cpu) {
     if (entry.row.left_out) CHECK(entry.row.status == Status::unused);
     if (entry.row.left_out) CHECK_FALSE(entry.row.why.empty());
     // Nobody is judged with hidden rows of what was left out.
@@ -149,7 +149,7 @@ TEST_CASE("a default verdict leaves out cases by what they take, and a thorough 
   CHECK(std::ranges::any_of(on_cpu, [](const auto& e) { return e.after; }));
   JudgeOptions thorough = by_default("cpu");
   thorough.thorough = true;
-  for (const DocketEntry& entry : docket_of("rms_norm", thorough)) {
+  for (const CasePlanEntry& entry : docket_of("rms_norm", thorough)) {
     CHECK_FALSE(entry.row.left_out);
     CHECK(entry.timed == (entry.row.size != kRangeSize));
     CHECK(entry.cheap);
@@ -162,7 +162,7 @@ TEST_CASE("range cases are judged beside others, by default and thoroughly, and 
     options.thorough = thorough;
     std::vector<std::string> ranges;
     bool begun = false;
-    for (const DocketEntry& entry : docket_of("paged_attention", options)) {
+    for (const CasePlanEntry& entry : docket_of("paged_attention", options)) {
       begun |= !entry.row.beside;
       if (entry.row.size != kRangeSize) continue;
       CHECK_FALSE(begun);  // nothing long comes before them
@@ -176,11 +176,11 @@ TEST_CASE("range cases are judged beside others, by default and thoroughly, and 
                                              "queries", "offsets"});
   }
   // Memory of a GPU that processes share has no gaps; `check` has these cases there.
-  for (const DocketEntry& entry : docket_of("paged_attention", by_default("cuda:0")))
+  for (const CasePlanEntry& entry : docket_of("paged_attention", by_default("cuda:0")))
     CHECK(entry.row.case_name != "offsets");
   JudgeOptions small = by_default("cpu");
   small.size = "smoke";
-  for (const DocketEntry& entry : docket_of("paged_attention", small))
+  for (const CasePlanEntry& entry : docket_of("paged_attention", small))
     CHECK(entry.row.size != kRangeSize);
 }
 
@@ -205,9 +205,9 @@ TEST_CASE("small cases, and those that somebody has named, are never left out") 
     const Contract& contract = catalog.at(op);
     JudgeOptions thorough = by_default("cpu");
     thorough.thorough = true;
-    const auto small = [](const std::vector<DocketEntry>& all) {
+    const auto small = [](const std::vector<CasePlanEntry>& all) {
       std::vector<std::string> out;
-      for (const DocketEntry& e : all)
+      for (const CasePlanEntry& e : all)
         if (e.row.size == "smoke" && e.cheap) out.push_back(e.row.case_name + e.row.variant);
       return out;
     };
@@ -217,7 +217,7 @@ TEST_CASE("small cases, and those that somebody has named, are never left out") 
         std::ranges::any_of(contract.cases, [](const Case& c) { return c.size == "full"; });
     // One is judged whatever it takes, and it is timed.
     CHECK(names_of(by_time, false).empty() == !any);
-    CHECK(std::ranges::any_of(by_time, [](const DocketEntry& e) {
+    CHECK(std::ranges::any_of(by_time, [](const CasePlanEntry& e) {
             return e.timed && !e.row.beside && !e.row.left_out;
           }) == any);
   }

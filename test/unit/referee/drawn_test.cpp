@@ -179,7 +179,7 @@ TEST_CASE("of ragged requests nobody knows how many tokens they have together") 
 }
 
 TEST_CASE("some cases of an op that are right are called with drawn rows, each as it takes them") {
-  DrawnCases cases;
+  HiddenCases cases;
   const auto judged = [&](const std::string& name, const std::string& variant, bool beside,
                           Status status) {
     CaseVerdict row;
@@ -216,14 +216,14 @@ TEST_CASE("half of the cases have drawn rows, three at least, and all that are t
   std::map<std::string, std::set<int>> of;
   JudgeOptions options;
   options.size = "ci";
-  for (const DocketEntry& entry : docket({"linear", "fused_moe_ep"}, catalog, options))
+  for (const CasePlanEntry& entry : docket({"linear", "fused_moe_ep"}, catalog, options))
     if (is_drawn(entry.row.variant)) of[entry.row.op].insert(entry.drawn_cases);
   CHECK(of["linear"] == std::set<int>{6});  // of 12
   CHECK(of["fused_moe_ep"] == std::set<int>{4});
 }
 
 TEST_CASE("who refuses two parts of what is drawn together is asked for each of them") {
-  DrawnCases cases;
+  HiddenCases cases;
   CaseVerdict row;
   row.op = "topk_softmax";
   row.case_name = "a";

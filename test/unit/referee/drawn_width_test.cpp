@@ -141,7 +141,7 @@ TEST_CASE(
 }
 
 TEST_CASE("of an op one width is drawn that the candidate takes and the oracle answers") {
-  DrawnCases cases;
+  HiddenCases cases;
   for (const char* name : {"a", "b"}) cases.judged(judged_as(name, "", Status::slower));
   const std::string size = "drawn rows of another size", other = "drawn rows of another head_dim";
   const auto judged = [&](const std::string& name, const std::string& variant, Status status) {
@@ -165,7 +165,7 @@ TEST_CASE("nobody knows which case and which width come first") {
   options.size = "ci";
   std::set<std::string> first;
   std::vector<AskedCase> all;
-  for (const DocketEntry& entry : docket({"linear"}, catalog, options))
+  for (const CasePlanEntry& entry : docket({"linear"}, catalog, options))
     if (!width_of(entry.row.variant).empty()) {
       CHECK((entry.after && entry.row.beside));
       all.push_back(entry.asked);

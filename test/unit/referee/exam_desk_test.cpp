@@ -26,7 +26,7 @@ struct BoundDesk {
   fk::Contract contract = copies();
   std::unique_ptr<fk::Device> device = fk::open_device("cpu");
   fk::ResolvedCase resolved = fk::resolve(contract, contract.cases[0], {});
-  fk::ExamDesk desk{*device, resolved, {}};
+  fk::RankBuffers desk{*device, resolved, {}};
   fk::Tensor x;
 
   BoundDesk() {
@@ -98,17 +98,17 @@ TEST_CASE("peeks_see_what_is_written_behind_them") {
   BoundDesk b;
   b.desk.deal(0, 0, fk::Poison::ones, false);
   std::random_device anywhere;
-  const auto at = b.desk.somewhere(0, fk::Peeks::kBytes, anywhere);
-  REQUIRE(at.size() == fk::Peeks::kBytes);
+  const auto at = b.desk.somewhere(0, fk::MemoryProbes::kBytes, anywhere);
+  REQUIRE(at.size() == fk::MemoryProbes::kBytes);
   // Somewhere in what a call writes, and nowhere else.
   std::vector<std::span<const std::byte>> memory;
   b.desk.memory(0, memory);
   CHECK(at.data() >= memory[1].data());
   CHECK(at.data() + at.size() <= memory[1].data() + memory[1].size());
-  fk::Peeks peeks;
+  fk::MemoryProbes peeks;
   CHECK_FALSE(peeks.changed());  // of nothing
   peeks.reserve(*b.device);
-  peeks.add(*b.device, memory[0].first(fk::Peeks::kBytes));
+  peeks.add(*b.device, memory[0].first(fk::MemoryProbes::kBytes));
   peeks.add(*b.device, at);
   CHECK_FALSE(peeks.changed());
   std::memcpy(const_cast<std::byte*>(memory[1].data()), b.x.data(), memory[1].size());

@@ -17,7 +17,7 @@ namespace {
 constexpr uint64_t kPowerCap = 0x4, kThermal = 0x20;
 
 // A device whose reasons are a function of how often it was looked at.
-class FakeWatch final : public GpuWatch {
+class FakeWatch final : public GpuTelemetry {
  public:
   explicit FakeWatch(std::function<uint64_t(int)> reasons) : reasons_(std::move(reasons)) {}
   void look() override { last_ = ClockLook{1980, 3201, reasons_(looks_++)}; }
@@ -166,7 +166,7 @@ TEST_CASE("looks at a GPU's clocks add up to their range and a share") {
   CHECK(watch.reasons == "power cap, thermal (software), idle");
 }
 
-TEST_CASE("the CPU has no clocks to be watched") { CHECK_FALSE(GpuWatch::of("cpu")); }
+TEST_CASE("the CPU has no clocks to be watched") { CHECK_FALSE(GpuTelemetry::of("cpu")); }
 
 // A container may have other numbers for its processes, or be told of none.
 TEST_CASE("memory of processes is known where the driver tells of each of them") {

@@ -64,6 +64,6 @@ TEST_CASE("null_gate_ends_with_its_time") {
     CHECK(tried[i].why == "no time");
     CHECK_FALSE(tried[i].rejected);
   }
-  const auto lower = [](const fk::TriedFake& fake) { return fake.name.starts_with("inputs in"); };
+  const auto lower = [](const fk::TriedMutant& fake) { return fake.name.starts_with("inputs in"); };
   CHECK(std::any_of(tried.begin(), tried.end(), lower));
 }

@@ -12,7 +12,7 @@ using namespace fk;
 
 TEST_CASE("handlers that a process beside it has as well are the driver's") {
   const pid_t own = ::getpid(), other = ::getppid();
-  const OutsideLook before = OutsideLook::of(own);
+  const ProcessInspection before = ProcessInspection::of(own);
   REQUIRE(before.handled);
   const auto found = [&](std::optional<pid_t> beside) {
     CaseVerdict row;

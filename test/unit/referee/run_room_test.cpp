@@ -11,8 +11,8 @@
 namespace {
 
 constexpr int64_t kGibi = int64_t{1} << 30;
-const fk::DeviceRoom k80{"an 80 GB device", 79 * kGibi, 78 * kGibi};
-const fk::DeviceRoom k141{"a 141 GB device", 139 * kGibi, 138 * kGibi};
+const fk::DeviceMemoryBudget k80{"an 80 GB device", 79 * kGibi, 78 * kGibi};
+const fk::DeviceMemoryBudget k141{"a 141 GB device", 139 * kGibi, 138 * kGibi};
 
 struct Wanted {
   fk::Scenario scenario;
@@ -21,7 +21,7 @@ struct Wanted {
       : scenario(fk::load_scenario(fk::find_scenario(name), "full")) {
     scenario.limits.parallel.tp = tp;
   }
-  fk::RunRoom room(int64_t longest, int64_t ranks_there = 1) const {
+  fk::RunMemoryBudget room(int64_t longest, int64_t ranks_there = 1) const {
     return {*model, catalog(), scenario.limits, longest, ranks_there};
   }
 };
@@ -53,14 +53,14 @@ TEST_CASE("run_room_of_mixtral_is_more_than_one_80_gb_device") {
 TEST_CASE("run_room_gives_llama_as_many_pages_as_fit") {
   const Wanted llama("llama3.1");
   CHECK_FALSE(llama.room(131072).oracle(k80, k80).too_large);
-  const fk::DeviceRoom beside_weights{"an 80 GB device", 79 * kGibi, 62 * kGibi};
+  const fk::DeviceMemoryBudget beside_weights{"an 80 GB device", 79 * kGibi, 62 * kGibi};
   const auto fewer = llama.room(131072).pages(beside_weights, 1);
   CHECK(fewer.pages == 29696);  // of 2 MiB, in 58 GiB
   CHECK_THAT(fewer.note, ContainsSubstring("29696 pages and not 48000"));
   CHECK(fewer.why.empty());
   // A candidate's process and session come on top.
   CHECK(llama.room(131072).pages(beside_weights, 2).pages == 27648);
-  const fk::DeviceRoom large{"a 141 GB device", 139 * kGibi, 123 * kGibi};
+  const fk::DeviceMemoryBudget large{"a 141 GB device", 139 * kGibi, 123 * kGibi};
   const auto all = llama.room(131072).pages(large, 1);
   CHECK(all.pages == 48000);
   CHECK(all.note.empty());
@@ -68,12 +68,12 @@ TEST_CASE("run_room_gives_llama_as_many_pages_as_fit") {
 
 TEST_CASE("run_room_for_less_than_the_longest_request_is_none") {
   const Wanted llama("llama3.1");
-  const fk::DeviceRoom busy{"a busy device", 79 * kGibi, 10 * kGibi};
+  const fk::DeviceMemoryBudget busy{"a busy device", 79 * kGibi, 10 * kGibi};
   const auto none = llama.room(131072).pages(busy, 1);
   CHECK_FALSE(none.too_large);  // it has the memory, and somebody else uses it
   CHECK_THAT(none.why, ContainsSubstring("10.0 GiB of a busy device are free"));
   CHECK(llama.room(4096).pages(busy, 1).pages == 3072);
-  const fk::DeviceRoom small{"a 24 GB device", 23 * kGibi, 7 * kGibi};
+  const fk::DeviceMemoryBudget small{"a 24 GB device", 23 * kGibi, 7 * kGibi};
   const auto lack = llama.room(131072).pages(small, 1);
   REQUIRE(lack.too_large);
   CHECK(lack.too_large->needs_bytes > 35 * kGibi);

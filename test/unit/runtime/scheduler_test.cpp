@@ -8,7 +8,7 @@
 #include "test/catch.hpp"
 
 TEST_CASE("page_pool_gives_distinct_pages_and_takes_them_back") {
-  fk::PagePool pool(5);
+  fk::KvPagePool pool(5);
   std::vector<int32_t> a, b;
   CHECK(pool.acquire(3, a));
   CHECK_FALSE(pool.acquire(3, b));
