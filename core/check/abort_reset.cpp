@@ -38,7 +38,7 @@ void put_half_back(const ConformanceCase& c, const Instance& instance, const Wor
 }  // namespace
 
 ConformanceFault after_aborted_run(const ConformanceCase& c, const CaseValues& answer,
-                             const ConductCall& call, const ConductDiffer& differ) {
+                                   const ConformanceCall& call, const ConformanceDiffer& differ) {
   Lone lone(c);
   Execution& execution = lone.execution;
   Instance& instance = execution.instance();

@@ -12,6 +12,6 @@ namespace fk {
 // What calls do not change in persistent memory, as tables that prepare() has made, is left alone.
 // State that a call puts back before it ends (a semaphore that is zero again) is not seen here.
 ConformanceFault after_aborted_run(const ConformanceCase& c, const CaseValues& answer,
-                             const ConductCall& call, const ConductDiffer& differ);
+                                   const ConformanceCall& call, const ConformanceDiffer& differ);
 
 }  // namespace fk

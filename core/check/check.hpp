@@ -24,7 +24,7 @@ enum class CheckStatus {
   ok,
   unsupported,  // the provider refused, with its reason
   unjudged,     // every rule was kept, but there is no reference to compare with
-  untestable,   // right, but so are null candidates: the case tells nothing
+  untestable,   // right, but so are mutants: the case tells nothing
   wrong,        // values beyond what rounding explains
   violation     // a broken rule: memory, lifecycle, claims, a crash
 };
@@ -55,8 +55,8 @@ struct CheckOptions {
   std::vector<std::string> ops;  // empty: all
   std::vector<Family> families;  // empty: of a smoke case two that the seed chooses, else all
   std::vector<std::string> only_cases;  // by name; empty: all
-  bool quick = false;   // the cases as written, without variants; in bf16 where that is refused
-  bool conduct = true;  // the rules of conformance.hpp, too
+  bool quick = false;       // the cases as written, without variants; in bf16 where that is refused
+  bool conformance = true;  // the rules of conformance.hpp, too
   // Instead of the contract's: all of them as they are written. They outlive the check.
   const std::vector<Case>* cases = nullptr;
   Family family = Family::ordinary;  // of the inputs

@@ -115,8 +115,8 @@ void elsewhere(const std::function<void()>& body) {
 }
 
 // The same instance, called from another thread than the one that made it.
-ConformanceFault other_thread(const ConformanceCase& c, const CaseValues& answer, const ConductCall& call,
-                        const ConductDiffer& differ) {
+ConformanceFault other_thread(const ConformanceCase& c, const CaseValues& answer,
+                              const ConformanceCall& call, const ConformanceDiffer& differ) {
   Lone lone(c);
   CaseValues got;
   elsewhere([&] { got = call(lone.execution, c.frames); });
@@ -126,8 +126,8 @@ ConformanceFault other_thread(const ConformanceCase& c, const CaseValues& answer
 }
 
 // Two instances that run at the same time.
-ConformanceFault together(const ConformanceCase& c, const CaseValues& answer, const ConductCall& call,
-                    const ConductDiffer& differ) {
+ConformanceFault together(const ConformanceCase& c, const CaseValues& answer,
+                          const ConformanceCall& call, const ConformanceDiffer& differ) {
   Lone one(c), two(c);
   std::atomic<int> ready = 0;
   std::atomic<bool> other = false;
@@ -159,8 +159,8 @@ ConformanceFault together(const ConformanceCase& c, const CaseValues& answer, co
 }
 
 // An instance of another case that is made and used in between.
-ConformanceFault between(const ConformanceCase& c, const CaseValues& answer, const ConductCall& call,
-                   const ConductDiffer& differ) {
+ConformanceFault between(const ConformanceCase& c, const CaseValues& answer,
+                         const ConformanceCall& call, const ConformanceDiffer& differ) {
   for (const Case& other : c.provider.contract->cases) {
     if (other.name == c.source.name || other.size != "smoke") continue;
     const ResolvedCase resolved = resolve(*c.provider.contract, other, {});
@@ -198,17 +198,17 @@ ConformanceFault unfinished() {
 
 bool any_rank(const ConformanceCase& c, bool mine) {
   if (!c.provider.contract->comm()) return mine;
-  return !c.options.comm->meeting().all_say("conduct", !mine);
+  return !c.options.comm->meeting().all_say("conformance", !mine);
 }
 
-ConformanceFault misconduct(const ConformanceCase& c, const CaseValues& answer, const ConductCall& call,
-                      const ConductDiffer& differ,
-                      const std::function<void(const std::string&)>& step) {
+ConformanceFault fault(const ConformanceCase& c, const CaseValues& answer,
+                       const ConformanceCall& call, const ConformanceDiffer& differ,
+                       const std::function<void(const std::string&)>& step) {
   const bool alone = c.provider.contract->comm() == nullptr;
   // All ranks go on, or none.
   const auto ends = [&](const ConformanceFault& found) { return any_rank(c, !found.rule.empty()); };
   if (!c.device.host_memory()) {
-    ConformanceFault found = device_misconduct(c, differ, step);
+    ConformanceFault found = device_fault(c, differ, step);
     if (ends(found) || !alone) return found;
     step("after an aborted run");
     return after_aborted_run(c, answer, call, differ);

@@ -46,10 +46,10 @@ struct ConformanceFault {
 // `call` runs an instance on frames and returns what it wrote; `differ` tells whether two answers
 // are not what a deterministic provider gives. Both are called from several threads. What `call`
 // throws comes through.
-using ConductCall = std::function<CaseValues(Execution&, CaseFrames&)>;
-using ConductDiffer = std::function<bool(const CaseValues&, const CaseValues&)>;
-ConformanceFault misconduct(const ConformanceCase& c, const CaseValues& answer, const ConductCall& call,
-                      const ConductDiffer& differ,
-                      const std::function<void(const std::string&)>& step);
+using ConformanceCall = std::function<CaseValues(Execution&, CaseFrames&)>;
+using ConformanceDiffer = std::function<bool(const CaseValues&, const CaseValues&)>;
+ConformanceFault fault(const ConformanceCase& c, const CaseValues& answer,
+                       const ConformanceCall& call, const ConformanceDiffer& differ,
+                       const std::function<void(const std::string&)>& step);
 
 }  // namespace fk

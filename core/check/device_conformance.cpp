@@ -90,9 +90,9 @@ void put(Device& device, const CaseFrames& from, const CaseFrames& to) {
 
 }  // namespace
 
-ConformanceFault stream_misconduct(Device& device, const DeviceParts& memory,
-                             const std::function<void()>& ready,
-                             const std::function<void()>& forward) {
+ConformanceFault stream_fault(Device& device, const DeviceParts& memory,
+                              const std::function<void()>& ready,
+                              const std::function<void()>& forward) {
   if (runs_on(device, memory, ready, forward))
     return {"stream", "its work goes on after the given stream has finished"};
   // A process may be kept waiting by others once, or twice.
@@ -116,8 +116,8 @@ ConformanceFault stream_misconduct(Device& device, const DeviceParts& memory,
           "releases memory; it may enqueue and nothing else"};
 }
 
-ConformanceFault device_leak(Device& device, const std::function<void()>& cycle, const std::string& what,
-                       const AnyRank& any) {
+ConformanceFault device_leak(Device& device, const std::function<void()>& cycle,
+                             const std::string& what, const AnyRank& any) {
   const auto one_of_us = [&](bool mine) { return any ? any(mine) : mine; };
   bool every_round = true;
   for (int i = 0; i < 4; ++i) cycle();
@@ -141,7 +141,7 @@ ConformanceFault device_leak(Device& device, const std::function<void()>& cycle,
           what + ": the device loses about " + human_bytes(least / kDeviceCycles) + " each time"};
 }
 
-ConformanceFault create_misconduct(const ConformanceCase& c) {
+ConformanceFault create_fault(const ConformanceCase& c) {
   constexpr int kInstances = 3;
   int64_t least = 0;
   for (int i = 0; i < kInstances; ++i) {
@@ -167,13 +167,13 @@ ConformanceFault stream_of_forward(const ConformanceCase& c) {
   Lone lone(c);
   if (!lone.execution.run(c.frames, Poison::ones).failure.empty()) return {};
   const auto frame = lone.execution.fitted(c.frames);
-  return stream_misconduct(
+  return stream_fault(
       c.device, c.frames.memory(), [&] { c.frames.restore(Poison::ones); },
       [&] { need_ok(lone.execution, lone.execution.forward(frame)); });
 }
 
-ConformanceFault device_misconduct(const ConformanceCase& c, const ConductDiffer& differ,
-                             const std::function<void(const std::string&)>& step) {
+ConformanceFault device_fault(const ConformanceCase& c, const ConformanceDiffer& differ,
+                              const std::function<void(const std::string&)>& step) {
   {
     step("many calls");
     Lone lone(c);
@@ -182,7 +182,7 @@ ConformanceFault device_misconduct(const ConformanceCase& c, const ConductDiffer
       (void)any_rank(c, false);  // nobody runs ahead
     };
     const ConformanceFault lost = device_leak(c.device, one_call, "calls of an instance",
-                                        [&](bool mine) { return any_rank(c, mine); });
+                                              [&](bool mine) { return any_rank(c, mine); });
     if (!lost.rule.empty()) return lost;
   }
   // Symmetric buffers are for as long as the process lives.
@@ -191,7 +191,7 @@ ConformanceFault device_misconduct(const ConformanceCase& c, const ConductDiffer
   ConformanceFault lost = device_leak(
       c.device, [&] { Lone lone(c); }, "instances that are made, prepared and destroyed");
   if (!lost.rule.empty()) return lost;
-  if (ConformanceFault taken = create_misconduct(c); !taken.rule.empty()) return taken;
+  if (ConformanceFault taken = create_fault(c); !taken.rule.empty()) return taken;
   (void)c.device.left_behind();
   { Lone lone(c); }
   const std::string left = c.device.left_behind();
@@ -229,7 +229,7 @@ std::shared_ptr<void> captured_call(const ConformanceCase& c, Execution& executi
   return graph;
 }
 
-std::string stale_graph(const ConformanceCase& c, const ConductDiffer& differ) {
+std::string stale_graph(const ConformanceCase& c, const ConformanceDiffer& differ) {
   if (!c.device.can_capture()) return "";
   const ResolvedCase& resolved = c.frames.resolved();
   const CaseValues first = make_inputs(resolved, c.options.seed, c.options.threads);

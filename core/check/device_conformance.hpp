@@ -19,29 +19,29 @@ using DeviceParts = std::vector<std::span<const std::byte>>;
 // stream has come to its end. Rule `waits`: forward() returned only when the stream went on.
 // `ready` makes buffers ready for a call and `forward` is the call, which has loaded its code
 // before; `memory` is what it may write. Three calls at least.
-ConformanceFault stream_misconduct(Device& device, const DeviceParts& memory,
-                             const std::function<void()>& ready,
-                             const std::function<void()>& forward);
+ConformanceFault stream_fault(Device& device, const DeviceParts& memory,
+                              const std::function<void()>& ready,
+                              const std::function<void()>& forward);
 
 // Rule `leak`: the device has less free memory after each of several rounds of `cycle`, by a
 // mebibyte and more: three where it is as much each time, or nine, because one round can be a
 // library's and others another process's.
 // `any` tells whether any rank says so, where several do it together.
 using AnyRank = std::function<bool(bool mine)>;
-ConformanceFault device_leak(Device& device, const std::function<void()>& cycle, const std::string& what,
-                       const AnyRank& any = nullptr);
+ConformanceFault device_leak(Device& device, const std::function<void()>& cycle,
+                             const std::string& what, const AnyRank& any = nullptr);
 
-// stream_misconduct() of the case as it is written, after a first call whose failures are told
+// stream_fault() of the case as it is written, after a first call whose failures are told
 // elsewhere.
 ConformanceFault stream_of_forward(const ConformanceCase& c);
 
 // Rule `create`: create() takes memory of the device, which is for prepare(), and that from the
 // host: each of several instances as much as a mebibyte.
-ConformanceFault create_misconduct(const ConformanceCase& c);
+ConformanceFault create_fault(const ConformanceCase& c);
 
 // The rest of it, of a case as it is written. Error where the device fails.
-ConformanceFault device_misconduct(const ConformanceCase& c, const ConductDiffer& differ,
-                             const std::function<void(const std::string&)>& step);
+ConformanceFault device_fault(const ConformanceCase& c, const ConformanceDiffer& differ,
+                              const std::function<void(const std::string&)>& step);
 
 // Whether the provider claims that this very case may be captured.
 bool may_capture(const Provider& provider, const ResolvedCase& resolved, const CaseValues& values);
@@ -55,6 +55,6 @@ std::shared_ptr<void> captured_call(const ConformanceCase& c, Execution& executi
 // instance's graph has come and gone, beside an instance that has seen nothing else. What has a
 // plan() is planned anew for them, as in a model before each launch. Empty, or what is wrong. For
 // who claims to be deterministic and that it may always be captured.
-std::string stale_graph(const ConformanceCase& c, const ConductDiffer& differ);
+std::string stale_graph(const ConformanceCase& c, const ConformanceDiffer& differ);
 
 }  // namespace fk

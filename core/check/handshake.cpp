@@ -51,8 +51,8 @@ std::string other_minor(fk_plugin_entry entry, uint32_t minor, const fk_plugin& 
 
 }  // namespace
 
-std::string hello_misconduct(fk_plugin_entry entry,
-                             const std::function<void(const std::string&)>& step) {
+std::string handshake_fault(fk_plugin_entry entry,
+                            const std::function<void(const std::string&)>& step) {
   step("the same hello again");
   const Answer first = say(entry, FK_ABI_MINOR, false), again = say(entry, FK_ABI_MINOR, false);
   if (!first.table || first.table != again.table)

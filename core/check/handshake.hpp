@@ -17,7 +17,7 @@ namespace fk {
 //   than the host has, or none without a reason;
 //   a hello that ends behind its minor: what it does not have may not be read. Behind it lies a
 //   page without access, so that who reads on crashes, in the step that `step` was told of.
-std::string hello_misconduct(fk_plugin_entry entry,
-                             const std::function<void(const std::string&)>& step);
+std::string handshake_fault(fk_plugin_entry entry,
+                            const std::function<void(const std::string&)>& step);
 
 }  // namespace fk

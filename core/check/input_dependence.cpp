@@ -50,7 +50,7 @@ CaseValues nearly(const ConformanceCase& c, const CaseValues& values, std::mt199
 }  // namespace
 
 StaleFinding stale(const ConformanceCase& c, const Oracles& oracles, const Variant& variant,
-                   const CaseValues& values, const ConductCall& call) {
+                   const CaseValues& values, const ConformanceCall& call) {
   const ResolvedCase& resolved = c.frames.resolved();
   std::string why;
   const Provider* oracle = oracle_of(oracles, c.provider, resolved, why);

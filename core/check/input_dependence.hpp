@@ -17,6 +17,6 @@ struct StaleFinding {
 // `values` are those of the case's frames; nothing is
 // asked where no oracle takes the case. Small cases only: the reference answers for each.
 StaleFinding stale(const ConformanceCase& c, const Oracles& oracles, const Variant& variant,
-                   const CaseValues& values, const ConductCall& call);
+                   const CaseValues& values, const ConformanceCall& call);
 
 }  // namespace fk

@@ -42,29 +42,29 @@ std::string plugin_name(const FoundPlugin& plugin) {
 }
 
 PluginSet PluginSet::find(const Catalog& catalog) {
-  PluginSet roster;
+  PluginSet plugin_set;
   for (auto& found : discover()) {
     if (found.trust == Trust::baseline) {
-      (found.error.empty() ? roster.baselines : roster.broken).push_back(std::move(found));
+      (found.error.empty() ? plugin_set.baselines : plugin_set.broken).push_back(std::move(found));
       continue;
     }
     found.error = refusal(found, catalog);
-    if (const auto* other = roster.candidate(plugin_name(found)); other && found.error.empty())
+    if (const auto* other = plugin_set.candidate(plugin_name(found)); other && found.error.empty())
       found.error = "another candidate has the same name: " + other->path.string();
-    roster.candidates.push_back(std::move(found));
+    plugin_set.candidates.push_back(std::move(found));
   }
-  for (auto& candidate : roster.candidates)
-    if (candidate.error.empty()) candidate.error = roster.name_taken(plugin_name(candidate));
-  return roster;
+  for (auto& candidate : plugin_set.candidates)
+    if (candidate.error.empty()) candidate.error = plugin_set.name_taken(plugin_name(candidate));
+  return plugin_set;
 }
 
 PluginSet PluginSet::of_baselines(const std::string& device) {
-  PluginSet roster;
+  PluginSet plugin_set;
   for (auto& found : discover(false)) {
     if (device == "cpu" && !found.note.sm.empty()) continue;
-    (found.error.empty() ? roster.baselines : roster.broken).push_back(std::move(found));
+    (found.error.empty() ? plugin_set.baselines : plugin_set.broken).push_back(std::move(found));
   }
-  return roster;
+  return plugin_set;
 }
 
 std::vector<std::string> PluginSet::ranked() const {

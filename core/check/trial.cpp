@@ -103,10 +103,10 @@ class Trial {
     }
     // No part of a collective's rows is a call of its own, and no two calls may be in flight.
     const bool alone = provider_.contract->comm() == nullptr;
-    const bool conduct =
-        options_.conduct && source_.size == "smoke" && variant_.name == Variant().name;
+    const bool conformance =
+        options_.conformance && source_.size == "smoke" && variant_.name == Variant().name;
     // Before anything is compared: on another stream values are right or not as it happens.
-    if (conduct && alone && !device_.host_memory()) check_stream(max, frames, support.need);
+    if (conformance && alone && !device_.host_memory()) check_stream(max, frames, support.need);
     const CaseValues first = call(max, frames, support.need, 0, Poison::ones);
     step("again at other addresses");
     Layout moved = layout;
@@ -120,7 +120,7 @@ class Trial {
                  "does the op read unwritten scratch, or the gaps between rows (strides)?");
     if (alone && provider_.op->claims->batch_invariant && variant_.axes.empty())
       check_batch(max, support.need, layout, first);
-    if (conduct) check_conduct(max, frames, again, support.need, second);
+    if (conformance) check_conformance(max, frames, again, support.need, second);
     if (device_.can_capture() && may_capture(provider_, resolved_, values()))
       check_captured(max, frames, again, support.need);
     step("comparison with the reference");
@@ -320,7 +320,7 @@ class Trial {
     step("other contents");
     const auto call = [this](Execution& e, CaseFrames& on) { return once(e, on); };
     const ConformanceCase c{provider_, source_,         max,     frames, others, need,
-                        device_,   children_.get(), options_};
+                            device_,   children_.get(), options_};
     const StaleFinding found = stale(c, oracles_, variant_, values(), call);
     if (found.kept) throw Broken{"stale", found.text};
     if (found.text.empty()) return;
@@ -336,8 +336,8 @@ class Trial {
     if (!found.rule.empty()) throw Broken{found.rule, found.text};
   }
 
-  void check_conduct(const CaseFrames& max, CaseFrames& frames, CaseFrames& others,
-                     const fk_need& need, const CaseValues& answer) {
+  void check_conformance(const CaseFrames& max, CaseFrames& frames, CaseFrames& others,
+                         const fk_need& need, const CaseValues& answer) {
     const auto call = [this](Execution& e, CaseFrames& on) { return once(e, on); };
     const auto differ = [&](const CaseValues& a, const CaseValues& b) {
       try {
@@ -347,9 +347,9 @@ class Trial {
         return true;
       }
     };
-    const ConformanceFault found = misconduct(
-        {provider_, source_, max, frames, others, need, device_, children_.get(), options_}, answer,
-        call, differ, [this](const std::string& name) { step(name); });
+    const ConformanceFault found =
+        fault({provider_, source_, max, frames, others, need, device_, children_.get(), options_},
+              answer, call, differ, [this](const std::string& name) { step(name); });
     if (!found.rule.empty()) throw Broken{found.rule, found.text};
   }
 
@@ -453,14 +453,14 @@ class Trial {
       row_.text = "not judged: " + result.undecided;
     }
     if (result.ok && !options_.values_only && variant_.name == Variant().name && small()) {
-      const auto accepted = accepted_fakes(resolved_, values(), wanted, ask);
+      const auto accepted = accepted_mutants(resolved_, values(), wanted, ask);
       if (accepted.empty()) return;
       row_.status = CheckStatus::untestable;
-      row_.text = "null candidates would pass: " + join(accepted, "; ");
+      row_.text = "mutants would pass: " + join(accepted, "; ");
     }
   }
 
-  // Whether the outputs are few enough to be compared with every fake.
+  // Whether the outputs are few enough to be compared with every mutant.
   bool small() const {
     int64_t elements = 0;
     for (const CaseField* f : resolved_.written()) elements += numel(f->shape) * f->entries;

@@ -134,8 +134,9 @@ Json any_row() {
 }
 
 // Rows as they come, so that a crash loses nothing. `device` is what the runner calls it.
-std::vector<Json> run_op(const BenchArguments& a, const std::string& op, const PluginSet& roster,
-                         int ranks, std::string& device, std::vector<Protection>& protections) {
+std::vector<Json> run_op(const BenchArguments& a, const std::string& op,
+                         const PluginSet& plugin_set, int ranks, std::string& device,
+                         std::vector<Protection>& protections) {
   // Ranks that share a device would wait for each other's turns.
   const std::string kind = a.device.substr(0, a.device.find(':'));
   const auto count = std::ranges::count_if(
@@ -156,8 +157,8 @@ std::vector<Json> run_op(const BenchArguments& a, const std::string& op, const P
   const auto turn = wait_for_device(devices_of_ranks(a.device, ranks), DeviceLock::Use::measures);
   RankGroup runner(options, ranks);
   std::vector<PluginFile> files;
-  for (const auto& b : roster.baselines) files.push_back({b.path, b.trust});
-  for (const auto& c : roster.candidates)
+  for (const auto& b : plugin_set.baselines) files.push_back({b.path, b.trust});
+  for (const auto& c : plugin_set.candidates)
     if (c.error.empty()) files.push_back({c.path, c.trust});
   // Times are the slowest rank's on all of them, so the first one's rows stand for all.
   ToldRows told(any_row());
@@ -239,13 +240,13 @@ std::string trust_line(const Json& rows) {
          "their own. `fk-host bench CANDIDATE` judges every call of every rank.\n";
 }
 
-bool names_plugin(const std::string& word, const PluginSet& roster) {
+bool names_plugin(const std::string& word, const PluginSet& plugin_set) {
   const auto has = [&](const std::vector<FoundPlugin>& list) {
     return std::any_of(list.begin(), list.end(), [&](const FoundPlugin& p) {
       return plugin_name(p) == word || p.path.stem() == word;
     });
   };
-  return has(roster.candidates) || has(roster.baselines);
+  return has(plugin_set.candidates) || has(plugin_set.baselines);
 }
 
 // What is measured; Error for a name that is not there.
@@ -375,10 +376,10 @@ std::optional<int> bench_at_once(const BenchArguments& a, bool as_json) {
 }
 
 [[noreturn]] void no_such_thing(const std::string& word, const Catalog& catalog,
-                                const PluginSet& roster) {
+                                const PluginSet& plugin_set) {
   need_built(word);
   std::vector<std::string> known;
-  for (const auto* list : {&roster.candidates, &roster.baselines})
+  for (const auto* list : {&plugin_set.candidates, &plugin_set.baselines})
     for (const auto& plugin : *list) known.push_back(plugin_name(plugin));
   for (const auto& op : catalog.ops()) known.push_back(op);
   fail("bench", "there is no op and no plugin `" + excerpt(word) + "`", did_you_mean(word, known));
@@ -388,12 +389,12 @@ int bench(const BenchArguments& asked, bool as_json) {
   const BenchArguments a = complete(asked);
   if (const auto done = bench_at_once(a, as_json)) return *done;
   const Catalog catalog(paths::registry_dirs());
-  const PluginSet roster = PluginSet::find(catalog);
+  const PluginSet plugin_set = PluginSet::find(catalog);
   if (!a.what.empty() && !catalog.find(a.what)) {
     const bool file = a.what.find('/') != std::string::npos || ends_with(a.what, ".so");
-    if (!file && !names_plugin(a.what, roster)) no_such_thing(a.what, catalog, roster);
+    if (!file && !names_plugin(a.what, plugin_set)) no_such_thing(a.what, catalog, plugin_set);
     BenchRequest request = request_of(a, as_json);
-    request.question.candidate = roster.plugin(a.what).path;
+    request.question.candidate = plugin_set.plugin(a.what).path;
     return judge(a, request);
   }
   for (const bool given :
@@ -405,8 +406,8 @@ int bench(const BenchArguments& asked, bool as_json) {
            "--op, --family, --variant, --dtype, --secret, --fresh, --no-store, --receipt, "
            "--profile, --thorough and --size range are for a candidate",
            "bench CANDIDATE");
-  std::vector<std::string> known = roster.ranked();
-  for (const auto& c : roster.candidates)
+  std::vector<std::string> known = plugin_set.ranked();
+  for (const auto& c : plugin_set.candidates)
     if (c.error.empty()) known.push_back(plugin_name(c));
   need_known(a.options.providers, known, "--provider", "usable plugin");
   std::string origin;
@@ -432,7 +433,7 @@ int bench(const BenchArguments& asked, bool as_json) {
                {""}});
   for (const auto& op : ops) {
     for (const int ranks : ranks_for(a, catalog, op))
-      for (const auto& row : run_op(a, op, roster, ranks, device, protections)) {
+      for (const auto& row : run_op(a, op, plugin_set, ranks, device, protections)) {
         const std::string why = row.value("why", std::string());
         good &= why.empty() || starts_with(why, "refused") || starts_with(why, "left out");
         add_row(table, row);

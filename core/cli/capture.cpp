@@ -101,8 +101,8 @@ int run(CaptureArguments a) {
   if (!a.weights.empty()) scenario.weights = a.weights;
   fit_weights(scenario, catalog);
   for (const auto& note : scenario.weights_notes) log_warn(scenario.name + ": " + note);
-  const PluginSet roster = PluginSet::find(catalog);
-  for (const auto& text : a.pins) pin(scenario, text, catalog, roster);
+  const PluginSet plugin_set = PluginSet::find(catalog);
+  for (const auto& text : a.pins) pin(scenario, text, catalog, plugin_set);
   a.options.folder = a.out.empty() ? std::filesystem::path("captured") / scenario.name
                                    : std::filesystem::path(a.out);
   const auto turn =
@@ -110,7 +110,7 @@ int run(CaptureArguments a) {
                       DeviceLock::Use::computes);
   ProgressLine progress;
   a.options.progress = [&](const std::string& text) { progress.say(text); };
-  const Json index = capture_scenario(scenario, a.options, catalog, roster);
+  const Json index = capture_scenario(scenario, a.options, catalog, plugin_set);
   progress.clear();
   if (a.as_json)
     print_json(index, a.json);

@@ -49,9 +49,9 @@ bool is_wanted(const CheckArguments& a, const std::string& op) {
 class Checker {
  public:
   // `captured`: the cases that alone are checked; null: the contracts'.
-  Checker(const CheckArguments& a, const FoundPlugin& found, const PluginSet& roster,
+  Checker(const CheckArguments& a, const FoundPlugin& found, const PluginSet& plugin_set,
           const Captured* captured)
-      : a_(a), found_(found), roster_(roster), captured_(captured) {}
+      : a_(a), found_(found), plugin_set_(plugin_set), captured_(captured) {}
 
   std::vector<Json> run(const Catalog& catalog) {
     for (const auto& finding : lint(found_.path, found_.trust)) {
@@ -162,7 +162,7 @@ class Checker {
     if (a_.device == "cpu") options.private_bytes_max = kPrivateMost;
     runner_.emplace(options, ranks);
     std::vector<PluginFile> files;
-    for (const auto& b : roster_.baselines)
+    for (const auto& b : plugin_set_.baselines)
       if (b.path != found_.path) files.push_back({b.path, b.trust});
     files.push_back({found_.path, found_.trust});
     loaded_ = runner_->failed() ? std::nullopt : runner_->load(files);
@@ -253,7 +253,7 @@ class Checker {
 
   const CheckArguments& a_;
   const FoundPlugin& found_;
-  const PluginSet& roster_;
+  const PluginSet& plugin_set_;
   const Captured* captured_;
   std::unique_ptr<DeviceLock> turn_;
   std::optional<RankGroup> runner_;
@@ -301,8 +301,8 @@ int run(CheckArguments a, bool as_json) {
   }
   check_device_name(a.device);
   const Catalog catalog(paths::registry_dirs());
-  const PluginSet roster = PluginSet::find(catalog);
-  const FoundPlugin found = roster.plugin(a.plugin);
+  const PluginSet plugin_set = PluginSet::find(catalog);
+  const FoundPlugin found = plugin_set.plugin(a.plugin);
   if (!found.error.empty() && found.note.ops.empty()) fail("", found.error);  // it names the file
   if (found.note.ops.empty()) fail(found.path.string(), "the plugin has no ops");
   std::optional<Captured> captured;
@@ -312,7 +312,8 @@ int run(CheckArguments a, bool as_json) {
     origin = captured->origin();
     need_common(found, captured->ops(), a);
   }
-  std::optional<Checker> checker(std::in_place, a, found, roster, captured ? &*captured : nullptr);
+  std::optional<Checker> checker(std::in_place, a, found, plugin_set,
+                                 captured ? &*captured : nullptr);
   const std::vector<Json> rows = checker->run(catalog);
   const std::vector<Protection> protections = checker->protections();
   checker.reset();  // its processes, and its turn on the device

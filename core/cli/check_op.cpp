@@ -54,7 +54,7 @@ Json check_op(const Json& arguments, const TaskServices& services) {
   CheckRow hello;
   hello.op = options.ops[0];
   hello.provider = plugin;
-  hello.text = hello_misconduct(services.plugins.entry(plugin), [&](const std::string& step) {
+  hello.text = handshake_fault(services.plugins.entry(plugin), [&](const std::string& step) {
     services.stage("the entry, " + step);
   });
   if (!hello.text.empty()) {

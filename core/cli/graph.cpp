@@ -60,16 +60,17 @@ FK_TASK(graph_providers, choose_providers);
 // By path and op: who runs it. Empty when the runner failed; then why is on the standard error.
 using Providers = std::map<std::pair<std::string, std::string>, std::string>;
 
-Providers ask_providers(const Scenario& scenario, const std::string& phase, const PluginSet& roster,
-                        const std::string& candidate, const std::string& device) {
+Providers ask_providers(const Scenario& scenario, const std::string& phase,
+                        const PluginSet& plugin_set, const std::string& candidate,
+                        const std::string& device) {
   SessionSpec spec{scenario.arch, scenario.config, scenario.limits, {}, device};
   spec.policy.pins = scenario.providers;
-  spec.policy.baselines = roster.ranked();
-  std::vector<PluginFile> files = roster.baseline_files();
+  spec.policy.baselines = plugin_set.ranked();
+  std::vector<PluginFile> files = plugin_set.baseline_files();
   if (!candidate.empty()) {
-    const FoundPlugin* found = roster.candidate(candidate);
+    const FoundPlugin* found = plugin_set.candidate(candidate);
     std::vector<std::string> known;
-    for (const auto& c : roster.candidates) known.push_back(plugin_name(c));
+    for (const auto& c : plugin_set.candidates) known.push_back(plugin_name(c));
     if (!found)
       fail("--candidate", "there is no candidate `" + candidate + "`",
            did_you_mean(candidate, known));
@@ -170,12 +171,12 @@ int draw(const GraphArguments& a) {
   const Scenario scenario = load_scenario(files.front(), a.profile);
   const auto model = scenario.make();
   const Catalog catalog(paths::registry_dirs());
-  const PluginSet roster = PluginSet::find(catalog);
+  const PluginSet plugin_set = PluginSet::find(catalog);
   const auto phases = model->phases();
   const std::string phase = a.phase.empty() ? phases.back() : a.phase;
   if (std::find(phases.begin(), phases.end(), phase) == phases.end())
     fail("--phase", "the model has no phase `" + phase + "`", did_you_mean(phase, phases));
-  const Providers providers = ask_providers(scenario, phase, roster, a.candidate, a.device);
+  const Providers providers = ask_providers(scenario, phase, plugin_set, a.candidate, a.device);
   Graph graph = record(*model, catalog, phase, scenario.limits);
   const std::vector<Call> recorded = std::move(graph.calls);
   std::vector<Call> calls;

@@ -33,7 +33,8 @@ void print(const Verdict& verdict, const BenchRequest& request) {
 }  // namespace
 
 Verdict judge_question(const Question& question, const Secret* secret, const Catalog& catalog,
-                       const PluginSet& roster, JudgePool& room, const JudgeProgress& progress) {
+                       const PluginSet& plugin_set, JudgePool& room,
+                       const JudgeProgress& progress) {
   FoundPlugin candidate;
   candidate.path = question.candidate;
   candidate.trust = Trust::candidate;
@@ -49,7 +50,7 @@ Verdict judge_question(const Question& question, const Secret* secret, const Cat
     return none;
   }
   std::error_code none;
-  for (const FoundPlugin& known : roster.baselines)
+  for (const FoundPlugin& known : plugin_set.baselines)
     if (std::filesystem::equivalent(known.path, candidate.path, none))
       candidate.trust = known.trust;
   const Policy& policy = question.policy;
@@ -73,7 +74,7 @@ Verdict judge_question(const Question& question, const Secret* secret, const Cat
     options.on_case_end = [&](const CaseVerdict& row) {
       if (!row.beside || is_failure(row.status)) progress.ended(case_line(row));
     };
-  return judge(candidate, roster, catalog, secret, room, options);
+  return judge(candidate, plugin_set, catalog, secret, room, options);
 }
 
 AskJudge the_judge(Seeds seeds, JudgeProgress progress) {
@@ -81,12 +82,12 @@ AskJudge the_judge(Seeds seeds, JudgeProgress progress) {
     const Secret* const these = seeds == Seeds::these ? &secret : nullptr;
     if (auto told = ask_server(question, these, progress)) return *told;
     const Catalog catalog(paths::registry_dirs());
-    const PluginSet roster = PluginSet::of_baselines(question.device);
+    const PluginSet plugin_set = PluginSet::of_baselines(question.device);
     JudgePool::Options options;
     options.device = question.device;
     options.sandbox = question.policy.sandbox;
-    JudgePool room(roster, options);
-    return judge_question(question, &secret, catalog, roster, room, progress);
+    JudgePool room(plugin_set, options);
+    return judge_question(question, &secret, catalog, plugin_set, room, progress);
   };
 }
 

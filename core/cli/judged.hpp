@@ -22,7 +22,7 @@ struct JudgeProgress {
 // Error when the question is wrong: an unknown case. Seeds come from `secret`; null: from the
 // room's.
 Verdict judge_question(const Question& question, const Secret* secret, const Catalog& catalog,
-                       const PluginSet& roster, JudgePool& room, const JudgeProgress& progress);
+                       const PluginSet& plugin_set, JudgePool& room, const JudgeProgress& progress);
 
 // Asks the server of the device (server.hpp) where there is one; else finds plugins and contracts
 // and judges here. With Seeds::any the server may take a secret for which contents are ready; the

@@ -33,7 +33,7 @@ AskedCase asked_of(const ProfiledArguments& a, const Catalog& catalog) {
   options.cases = {a.name};
   options.skew = skew_of_routing(a.routing);
   if (!a.variant.empty()) options.variants = {a.variant};
-  for (CasePlanEntry& entry : docket({a.op}, catalog, options)) {
+  for (CasePlanEntry& entry : case_plan({a.op}, catalog, options)) {
     if (entry.row.variant != a.variant || entry.row.routing != a.row_routing) continue;
     if (entry.row.ranks > 1)
       fail(a.op, std::to_string(entry.row.ranks) + " ranks call it together; one is profiled");
@@ -44,15 +44,15 @@ AskedCase asked_of(const ProfiledArguments& a, const Catalog& catalog) {
 
 // Baselines are there for ops that are made of children, as in a judgement.
 void load(Plugins& plugins, const ProfiledArguments& a, int level) {
-  const PluginSet roster = PluginSet::of_baselines(a.device);
+  const PluginSet plugin_set = PluginSet::of_baselines(a.device);
   Trust trust = Trust::candidate;
   std::error_code none;
-  for (const auto& known : roster.baselines)
+  for (const auto& known : plugin_set.baselines)
     if (std::filesystem::equivalent(known.path, a.plugin, none)) trust = known.trust;
   const auto copy = loadable_copy(a.plugin);
   if (sha256_file(copy) != a.sha256) fail(a.plugin, "it is not the file that was judged");
   plugins.load(a.plugin, trust, copy);
-  for (const auto& known : roster.baselines)
+  for (const auto& known : plugin_set.baselines)
     if (level > 1 && !std::filesystem::equivalent(known.path, a.plugin, none)) {
       try {
         plugins.load(known.path, known.trust);
@@ -97,7 +97,7 @@ int profiled(const ProfiledArguments& a) {
   const uint64_t seed = Secret::from_hex(a.secret, "--secret").seed(asked.key());
   const CaseValues values =
       make_inputs(resolved, seed_of("contents 0", seed), a.options.threads, Family::ordinary);
-  const CaseFrames frames(*device, resolved, values, exam_layout(posed.variant, 0));
+  const CaseFrames frames(*device, resolved, values, case_layout(posed.variant, 0));
   const Support support = Instance::supports(provider, frames.meta());
   if (!support.ok) fail(provider.plugin, "refused: " + support.why);
   GuardDevice guarded(*device, 0, a.options.threads);

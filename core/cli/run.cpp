@@ -53,7 +53,7 @@ void set_defaults(RunArguments& a) {
 }
 
 Scenario load(const std::filesystem::path& file, const RunArguments& a, const Catalog& catalog,
-              const PluginSet& roster) {
+              const PluginSet& plugin_set) {
   Scenario scenario = load_scenario(file, a.profile);
   if (a.has_seed) scenario.seed = a.seed;
   if (!a.weights.empty()) scenario.weights = a.weights;
@@ -61,7 +61,7 @@ Scenario load(const std::filesystem::path& file, const RunArguments& a, const Ca
   set_parallel(scenario.limits, a.parallel);
   if (a.max_batch > 0) scenario.limits.max_batch = a.max_batch;
   if (a.pages >= 0) scenario.limits.pages = a.pages;
-  for (const auto& text : a.pins) pin(scenario, text, catalog, roster);
+  for (const auto& text : a.pins) pin(scenario, text, catalog, plugin_set);
   return scenario;
 }
 
@@ -89,23 +89,23 @@ int run(RunArguments a) {
   wake_up_quickly();
   const Catalog catalog(paths::registry_dirs());
   const auto files = scenario_files(find_scenario(a.scenario));
-  const PluginSet roster = PluginSet::find(catalog);
+  const PluginSet plugin_set = PluginSet::find(catalog);
   Json reports = Json::array();
   int code = kExitOk;
-  for (const auto& c : roster.candidates)
+  for (const auto& c : plugin_set.candidates)
     if (a.options.wants(c))
       if (const std::string stale = stale_build(c.path); !stale.empty())
         std::fprintf(stderr, "fk-host: %s\n", excerpt(stale, 1000).c_str());
   ProgressLine progress;
   a.options.progress = [&](const std::string& text) { progress.say(text); };
   for (const auto& file : files) {
-    const Scenario scenario = load(file, a, catalog, roster);
+    const Scenario scenario = load(file, a, catalog, plugin_set);
     // A candidate could bring the answers to a scenario's own questions along.
     if (!a.has_requests_seed)
       a.options.requests_seed =
-          roster.candidates.empty() || a.has_seed ? scenario.seed : std::random_device{}();
+          plugin_set.candidates.empty() || a.has_seed ? scenario.seed : std::random_device{}();
     const std::string note = profile_note(scenario, file, catalog);
-    RunReport report = run_scenario(scenario, a.options, catalog, roster);
+    RunReport report = run_scenario(scenario, a.options, catalog, plugin_set);
     report.note = note;
     report.weights_notes = scenario.weights_notes;
     code = worse(code, report.exit_code());

@@ -125,7 +125,7 @@ struct Client {
   }
 };
 
-// Paths, sizes and times of everything that was read for the courtroom.
+// Paths, sizes and times of everything that was read for the judge pool.
 std::string files_text() {
   std::string out;
   const auto add = [&](const fs::path& path) {
@@ -157,7 +157,7 @@ class House {
       ~NobodyAsks() { client = nullptr; }
     } after{client_};
     return judge_question(asked.question, asked.secret ? &*asked.secret : nullptr, *catalog_,
-                          *roster_, *room_, client.progress());
+                          *plugin_set_, *room_, client.progress());
   }
   bool prepare() {
     refresh();
@@ -171,12 +171,12 @@ class House {
     if (room_ && now == seen_) return;
     room_.reset();
     catalog_ = std::make_unique<Catalog>(paths::registry_dirs());
-    roster_ = std::make_unique<PluginSet>(PluginSet::of_baselines(device_));
+    plugin_set_ = std::make_unique<PluginSet>(PluginSet::of_baselines(device_));
     JudgePool::Options options;
     options.device = device_;
     options.closing = [this] { return interrupts_.came(); };
     options.given_up = [this] { return client_ && client_->gone(); };
-    room_ = std::make_unique<JudgePool>(*roster_, options);
+    room_ = std::make_unique<JudgePool>(*plugin_set_, options);
     seen_ = std::move(now);
   }
 
@@ -184,7 +184,7 @@ class House {
   const Interrupts& interrupts_;
   const Client* client_ = nullptr;
   std::unique_ptr<Catalog> catalog_;
-  std::unique_ptr<PluginSet> roster_;
+  std::unique_ptr<PluginSet> plugin_set_;
   std::unique_ptr<JudgePool> room_;
 };
 

@@ -97,11 +97,11 @@ void print(const VerifyReport& r, const VerifyArguments& a) {
 }
 
 // A name that is neither a baseline nor a candidate would judge nothing.
-void check_provider(const std::string& name, const PluginSet& roster) {
+void check_provider(const std::string& name, const PluginSet& plugin_set) {
   if (name.empty()) return;
   std::vector<std::string> known;
-  for (const auto& p : roster.baselines) known.push_back(plugin_name(p));
-  for (const auto& p : roster.candidates) {
+  for (const auto& p : plugin_set.baselines) known.push_back(plugin_name(p));
+  for (const auto& p : plugin_set.candidates) {
     known.push_back(plugin_name(p));
     if (plugin_name(p) == name && !p.error.empty()) fail(p.path.string(), p.error);
   }
@@ -118,15 +118,15 @@ int verify(const VerifyArguments& a) {
   if (const auto code = join_launch(options.parallel)) return *code;
   open_device(options.device);
   const Catalog catalog(paths::registry_dirs());
-  const PluginSet roster = PluginSet::find(catalog);
-  check_provider(options.provider, roster);
+  const PluginSet plugin_set = PluginSet::find(catalog);
+  check_provider(options.provider, plugin_set);
   const auto turn = wait_for_device(
       devices_of_ranks(options.device, static_cast<int>(ranks_here(options.parallel.ranks()))),
       DeviceLock::Use::computes);
   Json all = Json::array();
   int passed = 0, bad = 0;
   for (const auto& folder : a.folders) {
-    const VerifyReport report = verify_case(folder, options, roster, catalog);
+    const VerifyReport report = verify_case(folder, options, plugin_set, catalog);
     passed += report.passed();
     bad += report.bad_input;
     if (a.as_json)

@@ -11,39 +11,43 @@ namespace fk {
 
 namespace {
 
-bool has(const PluginSet& roster, const std::string& name, const std::string& op) {
-  return std::any_of(roster.baselines.begin(), roster.baselines.end(), [&](const FoundPlugin& b) {
-    return plugin_name(b) == name && std::any_of(b.note.ops.begin(), b.note.ops.end(),
-                                                 [&](const auto& note) { return note.op == op; });
-  });
+bool has(const PluginSet& plugin_set, const std::string& name, const std::string& op) {
+  return std::any_of(plugin_set.baselines.begin(), plugin_set.baselines.end(),
+                     [&](const FoundPlugin& b) {
+                       return plugin_name(b) == name &&
+                              std::any_of(b.note.ops.begin(), b.note.ops.end(),
+                                          [&](const auto& note) { return note.op == op; });
+                     });
 }
 
 }  // namespace
 
-void pass_over(CandidateClient& baseline, const std::string& why, CaseVerdict& row, JudgePool& room) {
+void pass_over(CandidateClient& baseline, const std::string& why, CaseVerdict& row,
+               JudgePool& room) {
   RankGroup& runners = room.baseline(row.ranks);
   if (baseline.lost()) runners.condemn("crashed", "lost its device: " + why);
   if (!why.empty()) row.passed_over.push_back({baseline.plugin(), why});
   if (runners.failed()) room.renew_baseline(row.ranks);
 }
 
-std::unique_ptr<CandidateClient> best_baseline(CaseRun& exam, const Contract& contract, CaseVerdict& row,
-                                      JudgePool& room, const PluginSet& roster) {
+std::unique_ptr<CandidateClient> best_baseline(CaseRun& case_run, const Contract& contract,
+                                               CaseVerdict& row, JudgePool& room,
+                                               const PluginSet& plugin_set) {
   std::vector<std::string> names;
   const Ranking ranking = ranking_of(room.device_name());
-  const PosedCase posed = pose(exam.asked(), contract, nullptr);
+  const PosedCase posed = pose(case_run.asked(), contract, nullptr);
   const Axes axes = resolve(contract, posed.source, posed.variant).axes;
   const auto* const named = ranked(ranking, row.op, axes);
   if (named) names = *named;
-  const std::string known = room.quickest(exam.key());
+  const std::string known = room.quickest(case_run.key());
   if (!named && !known.empty()) names.push_back(known);
   const auto asked = [&](const std::string& name) {
     const auto passed = [&](const PassedOver& p) { return p.name == name; };
-    return has(roster, name, row.op) && std::ranges::none_of(row.passed_over, passed);
+    return has(plugin_set, name, row.op) && std::ranges::none_of(row.passed_over, passed);
   };
   std::erase_if(names, [&](const std::string& name) { return !asked(name); });
   const bool decided = !names.empty();
-  for (const auto& name : roster.ranked())
+  for (const auto& name : plugin_set.ranked())
     if (!std::count(names.begin(), names.end(), name) && asked(name)) names.push_back(name);
 
   std::unique_ptr<CandidateClient>
@@ -51,7 +55,7 @@ std::unique_ptr<CandidateClient> best_baseline(CaseRun& exam, const Contract& co
   const auto sits = [&](const std::string& name) {
     std::string why;
     last = std::make_unique<CandidateClient>(room.baseline(row.ranks), name);
-    if (exam.baseline_is_right(*last, why)) return true;
+    if (case_run.baseline_is_right(*last, why)) return true;
     pass_over(*last, why, row, room);
     last.reset();
     return false;
@@ -62,7 +66,7 @@ std::unique_ptr<CandidateClient> best_baseline(CaseRun& exam, const Contract& co
     if (!timed.empty() && is_oracle(names[i])) break;
     if (!sits(names[i])) continue;
     if (decided || (!more && timed.empty())) return last;
-    const double seconds = exam.quickest_s(*last);
+    const double seconds = case_run.quickest_s(*last);
     RankGroup& runners = last->runners();
     if (!runners.failed() && !last->lost() && std::isfinite(seconds)) {
       timed.emplace_back(seconds, names[i]);
@@ -74,7 +78,7 @@ std::unique_ptr<CandidateClient> best_baseline(CaseRun& exam, const Contract& co
   std::sort(timed.begin(), timed.end());
   for (const auto& [seconds, name] : timed) {
     if (!(last && last->plugin() == name) && !sits(name)) continue;
-    room.remember_quickest(exam.key(), name);
+    room.remember_quickest(case_run.key(), name);
     return last;
   }
   return nullptr;

@@ -14,10 +14,12 @@ namespace fk {
 // nobody else takes it. Who fails on the way (its process ends, an error, a wrong answer) is left
 // out, named in the row's passed_over, and so is who is there already. Error when their process
 // cannot be started again.
-std::unique_ptr<CandidateClient> best_baseline(CaseRun& exam, const Contract& contract, CaseVerdict& row,
-                                      JudgePool& room, const PluginSet& roster);
+std::unique_ptr<CandidateClient> best_baseline(CaseRun& case_run, const Contract& contract,
+                                               CaseVerdict& row, JudgePool& room,
+                                               const PluginSet& plugin_set);
 
 // The same of one that has failed since. Where its process has ended the others get another one.
-void pass_over(CandidateClient& baseline, const std::string& why, CaseVerdict& row, JudgePool& room);
+void pass_over(CandidateClient& baseline, const std::string& why, CaseVerdict& row,
+               JudgePool& room);
 
 }  // namespace fk

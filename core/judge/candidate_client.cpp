@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is asked of a runner that sits an examination. Answers are data from a stranger: every field
+// What is asked of a runner that sits a case run. Answers are data from a stranger: every field
 // is looked at before it is used.
 #include <algorithm>
 #include <cmath>
@@ -67,8 +67,8 @@ std::string CandidateClient::rank_text(size_t rank) const {
 }
 
 std::optional<std::vector<Json>> CandidateClient::ask(const char* task, const Json& arguments,
-                                             const std::vector<int>& fds,
-                                             const std::function<void()>& done) {
+                                                      const std::vector<int>& fds,
+                                                      const std::function<void()>& done) {
   words_.clear();
   who_.clear();
   auto answers = runners_.ask_all(task, arguments, fds, done);
@@ -95,13 +95,13 @@ std::optional<std::vector<Json>> CandidateClient::ask(const char* task, const Js
 bool CandidateClient::takes(const Json& shape) {
   Json arguments = shape;
   arguments["plugin"] = plugin_;
-  return ask("exam_takes", arguments, {}).has_value();
+  return ask("case_takes", arguments, {}).has_value();
 }
 
-bool CandidateClient::sit(const Json& exam, const std::vector<int>& fds) {
-  Json arguments = exam;
+bool CandidateClient::sit(const Json& case_run, const std::vector<int>& fds) {
+  Json arguments = case_run;
   arguments["plugin"] = plugin_;
-  const auto answers = ask("exam_sit", arguments, fds);
+  const auto answers = ask("case_begin", arguments, fds);
   if (!answers) return false;
   deterministic = true;
   keeps = false;
@@ -115,10 +115,10 @@ bool CandidateClient::sit(const Json& exam, const std::vector<int>& fds) {
   return true;
 }
 
-bool CandidateClient::arm(int exam, bool plan, const std::vector<int>& sets, int first, int count, bool all,
-                 bool once) {
-  const auto answers = ask("exam_arm",
-                           {{"exam", exam},
+bool CandidateClient::arm(int case_run, bool plan, const std::vector<int>& sets, int first,
+                          int count, bool all, bool once) {
+  const auto answers = ask("case_arm",
+                           {{"case_run", case_run},
                             {"plan", plan},
                             {"sets", sets},
                             {"first", first},
@@ -142,12 +142,12 @@ bool CandidateClient::armed(const std::vector<int>& sets) const {
   return std::all_of(sets.begin(), sets.end(), [&](int s) { return armed_.count({s, 1}) > 0; });
 }
 
-std::optional<CandidateClient::Conduct> CandidateClient::conduct(const Json& request) {
+std::optional<CandidateClient::Conformance> CandidateClient::conformance(const Json& request) {
   Json arguments = request;
   arguments["plugin"] = plugin_;
-  const auto answers = ask("exam_conduct", arguments, {});
+  const auto answers = ask("case_conformance", arguments, {});
   if (!answers) return std::nullopt;
-  Conduct out;
+  Conformance out;
   bool echo = true;
   for (size_t r = 0; r < answers->size(); ++r) {
     const Json& answer = (*answers)[r];
@@ -159,10 +159,12 @@ std::optional<CandidateClient::Conduct> CandidateClient::conduct(const Json& req
   return out;
 }
 
-std::optional<CandidateClient::Call> CandidateClient::run(int exam, int first, int count, double since, int core,
-                                        bool warm, bool eager, const std::function<void()>& done) {
-  const auto answers = ask("exam_run",
-                           {{"exam", exam},
+std::optional<CandidateClient::Call> CandidateClient::run(int case_run, int first, int count,
+                                                          double since, int core, bool warm,
+                                                          bool eager,
+                                                          const std::function<void()>& done) {
+  const auto answers = ask("case_calls",
+                           {{"case_run", case_run},
                             {"first", first},
                             {"count", count},
                             {"core", core},

@@ -38,7 +38,7 @@ std::unique_ptr<CaseFrames> larger_than(Device& device, const ResolvedCase& reso
     if (slot.kind == SlotKind::integer && resolved.scalars[at].i > all.scalars[at].i)
       return nullptr;
   }
-  return std::make_unique<CaseFrames>(device, all, exam_layout(posed.variant, 0),
+  return std::make_unique<CaseFrames>(device, all, case_layout(posed.variant, 0),
                                       CaseFrames::Sizes{});
 }
 
@@ -47,20 +47,20 @@ std::unique_ptr<CaseFrames> larger_than(Device& device, const ResolvedCase& reso
 void need_support(const Provider& provider, Device& device, const AskedCase& asked,
                   Communicator* comm) {
   PosedCase posed = pose(asked, *provider.contract, nullptr);
-  if (is_drawn(asked.variant)) {  // an instance of the whole case is called there
+  if (is_hidden(asked.variant)) {  // an instance of the whole case is called there
     posed.variant.axes.clear();
     posed.variant.listed.clear();
   }
   if (comm) posed.variant.comm = comm->table();
   const CaseFrames frames(device, resolve(*provider.contract, posed.source, posed.variant),
-                          exam_layout(posed.variant, 0), CaseFrames::Sizes{});
+                          case_layout(posed.variant, 0), CaseFrames::Sizes{});
   const Support support = Instance::supports(provider, frames.meta());
   if (!support.ok) fail(provider.plugin, "refused: " + support.why);
 }
 
 CandidateServer::CandidateServer(const Provider& provider, const Plugins& plugins, Device& device,
-                   Stopwatch& watch, const CaseRunShape& shape, int read_fd, int written_fd,
-                   int threads, Communicator* comm)
+                                 Stopwatch& watch, const CaseRunShape& shape, int read_fd,
+                                 int written_fd, int threads, Communicator* comm)
     : provider_(provider),
       device_(device),
       comm_(comm),
@@ -82,7 +82,7 @@ CandidateServer::CandidateServer(const Provider& provider, const Plugins& plugin
   SharedPlaces places{{read_.data(), shape.read_bytes}, {written_.data(), shape.written_bytes}};
   for (int i = 0; i < shape.sets; ++i)
     sets_.push_back(
-        std::make_unique<CaseFrames>(device, resolved, exam_layout(posed.variant, i), places));
+        std::make_unique<CaseFrames>(device, resolved, case_layout(posed.variant, i), places));
   larger_ = larger_than(device, resolved, posed);
   for (const auto& frames : sets_) {
     Frames meta = frames->meta();
@@ -98,7 +98,7 @@ CandidateServer::CandidateServer(const Provider& provider, const Plugins& plugin
   }
   called_.assign(sets_.size(), false);
   device.synchronize_all();
-  if (is_drawn(shape.asked.variant) && !comm_) take_first_step(posed, shape.asked.draw);
+  if (is_hidden(shape.asked.variant) && !comm_) take_first_step(posed, shape.asked.draw);
 }
 
 void CandidateServer::take_first_step(const PosedCase& posed, uint64_t draw) {
@@ -260,7 +260,7 @@ double CandidateServer::run_warm(int first) {
 }
 
 double CandidateServer::run(int first, int count, int core, bool eager,
-                     const std::function<void()>& done) {
+                            const std::function<void()>& done) {
   if (core >= 0 && device_.host_memory() && !comm_) go_to_core(core);
   std::vector<void*> captured;
   if (count && !eager) captured = captured_calls(first, count);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The side of an examination that runs a provider: it maps the oracle's sets of buffers, makes an
+// The side of a case run that runs a provider: it maps the oracle's sets of buffers, makes an
 // instance for each, and calls them when it is told to. What it says about time is a claim.
 #pragma once
 #include <functional>
@@ -23,8 +23,9 @@ class CandidateServer {
   // words when it refuses (beginning with "refused: ") or fails. `comm` is this rank's, where the
   // contract has a communicator: all ranks make theirs together.
   // The watch is the device's, and used by nobody else meanwhile.
-  CandidateServer(const Provider& provider, const Plugins& plugins, Device& device, Stopwatch& watch,
-           const CaseRunShape& shape, int read_fd, int written_fd, int threads, Communicator* comm);
+  CandidateServer(const Provider& provider, const Plugins& plugins, Device& device,
+                  Stopwatch& watch, const CaseRunShape& shape, int read_fd, int written_fd,
+                  int threads, Communicator* comm);
 
   bool deterministic() const { return provider_.op->claims->deterministic; }
   // plan() for the sets, whose numbers are there; seconds of the last one. Error when it fails.

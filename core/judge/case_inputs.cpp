@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an examination asks: contents of its case, with the oracle's answers.
+// What a case run asks: contents of its case, with the oracle's answers.
 #include <unistd.h>
 
 #include <algorithm>
@@ -138,31 +138,31 @@ int64_t OracleServer::contents_room() const {
 // With a version's first content its weights are made. The first outliers are put into the numbers
 // of that one, so that who looks at some places takes one for the other.
 bool OracleServer::make_content(uint64_t seed, Family family, size_t version,
-                            std::vector<Content>& pool) {
+                                std::vector<Content>& pool) {
   const bool first = pool.empty();
   if (family == Family::outliers &&
       std::ranges::none_of(pool, [&](const Content& c) { return c.family == family; }))
     seed = pool.front().seed;
   Content content{family, {}, {}, seed};
-  for (const auto& desk : desks_) {
+  for (const auto& buffers : buffers_) {
     if (first) {
-      content.inputs.push_back(make_inputs(desk->resolved(), seed, options_.threads));
+      content.inputs.push_back(make_inputs(buffers->resolved(), seed, options_.threads));
     } else {
       content.inputs.push_back(
-          make_forward_inputs(desk->resolved(), seed, options_.threads, family));
-      desk->lend_weights(content.inputs.back(), version);
+          make_forward_inputs(buffers->resolved(), seed, options_.threads, family));
+      buffers->lend_weights(content.inputs.back(), version);
     }
-    reorder_recorded(desk->resolved(), seed, content.inputs.back());
+    reorder_recorded(buffers->resolved(), seed, content.inputs.back());
     options_.alive();
   }
   content.want = answers_to(content.inputs);
   options_.alive();
   std::string meaningless;
-  for (size_t r = 0; r < desks_.size() && unjudged_.empty() && meaningless.empty(); ++r)
-    meaningless = family_meaningless(desks_[r]->resolved(), family, content.want[r]);
+  for (size_t r = 0; r < buffers_.size() && unjudged_.empty() && meaningless.empty(); ++r)
+    meaningless = family_meaningless(buffers_[r]->resolved(), family, content.want[r]);
   const bool good = unjudged_.empty() && meaningless.empty();
-  for (size_t r = 0; r < desks_.size() && (good || !first); ++r)
-    desks_[r]->take_weights(content.inputs[r], version);
+  for (size_t r = 0; r < buffers_.size() && (good || !first); ++r)
+    buffers_[r]->take_weights(content.inputs[r], version);
   if (good) pool.push_back(std::move(content));
   if (!good && unjudged_.empty()) left_out_.emplace_back(family_name(family), meaningless);
   return good;
@@ -177,21 +177,21 @@ void OracleServer::renew(size_t from, uint64_t seed, const std::function<void()>
       alive();
       const uint64_t its = seed_of("contents " + std::to_string(i * kTries + t), seed);
       std::vector<CaseValues> inputs;
-      for (const auto& desk : desks_) {
+      for (const auto& buffers : buffers_) {
         inputs.push_back(
-            make_forward_inputs(desk->resolved(), its, options_.threads, families_[i]));
-        reorder_recorded(desk->resolved(), its, inputs.back());
-        desk->lend_weights(inputs.back(), i % versions_);
+            make_forward_inputs(buffers->resolved(), its, options_.threads, families_[i]));
+        reorder_recorded(buffers->resolved(), its, inputs.back());
+        buffers->lend_weights(inputs.back(), i % versions_);
       }
       std::vector<CaseValues> want = answers_to(inputs);
       good = unjudged_.empty();
-      for (size_t r = 0; r < desks_.size() && good; ++r)
-        good = family_meaningless(desks_[r]->resolved(), families_[i], want[r]).empty();
-      for (size_t r = 0; r < desks_.size(); ++r) {
+      for (size_t r = 0; r < buffers_.size() && good; ++r)
+        good = family_meaningless(buffers_[r]->resolved(), families_[i], want[r]).empty();
+      for (size_t r = 0; r < buffers_.size(); ++r) {
         if (good)
-          desks_[r]->replace(i, std::move(inputs[r]), std::move(want[r]));
+          buffers_[r]->replace(i, std::move(inputs[r]), std::move(want[r]));
         else
-          desks_[r]->take_weights(inputs[r], i % versions_);
+          buffers_[r]->take_weights(inputs[r], i % versions_);
       }
     }
     if (!good)
@@ -214,9 +214,9 @@ void OracleServer::keep(Pools made) {
   make_even(made);
   const size_t each = made[0].size();
   versions_ = static_cast<int>(made.size());
-  for (const auto& desk : desks_) desk->keep_versions(made.size());
+  for (const auto& buffers : buffers_) buffers->keep_versions(made.size());
   for (auto& pool : made) {
-    // The examination calls the last third once, beside ordinary ones that it has called before.
+    // The case run calls the last third once, beside ordinary ones that it has called before.
     size_t last = each;
     for (size_t i = each; i-- > 1 && each - last < each / kKept;)
       if (pool[i].family == Family::ordinary)
@@ -225,8 +225,8 @@ void OracleServer::keep(Pools made) {
   for (size_t i = 0; i < each; ++i) {
     for (auto& pool : made) {
       families_.push_back(pool[i].family);
-      for (size_t r = 0; r < desks_.size(); ++r)
-        desks_[r]->add(std::move(pool[i].inputs[r]), std::move(pool[i].want[r]));
+      for (size_t r = 0; r < buffers_.size(); ++r)
+        buffers_[r]->add(std::move(pool[i].inputs[r]), std::move(pool[i].want[r]));
     }
   }
 }

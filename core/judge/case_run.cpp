@@ -33,7 +33,7 @@ std::vector<double> waits_of(const RankGroup& runners, bool on_cpu) {
 }  // namespace
 
 CaseRun::CaseRun(JudgePool& room, RankGroup& runners, const std::string& plugin, CaseVerdict& row,
-           CaseRunRequest request, double seconds, const Secret& secret, Spent& spent)
+                 CaseRunRequest request, double seconds, const Secret& secret, Spent& spent)
     : room_(room),
       candidate_(runners, plugin),
       row_(row),
@@ -44,18 +44,18 @@ CaseRun::CaseRun(JudgePool& room, RankGroup& runners, const std::string& plugin,
       random_(secret.seed("order of calls/" + request_.key())) {}
 
 CaseRun::~CaseRun() {
-  if (!exam_) return;
-  const int id = exam_->id;
-  room_.close(std::move(exam_));
+  if (!case_run_) return;
+  const int id = case_run_->id;
+  room_.close(std::move(case_run_));
   RankGroup& runners = candidate_.runners();
   if (candidate_.lost()) runners.condemn("crashed", "the device was lost");
   if (runners.failed()) return;
   runners.thaw();
-  (void)runners.ask_all("exam_close", {{"exam", id}});
+  (void)runners.ask_all("case_close", {{"case_run", id}});
 }
 
 bool CaseRun::open() {
-  const Json asked = to_json(drawn_by(request_.asked, secret_));
+  const Json asked = to_json(hidden_by(request_.asked, secret_));
   // Contents are not made for what it refuses.
   candidate_.runners().thaw();
   const bool takes = candidate_.takes({{"asked", asked}, {"device", request_.device}});
@@ -64,8 +64,8 @@ bool CaseRun::open() {
     blame(row_, candidate_);
     return false;
   }
-  exam_ = room_.open(request_, secret_);
-  const Json& answer = exam_->answer;
+  case_run_ = room_.open(request_, secret_);
+  const Json& answer = case_run_->answer;
   row_.oracle = answer.at("oracle").get<std::string>();
   row_.why = answer.at("unjudged").get<std::string>();
   if (!row_.why.empty()) {
@@ -96,7 +96,7 @@ bool CaseRun::open() {
     row.status = "left out: " + left.at("why").get<std::string>();
     row_.families.push_back(std::move(row));
   }
-  shape_ = {{"exam", exam_->id},
+  shape_ = {{"case_run", case_run_->id},
             {"asked", asked},
             {"device", request_.device},
             {"threads", std::max(1, request_.threads / request_.ranks)},  // they share the cores
@@ -108,7 +108,7 @@ bool CaseRun::open() {
 
 bool CaseRun::sit() {
   candidate_.runners().thaw();
-  if (candidate_.sit(shape_, exam_->fds)) return true;
+  if (candidate_.sit(shape_, case_run_->fds)) return true;
   blame(row_, candidate_);
   return false;
 }
@@ -146,7 +146,8 @@ void CaseRun::renew_contents() {
   if (races_++ == 0 || kept_ >= static_cast<int>(families_.size())) return;
   spent_.enter(kNewContents);
   const std::string which = "race " + std::to_string(races_) + "/" + request_.key();
-  room_.ask("exam_renew", {{"exam", exam_->id}, {"from", kept_}, {"seed", secret_.seed(which)}});
+  room_.ask("case_renew",
+            {{"case_run", case_run_->id}, {"from", kept_}, {"seed", secret_.seed(which)}});
   spent_.enter("timing");
 }
 
@@ -154,17 +155,18 @@ void CaseRun::enter(const char* part) {
   if (flush_) spent_.enter(std::string("timing") + part);
 }
 
-// One sample. Nothing when the sitter failed.
-std::optional<CandidateClient::Call> CaseRun::take(CandidateClient& sitter, int first, const std::vector<int>& contents,
-                                       std::vector<Look>& looks, Way way, int core) {
+// One sample. Nothing when the client failed.
+std::optional<CandidateClient::Call> CaseRun::take(CandidateClient& client, int first,
+                                                   const std::vector<int>& contents,
+                                                   std::vector<Look>& looks, Way way, int core) {
   room_.budget().need();
   const int count = static_cast<int>(contents.size());
   const std::vector<int> sets = ring(first, count);
-  const bool spare = &sitter == &candidate_ && count < sets_;
+  const bool spare = &client == &candidate_ && count < sets_;
   const int beside = spare ? ring(first + count, 1)[0] : -1,
             its = some_contents(first + count, 1, Of::all)[0];
   const auto deal = [&](bool numbers_only) {
-    room_.ask("exam_deal", {{"exam", exam_->id},
+    room_.ask("case_deal", {{"case_run", case_run_->id},
                             {"sets", sets},
                             {"contents", contents},
                             {"beside", numbers_only ? -1 : beside},
@@ -176,7 +178,7 @@ std::optional<CandidateClient::Call> CaseRun::take(CandidateClient& sitter, int 
   };
   // It stands still but for its own turns, so that it can neither see what is dealt nor slow
   // others.
-  RankGroup& runners = sitter.runners();
+  RankGroup& runners = client.runners();
   enter(": contents");
   runners.freeze();
   // A graph is made on numbers that are not the call's.
@@ -185,15 +187,15 @@ std::optional<CandidateClient::Call> CaseRun::take(CandidateClient& sitter, int 
   if (!singly) graphs.push_back(sets);
   for (size_t i = 0; singly && i < sets.size(); ++i) graphs.push_back({sets[i]});
   const bool armed = std::all_of(graphs.begin(), graphs.end(),
-                                 [&](const auto& graph) { return sitter.armed(graph); });
+                                 [&](const auto& graph) { return client.armed(graph); });
   const bool ahead = plan_ || (request_.device != "cpu" && !armed);
   if (ahead) deal(true);
-  if (ahead || all_cold_ || (flush_ && sitter.keeps)) {
+  if (ahead || all_cold_ || (flush_ && client.keeps)) {
     enter(": graphs and own memory");
-    const bool once = all_cold_ && &sitter != &candidate_;
+    const bool once = all_cold_ && &client != &candidate_;
     for (const auto& graph : graphs) {
       runners.thaw();  // who has answered stands still
-      if (!sitter.arm(exam_->id, plan_, graph, graph.empty() ? first : graph[0],
+      if (!client.arm(case_run_->id, plan_, graph, graph.empty() ? first : graph[0],
                       static_cast<int>(graph.size()), all_cold_, once))
         return std::nullopt;
     }
@@ -205,7 +207,7 @@ std::optional<CandidateClient::Call> CaseRun::take(CandidateClient& sitter, int 
   // A device may still work when a process says that it is done.
   std::optional<JudgePool::Standby> turn;
   if (request_.device != "cpu")
-    turn.emplace(room_, "exam_turn", Json{{"exam", exam_->id}, {"sets", sets}});
+    turn.emplace(room_, "case_turn", Json{{"case_run", case_run_->id}, {"sets", sets}});
   if (core >= 0 && request_.device == "cpu" && runners.size() == 1)
     leave_core_to_first_thread(runners.pid(0), core);
   // What works as soon as it may is on the clock before the message is.
@@ -223,10 +225,10 @@ std::optional<CandidateClient::Call> CaseRun::take(CandidateClient& sitter, int 
   const auto done = [&] {
     if (turn) turn->go();
   };
-  auto call = sitter.run(exam_->id, first, count, since, core, singly, way == Way::eager, done);
+  auto call = client.run(case_run_->id, first, count, since, core, singly, way == Way::eager, done);
   if (!call) return std::nullopt;
   call->early_s = early_s;
-  if (&sitter == &candidate_ && call->facts && kernel_of_library_.empty())
+  if (&client == &candidate_ && call->facts && kernel_of_library_.empty())
     kernel_of_library_ = call->facts->of_library;
   enter(": answers");
   if (turn) {
@@ -242,8 +244,9 @@ std::optional<CandidateClient::Call> CaseRun::take(CandidateClient& sitter, int 
   const std::vector<double> waits = waits_of(runners, request_.device == "cpu");
   for (size_t r = 0; r < waits.size(); ++r)
     call->waited_s = std::max(call->waited_s, waits[r] - waited[r]);
-  const int side = &sitter == &candidate_ ? kCandidateSide : side_of_baseline(sitter.plugin());
-  const Json found = room_.ask("exam_look", {{"exam", exam_->id}, {"sets", sets}, {"side", side}});
+  const int side = &client == &candidate_ ? kCandidateSide : side_of_baseline(client.plugin());
+  const Json found =
+      room_.ask("case_look", {{"case_run", case_run_->id}, {"sets", sets}, {"side", side}});
   looks.assign(contents.size(), {});
   for (size_t i = 0; i < contents.size(); ++i) looks[i].content = contents[i];
   for (const auto& f : found) {
@@ -364,7 +367,7 @@ bool CaseRun::values() {
       if (contents.empty()) break;
       const auto chunk = static_cast<size_t>(done / most);
       // Every set has another neighbour at its end than the one half of all sets away
-      // (exam_layout).
+      // (case_layout).
       if (round == 0 || together) firsts.push_back(some_first());
       const int first = round == 0   ? firsts.back()
                         : !together  ? (firsts[chunk] + (sets_ / 2 | 1)) % sets_
@@ -386,18 +389,19 @@ bool CaseRun::values() {
   fill_families();
   if (!nothing_stray()) return false;
   std::string passed;
-  for (const MutantRow& fake : row_.nulls)
-    if (!fake.rejected && fake.why.empty()) passed += (passed.empty() ? "" : "; ") + fake.name;
+  for (const MutantRow& mutant : row_.nulls)
+    if (!mutant.rejected && mutant.why.empty())
+      passed += (passed.empty() ? "" : "; ") + mutant.name;
   if (passed.empty()) return true;
   row_.status = Status::untestable;
-  row_.why = "null candidates would pass: " + passed;
+  row_.why = "mutants would pass: " + passed;
   return false;
 }
 
 // What was written where no call was made shows when it is called, and is then said of who is
 // called; so it is looked for before anybody else is.
 bool CaseRun::nothing_stray() {
-  const Json found = room_.ask("exam_damage", {{"exam", exam_->id}});
+  const Json found = room_.ask("case_mutants", {{"case_run", case_run_->id}});
   const auto text = found.at("text").get<std::string>();
   if (text.empty()) return true;
   blame_stray("next to a tensor of a call that was not made: " + text);
@@ -411,11 +415,11 @@ void CaseRun::blame_stray(const std::string& text) {
 }
 
 void CaseRun::fill_nulls(const Json& tried) {
-  for (const auto& fake : tried) {
-    const Json& worst = fake.at("worst");
-    row_.nulls.push_back({fake.at("name").get<std::string>(), fake.at("rejected").get<bool>(),
+  for (const auto& mutant : tried) {
+    const Json& worst = mutant.at("worst");
+    row_.nulls.push_back({mutant.at("name").get<std::string>(), mutant.at("rejected").get<bool>(),
                           worst.is_number() ? worst.get<double>() : HUGE_VAL,
-                          fake.at("why").get<std::string>()});
+                          mutant.at("why").get<std::string>()});
   }
 }
 
@@ -431,7 +435,7 @@ bool CaseRun::baseline_is_right(CandidateClient& baseline, std::string& why) {
   std::vector<int> contents;
   for (int i = 0; i < std::min(sets_, seen_); ++i) contents.push_back(i);
   std::vector<Look> looks;
-  if (!baseline.sit(shape_, exam_->fds) || !take(baseline, 0, contents, looks)) {
+  if (!baseline.sit(shape_, case_run_->fds) || !take(baseline, 0, contents, looks)) {
     why = baseline.why();
     if (!baseline.runners().failed() && starts_with(baseline.words(), "refused: ")) why.clear();
     return false;

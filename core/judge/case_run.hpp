@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One case of a judgement, as the broker conducts it: asks the oracle to deal and to look, lets a
-// runner call, and fills the case's verdict.
+// One case of a judgement, as the broker conformances it: asks the oracle to deal and to look, lets
+// a runner call, and fills the case's verdict.
 #pragma once
 #include <map>
 
@@ -20,7 +20,7 @@ inline constexpr const char* kItIsWrong = "it is wrong: ";
 class CaseRun {
  public:
   CaseRun(JudgePool& room, RankGroup& runners, const std::string& plugin, CaseVerdict& row,
-       CaseRunRequest request, double seconds, const Secret& secret, Spent& spent);
+          CaseRunRequest request, double seconds, const Secret& secret, Spent& spent);
   ~CaseRun();
   CaseRun(const CaseRun&) = delete;
 
@@ -62,8 +62,10 @@ class CaseRun {
   // calls are on buffers that those before were on, of a device the first one on one alone; or they
   // are not captured, where they could be.
   enum class Way { usual, late, cold, warm, eager };
-  std::optional<CandidateClient::Call> take(CandidateClient& sitter, int first, const std::vector<int>& contents,
-                                   std::vector<Look>& looks, Way way = Way::usual, int core = -1);
+  std::optional<CandidateClient::Call> take(CandidateClient& client, int first,
+                                            const std::vector<int>& contents,
+                                            std::vector<Look>& looks, Way way = Way::usual,
+                                            int core = -1);
   int side_of_baseline(const std::string& plugin);
   void enter(const char* part);  // of a sample, for what timing was spent on
   bool accept(const std::vector<Look>& looks, bool timed);
@@ -77,13 +79,15 @@ class CaseRun {
   // been the wrong numbers.
   bool samples_as_long() const;
   void set_calls(RaceContender& mine, RaceContender& theirs, double seconds);
-  bool counts_are_good(const RaceContender& mine, const RaceContender& theirs, const RaceResult& result) const;
-  void count_again(RaceContender& mine, RaceContender& theirs, double seconds, const RaceResult& result);
-  void doubt_of_counts();
+  bool counts_are_good(const RaceContender& mine, const RaceContender& theirs,
+                       const RaceResult& result) const;
+  void count_again(RaceContender& mine, RaceContender& theirs, double seconds,
+                   const RaceResult& result);
+  void penalise_counts();
   // How many calls a sample has that may have so many.
   int calls_of_ranks(int most);
   // A request without calls, after standing still as long as others do; median.
-  double wake_s(CandidateClient& sitter);
+  double wake_s(CandidateClient& client);
   void fresh_rounds(RaceContender& mine, RaceContender& theirs);
   void late_rounds(RaceContender& mine, RaceContender& theirs);
   void cold_rounds(RaceContender& mine, RaceContender& theirs);
@@ -98,10 +102,12 @@ class CaseRun {
   // it, whose row comes behind that of the race.
   void eager_row(CandidateClient& baseline, const RaceContender& mine, const RaceContender& theirs);
   // What every row of a race has.
-  TimingRow row_of(const RaceResult& result, const RaceContender& mine, const RaceContender& theirs) const;
+  TimingRow row_of(const RaceResult& result, const RaceContender& mine,
+                   const RaceContender& theirs) const;
   // `cold`: cold_ratio(); nothing where nobody gains.
-  void conclude_race(const RaceContender& mine, const RaceContender& theirs, const RaceResult& result,
-                     const std::optional<Ratio>& cold, const std::string& evidence);
+  void conclude_race(const RaceContender& mine, const RaceContender& theirs,
+                     const RaceResult& result, const std::optional<Ratio>& cold,
+                     const std::string& evidence);
   // Why times say nothing of the candidate, which the row then says; empty: they do.
   std::string why_not_compared() const;
   void fill_nulls(const Json& tried);
@@ -115,7 +121,7 @@ class CaseRun {
   double seconds_;  // of timing
   const Secret& secret_;
   Spent& spent_;
-  std::unique_ptr<OpenCaseRun> exam_;
+  std::unique_ptr<OpenCaseRun> case_run_;
   Random random_;
   Json shape_;  // what both sides are told
   std::vector<std::string> families_;
@@ -132,11 +138,11 @@ class CaseRun {
   double late_s_ = 0;  // that a late call comes after its contents
   double bytes_ = 0, flops_ = 0, roofline_s_ = 0, floor_s_ = 0, wire_ = 0;
   std::unique_ptr<GpuTelemetry> watch_;  // during a race, where the device has one
-  Throttling throttling_{nullptr};   // of the race that is held
+  Throttling throttling_{nullptr};       // of the race that is held
 };
 
-// Fills status, why and rule from a sitter that did not do what it was asked.
-void blame(CaseVerdict& row, CandidateClient& sitter);
+// Fills status, why and rule from a client that did not do what it was asked.
+void blame(CaseVerdict& row, CandidateClient& client);
 // The same from how its process ended, and from what it said instead of an answer.
 void blame_failure(CaseVerdict& row, const RunnerFailure& failure);
 void blame_words(CaseVerdict& row, const std::string& words);

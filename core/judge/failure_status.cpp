@@ -93,11 +93,11 @@ void blame_words(CaseVerdict& row, const std::string& words) {
   }
 }
 
-void blame(CaseVerdict& row, CandidateClient& sitter) {
-  if (sitter.runners().failed()) return blame_failure(row, sitter.runners().failure());
-  blame_words(row, sitter.words());
-  row.why = sitter.who() + row.why;
-  if (!sitter.lost() || row.status != Status::violation) return;
+void blame(CaseVerdict& row, CandidateClient& client) {
+  if (client.runners().failed()) return blame_failure(row, client.runners().failure());
+  blame_words(row, client.words());
+  row.why = client.who() + row.why;
+  if (!client.lost() || row.status != Status::violation) return;
   row.status = Status::crashed;
   row.rule.clear();
 }

@@ -40,10 +40,10 @@ PluginFacts facts_of(const FoundPlugin& plugin, const std::filesystem::path& fil
 
 class Judge {
  public:
-  Judge(const FoundPlugin& candidate, const PluginSet& roster, const Catalog& catalog,
+  Judge(const FoundPlugin& candidate, const PluginSet& plugin_set, const Catalog& catalog,
         const Secret* secret, JudgePool& room, const JudgeOptions& options)
       : candidate_(candidate),
-        roster_(roster),
+        plugin_set_(plugin_set),
         catalog_(catalog),
         given_(secret),
         room_(room),
@@ -211,7 +211,7 @@ class Judge {
   // ---- cases ----
 
   bool list_cases() {
-    for (CasePlanEntry& entry : docket(ops_, catalog_, options_)) {
+    for (CasePlanEntry& entry : case_plan(ops_, catalog_, options_)) {
       out_.cases.push_back(std::move(entry.row));
       // Later entries test rows and values, and range cases test the size. Ordinary inputs are
       // enough for both.
@@ -220,7 +220,7 @@ class Judge {
                                 ? std::vector<std::string>{family_name(Family::ordinary)}
                                 : options_.families;
       requests_.push_back({entry.asked, room_.device(), options_.threads, families,
-                           out_.cases.back().ranks, entry.drawn_cases, entry.after,
+                           out_.cases.back().ranks, entry.hidden_cases, entry.after,
                            options_.thorough});
       entries_.push_back(std::move(entry));
     }
@@ -239,7 +239,7 @@ class Judge {
   void all_cases() {
     bool failed = false, timed = false;
     SmallerCases smaller;
-    HiddenCases drawn;
+    HiddenCases hidden;
     for (const size_t i : order_of(entries_, secret_)) {
       CaseVerdict& row = out_.cases[i];
       if (row.left_out) continue;
@@ -251,7 +251,7 @@ class Judge {
         continue;
       }
       const bool after = entries_[i].after;
-      if (after ? failed || !drawn.wants(row, entries_[i].drawn_cases)
+      if (after ? failed || !hidden.wants(row, entries_[i].hidden_cases)
                 : !smaller.wants(row, entries_[i].other_dtype)) {
         row.status = Status::unused;
         continue;
@@ -275,12 +275,12 @@ class Judge {
           candidate_runner_->failure().kind != kBusy)
         blame_failure(row, candidate_runner_->failure());
       look_from_outside(row);
-      drawn.judged(row);
+      hidden.judged(row);
       room_.remember_taken(row);
       failed |= is_failure(row.status);
       if (options_.on_case_end) options_.on_case_end(row);
     }
-    for (const auto& op : ops_) conduct(op);
+    for (const auto& op : ops_) conformance(op);
   }
 
   bool has_failed(const std::string& op) const {
@@ -289,12 +289,12 @@ class Judge {
   }
 
   void one_case(const CaseRunRequest& request, CaseVerdict& row, bool timed) {
-    if (is_drawn(row.variant)) {
+    if (is_hidden(row.variant)) {
       const Contract& contract = catalog_.at(row.op);
-      name_case(row, contract, pose(drawn_by(request.asked, secret_), contract, &catalog_));
+      name_case(row, contract, pose(hidden_by(request.asked, secret_), contract, &catalog_));
     }
-    CaseRun exam(room_, *candidate_runner_, plugin_name(candidate_), row, request, options_.seconds,
-              secret_, spent_);
+    CaseRun case_run(room_, *candidate_runner_, plugin_name(candidate_), row, request,
+                     options_.seconds, secret_, spent_);
     const std::string what = row.op + ", case " + row.case_name +
                              (row.variant.empty() ? "" : ", " + row.variant) +
                              (row.routing.empty() ? "" : ", " + row.routing + " routing");
@@ -303,28 +303,28 @@ class Judge {
     try {
       phase("contents and answers");
       candidate_runner_->freeze();  // what others take is not its own
-      if (!exam.open()) return phase(kClosing);
+      if (!case_run.open()) return phase(kClosing);
       phase("create and prepare");
       memory().begin();
-      if (!exam.sit()) return phase(kClosing);
-      memory().lend(exam.given_bytes());
+      if (!case_run.sit()) return phase(kClosing);
+      memory().lend(case_run.given_bytes());
       if (took_memory(row, "create() and prepare()")) return phase(kClosing);
       phase("values");
       memory().hold();
-      if (!exam.values() || took_memory(row)) return phase(kClosing);
+      if (!case_run.values() || took_memory(row)) return phase(kClosing);
       row.status = Status::correct;
       bool raced = false;
       if (timed) {
         step(what + ": timing");
         phase("the baseline's values");
-        raced = race(exam, row);
+        raced = race(case_run, row);
         phase("a look at the device");
       }
       // As long as its instances are there, which may put away what shows.
       look_from_outside(row);
       if (!raced) return phase(kClosing);
       if (is_right(row.status) && !took_memory(row)) look_at_device();
-      look_at_kernels(exam, row);
+      look_at_kernels(case_run, row);
     } catch (const SomebodyElse&) {
       throw;
     } catch (const Error&) {
@@ -336,15 +336,15 @@ class Judge {
 
   // Beside the best baseline; where that fails meanwhile, beside the next. False where there is
   // none.
-  bool race(CaseRun& exam, CaseVerdict& row) {
+  bool race(CaseRun& case_run, CaseVerdict& row) {
     for (std::string failures;;) {
-      CandidateClient* const baseline = baseline_of(exam, row);
+      CandidateClient* const baseline = baseline_of(case_run, row);
       memory().hold();  // with what the baseline has
       if (!baseline && !failures.empty()) fail("the baselines", "none is left" + failures);
       if (!baseline) return false;
       spent_.enter("timing");
       try {
-        exam.race(*baseline);
+        case_run.race(*baseline);
         return true;
       } catch (const CaseRun::BaselineFailed& failed) {
         if (took_memory(row)) return true;  // which it may have needed
@@ -375,7 +375,7 @@ class Judge {
   // After the values and times, which it must not disturb, and of an op that is right in all cases:
   // whoever has to mend values is not told of claims first. What is found is the fault of the first
   // case that is right.
-  void conduct(const std::string& op) {
+  void conformance(const std::string& op) {
     if (std::any_of(out_.cases.begin(), out_.cases.end(),
                     [&](const CaseVerdict& c) { return c.op == op && is_failure(c.status); }))
       return;
@@ -385,16 +385,16 @@ class Judge {
     if (row == out_.cases.end() || candidate_runner_->failed()) return;
     const auto small = ranks_of(catalog_.at(op), catalog_.at(op).cases, "smoke");
     if (small.empty() || !start_runners(small[0]) || candidate_runner_->failed()) return;
-    step(op + ": conduct");
-    spent_.enter("conduct");
-    CandidateClient sitter(*candidate_runner_, plugin_name(candidate_));
+    step(op + ": conformance");
+    spent_.enter("conformance");
+    CandidateClient client(*candidate_runner_, plugin_name(candidate_));
     candidate_runner_->thaw();
-    const auto found = sitter.conduct({{"op", op},
-                                       {"device", room_.device()},
-                                       {"threads", options_.threads},
-                                       {"seed", secret_.seed("conduct of " + op)}});
+    const auto found = client.conformance({{"op", op},
+                                           {"device", room_.device()},
+                                           {"threads", options_.threads},
+                                           {"seed", secret_.seed("conformance of " + op)}});
     if (found && found->rule.empty()) return;
-    if (!found) return blame(*row, sitter);
+    if (!found) return blame(*row, client);
     row->status = found->rule == "deterministic" ? Status::nondeterministic : Status::violation;
     row->rule = found->rule;
     row->why = found->text;
@@ -402,14 +402,14 @@ class Judge {
   }
 
   // Those of a child are the baseline's that it was given.
-  void look_at_kernels(const CaseRun& exam, CaseVerdict& row) const {
+  void look_at_kernels(const CaseRun& case_run, CaseVerdict& row) const {
     const bool children = catalog_.at(row.op).level > 1;
     if (candidate_.trust == Trust::baseline || children || is_failure(row.status) ||
-        exam.kernel_of_library().empty())
+        case_run.kernel_of_library().empty())
       return;
     row.status = Status::cheating;
     row.why = "it runs a kernel of a vendor library";
-    row.evidence = exam.kernel_of_library();
+    row.evidence = case_run.kernel_of_library();
   }
 
   // After its calls, from outside: code of others and signals that it handles. A baseline links
@@ -443,11 +443,11 @@ class Judge {
     }
   }
 
-  CandidateClient* baseline_of(CaseRun& exam, CaseVerdict& row) {
-    baseline_ = best_baseline(exam, catalog_.at(row.op), row, room_, roster_);
+  CandidateClient* baseline_of(CaseRun& case_run, CaseVerdict& row) {
+    baseline_ = best_baseline(case_run, catalog_.at(row.op), row, room_, plugin_set_);
     if (!baseline_) return nullptr;
     row.baseline = baseline_->plugin();
-    for (const auto& b : roster_.baselines)
+    for (const auto& b : plugin_set_.baselines)
       if (plugin_name(b) == row.baseline) remember(b);
     return baseline_.get();
   }
@@ -459,7 +459,7 @@ class Judge {
   }
 
   const FoundPlugin& candidate_;
-  const PluginSet& roster_;
+  const PluginSet& plugin_set_;
   const Catalog& catalog_;
   const Secret* given_;
   JudgePool& room_;
@@ -469,7 +469,7 @@ class Judge {
   Secret secret_;
   std::vector<std::string> ops_;
   std::vector<CaseRunRequest> requests_;  // of out_.cases
-  std::vector<CasePlanEntry> entries_;   // of these, but for their rows
+  std::vector<CasePlanEntry> entries_;    // of these, but for their rows
   // The candidate's processes, by how many ranks there are, and what each had before it came.
   struct Stand {
     std::unique_ptr<RankGroup> runners;
@@ -486,9 +486,9 @@ class Judge {
 
 }  // namespace
 
-Verdict judge(const FoundPlugin& candidate, const PluginSet& roster, const Catalog& catalog,
+Verdict judge(const FoundPlugin& candidate, const PluginSet& plugin_set, const Catalog& catalog,
               const Secret* secret, JudgePool& room, const JudgeOptions& options) {
-  return Judge(candidate, roster, catalog, secret, room, options).run();
+  return Judge(candidate, plugin_set, catalog, secret, room, options).run();
 }
 
 }  // namespace fk

@@ -59,7 +59,8 @@ struct JudgeOptions {
 // plugin code does.
 class CandidateClient {
  public:
-  CandidateClient(RankGroup& runners, std::string plugin) : runners_(runners), plugin_(std::move(plugin)) {}
+  CandidateClient(RankGroup& runners, std::string plugin)
+      : runners_(runners), plugin_(std::move(plugin)) {}
   RankGroup& runners() { return runners_; }
   const std::string& plugin() const { return plugin_; }
 
@@ -76,9 +77,9 @@ class CandidateClient {
   // Both: false with words(), which begin with "refused: " where the plugin refused. The first asks
   // supports() alone.
   bool takes(const Json& shape);
-  bool sit(const Json& exam, const std::vector<int>& fds);
+  bool sit(const Json& case_run, const std::vector<int>& fds);
   // `all`: all memory of its process is cold afterwards; `once`: but what one call reads.
-  bool arm(int exam, bool plan, const std::vector<int>& sets, int first, int count, bool all,
+  bool arm(int case_run, bool plan, const std::vector<int>& sets, int first, int count, bool all,
            bool once);
   // Whether that was done for these sets before: ranks are ready for each by itself.
   bool armed(const std::vector<int>& sets) const;
@@ -102,15 +103,15 @@ class CandidateClient {
   // `since` is when the broker's clock began. `core`: as CandidateServer::run.
   // `warm`: one call on the first set alone, as CandidateServer::run_warm. `done`: as of
   // RankGroup::ask_all.
-  std::optional<Call> run(int exam, int first, int count, double since, int core = -1,
+  std::optional<Call> run(int case_run, int first, int count, double since, int core = -1,
                           bool warm = false, bool eager = false,
                           const std::function<void()>& done = {});
   // The rules of `check` on the first smoke case that it takes: state, leaks, threads, instances,
   // claims. What it says of itself, so that nothing is believed that speaks for it.
-  struct Conduct {
+  struct Conformance {
     std::string case_name, rule, text;  // rule: empty when all were kept
   };
-  std::optional<Conduct> conduct(const Json& request);
+  std::optional<Conformance> conformance(const Json& request);
   double plan_s = 0;
   bool deterministic = true;
   // By rank, what its instances have asked for, as its processes say.
@@ -132,7 +133,7 @@ class CandidateClient {
 // Files that break the lint and ops that no contract matches are told without running anything.
 // The seeds come from `secret`; null: from one of the room's. Error when the request is wrong; a
 // failing host is a status.
-Verdict judge(const FoundPlugin& candidate, const PluginSet& roster, const Catalog& catalog,
+Verdict judge(const FoundPlugin& candidate, const PluginSet& plugin_set, const Catalog& catalog,
               const Secret* secret, JudgePool& room, const JudgeOptions& options);
 
 }  // namespace fk

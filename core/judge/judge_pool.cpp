@@ -20,7 +20,7 @@ namespace fk {
 namespace {
 
 constexpr double kPatienceSeconds = 60;  // with the host's own processes between judgements
-constexpr size_t kDockets = 4;           // askers of different things, who take turns
+constexpr size_t kCasePlans = 4;         // askers of different things, who take turns
 constexpr int64_t kAheadBytes = int64_t{4} << 30;    // of cases that are open ahead, about
 constexpr int64_t kClosingBytes = int64_t{1} << 29;  // of cases that wait to be closed, about
 constexpr double kSpinSeconds = 1e-3;                // on a machine with cores to spare
@@ -61,8 +61,8 @@ int64_t OpenCaseRun::bytes() const {
   return ranks * (all + 2 * all / sets * static_cast<int64_t>(answer.at("families").size()));
 }
 
-JudgePool::JudgePool(const PluginSet& roster, Options options)
-    : roster_(roster), device_name_(options.device), options_(std::move(options)) {}
+JudgePool::JudgePool(const PluginSet& plugin_set, Options options)
+    : plugin_set_(plugin_set), device_name_(options.device), options_(std::move(options)) {}
 
 // All end at the same time: to give back what it has of a device takes a process a while.
 JudgePool::~JudgePool() {
@@ -131,9 +131,9 @@ void JudgePool::start_missing(std::unique_ptr<RankGroup>& ready,
     closing_.clear();
     oracle_ = std::make_unique<Runner>(options_of(Seat::oracle, kPatienceSeconds));
     works.emplace_back([&] {
-      const auto entered = oracle_->task("exam_enter", enter, {});
+      const auto entered = oracle_->task("case_enter", enter, {});
       if (entered) device_name_ = entered->at("device").get<std::string>();
-      if (entered) oracle_->load(roster_.oracle_files());
+      if (entered) oracle_->load(plugin_set_.oracle_files());
     });
   }
   const auto load = [&](RankGroup& group, std::vector<PluginFile> files) {
@@ -142,7 +142,7 @@ void JudgePool::start_missing(std::unique_ptr<RankGroup>& ready,
   auto& baseline = baselines_[ranks];
   if (!baseline || baseline->failed()) {
     baseline = std::make_unique<RankGroup>(options_of(Seat::baseline, kPatienceSeconds), ranks);
-    load(*baseline, roster_.baseline_files());
+    load(*baseline, plugin_set_.baseline_files());
   }
   const bool fresh = !ready || ready->failed();
   if (fresh) {
@@ -161,13 +161,13 @@ void JudgePool::start_missing(std::unique_ptr<RankGroup>& ready,
 
 void JudgePool::settle_in(RankGroup& group, const std::vector<PluginFile>& files) const {
   // With the device open, which takes longest where it is a GPU.
-  if (group.task_on_all("exam_enter", {{"device", device()}}, {})) group.load(files);
+  if (group.task_on_all("case_enter", {{"device", device()}}, {})) group.load(files);
 }
 
 void JudgePool::renew_baseline(int ranks) {
   auto& baseline = baselines_.at(ranks);
   baseline = std::make_unique<RankGroup>(options_of(Seat::baseline, kPatienceSeconds), ranks);
-  settle_in(*baseline, roster_.baseline_files());
+  settle_in(*baseline, plugin_set_.baseline_files());
   if (baseline->failed()) fail("the baseline", baseline->failure().sentence());
   baseline->set_patience(patience_s_);
 }
@@ -176,7 +176,7 @@ std::unique_ptr<RankGroup> JudgePool::enter(const FoundPlugin& found, bool child
                                             double patience_s, int ranks) {
   // What is not there cannot be called in the candidate's place.
   std::vector<PluginFile> others;
-  for (const auto& b : roster_.baselines)
+  for (const auto& b : plugin_set_.baselines)
     if (children && plugin_name(b) != plugin_name(found)) others.push_back({b.path, b.trust});
   std::unique_ptr<RankGroup> candidate;
   if (ranks == 1) candidate = std::move(spare_);
@@ -223,25 +223,26 @@ Json JudgePool::Standby::answer() {
   return std::move(*answer);
 }
 
-std::unique_ptr<OpenCaseRun> JudgePool::open_now(const CaseRunRequest& request, const Secret& secret) {
-  auto exam = std::make_unique<OpenCaseRun>();
-  exam->id = next_id_++;
-  exam->ranks = request.ranks;
+std::unique_ptr<OpenCaseRun> JudgePool::open_now(const CaseRunRequest& request,
+                                                 const Secret& secret) {
+  auto case_run = std::make_unique<OpenCaseRun>();
+  case_run->id = next_id_++;
+  case_run->ranks = request.ranks;
   // Where nobody is timed few contents and sets of buffers will do.
   const double seconds = request.after      ? 0
                          : request.thorough ? kAnswerSeconds
                                             : kDefaultAnswerSeconds;
-  exam->answer = ask("exam_open", {{"exam", exam->id},
-                                   {"asked", to_json(drawn_by(request.asked, secret))},
-                                   {"device", request.device},
-                                   {"threads", request.threads},
-                                   {"families", request.families},
-                                   {"seed", secret.seed(request.asked.key())},
-                                   {"seconds", seconds},
-                                   {"every_family", request.thorough},
-                                   {"call_s", request.after ? 0 : kBatchSeconds}});
-  exam->fds = oracle_->take_fds();
-  return exam;
+  case_run->answer = ask("case_open", {{"case_run", case_run->id},
+                                       {"asked", to_json(hidden_by(request.asked, secret))},
+                                       {"device", request.device},
+                                       {"threads", request.threads},
+                                       {"families", request.families},
+                                       {"seed", secret.seed(request.asked.key())},
+                                       {"seconds", seconds},
+                                       {"every_family", request.thorough},
+                                       {"call_s", request.after ? 0 : kBatchSeconds}});
+  case_run->fds = oracle_->take_fds();
+  return case_run;
 }
 
 std::unique_ptr<OpenCaseRun> JudgePool::open(const CaseRunRequest& request, const Secret& secret) {
@@ -252,41 +253,44 @@ std::unique_ptr<OpenCaseRun> JudgePool::open(const CaseRunRequest& request, cons
 
 int64_t JudgePool::bytes_to_close() const {
   int64_t bytes = 0;
-  for (const auto& exam : closing_) bytes += exam->bytes();
+  for (const auto& case_run : closing_) bytes += case_run->bytes();
   return bytes;
 }
 
-void JudgePool::close(std::unique_ptr<OpenCaseRun> exam) { closing_.push_back(std::move(exam)); }
+void JudgePool::close(std::unique_ptr<OpenCaseRun> case_run) {
+  closing_.push_back(std::move(case_run));
+}
 
 void JudgePool::close_waiting() {
-  for (const auto& exam : closing_) close_now(*exam);
+  for (const auto& case_run : closing_) close_now(*case_run);
   closing_.clear();
 }
 
-void JudgePool::close_now(const OpenCaseRun& exam) {
-  const Json about = {{"exam", exam.id}};
-  if (oracle_ && !oracle_->failed()) (void)oracle_->task("exam_close", about, {});
-  const auto baseline = baselines_.find(exam.ranks);
+void JudgePool::close_now(const OpenCaseRun& case_run) {
+  const Json about = {{"case_run", case_run.id}};
+  if (oracle_ && !oracle_->failed()) (void)oracle_->task("case_close", about, {});
+  const auto baseline = baselines_.find(case_run.ranks);
   if (baseline == baselines_.end() || baseline->second->failed()) return;
   baseline->second->thaw();
-  (void)baseline->second->ask_all("exam_close", about);
+  (void)baseline->second->ask_all("case_close", about);
 }
 
 Secret JudgePool::secret_for(const std::vector<CaseRunRequest>& cases) {
-  const auto known = std::find_if(dockets_.begin(), dockets_.end(),
-                                  [&](const auto& docket) { return same(docket.cases, cases); });
-  Secret out = known != dockets_.end() ? known->secret : Secret::draw();
-  if (known != dockets_.end()) dockets_.erase(known);
-  dockets_.push_front({cases, Secret::draw()});
-  if (dockets_.size() > kDockets) dockets_.pop_back();
+  const auto known =
+      std::find_if(case_plans_.begin(), case_plans_.end(),
+                   [&](const auto& case_plan) { return same(case_plan.cases, cases); });
+  Secret out = known != case_plans_.end() ? known->secret : Secret::draw();
+  if (known != case_plans_.end()) case_plans_.erase(known);
+  case_plans_.push_front({cases, Secret::draw()});
+  if (case_plans_.size() > kCasePlans) case_plans_.pop_back();
   return out;
 }
 
-// What was made under a secret that was told since, or for a docket that was given up.
+// What was made under a secret that was told since, or for a case plan that was given up.
 void JudgePool::drop_stale() {
   std::set<std::string> wanted;
-  for (const CasePlan& docket : dockets_)
-    for (const auto& request : docket.cases) wanted.insert(name_of(request, docket.secret));
+  for (const CasePlan& case_plan : case_plans_)
+    for (const auto& request : case_plan.cases) wanted.insert(name_of(request, case_plan.secret));
   for (auto it = ahead_.begin(); it != ahead_.end();) {
     if (wanted.count(it->first)) {
       ++it;
@@ -298,28 +302,28 @@ void JudgePool::drop_stale() {
 }
 
 void JudgePool::remember_taken(const CaseVerdict& row) {
-  if (!is_drawn(row.variant) || row.status == Status::refused) return;
+  if (!is_hidden(row.variant) || row.status == Status::refused) return;
   taken_[of_kind(row.op, row.variant)] = row.variant;
 }
 
-// Of drawn variants few are judged: those of the first cases that the candidate before took. Which
+// Of hidden variants few are judged: those of the first cases that the candidate before took. Which
 // width is the first is another one each time.
-bool JudgePool::is_awaited(const CasePlan& docket, const CaseRunRequest& request) const {
+bool JudgePool::is_awaited(const CasePlan& case_plan, const CaseRunRequest& request) const {
   const auto& asked = request.asked;
-  if (!is_drawn(asked.variant)) return true;
+  if (!is_hidden(asked.variant)) return true;
   const std::string kind = of_kind(asked.op, asked.variant);
   const bool width = !width_of(asked.variant).empty();
   const auto taken = taken_.find(kind);
   if (taken == taken_.end() || (!width && taken->second != asked.variant)) return false;
   const auto turn_of = [&](const AskedCase& one) {
-    return drawn_turn(docket.secret, one.op, one.name, one.variant);
+    return hidden_order(case_plan.secret, one.op, one.name, one.variant);
   };
-  const auto earlier = std::ranges::count_if(docket.cases, [&](const CaseRunRequest& other) {
+  const auto earlier = std::ranges::count_if(case_plan.cases, [&](const CaseRunRequest& other) {
     const bool rival = width ? of_kind(other.asked.op, other.asked.variant) == kind
                              : other.asked.op == asked.op && other.asked.variant == asked.variant;
     return rival && turn_of(other.asked) < turn_of(asked);
   });
-  return earlier < (width ? 1 : request.drawn_cases);
+  return earlier < (width ? 1 : request.hidden_cases);
 }
 
 bool JudgePool::prepare() {
@@ -341,14 +345,14 @@ bool JudgePool::prepare() {
   drop_stale();
   oracle_->set_patience(kPatienceSeconds);
   int64_t bytes = 0;
-  for (const CasePlan& docket : dockets_) {
-    for (const CaseRunRequest& request : docket.cases) {
-      if (!is_awaited(docket, request)) continue;
-      const std::string name = name_of(request, docket.secret);
+  for (const CasePlan& case_plan : case_plans_) {
+    for (const CaseRunRequest& request : case_plan.cases) {
+      if (!is_awaited(case_plan, request)) continue;
+      const std::string name = name_of(request, case_plan.secret);
       const auto it = ahead_.find(name);
       const bool room = bytes < kAheadBytes;
       if (it == ahead_.end() && room) {
-        ahead_[name] = open_now(request, docket.secret);
+        ahead_[name] = open_now(request, case_plan.secret);
         return true;
       }
       if (it == ahead_.end()) continue;

@@ -25,8 +25,8 @@ namespace fk {
 
 constexpr double kBatchSeconds = 0.5e-3;  // of the calls in one sample, where sets suffice
 // That the oracle has for a case's contents and answers, about: of a thorough verdict, after which
-// it has as long as CaseRunOptions::families_s for inputs of kinds that are missing; and of a default
-// one.
+// it has as long as CaseRunOptions::families_s for inputs of kinds that are missing; and of a
+// default one.
 constexpr double kAnswerSeconds = 0.4, kDefaultAnswerSeconds = 0.2;
 
 // A case as it is asked for; equal requests under one secret have equal contents.
@@ -36,7 +36,7 @@ struct CaseRunRequest {
   int threads = 2;
   std::vector<std::string> families;
   int ranks = 1;         // that call it together
-  int drawn_cases = 0;   // of its op's, as CasePlanEntry has it
+  int hidden_cases = 0;  // of its op's, as CasePlanEntry has it
   bool after = false;    // the same: nobody is timed there
   bool thorough = true;  // JudgeOptions
   std::string key() const;
@@ -62,8 +62,8 @@ class JudgePool {
     // first is for all of them, the second for that of a candidate.
     std::function<bool()> closing, given_up;
   };
-  // `roster` outlives it. Processes start when they are needed.
-  JudgePool(const PluginSet& roster, Options options);
+  // `plugin set` outlives it. Processes start when they are needed.
+  JudgePool(const PluginSet& plugin_set, Options options);
   ~JudgePool();
   const std::string& device() const { return options_.device; }
   // As the oracle's process knows it, "cuda:0 NVIDIA H200"; the same as device() before enter().
@@ -111,7 +111,7 @@ class JudgePool {
   std::unique_ptr<OpenCaseRun> open(const CaseRunRequest& request, const Secret& secret);
   // Of the oracle and the baseline, when there is time: before the next judgement, or where they
   // hold much memory before the next case is opened. Never throws.
-  void close(std::unique_ptr<OpenCaseRun> exam);
+  void close(std::unique_ptr<OpenCaseRun> case_run);
 
   // Of baselines that were timed in a case (CaseRunRequest::key) the quickest; empty: none was.
   std::string quickest(const std::string& key) const {
@@ -122,7 +122,7 @@ class JudgePool {
     quickest_[key] = plugin;
   }
 
-  // The drawn variants (hidden_cases.hpp), of rows and of a width, of an op that a candidate took:
+  // The hidden variants (hidden_cases.hpp), of rows and of a width, of an op that a candidate took:
   // the next one may as well.
   void remember_taken(const CaseVerdict& row);
 
@@ -155,13 +155,13 @@ class JudgePool {
   // Opens the device in a process and loads the files, where it has not failed.
   void settle_in(RankGroup& group, const std::vector<PluginFile>& files) const;
   std::unique_ptr<OpenCaseRun> open_now(const CaseRunRequest& request, const Secret& secret);
-  void close_now(const OpenCaseRun& exam);
+  void close_now(const OpenCaseRun& case_run);
   void close_waiting();
   int64_t bytes_to_close() const;
   void drop_stale();
-  bool is_awaited(const CasePlan& docket, const CaseRunRequest& request) const;
+  bool is_awaited(const CasePlan& case_plan, const CaseRunRequest& request) const;
 
-  const PluginSet& roster_;
+  const PluginSet& plugin_set_;
   std::map<std::string, std::string> quickest_, taken_;
   std::string device_name_;
   Options options_;
@@ -173,7 +173,7 @@ class JudgePool {
   std::unique_ptr<RankGroup> spare_;                     // of one
   std::vector<std::unique_ptr<RankGroup>> leaving_;
   std::vector<std::unique_ptr<OpenCaseRun>> closing_;
-  std::deque<CasePlan> dockets_;  // the last one asked for first
+  std::deque<CasePlan> case_plans_;  // the last one asked for first
   std::map<std::string, std::unique_ptr<OpenCaseRun>> ahead_;
   Budget budget_;
   int next_id_ = 0;

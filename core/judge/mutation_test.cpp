@@ -12,7 +12,7 @@ namespace fk {
 
 namespace {
 
-// Fakes are made element by element, some twenty of them: that many take a few milliseconds.
+// Mutants are made element by element, some twenty of them: that many take a few milliseconds.
 constexpr int64_t kElements = int64_t{1} << 15;
 
 int64_t written_elements(const ResolvedCase& resolved) {
@@ -36,21 +36,22 @@ std::optional<Slice> first_part(const ResolvedCase& resolved, const Case& source
 
 }  // namespace
 
-std::vector<TriedMutant> try_fakes(const ResolvedCase& resolved, const Case& source,
-                                 const Variant& variant, const CaseValues& inputs,
-                                 const CaseValues& want, const AskVariant& ask, double seconds) {
+std::vector<TriedMutant> try_mutants(const ResolvedCase& resolved, const Case& source,
+                                     const Variant& variant, const CaseValues& inputs,
+                                     const CaseValues& want, const AskVariant& ask,
+                                     double seconds) {
   const double start = now_seconds();
   std::vector<TriedMutant> out;
   const auto try_on = [&](const ResolvedCase& call, const Variant& its, const CaseValues& values,
                           const CaseValues& right) {
     const AskReference asked = [&](const CaseValues& other) { return ask(call, its, other); };
     const Comparer comparer(call, values, right, asked, kQuickElements);
-    const std::function<bool(const Fake&)> take = [&](const Fake& fake) {
-      const Comparison found = comparer.look(fake.answer, fake.field);
-      out.push_back({fake.name, !found.ok, found.worst});
+    const std::function<bool(const Mutant&)> take = [&](const Mutant& mutant) {
+      const Comparison found = comparer.look(mutant.answer, mutant.field);
+      out.push_back({mutant.name, !found.ok, found.worst});
       return now_seconds() - start < seconds;
     };
-    for (const auto& name : each_fake(call, values, right, asked, take))
+    for (const auto& name : each_mutant(call, values, right, asked, take))
       out.push_back({name, false, 0, "no time"});
   };
   if (const auto part = first_part(resolved, source, variant, inputs)) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a case can tell right from wrong: null candidates (null_candidates.hpp) tried on its
+// Whether a case can tell right from wrong: mutants (null_candidates.hpp) tried on its
 // comparison, in bounded time. The outcome depends on the case alone, not on who is judged.
 #pragma once
 #include <string>
@@ -21,11 +21,11 @@ struct TriedMutant {
 using AskVariant = std::function<CaseValues(const ResolvedCase& resolved, const Variant& variant,
                                             const CaseValues& values)>;
 
-// Tries fakes on `inputs` (with weights) and the reference's answer to them, those that need no
+// Tries mutants on `inputs` (with weights) and the reference's answer to them, those that need no
 // reference first, until `seconds` have passed; the one in hand is finished. Of a large output
 // whose rows can be told apart, the first rows are tried as a case of their own.
-std::vector<TriedMutant> try_fakes(const ResolvedCase& resolved, const Case& source,
-                                 const Variant& variant, const CaseValues& inputs,
-                                 const CaseValues& want, const AskVariant& ask, double seconds);
+std::vector<TriedMutant> try_mutants(const ResolvedCase& resolved, const Case& source,
+                                     const Variant& variant, const CaseValues& inputs,
+                                     const CaseValues& want, const AskVariant& ask, double seconds);
 
 }  // namespace fk

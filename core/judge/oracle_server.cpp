@@ -40,8 +40,8 @@ constexpr int64_t kTurnBytes = int64_t{1} << 12;  // that a kernel writes to hav
 
 }  // namespace
 
-OracleServer::OracleServer(const Contract& contract, AskedCase asked, PosedCase posed, uint64_t seed,
-                   CaseRunOptions options)
+OracleServer::OracleServer(const Contract& contract, AskedCase asked, PosedCase posed,
+                           uint64_t seed, CaseRunOptions options)
     : contract_(contract),
       posed_(std::move(posed)),
       options_(std::move(options)),
@@ -50,7 +50,7 @@ OracleServer::OracleServer(const Contract& contract, AskedCase asked, PosedCase 
   ResolvedCase resolved = resolve(contract, posed_.source, posed_.variant);
   for (const int ranks = ranks_of_case(resolved); resolved.rank < ranks; ++resolved.rank) {
     Device* const its = options_.devices.at(static_cast<size_t>(resolved.rank));
-    desks_.push_back(std::make_unique<RankBuffers>(*its, resolved, posed_.variant));
+    buffers_.push_back(std::make_unique<RankBuffers>(*its, resolved, posed_.variant));
     if (std::none_of(watches_.begin(), watches_.end(),
                      [&](const auto& known) { return known.first == its; }))
       watches_.emplace_back(its, &options_.watch_of(*its));
@@ -61,9 +61,9 @@ OracleServer::OracleServer(const Contract& contract, AskedCase asked, PosedCase 
   measure();
   make_contents(seed);
   if (!unjudged_.empty()) return;
-  CaseValues first = desks_[0]->lend(0);
+  CaseValues first = buffers_[0]->lend(0);
   skew_ = skew_of(this->resolved(), first).value_or(0);
-  desks_[0]->take_back(0, std::move(first));
+  buffers_[0]->take_back(0, std::move(first));
   try_nulls();
   place();
   count_wire();
@@ -74,7 +74,7 @@ void OracleServer::count_wire() {
   for (size_t i = 0; i < contents(); ++i) {
     const double bytes = wire_of_device(
         device(), resolved(), [&](const ResolvedCase& there, const std::string& field) {
-          return desks_[static_cast<size_t>(there.rank)]->inputs(i).at(field).at(0);
+          return buffers_[static_cast<size_t>(there.rank)]->inputs(i).at(field).at(0);
         });
     wire_ = i == 0 ? bytes : std::min(wire_, bytes);
   }
@@ -132,17 +132,18 @@ double OracleServer::copy_s(int calls, int threads) const {
 
 // All that can be chosen before is: what is not done when it is said to be has been when it is
 // looked at late enough.
-void OracleServer::wait_for_turns(const std::vector<int>& sets, const std::function<bool()>& called) {
-  peeks_.clear();
+void OracleServer::wait_for_turns(const std::vector<int>& sets,
+                                  const std::function<bool()>& called) {
+  probes_.clear();
   std::vector<std::pair<size_t, std::span<const std::byte>>> places;  // by rank
   for (size_t i = 0; i < std::min(MemoryProbes::kMost, sets.size()); ++i) {
-    const size_t rank = anywhere_() % desks_.size();
+    const size_t rank = anywhere_() % buffers_.size();
     const int set = sets[anywhere_() % sets.size()];
-    const auto at = desks_[rank]->somewhere(set, MemoryProbes::kBytes, anywhere_);
+    const auto at = buffers_[rank]->somewhere(set, MemoryProbes::kBytes, anywhere_);
     if (!at.empty()) places.emplace_back(rank, at);
   }
   if (!called()) return;
-  for (const auto& [rank, at] : places) peeks_.add(*options_.devices[rank], at);
+  for (const auto& [rank, at] : places) probes_.add(*options_.devices[rank], at);
   for (size_t i = 0; i < watches_.size(); ++i)
     watches_[i].first->fill_bits(littles_[i].data(), kTurnBytes, true);  // by a kernel
   synchronize();
@@ -181,14 +182,14 @@ AskReference OracleServer::asker(int rank, size_t content) {
   return [this, rank, content](const CaseValues& values, AskReference::Moved moved) {
     const auto own = static_cast<size_t>(rank);
     std::vector<CaseValues> all;
-    for (size_t r = 0; r < desks_.size(); ++r)
-      all.push_back(r == own ? values : desks_[r]->lend(content));
+    for (size_t r = 0; r < buffers_.size(); ++r)
+      all.push_back(r == own ? values : buffers_[r]->lend(content));
     std::vector<CaseValues> lent;
     if (moved) lent = all;
-    if (moved) move_others(desks_[own]->resolved(), *moved, all);
+    if (moved) move_others(buffers_[own]->resolved(), *moved, all);
     auto answers = answers_to(all);
-    for (size_t r = 0; r < desks_.size(); ++r)
-      if (r != own) desks_[r]->take_back(content, std::move((moved ? lent : all)[r]));
+    for (size_t r = 0; r < buffers_.size(); ++r)
+      if (r != own) buffers_[r]->take_back(content, std::move((moved ? lent : all)[r]));
     return std::move(answers[own]);
   };
 }
@@ -197,7 +198,8 @@ void OracleServer::try_nulls() {
   // Other shapes are there for their rules: of one row or none, a wrong answer is often a right
   // one.
   if (!posed_.variant.axes.empty() || !posed_.variant.listed.empty()) return;
-  static std::map<std::string, std::vector<TriedMutant>> known;  // a process has one set of contracts
+  static std::map<std::string, std::vector<TriedMutant>>
+      known;  // a process has one set of contracts
   const std::string key = shape_.asked.key();
   const auto found = known.find(key);
   if (found != known.end()) {
@@ -205,9 +207,9 @@ void OracleServer::try_nulls() {
     return;
   }
   std::vector<CaseValues> inputs, want;
-  for (const auto& desk : desks_) {
-    inputs.push_back(desk->lend(0));
-    want.push_back(desk->want(0));
+  for (const auto& buffers : buffers_) {
+    inputs.push_back(buffers->lend(0));
+    want.push_back(buffers->want(0));
   }
   if (ranks() == 1) {
     const auto ask = [this](const ResolvedCase& call, const Variant& variant,
@@ -217,8 +219,8 @@ void OracleServer::try_nulls() {
       return reference_outputs(*provider_, call, posed_.source, variant, values, oracle_options(),
                                why);
     };
-    nulls_ = try_fakes(resolved(), posed_.source, posed_.variant, inputs[0], want[0], ask,
-                       options_.gate_s);
+    nulls_ = try_mutants(resolved(), posed_.source, posed_.variant, inputs[0], want[0], ask,
+                         options_.gate_s);
   } else {
     const auto ask = [this](const std::vector<CaseValues>& contents) {
       options_.alive();
@@ -226,15 +228,15 @@ void OracleServer::try_nulls() {
       return references_of_ranks(*provider_, resolved(), posed_.source, posed_.variant, contents,
                                  oracle_options(), why);
     };
-    nulls_ = try_rank_fakes(resolved(), inputs, want, ask, options_.gate_s);
+    nulls_ = try_rank_mutants(resolved(), inputs, want, ask, options_.gate_s);
   }
-  for (size_t r = 0; r < desks_.size(); ++r) desks_[r]->take_back(0, std::move(inputs[r]));
+  for (size_t r = 0; r < buffers_.size(); ++r) buffers_[r]->take_back(0, std::move(inputs[r]));
   known.emplace(key, nulls_);
 }
 
 void OracleServer::measure() {
   SharedPlaces one;
-  CaseFrames::measure(device(), resolved(), exam_layout(posed_.variant, 0), one);
+  CaseFrames::measure(device(), resolved(), case_layout(posed_.variant, 0), one);
   set_bytes_ = one.read.taken() + one.written.taken();
   bytes_ = static_cast<double>(set_bytes_);
   if (contract_.bytes) bytes_ = static_cast<double>(contract_.bytes->eval(resolved().axes));
@@ -286,13 +288,13 @@ void OracleServer::place() {
       weights_matter_ ? 2 * versions_ : std::clamp(calls_wanted(), 2, std::max(2, sets_room()));
   SharedPlaces all;
   for (int i = 0; i < shape_.sets; ++i)
-    CaseFrames::measure(device(), resolved(), exam_layout(posed_.variant, i), all);
+    CaseFrames::measure(device(), resolved(), case_layout(posed_.variant, i), all);
   shape_.read_bytes = shared_bytes(all.read);
   shape_.written_bytes = shared_bytes(all.written);
-  for (const auto& desk : desks_) desk->place(shape_.sets, all);
+  for (const auto& buffers : buffers_) buffers->place(shape_.sets, all);
   dealt_.assign(static_cast<size_t>(shape_.sets), 0);
   if (!device().host_memory()) {
-    peeks_.reserve(device());
+    probes_.reserve(device());
     for (const auto& [its, watch] : watches_)
       littles_.emplace_back(*its, kTurnBytes, "a look at the device");
   }
@@ -301,22 +303,22 @@ void OracleServer::place() {
 
 std::vector<int> OracleServer::fds() const {
   std::vector<int> out;
-  for (const auto& desk : desks_) {
-    out.push_back(desk->read_fd());
-    out.push_back(desk->written_fd());
+  for (const auto& buffers : buffers_) {
+    out.push_back(buffers->read_fd());
+    out.push_back(buffers->written_fd());
   }
   return out;
 }
 
-void OracleServer::deal(const std::vector<int>& sets, const std::vector<int>& contents, Poison poison,
-                    bool numbers_only, int beside, int its) {
+void OracleServer::deal(const std::vector<int>& sets, const std::vector<int>& contents,
+                        Poison poison, bool numbers_only, int beside, int its) {
   FK_CHECK(sets.size() == contents.size(), "a content for each set");
   for (const auto& [device, watch] : watches_) device->gather(true);
   const auto deal_one = [&](int set, int content) {
     FK_CHECK(set % versions_ == content % versions_, "a content with other weights");
     dealt_.at(static_cast<size_t>(set)) = content;
     if (set == beside_) beside_ = -1;
-    for (const auto& desk : desks_) desk->deal(set, content, poison, numbers_only);
+    for (const auto& buffers : buffers_) buffers->deal(set, content, poison, numbers_only);
   };
   for (size_t i = 0; i < sets.size(); ++i) deal_one(sets[i], contents[i]);
   if (beside >= 0) deal_one(beside, its);
@@ -325,14 +327,14 @@ void OracleServer::deal(const std::vector<int>& sets, const std::vector<int>& co
     beside_ = beside;
     const Glances seen = glance({beside});
     beside_prints_.clear();
-    for (const auto& desk : desks_) beside_prints_.push_back(desk->writable_print(beside));
+    for (const auto& buffers : buffers_) beside_prints_.push_back(buffers->writable_print(beside));
   }
   synchronize();
 }
 
 bool OracleServer::touched_beside() const {
-  for (size_t r = 0; r < desks_.size() && beside_ >= 0; ++r)
-    if (desks_[r]->writable_print(beside_) != beside_prints_[r]) return true;
+  for (size_t r = 0; r < buffers_.size() && beside_ >= 0; ++r)
+    if (buffers_[r]->writable_print(beside_) != beside_prints_[r]) return true;
   return false;
 }
 
@@ -342,7 +344,7 @@ std::string OracleServer::damage() const {
   const Glances seen = glance(sets);
   std::vector<const GuardedBuffer*> all;
   for (const int set : sets)
-    for (const auto& desk : desks_) desk->buffers(set, all);
+    for (const auto& buffers : buffers_) buffers->buffers(set, all);
   for (const GuardedBuffer* buffer : all)
     if (std::string found = buffer->damage(); !found.empty()) return found;
   return "";
@@ -356,9 +358,9 @@ OracleServer::Glances OracleServer::glance(const std::vector<int>& sets) const {
   Glances out;
   for (const auto& [device, watch] : watches_) {
     std::vector<const GuardedBuffer*> all;
-    for (size_t r = 0; r < desks_.size(); ++r)
+    for (size_t r = 0; r < buffers_.size(); ++r)
       for (const int set : sets)
-        if (options_.devices[r] == device) desks_[r]->buffers(set, all);
+        if (options_.devices[r] == device) buffers_[r]->buffers(set, all);
     out.push_back(std::make_unique<GuardedBuffer::Glance>(*device, std::move(all)));
   }
   return out;
@@ -368,7 +370,7 @@ void OracleServer::flush(const std::vector<int>& sets) {
   std::vector<std::span<const std::byte>> all;
   for (int set = 0; set < shape_.sets; ++set)
     if (weights_matter_ || std::count(sets.begin(), sets.end(), set))
-      for (const auto& desk : desks_) desk->memory(set, all);
+      for (const auto& buffers : buffers_) buffers->memory(set, all);
   int64_t bytes = 0;
   for (const auto& part : all) bytes += static_cast<int64_t>(part.size());
   bool out = bytes < kEvictBytes;
@@ -379,7 +381,7 @@ void OracleServer::flush(const std::vector<int>& sets) {
 }
 
 std::vector<SetFinding> OracleServer::look(const std::vector<int>& sets, int side,
-                                       const std::function<void()>& alive) {
+                                           const std::function<void()>& alive) {
   std::vector<SetFinding> out;
   std::vector<int> all = sets;
   if (beside_ >= 0) all.push_back(beside_);
@@ -390,8 +392,8 @@ std::vector<SetFinding> OracleServer::look(const std::vector<int>& sets, int sid
     alive();
   }
   if (out.empty()) return out;
-  const bool late = peeks_.changed();
-  peeks_.clear();
+  const bool late = probes_.changed();
+  probes_.clear();
   if (!late && !touched_beside()) return out;
   out.resize(1);  // which is what is wrong, and the last that is looked at
   out[0].ok = false;
@@ -405,13 +407,13 @@ SetFinding OracleServer::look_at(int set, int side) {
   const int content = dealt_[static_cast<size_t>(set)];
   const auto at = static_cast<size_t>(content);
   const bool ordinary = families_.at(at) == Family::ordinary;
-  if (ranks() == 1) return desks_[0]->look(set, content, side, ordinary, asker(0, at));
+  if (ranks() == 1) return buffers_[0]->look(set, content, side, ordinary, asker(0, at));
   SetFinding all;
   all.set = set;
   all.content = content;
   for (int r = 0; r < ranks(); ++r) {
     SetFinding one =
-        desks_[static_cast<size_t>(r)]->look(set, content, side, ordinary, asker(r, at));
+        buffers_[static_cast<size_t>(r)]->look(set, content, side, ordinary, asker(r, at));
     all.worst = std::max(all.worst, one.worst);
     all.changed |= one.changed;
     if (all.undecided.empty()) all.undecided = std::move(one.undecided);
@@ -425,7 +427,7 @@ SetFinding OracleServer::look_at(int set, int side) {
   }
   if (!all.ok) all.undecided.clear();
   for (int r = 1; r < ranks() && all.ok; ++r) {
-    const std::string field = desks_[static_cast<size_t>(r)]->differs_from(*desks_[0], set);
+    const std::string field = buffers_[static_cast<size_t>(r)]->differs_from(*buffers_[0], set);
     if (field.empty()) continue;
     all.ok = false;
     all.rule = "replicated";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The oracle's side of an examination. A trusted process makes contents and their answers, lays
+// The oracle's side of a case run. A trusted process makes contents and their answers, lays
 // several sets of buffers of one case into shared memory, deals contents to sets, and looks at what
 // was written there. Answers never leave its own memory, so a candidate's process has nothing to
 // find; which contents lie in which set, and where poison was, only the oracle knows.
@@ -30,8 +30,9 @@ struct CaseRunOptions {
   // By rank, those of its buffers, which may be the same for several; the first is also the
   // oracle's.
   std::vector<Device*> devices;
-  std::function<Stopwatch&(Device&)> watch_of;  // that of a device, which outlives the examiner
-  const Plugins* plugins = nullptr;             // with the oracle's
+  std::function<Stopwatch&(Device&)>
+      watch_of;                      // that of a device, which outlives the oracle server
+  const Plugins* plugins = nullptr;  // with the oracle's
   int threads = 2;
   double seconds = 0.5;   // for answers, about; `contents_least` are made whatever that takes
   double families_s = 8;  // for them until every family that fits was tried once
@@ -41,20 +42,20 @@ struct CaseRunOptions {
   int contents_max = 64;   // of one rank; with several, whose calls take no time, more
   double call_s = 0;  // sets are so many that one call on each takes about that long; 0: two sets
   int sets_max = 128;
-  double gate_s = 0.25;                 // for null candidates, about
+  double gate_s = 0.25;                 // for mutants, about
   std::function<void()> alive = [] {};  // called between steps that may take seconds
 };
 
 class OracleServer {
  public:
   OracleServer(const Contract& contract, AskedCase asked, PosedCase posed, uint64_t seed,
-           CaseRunOptions options);
+               CaseRunOptions options);
 
   const CaseRunShape& shape() const { return shape_; }
   const std::string& unjudged() const { return unjudged_; }  // why there are no answers, or empty
   const std::string& oracle() const { return oracle_; }
-  int ranks() const { return static_cast<int>(desks_.size()); }
-  // By rank, what is read and what is written. The examiner's own: whoever gives them away
+  int ranks() const { return static_cast<int>(buffers_.size()); }
+  // By rank, what is read and what is written. The oracle server's own: whoever gives them away
   // duplicates them.
   std::vector<int> fds() const;
   size_t contents() const { return families_.size(); }
@@ -139,14 +140,14 @@ class OracleServer {
   void place();
   Device& device() const { return *options_.devices.at(0); }
   void synchronize() const;
-  // Asks every device once for what the desks' buffers in these sets tell.
+  // Asks every device once for what the buffers in these sets tell.
   using Glances = std::vector<std::unique_ptr<GuardedBuffer::Glance>>;
   Glances glance(const std::vector<int>& sets) const;
   int sets_room() const;
   SetFinding look_at(int set, int side);
   bool touched_beside() const;
   const char* family_name_of(size_t content) const;
-  const ResolvedCase& resolved() const { return desks_[0]->resolved(); }
+  const ResolvedCase& resolved() const { return buffers_[0]->resolved(); }
   // Empty with unjudged().
   std::vector<CaseValues> answers_to(const std::vector<CaseValues>& contents);
   // The answer to one rank's other contents, where the other ranks keep what this content has.
@@ -160,15 +161,15 @@ class OracleServer {
   CaseRunShape shape_;
   std::string unjudged_, oracle_;
   std::vector<std::pair<std::string, std::string>> left_out_;
-  std::vector<std::unique_ptr<RankBuffers>> desks_;  // by rank
-  std::vector<Family> families_;                  // of the contents
+  std::vector<std::unique_ptr<RankBuffers>> buffers_;  // by rank
+  std::vector<Family> families_;                       // of the contents
   std::vector<TriedMutant> nulls_;
   std::vector<int> dealt_;               // contents by set
   int beside_ = -1;                      // the set that is not called; -1: there is none
   std::vector<uint64_t> beside_prints_;  // of its memory, by rank
   std::vector<std::pair<Device*, Stopwatch*>> watches_;  // one for each device
   std::vector<DeviceMemory> littles_;                    // for wait_for_turns()
-  MemoryProbes peeks_;
+  MemoryProbes probes_;
   std::random_device anywhere_;
   double bytes_ = 0, skew_ = 0, wire_ = 0;
   int64_t set_bytes_ = 0;        // of one rank

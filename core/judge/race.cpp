@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The timed part of an examination: candidate and baseline in turns, every call looked at.
+// The timed part of a case run: candidate and baseline in turns, every call looked at.
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -79,7 +79,7 @@ void CaseRun::race(CandidateClient& baseline) {
       if (!evidence.empty() && half == 0) continue;
       warm_rounds(mine, theirs);
       conclude_race(mine, theirs, result, cold, evidence);
-      if (!counted && evidence.empty()) doubt_of_counts();
+      if (!counted && evidence.empty()) penalise_counts();
       eager_row(baseline, mine, theirs);
       if (evidence.empty()) break;
     }
@@ -95,17 +95,18 @@ void CaseRun::race(CandidateClient& baseline) {
 double CaseRun::copy_s(int calls) {
   if (request_.ranks > 1) return 0;
   return room_
-      .ask("exam_copy", {{"exam", exam_->id}, {"calls", calls}, {"threads", request_.threads}})
+      .ask("case_copy",
+           {{"case_run", case_run_->id}, {"calls", calls}, {"threads", request_.threads}})
       .at("seconds")
       .get<double>();
 }
 
-double CaseRun::wake_s(CandidateClient& sitter) {
+double CaseRun::wake_s(CandidateClient& client) {
   std::vector<double> all;
-  RankGroup& runners = sitter.runners();
+  RankGroup& runners = client.runners();
   for (int i = 0; i < kWakeSamples; ++i) {
     runners.freeze();
-    room_.ask("exam_deal", {{"exam", exam_->id},
+    room_.ask("case_deal", {{"case_run", case_run_->id},
                             {"sets", Json::array()},
                             {"contents", Json::array()},
                             {"poison", false},
@@ -113,7 +114,7 @@ double CaseRun::wake_s(CandidateClient& sitter) {
                             {"flush", true}});
     const double since = now_seconds();
     runners.thaw();
-    if (const auto call = sitter.run(exam_->id, 0, 0, since)) all.push_back(call->wall_s);
+    if (const auto call = client.run(case_run_->id, 0, 0, since)) all.push_back(call->wall_s);
     if (runners.failed()) return 0;  // the next sample says why
   }
   runners.freeze();
@@ -146,12 +147,14 @@ void CaseRun::set_calls(RaceContender& mine, RaceContender& theirs, double secon
   theirs.begin(counts.baseline);
 }
 
-bool CaseRun::counts_are_good(const RaceContender& mine, const RaceContender& theirs, const RaceResult& result) const {
+bool CaseRun::counts_are_good(const RaceContender& mine, const RaceContender& theirs,
+                              const RaceResult& result) const {
   return !samples_as_long() || are_as_long({mine.calls(), theirs.calls()},
                                            result.timing(1).median_s, result.timing(0).median_s);
 }
 
-void CaseRun::count_again(RaceContender& mine, RaceContender& theirs, double seconds, const RaceResult& result) {
+void CaseRun::count_again(RaceContender& mine, RaceContender& theirs, double seconds,
+                          const RaceResult& result) {
   const SampleCalls counts =
       calls_as_long(result.timing(1).median_s, result.timing(0).median_s, seconds, calls_most_);
   mine.begin(counts.candidate);
@@ -159,16 +162,17 @@ void CaseRun::count_again(RaceContender& mine, RaceContender& theirs, double sec
 }
 
 // Times that are others each time are nobody's.
-void CaseRun::doubt_of_counts() {
+void CaseRun::penalise_counts() {
   if (row_.status != Status::faster) return;
   Ratio& ratio = row_.timings.back().ratio;
-  doubt_faster(ratio);
+  penalise_faster(ratio);
   row_.status = status_of(ratio.speed);
   row_.why = "the number of calls per sample does not converge";
 }
 
 // Each side has raced as it would run in a model; this is how long both take without a capture.
-void CaseRun::eager_row(CandidateClient& baseline, const RaceContender& mine, const RaceContender& theirs) {
+void CaseRun::eager_row(CandidateClient& baseline, const RaceContender& mine,
+                        const RaceContender& theirs) {
   if (!mine.captured() && !theirs.captured()) return;
   RaceContender its(*this, candidate_, mine.calls(), Way::eager);
   RaceContender other(*this, baseline, theirs.calls(), Way::eager);
@@ -181,7 +185,8 @@ void CaseRun::eager_row(CandidateClient& baseline, const RaceContender& mine, co
   }  // the race is over
 }
 
-TimingRow CaseRun::row_of(const RaceResult& result, const RaceContender& mine, const RaceContender& theirs) const {
+TimingRow CaseRun::row_of(const RaceResult& result, const RaceContender& mine,
+                          const RaceContender& theirs) const {
   TimingRow row;
   row.mode = mine.captured() ? "graph" : "eager";
   row.candidate.cold = result.timing(1);
@@ -201,8 +206,9 @@ TimingRow CaseRun::row_of(const RaceResult& result, const RaceContender& mine, c
   return row;
 }
 
-void CaseRun::conclude_race(const RaceContender& mine, const RaceContender& theirs, const RaceResult& result,
-                         const std::optional<Ratio>& cold, const std::string& evidence) {
+void CaseRun::conclude_race(const RaceContender& mine, const RaceContender& theirs,
+                            const RaceResult& result, const std::optional<Ratio>& cold,
+                            const std::string& evidence) {
   TimingRow row = row_of(result, mine, theirs);
   if (plan_) {
     row.candidate.plan_s = mine.plan_s();
@@ -217,43 +223,43 @@ void CaseRun::conclude_race(const RaceContender& mine, const RaceContender& thei
   const bool unsure = !warm && cold && row.ratio.speed == Speed::faster && cold->low < 1;
   if (unsure) row.ratio.low = std::min(row.ratio.low, cold->low);
   if (unsure) row.ratio.speed = speed_of(row.ratio.low, row.ratio.high, RaceOptions().band);
-  Ratio doubted = row.ratio;
-  std::string doubt = take_doubt_off(doubted, mine.doubts(), theirs.doubts(),
-                                     result.timing(1).median_s * mine.calls());
+  Ratio penalised = row.ratio;
+  std::string penalty = take_penalty_off(penalised, mine.penalties(), theirs.penalties(),
+                                         result.timing(1).median_s * mine.calls());
   if (request_.device == "cpu") {
-    row.ratio = doubted;
-  } else if (!doubt.empty()) {
+    row.ratio = penalised;
+  } else if (!penalty.empty()) {
     // Calls on a GPU are short beside what waking up a process differs by. So what speaks against
     // it counts, but says nothing about how fast it is.
-    row.ratio.low = doubted.low;
+    row.ratio.low = penalised.low;
     row.ratio.speed = speed_of(row.ratio.low, row.ratio.high, RaceOptions().band);
   }
-  if (warm && doubt.empty()) doubt = "measured with cold memory in both processes";
-  if (unsure && doubt.empty())
-    doubt = "with cold memory in both processes the speedup is not certain";
+  if (warm && penalty.empty()) penalty = "measured with cold memory in both processes";
+  if (unsure && penalty.empty())
+    penalty = "with cold memory in both processes the speedup is not certain";
   const double allowed = request_.device == "cpu" ? 0 : kMoreCodeOnDevice;
-  const std::string ahead = doubt_work_ahead(row.ratio, mine.alone, theirs.alone, allowed);
-  if (!ahead.empty()) doubt = ahead;
+  const std::string ahead = penalise_work_ahead(row.ratio, mine.alone, theirs.alone, allowed);
+  if (!ahead.empty()) penalty = ahead;
   if (request_.ranks > 1 && request_.device != "cpu" &&
-      doubt_of_one_set(row.ratio, row.candidate.cold.median_s) && doubt.empty())
-    doubt = "for calls this short, processes of ranks differ by up to 2 %";
+      penalise_one_set(row.ratio, row.candidate.cold.median_s) && penalty.empty())
+    penalty = "for calls this short, processes of ranks differ by up to 2 %";
   const bool busy = request_.device == "cpu" && request_.ranks > 1 && theirs.had_to_wait() &&
                     row.ratio.speed == Speed::faster;
-  if (busy) doubt_faster(row.ratio);
+  if (busy) penalise_faster(row.ratio);
   // Who fails because a candidate has taken what it needs is not beaten.
   const auto failed = std::find_if(row_.passed_over.begin(), row_.passed_over.end(),
                                    [](const auto& p) { return !starts_with(p.why, kItIsWrong); });
   const bool unbeaten = failed != row_.passed_over.end() && row.ratio.speed == Speed::faster;
-  if (unbeaten) doubt_faster(row.ratio);
-  if (unbeaten) doubt = "the baseline " + failed->name + " failed and might have been quicker";
+  if (unbeaten) penalise_faster(row.ratio);
+  if (unbeaten) penalty = "the baseline " + failed->name + " failed and might have been quicker";
   const std::string slowed = throttling_.why();
-  if (!slowed.empty()) doubt_of_slowed_device(row.ratio);
+  if (!slowed.empty()) penalise_slowed_device(row.ratio);
   const double copy = copy_s(mine.calls());
   for (SideTime* side : {&row.candidate, &row.baseline})
     if (copy > 0 && side->cold.median_s > 0) side->of_copy = copy / side->cold.median_s;
   if (watch_) row.clocks = watch_->seen();
   row_.status = status_of(row.ratio.speed);
-  row_.why = !busy ? doubt : "the baseline's ranks waited for cores in use by other programs";
+  row_.why = !busy ? penalty : "the baseline's ranks waited for cores in use by other programs";
   if (!slowed.empty()) row_.why = slowed;
   if (request_.device == "cpu" && row_.status == Status::cannot_tell && row_.why.empty() &&
       (mine.had_to_wait() || theirs.had_to_wait())) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One side in the timed part of an examination: its samples, every call of which is looked at.
+// One side in the timed part of a case run: its samples, every call of which is looked at.
 #pragma once
 #include <optional>
 #include <vector>
@@ -14,8 +14,8 @@ struct RaceEnded {};
 
 class CaseRun::RaceContender final : public Contender {
  public:
-  RaceContender(CaseRun& exam, CandidateClient& sitter, int count, Way way = Way::usual)
-      : exam_(exam), sitter_(sitter), way_(way) {
+  RaceContender(CaseRun& case_run, CandidateClient& client, int count, Way way = Way::usual)
+      : case_run_(case_run), client_(client), way_(way) {
     begin(count);
   }
 
@@ -26,13 +26,16 @@ class CaseRun::RaceContender final : public Contender {
     // Between its two samples of a block, so that it has as many as the baseline for which its
     // caches are cold from the other's turn.
     const bool between = clocks_.claims_s.size() % kFamiliesEvery == 2;
-    if (&sitter_ == &exam_.candidate_ && between && !exam_.all_cold_ && way_ == Way::usual) {
-      const bool few = exam_.request_.device == "cpu";  // a device has a graph for as many as usual
-      one(exam_.calls_of_ranks(few ? std::min(count_, kFamilyCalls) : count_), Way::usual, Of::all);
+    if (&client_ == &case_run_.candidate_ && between && !case_run_.all_cold_ &&
+        way_ == Way::usual) {
+      const bool few =
+          case_run_.request_.device == "cpu";  // a device has a graph for as many as usual
+      one(case_run_.calls_of_ranks(few ? std::min(count_, kFamilyCalls) : count_), Way::usual,
+          Of::all);
     }
     place(static_cast<int>(clocks_.claims_s.size()));
-    exam_.throttling_.begin();
-    const int calls = exam_.calls_of_ranks(count_);
+    case_run_.throttling_.begin();
+    const int calls = case_run_.calls_of_ranks(count_);
     const auto call = one(calls, way_);
     clocks_.claims_s.push_back(call.claim_s * count_);
     clocks_.walls_s.push_back(call.wall_s + call.claim_s * (count_ - calls));
@@ -43,7 +46,7 @@ class CaseRun::RaceContender final : public Contender {
     captured_ = call.captured && way_ != Way::eager;
     in_time_ += !call.late;
     if (call.facts) facts_ = call.facts;
-    if (!exam_.throttling_.end()) return std::nullopt;
+    if (!case_run_.throttling_.end()) return std::nullopt;
     return call.claim_s;
   }
 
@@ -56,23 +59,23 @@ class CaseRun::RaceContender final : public Contender {
 
   // On contents that may be called at any time.
   CandidateClient::Call one(int count, Way way = Way::usual, Of of = Of::ordinary) {
-    const int first = exam_.some_first();
-    return one(first, exam_.some_contents(first, count, of), way);
+    const int first = case_run_.some_first();
+    return one(first, case_run_.some_contents(first, count, of), way);
   }
   CandidateClient::Call one(int first, const std::vector<int>& contents, Way way = Way::usual) {
-    ++exam_.poison_;
+    ++case_run_.poison_;
     std::vector<Look> looks;
-    const auto call = exam_.take(sitter_, first, contents, looks, way, core_);
-    const bool mine = &sitter_ == &exam_.candidate_;
-    if (!call && mine) blame(exam_.row_, sitter_);
-    if (!call && !mine) throw BaselineFailed{sitter_.why()};
-    if (!call || (mine && !exam_.accept(looks, true))) throw RaceEnded{};
+    const auto call = case_run_.take(client_, first, contents, looks, way, core_);
+    const bool mine = &client_ == &case_run_.candidate_;
+    if (!call && mine) blame(case_run_.row_, client_);
+    if (!call && !mine) throw BaselineFailed{client_.why()};
+    if (!call || (mine && !case_run_.accept(looks, true))) throw RaceEnded{};
     for (const Look& look : looks) {
       if (mine || look.ok) continue;
       // It was right before: not what kItIsWrong stands for.
       if (look.rule != "guard") throw BaselineFailed{"it is wrong in the race: " + look.text};
       // It was right on every set before, and a baseline's addresses do not depend on contents.
-      exam_.blame_stray("around a tensor of a call that was not made: " + look.text);
+      case_run_.blame_stray("around a tensor of a call that was not made: " + look.text);
       throw RaceEnded{};
     }
     return *call;
@@ -93,7 +96,7 @@ class CaseRun::RaceContender final : public Contender {
   int calls() const { return count_; }
   bool captured() const { return captured_; }
   bool host_bound() const { return !clocks_.claims_s.empty() && in_time_ == 0; }
-  double plan_s() const { return sitter_.plan_s; }
+  double plan_s() const { return client_.plan_s; }
   void fill(SideTime& row) const {
     row.captured = captured_;
     if (!warm_s.empty()) row.warm_s = quantile(warm_s, 0.5);
@@ -108,7 +111,7 @@ class CaseRun::RaceContender final : public Contender {
   }
   const ClockSamples& clocks() const { return clocks_; }
   bool had_to_wait() const { return cores_are_busy(clocks_, waits_s_); }
-  TimingPenalties doubts() const { return {clocks_, fresh, late, cold}; }
+  TimingPenalties penalties() const { return {clocks_, fresh, late, cold}; }
   FreshSamples fresh;
   LateSamples late;
   ColdSamples cold;
@@ -127,8 +130,8 @@ class CaseRun::RaceContender final : public Contender {
 
  private:
   static constexpr int kFamiliesEvery = 4, kFamilyCalls = 8;  // samples; calls of one
-  CaseRun& exam_;
-  CandidateClient& sitter_;
+  CaseRun& case_run_;
+  CandidateClient& client_;
   const Way way_;
   int count_ = 1, core_ = 0;
   ClockSamples clocks_;

@@ -38,7 +38,7 @@ CaseValues valid_parts(const ResolvedCase& resolved, const CaseValues& outputs) 
 
 }  // namespace
 
-Layout exam_layout(const Variant& variant, int set) {
+Layout case_layout(const Variant& variant, int set) {
   Layout layout;
   layout.interleaved = variant.layout == Variant::Layout::interleaved;
   layout.least_aligned = variant.layout == Variant::Layout::padded;
@@ -84,7 +84,7 @@ void RankBuffers::place(int sets, const SharedPlaces& measured) {
   // Weights of a gigabyte come from the host once.
   for (int i = 0; i < sets; ++i) {
     const auto version = version_of(static_cast<size_t>(i));
-    const Layout layout = exam_layout(variant_, i);
+    const Layout layout = case_layout(variant_, i);
     if (version < sets_.size()) {
       sets_.push_back(std::make_unique<CaseFrames>(*sets_[version], layout, &places));
       continue;
@@ -101,7 +101,7 @@ void RankBuffers::place(int sets, const SharedPlaces& measured) {
 std::unique_ptr<CaseFrames> RankBuffers::master_of(const CaseValues& inputs) const {
   ResolvedCase read = resolved_;
   for (auto& field : read.fields) field.present &= field.slot->section != SectionId::weights;
-  Layout layout = exam_layout(variant_, 0);
+  Layout layout = case_layout(variant_, 0);
   layout.snapshot = false;
   return std::make_unique<CaseFrames>(device_, read, inputs, layout);
 }
@@ -141,7 +141,7 @@ std::string RankBuffers::differs_from(const RankBuffers& first, int set) const {
 }
 
 std::span<const std::byte> RankBuffers::somewhere(int set, size_t bytes,
-                                               std::random_device& anywhere) const {
+                                                  std::random_device& anywhere) const {
   const auto all = sets_.at(static_cast<size_t>(set))->written_memory();
   if (all.empty()) return {};
   const auto& part = all[anywhere() % all.size()];

@@ -3,7 +3,7 @@
 // answers, the sets of buffers that its runner shares, and what was found right in them. A case
 // without a communicator has one rank. There may be several versions of the weights: contents and
 // sets have them in turns, and a content is at home in the sets that have its own. Which contents
-// lie in which set is the examiner's business.
+// lie in which set is the oracle server's business.
 #pragma once
 #include <algorithm>
 #include <map>
@@ -20,7 +20,7 @@
 namespace fk {
 
 // The layout of one set; sets lie behind one another.
-Layout exam_layout(const Variant& variant, int set);
+Layout case_layout(const Variant& variant, int set);
 
 // Bytes to map for all sets. A mapping cannot be empty, and a call without rows shares nothing:
 // hence the least of one page.

@@ -15,7 +15,7 @@ namespace fk {
 
 namespace {
 
-// Why a fake was not tried, as a verdict has it.
+// Why a mutant was not tried, as a verdict has it.
 constexpr const char* kNoTime = "no time";
 constexpr const char* kNoTimeOnAll = "no time on all ranks";
 constexpr const char* kNoAnswer = "the oracle has no answer to it";
@@ -102,14 +102,14 @@ class Gate {
   void lower() {
     const bool wide = working_dtype(ranks_[0]) == DType::f32;
     const DType low = wide ? DType::bf16 : DType::f8e4m3;
-    const std::string fake = "inputs of all ranks in " + std::string(name(low));
-    if (over()) return leave_out(fake, kNoTime);
+    const std::string mutant = "inputs of all ranks in " + std::string(name(low));
+    if (over()) return leave_out(mutant, kNoTime);
     std::vector<CaseValues> contents = inputs_;
     for (auto& values : contents)
       each_float(values, [&](const CaseField& field, Tensor& t) {
         if (bytes(field.dtype) == (wide ? 4 : 2)) t = t.to(low).to(t.dtype);
       });
-    offer(fake, ask_(contents));
+    offer(mutant, ask_(contents));
   }
 
   // The last rank whose answer is another one then.
@@ -129,9 +129,9 @@ class Gate {
     if (!answered) leave_out(name, kNoAnswer);
   }
 
-  // False where it is no fake, or none that the reference takes.
+  // False where it is no mutant, or none that the reference takes.
   bool offer(const std::string& name, const std::vector<CaseValues>& answers) {
-    TriedMutant fake{name, false, 0};
+    TriedMutant mutant{name, false, 0};
     bool differs = false;
     for (size_t r = 0; r < ranks_.size(); ++r) {
       if (answers[r].empty()) return leave_out(name, kNoAnswer), false;
@@ -139,11 +139,11 @@ class Gate {
       if (equal(answer, right_[r])) continue;
       differs = true;
       const Comparison found = comparers_[r]->compare(answer);
-      fake.rejected |= !found.ok;
-      fake.worst = std::max(fake.worst, found.worst);
-      if (fake.rejected) break;
+      mutant.rejected |= !found.ok;
+      mutant.worst = std::max(mutant.worst, found.worst);
+      if (mutant.rejected) break;
     }
-    if (differs) tried_.push_back(fake);
+    if (differs) tried_.push_back(mutant);
     return differs;
   }
 
@@ -159,7 +159,9 @@ class Gate {
   // not: it counts when none of them rejects it, so whoever could not be asked leaves it undecided.
   void usual(size_t r) {
     const bool first = r == 0;
-    const auto open = [](const TriedMutant& fake) { return !fake.rejected && fake.why.empty(); };
+    const auto open = [](const TriedMutant& mutant) {
+      return !mutant.rejected && mutant.why.empty();
+    };
     if (!first && std::none_of(tried_.begin(), tried_.end(), open)) return;
     const auto known = [&](const std::string& name) {
       return std::find_if(tried_.begin(), tried_.end(),
@@ -173,17 +175,18 @@ class Gate {
         leave_out(name, kNoTime);
       }
     };
-    const auto left = each_fake(ranks_[r], inputs_[r], want_[r], nullptr, [&](const Fake& fake) {
-      if (over()) return miss(fake.name), false;
-      auto it = known(fake.name);
-      if (it != tried_.end() && !open(*it)) return true;
-      if (it == tried_.end() && !first) return true;
-      const Comparison found = comparers_[r]->look(fake.answer, fake.field);
-      if (it == tried_.end()) it = tried_.insert(it, {fake.name, false, 0});
-      it->rejected = !found.ok;
-      it->worst = std::max(it->worst, found.worst);
-      return true;
-    });
+    const auto left =
+        each_mutant(ranks_[r], inputs_[r], want_[r], nullptr, [&](const Mutant& mutant) {
+          if (over()) return miss(mutant.name), false;
+          auto it = known(mutant.name);
+          if (it != tried_.end() && !open(*it)) return true;
+          if (it == tried_.end() && !first) return true;
+          const Comparison found = comparers_[r]->look(mutant.answer, mutant.field);
+          if (it == tried_.end()) it = tried_.insert(it, {mutant.name, false, 0});
+          it->rejected = !found.ok;
+          it->worst = std::max(it->worst, found.worst);
+          return true;
+        });
     for (const auto& name : left) miss(name);
   }
 
@@ -198,10 +201,10 @@ class Gate {
 
 }  // namespace
 
-std::vector<TriedMutant> try_rank_fakes(const ResolvedCase& resolved,
-                                      const std::vector<CaseValues>& inputs,
-                                      const std::vector<CaseValues>& want, const AskRanks& ask,
-                                      double seconds) {
+std::vector<TriedMutant> try_rank_mutants(const ResolvedCase& resolved,
+                                          const std::vector<CaseValues>& inputs,
+                                          const std::vector<CaseValues>& want, const AskRanks& ask,
+                                          double seconds) {
   return Gate(resolved, inputs, want, ask, seconds).run();
 }
 

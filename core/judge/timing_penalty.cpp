@@ -131,8 +131,8 @@ double ahead_s(const AloneSamples& candidate, const AloneSamples& baseline, doub
   return std::max(0.0, longer_s(candidate) - std::max(0.0, longer_s(baseline)) - allowed_s);
 }
 
-std::string doubt_work_ahead(Ratio& ratio, const AloneSamples& candidate,
-                             const AloneSamples& baseline, double allowed_s) {
+std::string penalise_work_ahead(Ratio& ratio, const AloneSamples& candidate,
+                                const AloneSamples& baseline, double allowed_s) {
   const double ahead = ahead_s(candidate, baseline, allowed_s);
   if (ratio.speed != Speed::faster || ahead <= 0 || candidate.among_s <= 0) return "";
   const double factor = 1 + ahead / candidate.among_s;
@@ -159,13 +159,13 @@ bool cores_are_busy(const ClockSamples& baseline, const std::vector<double>& wai
   return long_waits * kOften > count;
 }
 
-void doubt_faster(Ratio& ratio) {
+void penalise_faster(Ratio& ratio) {
   if (ratio.speed != Speed::faster) return;
   ratio.low = std::min(ratio.low, 1.0);
   ratio.speed = speed_of(ratio.low, ratio.high, RaceOptions().band);
 }
 
-void doubt_of_slowed_device(Ratio& ratio) {
+void penalise_slowed_device(Ratio& ratio) {
   if (ratio.speed == Speed::slower) return;
   const double wide = 2 * RaceOptions().band;
   ratio.low = std::min(ratio.low, 1 - wide);
@@ -174,7 +174,7 @@ void doubt_of_slowed_device(Ratio& ratio) {
 }
 
 // As measured: two standard deviations of the mean of five ops between nine sets of two processes.
-bool doubt_of_one_set(Ratio& ratio, double call_s) {
+bool penalise_one_set(Ratio& ratio, double call_s) {
   constexpr double kShare = 0.02, kShort = 50e-6;
   if (call_s > kShort) return false;
   const Speed before = ratio.speed;
@@ -204,8 +204,8 @@ Ratio ratio_by_broker(const ClockSamples& candidate, const ClockSamples& baselin
 
 }  // namespace
 
-std::string take_doubt_off(Ratio& ratio, const TimingPenalties& candidate, const TimingPenalties& baseline,
-                           double calls_s) {
+std::string take_penalty_off(Ratio& ratio, const TimingPenalties& candidate,
+                             const TimingPenalties& baseline, double calls_s) {
   if (ratio.speed != Speed::faster || calls_s <= 0) return "";
   const double unseen = unseen_s(candidate.clocks, baseline.clocks);
   const double early =
@@ -221,13 +221,13 @@ std::string take_doubt_off(Ratio& ratio, const TimingPenalties& candidate, const
     r.speed = speed_of(r.low, r.high, RaceOptions().band);
     return r;
   };
-  Ratio doubtful = divided(ratio, (1 + (unseen + early + warm) / calls_s) * longer);
+  Ratio penalised = divided(ratio, (1 + (unseen + early + warm) / calls_s) * longer);
   const Ratio by_broker = divided(ratio_by_broker(candidate.clocks, baseline.clocks),
                                   (1 + (early + warm) / calls_s) * longer);
-  const bool contradicts = by_broker.blocks > 1 && by_broker.high < doubtful.low;
-  if (contradicts) doubtful = by_broker;
-  if (doubtful.speed == ratio.speed && ratio.value < kLittle * doubtful.value) return "";
-  ratio = doubtful;
+  const bool contradicts = by_broker.blocks > 1 && by_broker.high < penalised.low;
+  if (contradicts) penalised = by_broker;
+  if (penalised.speed == ratio.speed && ratio.value < kLittle * penalised.value) return "";
+  ratio = penalised;
   std::vector<std::string> parts;
   if (contradicts) parts.push_back("in some samples, time that only the host's clock counts");
   if (unseen > 0 && !contradicts)

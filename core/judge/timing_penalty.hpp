@@ -84,8 +84,8 @@ double ahead_s(const AloneSamples& candidate, const AloneSamples& baseline, doub
 // Who is faster has to be so with that. Who only has more code, which is colder then, is not to be
 // told that it is slower, so the lower end of the interval alone changes. The result says why, or
 // is empty when nothing changes.
-std::string doubt_work_ahead(Ratio& ratio, const AloneSamples& candidate,
-                             const AloneSamples& baseline, double allowed_s);
+std::string penalise_work_ahead(Ratio& ratio, const AloneSamples& candidate,
+                                const AloneSamples& baseline, double allowed_s);
 
 // How long the first thread of a process has waited for a core since it began, in seconds, as the
 // kernel counts it; 0 where it does not.
@@ -96,14 +96,14 @@ double waited_for_core_s(int pid);
 bool cores_are_busy(const ClockSamples& baseline, const std::vector<double>& waited_s);
 // Then the times are the scheduler's in part, which no number of samples averages away: `faster`
 // becomes `cannot tell`. `slower` stays, or who makes a machine busy would not be told.
-void doubt_faster(Ratio& ratio);
+void penalise_faster(Ratio& ratio);
 // The GPU was slowed down throughout the race (gpu_telemetry.hpp), and its clocks may have favoured
 // one side. `slower` stays: else a candidate could escape it by a large use of power.
-void doubt_of_slowed_device(Ratio& ratio);
+void penalise_slowed_device(Ratio& ratio);
 // Of ranks with a GPU each, `call_s` a call: one set of processes is quicker than another, alike in
 // all short calls and blocks; why is not known. A race has one set of each side, so its interval
 // does not hold that. True where the answer changes for it.
-bool doubt_of_one_set(Ratio& ratio, double call_s);
+bool penalise_one_set(Ratio& ratio, double call_s);
 
 // What a claim leaves out may be little and yet make `faster` out of `same`. So a candidate that is
 // faster by its own clock has to be so with everything added that speaks against it: what the
@@ -113,15 +113,16 @@ bool doubt_of_one_set(Ratio& ratio, double call_s);
 // the race. Claims may be
 // wrong in some samples only, where what is usual shows nothing. So where samples of both sides
 // that are as long as the broker's clock says, messages_s() taken off, contradict that, they count.
-// Where all this changes the answer, or is more than a twentieth, `ratio` becomes the doubtful one;
-// the result says why, or is empty. `calls_s`: the candidate's median of all calls of a sample.
+// Where all this changes the answer, or is more than a twentieth, `ratio` becomes the penalised
+// one; the result says why, or is empty. `calls_s`: the candidate's median of all calls of a
+// sample.
 struct TimingPenalties {
   const ClockSamples& clocks;
   const FreshSamples& fresh;
   const LateSamples& late;
   const ColdSamples& cold;
 };
-std::string take_doubt_off(Ratio& ratio, const TimingPenalties& candidate, const TimingPenalties& baseline,
-                           double calls_s);
+std::string take_penalty_off(Ratio& ratio, const TimingPenalties& candidate,
+                             const TimingPenalties& baseline, double calls_s);
 
 }  // namespace fk

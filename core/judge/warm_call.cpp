@@ -29,22 +29,22 @@ int64_t bytes_of(const ResolvedCase& step) {
 }
 
 // No axis and no bound is larger than that of the case.
-bool is_smaller(const ResolvedCase& step, const ResolvedCase& drawn) {
+bool is_smaller(const ResolvedCase& step, const ResolvedCase& hidden) {
   bool smaller = false;
   for (const auto& [axis, n] : step.axes) {
-    if (n > drawn.axes.at(axis)) return false;
-    smaller |= n < drawn.axes.at(axis);
+    if (n > hidden.axes.at(axis)) return false;
+    smaller |= n < hidden.axes.at(axis);
   }
   for (const auto& slot : step.contract->section(SectionId::forward)) {
     const auto at = static_cast<size_t>(slot.index);
-    if (slot.kind == SlotKind::integer && step.scalars[at].i > drawn.scalars[at].i) return false;
+    if (slot.kind == SlotKind::integer && step.scalars[at].i > hidden.scalars[at].i) return false;
   }
   return smaller;
 }
 
 }  // namespace
 
-std::unique_ptr<CaseFrames> first_step(Device& device, const ResolvedCase& drawn,
+std::unique_ptr<CaseFrames> first_step(Device& device, const ResolvedCase& hidden,
                                        const PosedCase& posed, uint64_t draw) {
   Variant fewer = posed.variant;
   fewer.axes.clear();
@@ -56,13 +56,13 @@ std::unique_ptr<CaseFrames> first_step(Device& device, const ResolvedCase& drawn
       [&](int64_t n) {
         return std::max(
             std::min<int64_t>(n, 1),
-            std::min(static_cast<int64_t>(share * static_cast<double>(n)), fewest_drawn(n) - 1));
+            std::min(static_cast<int64_t>(share * static_cast<double>(n)), fewest_hidden(n) - 1));
       },
       fewer);
-  ResolvedCase step = resolve(*drawn.contract, posed.source, fewer);
+  ResolvedCase step = resolve(*hidden.contract, posed.source, fewer);
   for (auto& field : step.fields) field.present &= field.slot->section != SectionId::weights;
-  if (!is_smaller(step, drawn) || bytes_of(step) > kMostBytes) return nullptr;
-  Layout layout = exam_layout(fewer, 0);
+  if (!is_smaller(step, hidden) || bytes_of(step) > kMostBytes) return nullptr;
+  Layout layout = case_layout(fewer, 0);
   layout.snapshot = false;
   return std::make_unique<CaseFrames>(device, step,
                                       make_forward_inputs(step, draw, 1, Family::ordinary), layout);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A model calls one instance for steps of all sizes, and what depends on a size may be made in the
-// first one and kept. So the instances of a case with drawn rows have had a step with fewer rows
+// first one and kept. So the instances of a case with hidden rows have had a step with fewer rows
 // before those that are judged. Nobody looks at its answer.
 #pragma once
 #include <memory>
@@ -10,9 +10,9 @@
 
 namespace fk {
 
-// That step, with contents of its own; `drawn` is the case with drawn rows. Null where it is no
+// That step, with contents of its own; `drawn` is the case with hidden rows. Null where it is no
 // smaller one, or where its contents would take long.
-std::unique_ptr<CaseFrames> first_step(Device& device, const ResolvedCase& drawn,
+std::unique_ptr<CaseFrames> first_step(Device& device, const ResolvedCase& hidden,
                                        const PosedCase& posed, uint64_t draw);
 
 }  // namespace fk

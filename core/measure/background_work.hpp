@@ -11,7 +11,7 @@ namespace fk {
 
 // Of a runner: how long the device lets it wait for next to nothing. {"device": NAME}, and "ranks"
 // for one that has the devices of all of them -> {"seconds": S}; core/cli registers it.
-inline constexpr const char* kIdleTask = "exam_idle";
+inline constexpr const char* kIdleTask = "case_idle";
 // The kind of failure of who was ended for a look, whatever that has shown.
 inline constexpr const char* kBusy = "busy";
 

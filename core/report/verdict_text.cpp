@@ -159,7 +159,7 @@ class VerdictText {
     if (inputs || nulls)
       out += (out.empty() ? "" : "; ") +
              ("no time for " + std::to_string(inputs) + " kinds of inputs and " +
-              std::to_string(nulls) + " null candidates");
+              std::to_string(nulls) + " mutants");
     return out;
   }
 

@@ -31,7 +31,8 @@ Limits ModelOracle::limits_of(Limits limits, int64_t longest, bool divided) {
 }
 
 void ModelOracle::make_weights() {
-  const auto& [model, catalog, scenario, roster, spec, runner, longest, progress, divided] = setup_;
+  const auto& [model, catalog, scenario, plugin_set, spec, runner, longest, progress, divided] =
+      setup_;
   const std::string from = scenario.weights.string();
   if (divided)
     weights_ = make_weight_blocks(model, catalog, spec, from, scenario.seed, progress);
@@ -40,12 +41,13 @@ void ModelOracle::make_weights() {
 }
 
 bool ModelOracle::open() {
-  Side::Setup setup{
-      "oracle", setup_.roster.oracle_files(), setup_.spec, weights_.data(), setup_.runner, false};
+  Side::Setup setup{"oracle",      setup_.plugin set.oracle_files(),
+                    setup_.spec,   weights_.data(),
+                    setup_.runner, false};
   setup.runner.device = setup.spec.device;
   setup.spec.policy.pins.clear();
   setup.spec.policy.baselines.clear();
-  for (const auto& name : setup_.roster.ranked())
+  for (const auto& name : setup_.plugin_set.ranked())
     if (is_oracle(name)) setup.spec.policy.baselines.push_back(name);
   setup.spec.decode_sizes.clear();
   setup.spec.limits = limits_of(setup_.spec.limits, setup_.longest, setup_.divided);

@@ -17,7 +17,7 @@ class ModelOracle {
     const Model& model;
     const Catalog& catalog;
     const Scenario& scenario;
-    const PluginSet& roster;
+    const PluginSet& plugin_set;
     SessionSpec spec;  // the baselines'; its device is where the whole model has room
     Runner::Options runner;
     int64_t longest;  // tokens of the longest request that it will have to answer

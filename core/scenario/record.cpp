@@ -58,11 +58,11 @@ class Spool {
 class CaptureRun {
  public:
   CaptureRun(const Scenario& scenario, const CaptureOptions& options, const Catalog& catalog,
-             const PluginSet& roster)
+             const PluginSet& plugin_set)
       : scenario_(scenario),
         options_(options),
         catalog_(catalog),
-        roster_(roster),
+        plugin_set_(plugin_set),
         model_(scenario.make()),
         wanted_(wanted_workloads(scenario, options.workloads)),
         limits_(scenario.limits) {}
@@ -97,7 +97,7 @@ class CaptureRun {
     spec.graphs = false;
     if (options_.device != "cpu") spec.decode_sizes = kDecodeSizes;
     spec.policy.pins = scenario_.providers;
-    spec.policy.baselines = roster_.ranked();
+    spec.policy.baselines = plugin_set_.ranked();
     spec.policy.ranking = ranking_of(open_device(options_.device)->name());
     return spec;
   }
@@ -118,9 +118,10 @@ class CaptureRun {
     const auto devices = devices_of_ranks(options_.device, ranks_here(ranks()));
     const auto room = room_of(devices.front());
     if (!room) return;
-    const RunMemoryBudget::Pages found = RunMemoryBudget(*model_, catalog_, limits_, longest_request({}, wanted_),
-                                         std::ranges::count(devices, devices.front()))
-                                     .pages(*room, 1);
+    const RunMemoryBudget::Pages found =
+        RunMemoryBudget(*model_, catalog_, limits_, longest_request({}, wanted_),
+                        std::ranges::count(devices, devices.front()))
+            .pages(*room, 1);
     if (!found.why.empty()) fail(scenario_.name, found.why);
     if (!found.note.empty()) log_warn(scenario_.name + ": " + found.note);
     limits_.pages = found.pages;
@@ -139,9 +140,9 @@ class CaptureRun {
       if (!ok) fail("the baseline", runner.failure().sentence());
     };
     need(!runner.failed());
-    const auto loaded = runner.load(roster_.baseline_files());
+    const auto loaded = runner.load(plugin_set_.baseline_files());
     need(loaded.has_value());
-    for (const auto& [path, why] : unusable_of(roster_.baseline_files(), loaded->errors))
+    for (const auto& [path, why] : unusable_of(plugin_set_.baseline_files(), loaded->errors))
       log_warn("not usable: " + path + ": " + why);
     const auto info = runner.open(spec(), handles_of(blocks));
     need(info.has_value());
@@ -246,7 +247,7 @@ class CaptureRun {
   const Scenario& scenario_;
   const CaptureOptions& options_;
   const Catalog& catalog_;
-  const PluginSet& roster_;
+  const PluginSet& plugin_set_;
   std::unique_ptr<Model> model_;
   std::vector<const Workload*> wanted_;
   Limits limits_;  // the scenario's, with pages that fit
@@ -257,7 +258,7 @@ class CaptureRun {
 }  // namespace
 
 Json capture_scenario(const Scenario& scenario, const CaptureOptions& options,
-                      const Catalog& catalog, const PluginSet& roster) {
+                      const Catalog& catalog, const PluginSet& plugin_set) {
   std::vector<std::string> known;
   for (const auto& w : scenario.workloads) known.push_back(w.name);
   need_known(options.workloads, known, "--workload", "workload");
@@ -267,7 +268,7 @@ Json capture_scenario(const Scenario& scenario, const CaptureOptions& options,
     fail(scenario.arch, why);
   need_communicator(parallel.ranks(), options.device);
   try {
-    return CaptureRun(scenario, options, catalog, roster).run();
+    return CaptureRun(scenario, options, catalog, plugin_set).run();
   } catch (const Json::exception&) {
     fail("the baseline", "a malformed answer to what was recorded");
   } catch (const fs::filesystem_error& error) {

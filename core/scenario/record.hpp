@@ -26,6 +26,6 @@ struct CaptureOptions {
 // The index, as it was written to the folder. Error for bad input or when the baseline fails; then
 // the folder has no index.
 Json capture_scenario(const Scenario& scenario, const CaptureOptions& options,
-                      const Catalog& catalog, const PluginSet& roster);
+                      const Catalog& catalog, const PluginSet& plugin_set);
 
 }  // namespace fk

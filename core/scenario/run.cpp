@@ -32,17 +32,17 @@ constexpr int64_t kPrivateSlack = int64_t{2} << 30;
 class ScenarioRun {
  public:
   ScenarioRun(const Scenario& scenario, const RunOptions& options, const Catalog& catalog,
-              const PluginSet& roster)
+              const PluginSet& plugin_set)
       : scenario_(scenario),
         options_(options),
         catalog_(catalog),
-        roster_(roster),
+        plugin_set_(plugin_set),
         model_(scenario.make()),
         workloads_(wanted_workloads(scenario, options.workloads)),
         session_limits_(scenario.limits) {
     report_.describe(scenario);
     report_.requests_seed = options.requests_seed;
-    for (const auto& broken : roster.broken)
+    for (const auto& broken : plugin_set.broken)
       report_.broken_plugins.emplace_back(broken.path.string(), broken.error);
     generates_ = model_->generates();
     ranking_ = ranking_of(open_device(options.device)->name());
@@ -53,7 +53,7 @@ class ScenarioRun {
   RunReport run() {
     const double start = now_seconds();
     if (prepare() && judge_baseline()) {
-      for (const auto& found : roster_.candidates) {
+      for (const auto& found : plugin_set_.candidates) {
         if (!options_.wants(found)) continue;
         report_.candidates.push_back(judge_candidate(found));
         check_weights(report_.candidates.back());
@@ -74,7 +74,7 @@ class ScenarioRun {
   // One copy of the caches, for each side while the other stands still.
   bool shares_states() const {
     const auto judges = [&](const auto& c) { return c.error.empty() && options_.wants(c); };
-    return std::ranges::any_of(roster_.candidates, judges);
+    return std::ranges::any_of(plugin_set_.candidates, judges);
   }
 
   void enter(const std::string& what) {
@@ -179,7 +179,7 @@ class ScenarioRun {
     if (!oracle_fits(whole.device)) return false;
     if (divided_) whole.device = options_.device;
     oracle_ = std::make_unique<ModelOracle>(ModelOracle::Setup{
-        *model_, catalog_, scenario_, roster_, std::move(whole), runner_options("oracle"),
+        *model_, catalog_, scenario_, plugin_set_, std::move(whole), runner_options("oracle"),
         longest_request(correctness_, workloads_), progress, divided_});
     if (!open_oracle()) return false;
     for (const auto& block : oracle_->weights()) report_.weights_bytes += block.bytes;
@@ -219,8 +219,8 @@ class ScenarioRun {
   bool judge_baseline() {
     SideReport& r = report_.baseline;
     r.name = "baseline";
-    Side::Setup setup{"baseline", roster_.baseline_files(),   spec(roster_.ranked()),
-                      parts(),    runner_options("baseline"), false};
+    Side::Setup setup{"baseline", plugin_set_.baseline_files(), spec(plugin_set_.ranked()),
+                      parts(),    runner_options("baseline"),   false};
     setup.spec.shares_states = setup.runner.sends_fds = shares_states();
     baseline_ = std::make_unique<Side>(std::move(setup));
     enter("the baseline is opened");
@@ -273,8 +273,8 @@ class ScenarioRun {
 
   Side::Setup candidate_setup(const FoundPlugin& found) {
     Side::Setup setup{plugin_name(found),
-                      roster_.baseline_files(),
-                      spec(roster_.ranked()),
+                      plugin_set_.baseline_files(),
+                      spec(plugin_set_.ranked()),
                       parts(),
                       runner_options(plugin_name(found)),
                       true};
@@ -457,7 +457,7 @@ class ScenarioRun {
   const Scenario& scenario_;
   const RunOptions& options_;
   const Catalog& catalog_;
-  const PluginSet& roster_;
+  const PluginSet& plugin_set_;
   std::unique_ptr<Model> model_;
   std::vector<const Workload*> workloads_;
   Limits session_limits_;  // the scenario's, with pages that fit
@@ -480,8 +480,8 @@ class ScenarioRun {
 }  // namespace
 
 RunReport run_scenario(const Scenario& scenario, const RunOptions& options, const Catalog& catalog,
-                       const PluginSet& roster) {
-  check_run(scenario, options, roster);
+                       const PluginSet& plugin_set) {
+  check_run(scenario, options, plugin_set);
   const DeviceLock turn = devices_of_run(scenario, options);
   const auto watch = GpuTelemetry::of(options.device);
   RunOptions watched = options;
@@ -489,7 +489,7 @@ RunReport run_scenario(const Scenario& scenario, const RunOptions& options, cons
     if (watch) watch->look();
     if (options.progress) options.progress(text);
   };
-  RunReport report = ScenarioRun(scenario, watched, catalog, roster).run();
+  RunReport report = ScenarioRun(scenario, watched, catalog, plugin_set).run();
   report.driver = device_identity(options.device).driver;
   if (watch) report.clocks = watch->seen();
   return report;

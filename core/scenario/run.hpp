@@ -35,9 +35,10 @@ struct RunOptions {
 
 // `text` is OP=PLUGIN: the baseline that has to run an op. Error where there is no such op or
 // baseline.
-void pin(Scenario& scenario, const std::string& text, const Catalog& catalog, const PluginSet& roster);
+void pin(Scenario& scenario, const std::string& text, const Catalog& catalog,
+         const PluginSet& plugin_set);
 // Error where the scenario or the options are wrong, or there is nobody to judge with.
-void check_run(const Scenario& scenario, const RunOptions& options, const PluginSet& roster);
+void check_run(const Scenario& scenario, const RunOptions& options, const PluginSet& plugin_set);
 
 // On this machine's devices of all ranks and of the oracle, from the weights on: who makes them or
 // computes answers on a device is as much in the way of others there as who is timed.
@@ -54,7 +55,7 @@ int64_t longest_request(const std::vector<Request>& correctness,
 
 // Errors of check_run() are thrown; what runners do is in the report.
 RunReport run_scenario(const Scenario& scenario, const RunOptions& options, const Catalog& catalog,
-                       const PluginSet& roster);
+                       const PluginSet& plugin_set);
 
 // "87.0 GiB for weights and 16.0 GiB for caches in bf16".
 std::string full_profile_needs(const Scenario& full, const Catalog& catalog);

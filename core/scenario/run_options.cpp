@@ -12,18 +12,18 @@
 namespace fk {
 
 void pin(Scenario& scenario, const std::string& text, const Catalog& catalog,
-         const PluginSet& roster) {
+         const PluginSet& plugin_set) {
   const auto parts = split(text, '=');
   if (parts.size() != 2 || parts[0].empty() || parts[1].empty())
     fail("--provider", "`" + excerpt(text) + "` is not OP=PLUGIN");
   auto& provider = scenario.providers[catalog.at(parts[0]).op];
-  need_known({parts[1]}, roster.ranked(), "--provider", "baseline");
+  need_known({parts[1]}, plugin_set.ranked(), "--provider", "baseline");
   provider = parts[1];
 }
 
-void check_run(const Scenario& scenario, const RunOptions& options, const PluginSet& roster) {
+void check_run(const Scenario& scenario, const RunOptions& options, const PluginSet& plugin_set) {
   std::vector<std::string> candidates, workloads;
-  for (const auto& found : roster.candidates) candidates.push_back(plugin_name(found));
+  for (const auto& found : plugin_set.candidates) candidates.push_back(plugin_name(found));
   for (const auto& workload : scenario.workloads) workloads.push_back(workload.name);
   need_known(options.candidates, candidates, "--candidate", "candidate");
   need_known(options.workloads, workloads, "--workload", "workload");
@@ -35,7 +35,7 @@ void check_run(const Scenario& scenario, const RunOptions& options, const Plugin
   if (const std::string why = scenario.make()->refusal(parallel); !why.empty())
     fail(scenario.arch, why);
   need_communicator(parallel.ranks(), options.device);
-  if (roster.oracle_files().empty())
+  if (plugin_set.oracle_files().empty())
     fail("plugins", "there is no reference provider to judge with",
          "build the target plugin_reference, or set FK_PLUGIN_PATH");
 }

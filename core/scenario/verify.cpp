@@ -53,9 +53,13 @@ Tensor stacked(const std::vector<const NamedTensor*>& parts, const Shape& want) 
 
 class Verifier {
  public:
-  Verifier(const GoldenCase& golden, const VerifyOptions& options, const PluginSet& roster,
+  Verifier(const GoldenCase& golden, const VerifyOptions& options, const PluginSet& plugin_set,
            const Catalog& catalog, VerifyReport& report)
-      : golden_(golden), options_(options), roster_(roster), catalog_(catalog), report_(report) {
+      : golden_(golden),
+        options_(options),
+        plugin_set_(plugin_set),
+        catalog_(catalog),
+        report_(report) {
     model_ = make_model(report.arch, golden.config);
     if (const std::string why = model_->refusal(options.parallel); !why.empty())
       fail(report.arch, why);
@@ -146,19 +150,19 @@ class Verifier {
 
   SessionInfo open(RankGroup& runner, const Limits& limits,
                    std::vector<int64_t> decode_sizes = {}) {
-    std::vector<PluginFile> files = roster_.baseline_files();
+    std::vector<PluginFile> files = plugin_set_.baseline_files();
     SessionSpec spec{report_.arch, golden_.config, limits, {}, options_.device};
     spec.decode_sizes = std::move(decode_sizes);
     spec.policy.whole = options_.whole;
     spec.policy.ranking = ranking_;
-    if (const auto* candidate = roster_.candidate(options_.provider)) {
+    if (const auto* candidate = plugin_set_.candidate(options_.provider)) {
       files.push_back({candidate->path, Trust::candidate});
       spec.policy.candidate = options_.provider;
     }
     // What a named provider lacks the oracles run: the report lists who ran nodes.
     if (!options_.provider.empty() && spec.policy.candidate.empty())
       spec.policy.baselines = {options_.provider};
-    for (const auto& name : roster_.ranked())
+    for (const auto& name : plugin_set_.ranked())
       if (is_oracle(name) || options_.provider.empty() || !spec.policy.candidate.empty())
         spec.policy.baselines.push_back(name);
     const auto loaded = runner.load(files);
@@ -170,7 +174,7 @@ class Verifier {
     }
     // Who was asked for by name is not replaced by an oracle.
     for (const auto& [path, why] : report_.unusable)
-      for (const auto& b : roster_.baselines)
+      for (const auto& b : plugin_set_.baselines)
         if (b.path == path && plugin_name(b) == options_.provider)
           throw CaseFailed{path + ": " + why};
     if (weights_.empty() ||
@@ -426,7 +430,7 @@ class Verifier {
 
   const GoldenCase& golden_;
   const VerifyOptions& options_;
-  const PluginSet& roster_;
+  const PluginSet& plugin_set_;
   const Catalog& catalog_;
   VerifyReport& report_;
   std::unique_ptr<Model> model_;
@@ -457,7 +461,7 @@ bool VerifyReport::passed() const {
 }
 
 VerifyReport verify_case(const std::filesystem::path& folder, const VerifyOptions& options,
-                         const PluginSet& roster, const Catalog& catalog) {
+                         const PluginSet& plugin_set, const Catalog& catalog) {
   VerifyReport report;
   report.folder = folder.string();
   report.name = folder.filename().string();
@@ -470,7 +474,7 @@ VerifyReport verify_case(const std::filesystem::path& folder, const VerifyOption
                                        Checkpoint::open(golden.weights, golden.config), catalog);
     golden.config = std::move(fit.config);
     report.notes = std::move(fit.notes);
-    Verifier(golden, options, roster, catalog, report).run();
+    Verifier(golden, options, plugin_set, catalog, report).run();
   } catch (const Error& e) {
     report.error = e.what();
     report.bad_input = true;

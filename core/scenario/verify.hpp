@@ -56,7 +56,7 @@ struct VerifyReport {
 
 // Never throws for a bad folder or a failing provider: that is in the report.
 VerifyReport verify_case(const std::filesystem::path& folder, const VerifyOptions& options,
-                         const PluginSet& roster, const Catalog& catalog);
+                         const PluginSet& plugin_set, const Catalog& catalog);
 
 // The largest error that passes: in float32 of any element, 1e-4 of the spread; in 16 bits of the
 // root mean square. Rounding to nearest leaves a relative error of about epsilon / 4 (rms); each

@@ -91,7 +91,7 @@ TEST_CASE("hostile_silence_is_a_crash_where_its_device_has_stopped_it") {
   options.stopped = [&] { return ++asked < 3 ? "" : "the driver has stopped it"; };
   RankGroup runner(options, 1);
   const double start = now_seconds();
-  CHECK_FALSE(runner.ask_all("exam_run", Json::object()));
+  CHECK_FALSE(runner.ask_all("case_calls", Json::object()));
   CHECK(now_seconds() - start < 5);
   REQUIRE(runner.failed());
   CHECK(runner.failure().kind == "crashed");
@@ -115,11 +115,11 @@ TEST_CASE("hostile_end_that_takes_long_is_not_waited_for") {
 TEST_CASE("hostile_loss_of_the_device_is_a_crash_and_ends_what_is_asked") {
   for (const bool lost : {false, true}) {
     RankGroup runners(hostile(lost ? "loses_device" : "keeps_device"), 1);
-    CandidateClient sitter(runners, "a");
-    CHECK_FALSE(sitter.run(0, 0, 1, now_seconds()));
-    CHECK(sitter.lost() == lost);
+    CandidateClient client(runners, "a");
+    CHECK_FALSE(client.run(0, 0, 1, now_seconds()));
+    CHECK(client.lost() == lost);
     CaseVerdict row;
-    blame(row, sitter);
+    blame(row, client);
     CHECK(row.status == (lost ? Status::crashed : Status::violation));
     CHECK(row.rule == (lost ? "" : "forward"));
     CHECK(row.why == "forward: the end");

@@ -46,7 +46,7 @@ TEST_CASE("gate_no_fake_passes_on_any_case") {
         const auto want = ask(inputs);
         if (!why.empty()) continue;  // the reference refuses a dtype
         ++cases;
-        const auto accepted = fk::accepted_fakes(resolved, inputs, want, ask);
+        const auto accepted = fk::accepted_mutants(resolved, inputs, want, ask);
         if (!accepted.empty())
           untestable.push_back(op + ", case " + source.name + " (" + source.size + "), " +
                                variant.name + ": " + fk::join(accepted, "; "));

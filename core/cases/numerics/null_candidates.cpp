@@ -52,10 +52,10 @@ void to_eight_bits(Tensor& t) {
   });
 }
 
-class Faker {
+class Mutator {
  public:
-  Faker(const ResolvedCase& resolved, const CaseValues& inputs, const CaseValues& want,
-        const AskReference& ask, const std::function<bool(const Fake&)>& take)
+  Mutator(const ResolvedCase& resolved, const CaseValues& inputs, const CaseValues& want,
+        const AskReference& ask, const std::function<bool(const Mutant&)>& take)
       : r_(resolved), inputs_(inputs), want_(want), ask_(ask), take_(take) {
     for (const auto& f : r_.fields) {
       if (!f.present || f.slot->section != SectionId::forward || f.slot->role == Role::in) continue;
@@ -93,11 +93,11 @@ class Faker {
   }
 
   void offer(const std::string& name, const CaseField& field, Tensors values) {
-    Fake fake{name + " in " + field.slot->name, field.slot->name, {}};
-    if (done_) return left_out.push_back(std::move(fake.name));
-    fake.answer = right_;
-    fake.answer[field.slot->name] = std::move(values);
-    done_ = !take_(fake);
+    Mutant mutant{name + " in " + field.slot->name, field.slot->name, {}};
+    if (done_) return left_out.push_back(std::move(mutant.name));
+    mutant.answer = right_;
+    mutant.answer[field.slot->name] = std::move(values);
+    done_ = !take_(mutant);
   }
 
   // What is there when nobody writes: what was there before, or nothing.
@@ -305,15 +305,15 @@ class Faker {
     }
     CaseValues answer = ask_(values);
     if (answer.empty()) return;
-    Fake fake{name, "", {}};
+    Mutant mutant{name, "", {}};
     bool differs = false;
     for (const CaseField* f : outputs_) {
       const std::string& field = f->slot->name;
-      fake.answer[field] = rounded(*f, answer.at(field));
-      keep_unwritten(*f, fake.answer[field]);
-      differs |= !same(fake.answer[field], right_.at(field));
+      mutant.answer[field] = rounded(*f, answer.at(field));
+      keep_unwritten(*f, mutant.answer[field]);
+      differs |= !same(mutant.answer[field], right_.at(field));
     }
-    if (differs) done_ = !take_(fake);
+    if (differs) done_ = !take_(mutant);
   }
 
   // What the call does not write is not part of its answer.
@@ -330,7 +330,7 @@ class Faker {
   const CaseValues& inputs_;
   const CaseValues& want_;
   const AskReference& ask_;
-  const std::function<bool(const Fake&)>& take_;
+  const std::function<bool(const Mutant&)>& take_;
   std::vector<const CaseField*> outputs_;
   CaseValues right_;  // the reference's outputs in the case's dtypes
   bool done_ = false;
@@ -338,20 +338,20 @@ class Faker {
 
 }  // namespace
 
-std::vector<std::string> each_fake(const ResolvedCase& resolved, const CaseValues& inputs,
+std::vector<std::string> each_mutant(const ResolvedCase& resolved, const CaseValues& inputs,
                                    const CaseValues& want, const AskReference& ask,
-                                   const std::function<bool(const Fake&)>& take) {
-  Faker faker(resolved, inputs, want, ask, take);
-  faker.run();
-  return std::move(faker.left_out);
+                                   const std::function<bool(const Mutant&)>& take) {
+  Mutator mutator(resolved, inputs, want, ask, take);
+  mutator.run();
+  return std::move(mutator.left_out);
 }
 
-std::vector<std::string> accepted_fakes(const ResolvedCase& resolved, const CaseValues& inputs,
+std::vector<std::string> accepted_mutants(const ResolvedCase& resolved, const CaseValues& inputs,
                                         const CaseValues& want, const AskReference& ask) {
   const Comparer comparer(resolved, inputs, want, ask);
   std::vector<std::string> out;
-  each_fake(resolved, inputs, want, ask, [&](const Fake& fake) {
-    if (comparer.look(fake.answer, fake.field).ok) out.push_back(fake.name);
+  each_mutant(resolved, inputs, want, ask, [&](const Mutant& mutant) {
+    if (comparer.look(mutant.answer, mutant.field).ok) out.push_back(mutant.name);
     return true;
   });
   return out;

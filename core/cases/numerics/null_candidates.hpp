@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Null candidates: the answers of kernels that do not do the work, made from a case's inputs and
 // the reference's outputs. A comparison that takes one of them for right judges nothing, so such a
-// case is `untestable` with that fake's name, and nobody can pass on it.
+// case is `untestable` with that mutant's name, and nobody can pass on it.
 //
 // Per output, with all others right:
 //   zeros, stale          nothing, or what an inout field held before
@@ -30,22 +30,22 @@
 
 namespace fk {
 
-struct Fake {
+struct Mutant {
   std::string name;   // "zeros in out", "lower precision: inputs in bf16"
   std::string field;  // the output that is wrong; empty: any of them may be
   CaseValues answer;  // every output, in the case's dtypes
 };
 
-// Calls take(fake) for each, one at a time, until it returns false; the names of those that were
+// Calls take(mutant) for each, one at a time, until it returns false; the names of those that were
 // left, of which some may be the right answer. `want`: the reference's outputs for `inputs`.
 // Without `ask` those of the whole call are not there.
-std::vector<std::string> each_fake(const ResolvedCase& resolved, const CaseValues& inputs,
+std::vector<std::string> each_mutant(const ResolvedCase& resolved, const CaseValues& inputs,
                                    const CaseValues& want, const AskReference& ask,
-                                   const std::function<bool(const Fake&)>& take);
+                                   const std::function<bool(const Mutant&)>& take);
 
 // The names of those that the comparison (comparison.hpp) takes for right; empty when the case can
-// tell right from fake.
-std::vector<std::string> accepted_fakes(const ResolvedCase& resolved, const CaseValues& inputs,
+// tell right from mutant.
+std::vector<std::string> accepted_mutants(const ResolvedCase& resolved, const CaseValues& inputs,
                                         const CaseValues& want, const AskReference& ask);
 
 }  // namespace fk

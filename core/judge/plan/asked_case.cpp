@@ -105,7 +105,7 @@ PosedCase pose(const AskedCase& asked, const Contract& contract, Case source) {
   out.source = std::move(source);
   if (asked.skew > 0) out.source = with_skew(contract, out.source, asked.skew);
   if (asked.variant.empty()) return out;
-  if (is_drawn(asked.variant)) return pose_drawn(asked, contract, std::move(out.source));
+  if (is_hidden(asked.variant)) return pose_hidden(asked, contract, std::move(out.source));
   std::vector<std::string> known;
   for (Variant& variant : variants_of(contract, out.source, false)) {
     known.push_back(variant.name);

@@ -17,7 +17,7 @@ struct AskedCase {
   std::string captured;        // folder of recorded cases; empty: the contract's
   std::string recorded;        // its sizes, as JSON
   double skew = 0;             // of the routing; 0: the case's own
-  uint64_t draw = 0;        // what a drawn variant has its rows from (hidden_cases.hpp); 0: not yet
+  uint64_t draw = 0;  // what a hidden variant has its rows from (hidden_cases.hpp); 0: not yet
   std::string key() const;  // equal for equal contents
 };
 

@@ -69,8 +69,8 @@ class CasePlan {
     std::map<std::string, std::set<std::string>> cases;
     for (const CasePlanEntry& entry : after_) cases[entry.row.op].insert(entry.row.case_name);
     for (CasePlanEntry& entry : after_)
-      entry.drawn_cases =
-          drawn_of(catalog_.at(entry.row.op), static_cast<int>(cases[entry.row.op].size()));
+      entry.hidden_cases =
+          hidden_of(catalog_.at(entry.row.op), static_cast<int>(cases[entry.row.op].size()));
     out_.insert(out_.end(), after_.begin(), after_.end());
     return std::move(out_);
   }
@@ -99,8 +99,8 @@ class CasePlan {
       if (source.size == o_.size) all.push_back(&source);
     chosen_ = default_cases(contract, all, on_gpu());
   }
-  static CasePlanEntry left_out(const Contract& contract, const Case& source, const std::string& size,
-                              const std::string& why) {
+  static CasePlanEntry left_out(const Contract& contract, const Case& source,
+                                const std::string& size, const std::string& why) {
     CasePlanEntry entry = entry_of(contract, source, size);
     entry.row.left_out = true;
     entry.row.beside = source.size == kRangeSize;
@@ -161,7 +161,7 @@ class CasePlan {
   }
 
   static CasePlanEntry entry_of(const Contract& contract, const Case& source,
-                              const std::string& size) {
+                                const std::string& size) {
     CasePlanEntry entry;
     entry.asked.op = entry.row.op = contract.op;
     entry.asked.name = entry.row.case_name = source.name;
@@ -213,12 +213,12 @@ class CasePlan {
     // Recorded contents are those of the recorded rows.
     if (!o_.cases.empty() || captured_ || (!routing.empty() && skew != 1)) return;
     entry.extra = entry.after = entry.row.beside = true;
-    std::vector<std::string> others = drawn_variants(contract, source);
+    std::vector<std::string> others = hidden_variants(contract, source);
     for (auto& name : width_variants(contract, source)) others.push_back(std::move(name));
     if (size() == kSmall) others.emplace_back(kNoRows);  // beside larger ones it is a smaller case
     for (const auto& name : others) {
       entry.asked.variant = entry.row.variant = name;
-      if (is_drawn(name) || std::count(known_.begin(), known_.end(), name))
+      if (is_hidden(name) || std::count(known_.begin(), known_.end(), name))
         after_.push_back(posed(entry, contract, source));
     }
   }
@@ -272,17 +272,17 @@ void check_seconds(double seconds) {
   if (!(seconds >= 0)) fail("--seconds", "is less than nothing", "0 judges the values alone");
 }
 
-std::vector<CasePlanEntry> docket(const std::vector<std::string>& ops, const Catalog& catalog,
-                                const JudgeOptions& options) {
+std::vector<CasePlanEntry> case_plan(const std::vector<std::string>& ops, const Catalog& catalog,
+                                     const JudgeOptions& options) {
   return CasePlan(catalog, options).all(ops);
 }
 
-std::vector<size_t> order_of(const std::vector<CasePlanEntry>& docket, const Secret& secret) {
+std::vector<size_t> order_of(const std::vector<CasePlanEntry>& case_plan, const Secret& secret) {
   std::vector<std::pair<uint64_t, size_t>> all;
-  for (size_t i = 0; i < docket.size(); ++i) {
-    const AskedCase& asked = docket[i].asked;
-    all.emplace_back(docket[i].after ? drawn_turn(secret, asked.op, asked.name, asked.variant) : 0,
-                     i);
+  for (size_t i = 0; i < case_plan.size(); ++i) {
+    const AskedCase& asked = case_plan[i].asked;
+    all.emplace_back(
+        case_plan[i].after ? hidden_order(secret, asked.op, asked.name, asked.variant) : 0, i);
   }
   std::sort(all.begin(), all.end());
   std::vector<size_t> out;
@@ -332,24 +332,24 @@ void SmallerCases::judged(const CaseVerdict& row) {
   }
 }
 
-bool HiddenCases::wants(const CaseVerdict& row, int drawn_cases) const {
+bool HiddenCases::wants(const CaseVerdict& row, int hidden_cases) const {
   if (!right_.count(case_of(row))) return false;
-  const auto parts = drawn_parts(row.variant);
-  const auto had = parts ? drawn_.find(case_of(row)) : drawn_.end();
-  if (had != drawn_.end()) return *parts & ~had->second;
+  const auto parts = hidden_parts(row.variant);
+  const auto had = parts ? hidden_.find(case_of(row)) : hidden_.end();
+  if (had != hidden_.end()) return *parts & ~had->second;
   const auto many = of_.find(parts ? row.op : once_of(row));
-  return many == of_.end() || many->second < (parts ? drawn_cases : 1);
+  return many == of_.end() || many->second < (parts ? hidden_cases : 1);
 }
 
 void HiddenCases::judged(const CaseVerdict& row) {
   if (!row.beside && row.variant.empty() && is_right(row.status)) right_.insert(case_of(row));
   if (!row.beside || row.status == Status::refused || row.status == Status::unjudged) return;
-  const auto parts = drawn_parts(row.variant);
+  const auto parts = hidden_parts(row.variant);
   if (!parts) {
     ++of_[once_of(row)];
     return;
   }
-  const auto [had, first] = drawn_.emplace(case_of(row), *parts);
+  const auto [had, first] = hidden_.emplace(case_of(row), *parts);
   had->second |= *parts;
   of_[row.op] += first;
 }

@@ -19,7 +19,7 @@ struct CasePlanEntry {
   bool extra = false;        // a variant or dtype beside the case as written
   bool other_dtype = false;  // a dtype
   bool after = false;        // judged when the others are (HiddenCases)
-  int drawn_cases = 0;       // of its op's cases so many are judged with drawn rows
+  int hidden_cases = 0;      // of its op's cases so many are judged with hidden rows
   bool timed = true;         // where it is right and nothing else of the case was timed
   bool cheap = true;         // judged whatever was found before; else only what may still be right
 };
@@ -29,7 +29,7 @@ void name_case(CaseVerdict& row, const Contract& contract, PosedCase posed);
 
 // Which of the smaller cases' variants are judged: each once for every op, in the first case that
 // the candidate takes; and where it does not take a case as it is written, the first dtype in which
-// it does. Asked in the docket's order.
+// it does. Asked in the case plan's order.
 class SmallerCases {
  public:
   // Of what is not a smaller case always.
@@ -44,30 +44,30 @@ class SmallerCases {
 };
 
 // Which of those that come after the others are judged: of every op some cases that were right as
-// they are written with drawn rows (drawn_of()), each in the first variant that the candidate takes
-// and in those that have a part which no such one had, one without rows, and one with a drawn
+// they are written with hidden rows (drawn_of()), each in the first variant that the candidate
+// takes and in those that have a part which no such one had, one without rows, and one with a drawn
 // width. Asked in an order that nobody knows before.
 class HiddenCases {
  public:
-  bool wants(const CaseVerdict& row, int drawn_cases) const;
+  bool wants(const CaseVerdict& row, int hidden_cases) const;
   void judged(const CaseVerdict& row);  // once its status is known, and of the others as well
 
  private:
-  std::set<std::string> right_;       // "op, case"
-  std::map<std::string, int> drawn_;  // of those that were taken with drawn rows the parts
-  std::map<std::string, int> of_;     // how many, by "op", "op, no rows" and "op, width"
+  std::set<std::string> right_;        // "op, case"
+  std::map<std::string, int> hidden_;  // of those that were taken with hidden rows the parts
+  std::map<std::string, int> of_;      // how many, by "op", "op, no rows" and "op, width"
 };
 
 // Error where no time can be meant: of a race, or of whoever is only timed.
 void check_seconds(double seconds);
 
 // Error at the option whose names are not there. Empty where there are no cases of the size.
-std::vector<CasePlanEntry> docket(const std::vector<std::string>& ops, const Catalog& catalog,
-                                const JudgeOptions& options);
+std::vector<CasePlanEntry> case_plan(const std::vector<std::string>& ops, const Catalog& catalog,
+                                     const JudgeOptions& options);
 
-// The docket's indices in the order in which they are judged: those that come after the others in
-// an order that nobody knows.
-std::vector<size_t> order_of(const std::vector<CasePlanEntry>& docket, const Secret& secret);
+// The case plan's indices in the order in which they are judged: those that come after the others
+// in an order that nobody knows.
+std::vector<size_t> order_of(const std::vector<CasePlanEntry>& case_plan, const Secret& secret);
 
 // Fills the row of an op with a communicator that cannot be judged on this device: its ranks cannot
 // talk there, or what one of them was given is not known (the row's `why`).

@@ -26,13 +26,13 @@ constexpr Rates kCpu{0.2e9, 1e9, 1.5, 2}, kGpu{1e9, 5e11, 2.5, 0.5};
 constexpr double kContentSeconds = 0.4;  // for one content of a case
 constexpr double kFormSeconds = 1.5;     // for a case whose form no other has
 constexpr double kCheapSeconds = 2e-3;
-// An examination makes three contents at least and 64 at most (case_inputs.cpp). To call and
+// A case run makes three contents at least and 64 at most (case_inputs.cpp). To call and
 // compare them takes as long again.
 constexpr double kLeastContents = 3, kMostContents = 64, kCalled = 2;
-// One content of a range case, with its process and null candidates: measured with all of them.
+// One content of a range case, with its process and mutants: measured with all of them.
 constexpr double kRangeCalled = 4;
 
-double examination_seconds(double content_s) {
+double case_run_seconds(double content_s) {
   return kCalled * std::min(kMostContents * content_s,
                             std::max(kDefaultAnswerSeconds, kLeastContents * content_s));
 }
@@ -79,7 +79,7 @@ DefaultCases default_cases(const Contract& contract, const std::vector<const Cas
   double spent_s = 0;
   std::set<std::string> forms;
   for (const auto& [content_s, source] : by_seconds(contract, cases, gpu)) {
-    spent_s += examination_seconds(content_s);
+    spent_s += case_run_seconds(content_s);
     const std::string form = form_of(contract, *source);
     const bool first = out.timed.empty();
     if (first || (content_s <= kContentSeconds && spent_s <= op_s)) {

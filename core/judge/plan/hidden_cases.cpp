@@ -24,18 +24,18 @@ struct Part {
   const char* name;
 };
 constexpr Part kParts[] = {
-    {kDrawnFields, "fields"}, {kDrawnSwitches, "switches"}, {kDrawnValues, "values"}};
+    {kHiddenFields, "fields"}, {kHiddenSwitches, "switches"}, {kHiddenValues, "values"}};
 constexpr int64_t kRowsOfWidths = 1024;  // at most
-constexpr int kAll = kDrawnFields | kDrawnSwitches | kDrawnValues | kDrawnPadded;
+constexpr int kAll = kHiddenFields | kHiddenSwitches | kHiddenValues | kHiddenPadded;
 
 std::string name_of_kind(int parts) {
-  std::vector<std::string> words = {"drawn rows"};
+  std::vector<std::string> words = {"hidden rows"};
   for (const Part& part : kParts)
     if (parts & part.bit) words.emplace_back(part.name);
   const std::string last = words.back();
   words.pop_back();
   return (words.empty() ? last : join(words, ", ") + " and " + last) +
-         (parts & kDrawnPadded ? ", padded" : "");
+         (parts & kHiddenPadded ? ", padded" : "");
 }
 
 // Of several one surely, and three in four of the others: what one does may hide another.
@@ -251,7 +251,7 @@ Variant fewer_rows(const Case& source, uint64_t draw, int64_t most = INT64_MAX) 
       source,
       [&](int64_t n) {
         if (draw) n = std::min(n, most);
-        const int64_t least = fewest_drawn(n);
+        const int64_t least = fewest_hidden(n);
         return draw ? least + static_cast<int64_t>(share * static_cast<double>(n - least)) : n;
       },
       out);
@@ -292,28 +292,28 @@ bool has_rows(const Case& source) {
 
 }  // namespace
 
-int64_t fewest_drawn(int64_t rows) {
+int64_t fewest_hidden(int64_t rows) {
   return std::max<int64_t>(std::min<int64_t>(rows, 2), rows / 2);
 }
 
-std::optional<int> drawn_parts(const std::string& variant) {
+std::optional<int> hidden_parts(const std::string& variant) {
   for (int parts = 0; parts <= kAll; ++parts)
     if (variant == name_of_kind(parts)) return parts;
   return std::nullopt;
 }
 
-bool is_drawn(const std::string& variant) { return variant.starts_with("drawn rows"); }
+bool is_hidden(const std::string& variant) { return variant.starts_with("hidden rows"); }
 
-std::vector<std::string> drawn_variants(const Contract& contract, const Case& source) {
+std::vector<std::string> hidden_variants(const Contract& contract, const Case& source) {
   if (!has_rows(source) || source.size == kRangeSize) return {};
   const auto& forward = contract.section(SectionId::forward);
   int may = 0;
-  if (!other_fields(contract, source).empty()) may |= kDrawnFields;
-  if (!other_switches(contract, source, 0).empty()) may |= kDrawnSwitches;
-  if (!other_values(contract, source, 0).empty()) may |= kDrawnValues;
-  if (std::ranges::any_of(forward, [](const Slot& s) { return s.strided; })) may |= kDrawnPadded;
+  if (!other_fields(contract, source).empty()) may |= kHiddenFields;
+  if (!other_switches(contract, source, 0).empty()) may |= kHiddenSwitches;
+  if (!other_values(contract, source, 0).empty()) may |= kHiddenValues;
+  if (std::ranges::any_of(forward, [](const Slot& s) { return s.strided; })) may |= kHiddenPadded;
   // Some switches are there with fields alone.
-  constexpr int kBoth = kDrawnFields | kDrawnSwitches;
+  constexpr int kBoth = kHiddenFields | kHiddenSwitches;
   const bool both = !switched_fields(contract, source).empty();
   std::vector<std::string> out;
   for (int parts = kAll; parts >= 0; --parts)
@@ -322,38 +322,38 @@ std::vector<std::string> drawn_variants(const Contract& contract, const Case& so
   return out;
 }
 
-AskedCase drawn_by(AskedCase asked, const Secret& secret) {
-  if (is_drawn(asked.variant)) asked.draw = secret.seed("rows of " + asked.key()) | 1;
+AskedCase hidden_by(AskedCase asked, const Secret& secret) {
+  if (is_hidden(asked.variant)) asked.draw = secret.seed("rows of " + asked.key()) | 1;
   return asked;
 }
 
-int drawn_of(const Contract& contract, int cases) {
+int hidden_of(const Contract& contract, int cases) {
   return has_routing(contract) ? cases : std::max(3, (cases + 1) / 2);
 }
 
-uint64_t drawn_turn(const Secret& secret, const std::string& op, const std::string& case_name,
-                    const std::string& variant) {
+uint64_t hidden_order(const Secret& secret, const std::string& op, const std::string& case_name,
+                      const std::string& variant) {
   const std::string width = width_of(variant);
   return secret.seed("turn of " + op + "/" + case_name + (width.empty() ? "" : "/" + width));
 }
 
-PosedCase pose_drawn(const AskedCase& asked, const Contract& contract, Case source) {
+PosedCase pose_hidden(const AskedCase& asked, const Contract& contract, Case source) {
   // A width is all that is other then, so that it is what is wrong, and of few rows, so that it
   // takes no time.
   const std::string width = width_of(asked.variant);
-  const int parts = width.empty() ? drawn_parts(asked.variant).value() : 0;
+  const int parts = width.empty() ? hidden_parts(asked.variant).value() : 0;
   PosedCase out;
   if (asked.draw && !width.empty())
     source.init[width] = std::to_string(draw_width(contract, source, width, asked.draw).value());
-  if (parts & kDrawnValues)
+  if (parts & kHiddenValues)
     for (const auto& [name, text] : other_values(contract, source, asked.draw))
       source.init[name] = text;
-  if (asked.draw && parts & kDrawnFields) {
-    const auto fields =
-        parts & kDrawnSwitches ? switched_fields(contract, source) : other_fields(contract, source);
+  if (asked.draw && parts & kHiddenFields) {
+    const auto fields = parts & kHiddenSwitches ? switched_fields(contract, source)
+                                                : other_fields(contract, source);
     source.with = fields.at(asked.draw / 2 % fields.size());
   }
-  if (parts & kDrawnSwitches) {
+  if (parts & kHiddenSwitches) {
     // With the contents that it was written with.
     for (const auto& [name, other] : other_switches(contract, source, asked.draw)) {
       source.init[name] = other.to;
@@ -372,7 +372,7 @@ PosedCase pose_drawn(const AskedCase& asked, const Contract& contract, Case sour
   // Caches lie beside each other or in each other, as in some models.
   const Slot* cache = contract.find("v_cache");
   const bool pair = cache && cache->strided && (asked.draw >> 40 & 1);
-  if (parts & kDrawnPadded)
+  if (parts & kHiddenPadded)
     out.variant.layout = pair ? Variant::Layout::interleaved : Variant::Layout::padded;
   out.source = std::move(source);
   return out;

@@ -13,7 +13,7 @@ namespace fk {
 
 namespace {
 
-const std::string kAnother = "drawn rows of another ";
+const std::string kAnother = "hidden rows of another ";
 
 using Sizes = std::map<std::string, int64_t>;
 

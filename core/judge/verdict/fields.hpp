@@ -133,7 +133,7 @@ void fields(Visitor& v, CaseVerdict& c) {
     "take; "
     "--thorough judges it");
   v("variant", c.variant,
-    "a variant of the case, named as by `check`, or with drawn rows; empty: as it is written");
+    "a variant of the case, named as by `check`, or with hidden rows; empty: as it is written");
   v("sizes", c.sizes, "axes, constructor values, and dtypes other than the first allowed");
   v("ranks", c.ranks, "how many processes call it together; 1: the op has no communicator");
   v("routing", c.routing,

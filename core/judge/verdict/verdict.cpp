@@ -242,18 +242,18 @@ bool is_failure(Status status) { return status < Status::environment; }
 namespace {
 
 // Sums over cases, in logarithms. Errors of different cases are independent, so their squares add
-// up. A doubt is the same one in all cases: nothing makes it less.
+// up. A penalty is the same one in all cases: nothing makes it less.
 struct Sum {
-  double values = 0, squares = 0, doubts = 0;
+  double values = 0, squares = 0, penalties = 0;
   void add(const Ratio& r) {
     const double value = std::log(r.value);
     // What was measured lies in the middle of its interval; what speaks against it is below.
     const double error = std::log(r.high) - value;
     values += value;
     squares += error * error;
-    doubts += std::max(0.0, value - std::log(r.low) - error);
+    penalties += std::max(0.0, value - std::log(r.low) - error);
   }
-  double low() const { return values - std::sqrt(squares) - doubts; }
+  double low() const { return values - std::sqrt(squares) - penalties; }
   double high() const { return values + std::sqrt(squares); }
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fakes of a product whose reference is a few lines: all are refused where the case tells right
-// from fake, and named where it does not.
+// Mutants of a product whose reference is a few lines: all are refused where the case tells right
+// from mutant, and named where it does not.
 #include "core/cases/numerics/null_candidates.hpp"
 
 #include <algorithm>
@@ -42,8 +42,8 @@ TEST_CASE("null_candidates_are_made_and_refused_in_every_dtype") {
     const auto inputs = fk::make_inputs(r, 3, 1);
     const auto want = answer(inputs);
     std::vector<std::string> names;
-    fk::each_fake(r, inputs, want, answer, [&](const fk::Fake& fake) {
-      names.push_back(fake.name);
+    fk::each_mutant(r, inputs, want, answer, [&](const fk::Mutant& mutant) {
+      names.push_back(mutant.name);
       return true;
     });
     for (const char* name : {"zeros in out", "a copy of x in out", "the mean everywhere in out",
@@ -54,7 +54,7 @@ TEST_CASE("null_candidates_are_made_and_refused_in_every_dtype") {
     CHECK(std::count(names.begin(), names.end(), "inputs in tf32") == (dtype == fk::DType::f32));
     CHECK(std::count(names.begin(), names.end(), "inputs in f8e4m3") == (dtype != fk::DType::f32));
     INFO(fk::name(dtype));
-    CHECK(fk::accepted_fakes(r, inputs, want, answer).empty());
+    CHECK(fk::accepted_mutants(r, inputs, want, answer).empty());
   }
 }
 
@@ -64,10 +64,10 @@ TEST_CASE("null_candidates_that_pass_are_named") {
   auto inputs = fk::make_inputs(r, 3, 1);
   for (int64_t i = 0; i < 24; ++i)
     inputs["weight"][0].set(i, 1 + 1e-7 * static_cast<double>(i % 2));
-  auto accepted = fk::accepted_fakes(r, inputs, answer(inputs), answer);
+  auto accepted = fk::accepted_mutants(r, inputs, answer(inputs), answer);
   CHECK(std::count(accepted.begin(), accepted.end(), "a copy of x in out") == 1);
   for (int64_t i = 0; i < 960; ++i) inputs["x"][0].set(i, 0);
-  accepted = fk::accepted_fakes(r, inputs, answer(inputs), answer);
+  accepted = fk::accepted_mutants(r, inputs, answer(inputs), answer);
   CHECK(std::count(accepted.begin(), accepted.end(), "zeros in out") == 1);
 }
 

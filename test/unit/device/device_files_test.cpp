@@ -13,7 +13,7 @@
 TEST_CASE("device_files_with_a_key_that_nobody_reads_are_refused") {
   const Folder folder;
   std::filesystem::create_directories(folder.path / "devices");
-  std::ofstream(folder.path / "devices/typo.yaml") << "device: typo\nname: Fake\n"
+  std::ofstream(folder.path / "devices/typo.yaml") << "device: typo\nname: Mutant\n"
                                                       "memory_bandwidth: 1.0e12\n"
                                                       "link_bandwith: 1.0e9\n";
   ::setenv("FK_REGISTRY_PATH", folder.path.c_str(), 1);

@@ -24,7 +24,7 @@ CaseVerdict row_of(const std::string& name, const std::string& variant, Status s
 
 std::vector<CasePlanEntry> docket_of(const std::string& op, const JudgeOptions& options) {
   const Catalog catalog(paths::registry_dirs());
-  return docket({op}, catalog, options);
+  return case_plan({op}, catalog, options);
 }
 
 }  // namespace

@@ -81,14 +81,14 @@ TEST_CASE("ranks that share their cores with others have no speed to boast of") 
 
   Ratio ratio;
   ratio.value = 1.3, ratio.low = 1.25, ratio.high = 1.35, ratio.speed = Speed::faster;
-  doubt_faster(ratio);
+  penalise_faster(ratio);
   CHECK(ratio.speed == Speed::unknown);
   CHECK(ratio.low == 1.0);
   CHECK(ratio.high == 1.35);
   CHECK(ratio.value == 1.3);
   Ratio slow = ratio;
   slow.low = 0.7, slow.high = 0.8, slow.speed = Speed::slower;
-  doubt_faster(slow);
+  penalise_faster(slow);
   CHECK(slow.speed == Speed::slower);
   CHECK(slow.low == 0.7);
 }
@@ -98,15 +98,15 @@ TEST_CASE("between sets of ranks a short call may differ by 2 %") {
   Ratio slow;
   slow.value = 0.985, slow.low = 0.979, slow.high = 0.99, slow.speed = Speed::slower;
   Ratio of_long = slow;
-  CHECK(doubt_of_one_set(slow, 7e-6));
+  CHECK(penalise_one_set(slow, 7e-6));
   CHECK(slow.speed == Speed::unknown);
   CHECK(slow.value == 0.985);
-  CHECK(!doubt_of_one_set(of_long, 1e-3));
+  CHECK(!penalise_one_set(of_long, 1e-3));
   CHECK(of_long.speed == Speed::slower);
   CHECK(of_long.low == 0.979);
   Ratio fast;
   fast.value = 1.2, fast.low = 1.19, fast.high = 1.21, fast.speed = Speed::faster;
-  CHECK(!doubt_of_one_set(fast, 7e-6));
+  CHECK(!penalise_one_set(fast, 7e-6));
   CHECK(fast.speed == Speed::faster);
   CHECK(fast.low < 1.17);
 }
@@ -115,17 +115,17 @@ TEST_CASE("on a GPU that was slowed down throughout nobody is faster or as fast"
   using namespace fk;
   Ratio fast;
   fast.value = 1.3, fast.low = 1.25, fast.high = 1.35, fast.speed = Speed::faster;
-  doubt_of_slowed_device(fast);
+  penalise_slowed_device(fast);
   CHECK(fast.speed == Speed::unknown);
   CHECK(speed_of(fast.low, fast.high, fk::RaceOptions().band) == Speed::unknown);
   CHECK(fast.value == 1.3);
   Ratio same;
   same.value = 1, same.low = 0.999, same.high = 1.001, same.speed = Speed::same;
-  doubt_of_slowed_device(same);
+  penalise_slowed_device(same);
   CHECK(speed_of(same.low, same.high, fk::RaceOptions().band) == Speed::unknown);
   Ratio slow;
   slow.value = 0.75, slow.low = 0.7, slow.high = 0.8, slow.speed = Speed::slower;
-  doubt_of_slowed_device(slow);
+  penalise_slowed_device(slow);
   CHECK(slow.speed == Speed::slower);
   CHECK(slow.high == 0.8);
 }
@@ -196,7 +196,7 @@ TEST_CASE("work that begins before its clock is found out", "[judge]") {
   CHECK(fk::early_work({}, honest).empty());
 }
 
-TEST_CASE("who is faster by a little has to be so beyond doubt", "[judge]") {
+TEST_CASE("who is faster by a little has to be so beyond every penalty", "[judge]") {
   const auto four = [](double s) { return fk::FreshSamples::Times{{s, s, s, s}, {s, s, s, s}}; };
   fk::FreshSamples same{four(1e-3), four(1e-3)};
   const fk::LateSamples none;
@@ -210,7 +210,7 @@ TEST_CASE("who is faster by a little has to be so beyond doubt", "[judge]") {
     fk::Ratio r{claimed, claimed * 0.99, claimed * 1.01, 40, fk::Speed::unknown};
     r.speed = fk::speed_of(r.low, r.high, 0.01);
     const auto theirs = samples(500e-6 * (times > 0 ? times : claimed), 50e-6, 1);
-    why = fk::take_doubt_off(r, {mine, fresh, late, cold}, {theirs, same, none, warm}, 500e-6);
+    why = fk::take_penalty_off(r, {mine, fresh, late, cold}, {theirs, same, none, warm}, 500e-6);
     return r;
   };
   std::string why;
@@ -277,7 +277,7 @@ TEST_CASE("calls that work for those that come next are not faster for it", "[ju
     fk::Ratio r{claimed, claimed * 0.99, claimed * 1.01, 40, fk::Speed::unknown};
     r.speed = fk::speed_of(r.low, r.high, 0.01);
     const std::string why =
-        fk::doubt_work_ahead(r, mine, fk::AloneSamples{{3e-6, 3e-6}, 2e-6}, allowed_s);
+        fk::penalise_work_ahead(r, mine, fk::AloneSamples{{3e-6, 3e-6}, 2e-6}, allowed_s);
     CHECK(why.empty() == (r.low == claimed * 0.99));
     return r;
   };

@@ -26,7 +26,7 @@ std::set<int64_t> drawn_of_width(const Contract& contract, const Case& source,
   std::set<int64_t> out;
   Random random(7);
   for (int i = 0; i < 200; ++i)
-    if (const auto drawn = draw_width(contract, source, width, random.next())) out.insert(*drawn);
+    if (const auto hidden = draw_width(contract, source, width, random.next())) out.insert(*hidden);
   return out;
 }
 
@@ -42,11 +42,12 @@ CaseVerdict judged_as(const std::string& name, const std::string& variant, Statu
 
 }  // namespace
 
-TEST_CASE("a drawn width is more than half of the case's, less than it, and no case's own") {
+TEST_CASE("a hidden width is more than half of the case's, less than it, and no case's own") {
   const Catalog catalog(paths::registry_dirs());
   const Contract& contract = catalog.at("silu_and_mul");
   const Case source = case_of_size(contract, "ci");
-  CHECK(width_variants(contract, source) == std::vector<std::string>{"drawn rows of another size"});
+  CHECK(width_variants(contract, source) ==
+        std::vector<std::string>{"hidden rows of another size"});
   const auto widths = drawn_of_width(contract, source, "size");
   CHECK(*widths.begin() > 512);
   CHECK(*widths.rbegin() < 1024);
@@ -57,14 +58,14 @@ TEST_CASE("a drawn width is more than half of the case's, less than it, and no c
   CHECK_FALSE(drawn_of_width(contract, case_of_size(contract, "smoke"), "size").count(17));
 }
 
-TEST_CASE("what is true of all cases is true of a drawn width") {
+TEST_CASE("what is true of all cases is true of a hidden width") {
   const Catalog catalog(paths::registry_dirs());
   const auto expect = [&](const char* op, const char* width, const auto& holds) {
     CAPTURE(op, width);
     const Contract& contract = catalog.at(op);
     for (const Case& source : contract.cases) {
       const auto of = [&](const char* name) { return std::stoll(source.init.at(name)); };
-      for (const int64_t drawn : drawn_of_width(contract, source, width)) CHECK(holds(drawn, of));
+      for (const int64_t hidden : drawn_of_width(contract, source, width)) CHECK(holds(hidden, of));
     }
   };
   // Heads that share a head of keys are equally many of each.
@@ -110,7 +111,7 @@ TEST_CASE("widths are drawn of most ops, and of none where they may not fit") {
 }
 
 TEST_CASE(
-    "a case with a drawn width has it, the secret's, and nothing else that is other but rows") {
+    "a case with a hidden width has it, the secret's, and nothing else that is other but rows") {
   const Catalog catalog(paths::registry_dirs());
   const Contract& contract = catalog.at("rms_norm");
   const Case source = case_of_size(contract, "full", 2);
@@ -121,10 +122,10 @@ TEST_CASE(
     asked.op = contract.op;
     asked.name = source.name;
     asked.size = source.size;
-    asked.variant = "drawn rows of another hidden_size";
+    asked.variant = "hidden rows of another hidden_size";
     CHECK(pose(asked, contract, source).source.init == source.init);
     const Secret secret = Secret::draw();
-    asked = drawn_by(asked, secret);
+    asked = hidden_by(asked, secret);
     const PosedCase posed = pose(asked, contract, source);
     CHECK(pose(asked, contract, source).source.init == posed.source.init);
     auto init = posed.source.init;
@@ -143,7 +144,7 @@ TEST_CASE(
 TEST_CASE("of an op one width is drawn that the candidate takes and the oracle answers") {
   HiddenCases cases;
   for (const char* name : {"a", "b"}) cases.judged(judged_as(name, "", Status::slower));
-  const std::string size = "drawn rows of another size", other = "drawn rows of another head_dim";
+  const std::string size = "hidden rows of another size", other = "hidden rows of another head_dim";
   const auto judged = [&](const std::string& name, const std::string& variant, Status status) {
     const CaseVerdict row = judged_as(name, variant, status);
     if (!cases.wants(row, 3)) return false;
@@ -155,8 +156,8 @@ TEST_CASE("of an op one width is drawn that the candidate takes and the oracle a
   CHECK(judged("a", other, Status::unjudged));
   CHECK(judged("b", size, Status::correct));
   CHECK_FALSE(judged("b", other, Status::correct));
-  CHECK(judged("b", "drawn rows", Status::correct));  // is no width
-  CHECK(judged("a", "drawn rows", Status::correct));
+  CHECK(judged("b", "hidden rows", Status::correct));  // is no width
+  CHECK(judged("a", "hidden rows", Status::correct));
 }
 
 TEST_CASE("nobody knows which case and which width come first") {
@@ -165,7 +166,7 @@ TEST_CASE("nobody knows which case and which width come first") {
   options.size = "ci";
   std::set<std::string> first;
   std::vector<AskedCase> all;
-  for (const CasePlanEntry& entry : docket({"linear"}, catalog, options))
+  for (const CasePlanEntry& entry : case_plan({"linear"}, catalog, options))
     if (!width_of(entry.row.variant).empty()) {
       CHECK((entry.after && entry.row.beside));
       all.push_back(entry.asked);
@@ -174,7 +175,7 @@ TEST_CASE("nobody knows which case and which width come first") {
   for (int i = 0; i < 50; ++i) {
     const Secret secret = Secret::draw();
     const auto turn = [&](const AskedCase& one) {
-      return drawn_turn(secret, one.op, one.name, one.variant);
+      return hidden_order(secret, one.op, one.name, one.variant);
     };
     const auto one = std::ranges::min_element(all, {}, turn);
     first.insert(one->name + width_of(one->variant));

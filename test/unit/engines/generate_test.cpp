@@ -5,7 +5,7 @@
 
 #include "core/tensor/random.hpp"
 #include "test/catch.hpp"
-#include "test/unit/runtime/fake_model.hpp"
+#include "test/unit/engines/fake_model.hpp"
 
 namespace {
 
@@ -14,7 +14,7 @@ struct Setting {
 };
 
 struct Outcome {
-  fake::Exchange exchange;
+  mutant::Exchange exchange;
   int64_t prefills = 0, decodes = 0, ahead = 0;
   std::set<int64_t> batches;  // of decode
 };
@@ -22,16 +22,16 @@ struct Outcome {
 Outcome serve(const Setting& s, const std::vector<fk::Request>& requests, size_t per_poll = 1000,
               std::vector<int64_t> eos = {}, bool replay = false) {
   const int64_t width = (s.max_context + s.page_size - 1) / s.page_size;
-  fake::Cache cache(static_cast<size_t>(s.pages * s.page_size));
-  fake::Program prefill(cache, {{"T", s.chunk}, {"B", s.max_batch}, {"Q", s.rows}, {"W", width}},
-                        s.page_size, false);
-  fake::Program decode(cache, {{"B", s.max_batch}, {"W", width}}, s.page_size, true);
+  mutant::Cache cache(static_cast<size_t>(s.pages * s.page_size));
+  mutant::Program prefill(cache, {{"T", s.chunk}, {"B", s.max_batch}, {"Q", s.rows}, {"W", width}},
+                          s.page_size, false);
+  mutant::Program decode(cache, {{"B", s.max_batch}, {"W", width}}, s.page_size, true);
   decode.replay = replay;
   Outcome out;
   out.exchange.per_poll = per_poll;
   out.exchange.requests.assign(requests.begin(), requests.end());
-  fk::GenerateSetup setup{s.max_batch, s.max_context, s.page_size,
-                          s.pages,     fake::kVocab,  std::move(eos)};
+  fk::GenerateSetup setup{s.max_batch, s.max_context,  s.page_size,
+                          s.pages,     mutant::kVocab, std::move(eos)};
   fk::generate(prefill, decode, out.exchange, setup);
   out.prefills = prefill.runs;
   out.decodes = decode.runs;
@@ -43,7 +43,7 @@ Outcome serve(const Setting& s, const std::vector<fk::Request>& requests, size_t
 fk::Request request(uint64_t id, int64_t prompt, int64_t new_tokens, fk::Random& random) {
   fk::Request r;
   r.id = id;
-  for (int64_t i = 0; i < prompt; ++i) r.tokens.push_back(random.integer(0, fake::kVocab));
+  for (int64_t i = 0; i < prompt; ++i) r.tokens.push_back(random.integer(0, mutant::kVocab));
   r.new_tokens = new_tokens;
   return r;
 }
@@ -67,7 +67,7 @@ std::vector<fk::Request> mixed(int count, int64_t prompt_max, int64_t new_max, u
 void check_scores(const fk::Request& r, const Outcome& out) {
   const auto prompt = static_cast<int64_t>(r.tokens.size());
   std::vector<int64_t> context = r.tokens;
-  const auto generated = fake::expected(r);
+  const auto generated = mutant::expected(r);
   context.insert(context.end(), generated.begin(), generated.end());
   std::vector<std::pair<int64_t, int64_t>> want;
   for (int64_t p = 0; p < prompt + r.new_tokens - 1; ++p) {
@@ -76,8 +76,8 @@ void check_scores(const fk::Request& r, const Outcome& out) {
     const bool samples = p >= prompt - 1;
     const float uniform = samples ? fk::sampling_uniform(r.sampling.seed, p - prompt + 1) : 0;
     want.emplace_back(
-        p, fake::answer({context.begin(), context.begin() + static_cast<std::ptrdiff_t>(p) + 1},
-                        samples ? r.sampling.temperature : 0, uniform));
+        p, mutant::answer({context.begin(), context.begin() + static_cast<std::ptrdiff_t>(p) + 1},
+                          samples ? r.sampling.temperature : 0, uniform));
   }
   const auto it = out.exchange.scored.find(r.id);
   CHECK((it == out.exchange.scored.end() ? decltype(want){} : it->second) == want);
@@ -91,7 +91,7 @@ Outcome check_all(const Setting& s, const std::vector<fk::Request>& requests, si
     INFO("request " << r.id);
     const auto it = out.exchange.tokens.find(r.id);
     REQUIRE(it != out.exchange.tokens.end());
-    CHECK(it->second == fake::expected(r));
+    CHECK(it->second == mutant::expected(r));
     CHECK(out.exchange.done.at(r.id));
     check_scores(r, out);
   }
@@ -121,16 +121,16 @@ TEST_CASE("generate_refuses_what_can_never_run_and_goes_on") {
   std::vector<fk::Request> requests;
   for (uint64_t id = 1; id <= 9; ++id) requests.push_back(request(id, 5, 4, random));
   requests[0].tokens.clear();
-  requests[1].tokens[3] = fake::kVocab;
+  requests[1].tokens[3] = mutant::kVocab;
   requests[2].tokens[0] = -1;
   requests[3].new_tokens = 1000;
   requests[4].new_tokens = 0;
-  requests[5].forced = {fake::kVocab};
+  requests[5].forced = {mutant::kVocab};
   requests[6].sampling.temperature = -1;
   requests[7] = request(8, 40, 20, random);  // 59 slots of 48
   const Outcome out = serve({4, 64, 16, 4, 8, 6}, requests);
   CHECK(out.exchange.tokens.size() == 1);
-  CHECK(out.exchange.tokens.at(9) == fake::expected(requests[8]));
+  CHECK(out.exchange.tokens.at(9) == mutant::expected(requests[8]));
   REQUIRE(out.exchange.failures.size() == 8);
   CHECK_THAT(out.exchange.failures.at(2), ContainsSubstring("prompt token 3 is 97"));
   CHECK_THAT(out.exchange.failures.at(4), ContainsSubstring("exceed the context of 64"));
@@ -141,7 +141,7 @@ TEST_CASE("generate_uses_the_last_page_of_a_cache_that_just_fits") {
   fk::Random random(2);
   const auto r = request(1, 40, 9, random);  // the last token needs no slot: 48 = 6 pages
   const Outcome out = serve({4, 64, 16, 4, 8, 6}, {r});
-  CHECK(out.exchange.tokens.at(1) == fake::expected(r));
+  CHECK(out.exchange.tokens.at(1) == mutant::expected(r));
 }
 
 TEST_CASE("generate_scores_a_prompt_without_new_tokens") {
@@ -158,7 +158,7 @@ TEST_CASE("generate_scores_a_prompt_without_new_tokens") {
 TEST_CASE("generate_stops_at_an_end_token_only_when_asked") {
   fk::Random random(6);
   auto r = request(1, 6, 30, random);
-  const auto all = fake::expected(r);
+  const auto all = mutant::expected(r);
   const Outcome on = serve({2, 64, 16, 4, 8, 16}, {r}, 1000, {all[4]});
   CHECK(on.exchange.tokens.at(1) == all);
   r.ignore_eos = false;
@@ -227,7 +227,7 @@ TEST_CASE("generate_that_runs_ahead_ends_with_the_end_token") {
   for (uint64_t id = 1; id <= 12; ++id) {
     requests.push_back(request(id, 6, 30, random));
     requests.back().ignore_eos = id % 4 == 0;
-    if (id % 5 == 1) ends.push_back(fake::expected(requests.back())[id]);
+    if (id % 5 == 1) ends.push_back(mutant::expected(requests.back())[id]);
   }
   const Setting s{4, 64, 16, 4, 4, 40};
   const Outcome plain = serve(s, requests, 2, ends), ahead = serve(s, requests, 2, ends, true);

@@ -9,13 +9,13 @@
 using namespace fk;
 
 TEST_CASE("the printed secret gives the same seeds, and its hash is the commitment") {
-  const Secret drawn = Secret::draw();
-  const Secret again = Secret::from_hex(drawn.hex(), "x");
-  CHECK(again.seed("a/b") == drawn.seed("a/b"));
-  CHECK(again.commitment() == drawn.commitment());
-  CHECK(drawn.commitment() == sha256(bytes_of_hex(drawn.hex(), 32, "x")));
-  CHECK(drawn.seed("a/b") != drawn.seed("a/c"));
-  CHECK(Secret::draw().hex() != drawn.hex());
+  const Secret hidden = Secret::draw();
+  const Secret again = Secret::from_hex(hidden.hex(), "x");
+  CHECK(again.seed("a/b") == hidden.seed("a/b"));
+  CHECK(again.commitment() == hidden.commitment());
+  CHECK(hidden.commitment() == sha256(bytes_of_hex(hidden.hex(), 32, "x")));
+  CHECK(hidden.seed("a/b") != hidden.seed("a/c"));
+  CHECK(Secret::draw().hex() != hidden.hex());
   CHECK_THROWS_AS(Secret::from_hex("12", "x"), Error);
 }
 

@@ -30,10 +30,10 @@ TEST_CASE("a_drawn_width_is_a_call_that_can_be_made") {
           const fk::PosedCase posed = fk::pose(asked, contract, source);
           INFO(op << " " << source.size << " " << source.name << ", " << variant << ", " << draw
                   << ": " << posed.source.init.at(fk::width_of(variant)));
-          const fk::ResolvedCase drawn = fk::resolve(contract, posed.source, posed.variant);
+          const fk::ResolvedCase hidden = fk::resolve(contract, posed.source, posed.variant);
           std::string why;
-          const auto inputs = fk::make_inputs(drawn, draw, 1);
-          CHECK_FALSE(fk::reference_outputs(*providers[0], drawn, posed.source, posed.variant,
+          const auto inputs = fk::make_inputs(hidden, draw, 1);
+          CHECK_FALSE(fk::reference_outputs(*providers[0], hidden, posed.source, posed.variant,
                                             inputs, reference.options, why)
                           .empty());
           CHECK(why == "");

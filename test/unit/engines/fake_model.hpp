@@ -14,7 +14,7 @@
 #include "core/base/error.hpp"
 #include "core/engines/generate.hpp"
 
-namespace fake {
+namespace mutant {
 
 inline constexpr int64_t kVocab = 97;
 
@@ -73,7 +73,7 @@ class Program : public fk::Program {
   int64_t limit(const std::string& axis) const override { return limits_.at(axis); }
   void bind(int axis, int64_t value) override {
     const auto i = static_cast<size_t>(axis);
-    if (value < 0 || value > limits_.at(axes_[i])) fk::fail("fake", "axis out of range");
+    if (value < 0 || value > limits_.at(axes_[i])) fk::fail("mutant", "axis out of range");
     bound_[i] = value;
   }
   void* input(const std::string& name) override {
@@ -91,7 +91,7 @@ class Program : public fk::Program {
     batches.insert(value("B"));
     for (int64_t t = 0; t < count; ++t) {
       const auto slot = in<int64_t>("slot_mapping", t);
-      if (slot < 0 && !replay) fk::fail("fake", "a token without a slot");
+      if (slot < 0 && !replay) fk::fail("mutant", "a token without a slot");
       if (slot < 0) continue;
       cache_.at(static_cast<size_t>(slot)) = {in<int64_t>("ids", t), in<int64_t>("positions", t)};
     }
@@ -105,13 +105,13 @@ class Program : public fk::Program {
       logits_[static_cast<size_t>(q * kVocab + token)] = 1;
     }
   }
-  Output output(const std::string&) const override { fk::fail("fake", "nobody asks"); }
+  Output output(const std::string&) const override { fk::fail("mutant", "nobody asks"); }
   void read(const std::string& output, void* host, int64_t bytes) override {
     const void* from = output == "tokens" ? static_cast<const void*>(tokens_.data())
                                           : static_cast<const void*>(logits_.data());
     const size_t have = output == "tokens" ? tokens_.size() * 8 : logits_.size() * 4;
     const auto size = static_cast<size_t>(bytes);
-    if (replay ? have < size : have != size) fk::fail("fake", "a read of another size");
+    if (replay ? have < size : have != size) fk::fail("mutant", "a read of another size");
     if (bytes > 0) std::memcpy(host, from, size);
   }
   void set_taps(fk::TapSink) override {}
@@ -129,12 +129,12 @@ class Program : public fk::Program {
     return fetches_;
   }
   const void* fetched(int64_t which) override {
-    if (which <= fetches_ - 2 || which > fetches_) fk::fail("fake", "no longer kept");
+    if (which <= fetches_ - 2 || which > fetches_) fk::fail("mutant", "no longer kept");
     return fetched_[which % 2].data();
   }
   void feed_tokens(const std::string& input, const std::string& output, int64_t count,
                    int64_t vocab_size) override {
-    if (input != "ids" || output != "tokens" || vocab_size != kVocab) fk::fail("fake", "a feed");
+    if (input != "ids" || output != "tokens" || vocab_size != kVocab) fk::fail("mutant", "a feed");
     fed_.assign(tokens_.begin(), tokens_.begin() + count);
   }
 
@@ -162,7 +162,7 @@ class Program : public fk::Program {
     for (int64_t p = 0; p < in<int32_t>("seq_lens", b) - after; ++p) {
       const int64_t page = in<int32_t>("block_tables", b * value("W") + p / page_size_);
       const Cell& cell = cache_.at(static_cast<size_t>(page * page_size_ + p % page_size_));
-      if (cell.position != p) fk::fail("fake", "the cache holds another position");
+      if (cell.position != p) fk::fail("mutant", "the cache holds another position");
       context.push_back(cell.token);
     }
     return context;
@@ -200,7 +200,7 @@ class Exchange : public fk::Exchange {
     return true;
   }
   void token(uint64_t id, int64_t index, int64_t token, bool last) override {
-    if (static_cast<int64_t>(tokens[id].size()) != index || done[id]) fk::fail("fake", "order");
+    if (static_cast<int64_t>(tokens[id].size()) != index || done[id]) fk::fail("mutant", "order");
     tokens[id].push_back(token);
     done[id] = last;
   }
@@ -218,4 +218,4 @@ class Exchange : public fk::Exchange {
   size_t given_ = 0;
 };
 
-}  // namespace fake
+}  // namespace mutant

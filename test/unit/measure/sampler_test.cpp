@@ -40,7 +40,7 @@ class FakeDevice final : public fk::Device {
   explicit FakeDevice(Log& log) : log_(log) {}
   int32_t type() const override { return FK_CUDA; }
   int32_t id() const override { return 0; }
-  std::string name() const override { return "fake"; }
+  std::string name() const override { return "mutant"; }
   void* allocate(int64_t bytes, const std::string&) override {
     return std::aligned_alloc(256, (static_cast<size_t>(bytes) + 255) / 256 * 256);
   }

@@ -37,30 +37,30 @@ TEST_CASE("whatever is drawn of a case has contents") {
   for (const auto& op : catalog.ops()) {
     const Contract& contract = catalog.at(op);
     for (const Case& source : contract.cases) {
-      for (const auto& name : drawn_variants(contract, source)) {
+      for (const auto& name : hidden_variants(contract, source)) {
         for (const uint64_t draw : kDraws) {
           if (kSanitized && draw != kDraws[2]) continue;
           INFO(op << " " << source.size << " " << source.name << " " << name << " " << draw);
           const PosedCase posed = pose(asked_of(contract, source, name, draw), contract, source);
-          const ResolvedCase drawn = resolve(contract, posed.source, posed.variant);
+          const ResolvedCase hidden = resolve(contract, posed.source, posed.variant);
           const ResolvedCase written = resolve(contract, posed.source, {});
-          for (size_t i = 0; i < drawn.scalars.size(); ++i)
+          for (size_t i = 0; i < hidden.scalars.size(); ++i)
             if (contract.section(SectionId::forward)[i].kind == SlotKind::integer)
-              CHECK(drawn.scalars[i].i <= written.scalars[i].i);
+              CHECK(hidden.scalars[i].i <= written.scalars[i].i);
           // Floats of large cases take long, and have no bounds.
-          if (source.size != "full" && *drawn_parts(name) & (kDrawnFields | kDrawnSwitches))
-            CHECK_NOTHROW(make_inputs(drawn, draw, 1));
-          for (const CaseField& field : drawn.fields)
+          if (source.size != "full" && *hidden_parts(name) & (kHiddenFields | kHiddenSwitches))
+            CHECK_NOTHROW(make_inputs(hidden, draw, 1));
+          for (const CaseField& field : hidden.fields)
             if (field.present && field.slot->section == SectionId::forward &&
                 field.slot->role != Role::out && !is_float(field.dtype))
-              CHECK_NOTHROW(make_field(drawn, field.slot->name, draw, 1));
+              CHECK_NOTHROW(make_field(hidden, field.slot->name, draw, 1));
         }
       }
     }
   }
 }
 
-TEST_CASE("a step before drawn rows has fewer, and contents") {
+TEST_CASE("a step before hidden rows has fewer, and contents") {
   const Catalog catalog(paths::registry_dirs());
   const auto cpu = open_device("cpu");
   int steps = 0;
@@ -68,18 +68,18 @@ TEST_CASE("a step before drawn rows has fewer, and contents") {
     const Contract& contract = catalog.at(op);
     if (contract.comm()) continue;
     for (const Case& source : contract.cases) {
-      const auto names = drawn_variants(contract, source);
+      const auto names = hidden_variants(contract, source);
       if (names.empty()) continue;
       INFO(op << " " << source.size << " " << source.name << " " << names[0]);
       const PosedCase posed =
           pose(asked_of(contract, source, names[0], kDraws[2]), contract, source);
-      const ResolvedCase drawn = resolve(contract, posed.source, posed.variant);
+      const ResolvedCase hidden = resolve(contract, posed.source, posed.variant);
       std::unique_ptr<CaseFrames> step;
-      CHECK_NOTHROW(step = first_step(*cpu, drawn, posed, kDraws[2]));
+      CHECK_NOTHROW(step = first_step(*cpu, hidden, posed, kDraws[2]));
       if (!step) continue;
       ++steps;
-      for (const auto& [axis, n] : step->resolved().axes) CHECK(n <= drawn.axes.at(axis));
-      CHECK(step->resolved().axes != drawn.axes);
+      for (const auto& [axis, n] : step->resolved().axes) CHECK(n <= hidden.axes.at(axis));
+      CHECK(step->resolved().axes != hidden.axes);
     }
   }
   CHECK(steps > 200);
@@ -91,18 +91,19 @@ TEST_CASE("rows are fewer than written and the secret's, values those of small c
   const auto source = std::find_if(contract.cases.begin(), contract.cases.end(),
                                    [](const Case& c) { return c.size == "ci"; });
   REQUIRE(source != contract.cases.end());
-  const auto names = drawn_variants(contract, *source);
-  CHECK(names == std::vector<std::string>{"drawn rows, fields and values", "drawn rows and fields",
-                                          "drawn rows and values", "drawn rows"});
+  const auto names = hidden_variants(contract, *source);
+  CHECK(names == std::vector<std::string>{"hidden rows, fields and values",
+                                          "hidden rows and fields", "hidden rows and values",
+                                          "hidden rows"});
   std::set<std::vector<std::string>> fields;
   std::set<int64_t> rows;
   for (int i = 0; i < 20; ++i) {
     const Secret secret = Secret::draw();
     AskedCase asked = asked_of(contract, *source, names[0], 0);
     CHECK(pose(asked, contract, *source).variant.axes.empty());
-    asked = drawn_by(asked, secret);
+    asked = hidden_by(asked, secret);
     CHECK(asked.draw != 0);
-    CHECK(drawn_by(asked_of(contract, *source, names[0], 0), secret).draw == asked.draw);
+    CHECK(hidden_by(asked_of(contract, *source, names[0], 0), secret).draw == asked.draw);
     const PosedCase posed = pose(asked, contract, *source);
     CHECK(posed.source.init.at("eps") == "10000");
     const int64_t n = posed.variant.axes.at("T"), all = source->axes.at("T");
@@ -114,7 +115,7 @@ TEST_CASE("rows are fewer than written and the secret's, values those of small c
   CHECK_FALSE(fields.count(source->with));
   CHECK(rows.size() > 3);
   AskedCase other = asked_of(contract, *source, "no rows", 0);
-  CHECK(drawn_by(other, Secret::draw()).draw == 0);
+  CHECK(hidden_by(other, Secret::draw()).draw == 0);
 }
 
 TEST_CASE("lengths that are the same everywhere in a large case are not where rows are drawn") {
@@ -125,14 +126,14 @@ TEST_CASE("lengths that are the same everywhere in a large case are not where ro
   });
   REQUIRE(source != contract.cases.end());
   REQUIRE(source->values.at("seq_lens").starts_with("constant"));
-  const AskedCase asked = asked_of(contract, *source, "drawn rows", kDraws[2]);
+  const AskedCase asked = asked_of(contract, *source, "hidden rows", kDraws[2]);
   const PosedCase posed = pose(asked, contract, *source);
-  const ResolvedCase drawn = resolve(contract, posed.source, posed.variant);
-  const Tensor lengths = make_field(drawn, "seq_lens", 1, 1)[0];
+  const ResolvedCase hidden = resolve(contract, posed.source, posed.variant);
+  const Tensor lengths = make_field(hidden, "seq_lens", 1, 1)[0];
   std::set<double> different;
   for (int64_t i = 0; i < lengths.numel(); ++i) different.insert(lengths.at(i));
   CHECK(different.size() > 4);
-  CHECK(drawn.scalars[static_cast<size_t>(contract.at("max_query_len").index)].i == 1);
+  CHECK(hidden.scalars[static_cast<size_t>(contract.at("max_query_len").index)].i == 1);
 }
 
 TEST_CASE("where rows are drawn most tokens may want the same experts, on all ranks") {
@@ -144,12 +145,12 @@ TEST_CASE("where rows are drawn most tokens may want the same experts, on all ra
   REQUIRE(source != contract.cases.end());
   std::set<double> skews;
   for (const uint64_t draw : kDraws) {
-    const AskedCase asked = asked_of(contract, *source, "drawn rows", draw);
+    const AskedCase asked = asked_of(contract, *source, "hidden rows", draw);
     const PosedCase posed = pose(asked, contract, *source);
-    ResolvedCase drawn = resolve(contract, posed.source, posed.variant);
+    ResolvedCase hidden = resolve(contract, posed.source, posed.variant);
     std::set<size_t> busiest;
-    for (drawn.rank = 0; drawn.rank < 2; ++drawn.rank) {
-      const Tensor ids = make_field(drawn, "topk_ids", 1, 1)[0];
+    for (hidden.rank = 0; hidden.rank < 2; ++hidden.rank) {
+      const Tensor ids = make_field(hidden, "topk_ids", 1, 1)[0];
       std::vector<double> loads(8);
       for (int64_t i = 0; i < ids.numel(); ++i) loads[static_cast<size_t>(ids.at(i))] += 1;
       const auto most = std::max_element(loads.begin(), loads.end());
@@ -160,7 +161,7 @@ TEST_CASE("where rows are drawn most tokens may want the same experts, on all ra
   }
   CHECK(*skews.begin() > 1.8);  // evenly it would be 1.1 at most
   CHECK(*skews.rbegin() > 3);
-  CHECK(pose(asked_of(contract, *source, "drawn rows", 0), contract, *source).source.values ==
+  CHECK(pose(asked_of(contract, *source, "hidden rows", 0), contract, *source).source.values ==
         source->values);
 }
 
@@ -172,13 +173,14 @@ TEST_CASE("of ragged requests nobody knows how many tokens they have together") 
   REQUIRE(source != contract.cases.end());
   std::set<int64_t> tokens;
   for (int i = 0; i < 20; ++i) {
-    const AskedCase asked = drawn_by(asked_of(contract, *source, "drawn rows", 0), Secret::draw());
+    const AskedCase asked =
+        hidden_by(asked_of(contract, *source, "hidden rows", 0), Secret::draw());
     tokens.insert(pose(asked, contract, *source).variant.axes.at("T"));
   }
   CHECK(tokens.size() > 5);
 }
 
-TEST_CASE("some cases of an op that are right are called with drawn rows, each as it takes them") {
+TEST_CASE("some cases of an op that are right are called with hidden rows, each as it takes them") {
   HiddenCases cases;
   const auto judged = [&](const std::string& name, const std::string& variant, bool beside,
                           Status status) {
@@ -192,7 +194,7 @@ TEST_CASE("some cases of an op that are right are called with drawn rows, each a
     cases.judged(row);
     return true;
   };
-  const std::string first = "drawn rows and values", second = "drawn rows";
+  const std::string first = "hidden rows and values", second = "hidden rows";
   for (const char* name : {"a", "b", "c", "d"}) judged(name, "", false, Status::slower);
   judged("e", "", false, Status::refused);
   CHECK_FALSE(judged("e", first, true, Status::correct));
@@ -207,17 +209,17 @@ TEST_CASE("some cases of an op that are right are called with drawn rows, each a
   CHECK_FALSE(judged("a", "no rows", true, Status::correct));
 }
 
-TEST_CASE("half of the cases have drawn rows, three at least, and all that are told experts") {
+TEST_CASE("half of the cases have hidden rows, three at least, and all that are told experts") {
   const Catalog catalog(paths::registry_dirs());
-  CHECK(drawn_of(catalog.at("linear"), 1) == 3);
-  CHECK(drawn_of(catalog.at("linear"), 6) == 3);
-  CHECK(drawn_of(catalog.at("linear"), 75) == 38);
-  CHECK(drawn_of(catalog.at("fused_moe_ep"), 14) == 14);
+  CHECK(hidden_of(catalog.at("linear"), 1) == 3);
+  CHECK(hidden_of(catalog.at("linear"), 6) == 3);
+  CHECK(hidden_of(catalog.at("linear"), 75) == 38);
+  CHECK(hidden_of(catalog.at("fused_moe_ep"), 14) == 14);
   std::map<std::string, std::set<int>> of;
   JudgeOptions options;
   options.size = "ci";
-  for (const CasePlanEntry& entry : docket({"linear", "fused_moe_ep"}, catalog, options))
-    if (is_drawn(entry.row.variant)) of[entry.row.op].insert(entry.drawn_cases);
+  for (const CasePlanEntry& entry : case_plan({"linear", "fused_moe_ep"}, catalog, options))
+    if (is_hidden(entry.row.variant)) of[entry.row.op].insert(entry.hidden_cases);
   CHECK(of["linear"] == std::set<int>{6});  // of 12
   CHECK(of["fused_moe_ep"] == std::set<int>{4});
 }
@@ -237,38 +239,38 @@ TEST_CASE("who refuses two parts of what is drawn together is asked for each of 
     cases.judged(row);
     return true;
   };
-  CHECK(judged("drawn rows, switches and values", Status::refused));
-  CHECK(judged("drawn rows and switches, padded", Status::correct));
-  CHECK_FALSE(judged("drawn rows and switches", Status::correct));
-  CHECK(judged("drawn rows and values, padded", Status::refused));
-  CHECK(judged("drawn rows and values", Status::correct));
-  CHECK_FALSE(judged("drawn rows, padded", Status::correct));
-  CHECK_FALSE(judged("drawn rows", Status::correct));
+  CHECK(judged("hidden rows, switches and values", Status::refused));
+  CHECK(judged("hidden rows and switches, padded", Status::correct));
+  CHECK_FALSE(judged("hidden rows and switches", Status::correct));
+  CHECK(judged("hidden rows and values, padded", Status::refused));
+  CHECK(judged("hidden rows and values", Status::correct));
+  CHECK_FALSE(judged("hidden rows, padded", Status::correct));
+  CHECK_FALSE(judged("hidden rows", Status::correct));
 }
 
 TEST_CASE("switches are as small cases have them whose optional fields are there, contents too") {
   const Catalog catalog(paths::registry_dirs());
-  const auto drawn = [&](const std::string& op, const std::string& size, uint64_t draw,
-                         const std::vector<std::string>& with) {
+  const auto hidden = [&](const std::string& op, const std::string& size, uint64_t draw,
+                          const std::vector<std::string>& with) {
     const Contract& contract = catalog.at(op);
     const auto source =
         std::find_if(contract.cases.begin(), contract.cases.end(),
                      [&](const Case& c) { return c.size == size && c.with == with; });
     REQUIRE(source != contract.cases.end());
-    return pose(asked_of(contract, *source, "drawn rows and switches", draw), contract, *source)
+    return pose(asked_of(contract, *source, "hidden rows and switches", draw), contract, *source)
         .source;
   };
-  CHECK(drawn("topk_softmax", "ci", 1, {}).init.at("renormalize") == "0");
-  const Case raw = drawn("selective_state_update", "ci", 1, {"d", "dt_bias"});
+  CHECK(hidden("topk_softmax", "ci", 1, {}).init.at("renormalize") == "0");
+  const Case raw = hidden("selective_state_update", "ci", 1, {"d", "dt_bias"});
   CHECK(raw.init.at("dt_softplus") == "0");
   CHECK(raw.values.at("dt") == "uniform(0.01,0.5)");
   // No small case has this activation without biases.
-  CHECK_FALSE(drawn("moe_block", "ci", 1, {}).init.count("activation"));
-  CHECK(drawn("mla_self_attention", "smoke", 1, {"q_a_norm", "fp8"}).init.at("quantize_input") ==
+  CHECK_FALSE(hidden("moe_block", "ci", 1, {}).init.count("activation"));
+  CHECK(hidden("mla_self_attention", "smoke", 1, {"q_a_norm", "fp8"}).init.at("quantize_input") ==
         "1");
   std::set<std::string> reductions;
   for (const uint64_t draw : {0x101, 0x201})
-    reductions.insert(drawn("all_reduce", "ci", draw, {}).init.at("reduction"));
+    reductions.insert(hidden("all_reduce", "ci", draw, {}).init.at("reduction"));
   CHECK(reductions == std::set<std::string>{"max", "min"});
 }
 
@@ -281,7 +283,7 @@ std::vector<Case> drawn_above(const Catalog& catalog, const std::string& op,
   const auto source =
       std::ranges::find_if(contract.cases, [&](const Case& c) { return c.size == size; });
   REQUIRE(source != contract.cases.end());
-  const std::string variant = drawn_variants(contract, *source).at(0);
+  const std::string variant = hidden_variants(contract, *source).at(0);
   std::vector<Case> out;
   for (uint64_t draw = 1; draw < 400; draw += 2)
     out.push_back(
@@ -344,7 +346,7 @@ TEST_CASE("of several numbers and switches each is left as it is now and then, a
   std::set<std::set<std::string>> numbers;
   for (uint64_t draw = 1; draw < 1000; draw += 2) {
     const Case c =
-        pose(asked_of(contract, *source, "drawn rows and values", draw), contract, *source).source;
+        pose(asked_of(contract, *source, "hidden rows and values", draw), contract, *source).source;
     std::set<std::string> others;
     for (const char* name : {"eps", "dt_min", "dt_max"})
       if (text_in(c.init, name) != text_in(source->init, name)) others.insert(name);
@@ -378,7 +380,7 @@ TEST_CASE("contents that cannot be made in larger sizes are not drawn") {
   };
   const auto ids_of = [&](const std::string& ids) {
     const Contract c = contract(ids);
-    const Case posed = pose(asked_of(c, c.cases[1], "drawn rows", 5), c, c.cases[1]).source;
+    const Case posed = pose(asked_of(c, c.cases[1], "hidden rows", 5), c, c.cases[1]).source;
     CHECK(text_in(posed.values, "x").empty());
     return text_in(posed.values, "ids");
   };

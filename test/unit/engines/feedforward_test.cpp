@@ -28,12 +28,12 @@ class PassProgram : public fk::Program {
     for (size_t i = 0; i < answer_.size() * 3; ++i) answer_[i / 3] += image_[i];
   }
   Output output(const std::string& name) const override {
-    if (name != "answer") fk::fail("fake", "another output");
+    if (name != "answer") fk::fail("mutant", "another output");
     return {fk::DType::f32, {bound_, 2}};
   }
   void read(const std::string&, void* host, int64_t bytes) override {
     if (static_cast<size_t>(bytes) != answer_.size() * 4)
-      fk::fail("fake", "a read of another size");
+      fk::fail("mutant", "a read of another size");
     std::memcpy(host, answer_.data(), answer_.size() * 4);
   }
   void set_marker(volatile int32_t*) override {}
@@ -60,11 +60,11 @@ class PassExchange : public fk::Exchange {
     requests.pop_front();
     return true;
   }
-  void token(uint64_t, int64_t, int64_t, bool) override { fk::fail("fake", "a token"); }
-  void logits(uint64_t, int64_t, const float*, int64_t) override { fk::fail("fake", "logits"); }
+  void token(uint64_t, int64_t, int64_t, bool) override { fk::fail("mutant", "a token"); }
+  void logits(uint64_t, int64_t, const float*, int64_t) override { fk::fail("mutant", "logits"); }
   void tensor(uint64_t id, const std::string& name, const std::vector<int64_t>& shape,
               const float* values) override {
-    if (name != "answer" || shape != std::vector<int64_t>{2}) fk::fail("fake", "another tensor");
+    if (name != "answer" || shape != std::vector<int64_t>{2}) fk::fail("mutant", "another tensor");
     got[id].assign(values, values + 2);
   }
   void failed(uint64_t id, const std::string& why) override { failures[id] = why; }

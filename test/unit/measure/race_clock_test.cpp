@@ -12,10 +12,10 @@ namespace {
 
 // Seconds around `mean` with a relative spread, a slow drift that all contenders share through
 // `clock`, and now and then a disturbance that makes a sample ten times as long.
-class Fake final : public fk::Contender {
+class Mutant final : public fk::Contender {
  public:
-  Fake(double mean, double spread, uint64_t seed, int* clock = nullptr, double outliers = 0,
-       double dropped = 0)
+  Mutant(double mean, double spread, uint64_t seed, int* clock = nullptr, double outliers = 0,
+         double dropped = 0)
       : mean_(mean),
         spread_(spread),
         outliers_(outliers),
@@ -40,7 +40,7 @@ class Fake final : public fk::Contender {
 fk::RaceResult race(fk::Contender& a, fk::Contender& b, int blocks_max = 2000) {
   fk::Contender* both[] = {&a, &b};
   fk::RaceOptions options;
-  options.seconds = 20;  // never reached: a fake takes no time
+  options.seconds = 20;  // never reached: a mutant takes no time
   options.blocks_max = blocks_max;
   return fk::race(both, options);
 }
@@ -50,7 +50,7 @@ fk::RaceResult race(fk::Contender& a, fk::Contender& b, int blocks_max = 2000) {
 TEST_CASE("timer_finds_one_percent") {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     INFO("seed " << seed);
-    Fake slow(1.00e-5, 0.02, seed), fast(0.98e-5, 0.02, seed + 100);
+    Mutant slow(1.00e-5, 0.02, seed), fast(0.98e-5, 0.02, seed + 100);
     const fk::RaceResult result = race(slow, fast);
     const fk::Ratio r = result.ratio(1, 0);
     CHECK(result.settled());
@@ -63,7 +63,7 @@ TEST_CASE("timer_finds_one_percent") {
 TEST_CASE("timer_says_same_for_equals") {
   int same = 0;
   for (uint64_t seed = 1; seed <= 100; ++seed) {
-    Fake a(1e-5, 0.02, seed), b(1e-5, 0.02, seed + 1000);
+    Mutant a(1e-5, 0.02, seed), b(1e-5, 0.02, seed + 1000);
     const fk::Ratio r = race(a, b).ratio(1, 0);
     CHECK(r.speed != fk::Speed::faster);
     CHECK(r.speed != fk::Speed::slower);
@@ -73,12 +73,12 @@ TEST_CASE("timer_says_same_for_equals") {
 }
 
 TEST_CASE("timer_does_not_count_a_difference_within_the_band") {
-  Fake a(1e-5, 0.01, 1), b(0.997e-5, 0.01, 2);
+  Mutant a(1e-5, 0.01, 1), b(0.997e-5, 0.01, 2);
   CHECK(race(a, b).ratio(1, 0).speed == fk::Speed::same);
 }
 
 TEST_CASE("timer_cannot_tell_when_noise_is_large") {
-  Fake a(1e-5, 0.5, 1), b(0.99e-5, 0.5, 2);
+  Mutant a(1e-5, 0.5, 1), b(0.99e-5, 0.5, 2);
   const fk::RaceResult result = race(a, b, 40);
   CHECK(!result.settled());
   const fk::Ratio r = result.ratio(1, 0);
@@ -91,7 +91,7 @@ TEST_CASE("timer_interval_holds_the_truth_as_often_as_it_says") {
   // 400 races of 12 blocks at 99 %: about four miss; eleven would be a chance in a thousand.
   int missed = 0;
   for (uint64_t seed = 1; seed <= 400; ++seed) {
-    Fake a(1e-5, 0.03, 2 * seed), b(1.1e-5, 0.03, 2 * seed + 1);
+    Mutant a(1e-5, 0.03, 2 * seed), b(1.1e-5, 0.03, 2 * seed + 1);
     const fk::Ratio r = race(a, b, 12).ratio(1, 0);
     missed += r.low > 1 / 1.1 || r.high < 1 / 1.1;
   }
@@ -100,13 +100,13 @@ TEST_CASE("timer_interval_holds_the_truth_as_often_as_it_says") {
 
 TEST_CASE("timer_is_not_moved_by_outliers_or_by_a_drift") {
   int clock = 0;
-  Fake a(1e-5, 0.01, 1, &clock, 0.03), b(1e-5, 0.01, 2, &clock, 0.03);
+  Mutant a(1e-5, 0.01, 1, &clock, 0.03), b(1e-5, 0.01, 2, &clock, 0.03);
   const fk::Ratio r = race(a, b).ratio(1, 0);
   CHECK(r.speed == fk::Speed::same);
 }
 
 TEST_CASE("timer_stops_early_when_the_difference_is_large") {
-  Fake a(1e-5, 0.05, 1), b(1e-6, 0.05, 2);
+  Mutant a(1e-5, 0.05, 1), b(1e-6, 0.05, 2);
   const fk::RaceResult result = race(a, b);
   CHECK(result.settled());
   CHECK(result.blocks() <= 12);
@@ -115,7 +115,7 @@ TEST_CASE("timer_stops_early_when_the_difference_is_large") {
 
 TEST_CASE("timer_needs_fewer_blocks_where_the_difference_is_clear_and_the_noise_small") {
   const auto blocks = [](double mean, double spread) {
-    Fake a(1e-5, spread, 1), b(mean, spread, 2);
+    Mutant a(1e-5, spread, 1), b(mean, spread, 2);
     return race(a, b).blocks();
   };
   const fk::RaceOptions options;
@@ -125,7 +125,7 @@ TEST_CASE("timer_needs_fewer_blocks_where_the_difference_is_clear_and_the_noise_
   CHECK(blocks(1e-5, 0.001) == options.blocks_min);
   CHECK(blocks(0.5e-5, 0.3) >= options.blocks_min);  // by how much is open
   // Of three, all have to be.
-  Fake a(1e-5, 0.01, 1), b(0.5e-5, 0.01, 2), c(1e-5, 0.001, 3);
+  Mutant a(1e-5, 0.01, 1), b(0.5e-5, 0.01, 2), c(1e-5, 0.001, 3);
   fk::Contender* all[] = {&a, &b, &c};
   fk::RaceOptions three;
   three.seconds = 20;
@@ -133,7 +133,7 @@ TEST_CASE("timer_needs_fewer_blocks_where_the_difference_is_clear_and_the_noise_
 }
 
 TEST_CASE("timer_counts_dropped_samples_and_leaves_their_blocks_out") {
-  Fake a(1e-5, 0.01, 1), b(1e-5, 0.01, 2, nullptr, 0, 0.25);
+  Mutant a(1e-5, 0.01, 1), b(1e-5, 0.01, 2, nullptr, 0, 0.25);
   const fk::RaceResult result = race(a, b);
   const fk::Timing& t = result.timing(1);
   CHECK(result.timing(0).dropped == 0);
@@ -148,7 +148,7 @@ TEST_CASE("timer_gives_median_and_quartiles") {
   CHECK(fk::quantile({4, 1, 3, 2, 5}, 0.25) == 2);
   CHECK(fk::quantile({1, 2}, 0.5) == 1.5);
   CHECK(fk::quantile({}, 0.5) == 0);
-  Fake a(1e-5, 0.1, 1), b(1e-5, 0.1, 2);
+  Mutant a(1e-5, 0.1, 1), b(1e-5, 0.1, 2);
   const fk::Timing t = race(a, b).timing(0);
   // A normal quartile is 0.674 standard deviations from the median.
   CHECK(std::abs(std::log(t.median_s / 1e-5)) < 0.03);
@@ -177,7 +177,7 @@ TEST_CASE("timer_takes_turns_forwards_and_backwards") {
 }
 
 TEST_CASE("timer_asks_a_contender_that_takes_the_whole_budget_a_few_times_only") {
-  Fake a(1.0, 0.01, 1), b(1e-5, 0.01, 2);
+  Mutant a(1.0, 0.01, 1), b(1e-5, 0.01, 2);
   fk::Contender* both[] = {&a, &b};
   fk::RaceOptions options;
   options.seconds = 2;
@@ -207,7 +207,7 @@ TEST_CASE("timer_knows_nothing_from_one_block") {
 }
 
 TEST_CASE("timer_stops_by_the_time_that_counts_for_all") {
-  Fake a(1e-5, 0.5, 1), b(1e-5, 0.5, 2);
+  Mutant a(1e-5, 0.5, 1), b(1e-5, 0.5, 2);
   fk::Contender* both[] = {&a, &b};
   fk::RaceOptions options;
   options.seconds = 20;

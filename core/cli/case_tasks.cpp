@@ -70,24 +70,24 @@ template <class Side>
 struct Open {
   std::map<int, std::unique_ptr<Side>> cases;
   Side& at(const Json& arguments) {
-    const auto it = cases.find(arguments.at("exam").get<int>());
-    if (it == cases.end()) fail("exam", "a case that is not open");
+    const auto it = cases.find(arguments.at("case_run").get<int>());
+    if (it == cases.end()) fail("case_run", "a case that is not open");
     return *it->second;
   }
 };
 // Ended with the process.
-Open<OracleServer>& examiners() {
+Open<OracleServer>& oracle_servers() {
   static auto* open = new Open<OracleServer>;
   return *open;
 }
-Open<CandidateServer>& examinees() {
+Open<CandidateServer>& candidate_servers() {
   static auto* open = new Open<CandidateServer>;
   return *open;
 }
 
 // All ranks together, whatever has failed before. Nobody may use a symmetric buffer after this.
 void begin_anew(Communicator& comm) {
-  examinees().cases.clear();
+  candidate_servers().cases.clear();
   comm.settle();
 }
 
@@ -102,7 +102,7 @@ std::function<void()> signs_of_life(const TaskServices& services, const std::str
   };
 }
 
-Json exam_open(const Json& a, const TaskServices& services) {
+Json case_open(const Json& a, const TaskServices& services) {
   AskedCase asked = asked_case_from(a.at("asked"));
   const Contract& contract = services.catalog.at(asked.op);
   CaseRunOptions options;
@@ -129,96 +129,97 @@ Json exam_open(const Json& a, const TaskServices& services) {
   const std::string stage = contract.op + ": contents and answers";
   services.stage(stage);
   options.alive = signs_of_life(services, stage);
-  auto exam = std::make_unique<OracleServer>(contract, std::move(asked), std::move(posed),
-                                         a.at("seed").get<uint64_t>(), options);
+  auto case_run = std::make_unique<OracleServer>(contract, std::move(asked), std::move(posed),
+                                                 a.at("seed").get<uint64_t>(), options);
   Json families = Json::array(), left_out = Json::array();
-  for (size_t i = 0; i < exam->contents(); ++i) families.push_back(exam->family(i));
-  for (const auto& [family, why] : exam->left_out())
+  for (size_t i = 0; i < case_run->contents(); ++i) families.push_back(case_run->family(i));
+  for (const auto& [family, why] : case_run->left_out())
     left_out.push_back({{"family", family}, {"why", why}});
   Json nulls = Json::array();
-  for (const TriedMutant& fake : exam->nulls())
-    nulls.push_back({{"name", fake.name},
-                     {"rejected", fake.rejected},
-                     {"worst", fake.worst},
-                     {"why", fake.why}});
-  const CaseRunShape& shape = exam->shape();
-  Json answer = {{"unjudged", exam->unjudged()},
-                 {"oracle", exam->oracle()},
+  for (const TriedMutant& mutant : case_run->nulls())
+    nulls.push_back({{"name", mutant.name},
+                     {"rejected", mutant.rejected},
+                     {"worst", mutant.worst},
+                     {"why", mutant.why}});
+  const CaseRunShape& shape = case_run->shape();
+  Json answer = {{"unjudged", case_run->unjudged()},
+                 {"oracle", case_run->oracle()},
                  {"sets", shape.sets},
                  {"read_bytes", shape.read_bytes},
                  {"written_bytes", shape.written_bytes},
                  {"families", families},
-                 {"versions", exam->versions()},
-                 {"calls_most", exam->calls_most()},
+                 {"versions", case_run->versions()},
+                 {"calls_most", case_run->calls_most()},
                  {"left_out", left_out},
                  {"nulls", nulls},
-                 {"skew", exam->skew()},
-                 {"generated", exam->generated()},
-                 {"known", exam->known()},
-                 {"bytes", exam->bytes()},
-                 {"flops", exam->flops()},
-                 {"wire", exam->wire()},
+                 {"skew", case_run->skew()},
+                 {"generated", case_run->generated()},
+                 {"known", case_run->known()},
+                 {"bytes", case_run->bytes()},
+                 {"flops", case_run->flops()},
+                 {"wire", case_run->wire()},
                  {"own_devices", !ranks_share_devices(device.name(), ranks)},
-                 {"roofline_s", exam->roofline_s()},
-                 {"floor_s", exam->floor_s()},
-                 {"plan", exam->has_plan()}};
-  if (exam->unjudged().empty()) *services.answer_fds = exam->fds();
-  examiners().cases[a.at("exam").get<int>()] = std::move(exam);
+                 {"roofline_s", case_run->roofline_s()},
+                 {"floor_s", case_run->floor_s()},
+                 {"plan", case_run->has_plan()}};
+  if (case_run->unjudged().empty()) *services.answer_fds = case_run->fds();
+  oracle_servers().cases[a.at("case_run").get<int>()] = std::move(case_run);
   return answer;
 }
-FK_TASK(exam_open, exam_open);
+FK_TASK(case_open, case_open);
 
-Json exam_deal(const Json& a, const TaskServices&) {
-  OracleServer& exam = examiners().at(a);
+Json case_deal(const Json& a, const TaskServices&) {
+  OracleServer& case_run = oracle_servers().at(a);
   const auto sets = a.at("sets").get<std::vector<int>>();
   const Poison poison = a.at("poison").get<bool>() ? Poison::random : Poison::ones;
-  exam.deal(sets, a.at("contents").get<std::vector<int>>(), poison,
-            a.at("numbers_only").get<bool>(), a.value("beside", -1), a.value("beside_content", 0));
-  if (a.at("flush").get<bool>()) exam.flush(sets);
-  if (a.value("flush_all", false)) exam.flush_all();
+  case_run.deal(sets, a.at("contents").get<std::vector<int>>(), poison,
+                a.at("numbers_only").get<bool>(), a.value("beside", -1),
+                a.value("beside_content", 0));
+  if (a.at("flush").get<bool>()) case_run.flush(sets);
+  if (a.value("flush_all", false)) case_run.flush_all();
   return Json::object();
 }
-FK_TASK(exam_deal, exam_deal);
+FK_TASK(case_deal, case_deal);
 
-Json exam_renew(const Json& a, const TaskServices& services) {
-  OracleServer& exam = examiners().at(a);
+Json case_renew(const Json& a, const TaskServices& services) {
+  OracleServer& case_run = oracle_servers().at(a);
   const std::string stage = "contents and answers again";
   services.stage(stage);
-  exam.renew(a.at("from").get<size_t>(), a.at("seed").get<uint64_t>(),
-             signs_of_life(services, stage));
+  case_run.renew(a.at("from").get<size_t>(), a.at("seed").get<uint64_t>(),
+                 signs_of_life(services, stage));
   return Json::object();
 }
-FK_TASK(exam_renew, exam_renew);
+FK_TASK(case_renew, case_renew);
 
-Json exam_damage(const Json& a, const TaskServices&) {
-  return {{"text", examiners().at(a).damage()}};
+Json case_mutants(const Json& a, const TaskServices&) {
+  return {{"text", oracle_servers().at(a).damage()}};
 }
-FK_TASK(exam_damage, exam_damage);
+FK_TASK(case_mutants, case_mutants);
 
 // A copy of as many bytes as a call moves, on the first rank's device, where nobody works now.
-Json exam_copy(const Json& a, const TaskServices&) {
-  OracleServer& exam = examiners().at(a);
+Json case_copy(const Json& a, const TaskServices&) {
+  OracleServer& case_run = oracle_servers().at(a);
   try {
-    return {{"seconds", exam.copy_s(a.at("calls").get<int>(), a.at("threads").get<int>())}};
+    return {{"seconds", case_run.copy_s(a.at("calls").get<int>(), a.at("threads").get<int>())}};
   } catch (const Error&) {  // a device may have no memory for that; then nothing is beside it
     return {{"seconds", 0}};
   }
 }
-FK_TASK(exam_copy, exam_copy);
+FK_TASK(case_copy, case_copy);
 
 // Right behind an answer on a device, for which the sign is given.
-Json exam_turn(const Json& a, const TaskServices& services) {
-  examiners().at(a).wait_for_turns(a.at("sets").get<std::vector<int>>(), services.await_sign);
+Json case_turn(const Json& a, const TaskServices& services) {
+  oracle_servers().at(a).wait_for_turns(a.at("sets").get<std::vector<int>>(), services.await_sign);
   return Json::object();
 }
-FK_TASK(exam_turn, exam_turn);
+FK_TASK(case_turn, case_turn);
 
 // Of the sets by their place in the list, those of which there is something to say.
-Json exam_look(const Json& a, const TaskServices& services) {
+Json case_look(const Json& a, const TaskServices& services) {
   Json out = Json::array();
   const auto all =
-      examiners().at(a).look(a.at("sets").get<std::vector<int>>(), a.at("side").get<int>(),
-                             signs_of_life(services, "the oracle looks at answers"));
+      oracle_servers().at(a).look(a.at("sets").get<std::vector<int>>(), a.at("side").get<int>(),
+                                  signs_of_life(services, "the oracle looks at answers"));
   for (size_t i = 0; i < all.size(); ++i) {
     const auto& f = all[i];
     if (f.ok && !f.changed && f.worst == 0 && f.undecided.empty()) continue;
@@ -242,7 +243,7 @@ Json exam_look(const Json& a, const TaskServices& services) {
   }
   return out;
 }
-FK_TASK(exam_look, exam_look);
+FK_TASK(case_look, case_look);
 
 // How long the device takes for next to nothing, in seconds, as its other processes let it. Who has
 // the device keeps it for a while: between two looks there is time for another process to get it.
@@ -262,32 +263,32 @@ double idle_wait_s(Device& device) {
 }
 
 // Of the ranks' devices that on which it takes longest; of a rank its own.
-Json exam_idle(const Json& a, const TaskServices& services) {
+Json case_idle(const Json& a, const TaskServices& services) {
   const int ranks = a.value("ranks", 0);
   double most = ranks ? 0 : idle_wait_s(shared_device(a, services.local_rank));
   for (int r = 0; r < ranks; ++r) most = std::max(most, idle_wait_s(shared_device(a, r)));
   return {{"seconds", most}};
 }
-const TaskRegistration register_idle(kIdleTask, exam_idle);
+const TaskRegistration register_idle(kIdleTask, case_idle);
 
-Json exam_close(const Json& a, const TaskServices& services) {
+Json case_close(const Json& a, const TaskServices& services) {
   services.stage("destroy");
-  examiners().cases.erase(a.at("exam").get<int>());
-  examinees().cases.erase(a.at("exam").get<int>());
+  oracle_servers().cases.erase(a.at("case_run").get<int>());
+  candidate_servers().cases.erase(a.at("case_run").get<int>());
   return Json::object();
 }
-FK_TASK(exam_close, exam_close);
+FK_TASK(case_close, case_close);
 
 // Any side, before there is anything to do.
-Json exam_enter(const Json& a, const TaskServices& services) {
+Json case_enter(const Json& a, const TaskServices& services) {
   shared_comm(a, services);
   Device& device = shared_device(a, services.local_rank);
   shared_stopwatch(device);
   return {{"device", device.name()}};
 }
-FK_TASK(exam_enter, exam_enter);
+FK_TASK(case_enter, case_enter);
 
-// ---- who is examined ----
+// ---- who is judged ----
 
 // What the plugin says becomes an answer: the process lives on. Other ranks need not wait for one
 // that has failed; who failed because another one had says so. Of a device that is lost to this
@@ -320,7 +321,7 @@ const Provider& provider_of(const Json& a, const AskedCase& asked, const Device&
   fail(plugin, "refused: it has no " + asked.op + " for " + device.name());
 }
 
-Json exam_takes(const Json& a, const TaskServices& services) {
+Json case_takes(const Json& a, const TaskServices& services) {
   services.stage("supports");
   return answered(a, services, [&]() -> Json {
     const AskedCase asked = asked_case_from(a.at("asked"));
@@ -329,14 +330,14 @@ Json exam_takes(const Json& a, const TaskServices& services) {
     return Json::object();
   });
 }
-FK_TASK(exam_takes, exam_takes);
+FK_TASK(case_takes, case_takes);
 
-Json exam_sit(const Json& a, const TaskServices& services) {
+Json case_begin(const Json& a, const TaskServices& services) {
   std::vector<int> fds = services.fds;
   Communicator* const comm = shared_comm(a, services);
   if (comm) begin_anew(*comm);
   const Json answer = answered(a, services, [&]() -> Json {
-    if (fds.size() != 2) fail("exam", "two descriptors are needed");
+    if (fds.size() != 2) fail("case_run", "two descriptors are needed");
     CaseRunShape shape;
     shape.asked = asked_case_from(a.at("asked"));
     const AskedCase& asked = shape.asked;
@@ -349,45 +350,46 @@ Json exam_sit(const Json& a, const TaskServices& services) {
     // Who refuses does so before memory is mapped, which takes longer.
     if (provider.trust != Trust::candidate) need_support(provider, device, asked, comm);
     const auto given = std::exchange(fds, {});
-    auto exam =
-        std::make_unique<CandidateServer>(provider, services.plugins, device, shared_stopwatch(device),
-                                   shape, given[0], given[1], a.at("threads").get<int>(), comm);
-    const bool deterministic = exam->deterministic(), keeps = exam->keeps();
-    const int64_t given_bytes = exam->given();
-    examinees().cases[a.at("exam").get<int>()] = std::move(exam);
+    auto case_run = std::make_unique<CandidateServer>(provider, services.plugins, device,
+                                                      shared_stopwatch(device), shape, given[0],
+                                                      given[1], a.at("threads").get<int>(), comm);
+    const bool deterministic = case_run->deterministic(), keeps = case_run->keeps();
+    const int64_t given_bytes = case_run->given();
+    candidate_servers().cases[a.at("case_run").get<int>()] = std::move(case_run);
     return {{"deterministic", deterministic}, {"keeps", keeps}, {"given", given_bytes}};
   });
   for (const int fd : fds) ::close(fd);
   return answer;
 }
-FK_TASK(exam_sit, exam_sit);
+FK_TASK(case_begin, case_begin);
 
-Json exam_arm(const Json& a, const TaskServices& services) {
+Json case_arm(const Json& a, const TaskServices& services) {
   services.stage("plan or a capture");
   return answered(a, services, [&]() -> Json {
-    CandidateServer& exam = examinees().at(a);
+    CandidateServer& case_run = candidate_servers().at(a);
     const double plan_s =
-        a.at("plan").get<bool>() ? exam.plan(a.at("sets").get<std::vector<int>>()) : 0;
+        a.at("plan").get<bool>() ? case_run.plan(a.at("sets").get<std::vector<int>>()) : 0;
     const int first = a.at("first").get<int>();
-    exam.ready(first, a.at("count").get<int>(), a.at("all").get<bool>());
-    if (a.at("once").get<bool>()) exam.call_once(first);
+    case_run.ready(first, a.at("count").get<int>(), a.at("all").get<bool>());
+    if (a.at("once").get<bool>()) case_run.call_once(first);
     return {{"plan_s", plan_s}};
   });
 }
-FK_TASK(exam_arm, exam_arm);
+FK_TASK(case_arm, case_arm);
 
-Json exam_run(const Json& a, const TaskServices& services) {
+Json case_calls(const Json& a, const TaskServices& services) {
   services.stage("forward");
   return answered(a, services, [&]() -> Json {
-    CandidateServer& exam = examinees().at(a);
+    CandidateServer& case_run = candidate_servers().at(a);
     const int first = a.at("first").get<int>(), core = a.at("core").get<int>();
     const double seconds = a.at("warm").get<bool>()
-                               ? exam.run_warm(first)
-                               : exam.run(first, a.at("count").get<int>(), core,
-                                          a.at("eager").get<bool>(), services.done);
-    Json answer = {{"call_s", seconds}, {"captured", exam.captured()}, {"late", exam.late()}};
-    if (const auto& span = exam.span()) answer["span"] = {span->first, span->second};
-    if (const auto& facts = exam.facts())
+                               ? case_run.run_warm(first)
+                               : case_run.run(first, a.at("count").get<int>(), core,
+                                              a.at("eager").get<bool>(), services.done);
+    Json answer = {
+        {"call_s", seconds}, {"captured", case_run.captured()}, {"late", case_run.late()}};
+    if (const auto& span = case_run.span()) answer["span"] = {span->first, span->second};
+    if (const auto& facts = case_run.facts())
       answer["facts"] = {{"launches", facts->launches},         {"kernel", facts->kernel},
                          {"registers", facts->registers},       {"local_bytes", facts->local_bytes},
                          {"shared_bytes", facts->shared_bytes}, {"occupancy", facts->occupancy},
@@ -395,10 +397,10 @@ Json exam_run(const Json& a, const TaskServices& services) {
     return answer;
   });
 }
-FK_TASK(exam_run, exam_run);
+FK_TASK(case_calls, case_calls);
 
 // What `check` asks beside values, of one small case in memory of this process.
-Json exam_conduct(const Json& a, const TaskServices& services) {
+Json case_conformance(const Json& a, const TaskServices& services) {
   adopt_orphans();
   const auto op = a.at("op").get<std::string>(), plugin = a.at("plugin").get<std::string>();
   Communicator* const comm = shared_comm(a, services);
@@ -412,7 +414,7 @@ Json exam_conduct(const Json& a, const TaskServices& services) {
   // On a GPU they look at free memory, which the oracle's and the baseline's processes use as well,
   // and at a stream that stands still, which takes longer than other parts of a verdict: `check`
   // has the device for itself.
-  options.conduct = options.device->host_memory();
+  options.conformance = options.device->host_memory();
   if (comm) begin_anew(*comm);
   options.on_step = [&](const CheckRow& row, const std::string& step) {
     services.stage(op + ", case " + row.case_name + " by itself: " + step);
@@ -430,7 +432,7 @@ Json exam_conduct(const Json& a, const TaskServices& services) {
   }
   return Json::object();
 }
-FK_TASK(exam_conduct, exam_conduct);
+FK_TASK(case_conformance, case_conformance);
 
 }  // namespace
 }  // namespace fk

@@ -21,12 +21,12 @@ fk::Contract copies() {
       "copies.yaml", 1, "test");
 }
 
-// A desk with one content, on which sides give answers that differ in their last bits.
+// A set of buffers with one content, on which sides give answers that differ in their last bits.
 struct BoundDesk {
   fk::Contract contract = copies();
   std::unique_ptr<fk::Device> device = fk::open_device("cpu");
   fk::ResolvedCase resolved = fk::resolve(contract, contract.cases[0], {});
-  fk::RankBuffers desk{*device, resolved, {}};
+  fk::RankBuffers buffers{*device, resolved, {}};
   fk::Tensor x;
 
   BoundDesk() {
@@ -34,24 +34,24 @@ struct BoundDesk {
     x = inputs.at("x")[0];
     fk::CaseValues want;
     want["out"].push_back(x.to(fk::DType::f32));
-    desk.add(std::move(inputs), std::move(want));
+    buffers.add(std::move(inputs), std::move(want));
     fk::SharedPlaces room;
-    fk::CaseFrames::measure(*device, resolved, fk::exam_layout({}, 0), room);
-    desk.place(1, room);
+    fk::CaseFrames::measure(*device, resolved, fk::case_layout({}, 0), room);
+    buffers.place(1, room);
   }
 
   // A call of a side that adds `bits` to the last bits of the first element.
   fk::SetFinding call(int side, int bits) {
-    desk.deal(0, 0, fk::Poison::ones, false);
+    buffers.deal(0, 0, fk::Poison::ones, false);
     std::vector<std::span<const std::byte>> memory;
-    desk.memory(0, memory);
+    buffers.memory(0, memory);
     REQUIRE(memory.size() == 2);
     REQUIRE(memory[1].size() == static_cast<size_t>(x.bytes()));
     auto* const out = reinterpret_cast<float*>(const_cast<std::byte*>(memory[1].data()));
     std::memcpy(out, x.data(), memory[1].size());
     for (int i = 0; i < bits; ++i) out[0] = std::nextafter(out[0], HUGE_VALF);
     const auto ask = [](const fk::CaseValues&) { return fk::CaseValues(); };
-    fk::SetFinding found = desk.look(0, 0, side, true, ask);
+    fk::SetFinding found = buffers.look(0, 0, side, true, ask);
     INFO(found.text);
     REQUIRE(found.ok);
     return found;
@@ -96,23 +96,23 @@ TEST_CASE("exam_desk_forgets_a_baseline_that_another_one_follows") {
 
 TEST_CASE("peeks_see_what_is_written_behind_them") {
   BoundDesk b;
-  b.desk.deal(0, 0, fk::Poison::ones, false);
+  b.buffers.deal(0, 0, fk::Poison::ones, false);
   std::random_device anywhere;
-  const auto at = b.desk.somewhere(0, fk::MemoryProbes::kBytes, anywhere);
+  const auto at = b.buffers.somewhere(0, fk::MemoryProbes::kBytes, anywhere);
   REQUIRE(at.size() == fk::MemoryProbes::kBytes);
   // Somewhere in what a call writes, and nowhere else.
   std::vector<std::span<const std::byte>> memory;
-  b.desk.memory(0, memory);
+  b.buffers.memory(0, memory);
   CHECK(at.data() >= memory[1].data());
   CHECK(at.data() + at.size() <= memory[1].data() + memory[1].size());
-  fk::MemoryProbes peeks;
-  CHECK_FALSE(peeks.changed());  // of nothing
-  peeks.reserve(*b.device);
-  peeks.add(*b.device, memory[0].first(fk::MemoryProbes::kBytes));
-  peeks.add(*b.device, at);
-  CHECK_FALSE(peeks.changed());
+  fk::MemoryProbes probes;
+  CHECK_FALSE(probes.changed());  // of nothing
+  probes.reserve(*b.device);
+  probes.add(*b.device, memory[0].first(fk::MemoryProbes::kBytes));
+  probes.add(*b.device, at);
+  CHECK_FALSE(probes.changed());
   std::memcpy(const_cast<std::byte*>(memory[1].data()), b.x.data(), memory[1].size());
-  CHECK(peeks.changed());
-  peeks.clear();
-  CHECK_FALSE(peeks.changed());
+  CHECK(probes.changed());
+  probes.clear();
+  CHECK_FALSE(probes.changed());
 }

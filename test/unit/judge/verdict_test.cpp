@@ -128,15 +128,15 @@ TEST_CASE("speed of the whole is that of the geometric mean, with a narrower int
   CHECK(v.aggregate.cannot_tell == 2);
   CHECK(v.aggregate.right == 4);
   CHECK_THAT(v.why, ContainsSubstring("of 4 cases 1 faster"));
-  // Twenty cases that cannot be told for the same doubt are not faster together.
-  std::vector<CaseVerdict> doubtful(20, timed("a", 1.5, 0.01));
-  for (auto& c : doubtful) {
+  // Twenty cases that cannot be told for the same penalty are not faster together.
+  std::vector<CaseVerdict> penalised(20, timed("a", 1.5, 0.01));
+  for (auto& c : penalised) {
     c.status = Status::cannot_tell;
     c.timings[0].ratio.low = 0.9;
   }
-  CHECK(aggregate_of(doubtful).ratio.speed == Speed::unknown);
-  CHECK(aggregate_of(doubtful).ratio.low == Approx(0.9).epsilon(0.02));
-  // Nor are those that cannot be told for noise, of which nobody has doubted one.
+  CHECK(aggregate_of(penalised).ratio.speed == Speed::unknown);
+  CHECK(aggregate_of(penalised).ratio.low == Approx(0.9).epsilon(0.02));
+  // Nor are those that cannot be told for noise, of which nobody has penalised one.
   std::vector<CaseVerdict> noisy(20, timed("a", 1.3, 0.3));
   CHECK(noisy[0].status == Status::cannot_tell);
   CHECK(aggregate_of(noisy).ratio.speed == Speed::unknown);

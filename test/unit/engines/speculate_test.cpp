@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 // If this fails, speculation changes what a request gets, or reads keys and values that are not
-// those of its path: the fake programs answer with a hash of everything that they find in their
+// those of its path: the mutant programs answer with a hash of everything that they find in their
 // caches through tables, masks and moves.
 #include "core/engines/speculate.hpp"
 
 #include "core/tensor/random.hpp"
 #include "test/catch.hpp"
-#include "test/unit/runtime/fake_model.hpp"
+#include "test/unit/engines/fake_model.hpp"
 
 namespace {
 
 constexpr int64_t kPage = 4, kK = 3;
 
 struct World {
-  fake::Cache target, draft;
+  mutant::Cache target, draft;
   std::map<int64_t, uint64_t> aux, hidden;  // by row: hashes of what was seen
   int skill = 0;                            // of 10 guesses this many are right
 };
 
 uint64_t hash_of(const std::vector<int64_t>& context) {
   uint64_t h = 1;
-  for (const int64_t token : context) h = fake::mix(h, token);
+  for (const int64_t token : context) h = mutant::mix(h, token);
   return h;
 }
 
@@ -39,7 +39,7 @@ class Phase : public fk::Program {
   int64_t limit(const std::string& axis) const override { return limits_.at(axis); }
   void bind(int axis, int64_t value) override {
     const std::string& name = names_[static_cast<size_t>(axis)];
-    if (value < 0 || value > limits_.at(name)) fk::fail("fake", "axis " + name + " out of range");
+    if (value < 0 || value > limits_.at(name)) fk::fail("mutant", "axis " + name + " out of range");
     bound_[name] = value;
   }
   void* input(const std::string& name) override {
@@ -47,11 +47,11 @@ class Phase : public fk::Program {
     return it == inputs_.end() ? nullptr : it->second.data();
   }
   void run() override { body(*this); }
-  Output output(const std::string&) const override { fk::fail("fake", "nobody needs it"); }
+  Output output(const std::string&) const override { fk::fail("mutant", "nobody needs it"); }
   void read(const std::string& output, void* host, int64_t bytes) override {
     const bool ids = output == "tokens";
     const size_t have = ids ? tokens.size() * 8 : floats.size() * 4;
-    if (have != static_cast<size_t>(bytes)) fk::fail("fake", "a read of another size");
+    if (have != static_cast<size_t>(bytes)) fk::fail("mutant", "a read of another size");
     if (have == 0) return;
     std::memcpy(host, ids ? static_cast<const void*>(tokens.data()) : floats.data(), have);
   }
@@ -71,13 +71,13 @@ class Phase : public fk::Program {
   int64_t value(const char* axis) const { return bound_.at(axis); }
 
   // Puts the tokens of the step where they belong.
-  void append(fake::Cache& cache) const {
+  void append(mutant::Cache& cache) const {
     for (int64_t t = 0; t < value("T"); ++t)
       cache.at(static_cast<size_t>(in<int64_t>("slot_mapping", t))) = {in<int64_t>("ids", t),
                                                                        in<int64_t>("positions", t)};
   }
   // What token t sees: every position from `from` to its own once, in order.
-  std::vector<int64_t> seen(const fake::Cache& cache, int64_t t, int64_t from) const {
+  std::vector<int64_t> seen(const mutant::Cache& cache, int64_t t, int64_t from) const {
     int64_t b = 0;
     while (in<int32_t>("cu_seqlens", b + 1) <= t) ++b;
     const int64_t length = in<int32_t>("seq_lens", b);
@@ -89,12 +89,12 @@ class Phase : public fk::Program {
       if (node < 0 && !has("tree_lens") && p > own) break;
       if (node >= 0 && in<int32_t>("tree_mask", t * value("TW") + node) == 0) continue;
       const int64_t page = in<int32_t>("block_tables", b * value("W") + p / kPage);
-      const fake::Cell& cell = cache.at(static_cast<size_t>(page * kPage + p % kPage));
+      const mutant::Cell& cell = cache.at(static_cast<size_t>(page * kPage + p % kPage));
       if (cell.position != from + static_cast<int64_t>(context.size()))
-        fk::fail("fake", "the cache holds another position");
+        fk::fail("mutant", "the cache holds another position");
       context.push_back(cell.token);
     }
-    if (static_cast<int64_t>(context.size()) != own - from + 1) fk::fail("fake", "a hole");
+    if (static_cast<int64_t>(context.size()) != own - from + 1) fk::fail("mutant", "a hole");
     return context;
   }
 
@@ -134,22 +134,22 @@ void target(World& world, Phase& p) {
   world.aux.clear();
   for (int64_t t = 0; t < p.value("T"); ++t) world.aux[t] = hash_of(p.seen(world.target, t, 0));
   p.tokens.clear();
-  p.floats.assign(static_cast<size_t>(p.value("Q") * fake::kVocab), 0.F);
+  p.floats.assign(static_cast<size_t>(p.value("Q") * mutant::kVocab), 0.F);
   for (int64_t q = 0; q < p.value("Q"); ++q) {
     const auto context = p.seen(world.target, p.in<int32_t>("rows", q), 0);
     p.tokens.push_back(
-        fake::answer(context, p.in<float>("temperature", q), p.in<float>("uniform", q)));
-    p.floats[static_cast<size_t>(q * fake::kVocab + p.tokens.back())] = 1;
+        mutant::answer(context, p.in<float>("temperature", q), p.in<float>("uniform", q)));
+    p.floats[static_cast<size_t>(q * mutant::kVocab + p.tokens.back())] = 1;
   }
 }
 
 // Guesses after a text, the hash of which is known: right by chance.
 void guess(World& world, Phase& p, uint64_t hash) {
-  const int64_t right = static_cast<int64_t>(hash >> 40) % fake::kVocab;
+  const int64_t right = static_cast<int64_t>(hash >> 40) % mutant::kVocab;
   const auto luck = static_cast<int64_t>((hash >> 7) % 10);
   for (int64_t k = 0; k < kK; ++k) {
     const bool is_right = luck < world.skill && k == luck % kK;
-    p.tokens.push_back(is_right ? right : (right + 1 + k) % fake::kVocab);
+    p.tokens.push_back(is_right ? right : (right + 1 + k) % mutant::kVocab);
     p.floats.push_back(-0.3F * static_cast<float>(k + 1));
   }
 }
@@ -161,7 +161,7 @@ void extend(World& world, Phase& p) {
   p.floats.clear();
   for (int64_t t = 0; t < p.value("T"); ++t) {
     const auto tokens = p.seen(world.draft, t, 0);  // 1 .. i+1
-    world.hidden[-1 - t] = fake::mix(world.aux.at(p.in<int32_t>("aux_rows", t)), tokens.back());
+    world.hidden[-1 - t] = mutant::mix(world.aux.at(p.in<int32_t>("aux_rows", t)), tokens.back());
   }
   for (int64_t q = 0; q < p.value("Q"); ++q) {
     const uint64_t hash = world.hidden.at(-1 - p.in<int32_t>("rows", q));
@@ -177,7 +177,7 @@ void draft(World& world, Phase& p) {
   std::vector<uint64_t> hashes;
   for (int64_t t = 0; t < p.value("T"); ++t) {
     const auto tokens = p.seen(world.draft, t, 0);
-    hashes.push_back(fake::mix(world.hidden.at(p.in<int32_t>("hidden_rows", t)), tokens.back()));
+    hashes.push_back(mutant::mix(world.hidden.at(p.in<int32_t>("hidden_rows", t)), tokens.back()));
   }
   for (int64_t t = 0; t < p.value("T"); ++t) {
     world.hidden[p.in<int32_t>("state_rows", t)] = hashes[static_cast<size_t>(t)];
@@ -191,10 +191,10 @@ struct SpeculateSetting {
 };
 
 fk::SpeculateStats serve(const SpeculateSetting& s, const std::vector<fk::Request>& requests,
-                         fake::Exchange& exchange) {
+                         mutant::Exchange& exchange) {
   fk::SpeculateSetup setup;
   setup.options = {{}, s.depth, kK, s.tokens};
-  setup.generate = {s.max_batch, s.max_context, kPage, s.pages, fake::kVocab, {}};
+  setup.generate = {s.max_batch, s.max_context, kPage, s.pages, mutant::kVocab, {}};
   const int64_t slots = setup.options.slots(), batch = s.max_batch;
   const int64_t expanded = std::max<int64_t>(1, setup.options.expansions());
   const int64_t width = (s.max_context + slots + kPage - 1) / kPage, tree = batch * s.tokens;
@@ -217,7 +217,7 @@ fk::SpeculateStats serve(const SpeculateSetting& s, const std::vector<fk::Reques
   extension.body = [&](Phase& p) { extend(world, p); };
   drafts.body = [&](Phase& p) { draft(world, p); };
   accept.body = [&](Phase& p) {
-    const fake::Cache before = world.target;
+    const mutant::Cache before = world.target;
     for (int64_t m = 0; m < p.value("M"); ++m)
       world.target.at(static_cast<size_t>(p.in<int64_t>("to_slots", m))) =
           before.at(static_cast<size_t>(p.in<int64_t>("from_slots", m)));
@@ -233,7 +233,7 @@ std::vector<fk::Request> mixed(int count, int64_t prompt_max, int64_t new_max) {
     fk::Request& r = requests.emplace_back();
     r.id = static_cast<uint64_t>(i) + 1;
     for (int64_t n = random.integer(1, prompt_max + 1); n > 0; --n)
-      r.tokens.push_back(random.integer(0, fake::kVocab));
+      r.tokens.push_back(random.integer(0, mutant::kVocab));
     r.new_tokens = random.integer(i % 9 == 0 ? 0 : 1, new_max + 1);
     r.prompt_logits = i % 3 == 0;
     if (i % 2 == 0) r.first_logits = i % 7;
@@ -254,15 +254,15 @@ TEST_CASE("speculate_gives_every_request_what_the_target_alone_would") {
                                     {1, 64, 16, 1, 40, 2, 4, 5},
                                     {5, 64, 13, 5, 50, 5, 16, 10},
                                     {4, 64, 64, 8, 200, 1, 3, 10}}) {
-    fake::Exchange exchange;
+    mutant::Exchange exchange;
     serve(s, requests, exchange);
     CHECK(exchange.failures.empty());
     for (const auto& r : requests) {
       INFO("request " << r.id << " of batches of " << s.max_batch << ", depth " << s.depth);
-      if (r.new_tokens > 0) CHECK(exchange.tokens[r.id] == fake::expected(r));
+      if (r.new_tokens > 0) CHECK(exchange.tokens[r.id] == mutant::expected(r));
       // Logits of every position once, and each is the answer to its own context.
       std::vector<int64_t> context = r.tokens;
-      const auto written = fake::expected(r);
+      const auto written = mutant::expected(r);
       context.insert(context.end(), written.begin(), written.end());
       const auto prompt = static_cast<int64_t>(r.tokens.size());
       std::vector<int64_t> wanted, got;
@@ -286,7 +286,7 @@ TEST_CASE("speculate_takes_more_tokens_a_step_from_a_better_draft") {
   }
   double before = 0.9;
   for (const int skill : {0, 5, 10}) {
-    fake::Exchange exchange;
+    mutant::Exchange exchange;
     const auto stats = serve({4, 64, 64, 8, 200, 4, 12, skill}, requests, exchange);
     if (skill == 0) CHECK(stats.mean() < 1.3);
     CHECK(stats.mean() > before);

@@ -68,7 +68,7 @@ struct Held {
   std::byte out[16] = {};
   int calls = 0;
   ConformanceFault ask(const std::function<void()>& forward) {
-    return stream_misconduct(
+    return stream_fault(
         device, {out}, [&] { std::memset(out, 0xff, sizeof out); },
         [&] {
           ++calls;

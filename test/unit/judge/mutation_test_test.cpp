@@ -38,14 +38,14 @@ TEST_CASE("null_gate_tries_some_rows_of_a_large_output") {
     most = std::max(most, fk::numel(call.find("out")->shape));
     return right_answer(values);
   };
-  const auto tried = fk::try_fakes(r, c.cases[0], {}, inputs, right_answer(inputs), ask, 1e9);
+  const auto tried = fk::try_mutants(r, c.cases[0], {}, inputs, right_answer(inputs), ask, 1e9);
   CHECK(most > 1 << 14);
   CHECK(most <= 1 << 15);
   CHECK(tried.size() >= 9);
-  for (const auto& fake : tried) {
-    INFO(fake.name);
-    CHECK(fake.rejected);
-    CHECK(fake.worst > 1);
+  for (const auto& mutant : tried) {
+    INFO(mutant.name);
+    CHECK(mutant.rejected);
+    CHECK(mutant.worst > 1);
   }
 }
 
@@ -56,7 +56,7 @@ TEST_CASE("null_gate_ends_with_its_time") {
   const auto ask = [](const fk::ResolvedCase&, const fk::Variant&, const fk::CaseValues& values) {
     return right_answer(values);
   };
-  const auto tried = fk::try_fakes(r, c.cases[0], {}, inputs, right_answer(inputs), ask, 0);
+  const auto tried = fk::try_mutants(r, c.cases[0], {}, inputs, right_answer(inputs), ask, 0);
   REQUIRE(tried.size() > 1);
   CHECK(tried[0].why.empty());
   for (size_t i = 1; i < tried.size(); ++i) {
@@ -64,6 +64,8 @@ TEST_CASE("null_gate_ends_with_its_time") {
     CHECK(tried[i].why == "no time");
     CHECK_FALSE(tried[i].rejected);
   }
-  const auto lower = [](const fk::TriedMutant& fake) { return fake.name.starts_with("inputs in"); };
+  const auto lower = [](const fk::TriedMutant& mutant) {
+    return mutant.name.starts_with("inputs in");
+  };
   CHECK(std::any_of(tried.begin(), tried.end(), lower));
 }

@@ -31,7 +31,7 @@ TEST_CASE("what_is_drawn_is_a_call_that_can_be_made") {
     if (providers.empty() || contract.comm()) continue;
     for (const fk::Case& source : contract.cases) {
       if (source.size == "full") continue;
-      const auto variants = fk::drawn_variants(contract, source);
+      const auto variants = fk::hidden_variants(contract, source);
       for (size_t i = 0; i < variants.size(); ++i) {
         for (uint64_t draw = 1; draw < (contract.level > 1 ? 10 : 4); draw += 2) {
           fk::AskedCase asked;
@@ -43,11 +43,11 @@ TEST_CASE("what_is_drawn_is_a_call_that_can_be_made") {
           const fk::PosedCase posed = fk::pose(asked, contract, source);
           INFO(op << " " << source.size << " " << source.name << ", " << asked.variant << ", "
                   << draw);
-          const fk::ResolvedCase drawn = fk::resolve(contract, posed.source, posed.variant);
+          const fk::ResolvedCase hidden = fk::resolve(contract, posed.source, posed.variant);
           std::string why;
-          const auto inputs = fk::make_inputs(drawn, draw, 1);
-          const auto want = fk::reference_outputs(*providers[0], drawn, posed.source, posed.variant,
-                                                  inputs, reference.options, why);
+          const auto inputs = fk::make_inputs(hidden, draw, 1);
+          const auto want = fk::reference_outputs(*providers[0], hidden, posed.source,
+                                                  posed.variant, inputs, reference.options, why);
           ++calls;
           // Switches of some ops go with shapes; then nothing is said.
           if (contract.level == 1 && why.starts_with("the reference provider refuses")) {

@@ -39,7 +39,7 @@ class DiffuseProgram : public fk::Program {
   int axis(const std::string& name) const override { return name == "T" ? 0 : name == "B" ? 1 : 2; }
   int64_t limit(const std::string& name) const override { return limits_[axis(name)]; }
   void bind(int axis, int64_t value) override {
-    if (value > limits_[axis]) fk::fail("fake", "axis out of range");
+    if (value > limits_[axis]) fk::fail("mutant", "axis out of range");
     bound_[axis] = value;
   }
   void* input(const std::string& name) override { return inputs_.at(name).data(); }
@@ -54,7 +54,7 @@ class DiffuseProgram : public fk::Program {
       const int64_t first = in<int32_t>("cu_seqlens", b);
       std::vector<int64_t> text;
       for (int64_t t = first; t < in<int32_t>("cu_seqlens", b + 1); ++t) {
-        if (in<int64_t>("positions", t) != t - first) fk::fail("fake", "another position");
+        if (in<int64_t>("positions", t) != t - first) fk::fail("mutant", "another position");
         text.push_back(in<int64_t>("ids", t));
       }
       const Answer a = answer(text, row - first);
@@ -62,7 +62,7 @@ class DiffuseProgram : public fk::Program {
       logprobs_.push_back(a.logprob);
     }
   }
-  Output output(const std::string&) const override { fk::fail("fake", "nobody needs it"); }
+  Output output(const std::string&) const override { fk::fail("mutant", "nobody needs it"); }
   void read(const std::string& output, void* host, int64_t bytes) override {
     std::vector<float> logits(tokens_.size() * kVocab);
     for (size_t q = 0; q < tokens_.size(); ++q)
@@ -73,7 +73,7 @@ class DiffuseProgram : public fk::Program {
     const size_t have = output == "tokens"    ? tokens_.size() * 8
                         : output == "logprob" ? logprobs_.size() * 4
                                               : logits.size() * 4;
-    if (have != static_cast<size_t>(bytes)) fk::fail("fake", "a read of another size");
+    if (have != static_cast<size_t>(bytes)) fk::fail("mutant", "a read of another size");
     if (have > 0) std::memcpy(host, from, have);
   }
   void set_taps(fk::TapSink) override {}

@@ -26,7 +26,7 @@ class EncodeProgram : public fk::Program {
     return axis == "T" ? limits_[0] : limits_[1];
   }
   void bind(int axis, int64_t value) override {
-    if (value > limits_[axis]) fk::fail("fake", "axis out of range");
+    if (value > limits_[axis]) fk::fail("mutant", "axis out of range");
     bound_[axis] = value;
   }
   void* input(const std::string& name) override {
@@ -40,17 +40,17 @@ class EncodeProgram : public fk::Program {
     for (size_t b = 0; b < at(bound_[1]); ++b) {
       for (int32_t t = starts_[b]; t < starts_[b + 1]; ++t) {
         const size_t i = at(t);
-        if (types_[i] != 0) fk::fail("fake", "another type than 0");
+        if (types_[i] != 0) fk::fail("mutant", "another type than 0");
         out_.push_back(static_cast<float>(ids_[i]));
         out_.push_back(static_cast<float>(positions_[i]));
         out_.push_back(static_cast<float>(starts_[b + 1] - starts_[b]));
       }
     }
-    if (starts_[at(bound_[1])] != bound_[0]) fk::fail("fake", "starts and tokens disagree");
+    if (starts_[at(bound_[1])] != bound_[0]) fk::fail("mutant", "starts and tokens disagree");
   }
   Output output(const std::string&) const override { return {fk::DType::f32, {bound_[0], 3}}; }
   void read(const std::string&, void* host, int64_t bytes) override {
-    if (static_cast<size_t>(bytes) != out_.size() * 4) fk::fail("fake", "a read of another size");
+    if (static_cast<size_t>(bytes) != out_.size() * 4) fk::fail("mutant", "a read of another size");
     std::memcpy(host, out_.data(), out_.size() * 4);
   }
   void set_marker(volatile int32_t*) override {}
@@ -84,7 +84,7 @@ class EncodeExchange : public fk::Exchange {
   void logits(uint64_t, int64_t, const float*, int64_t) override {}
   void tensor(uint64_t id, const std::string& name, const std::vector<int64_t>& shape,
               const float* values) override {
-    if (name != "last_hidden_state" || shape[1] != 3) fk::fail("fake", "another tensor");
+    if (name != "last_hidden_state" || shape[1] != 3) fk::fail("mutant", "another tensor");
     got[id].assign(values, values + shape[0] * shape[1]);
   }
   void failed(uint64_t id, const std::string& why) override { failures[id] = why; }

@@ -42,16 +42,16 @@ std::string ranking_refused(const std::string& device_name) {
 TEST_CASE("ranking_is_by_op_or_by_op_and_sizes") {
   const RegistryOfDevices registry;
   registry.add(
-      "fake",
-      "name: Fake 1\n"
+      "mutant",
+      "name: Mutant 1\n"
       "ranking:\n"
       "  linear: [b, a]\n"
       "  attention:\n"
       "    - {where: {T: {at_least: 64, at_most: 128}, W*Z: {at_most: 8}}, providers: [c]}\n"
       "    - {where: {T/B: {at_least: 2}}, providers: [d, a]}\n"
       "  moe: [{where: {T: {at_most: 8}}, providers: [a]}, [b]]\n");
-  const fk::Ranking ranking = fk::ranking_of("cuda:0 Fake 1");
-  CHECK(fk::ranking_of("cuda:0 Fake 2").empty());
+  const fk::Ranking ranking = fk::ranking_of("cuda:0 Mutant 1");
+  CHECK(fk::ranking_of("cuda:0 Mutant 2").empty());
   CHECK(ranked_names(ranking, "linear") == Names{"b", "a"});
   const auto attention = [&](int64_t tokens, int64_t requests, int64_t pages) {
     return ranked_names(ranking, "attention",
@@ -71,9 +71,10 @@ TEST_CASE("ranking_is_by_op_or_by_op_and_sizes") {
 TEST_CASE("ranking_by_sizes_that_says_nothing_is_refused_with_the_place") {
   const RegistryOfDevices registry;
   auto refused = [&, n = 0](const std::string& text) mutable {
-    const std::string fake = "Fake " + std::to_string(++n);
-    registry.add("f" + std::to_string(n), "name: " + fake + "\nranking: {linear: " + text + "}\n");
-    return ranking_refused("cuda:0 " + fake);
+    const std::string mutant = "Mutant " + std::to_string(++n);
+    registry.add("f" + std::to_string(n),
+                 "name: " + mutant + "\nranking: {linear: " + text + "}\n");
+    return ranking_refused("cuda:0 " + mutant);
   };
   CHECK_THAT(refused("[[a], [b]]"), ContainsSubstring("f1.yaml:3") &&
                                         ContainsSubstring("behind providers for every call"));
@@ -88,30 +89,30 @@ TEST_CASE("ranking_by_sizes_that_says_nothing_is_refused_with_the_place") {
 
 TEST_CASE("ranking_of_a_device_may_be_that_of_another_one") {
   const RegistryOfDevices registry;
-  registry.add("measured", "name: Fake 1\nranking: {linear: [b, a]}\n");
-  registry.add("alike", "name: Fake 2\nranking: measured\n");
-  registry.add("third", "name: Fake 3\nranking: alike\n");
-  for (const char* name : {"cuda:0 Fake 1", "cuda:0 Fake 2", "cuda:1 Fake 3"})
+  registry.add("measured", "name: Mutant 1\nranking: {linear: [b, a]}\n");
+  registry.add("alike", "name: Mutant 2\nranking: measured\n");
+  registry.add("third", "name: Mutant 3\nranking: alike\n");
+  for (const char* name : {"cuda:0 Mutant 1", "cuda:0 Mutant 2", "cuda:1 Mutant 3"})
     CHECK(ranked_names(fk::ranking_of(name), "linear") == Names{"b", "a"});
 }
 
 TEST_CASE("ranking_of_no_device_or_in_a_circle_is_refused_with_the_place") {
   const RegistryOfDevices registry;
-  registry.add("wrong", "name: Fake 1\nranking: h20\n");
-  registry.add("own", "name: Fake 2\nranking: own\n");
-  registry.add("there", "name: Fake 3\nranking: back\n");
-  registry.add("back", "name: Fake 4\nranking: there\n");
-  registry.add("bare", "name: Fake 5\n");
-  registry.add("none", "name: Fake 6\nranking: bare\n");
-  const std::string wrong = ranking_refused("cuda:0 Fake 1");
+  registry.add("wrong", "name: Mutant 1\nranking: h20\n");
+  registry.add("own", "name: Mutant 2\nranking: own\n");
+  registry.add("there", "name: Mutant 3\nranking: back\n");
+  registry.add("back", "name: Mutant 4\nranking: there\n");
+  registry.add("bare", "name: Mutant 5\n");
+  registry.add("none", "name: Mutant 6\nranking: bare\n");
+  const std::string wrong = ranking_refused("cuda:0 Mutant 1");
   CHECK_THAT(wrong, ContainsSubstring("wrong.yaml:3") && ContainsSubstring("no device `h20`"));
   CHECK_THAT(wrong, ContainsSubstring("h200"));
-  CHECK_THAT(ranking_refused("cuda:0 Fake 2"),
+  CHECK_THAT(ranking_refused("cuda:0 Mutant 2"),
              ContainsSubstring("own.yaml:3") && ContainsSubstring("own -> own"));
-  CHECK_THAT(ranking_refused("cuda:0 Fake 3"),
+  CHECK_THAT(ranking_refused("cuda:0 Mutant 3"),
              ContainsSubstring("back.yaml:3") && ContainsSubstring("there -> back -> there"));
-  CHECK(fk::ranking_of("cuda:0 Fake 5").empty());
-  CHECK_THAT(ranking_refused("cuda:0 Fake 6"),
+  CHECK(fk::ranking_of("cuda:0 Mutant 5").empty());
+  CHECK_THAT(ranking_refused("cuda:0 Mutant 6"),
              ContainsSubstring("none.yaml:3") && ContainsSubstring("`bare` has no ranking"));
 }
 

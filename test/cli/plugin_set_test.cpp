@@ -49,13 +49,14 @@ TEST_CASE("a candidate with the name of a baseline is refused wherever it lies")
     fs::create_directories(folder);
     fs::copy_file(FK_IMPOSTOR, folder / "impostor.so", fs::copy_options::overwrite_existing);
     ::setenv("FK_CANDIDATES", folder.c_str(), 1);
-    const fk::PluginSet roster = fk::PluginSet::find(catalog);
+    const fk::PluginSet plugin_set = fk::PluginSet::find(catalog);
     ::unsetenv("FK_CANDIDATES");
     fs::remove_all(folder);
-    REQUIRE(roster.candidates.size() == 1);
-    CHECK_THAT(roster.candidates[0].error, ContainsSubstring(word));
+    REQUIRE(plugin_set.candidates.size() == 1);
+    CHECK_THAT(plugin_set.candidates[0].error, ContainsSubstring(word));
   }
-  const fk::PluginSet roster = fk::PluginSet::find(catalog);
-  CHECK_THAT(message_of<fk::Error>([&] { roster.plugin(FK_IMPOSTOR); }), ContainsSubstring(word));
-  CHECK(roster.plugin(FK_PLUGINS "/reference.so").trust == fk::Trust::baseline);
+  const fk::PluginSet plugin_set = fk::PluginSet::find(catalog);
+  CHECK_THAT(message_of<fk::Error>([&] { plugin_set.plugin(FK_IMPOSTOR); }),
+             ContainsSubstring(word));
+  CHECK(plugin_set.plugin(FK_PLUGINS "/reference.so").trust == fk::Trust::baseline);
 }

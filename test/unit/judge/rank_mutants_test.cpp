@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The gate of a case that several ranks call together: answers of ranks that do not talk are wrong
-// somewhere, and what is right on every rank is no fake.
+// somewhere, and what is right on every rank is no mutant.
 #include "core/judge/rank_mutants.hpp"
 
 #include <algorithm>
@@ -41,7 +41,7 @@ std::vector<fk::TriedMutant> tried(const Ranks& contents, bool alone, double sec
   const auto c = sums();
   const auto resolved = fk::resolve(c, c.cases[0], {});
   const auto ask = [&](const Ranks& others) { return answers(others, alone); };
-  return fk::try_rank_fakes(resolved, contents, answers(contents, alone), ask, seconds);
+  return fk::try_rank_mutants(resolved, contents, answers(contents, alone), ask, seconds);
 }
 
 bool has(const std::vector<fk::TriedMutant>& list, const std::string& name) {
@@ -62,9 +62,9 @@ TEST_CASE("rank_fakes_that_do_not_talk_are_rejected") {
     CHECK(has(all, name));
   // All ranks have one answer.
   CHECK_FALSE(has(all, "rank 0's answer"));
-  for (const auto& fake : all) {
-    INFO(fake.name);
-    CHECK(fake.rejected);
+  for (const auto& mutant : all) {
+    INFO(mutant.name);
+    CHECK(mutant.rejected);
   }
 }
 
@@ -80,15 +80,15 @@ TEST_CASE("rank_fakes_are_none_where_they_are_right") {
 // Else a verdict would look as if all had been tried.
 TEST_CASE("rank_fakes_that_there_is_no_time_for_are_named") {
   const auto all = tried(contents(), false), none = tried(contents(), false, 0);
-  REQUIRE(none.size() >= all.size());  // some of those that are left may be no fakes
-  for (const auto& fake : all) {
-    INFO(fake.name);
-    CHECK(has(none, fake.name));
+  REQUIRE(none.size() >= all.size());  // some of those that are left may be no mutants
+  for (const auto& mutant : all) {
+    INFO(mutant.name);
+    CHECK(has(none, mutant.name));
   }
-  for (const auto& fake : none) {
-    INFO(fake.name);
+  for (const auto& mutant : none) {
+    INFO(mutant.name);
     // This one is tried whatever the time.
-    CHECK((fake.name == "the last rank missing" ? fake.rejected : fake.why == "no time"));
+    CHECK((mutant.name == "the last rank missing" ? mutant.rejected : mutant.why == "no time"));
   }
 }
 
@@ -97,7 +97,7 @@ TEST_CASE("rank_fakes_without_an_answer_are_named") {
   const auto resolved = fk::resolve(c, c.cases[0], {});
   const Ranks inputs = contents();
   const auto ask = [&](const Ranks& others) { return Ranks(others.size()); };
-  const auto all = fk::try_rank_fakes(resolved, inputs, answers(inputs, false), ask, 1e9);
+  const auto all = fk::try_rank_mutants(resolved, inputs, answers(inputs, false), ask, 1e9);
   for (const char* name : {"the last rank missing", "inputs of all ranks in bf16", "nobody asked",
                            "all ranks as this one"}) {
     INFO(name);
