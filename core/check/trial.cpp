@@ -9,7 +9,7 @@
 #include "core/cases/counted.hpp"
 #include "core/cases/execute.hpp"
 #include "core/cases/numerics/families.hpp"
-#include "core/cases/numerics/null_candidates.hpp"
+#include "core/cases/numerics/mutants.hpp"
 #include "core/cases/slice.hpp"
 #include "core/check/check.hpp"
 #include "core/check/device_conformance.hpp"

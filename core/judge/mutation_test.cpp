@@ -5,7 +5,7 @@
 
 #include "core/base/clock.hpp"
 #include "core/cases/comparison.hpp"
-#include "core/cases/numerics/null_candidates.hpp"
+#include "core/cases/numerics/mutants.hpp"
 #include "core/cases/slice.hpp"
 
 namespace fk {

@@ -8,7 +8,7 @@
 
 #include "core/base/clock.hpp"
 #include "core/cases/comparison.hpp"
-#include "core/cases/numerics/null_candidates.hpp"
+#include "core/cases/numerics/mutants.hpp"
 #include "core/tensor/compare.hpp"
 
 namespace fk {

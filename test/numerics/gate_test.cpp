@@ -7,7 +7,7 @@
 #include "core/base/error.hpp"
 #include "core/base/text.hpp"
 #include "core/cases/comparison.hpp"
-#include "core/cases/numerics/null_candidates.hpp"
+#include "core/cases/numerics/mutants.hpp"
 #include "core/check/check.hpp"
 #include "test/catch.hpp"
 #include "test/numerics/reference.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Mutants of a product whose reference is a few lines: all are refused where the case tells right
 // from mutant, and named where it does not.
-#include "core/cases/numerics/null_candidates.hpp"
+#include "core/cases/numerics/mutants.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/cases/numerics/null_candidates.hpp"
+#include "core/cases/numerics/mutants.hpp"
 
 #include <algorithm>
 #include <cmath>
