@@ -41,7 +41,7 @@ void ModelOracle::make_weights() {
 }
 
 bool ModelOracle::open() {
-  Side::Setup setup{"oracle",      setup_.plugin set.oracle_files(),
+  Side::Setup setup{"oracle",      setup_.plugin_set.oracle_files(),
                     setup_.spec,   weights_.data(),
                     setup_.runner, false};
   setup.runner.device = setup.spec.device;

@@ -59,7 +59,7 @@ struct Asked {
 }  // namespace
 
 // A candidate that keeps answers must not have those to what it is asked in another race.
-TEST_CASE("oracle server_renews_what_nobody_may_have_seen") {
+TEST_CASE("oracle_server_renews_what_nobody_may_have_seen") {
   for (const char* op : {"silu_and_mul", "linear"}) {
     INFO(op);
     Asked a(op, 40);
@@ -85,7 +85,7 @@ TEST_CASE("oracle server_renews_what_nobody_may_have_seen") {
 }
 
 // However long answers take, there is one that is called once, and ordinary, as those that count.
-TEST_CASE("oracle server_keeps_a_content_where_there_is_no_time") {
+TEST_CASE("oracle_server_keeps_a_content_where_there_is_no_time") {
   for (const char* op : {"silu_and_mul", "linear"}) {
     INFO(op);
     const Asked a(op, 40, 0);
