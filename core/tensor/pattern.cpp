@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From counts per row and column to words.
+// Turns counts per row and column into words.
 
 #include "core/tensor/pattern.hpp"
 
@@ -39,7 +39,7 @@ constexpr const char* kZerosNext =
 constexpr const char* kSignedZerosNext =
     "Something arrives there and is multiplied by 0 or divided by infinity: look for a sum that "
     "overflows, and whether every input is read in the dtype that it has.";
-// No sum of right inputs is so much larger than the answer.
+// No sum of right inputs exceeds the answer by such a factor.
 constexpr double kHuge = 1e15;
 constexpr const char* kHugeNext =
     "No formula of these inputs gives values of that size: look whether every input is read in the "
@@ -151,7 +151,7 @@ void PatternFinder::add(int64_t index, double got, double want, bool wrong) {
 }
 
 bool PatternFinder::wants_second_look() {
-  // One explanation for everything needs more than a handful of elements, most of them wrong.
+  // A common explanation needs more than a handful of elements, most of them wrong.
   if (numel_ < 4 || finite_ != numel_ || wrong_ * 4 < numel_ || constant_) return false;
   if (sum_ww_ > 0 && std::isfinite(sum_gw_) && std::isfinite(sum_ww_)) {
     factor_ = sum_gw_ / sum_ww_;
@@ -175,7 +175,7 @@ Pattern PatternFinder::region() const {
   if (wrong_ == numel_) return {"every element", kFormulaNext};
   const std::vector<int64_t> rows = touched(row_wrong_), columns = touched(column_wrong_);
   const auto box = static_cast<int64_t>(rows.size()) * static_cast<int64_t>(columns.size());
-  // A few elements of a region are right by accident; when most are, it is no region.
+  // A few elements of a wrong region are right by accident. If many are right, it is no region.
   const bool filled = wrong_ * 4 >= box * 3;
   if (wrong_ * 10 >= numel_ * 9) {
     const double percent = 100 * static_cast<double>(wrong_) / static_cast<double>(numel_);
@@ -190,7 +190,7 @@ Pattern PatternFinder::region() const {
   const Pattern row = describe(rows, rows_, "row"), column = describe(columns, columns_, "column");
   if (wrong_ == 1)
     return {fmt::format("one element, row {}, column {}", rows[0], columns[0]), kPlaceNext};
-  // Whole rows or columns, though a value here and there is right by accident.
+  // Whole rows or columns; a few of their values may be right by accident.
   const auto whole_rows = static_cast<int64_t>(rows.size()) * columns_;
   const auto whole_columns = static_cast<int64_t>(columns.size()) * rows_;
   if (wrong_ * 10 > whole_rows * 8 && !row.text.empty()) return row;
@@ -218,7 +218,7 @@ Pattern PatternFinder::pattern(int64_t nan_count, bool untouched) const {
                                   : text + ", wrong: " + region().text,
             kUntouchedNext};
   }
-  // Of bits that are taken for those of another dtype about a third are.
+  // Bits read in another dtype give about a third of such values.
   if (huge_ * 16 >= wrong_ && huge_ > 1)
     return {region().text + ", of sizes up to " + (largest_ > 0 ? number(largest_) : "infinity"),
             kHugeNext};
@@ -234,7 +234,7 @@ Pattern PatternFinder::pattern(int64_t nan_count, bool untouched) const {
     if (first_got_ == 0) return {"all zeros", kZerosNext};
     return {"constant " + number(first_got_) + " in every element", kConstantNext};
   }
-  // The factor and the offset may leave out a few elements, for example saturated ones.
+  // The factor and the offset may fail for a few elements, for example saturated ones.
   const int64_t few = numel_ / 1000;
   if (off_factor_ >= 0 && off_factor_ <= few && std::abs(factor_) > 1e-3) {
     return {"every element x " + number(factor_),
