@@ -150,7 +150,7 @@ struct Contract {
   const Slot* find(SectionId id, std::string_view field) const;
   std::vector<std::string> field_names() const;
   int required_slots(SectionId id) const;  // up to and including the last required slot
-  const Slot* comm() const;  // the communicator in init; null if the op has none
+  const Slot* comm() const;                // the communicator in init; null if the op has none
   // Number of leading axes of an output with `count` that its count field has too; the next axis is
   // the capacity. 0: one count for all rows.
   size_t count_axes(const Slot& output) const;

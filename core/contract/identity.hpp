@@ -24,8 +24,7 @@ struct Match {
   std::string why;                                // not ok: one sentence that names the slot
   std::array<uint32_t, kSections> slots{};        // the plugin's counts
   std::array<std::vector<Slot>, kSections> tail;  // slots known only to the plugin
-  std::array<std::vector<size_t>, kSections>
-      choices;  // per slot: enum values known to the plugin
+  std::array<std::vector<size_t>, kSections> choices;  // per slot: enum values known to the plugin
 };
 Match match(const Contract& host, const fk_contract& plugin);
 
