@@ -207,8 +207,8 @@ Comparison Comparer::compare(const CaseValues& got, const std::string& only, boo
       if (const std::string among = tied_in(*field, pair); !among.empty()) {
         out.wrong.pattern = "another of equal values of " + among + " than the lowest index";
         out.wrong.next =
-            "Ties go to the lowest index: keep the first of equal values (> instead of >=), and "
-            "compare indices where parts of a row are merged.";
+            "Ties go to the lowest index. Keep the first of equal values (> in place of >=), and "
+            "compare indices when you merge parts of a row.";
         j.text.replace(0, std::min(j.text.size(), j.wrong.pattern.size()), out.wrong.pattern);
       }
       if (pair.stride != 1) out.wrong.first = -1;

@@ -223,8 +223,7 @@ class Resolver {
       for (size_t d = 1; d < shape.size(); ++d) row *= shape[d];
       if (f.step > 0 && f.step < row)
         wrong("`" + slot.name + "` has rows of " + std::to_string(row) +
-              " elements, which is more than the " + std::to_string(f.step) +
-              " from one to the next that `strided` says");
+              " elements, and its step in `strided` is " + std::to_string(f.step));
       if (entry == 0) f.shape = shape;
       if (differ) f.entry_shapes.push_back(std::move(shape));
     }

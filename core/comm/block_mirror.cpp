@@ -114,8 +114,8 @@ class BlockMirror::Link {
     if (!ending_) end_meeting(board_, why);
   }
   void lost() {
-    end(name_ + (name_[4] == 's' ? " are gone: the connection to their machine ended"
-                                 : " is gone: the connection to its machine ended"));
+    end(name_ + (name_[4] == 's' ? " ended: the connection to their machine closed"
+                                 : " ended: the connection to its machine closed"));
   }
 
   // ---- what is said here ----

@@ -267,7 +267,7 @@ void check_count(const Contract& c, const Slot& slot, const Yaml& root) {
   const std::string where = "count of " + slot.name + ": ";
   if (slot.count.empty()) {
     if (slot.any_order)
-      root.fail("order of " + slot.name + ": only rows that are counted have one");
+      root.fail("order of " + slot.name + ": only an output with `count` may have an order");
     return;
   }
   const Slot* field = c.find(SectionId::forward, slot.count);

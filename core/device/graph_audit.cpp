@@ -134,7 +134,7 @@ std::string audit_graph(const std::vector<GraphNode>& nodes, const std::vector<G
           node.name.empty() && *what_is(node.kind) ? what_is(node.kind) : "kernel " + node.name;
       return who + what + " has the address " + address(part.begin) +
              (part.bytes > 1 ? " (" + std::to_string(part.bytes) + " bytes)" : "") +
-             ", which is not in memory that the host has given";
+             ", which is outside of the host's memory";
     }
   }
   for (size_t m = 0; m < marks.size(); ++m) {
@@ -144,8 +144,7 @@ std::string audit_graph(const std::vector<GraphNode>& nodes, const std::vector<G
     const size_t width = graph_width(nodes, mark.first, end);
     if (static_cast<int64_t>(width) > mark.side_streams + 1)
       return (mark.op.empty() ? "" : mark.op + ": ") + "has " + std::to_string(width) +
-             " branches beside each other and claims " + std::to_string(mark.side_streams) +
-             " side streams";
+             " parallel branches and claims " + std::to_string(mark.side_streams) + " side streams";
   }
   return "";
 }

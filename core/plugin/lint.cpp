@@ -127,8 +127,8 @@ void lint_flags(const Elf& elf, Trust trust, std::vector<Finding>& out) {
   const uint64_t flags = elf.entry(DT_FLAGS), flags_1 = elf.entry(DT_FLAGS_1);
   if (flags & DF_STATIC_TLS) {
     out.push_back({true, "static_tls",
-                   "uses static thread-local storage, of which a process has little; compile "
-                   "with -ftls-model=global-dynamic"});
+                   "uses static thread-local storage, which is scarce in a process; compile with "
+                   "-ftls-model=global-dynamic"});
   }
   if (elf.has(DT_TEXTREL) || (flags & DF_TEXTREL))
     out.push_back({true, "text_relocation", "has relocations in its code; compile with -fPIC"});
@@ -139,9 +139,9 @@ void lint_flags(const Elf& elf, Trust trust, std::vector<Finding>& out) {
     }
   }
   if (!elf.has(DT_BIND_NOW) && !(flags & DF_BIND_NOW) && !(flags_1 & DF_1_NOW)) {
-    out.push_back({strict, "bind_now",
-                   "resolves symbols lazily, so a missing one is found in the middle of a run; "
-                   "link with -z now"});
+    out.push_back(
+        {strict, "bind_now",
+         "resolves symbols lazily, so a missing symbol stops a run midway; link with -z now"});
   }
   const auto& segments = elf.segments();
   if (std::none_of(segments.begin(), segments.end(),

@@ -35,7 +35,7 @@ class Places {
       for (const int64_t k : {by, -by}) {
         if (!holds([&](int64_t i) { return i + k; })) continue;
         if (by == columns_ && columns_ > 1)
-          return std::string("every row holds what belongs into the ") +
+          return std::string("every row holds the values of the ") +
                  (k > 0 ? "next one" : "one before");
         return fmt::format("every element holds what belongs {} {}", by,
                            k > 0 ? "further on" : "before");
@@ -54,9 +54,9 @@ class Places {
       if (in_row([&](int64_t c) { return (c + half) % columns_; }))
         return "the halves of every row are exchanged";
       if (in_row([&](int64_t c) { return c % 2 * half + c / 2; }))
-        return "what belongs half a row apart lies side by side";
+        return "values that belong half a row apart are neighbours";
       if (in_row([&](int64_t c) { return c % half * 2 + c / half; }))
-        return "what belongs side by side lies half a row apart";
+        return "neighbours are half a row apart";
     }
     return in_any_order() ? "the right values, in another order" : "";
   }

@@ -14,50 +14,47 @@
 namespace fk {
 
 const char* const kFormulaNext =
-    "Compute the first element by hand, from the contract (`fk-host show OP`): the formula, or the "
-    "order of its inputs; where other cases are right, compare their sizes (the tail of a sum).";
+    "Compute the first element by hand from the contract (`fk-host show OP`). Check the formula "
+    "and the order of inputs. If other cases are right, compare sizes: a sum may miss its tail.";
 const char* const kElsewhereNext =
-    "Values are right and lie elsewhere: look at the index and strides with which outputs are "
-    "written and inputs are read.";
+    "The values are right at wrong positions. Check index and strides of loads and stores.";
 
 const char* const kFactorNext =
-    "A factor is missing, or is there twice: a scale, a weight, a mean's 1/n, or a sum of which a "
-    "part is taken twice or not at all.";
+    "A factor is missing or applied twice: a scale, a weight, or a mean's 1/n. Or a sum skips or "
+    "repeats a part.";
 const char* const kOffsetNext = "A term is missing or added twice: a bias, a residual, an epsilon.";
 
 namespace {
 
 constexpr const char* kNanNext =
-    "NaN comes of 0/0, inf - inf, a root of what is negative, or of memory that was not written: "
-    "outputs and scratch hold NaN before a call. Begin at the first element that has it.";
+    "NaN comes from 0/0, inf - inf, the root of a negative number, or unwritten memory: outputs "
+    "and scratch hold NaN before a call. Begin at the first NaN.";
 constexpr const char* kUntouchedNext =
-    "They hold what was there before the call, or come of scratch that was not written: look at "
-    "the "
-    "conditions around the store, and for rows and columns that no iteration reaches.";
+    "The elements were not written, or come from unwritten scratch. Check the conditions of the "
+    "store. Look for rows and columns that no iteration reaches.";
 constexpr const char* kZerosNext =
     "The elements are zero. Check the stored value, and that the loop reaches them.";
 constexpr const char* kSignedZerosNext =
-    "Something arrives there and is multiplied by 0 or divided by infinity: look for a sum that "
-    "overflows, and whether every input is read in the dtype that it has.";
+    "The values are +0 and -0: a factor is 0 or a divisor infinite. Look for an overflowing sum, "
+    "and for an input read with the wrong dtype.";
 // No sum of right inputs exceeds the answer by such a factor.
 constexpr double kHuge = 1e15;
 constexpr const char* kHugeNext =
-    "No formula of these inputs gives values of that size: look whether every input is read in the "
-    "dtype that it has (float32 read as bfloat16), for memory that was not written, and for what "
-    "overflows (exp() without the row's maximum).";
+    "No formula of these inputs gives values of this size. Look for an input read with the wrong "
+    "dtype (float32 as bfloat16), for unwritten memory, and for overflow (exp() without the row's"
+    " maximum).";
 constexpr const char* kConstantNext = "All values are equal. Check the index of loads and stores.";
 constexpr const char* kSignNext = "A sign is wrong.";
 constexpr const char* kTailNext =
-    "The end is handled otherwise than the rest: look at the tail that does not fill a vector, a "
-    "tile or a block.";
+    "Only the end is wrong. Check the tail that fills no vector, tile or block.";
 constexpr const char* kStepNext =
     "Every n-th element is wrong. Look for one lane, thread or unrolled iteration that differs "
     "from the others.";
 constexpr const char* kPlaceNext =
     "Check conditions on this index (< or <=), and look for a second write to it.";
 constexpr const char* kScatteredNext =
-    "It depends on values or on time: look at branches on values, at overflow, and for a missing "
-    "barrier or an atomic.";
+    "The error depends on values or on timing. Check branches on values and overflow. Look for a "
+    "missing barrier or atomic.";
 constexpr const char* kRoundingNext =
     "The errors fit a lower precision. Accumulate in float32, and round once, at the store.";
 

@@ -34,7 +34,7 @@ void name_input(const void* begin, int64_t bytes, const std::string& what);
 // Of a fault near null, with garbage for a pointer and beside the stack pointer, and of abort()
 // where no thread can be started any more.
 inline constexpr const char* kNull = ", of a null pointer";
-inline constexpr const char* kNoAddress = " at an address that no pointer can have";
+inline constexpr const char* kNoAddress = " at an invalid (non-canonical) address";
 inline constexpr const char* kStackEnd = ", its stack is used up,";
 inline constexpr const char* kSelfSent = ", which it sent itself";
 inline constexpr const char* kThreadsMost = ", with all threads that it may have, ";

@@ -178,7 +178,7 @@ bool Runner::said_unasked() {
     while (const auto message = channel_->receive()) {
       if (!handle(*message)) return true;
       if (ends_a_drive(*message)) continue;
-      bury("protocol", "it answered what it was not asked");
+      bury("protocol", "it answered another request");
       return true;
     }
     return false;

@@ -43,8 +43,8 @@ class CudaCommunicator final : public Communicator {
     if (apart()) {
       if (!ground.libraries)
         fail("ranks",
-             "between machines GPUs have NCCL alone, which opens sockets: a process that runs a "
-             "candidate may not");
+             "between machines, GPUs communicate through NCCL alone. NCCL opens sockets, and the "
+             "sandbox of a candidate forbids sockets");
       join_nccl();
       word_ = DeviceMemory(device_, sizeof(int32_t), "a word of barriers");
       device_.fill_zero(word_.data(), word_.bytes());
