@@ -24,9 +24,9 @@ constexpr const char* kSilent =
     "the place is unknown: perhaps a thread of the plugin has used up its stack";
 constexpr const char* kSelf = "Remove the sender: a timer, raise() or kill().";
 
-// Limits: RLIMIT_FSIZE has SIGXFSZ, RLIMIT_STACK a SIGSEGV beside the stack pointer, RLIMIT_DATA
-// calls that find no memory, RLIMIT_NPROC threads that do not start; a limit of the processor's
-// time would be that of whoever started the host.
+// Limits and their signs: RLIMIT_FSIZE sends SIGXFSZ, RLIMIT_STACK causes a SIGSEGV beside the
+// stack pointer, RLIMIT_DATA makes allocations fail, RLIMIT_NPROC keeps threads from starting. The
+// host sets no limit of CPU time; SIGXCPU comes from the user's own limit.
 constexpr std::array kEndings = {
     SignalInfo{SIGSEGV, "crashed", "", kPlace},
     SignalInfo{SIGBUS, "crashed", "a page without memory: a truncated file, or no memory is left",
@@ -64,7 +64,7 @@ constexpr std::array kEndings = {
     SignalInfo{SIGHUP, "crashed", "it received the signal from itself or from outside", kSelf},
     SignalInfo{SIGQUIT, "crashed", "it received the signal from itself or from outside", kSelf}};
 
-// What the handler has added to a signal's name, and what helps then.
+// Words of the handler after a signal's name, and the advice for them.
 struct Detail {
   const char* words;
   const char* next;
