@@ -77,9 +77,9 @@ enum class Family {
   permuted,     // the rows of the ordinary contents in another order
   equal,        // every element of a tensor the same
   outliers,     // a few elements at random places are far larger
-  rows,    // each row has its own size, from ordinary down to zero, like padding
-  unread,  // unread parts of caches and states hold unusable values
-  masked,  // logits of -inf, and rows of logits far below 0
+  rows,         // each row has its own size, from ordinary down to zero, like padding
+  unread,       // unread parts of caches and states hold unusable values
+  masked,       // logits of -inf, and rows of logits far below 0
 };
 
 // Dense contents by field, one tensor per list entry, for all read fields: weights, in and inout.

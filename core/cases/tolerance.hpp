@@ -74,7 +74,7 @@ struct ErrorModel {
   bool alone = false;      // sums of few terms, where single sums may cancel: an element's
                            // own noise counts if it exceeds its block's
   bool fine = false;       // a float32 output beside 16 bits, which need not hold its values
-  double coarse = 0;  // error of an element if intermediates are rounded to f8e4m3
+  double coarse = 0;       // error of an element if intermediates are rounded to f8e4m3
   std::string text;   // "0.0156 |want| + 3.24e-05 spread, at most 0.125 of either"
 };
 
