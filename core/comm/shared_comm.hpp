@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The communicator of the CPU. Ranks are processes of one machine and exchange all data through one
-// block of shared memory, which the controller makes and passes to each of them. Untouched pages
-// take no memory. With several machines each has such a block (block_mirror.hpp), and there are no
-// symmetric buffers.
+// block of shared memory. The controller makes the block and passes it to each rank. Untouched
+// pages take no memory. With several machines each has such a block (block_mirror.hpp), and there
+// are no symmetric buffers.
 #pragma once
 #include <memory>
 #include <vector>

@@ -103,7 +103,7 @@ class Device {
   // limits, a window of accesses that persist in the L2 cache. Returns the changes in a sentence;
   // empty: none.
   virtual std::string left_behind() { return ""; }
-  // Free memory of the device, whoever uses the rest; empty where unknown.
+  // Free memory of the device, for any use; empty where unknown.
   virtual std::optional<int64_t> free_bytes() { return std::nullopt; }
   // Total memory of the device; empty where the host's memory is used.
   virtual std::optional<int64_t> memory_bytes() { return std::nullopt; }

@@ -198,8 +198,9 @@ FK_CLONES void bf16_to_f32(const char* source, char* target, int64_t count) {
   }
 }
 
-// Rounds by integer arithmetic: normal results by adding just under half a unit in the last place,
-// subnormal ones by letting the adder of floats align the significand under the magic number 0.5.
+// Rounds by integer arithmetic. For normal results it adds just under half a unit in the last
+// place. For subnormal results the adder of floats aligns the significand under the magic number
+// 0.5.
 uint32_t f16_bits(uint32_t bits) {
   const uint32_t sign = (bits >> 16) & 0x8000;
   const uint32_t magnitude = bits & 0x7FFF'FFFF;

@@ -32,7 +32,7 @@ namespace {
 
 constexpr double kLineSendS = 30;
 constexpr double kDriveSlice =
-    0.005;  // of waiting for a runner's tokens, while the broker may speak
+    0.005;  // of waiting for a worker's tokens, while the controller may speak
 
 struct MirroredBlock {
   SharedMemory memory;
