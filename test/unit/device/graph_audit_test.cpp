@@ -88,7 +88,7 @@ TEST_CASE("branches beside each other are counted, and more than were declared r
   // Three branches, and an empty node that joins two of them; none of them is work.
   std::vector<GraphNode> three = {after({}), after({}), after({}), after({0, 1}), after({3, 2})};
   three[3].kind = Kind::empty;
-  CHECK(said(three, 1).find("has 3 branches") != std::string::npos);
+  CHECK(said(three, 1).find("has 3 parallel branches") != std::string::npos);
   CHECK(said(three, 2).empty());
   // Two streams that wait for each other half way: the nearest neighbour is the wrong one.
   const std::vector<GraphNode> crossed = {after({}), after({}), after({0, 1}), after({1})};
