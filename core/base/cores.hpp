@@ -15,7 +15,7 @@ void stay_on_core(int n);
 
 // Moves every other thread of a process away from one core. This is the core of its first thread,
 // or the n-th usable core (n >= 0), to which the first thread is about to go. Threads without
-// another core, or protected by the system, stay. The process must be idle.
+// another core, or protected by the system, stay. The process must be stopped.
 void leave_core_to_first_thread(int pid, int n = -1);
 
 // Number of pause instructions (of waiting loops) in this time, measured now: a pause takes 10 to

@@ -29,7 +29,7 @@ class LoadedChildren final : public ChildChooser {
 
 class Execution {
  public:
-  // Calls create and prepare. `max` must outlive this object, and so must the case behind `larger`
+  // Calls create and prepare. `max` must outlive this object, and so must the case behind `largest`
   // (CaseFrames::prepare_frames). Throws Error with the plugin's words.
   Execution(const Provider& provider, const CaseFrames& max, const fk_need& need,
             GuardDevice& device, PackedCache& packed, ChildChooser* children)

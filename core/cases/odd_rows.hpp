@@ -13,7 +13,7 @@ void make_zero_rows(Random random, Tensor& t);
 // the first two rows is unchanged and the other is zero, in random order.
 void make_sized_rows(Random& random, int least, Tensor& t);
 
-// About half of the elements have this value; the first element may or may not.
+// About half of the elements get this value, among them exactly one of the first two.
 void make_either(Random random, double value, Tensor& t);
 
 // One element of every row is between `value` and 1.25 `value`: rows differ.
@@ -24,7 +24,7 @@ void make_peaks(Random random, double value, Tensor& t);
 // considerable rest, but almost nothing each.
 void make_sinks(Random random, double by, Tensor& t);
 
-// Indices: some become -1. With two or more, at least one stays.
+// Indices: some become -1. The first one stays, the second one becomes -1.
 void skip_some(Random random, Tensor& t);
 
 }  // namespace fk
