@@ -4,7 +4,7 @@
 
 namespace fk {
 
-// Seconds of the monotonic clock, which all processes of a machine have in common.
+// Seconds of the monotonic clock, which all processes of a machine share.
 double now_seconds();
 // "2026-11-25T14:05:00Z", in UTC.
 std::string now_text();

@@ -35,11 +35,11 @@ const Cores& cores() {
 }
 int number_of(int n) { return cores().numbers[static_cast<size_t>(n) % cores().numbers.size()]; }
 
-// Where a thread was last; -1: unknown.
+// The core on which a thread ran last; -1: unknown.
 int core_of(int pid) {
   std::string text;
   std::getline(std::ifstream("/proc/" + std::to_string(pid) + "/stat"), text);
-  const size_t name_end = text.rfind(')');  // a name may hold anything
+  const size_t name_end = text.rfind(')');  // the name may hold any character
   if (name_end == std::string::npos) return -1;
   constexpr int kFieldsBetween = 36;  // from the state, the third, to the core, the 39th
   std::istringstream fields(text.substr(name_end + 1));
@@ -49,7 +49,7 @@ int core_of(int pid) {
   return fields >> core ? core : -1;
 }
 
-// Before anybody else could restrict a thread.
+// Static, so that the cores are read before other code can restrict a thread.
 [[maybe_unused]] const Cores& at_start = cores();
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cores that this process may use, as it was started.
+// The cores that this process was allowed to use at its start.
 #pragma once
 #include <cstdint>
 
@@ -7,20 +7,19 @@ namespace fk {
 
 int usable_cores();  // at least one
 
-// The calling thread goes on on the n-th of them, counted round about (n >= 0), wherever it was,
-// and may use all of them again afterwards, whatever it was restricted to. Where the system does
-// not allow that, nothing happens.
+// Moves the calling thread to the n-th usable core (n >= 0, modulo their number). Afterwards the
+// thread may use all of them, without its earlier restrictions. No effect where the system refuses.
 void go_to_core(int n);
-// The same, and it stays there.
+// Moves the thread in the same way and binds it to that core.
 void stay_on_core(int n);
 
-// Every other thread of a process leaves the core where its first thread is, or the n-th that this
-// process may use, to which the first thread is about to go (n >= 0). A thread that has no other
-// core, or that the system protects from this process, stays as it is. The process stands still.
+// Moves every other thread of a process away from one core. This is the core of its first thread,
+// or the n-th usable core (n >= 0), to which the first thread is about to go. Threads without
+// another core, or protected by the system, stay. The process must be stopped.
 void leave_core_to_first_thread(int pid, int n = -1);
 
-// How often this processor pauses (the instruction of waiting loops) in this time, as measured now:
-// a pause takes 10 to 150 cycles. At least once.
+// Number of pause instructions (of waiting loops) in this time, measured now: a pause takes 10 to
+// 150 cycles. At least 1.
 int64_t pauses_in(double seconds);
 
 }  // namespace fk

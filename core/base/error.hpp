@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The two ways in which the host gives up. Bad input (a file, an argument, a plugin's claim) is an
-// `Error`: one sentence that says where, what and, if known, what to do. A broken invariant of the
-// host itself is FK_CHECK, which aborts, because nothing that the host says afterwards can be
-// trusted.
+// Two ways to give up. Bad input (a file, an argument, a plugin's claim) is an `Error`: one
+// sentence with where, what and, if known, the remedy. A broken invariant of the host is FK_CHECK,
+// which aborts: later output of the host could not be trusted.
 
 #pragma once
 
@@ -12,12 +11,11 @@
 
 namespace fk {
 
-/// Every refusal of bad input. what() is "where: what (hint)"; empty parts are left out together
-/// with their punctuation.
+/// Bad input. what() is "where: what (hint)"; empty parts are left out with their punctuation.
 class Error : public std::runtime_error {
  public:
-  /// `where` is a file position, a path or a name; `what` a sentence without a full stop; `hint`
-  /// says what would help.
+  /// `where`: a file position, a path or a name. `what`: a sentence without a full stop. `hint`:
+  /// the remedy.
   Error(std::string where, std::string what, std::string hint = "");
 
   const std::string& where() const noexcept { return where_; }
@@ -28,8 +26,8 @@ class Error : public std::runtime_error {
   std::string where_, what_, hint_;
 };
 
-/// What the machine refuses the host itself, such as a folder to write to: no input is at fault,
-/// and whoever judges has nothing to say of what was to be judged.
+/// The machine refuses a service to the host, such as a folder to write to. No input is at fault,
+/// so a judge has no verdict on the candidate.
 class HostError : public Error {
  public:
   using Error::Error;
@@ -48,7 +46,7 @@ namespace detail {
 
 }  // namespace fk
 
-/// Aborts when `cond` is false. For invariants of the host; never for input. `message` is a C
-/// string. Not compiled out in release builds.
+/// Aborts when `cond` is false. For invariants of the host, never for input. `message` is a C
+/// string. Release builds keep the check.
 #define FK_CHECK(cond, message) \
   ((cond) ? static_cast<void>(0) : ::fk::detail::check_failed(__FILE__, __LINE__, #cond, message))

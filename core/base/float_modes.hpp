@@ -11,7 +11,7 @@ class FloatModes {
  public:
   // The modes of the calling thread.
   static FloatModes now();
-  // Empty when `later` is the same, else what was changed, in a sentence.
+  // Empty when `later` is the same, else a sentence with the changes.
   std::string changed_in(const FloatModes& later) const;
   // Gives the calling thread these modes.
   void put_back() const;
@@ -22,13 +22,13 @@ class FloatModes {
   int rounding_ = 0;
 };
 
-// Plugin code runs while this lives. Its end gives the thread its modes back.
+// Lives while plugin code runs. The destructor restores the thread's modes.
 class KeptModes {
  public:
   KeptModes() = default;
   KeptModes(const KeptModes&) = delete;
   ~KeptModes() { before_.put_back(); }
-  // A sentence that names the changes so far; empty: no change.
+  // A sentence with the changes so far; empty: no change.
   std::string changed() const { return before_.changed_in(FloatModes::now()); }
 
  private:

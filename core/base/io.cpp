@@ -111,7 +111,7 @@ void write_file_atomic(const std::filesystem::path& path, std::string_view text,
   if (fd < 0) fail(path.string(), "cannot be written: " + reason(errno));
   try {
     write_all(fd, text, path.string());
-    // mkostemp gives 0600; a report is to be read by others as far as the umask of most allows.
+    // mkostemp gives 0600; other users have to be able to read a report as far as `mode` allows.
     if (::fchmod(fd, mode) != 0) fail(path.string(), "cannot be written: " + reason(errno));
     if (::rename(temporary.c_str(), path.c_str()) != 0) {
       fail(path.string(), "cannot be written: " + reason(errno));
@@ -189,8 +189,8 @@ SharedMemory SharedMemory::from_fd(int fd, std::size_t bytes, bool writable) {
   memory.fd_ = ::fcntl(fd, F_DUPFD_CLOEXEC, 0);
   if (memory.fd_ < 0) fail(where, "cannot be duplicated: " + reason(errno));
   const int protection = writable ? PROT_READ | PROT_WRITE : PROT_READ;
-  // A private read-only mapping shows the same pages; a shared one of write-sealed memory is
-  // refused before Linux 6.7.
+  // A private read-only mapping shows the same pages. Before Linux 6.7 a shared mapping of
+  // write-sealed memory is refused.
   void* data =
       ::mmap(nullptr, bytes, protection, writable ? MAP_SHARED : MAP_PRIVATE, memory.fd_, 0);
   if (data == MAP_FAILED) {
@@ -219,14 +219,14 @@ SharedMemory::~SharedMemory() {
 void SharedMemory::seal_read_only() {
   const std::string where = fmt::format("shared memory of descriptor {}", fd_);
   FK_CHECK(data_ != nullptr, "sealing memory that was moved away");
-  // F_SEAL_WRITE is refused while a writable shared mapping exists, ours included; and a read-only
-  // one counts as writable on kernels before 6.7, so there is none at all while sealing.
+  // F_SEAL_WRITE is refused while a writable shared mapping exists, ours included. Kernels before
+  // 6.7 count a read-only mapping as writable too, so none may exist while sealing.
   ::munmap(data_, size_);
   data_ = nullptr;
   const int sealed = ::fcntl(fd_, F_ADD_SEALS, F_SEAL_WRITE);
   const int code = errno;
-  // Since then a sealed memfd may be mapped shared for reading only; private works everywhere and
-  // is the same, because nobody can write any more.
+  // Linux 6.7 and later map a sealed memfd shared for reading only. A private mapping works
+  // everywhere and is equivalent, because no process can write any more.
   void* data = ::mmap(nullptr, size_, PROT_READ, sealed == 0 ? MAP_PRIVATE : MAP_SHARED, fd_, 0);
   if (data == MAP_FAILED) fail(where, "cannot be mapped again: " + reason(errno));
   data_ = data;

@@ -29,8 +29,8 @@ std::string position(const std::string& name, std::string_view text, std::size_t
   return fmt::format("{}:{}:{}", name, line, std::max<std::size_t>(column, 1));
 }
 
-// Builds the tree without nlohmann's own linear look-up per inserted key, so that an object of
-// 100,000 keys is not quadratic.
+// Builds the tree without nlohmann's linear look-up for each inserted key: an object of 100,000
+// keys takes linear time.
 class TextReader {
  public:
   using number_integer_t = Json::number_integer_t;
@@ -101,7 +101,7 @@ class TextReader {
       array.push_back(std::move(value));
       return &array.back();
     }
-    // ordered_map is a vector of pairs; uniqueness is known already.
+    // ordered_map is a vector of pairs; the keys are already known to be unique.
     using Pairs = std::vector<std::pair<const std::string, Json>>;
     Pairs& pairs = level.value->get_ref<Json::object_t&>();
     pairs.emplace_back(level.key, std::move(value));
@@ -134,7 +134,7 @@ class TextReader {
   std::size_t count_ = 0;
 };
 
-// What was found, for messages; long values are cut.
+// The kind and value of a JSON node, for messages; long values are cut.
 std::string found(const Json& value) {
   if (value.is_object()) return "an object";
   if (value.is_array()) return "a list";
@@ -142,8 +142,8 @@ std::string found(const Json& value) {
          "`";
 }
 
-// Older versions of transformers write a bare Infinity, which is no JSON: here it becomes what
-// newer ones write.
+// Older versions of transformers write a bare Infinity, which is no JSON. The result has the
+// spelling of newer versions.
 std::string name_infinities(std::string_view text) {
   constexpr std::string_view kBare = "Infinity";
   std::string out;
@@ -165,7 +165,7 @@ std::string name_infinities(std::string_view text) {
   return out;
 }
 
-// How transformers 5 writes what JSON has no number for.
+// The spelling of transformers 5 for numbers that JSON lacks.
 bool is_named_number(const Json& value) {
   return value.is_object() && value.size() == 1 && value.contains("__float__");
 }
@@ -183,7 +183,7 @@ Json load_json(const std::filesystem::path& path) {
 Json parse_json(std::string_view text, const std::string& name) {
   TextReader builder(text, name);
   try {
-    // false comes with parse_error, which throws.
+    // A return of false comes with parse_error, which throws.
     Json::sax_parse(text.begin(), text.end(), &builder);
   } catch (const Json::exception& error) {
     fail(name, std::string("not valid JSON: ") + excerpt(error.what(), 300));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// JSON that arrives from outside (configurations, safetensors headers, messages of a runner), with
-// bounded depth and size and refused duplicates, and Config, the view of a HuggingFace config.json
-// that models are built from. Only forward declarations of nlohmann-json are included here: a
-// file that touches Json itself includes <nlohmann/json.hpp>.
+// JSON from outside (configurations, safetensors headers, messages of a worker), with bounded depth
+// and size and refused duplicates; and Config, the view of a HuggingFace config.json for models.
+// Only forward declarations of nlohmann-json are included here: a file that touches Json itself
+// includes <nlohmann/json.hpp>.
 
 #pragma once
 
@@ -31,12 +31,12 @@ Json load_json(const std::filesystem::path& path);
 /// kJsonValuesMax.
 Json parse_json(std::string_view text, const std::string& name);
 
-/// A read-only view of a JSON object. Cheap to copy. A key whose value is null counts as absent.
-/// Errors name the file, the path of the key and the nearest present key. A watched config records
-/// which keys its reader asks for, so that a key that nobody asks for can be refused.
+/// A read-only view of a JSON object. Cheap to copy. A null value counts as an absent key. Errors
+/// name the file, the path of the key and the nearest present key. A watched config records the
+/// keys that its reader asks for, so that unread keys can be refused.
 class Config {
  public:
-  /// Takes an Infinity where a number stands, as Python writes it.
+  /// Accepts a bare Infinity in place of a number, as Python writes it.
   static Config load(const std::filesystem::path& path);
   /// `where` is the name in messages. Error unless `json` is an object.
   Config(Json json, std::string where);
@@ -57,8 +57,7 @@ class Config {
   /// The objects of a list. Error when absent or when an element is no object.
   std::vector<Config> children(std::string_view key) const;
 
-  /// Lists. The one-argument forms refuse an absent key; a number is
-  /// not a list of one.
+  /// Lists. The one-argument forms refuse an absent key. A number is not accepted as a list of one.
   std::vector<int64_t> integers(std::string_view key) const;
   std::vector<int64_t> integers(std::string_view key, std::vector<int64_t> fallback) const;
   std::vector<double> numbers(std::string_view key) const;
@@ -73,19 +72,20 @@ class Config {
   std::vector<std::string> keys() const;
 
   /// A copy with the overrides merged in: objects recursively, all else replaced; null removes.
-  /// A key that is not in this config is accepted: it may be one whose absence means a default.
+  /// A key absent from this config is accepted: its absence may mean a default.
   Config with(const Json& overrides) const;
 
-  /// A copy in which an absent key has its value from `defaults`. A null stays: it replaces a
-  /// default. Nested objects are not merged.
+  /// A copy in which absent keys have their values from `defaults`. A null replaces a default.
+  /// Nested objects are not merged.
   Config or_else(const Json& defaults) const;
 
-  /// A copy that records the keys its reader asks for. All configs made from it share the record.
+  /// A copy that records the keys asked for by its reader. All configs made from it share the
+  /// record.
   Config watched() const;
-  /// Records everything below a key as asked for: the reader knows that it is without effect.
+  /// Records everything below a key as asked for: the reader knows that the key has no effect.
   void ignore(std::string_view key) const;
-  /// Error at the first key of this object, nested ones too, that no reader of `watched` asked for,
-  /// with the nearest key that it did ask for. `harmless` are keys to accept at any depth, with
+  /// Error at the first key of this object, nested keys included, that no reader of `watched` asked
+  /// for; it names the nearest key asked for. `harmless` keys are accepted at any depth, with
   /// everything below them.
   void refuse_unread(const Config& watched, const std::vector<std::string>& harmless) const;
 

@@ -23,7 +23,7 @@ void write_line(LogLevel level, std::string_view text) {
   line += kNames[static_cast<std::size_t>(level)];
   line += ": ";
   line += printable(std::string(text), "\n\t") + '\n';
-  // A line that cannot be written is lost: there is nowhere left to say so.
+  // A failed write loses the line: no other place for the message is left.
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
 }
 

@@ -34,7 +34,7 @@ std::string value_in(const fs::path& file, std::string_view name) {
   return {};
 }
 
-// Of /proc/meminfo; 0 where it has no such line.
+// A line of /proc/meminfo in bytes; 0 if the line is absent.
 int64_t meminfo_bytes(std::string_view name) {
   return std::strtoll(value_in("/proc/meminfo", name).c_str(), nullptr, 10) * 1024;
 }
@@ -48,7 +48,7 @@ std::string first_line(const fs::path& file) {
 
 constexpr size_t align4(size_t n) { return (n + 3) & ~size_t{3}; }
 
-// The first object that the loader tells of is the program itself.
+// The loader reports the program itself first.
 int find_build_id(dl_phdr_info* info, size_t, void* out) {
   for (int i = 0; i < info->dlpi_phnum; ++i) {
     const auto& segment = info->dlpi_phdr[i];
@@ -71,8 +71,8 @@ int find_build_id(dl_phdr_info* info, size_t, void* out) {
   return 1;
 }
 
-// Vendor, device and subsystem of every GPU, as the kernel knows them from the bus: to ask the
-// driver for the models' names may mean to wait for whoever opens or closes a device.
+// Vendor, device and subsystem of every GPU, from the kernel's view of the bus. The driver knows
+// the models' names, but its answer may wait until another process has opened or closed a device.
 std::string gpu_models() {
   std::vector<std::string> models;
   std::error_code gone;

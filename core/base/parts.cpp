@@ -34,7 +34,7 @@ void in_parts(std::size_t parts, const std::function<void(std::size_t)>& body) {
     try {
       while (others.size() + 1 < threads) others.emplace_back(work);
     } catch (const std::system_error&) {
-      // A limit of threads: fewer do it.
+      // A limit on threads: fewer threads do the work.
     }
     work();
   }

@@ -24,7 +24,8 @@ bool is_home(const fs::path& path) {
   return is_folder(path / "registry" / "ops") && is_folder(path / "scenarios");
 }
 
-// The nearest folder upwards that was configured by CMake, when the program runs from one.
+// The nearest folder upwards that CMake configured; empty if the program is outside of a build
+// tree.
 std::optional<fs::path> build_dir() {
   for (fs::path dir = executable_dir();; dir = dir.parent_path()) {
     std::error_code ignored;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where the project's folders are at run time, from a build tree, a source tree or an installed
-// prefix alike. Everything is looked up again on each call, so a test can change the environment.
+// The project's folders at run time, from a build tree, a source tree or an installed prefix. Each
+// call looks them up again, so a test can change the environment.
 
 #pragma once
 
@@ -14,8 +14,8 @@ namespace fk::paths {
 std::filesystem::path executable_dir();
 
 /// The folder with registry/ops and scenarios: FK_HOME if set (Error when it lacks them), else the
-/// first such folder from the program's folder upwards, else <prefix>/share/fk-host. Error says
-/// where it looked.
+/// first such folder from the program's folder upwards, else <prefix>/share/fk-host. Error lists
+/// the searched folders.
 std::filesystem::path home();
 
 /// home()/registry first, then the entries of FK_REGISTRY_PATH (separated by ':') in order. Error
@@ -37,7 +37,7 @@ std::filesystem::path candidates_dir();
 /// with CMakeCache.txt), else $XDG_CACHE_HOME/fk-host, else ~/.cache/fk-host. Not created here.
 std::filesystem::path cache_dir();
 
-/// What is to be kept: verdicts and the key that signs receipts. FK_DATA if set, else
+/// The folder of lasting data: verdicts and the key that signs receipts. FK_DATA if set, else
 /// $XDG_DATA_HOME/fk-host, else ~/.local/share/fk-host. Not created here. Error when none is set.
 std::filesystem::path data_dir();
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SHA-256 (FIPS 180-4): what names contents that somebody may want to forge: files that were
-// judged, commitments to seeds, receipts. Where the processor has instructions for it they are
-// used, because a file is hashed before every answer.
+// SHA-256 (FIPS 180-4), for names of contents that an attacker may want to forge: judged files,
+// commitments to seeds, receipts. The processor's SHA instructions are used if it has them, because
+// a file is hashed before every answer.
 
 #pragma once
 
@@ -24,7 +24,7 @@ class Sha256 {
   explicit Sha256(bool portable = false);
   void update(std::span<const std::byte> bytes);
   void update(std::string_view text);
-  /// Ends the message; the object is not to be used afterwards.
+  /// Ends the message; the object must not be used afterwards.
   Digest finish();
 
  private:
@@ -43,9 +43,10 @@ std::string bytes_of_hex(std::string_view hex, std::size_t bytes, const std::str
 std::string sha256(std::string_view text);
 /// HMAC (RFC 2104) of a message under a key, as bytes.
 Sha256::Digest hmac_sha256(std::string_view key, std::string_view message);
-/// Of a file's contents, which are read and not mapped: a linker may truncate it meanwhile. Error
-/// when it is missing, no regular file, unreadable or larger than anything that is loaded or kept
-/// here: a file may claim to have more bytes than its disk. That much is read in half a second.
+/// SHA-256 of a file's contents. They are read, not mapped, because a linker may truncate the file
+/// meanwhile. Error when the file is missing, no regular file, unreadable or larger than
+/// kHashedBytesMax: a file may claim more bytes than its disk has. Hashing that many bytes takes
+/// half a second.
 constexpr int64_t kHashedBytesMax = int64_t{1} << 30;
 std::string sha256_file(const std::filesystem::path& path);
 

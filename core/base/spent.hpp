@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What time went to: seconds by what was done, in the order in which it was first begun.
+// Seconds by activity, in the order of the first begin.
 #pragma once
 #include <string>
 #include <utility>
@@ -9,9 +9,9 @@ namespace fk {
 
 class Spent {
  public:
-  // What follows, up to the next one, is counted under this name; empty: nothing.
+  // Time up to the next call is counted under this name; empty: not counted.
   void enter(const std::string& what);
-  // Without what goes on: enter("") ends it.
+  // The running activity is not included: enter("") ends it.
   const std::vector<std::pair<std::string, double>>& all() const { return all_; }
 
  private:

@@ -19,7 +19,7 @@
 namespace fk {
 namespace {
 
-// Names are short. A hostile word is not worth a quadratic table.
+// Names are short. The quadratic table is not computed for long hostile words.
 constexpr std::size_t kWordMax = 128;
 
 // Optimal string alignment: Levenshtein with swaps of neighbours.
@@ -44,7 +44,7 @@ std::size_t distance(std::string_view a, std::string_view b) {
 // One character at the beginning of a text.
 struct Character {
   std::size_t bytes = 1;
-  bool safe = false;  // to show: a terminal neither obeys it nor turns other text around for it
+  bool safe = false;  // a terminal neither obeys it nor reorders other text for it
 };
 
 std::size_t bytes_by_first(unsigned char first) {
@@ -95,7 +95,7 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
   for (const std::string& candidate : candidates) {
     if (candidate.size() >= word.size() + best || word.size() >= candidate.size() + best) continue;
     const std::size_t d = distance(wanted, lower(candidate));
-    // A distance that rewrites a whole short word is no similarity.
+    // Rewriting a whole short word is no similarity.
     if (d < best && d < std::max(word.size(), candidate.size())) {
       best = d;
       found = &candidate;

@@ -13,8 +13,8 @@
 namespace fk {
 
 /// The candidate with the smallest edit distance (insert, delete, replace, swap of neighbours; case
-/// is ignored) to `word`; the first of equals. Empty when none is within a third of the word's
-/// length (at least 1, so very short words match only almost exactly).
+/// is ignored) to `word`; the first of equals. Empty when no distance is within a third of the
+/// word's length (at least 1, so very short words match only almost exactly).
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
 
 /// A hint for an unknown name: "did you mean `x`?", else "known: a, b, c" (at most 12 names, then
@@ -37,33 +37,32 @@ bool ends_with(std::string_view text, std::string_view suffix);
 std::string lower(std::string_view text);
 std::string upper(std::string_view text);
 
-/// At most `bytes_max` bytes, cut at a UTF-8 boundary with "..." at the end, what is not safe to
-/// show written as \xNN: for quoting untrusted input inside a message. Not safe are control
-/// characters (C0, DEL, C1), marks that turn the direction of text or cannot be seen, and bytes
-/// that are not UTF-8.
+/// At most `bytes_max` bytes, cut at a UTF-8 boundary with "..." at the end, for untrusted input
+/// inside a message. Unsafe bytes are written as \xNN: control characters (C0, DEL, C1), marks that
+/// turn the direction of text or are invisible, and bytes that are not UTF-8.
 std::string excerpt(std::string_view text, std::size_t bytes_max = 60);
 
-/// The text with `?` for what is not safe to show, but for the bytes that are kept.
+/// The text with `?` for unsafe characters, except those in `kept`.
 std::string printable(std::string_view text, std::string_view kept = "");
 
-/// How many bytes at the end of `text` begin a UTF-8 character that is not complete yet.
+/// Number of bytes at the end of `text` that begin an incomplete UTF-8 character.
 std::size_t begun_character(std::string_view text);
 
-/// The text before the first NUL of `size` bytes that somebody else may write to, what is not
-/// printable ASCII as `?`.
+/// The text before the first NUL, at most `size` bytes; other processes may write to the memory.
+/// Bytes outside of printable ASCII become `?`.
 std::string bounded(const char* text, std::size_t size);
 
 bool contains(const std::vector<std::string>& list, std::string_view word);
 
-/// Error at an option for the first of the wanted names that is not known, with the nearest that
-/// is. `noun`: what they are names of.
+/// Error at an option for the first unknown name in `wanted`, with the nearest known one. `noun`:
+/// the kind of name, for the message.
 void need_known(const std::vector<std::string>& wanted, const std::vector<std::string>& known,
                 const std::string& option, const std::string& noun);
 
-/// The value of a variable of the environment; the fallback where it is not set, or empty.
+/// The value of an environment variable; the fallback if it is unset or empty.
 std::string environment(const char* name, std::string_view fallback = "");
 
-/// What the system call before it failed with, in words.
+/// The reason of the last failed system call, in words.
 std::string errno_text();
 
 /// "640 B", "1.5 KiB", "93.0 GiB".

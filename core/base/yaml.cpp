@@ -52,7 +52,7 @@ std::string position(const std::string& name, int line, int column) {
   return fmt::format("{}:{}:{}", name, line, column);
 }
 
-// Errors leave through the parser as they are; yaml-cpp does not catch.
+// Exceptions pass through the parser unchanged; yaml-cpp does not catch.
 class EventReader : public YAML::EventHandler {
  public:
   explicit EventReader(YamlDocument& document) : document_(document) {}
@@ -141,7 +141,7 @@ class EventReader : public YAML::EventHandler {
   std::vector<int32_t> open_;
 };
 
-// After the parse, because the vector of nodes no longer moves the keys' text.
+// Runs after the parse, when the vector of nodes no longer moves the keys' text.
 void index_keys(YamlDocument& document) {
   for (YamlNode& map : document.nodes) {
     if (map.kind != YamlKind::map) continue;
@@ -214,7 +214,7 @@ bool to_number(std::string_view text, double& value) {
   if (text == ".nan" || text == ".NaN" || text.ends_with(".inf")) return text.size() <= 5;
   if (text.starts_with("+-")) return false;
   if (text.starts_with('+')) text.remove_prefix(1);
-  // from_chars takes "inf" and "nan", YAML does not.
+  // from_chars takes "inf" and "nan"; YAML does not.
   if (text.find_first_not_of("0123456789+-.eE") != std::string_view::npos) return false;
   if (text.empty() || text[0] == '+') return false;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// YAML with locations and refusals: contracts, scenarios and model descriptions are written by
-// people and agents, so every complaint names the file, line, column and the nearest known key.
-// The document is a flat tree of our own, built from the parser's events; yaml-cpp stays inside
-// yaml.cpp. Anchors, aliases, tags, merge keys, non-scalar keys, duplicate keys and more than one
-// document are refused; depth, size and number of nodes are bounded, so hostile files are safe.
+// YAML with locations and refusals. People and agents write contracts, scenarios and model
+// descriptions, so every complaint names the file, line, column and the nearest known key. The
+// document is a flat tree of our own, built from the parser's events; yaml-cpp stays inside
+// yaml.cpp. Anchors, aliases, tags, merge keys, non-scalar keys, duplicate keys and further
+// documents are refused. Depth, size and number of nodes are bounded, so hostile files are safe.
 
 #pragma once
 
@@ -25,8 +25,8 @@ struct YamlDocument;
 struct YamlNode;
 }  // namespace detail
 
-/// A node of a parsed document. Cheap to copy; keeps its document alive; immutable, so it can be
-/// read from several threads. Every function that throws throws Error with where().
+/// A node of a parsed document. Cheap to copy; keeps its document alive; immutable, so several
+/// threads can read it. Functions that throw throw Error at where().
 class Yaml {
  public:
   static constexpr std::size_t kBytesMax = std::size_t{16} << 20;
@@ -41,10 +41,10 @@ class Yaml {
   bool is_map() const;
   bool is_list() const;
   bool is_scalar() const;  ///< a scalar that is not null
-  bool is_null() const;    ///< plain ~, null, Null, NULL or nothing at all
+  bool is_null() const;    ///< plain ~, null, Null, NULL or an empty value
   bool quoted() const;     ///< a scalar in quotes or a block scalar: "1" is text, 1 a number
 
-  /// Maps: whether the key is there (a null value counts as there). False for other kinds.
+  /// Maps: true if the key is present, even with a null value. False for other kinds.
   bool has(std::string_view key) const;
   /// Maps: the value of a key; Error names the key and the nearest present one.
   Yaml at(std::string_view key) const;
@@ -60,7 +60,7 @@ class Yaml {
   /// true or false only; quoted is refused.
   bool boolean() const;
 
-  // The same, with a value for an absent key. A key that is present with null is an Error.
+  // The same, with a value for an absent key. Error for a key that is present with null.
   std::string text_or(std::string_view key, std::string fallback) const;
   int64_t integer_or(std::string_view key, int64_t fallback) const;
   double number_or(std::string_view key, double fallback) const;
@@ -75,15 +75,14 @@ class Yaml {
   /// Number of items or entries; 0 for scalars and null.
   std::size_t size() const;
 
-  /// Refuses every key of this map that is not known, at the key's own position, with the nearest
-  /// known one.
+  /// Refuses every unknown key of this map, at the key's own position, with the nearest known one.
   void only(std::initializer_list<std::string_view> known) const;
   void only(const std::vector<std::string>& known) const;
 
   /// "file:line:column", one-based.
   std::string where() const;
   int line() const;
-  const std::string& file() const;  ///< the name that was given to load or parse
+  const std::string& file() const;  ///< the name given to load or parse
   /// Throws Error at this node.
   [[noreturn]] void fail(std::string what, std::string hint = "") const;
 

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kAxisMax = int64_t{1} << 40;
 
-// A list of lists of whole numbers, one for every entry of a list of tensors.
+// A list of shapes, one for every entry of a list of tensors.
 std::vector<Shape> shapes_of(const Config& node, const std::string& field) {
   const Json& all = node.json().at(field);
   std::vector<Shape> out;
@@ -152,7 +152,7 @@ Captured::Entry Captured::read_case(const Config& node, const Contract& contract
   return entry;
 }
 
-// The case must be as large as what was seen, and have all whole numbers.
+// Error unless the case has the recorded sizes, and contents for all whole numbers.
 void Captured::read_tensors(const Config& node, const Contract& contract, Entry& entry) const {
   const ResolvedCase resolved = resolve(contract, entry.source, {});
   contract.flops.eval(resolved.axes);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cases that were recorded from a run (docs/capture.md), read back. The index is a file from
-// elsewhere: every name, shape and hash is checked before a kernel sees anything of it.
+// Reads cases that were recorded from a run (docs/capture.md). The index is untrusted: every name,
+// shape and hash is checked before a kernel gets any of it.
 #pragma once
 #include <filesystem>
 #include <map>
@@ -18,17 +18,18 @@ inline constexpr const char* kCaptureIndex = "capture.json";
 
 class Captured {
  public:
-  // Error names file, case and field. `catalog` outlives it.
+  // Error names file, case and field. `catalog` must outlive the result.
   static Captured open(const std::filesystem::path& folder, const Catalog& catalog);
 
   std::vector<std::string> ops() const;  // sorted
   std::vector<std::string> case_names(const std::string& op) const;
-  // Its cases with their contents, `size` "captured"; empty where the op was not recorded. Of a
-  // call of several ranks a case has one rank's contents: those that the contract has all of them
-  // hold in common are kept, and each makes its own of the others. Error when a tensor is not what
-  // its name says.
+  // The op's cases with their contents, `size` "captured"; empty if the op was not recorded. A
+  // recorded call of several ranks has one rank's contents. The case keeps the contents that all
+  // ranks share by the contract; each rank makes its own of the others. Error when a tensor does
+  // not match its hash.
   std::vector<Case> cases(const std::string& op) const;
-  // The numbers of a case that only one of its ranks had, which are not made up: a field, or empty.
+  // A field whose recorded numbers belong to one rank only and cannot be generated for the others;
+  // empty: none.
   static std::string of_one_rank(const Contract& contract, const Case& source);
 
   const std::string& scenario() const { return scenario_; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Placing tensors, building frames, and finding out what was written.
+// Places tensors, builds frames, and finds written elements.
 #include "core/cases/case_frames.hpp"
 
 #include <algorithm>
@@ -134,7 +134,8 @@ void CaseFrames::place_all() {
         place(*v, entry, at, strides, half);
         continue;
       }
-      // Who reads one tensor by the strides of another is wrong.
+      // Wider strides than other tensors of this shape: a kernel that uses another tensor's strides
+      // is wrong.
       const auto wider = std::ranges::count_if(placed_, [&](const Placed& p) {
         return p.field != &field && p.field->strided && p.field->shape_of(p.entry) == shape;
       });
@@ -239,7 +240,7 @@ void CaseFrames::write(const Placed& p, const Tensor& dense) {
                            memory.write((p.offset + offset) * size, from + flat * size, n * size);
                          });
   }
-  // What lies in the gaps stays.
+  // Bytes in the gaps stay.
   std::vector<std::byte> all(static_cast<size_t>(memory.bytes()));
   memory.read(all.data(), 0, memory.bytes());
   std::byte* to = all.data() + static_cast<size_t>(p.offset) * width;
@@ -446,7 +447,8 @@ std::vector<CaseFrames::Broken> CaseFrames::broken() const {
     const auto same = [&](size_t from, size_t n) {
       return std::memcmp(&s.before[from * width], &now[from * width], n * width) == 0;
     };
-    // Most of a cache is as it was, and elements are slow to compare one by one.
+    // Large parts are compared first: most of a cache is unchanged, and single elements are slow to
+    // compare.
     constexpr size_t kTogether = 256;
     std::vector<uint8_t> mask;
     int64_t count = 0, first = -1;

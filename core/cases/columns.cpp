@@ -19,22 +19,22 @@ namespace {
 constexpr int kMostPower = 4, kOneIn = 8;
 constexpr std::string_view kFewMark = " few";
 
-// One of the fields that feed, and its first row that does.
+// A field that feeds, and its first feeding row.
 struct Source {
   const CaseField* field;
   int64_t from = 0;
 };
-// An argument.
+// An argument of fed_by().
 struct Feed {
-  std::string key;  // of its powers
+  std::string key;  // names its powers
   std::vector<Source> sources;
-  int64_t size = 0;  // powers, before they begin again
+  int64_t size = 0;  // powers before they repeat
   bool few = false;
 };
-// A weight's columns.
+// A weight with fed columns.
 struct Fed {
   const CaseField* field;
-  bool several;  // one after the other
+  bool several;  // feeds follow one another
   std::vector<Feed> feeds;
 };
 
@@ -51,7 +51,7 @@ class Scaler {
 
   void run() {
     std::vector<Fed> all;
-    std::set<std::string> coarse;  // keys of what cannot be scaled
+    std::set<std::string> coarse;  // keys of columns that cannot be scaled
     for (const auto& f : r_.fields) {
       if (!f.present || !f.values.starts_with("fed_by(")) continue;
       const GeneratorText text = GeneratorText::parse(f.values, r_.contract->where);
@@ -98,7 +98,7 @@ class Scaler {
     return Expr::parse(text, r_.contract->where).eval(r_.axes);
   }
 
-  // Without sources where they are absent.
+  // Parses an argument. The sources are empty if a field is absent.
   Feed parse(const CaseField& fed, std::string text) const {
     Feed out;
     out.few = text.ends_with(kFewMark);
@@ -147,7 +147,7 @@ class Scaler {
     multiply(*source.field, axis, by);
   }
 
-  // Every tensor of the field that is there, along one axis.
+  // Multiplies every present tensor of the field along one axis.
   void multiply(const CaseField& field, size_t axis, const std::vector<float>& by) {
     const auto it = values_.find(field.slot->name);
     if (it == values_.end() || std::all_of(by.begin(), by.end(), [](float v) { return v == 1; }))
@@ -170,7 +170,7 @@ class Scaler {
 }  // namespace
 
 void scale_columns(const ResolvedCase& resolved, CaseValues& values) {
-  // What was seen in a run has the sizes of that run.
+  // Recorded contents already have the sizes of their run.
   if (!resolved.contents) Scaler(resolved, values).run();
 }
 

@@ -18,14 +18,14 @@ namespace fk {
 
 namespace {
 
-// Three are asked at once; more only while blocks that jump are not explained, or where a few
-// tokens may have taken another expert: a latent that takes another step of eight bits makes that
-// likely.
+// The reference is asked three times at first. More calls follow only while jumping blocks are
+// unexplained, or if a few tokens may have taken another expert. The latter is likely if a latent
+// takes another step of eight bits.
 constexpr size_t kProbesFirst = 3, kProbesMost = 12, kProbesCoarse = 40;
 // Above this share of blocks that jump, the case decides nothing.
 constexpr double kOpenMost = 0.25;
 
-// Of every `stride` rows of the last axis one, which `seed` chooses.
+// One row (last axis) of every `stride` rows; `seed` chooses it.
 Tensor sample(const Tensor& all, int64_t stride, uint64_t seed) {
   if (stride == 1 || !all.numel()) return all;
   const int64_t row = all.shape.size() < 2 ? 1 : all.shape.back(), rows = all.numel() / row;
@@ -41,9 +41,9 @@ Tensor sample(const Tensor& all, int64_t stride, uint64_t seed) {
   return out;
 }
 
-// Elements alone, and rows as a whole: moves that average out within a sum, and those of the sum.
-// Where equal values move `alike`, a value's own move is the one at its hash. `beside`: the size of
-// what they are added to, which is rounded too.
+// Moves single elements, and rows as a whole: the first kind averages out within a sum, the second
+// does not. `alike`: equal values move equally, by a hash of the value. `beside`: magnitude of
+// values added to them, whose sum is rounded too.
 Tensor moved(const Tensor& from, double by, uint64_t stream, bool alike, float beside) {
   Tensor out(DType::f32, from.shape);
   const int64_t width = from.shape.empty() ? 1 : std::max<int64_t>(1, from.shape.back()),
@@ -77,7 +77,7 @@ Tensor moved(const Tensor& from, double by, uint64_t stream, bool alike, float b
   return out;
 }
 
-// No value of `moved` lies beyond those that were there.
+// Keeps `moved` within the range of `before`.
 void keep_range(const Tensor& before, Tensor& moved) {
   double least = HUGE_VAL, most = -HUGE_VAL;
   for (int64_t i = 0; i < before.numel(); ++i)
@@ -88,10 +88,10 @@ void keep_range(const Tensor& before, Tensor& moved) {
   });
 }
 
-// How large the scores are that a field is added to, or is weighed with: those of up to 1 to which
-// a bias is added, by which is chosen, and those that a cap bounds, beside which a sink stands.
-// They are rounded where no input of theirs moves them: they saturate. A capped one is rounded as a
-// tanh and as its product.
+// Magnitude of the scores that a field is added to or weighed with; 0: none. These are scores up to
+// 1 with a bias, by which the op chooses; and capped scores, beside which a sink stands. They
+// saturate, so moved inputs may not move them, but they are rounded. A capped score is rounded
+// twice: as a tanh and as its product.
 double added_to(const ResolvedCase& resolved, const CaseField& field) {
   const Contract& contract = *resolved.contract;
   if (contract.level != 1) return 0;
@@ -102,8 +102,8 @@ double added_to(const ResolvedCase& resolved, const CaseField& field) {
 }
 
 CaseValues moved_inputs(const ResolvedCase& resolved, const CaseValues& inputs, uint64_t seed) {
-  // Where an op chooses, equal values have an order and move alike; scores between 0 and 1 are
-  // rounded more coarsely than the small numbers that they are made of.
+  // If an op chooses, equal values are ordered by index and must move alike. Scores between 0 and 1
+  // are rounded more coarsely than their small logits.
   const bool alike = resolved.contract->tolerance.numerics == "selection";
   const double by = probe_size(resolved) * (alike ? 4 : 1);
   CaseValues out = inputs;
@@ -111,7 +111,7 @@ CaseValues moved_inputs(const ResolvedCase& resolved, const CaseValues& inputs, 
     const auto it = out.find(f.slot->name);
     if (it == out.end() || !f.present || !is_float(f.dtype) || bytes(f.dtype) < 2) continue;
     const std::string generator = f.values.substr(0, f.values.find('('));
-    // A range is a promise; what is drawn with stays.
+    // Values of a uniform generator keep their range; random numbers for drawing stay unchanged.
     const bool range = generator == "uniform";
     if (generator == "constant" || (range && (alike || resolved.contract->level > 1))) continue;
     // A weight that may be rounded moves by epsilon of the working dtype.
@@ -155,7 +155,7 @@ Comparer::Pair Comparer::pair_of(const CaseField& field, int64_t entry,
   out.mine = part(field, entry, got);
   out.theirs = part(field, entry, want_);
   if (!is_float(field.dtype) && field.slot->count.empty() && field.slot->list.empty() && ask_) {
-    // Where another choice is as right as the reference's, it is taken for equal.
+    // Choices as right as the reference's count as equal.
     const auto equal = equally_right(resolved_, field, out.mine, want_, inputs_, ask_);
     forgive_rows(equal, out);
   }
@@ -175,7 +175,7 @@ Comparison Comparer::compare(const CaseValues& got, const std::string& only, boo
   Chosen chosen;
   int before = 0;
   for (const auto& [turn, field] : in_turn()) {
-    // What is counted has no meaning where the counts are wrong.
+    // Counted rows are meaningless if the counts are wrong.
     if (!out.ok && before == 0 && turn > 0) return out;
     before = turn;
     if (!only.empty() && field->slot->name != only) continue;
@@ -187,7 +187,7 @@ Comparison Comparer::compare(const CaseValues& got, const std::string& only, boo
         follow(*field, chosen, pair);
       else
         choose_rows(*field, pair, chosen);
-      // Noise is measured where it is needed.
+      // Noise is measured on demand only.
       const bool moves = !model.exact && ask_;
       Judgement j = judge(pair.mine, pair.theirs, model, {}, pair.before,
                           floors_of(*field, i, pair), {}, words && !moves);
@@ -207,8 +207,8 @@ Comparison Comparer::compare(const CaseValues& got, const std::string& only, boo
       if (const std::string among = tied_in(*field, pair); !among.empty()) {
         out.wrong.pattern = "another of equal values of " + among + " than the lowest index";
         out.wrong.next =
-            "Ties go to the lowest index: keep the first of equal values (> instead of >=), and "
-            "compare indices where parts of a row are merged.";
+            "Ties go to the lowest index. Keep the first of equal values (> in place of >=), and "
+            "compare indices when you merge parts of a row.";
         j.text.replace(0, std::min(j.text.size(), j.wrong.pattern.size()), out.wrong.pattern);
       }
       if (pair.stride != 1) out.wrong.first = -1;
@@ -218,8 +218,8 @@ Comparison Comparer::compare(const CaseValues& got, const std::string& only, boo
   return out;
 }
 
-// Rows of which every other choice is as right. Of others nothing is: a moved reference may choose
-// as they do, all of a row.
+// Accepts rows in which every different choice is as right. Rows with a wrong choice get no
+// exception here: a moved reference may still equal the whole row.
 void Comparer::forgive_rows(const std::vector<uint8_t>& equal, Pair& pair) {
   const int64_t width = pair.mine.shape.size() < 2 ? 1 : pair.mine.shape.back();
   for (int64_t begin = 0; begin < pair.mine.numel(); begin += width) {
@@ -230,7 +230,8 @@ void Comparer::forgive_rows(const std::vector<uint8_t>& equal, Pair& pair) {
   }
 }
 
-// Counts before what they count, and choices before what goes with them.
+// The order of comparison: counts before counted outputs, choices before outputs that depend on
+// them.
 std::vector<std::pair<int, const CaseField*>> Comparer::in_turn() const {
   const auto written = resolved_.written();
   const bool selection = resolved_.contract->tolerance.numerics == "selection";
@@ -246,8 +247,7 @@ std::vector<std::pair<int, const CaseField*>> Comparer::in_turn() const {
   return out;
 }
 
-// The input among whose equal values every wrong index chooses another one than it should; empty
-// where there is none.
+// The input in which each wrongly chosen index has the same value as the right one; empty: none.
 std::string Comparer::tied_in(const CaseField& field, const Pair& pair) const {
   if (is_float(field.dtype) || pair.stride != 1 || field.shape.empty() || field.entries != 1)
     return "";
@@ -275,7 +275,7 @@ std::string Comparer::tied_in(const CaseField& field, const Pair& pair) const {
   return "";
 }
 
-// What float32 code loses of each block where terms as large as an input cancel.
+// Error of float32 code in each block in which terms as large as an input cancel.
 std::vector<double> Comparer::floors_of(const CaseField& field, int64_t entry,
                                         const Pair& pair) const {
   if (resolved_.contract->tolerance.numerics != "activation") return {};
@@ -298,7 +298,7 @@ std::vector<double> Comparer::floors_of(const CaseField& field, int64_t entry,
   return out;
 }
 
-// Rows of choices (experts, tokens) that a moved reference makes instead are taken for equal.
+// Accepts rows of choices (experts, tokens) that equal a moved reference's.
 void Comparer::choose_rows(const CaseField& field, Pair& pair, Chosen& chosen) const {
   if (resolved_.contract->tolerance.numerics != "selection" || !ask_) return;
   if (!field.slot->count.empty() || !field.slot->list.empty() || pair.stride != 1) return;
@@ -319,13 +319,13 @@ void Comparer::choose_rows(const CaseField& field, Pair& pair, Chosen& chosen) c
       if (!field.slot->shape.empty()) chosen[field.slot->shape[0].text()][row] = k;
       return true;
     });
-    // What is simply wrong is known after a few.
+    // A plainly wrong answer is recognised after a few references.
     if (k >= kProbesFirst && static_cast<int64_t>(left.size()) * 4 > pair.mine.numel() / width)
       return;
   }
 }
 
-// A weight goes with what was chosen: rows of choices that a moved reference makes have its
+// Weights belong to choices: rows that took a moved reference's choices are compared with its
 // weights.
 void Comparer::follow(const CaseField& field, const Chosen& chosen, Pair& pair) const {
   if (field.slot->shape.empty() || field.entries != 1 || pair.stride != 1) return;
@@ -338,7 +338,7 @@ void Comparer::follow(const CaseField& field, const Chosen& chosen, Pair& pair) 
   }
 }
 
-// Whether the moved reference `k` chooses what goes with element `at` of a field.
+// True if moved reference `k` makes the choice that element `at` of a field belongs to.
 bool Comparer::same_choice(const CaseField& field, const Chosen& chosen, const Pair& pair,
                            int64_t at, size_t k) const {
   if (resolved_.contract->tolerance.numerics != "selection" || resolved_.contract->level != 1 ||
@@ -361,7 +361,7 @@ bool Comparer::same_choice(const CaseField& field, const Chosen& chosen, const P
   return true;
 }
 
-// Judged again with what rounding does to this very case.
+// Judges again, with the measured noise of this case.
 Judgement Comparer::judge_moved(const CaseField& field, int64_t entry, const Pair& pair,
                                 const Chosen& chosen, bool words, std::string& undecided) const {
   while (probes_.size() < kProbesFirst && probe(kProbesFirst)) {
@@ -372,9 +372,9 @@ Judgement Comparer::judge_moved(const CaseField& field, int64_t entry, const Pai
   std::vector<MovedBlock> blocks = blocks_with(want, blocks_of(pair.theirs.shape, model.plane),
                                                pair.before, model.small * size_of_all(pair.theirs));
   const Contract& contract = *resolved_.contract;
-  // Weights of a softmax move little by little: what lies between two answers is one.
+  // Softmax weights move continuously: an answer between two references is right.
   const bool mixes = contract.tolerance.numerics == "softmax";
-  // A token takes another expert in a few moves of many.
+  // A token takes another expert only in a few of many moves.
   const bool chooses =
       contract.level > 1 && contract.find(SectionId::init, "top_k") && !contract.find("topk_ids");
   const size_t most = chooses && model.coarse > 0 ? kProbesCoarse : kProbesMost;
@@ -431,7 +431,7 @@ Judgement Comparer::judge_moved(const CaseField& field, int64_t entry, const Pai
 }
 
 bool Comparer::probe(size_t most) const {
-  // Inputs that the op rounds to eight bits first may not move at all.
+  // Inputs that the op rounds to eight bits may not move at all.
   exhausted_ |= resolved_.contract->level == 1 && rounds_inputs(resolved_);
   if (exhausted_ || probes_.size() >= most) return false;
   const uint64_t seed = probes_.size();

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// All outputs of one call against the reference's: the one comparison behind `check`, `bench` and
-// the null candidates. It needs no provider, so whoever holds inputs and references can use it.
+// Compares all outputs of one call with the reference's, for `check`, `bench` and the mutants. It
+// needs no provider, only inputs and the reference's outputs.
 //
-// What the model of rounding (tolerance.hpp) does not know of a case is measured: where an answer
-// is not within its bounds, the reference is asked again for inputs that are moved by rounding (an
-// element x by at most 4 eps(f32) |x|; by eps(working dtype) |x| for ops above L1, which store
-// intermediates in it). The root mean square by which a block of the reference moves is its
-// `noise`. Where it jumps by more than the hard maximum (a token that another expert is as good
-// for), the block may be that of any of the moved references instead; so may a row that an op
-// chooses, and then what else it says of that row is that reference's too. The moves follow from
-// the inputs alone, so a candidate cannot choose them. Where ranks call an op together, what each
-// of them has is moved.
+// The rounding model (tolerance.hpp) does not know everything about a case. If an answer exceeds
+// its bounds, the reference is asked again for inputs moved by rounding: an element x by at most 4
+// eps(f32) |x|. Ops above L1 store intermediates in the working dtype, so there the limit is
+// eps(working dtype) |x|. The root mean square of a block's movement in the reference is its
+// `noise`. A block may jump by more than the hard maximum, for example if two experts are equally
+// good. The answer's block may then equal any moved reference. The same holds for a row that an op
+// chooses; other outputs of the row must then match the same reference. Moves follow from the
+// inputs alone, so a candidate cannot choose them. In a call of several ranks, all ranks' inputs
+// are moved.
 #pragma once
 #include <map>
 #include <string>
@@ -26,31 +26,31 @@ struct Comparison {
   bool ok = true;
   double worst = 0;       // largest error as a share of what is allowed
   std::string field;      // the first wrong output
-  WrongElements wrong;    // in it
-  std::string text;       // when not ok: the first wrong output, where, how far, the pattern; when
-                          // ok: of which output only a sample was compared
-  std::string undecided;  // when not ok: why rounding itself decides these outputs; else empty
+  WrongElements wrong;    // elements of this output
+  std::string text;       // not ok: the first wrong output, place, error and pattern;
+                          // ok: outputs that were compared by a sample
+  std::string undecided;  // not ok: why rounding itself decides these outputs, or empty
 };
 
-// How many elements of an output are compared: in a quick look, and ever. Of a larger output it is
-// one row in so many, of each so many a random one: who makes them must not know which.
+// Limits of compared elements: in a quick comparison, and in any. Larger outputs are sampled: one
+// row of each group of equal size, at random, so that a candidate cannot know which.
 constexpr int64_t kQuickElements = int64_t{1} << 22, kMostElements = int64_t{1} << 26;
 
-// Moves the inputs of all ranks but resolved.rank as rounding may move them, each its own but for
-// what all have in common: what AskReference::Moved asks for.
+// Moves the inputs of all ranks but resolved.rank by rounding, for AskReference::Moved. Each rank
+// has its own moves; shared contents move alike.
 void move_others(const ResolvedCase& resolved, uint64_t seed, std::vector<CaseValues>& ranks);
 
 class Comparer {
  public:
-  // All that is passed outlives this object. `want`: the reference's outputs for `inputs`. Without
-  // `ask` nothing is measured and no other choice is as right.
+  // All arguments must outlive this object. `want`: the reference's outputs for `inputs`. Without
+  // `ask` no noise is measured, and no other choice is accepted.
   Comparer(const ResolvedCase& resolved, const CaseValues& inputs, const CaseValues& want,
            AskReference ask, int64_t elements_max = kMostElements);
 
-  // `got` has every output, in the case's dtypes. Counts are compared first: what they count has
-  // no meaning where they are wrong.
+  // `got` has every output, in the case's dtypes. Counts are compared first, because counted rows
+  // are meaningless if the counts are wrong.
   Comparison compare(const CaseValues& got) const { return compare(got, "", true); }
-  // The same without words for where and how it is wrong, which is quicker; with `only`, of that
+  // The same without a description of place and pattern, which is quicker. `only`: compare this
   // output alone.
   Comparison look(const CaseValues& got, const std::string& only) const {
     return compare(got, only, false);
@@ -58,14 +58,14 @@ class Comparer {
 
  private:
   struct Pair {
-    Tensor mine, theirs, before;  // what is compared; `before` of inout fields, else empty
-    int64_t stride = 1;           // one row in so many
+    Tensor mine, theirs, before;  // compared values; `before` of inout fields, else empty
+    int64_t stride = 1;           // one row in this number is compared
   };
   Comparison compare(const CaseValues& got, const std::string& only, bool words) const;
   Pair pair_of(const CaseField& field, int64_t entry, const CaseValues& got) const;
   std::vector<double> floors_of(const CaseField& field, int64_t entry, const Pair& pair) const;
   Tensor part(const CaseField& field, int64_t entry, const CaseValues& values) const;
-  // Of rows (of an axis) that a moved reference chooses: which it was.
+  // For rows (along an axis) that equal a moved reference: the index of this reference.
   using Chosen = std::map<std::string, std::map<int64_t, size_t>>;
   std::vector<std::pair<int, const CaseField*>> in_turn() const;
   static void forgive_rows(const std::vector<uint8_t>& equal, Pair& pair);
@@ -76,19 +76,19 @@ class Comparer {
   std::string tied_in(const CaseField& field, const Pair& pair) const;
   Judgement judge_moved(const CaseField& field, int64_t entry, const Pair& pair,
                         const Chosen& chosen, bool words, std::string& undecided) const;
-  bool probe(size_t most) const;  // one more; false when there are no more
+  bool probe(size_t most) const;  // adds one; false when all are used
 
   const ResolvedCase& resolved_;
   const CaseValues& inputs_;
   const CaseValues& want_;
   AskReference ask_;
   int64_t elements_max_;
-  const uint64_t rows_;  // which of them are compared
+  const uint64_t rows_;  // seed of the compared rows
   mutable std::vector<CaseValues> probes_;
   mutable bool exhausted_ = false;
 };
 
-// One comparison alone. `got` and `want` hold what the call writes, `values` what it read. `ask`
+// A single comparison. `got` and `want` hold the written fields, `values` the read fields. `ask`
 // may be null.
 Comparison compare_outputs(const ResolvedCase& resolved, const CaseValues& values,
                            const CaseValues& got, const CaseValues& want, int64_t elements_max,

@@ -10,7 +10,7 @@ namespace fk {
 
 namespace {
 
-// Two that differ, if there are such.
+// Exchanges two different numbers, if there are any.
 void exchange(Random random, Tensor& t) {
   if (t.numel() < 2) return;
   const int64_t last = t.shape.back(), width = last > 1 ? last : t.numel();

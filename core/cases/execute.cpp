@@ -39,7 +39,7 @@ Execution::Execution(const Provider& provider, const Frames& largest, const fk_n
       scratch_(device.below(), need.scratch, 3),
       plan_host_(*cpu_, need.plan, 5),
       plan_device_(device.below(), need.plan, 7) {
-  (void)device_.left_behind();  // what the host did before is not the plugin's
+  (void)device_.left_behind();  // discards traces of the host's earlier calls
   instance_ = std::make_unique<Instance>(
       provider, largest, need,
       InstanceServices{device, packed, children, [](int, const std::string&) {}});
@@ -86,7 +86,7 @@ Execution::Outcome Execution::run(const CaseFrames& frames, Poison scratch,
                                   const std::function<void()>& launch) {
   Outcome out;
   scratch_.poison(scratch);
-  // Asked at once, because the host's own calls put some of it right.
+  // Checked at once, because the host's own calls restore part of the state.
   const auto look = [&](const char* when) {
     if (const std::string found = device_.left_behind(); !found.empty() && left_.empty())
       left_ = when + found;

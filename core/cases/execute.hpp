@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One instance of a provider together with the scratch and plan memory of its calls, all guarded:
-// the part that conformance and benchmarks share.
+// One instance of a provider with the scratch and plan memory of its calls, all guarded.
+// Conformance tests and benchmarks share it.
 #pragma once
 #include <functional>
 #include <memory>
@@ -12,8 +12,8 @@
 
 namespace fk {
 
-// Finds the providers of children among all that are loaded and run on the parent's kind of device:
-// baselines in the order in which they were loaded, the parent's own plugin first.
+// Finds providers of children among all loaded plugins that run on the parent's kind of device: the
+// parent's own plugin first, then baselines in load order.
 class LoadedChildren final : public ChildChooser {
  public:
   LoadedChildren(const Plugins& plugins, const Provider& parent)
@@ -29,7 +29,7 @@ class LoadedChildren final : public ChildChooser {
 
 class Execution {
  public:
-  // create + prepare. `max` outlives this object, and so does what `largest` points to
+  // Calls create and prepare. `max` must outlive this object, and so must the case behind `largest`
   // (CaseFrames::prepare_frames). Throws Error with the plugin's words.
   Execution(const Provider& provider, const CaseFrames& max, const fk_need& need,
             GuardDevice& device, PackedCache& packed, ChildChooser* children)
@@ -38,19 +38,19 @@ class Execution {
             GuardDevice& device, PackedCache& packed, ChildChooser* children);
 
   struct Outcome {
-    std::string failure;  // empty, or which call failed and what the plugin said
+    std::string failure;  // empty, or the failed call and the plugin's message
     std::vector<CaseFrames::Broken> broken;
   };
-  // [plan,] forward on frames that are not larger than `max`. Scratch is poisoned first. With
-  // `launch`, that is called in place of forward(): a captured call on the same frames.
+  // Runs [plan,] forward on frames no larger than `max`, with poisoned scratch. With `launch`, that
+  // replaces forward(): a captured call on the same frames.
   Outcome run(const CaseFrames& frames, Poison scratch,
               const std::function<void()>& launch = nullptr);
 
-  // The same without any check, for the clock: `frame` comes from fitted().
+  // The same without checks, for timing: `frame` comes from fitted().
   std::vector<fk_slot> fitted(const CaseFrames& frames) const;
-  std::string plan(const CaseFrames& frames);  // why it failed, or empty
-  // From now on that one's instance plans, which is equal and outlives this, as in a model one does
-  // for all layers; where it may.
+  std::string plan(const CaseFrames& frames);  // the reason of a failure, or empty
+  // From now on `leader`'s instance makes the plans, if it may: a model plans once for all layers.
+  // `leader` must be equal and outlive this object.
   void plan_by(Execution& leader) {
     if (leader.instance_->plans_for_others()) planner_ = leader.instance_.get();
   }
@@ -62,12 +62,12 @@ class Execution {
   fk_ctx context() const;
   GuardDevice& device_;
   fk_need need_;
-  std::unique_ptr<Device> cpu_;  // what plan() writes is memory of the host
+  std::unique_ptr<Device> cpu_;  // plan() writes host memory
   GuardedBuffer scratch_, plan_host_, plan_device_;
   int64_t plan_bytes_ = 0;
-  std::string left_;  // Device::left_behind() of a call that no outcome has told yet
+  std::string left_;  // Device::left_behind() not yet in an outcome
   std::unique_ptr<Instance> instance_;
-  Instance* planner_ = nullptr;  // null: its own
+  Instance* planner_ = nullptr;  // null: plans for itself
 };
 
 }  // namespace fk

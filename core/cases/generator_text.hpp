@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A generator as it is written in a contract: "lens(cu_seqlens, W*Z)" is lens of cu_seqlens and
-// W*Z.
+// The text of a generator in a contract: "lens(cu_seqlens, W*Z)" is `lens` with two arguments.
 #pragma once
 #include <string>
 #include <vector>

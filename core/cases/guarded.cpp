@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Guarded memory. The canary depends on the position, so that a write of a constant is seen too.
+// Guarded memory. The canary depends on the position, so that writes of a constant are noticed.
 #include "core/cases/guarded.hpp"
 
 #include <sys/mman.h>
@@ -26,7 +26,7 @@ constexpr size_t kFar =
     64 << 20;  // without access on either side: what an index that is off by rows hits
 constexpr int64_t kPattern = 1 << 20;  // bytes of poison made at a time
 
-// Bytes in front of a buffer, and of all of it with its canaries, in pages.
+// Pages in front of a buffer, and pages of the buffer with its canaries.
 struct Room {
   size_t before = 0, used = 0;
 };
@@ -39,8 +39,8 @@ Room room_of(int64_t bytes, int shift, bool at_end, int64_t behind) {
   return {before, pages(before + static_cast<size_t>(bytes) + kGuardPage / 2)};
 }
 
-// The canaries of [from, to), wherever that memory is. They repeat every 64 KiB of addresses, so
-// that they are made once: thousands of them stand around every tensor of every call.
+// The canary bytes of addresses [from, to). They repeat every 64 KiB of addresses and are made
+// once, because every tensor of every call needs thousands of them.
 std::span<const std::byte> canaries(const std::byte* from, const std::byte* to) {
   constexpr size_t kPeriod = 1 << 16;
   static const std::vector<std::byte> all = [] {
@@ -75,7 +75,7 @@ void fill_poison(std::byte* to, int64_t bytes, Poison kind) {
 }  // namespace
 
 uint64_t fingerprint(std::span<const std::byte> memory) {
-  // Four independent chains, so that the multiplications overlap.
+  // Four independent chains, so that multiplications overlap.
   std::array<uint64_t, 4> lanes = {1, 2, 3, 4};
   const auto mix = [](uint64_t lane, uint64_t word) {
     return std::rotl((lane ^ word) * 0x9e3779b97f4a7c15u, 29);
@@ -128,11 +128,11 @@ GuardedBuffer::GuardedBuffer(Device& device, SharedRegion& region, int64_t bytes
     write_canaries();
   else if (at_end && mprotect(end_, kGuardPage, PROT_NONE) == 0)
     forbidden_ = end_;
-  // Pages of a shared file come into being when they are touched: others must not touch the gaps.
+  // A shared file's pages exist from the first touch: other processes must not touch the gaps.
   if (!owner) close_gaps();
 }
 
-// Takes the access away from the whole pages beside held parts; canaries stay.
+// Makes whole pages beside held parts inaccessible; canaries stay.
 void GuardedBuffer::close_gaps() const {
   const auto page_of = [](const std::byte* at, size_t up) {
     return (reinterpret_cast<uintptr_t>(at) + up) / kGuardPage * kGuardPage;
@@ -162,7 +162,7 @@ void GuardedBuffer::write_canaries() {
   }
 }
 
-// Gives access to all of the memory, or to the held parts and the canaries.
+// Makes all of the memory accessible, or only the held parts and the canaries.
 bool GuardedBuffer::open_parts(std::byte* begin, size_t before, size_t used) const {
   const auto open = [&](size_t from, size_t to) {
     from = from / kGuardPage * kGuardPage;
@@ -180,7 +180,7 @@ bool GuardedBuffer::open_parts(std::byte* begin, size_t before, size_t used) con
 
 void GuardedBuffer::map(size_t before, size_t used) {
   if (device_.host_memory()) {
-    // Addresses alone cost nothing, and only what is made accessible counts as memory.
+    // Reserved addresses are free: only accessible pages count as memory.
     map_bytes_ = used + 2 * kFar;
     void* memory =
         mmap(nullptr, map_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -188,7 +188,7 @@ void GuardedBuffer::map(size_t before, size_t used) {
     if (!map_ || !open_parts(map_ + kFar, before, used)) {
       if (map_) munmap(map_, map_bytes_);
       const std::string what = "cannot allocate " + human_bytes(bytes_) + " to check with";
-      // Addresses around every buffer are more than all else that a process has of them.
+      // The addresses around buffers are more than all other addresses of a process.
       if (const auto limit = address_limit())
         fail_host("memory", what + ": a process may have " + human_bytes(*limit) + " of addresses",
                   "ulimit -v unlimited");
@@ -198,7 +198,7 @@ void GuardedBuffer::map(size_t before, size_t used) {
   } else {
     const auto size = static_cast<int64_t>(used), front = static_cast<int64_t>(before);
     const std::string purpose = "a buffer to check with";
-    std::vector<HeldPart> parts = {{0, front}};  // and a canary on the other side
+    std::vector<HeldPart> parts = {{0, front}};  // and one canary at the other end
     for (const HeldPart& part : held_) parts.push_back({front + part.at, part.bytes});
     parts.push_back({front + bytes_, size - front - bytes_});
     map_ = static_cast<std::byte*>(held_.empty() ? device_.allocate(size, purpose)
@@ -302,7 +302,7 @@ uint64_t GuardedBuffer::print() const {
 GuardedBuffer::Glance::Glance(Device& device, std::vector<const GuardedBuffer*> buffers)
     : buffers_(std::move(buffers)) {
   if (device.host_memory()) buffers_.clear();
-  // Those with gaps are few and small; they are looked at one by one.
+  // Buffers with gaps are few and small; they are read one by one.
   std::erase_if(buffers_, [](const GuardedBuffer* b) { return !b->bytes_ || !b->held_.empty(); });
   std::vector<std::span<const std::byte>> parts;
   for (const GuardedBuffer* b : buffers_) {
@@ -330,7 +330,7 @@ GuardedBuffer::Glance::~Glance() {
 
 std::string GuardedBuffer::damage() const {
   if (!bytes_ || (seen_ && seen_->whole)) return "";
-  // How many bytes of [from, to) differ from their canary, the first and the last of them.
+  // Number of bytes of [from, to) that differ from their canary, and the first and last of them.
   struct Damage {
     int64_t count = 0, first = 0, last = 0;
   };

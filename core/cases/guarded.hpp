@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that notices what is done to it: a canary on both sides of every buffer and, on the CPU,
-// 64 MiB of addresses without access beyond those, so that a small overrun is named and a large one
-// stops the process.
+// Memory that detects wrong accesses. Every buffer has a canary on both sides. On the CPU, 64 MiB
+// of inaccessible addresses follow beyond them: a small overrun is reported, a large one stops the
+// process.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -17,21 +17,20 @@
 
 namespace fk {
 
-// What undefined memory is filled with: all bits set (NaN, -1) or random bits.
+// The fill of undefined memory: all bits set (NaN, -1) or random bits.
 enum class Poison { ones, random };
 
-// Tells whether memory is what it was: fast, and not made to withstand somebody who wants equal
-// values.
+// A fast hash to detect changes of memory. It does not resist forgery.
 uint64_t fingerprint(std::span<const std::byte> memory);
 
-// Memory that several processes map, handed out from its start: who asks for the same sizes in the
-// same order gets the same places. Without memory it only counts what it would hand out.
+// Memory mapped by several processes and handed out from its start: equal requests in equal order
+// get equal places. Without memory it only counts the bytes.
 class SharedRegion {
  public:
   SharedRegion() = default;
   SharedRegion(void* begin, int64_t bytes)
       : begin_(static_cast<std::byte*>(begin)), bytes_(bytes) {}
-  // Aligned to 256 bytes; null while it counts. So many of the bytes have no memory.
+  // Aligned to 256 bytes; null while counting. `gaps` of the bytes have no memory.
   std::byte* take(int64_t bytes, int64_t gaps = 0);
   int64_t taken() const { return taken_; }
   int64_t gaps() const { return gaps_; }
@@ -43,50 +42,51 @@ class SharedRegion {
 
 class GuardedBuffer {
  public:
-  // Starts at a multiple of 256 bytes, and `behind` bytes more; with `shift` = 0, 1, 2 ..., at a
-  // different offset from its page. With `at_end`, on the CPU, it ends where a page without access
-  // begins, or up to 255 bytes before: what reads on is stopped there. `device` outlives it. Error
-  // when memory is short.
-  // `held`: only these parts have memory, in ascending order; between them are addresses without
-  // access. Empty: all of the buffer.
+  // Starts at a multiple of 256 bytes, plus `behind`. `shift` = 0, 1, 2 ... gives different offsets
+  // from its page. With `at_end`, on the CPU, it ends where an inaccessible page begins, or up to
+  // 255 bytes before, which stops reads beyond it. `device` must outlive it. Error when memory is
+  // short.
+  // `held`: only these parts, in ascending order, have memory; other addresses are inaccessible.
+  // Empty: all of the buffer.
   GuardedBuffer(Device& device, int64_t bytes, int shift, bool at_end = false, int64_t behind = 0,
                 std::vector<HeldPart> held = {});
-  // In a region. The owner writes canaries and may ask for damage(); others see what it wrote, and
-  // have no access to the page after what is `at_end`. Others have none. `held` is for the CPU.
+  // In a region. The owner writes canaries and may call damage(). Other processes see the owner's
+  // data, and have no canaries; with `at_end` the page behind is inaccessible to them. `held` is
+  // for the CPU only.
   GuardedBuffer(Device& device, SharedRegion& region, int64_t bytes, int shift, bool at_end,
                 bool owner, int64_t behind = 0, std::vector<HeldPart> held = {});
   ~GuardedBuffer();
   GuardedBuffer(const GuardedBuffer&) = delete;
   GuardedBuffer& operator=(const GuardedBuffer&) = delete;
 
-  std::byte* data() const { return data_; }  // on the device; null when there are no bytes
+  std::byte* data() const { return data_; }  // on the device; null when empty
   int64_t bytes() const { return bytes_; }
-  // The page without access that follows what is `at_end`; null where there is none.
+  // The inaccessible page behind a buffer with `at_end`; null if there is none.
   const std::byte* forbidden() const { return forbidden_; }
-  // The parts that have memory, one for all of a buffer without gaps.
+  // The parts with memory; a buffer without gaps is one part.
   std::vector<std::span<std::byte>> parts() const;
   void poison(Poison kind);
-  // From and to memory of the host; they wait for what is enqueued on the device's stream.
+  // Copy from and to host memory; they wait for work enqueued on the device's stream.
   void write(int64_t at, const void* from, int64_t bytes);
-  // All elements of `from` in a row, as `dtype`; a block at a time, so that what is large is not
-  // there a second time.
+  // Writes all elements of `from` as `dtype`, a block at a time: a large tensor is not copied as a
+  // whole.
   void write(int64_t at, const Tensor& from, DType dtype);
   void read(void* to, int64_t at, int64_t bytes) const;
-  // All of it as the host can read it: the memory itself, or a copy that is put into `keep`. What
-  // lies between held parts must not be read.
+  // All of it, readable by the host: the memory itself, or a copy in `keep`. Bytes between held
+  // parts must not be read.
   std::span<const std::byte> host(std::vector<std::byte>& keep) const;
-  // The held parts one after the other: the memory itself, or a copy that is put into `keep`.
+  // The held parts one after the other: the memory itself, or a copy in `keep`.
   std::span<const std::byte> held_bytes(std::vector<std::byte>& keep) const;
-  // Where a byte of a held part is among all held ones; of the buffer's end how many these are.
+  // Position of a byte among all held bytes; for the buffer's end their number.
   int64_t place_of(int64_t at) const;
-  // Tells whether its contents are what they were; made where they lie.
+  // A hash of the contents to detect changes, computed on the device.
   uint64_t print() const;
-  // Takes what another buffer of the same device and size holds.
+  // Copies the contents of another buffer of the same device and size.
   void copy_from(const GuardedBuffer& other);
-  // Empty while both canaries are whole, else "24 bytes written 8 bytes past its end".
+  // Empty while both canaries are intact, else "24 bytes written 8 bytes past its end".
   std::string damage() const;
-  // On a device, asks for all that print() and damage() of these buffers tell in one go; until it
-  // ends they answer from what was seen then. Nobody writes them meanwhile.
+  // On a device, reads the results of print() and damage() for these buffers in one request. They
+  // return these results until the glance ends. No code may write the buffers meanwhile.
   class Glance {
    public:
     Glance(Device& device, std::vector<const GuardedBuffer*> buffers);
@@ -107,24 +107,24 @@ class GuardedBuffer {
   Device& device_;
   std::byte* map_ = nullptr;
   size_t map_bytes_ = 0;
-  std::byte* begin_ = nullptr;  // of the memory with access, which holds canaries up to data_
+  std::byte* begin_ = nullptr;  // start of accessible memory, with canaries up to data_
   std::byte* end_ = nullptr;
   std::byte* data_ = nullptr;
   const std::byte* forbidden_ = nullptr;
   int64_t bytes_ = 0;
   std::vector<HeldPart> held_;
   struct Seen {
-    bool whole = false;  // both canaries
+    bool whole = false;  // both canaries are intact
     uint64_t print = 0;
   };
   mutable std::optional<Seen> seen_;                               // during a glance
-  mutable std::optional<std::pair<uint64_t, uint64_t>> canaries_;  // sums of those in front, behind
+  mutable std::optional<std::pair<uint64_t, uint64_t>> canaries_;  // sums: in front, behind
 };
 
-// A device with guarded memory, for the instance under test.
+// A device whose allocations are guarded, for the instance under test.
 class GuardDevice final : public Device {
  public:
-  // `device` outlives it; `threads` is what a CPU instance is told that it may use.
+  // `device` must outlive it; `threads` is the number that a CPU instance may use.
   GuardDevice(Device& device, int shift, int32_t threads)
       : device_(device), shift_(shift), threads_(threads) {}
   int32_t type() const override { return device_.type(); }
@@ -160,9 +160,9 @@ class GuardDevice final : public Device {
   int32_t cpu_threads() const override { return threads_; }
 
   Device& below() const { return device_; }
-  // Empty, or what was damaged so far (released allocations included).
+  // Empty, or the damage so far (released allocations included).
   std::string damage() const;
-  // Where the live allocations are.
+  // Memory of the live allocations.
   std::vector<std::span<const std::byte>> memory() const;
   // The fingerprints of all live allocations whose purpose contains `word`.
   std::vector<uint64_t> fingerprints_of(const std::string& word) const;

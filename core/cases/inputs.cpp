@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The input generators. Some fields belong together (lengths and the tables that they index), so a
+// The input generators. Some fields belong together (lengths and tables with indices by them), so a
 // generator may name other fields, which are made first.
 #include "core/cases/inputs.hpp"
 
@@ -79,7 +79,7 @@ class Maker {
   }
   int64_t whole(const std::string& text) const { return Expr::parse(text, where_).eval(axes_); }
 
-  // The contents of another field, made now if they are not there yet; of a list, the same entry.
+  // The contents of another field, made now if missing; of a list, the same entry.
   const Tensor& other(const CaseField& from, const std::string& field) {
     const CaseField* f = r_.find(field);
     if (!f)
@@ -95,11 +95,12 @@ class Maker {
     return made[f->slot->list.empty() ? 0 : static_cast<size_t>(entry)];
   }
 
-  // The family's share: of the fields that may change one surely does, of the others about three
-  // in four. What touches no magnitudes is done to all.
+  // Applies the distribution. At least one of the fields that may change does, and about three in
+  // four of the others. Distributions that keep magnitudes apply to all fields.
   void change() {
     std::vector<const CaseField*> fields;
-    // Groups of two sums each of a few values have equal ones, but for the order of their terms.
+    // With ties, weights of an op with expert groups stay: sums of a few distinct values would be
+    // equal except for the order of terms.
     const bool sums = family_ == Family::ties && r_.contract->find("num_expert_group");
     for (const auto& f : r_.fields)
       if (family_may_change(r_, f) && out_.count(f.slot->name) &&
@@ -113,7 +114,7 @@ class Maker {
     bool changed = false;
     for (size_t k = 0; k < fields.size(); ++k) {
       const CaseField& f = *fields[(surely + k) % fields.size()];
-      // Until one has changed, the next that can be is.
+      // The next field that can change must, until one has changed.
       if (const bool taken = r.uniform() < 0.75; !taken && changed && !all) continue;
       const Legal its = legal(f, !changed && family_may_go_beyond(r_, f));
       for (int64_t i = 0; i < f.entries; ++i) {
@@ -177,7 +178,7 @@ class Maker {
     return out_[name] = std::move(made);
   }
 
-  // What was seen in a run; a variant may want floats of another dtype.
+  // Recorded contents; a variant may need floats of another dtype.
   std::vector<Tensor> recorded(const CaseField& field) const {
     std::vector<Tensor> out;
     for (const Tensor& t : r_.contents->at(field.slot->name)) out.push_back(t.to(field.dtype));
@@ -193,7 +194,7 @@ class Maker {
     if (!is_float(field.dtype))
       wrong(field, "a field of whole numbers needs a generator", "values: randint(0, V)");
     if (field.slot->section != SectionId::weights) return "normal(0,1)";
-    // Gains and biases around 1, so that a forgotten one shows; matrices of unit gain.
+    // Gains and biases are around 1, so that a missing one shows; matrices have unit gain.
     if (field.shape.size() < 2) return "normal(1,0.25)";
     return "unit_gain()";
   }
@@ -235,8 +236,8 @@ class Maker {
     for (int64_t i = 0; i < t.numel(); ++i) t.set(i, number(c.args[0]));
   }
 
-  // Distinct values below n. Where a table has more entries than there are pages, its first columns
-  // are distinct and the last ones, which short requests do not reach, repeat.
+  // Distinct values below n. If a table has more entries than pages, its first columns are
+  // distinct. Its last columns, which short requests do not reach, repeat.
   void perm(const CaseField& f, const GeneratorText& c, Tensor& t) {
     const int64_t n = whole(c.args[0]);
     if (n < 1) wrong(f, "perm(" + c.args[0] + ") of nothing");
@@ -273,7 +274,7 @@ class Maker {
     t.set(i++, 0);
     for (const int64_t n : cut(total, parts, r, most)) t.set(i++, static_cast<double>(at += n));
   }
-  // What a case has of a bound (max_query_len) that else is `all`, the tokens of all requests.
+  // The case's value of a bound (max_query_len); without one `all`, the tokens of all requests.
   int64_t bound_of(const std::string& all) const {
     for (const auto& slot : r_.contract->section(SectionId::forward))
       if (slot.capture && slot.expr == all) return r_.scalars[static_cast<size_t>(slot.index)].i;
@@ -289,15 +290,15 @@ class Maker {
       if (queries > cap)
         wrong(f, "a request has " + std::to_string(queries) + " query tokens but room for " +
                      std::to_string(cap));
-      // A first prefill (no context), a full cache, and anything between.
+      // Lengths: a first prefill (no context), a full cache, or any length between.
       const int64_t pick = r.integer(0, 4);
       const int64_t length = pick == 0 ? queries : pick == 1 ? cap : r.integer(queries, cap + 1);
       t.set(b, static_cast<double>(std::max<int64_t>(length, std::min<int64_t>(1, cap))));
     }
   }
 
-  // How many of a request's last positions are nodes of a tree: its query tokens, and of those
-  // before them so many that there are at most n and a context is left.
+  // Number of a request's last positions that are nodes of a tree: its query tokens and some
+  // earlier ones, at most n, so that a context is left.
   void nodes(const CaseField& f, const GeneratorText& c, Tensor& t) {
     const Tensor &starts = other(f, c.args[0]), &lengths = other(f, c.args[1]);
     Random r = random(entry_);
@@ -345,7 +346,7 @@ class Maker {
     set_all(t, distinct_by_row(t.numel() / columns, columns, n, r));
   }
 
-  // The expert of each of `count` assignments, for "(E)"; for "(E, skew)" as route() sends tokens.
+  // The expert of each of `count` assignments: for "(E)" uneven, for "(E, skew)" from route().
   std::vector<int64_t> assignments(const GeneratorText& c, int64_t count) const {
     const int64_t n = whole(c.args[0]);
     if (c.args.size() == 1) return uneven_experts(count, n, random("moe routing"));
@@ -409,7 +410,7 @@ class Maker {
       for (const int64_t i : cell) t.set(at++, static_cast<double>(i));
   }
 
-  // What moe_dispatch brings to this rank when every rank routes as its own case says.
+  // The rows that moe_dispatch brings to this rank if every rank routes like its own case.
   std::vector<int64_t> received(const CaseField& f, const std::string& ids) {
     other(f, ids);  // an Error when there is no such field
     return received_rows(r_, [&](const ResolvedCase& there) {
@@ -429,7 +430,7 @@ class Maker {
   uint64_t seed_;
   int threads_;
   Family family_;
-  // The tensor that is being made: its place in its list, the name of its stream, its axes.
+  // The tensor in the making: its index in its list, the name of its stream, its axes.
   int64_t at_ = 0;
   std::string entry_;
   Axes axes_;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A case of a contract made concrete: scalars, axes, dtypes and shapes, and the contents of every
-// input, made by the generators that the contract names. Contents depend on the seed and the names
-// alone.
+// input, from the contract's generators. Contents depend only on the seed and the names.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -17,13 +16,13 @@
 
 namespace fk {
 
-// What is different from the case as it is written.
+// Differences from the written case.
 struct Variant {
   std::string name = "as written";
   std::map<std::string, DType> dtypes;           // by field
   std::optional<std::vector<std::string>> with;  // optional fields and groups that are present
   std::map<std::string, int64_t> axes;           // free axes
-  std::map<std::string, std::vector<int64_t>> listed;  // those that differ by entry of a list
+  std::map<std::string, std::vector<int64_t>> listed;  // axes that differ by entry of a list
   enum class Layout { written, padded, interleaved } layout = Layout::written;
   const fk_comm* comm = nullptr;  // this rank's, where the contract has a communicator
 };
@@ -32,12 +31,12 @@ struct Variant {
 struct CaseField {
   const Slot* slot = nullptr;
   bool present = true;
-  bool strided = false;  // to be laid out with gaps
+  bool strided = false;  // laid out with gaps
   int64_t step = 0;      // elements from one row to the next; 0: with some gap
   DType dtype = DType::f32;
   Shape shape;                      // of the first entry
   int64_t entries = 1;              // tensors in a list; 1 otherwise
-  std::vector<Shape> entry_shapes;  // where those of a list differ
+  std::vector<Shape> entry_shapes;  // if those of a list differ
   std::string values;               // generator; empty: by role
 
   const Shape& shape_of(int64_t entry) const {
@@ -49,50 +48,50 @@ struct ResolvedCase {
   const Contract* contract = nullptr;
   std::shared_ptr<const std::map<std::string, std::vector<Tensor>>> contents;  // of the case
   std::string name;
-  Axes axes;                                           // of those that are listed, the sums
+  Axes axes;                                           // sums, for axes with a value per list entry
   std::map<std::string, std::vector<int64_t>> listed;  // axes that differ by entry of a list
   std::vector<fk_slot> init, scalars;  // scalars: the forward section, 0 for tensors
-  int rank = 0;                        // every rank has contents of its own
+  int rank = 0;                        // selects the rank's own contents
   std::vector<CaseField> fields;       // weights, then forward tensors
-  // What `ints` slots of `init` point to.
+  // Targets of the `ints` slots of `init`.
   std::shared_ptr<std::deque<std::pair<std::vector<int64_t>, fk_ints>>> lists;
 
-  const CaseField* find(std::string_view field) const;  // null if there is none or it is absent
+  const CaseField* find(std::string_view field) const;  // null if unknown or absent
   std::vector<const CaseField*> written() const;        // out and inout, in slot order
   Axes axes_of(const Slot& slot, int64_t entry) const;  // the axes inside one entry of a list
 };
 
-// Error at the case when a value, an axis or a dtype is missing or wrong.
+// Error at the case for a missing or wrong value, axis or dtype.
 ResolvedCase resolve(const Contract& contract, const Case& source, const Variant& variant);
 
-// What kind of contents the float tensors of a call have (families.hpp).
+// The input distribution of a call's float tensors (numerics/families.hpp).
 enum class Family {
-  ordinary,     // as the contract's generators make them
+  ordinary,     // from the contract's generators
   large,        // each tensor times a power of two
-  small,        // each tensor divided by one
+  small,        // each tensor divided by a power of two
   shift,        // a mean of several times the spread
-  heavy_tails,  // a power of the ordinary value: a few large ones, many small ones
+  heavy_tails,  // powers of ordinary values: a few large ones, many small ones
   ties,         // rounded to few distinct values
   sparse,       // mostly zeros
   denormals,    // a share of the elements below the smallest normal number
   permuted,     // the rows of the ordinary contents in another order
   equal,        // every element of a tensor the same
   outliers,     // a few elements at random places are far larger
-  rows,    // each row has a size of its own, from ordinary ones down to nothing, as padding has
-  unread,  // caches and states hold what nobody may calculate with where they are not read
-  masked,  // logits of -inf, and rows of logits far below 0
+  rows,         // each row has its own size, from ordinary down to zero, like padding
+  unread,       // unread parts of caches and states hold unusable values
+  masked,       // logits of -inf, and rows of logits far below 0
 };
 
-// Dense contents by field, one tensor per list entry, for everything that is read: weights, in and
-// inout. Contents of whole numbers are those of the ordinary family. Error when a generator is
-// unknown or cannot be satisfied.
+// Dense contents by field, one tensor per list entry, for all read fields: weights, in and inout.
+// Whole numbers are as in the ordinary distribution. Error for an unknown or unsatisfiable
+// generator.
 using CaseValues = std::map<std::string, std::vector<Tensor>>;
 CaseValues make_inputs(const ResolvedCase& resolved, uint64_t seed, int threads,
                        Family family = Family::ordinary);
-// The same without the weights: other inputs of an instance.
+// The same without weights: further inputs for an instance.
 CaseValues make_forward_inputs(const ResolvedCase& resolved, uint64_t seed, int threads,
                                Family family);
-// One field of forward, as make_inputs() makes it.
+// One field of forward, equal to make_inputs().
 std::vector<Tensor> make_field(const ResolvedCase& resolved, const std::string& field,
                                uint64_t seed, int threads);
 

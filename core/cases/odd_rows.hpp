@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-// Contents in which some rows of the last axis are unlike the others.
+// Contents in which some rows (last axis) differ from the others.
 #pragma once
 #include "core/tensor/random.hpp"
 #include "core/tensor/tensor.hpp"
 
 namespace fk {
 
-// Every second row, in the mean, is nothing: what is divided by its size divides by nothing.
+// On average every second row is zero: a division by its size divides by zero.
 void make_zero_rows(Random random, Tensor& t);
 
-// Every row is 2^-least to once what it was, and every fifth, in the mean, is nothing; the first
-// two are what they were and nothing, in one order or the other.
+// Multiplies rows by a factor between 2^-least and 1; on average every fifth row is zero. One of
+// the first two rows is unchanged and the other is zero, in random order.
 void make_sized_rows(Random& random, int least, Tensor& t);
 
-// About half of the places have that value, whether that is the first one or not.
+// About half of the elements get this value, among them exactly one of the first two.
 void make_either(Random random, double value, Tensor& t);
 
-// One place of every row has that value, or up to a quarter more: rows differ.
+// One element of every row is between `value` and 1.25 `value`: rows differ.
 void make_peaks(Random random, double value, Tensor& t);
 
-// One row in 128, and at least one, is larger by `by` to 1.25 `by` everywhere: as keys under
-// queries around 1 these are the tokens that most of a softmax goes to, and what is left to all
-// others is much together and next to nothing for each.
+// One row in 128, and at least one, is larger by `by` to 1.25 `by` everywhere. As keys under
+// queries around 1, these tokens get most of a softmax. All other tokens together get a
+// considerable rest, but almost nothing each.
 void make_sinks(Random random, double by, Tensor& t);
 
-// Indices: some become -1, and some do not as soon as there are two.
+// Indices: some become -1. The first one stays, the second one becomes -1.
 void skip_some(Random random, Tensor& t);
 
 }  // namespace fk

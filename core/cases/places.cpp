@@ -42,7 +42,7 @@ std::vector<std::array<int64_t, 4>> surface_cells(int64_t count,
   std::vector<std::array<int64_t, 4>> out;
   for (int64_t tries = 0; static_cast<int64_t>(out.size()) < count; ++tries) {
     const int64_t y = random.integer(0, h), x = random.integer(0, w), b = random.integer(0, batch);
-    // Where the surface is full, anywhere.
+    // If the surface is full: anywhere.
     const int64_t z =
         tries < 4 * count ? ((x + 2 * y) / 7 + random.integer(0, 3)) % d : random.integer(0, d);
     if (known.insert({b, z, y, x}).second) out.push_back({b, z, y, x});

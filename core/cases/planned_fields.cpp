@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The host copies of fields that plan() sees.
+// The host copies of fields for plan().
 #include "core/cases/case_frames.hpp"
 
 namespace fk {

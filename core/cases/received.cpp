@@ -33,7 +33,7 @@ std::vector<int64_t> received_rows(const ResolvedCase& resolved,
 
 namespace {
 
-// The field that says which experts tokens have chosen, by its generator.
+// The field with the experts of tokens, found by its generator.
 std::string field_of_choices(const Contract& contract) {
   for (const Slot& slot : contract.section(SectionId::forward)) {
     if (!slot.is_tensor() || slot.values.empty()) continue;
@@ -43,7 +43,7 @@ std::string field_of_choices(const Contract& contract) {
   fail(contract.where, "its cost counts tokens, and no field says which experts they choose");
 }
 
-// Of the tokens of all ranks, [from][to]: how many of one rank choose an expert of another.
+// Crossings [from][to] for all ranks: tokens of one rank that choose an expert of another.
 std::vector<std::vector<int64_t>> crossings(const ResolvedCase& resolved, int64_t ranks,
                                             const Choices& choices) {
   const std::string field = field_of_choices(*resolved.contract);
@@ -62,7 +62,7 @@ std::vector<std::vector<int64_t>> crossings(const ResolvedCase& resolved, int64_
       }
       for (size_t r = 0; r < size; ++r) row[r] += at[r];
       at[static_cast<size_t>(there.rank)] = false;
-      row[size] += std::find(at.begin(), at.end(), true) != at.end();  // to any other
+      row[size] += std::find(at.begin(), at.end(), true) != at.end();  // to any other rank
     }
   }
   return out;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What goes from rank to rank in a case with experts on several ranks: moe_combine's inputs are
-// what moe_dispatch has left, which depends on the choices of all ranks.
+// Data sent between ranks in a case with experts on several ranks. Inputs of moe_combine are the
+// results of moe_dispatch, which depend on the choices of all ranks.
 #pragma once
 #include <functional>
 #include <vector>
@@ -9,15 +9,15 @@
 
 namespace fk {
 
-// The sources of the rows that this case's rank receives, in moe_dispatch's order. `choices` gives
-// the experts [T,K] that tokens have chosen in the case of another rank. Error for an op without
+// The sources of the rows that this case's rank receives, in moe_dispatch's order. `choices`
+// returns the experts [T,K] that tokens have chosen in another rank's case. Error for an op without
 // ranks.
 std::vector<int64_t> received_rows(const ResolvedCase& resolved,
                                    const std::function<Tensor(const ResolvedCase&)>& choices);
 
-// Bytes that come over links to a rank, or leave it, by the contract's `cost.wire`, of the rank for
-// which this is most; 0 where it has none. What depends on the routing asks for the experts [T,K]
-// that the field of the case of another rank has.
+// Bytes that the busiest rank receives or sends over links, by the contract's `cost.wire`; 0
+// without it. If they depend on routing, `Choices` returns the experts [T,K] in a field of another
+// rank's case.
 using Choices = std::function<Tensor(const ResolvedCase& there, const std::string& field)>;
 double wire_bytes(const ResolvedCase& resolved, const Choices& choices);
 

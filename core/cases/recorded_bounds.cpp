@@ -10,7 +10,7 @@ namespace fk {
 
 namespace {
 
-// From the first to the last.
+// The smallest and the largest allowed number.
 struct Bounds {
   int64_t low = 0, high = 0;
 };
@@ -52,8 +52,8 @@ class Checker {
     if (!found) wrong(f, "they refer to `" + name + "`, which is not there");
     return *found;
   }
-  // Of the contract's generator and of those that its cases have in its place: one that may leave
-  // rows out has a case that does.
+  // Bounds from the contract's generator and from generators that its cases use in its place: some
+  // fields may leave rows out only in certain cases.
   Bounds bounds_of(const CaseField& f) const {
     Bounds out = bounds_of(f, generator_of(f));
     for (const Case& c : r_.contract->cases) {
@@ -75,7 +75,7 @@ class Checker {
     if (g.name == "lens") return {0, arg(1)};
     if (g.name == "nodes") return {0, arg(2)};
     if (g.name == "positions") return {0, bounds_of(other(f, g.args.at(0))).high - 1};
-    if (g.name == "slots" || g.name == "some_slots")  // requests that fill a batch up have none
+    if (g.name == "slots" || g.name == "some_slots")  // padding requests of a batch have none
       return {-1, (bounds_of(other(f, g.args.at(0))).high + 1) * arg(3) - 1};
     if (g.name == "moe_rows" || g.name == "routed_rows") return {0, f.shape[0] - 1};
     if (g.name == "moe_offsets" || g.name == "routed_offsets")
@@ -90,7 +90,7 @@ class Checker {
       if (i == 0 ? t.at(0) != 0 : t.at(i) < t.at(i - 1)) wrong(f, "they do not rise from 0");
   }
 
-  // A request is as long as what it asks for, at least.
+  // A request must be at least as long as its query.
   void enough(const CaseField& f, const Tensor& t) const {
     const auto starts = r_.contents->find(generator_of(f).args.at(0));
     if (starts == r_.contents->end() || starts->second.size() <= entry_) return;

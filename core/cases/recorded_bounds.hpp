@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recorded whole numbers are what kernels index with, and a folder comes from elsewhere: numbers
-// that the contract's generator could not have made would have the oracle write anywhere, and a
-// candidate blamed for it.
+// Bounds of recorded whole numbers. Kernels use them as indices, and the folder is untrusted:
+// numbers beyond the contract's generator would make the oracle write anywhere, and the candidate
+// be blamed.
 #pragma once
 #include "core/cases/inputs.hpp"
 
 namespace fk {
 
-// Error at the case and the field where one of its recorded contents is out of bounds, or where
-// nothing tells the bounds.
+// Error at the case and the field if recorded contents are out of bounds, or if the bounds are
+// unknown.
 void check_bounds(const ResolvedCase& resolved, const std::string& where);
 
 }  // namespace fk

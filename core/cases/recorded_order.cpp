@@ -14,7 +14,7 @@ namespace fk {
 
 namespace {
 
-constexpr double kOrdersLeast = 20'000;  // more than are worth remembering
+constexpr double kOrdersLeast = 20'000;  // too many to remember
 
 bool is_read(const CaseField& f) {
   return f.present && f.entries > 0 && f.slot->section == SectionId::forward && f.slot->is_read();
@@ -33,7 +33,8 @@ GeneratorText generator_of(const ResolvedCase& r, const CaseField& f) {
   return f.values.empty() ? GeneratorText{} : GeneratorText::parse(f.values, r.name);
 }
 
-// By the contract's generator every row is drawn by itself, and nothing else follows from it.
+// True if the contract's generator makes every row independently, and no other field depends on the
+// order.
 bool can_be_reordered(const ResolvedCase& r, const CaseField& f) {
   if (!is_read(f) || !is_recorded(r, f) || is_float(f.dtype) || f.shape.empty()) return false;
   const std::string name = generator_of(r, f).name;
@@ -48,7 +49,7 @@ size_t row_bytes(const Tensor& t) {
   return t.shape[0] > 0 ? static_cast<size_t>(t.bytes() / t.shape[0]) : 0;
 }
 
-// Of how many orders of its rows, which differ, the logarithm.
+// Logarithm of the number of distinct orders of its rows.
 double log_of_orders(const Tensor& t) {
   const auto* at = reinterpret_cast<const char*>(t.data());
   std::map<std::string_view, int64_t> rows;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What was recorded is a file that may be known, and the same in every call: an answer to it can be
-// remembered. So a judge gives rows that stand for themselves (the experts of a token, ids) in
-// another order each time, which changes the answer and not the work, and knows where that is not
+// The order of recorded rows. A recording is a file that may be known, and equal in every call, so
+// its answer can be remembered. A judge therefore reorders independent rows (experts of a token,
+// ids) each time, which changes the answer but not the work. It also knows where reordering is not
 // enough.
 #pragma once
 #include <cstdint>
@@ -10,12 +10,12 @@
 
 namespace fk {
 
-// Recorded choices of experts, and other such whole numbers where a call has no floats, with their
-// rows in an order of the seed's; those with the same leading axis in the same order.
+// Reorders, by the seed, the rows of recorded expert choices, and of other such whole numbers if a
+// call has no floats. Fields with the same leading axis get the same order.
 void reorder_recorded(const ResolvedCase& resolved, uint64_t seed, CaseValues& values);
 
-// Whether who knows the recording knows the inputs of every call all the same: all floats were
-// recorded, or there are none and rows that can be reordered are too few.
+// True if knowing the recording still means knowing every call's inputs: all floats were recorded,
+// or there are no floats and too few rows to reorder.
 bool inputs_are_known(const ResolvedCase& resolved);
 
 }  // namespace fk

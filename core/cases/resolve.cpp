@@ -73,7 +73,7 @@ class Resolver {
     return value;
   }
 
-  // A case says how many ranks it has; without a communicator it is only looked at.
+  // The case gives the number of ranks; without a communicator it is used for sizes only.
   fk_slot communicator(const Slot& slot) {
     fk_slot value{};
     value.p = variant_.comm;
@@ -91,7 +91,7 @@ class Resolver {
     out_.axes[letter] = std::accumulate(values.begin(), values.end(), int64_t{0});
   }
 
-  // A list of integers that goes with a list of tensors has as many entries.
+  // A list of integers must have as many entries as the list of tensors that it belongs to.
   void check_ints(const Slot& slot) {
     const auto* list = static_cast<const fk_ints*>(out_.init[static_cast<size_t>(slot.index)].p);
     if (slot.list.empty() || !list) return;
@@ -143,8 +143,8 @@ class Resolver {
 
   fk_slot forward_scalar(const Slot& slot) const {
     fk_slot value = slot.default_value;
-    // A tighter bound than the contract's holds for the sizes that it was written beside; that of
-    // one (token of a request) for fewer requests, too.
+    // A bound tighter than the contract's holds for the case's written sizes. A bound of one (token
+    // of a request) holds for fewer requests too.
     const auto given = source_.scalars.find(slot.name);
     const bool its_sizes = variant_.axes.empty() && variant_.listed.empty();
     if (given != source_.scalars.end() && (its_sizes || (given->second <= 1 && is_smaller()))) {
@@ -223,15 +223,14 @@ class Resolver {
       for (size_t d = 1; d < shape.size(); ++d) row *= shape[d];
       if (f.step > 0 && f.step < row)
         wrong("`" + slot.name + "` has rows of " + std::to_string(row) +
-              " elements, which is more than the " + std::to_string(f.step) +
-              " from one to the next that `strided` says");
+              " elements, and its step in `strided` is " + std::to_string(f.step));
       if (entry == 0) f.shape = shape;
       if (differ) f.entry_shapes.push_back(std::move(shape));
     }
     return f;
   }
 
-  // Whether an axis of a list's tensors differs by entry.
+  // True if an axis of a list's tensors differs by entry.
   bool listed(const Slot& slot, const std::string& letter, int64_t entries) const {
     const auto it = out_.listed.find(letter);
     if (it == out_.listed.end()) return false;

@@ -22,7 +22,7 @@ double power_sum(int64_t count, double exponent) {
   return sum;
 }
 
-// The generator of a field that says which experts; its first argument is how many there are.
+// The generator of a field with experts; its first argument is the number of experts.
 std::optional<GeneratorText> routing_generator(const Contract& contract, const Slot& slot) {
   if (!slot.is_tensor() || slot.values.empty()) return std::nullopt;
   GeneratorText text = GeneratorText::parse(slot.values, contract.where);
@@ -60,8 +60,8 @@ std::vector<int64_t> route(int64_t tokens, int64_t top_k, int64_t experts, doubl
       std::swap(list[static_cast<size_t>(i)], list[static_cast<size_t>(by.integer(0, i + 1))]);
   };
   shuffle(order, busy);
-  // Systematic sampling: the chances of the experts, which sum up to top_k, are laid end to end in
-  // a random order; a comb of top_k teeth, one apart, falls on as many different experts.
+  // Systematic sampling: the experts' probabilities, whose sum is top_k, are laid end to end in
+  // random order. A comb of top_k teeth at distance one hits that many different experts.
   const double unit = static_cast<double>(top_k) / static_cast<double>(experts);
   std::vector<int64_t> ranks(order.size());
   std::iota(ranks.begin(), ranks.end(), 0);
@@ -71,7 +71,7 @@ std::vector<int64_t> route(int64_t tokens, int64_t top_k, int64_t experts, doubl
     int64_t chosen = 0;
     for (size_t i = 0; i < ranks.size() && chosen < top_k; ++i) {
       end += unit * loads[static_cast<size_t>(ranks[i])];
-      // What rounding has left over goes to the last ones.
+      // If rounding leaves too few, the last experts are taken.
       const bool rest = static_cast<int64_t>(ranks.size() - i) == top_k - chosen;
       if (end <= tooth && !rest) continue;
       out.push_back(order[static_cast<size_t>(ranks[i])]);

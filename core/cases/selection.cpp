@@ -11,8 +11,8 @@ namespace fk {
 
 namespace {
 
-// The scores whose rows are chosen from: float, with the leading axis of the output; an input
-// where there is one, else an output.
+// The scores that the op chooses from: floats with the output's leading axis; an input if there is
+// one, else an output.
 const CaseField* scores_of(const ResolvedCase& r, const CaseField& chosen) {
   for (const Role role : {Role::in, Role::out}) {
     for (const auto& f : r.fields) {
@@ -25,7 +25,7 @@ const CaseField* scores_of(const ResolvedCase& r, const CaseField& chosen) {
   return nullptr;
 }
 
-// Whether float32 has equal scores for two logits of a row: both are next to 0, or to 1.
+// True if two logits of a row have equal scores in float32, because both are next to 0, or to 1.
 bool saturated(const std::string& scoring, const Tensor& logits, int64_t row, int64_t width,
                int64_t a, int64_t b) {
   double scores[2] = {};
@@ -36,7 +36,7 @@ bool saturated(const std::string& scoring, const Tensor& logits, int64_t row, in
     scores[side] = scoring == "sigmoid" ? 1 / (1 + std::exp(-logit)) : std::exp(logit - most);
   }
   if (scoring == "softmax") {
-    // Taken off the largest, two logits may become one number.
+    // After the subtraction of the largest, two logits may become equal.
     const double x = logits.at(row * width + a), y = logits.at(row * width + b);
     const double rounding = 4 * epsilon(DType::f32) * std::max(most - x, most - y);
     if (std::isfinite(rounding) && std::abs(x - y) <= rounding) return true;
@@ -47,7 +47,7 @@ bool saturated(const std::string& scoring, const Tensor& logits, int64_t row, in
   return std::max(scores[0], scores[1]) <= negligible(DType::f32);
 }
 
-// How far apart two sides may have a score of an output.
+// Largest difference of a score, if it is an output, between two sides.
 double output_error(const ResolvedCase& r, const CaseField& scores, const Tensor& table) {
   const ErrorModel model = error_model(r, scores);
   const double spread = compare(table, table).spread;
@@ -64,7 +64,7 @@ Tensor moved(const Tensor& t, double by) {
   return out;
 }
 
-// Rows of drawn tokens where `got` is no further from the reference than the moved inputs bring it.
+// Accepts drawn tokens if `got` is no further from the reference than the moved inputs' tokens are.
 void allow_draws(const CaseField& chosen, const Tensor& got, const Tensor& table, int64_t width,
                  double by, const CaseValues& values, const AskReference& ask,
                  std::vector<uint8_t>& out) {
@@ -83,7 +83,7 @@ void allow_draws(const CaseField& chosen, const Tensor& got, const Tensor& table
   for (int64_t i = 0; i < got.numel(); ++i) {
     const auto id = static_cast<int64_t>(got.at(i));
     if (id < 0 || id >= width) continue;
-    // Tokens are drawn from the most probable down; equal ones by index.
+    // Tokens are drawn in the order of probability; equal ones by index.
     const auto before = [&](int64_t a, int64_t b) {
       const double x = table.at(i * width + a), y = table.at(i * width + b);
       return x > y || (x == y && a < b);
@@ -107,7 +107,7 @@ std::string scoring_of(const ResolvedCase& r) {
     const auto chosen = static_cast<size_t>(r.init[static_cast<size_t>(slot->index)].i);
     return slot->choices.at(chosen);
   }
-  // A router without a choice of functions: the weight that goes with each index is a softmax.
+  // A router without `scoring_func` has softmax scores if it also writes a weight for each index.
   const auto written = r.written();
   for (const CaseField* ids : written)
     for (const CaseField* weights : written)
@@ -130,19 +130,19 @@ std::vector<uint8_t> equally_right(const ResolvedCase& r, const CaseField& chose
   const double error = computed ? output_error(r, *scores, table) : 0;
   const int64_t columns = got.shape.size() > 1 ? got.shape[1] : 1, width = scores->shape[1];
   const std::string scoring = scoring_of(r);
-  // A bias that is added tells scores apart that are equal, or nearly so.
+  // An added bias tells apart scores that are equal, or nearly so.
   const bool biased = std::any_of(r.fields.begin(), r.fields.end(), [](const CaseField& f) {
     return f.present && f.slot->section == SectionId::weights;
   });
-  // How often the row of element i has `id` before `end`.
+  // Number of times that the row of element i has `id` before `end`.
   const auto times = [&](int64_t i, int64_t end, int64_t id) {
     int64_t count = 0;
     for (int64_t k = i / columns * columns; k < end; ++k)
       count += got.at(k) == static_cast<double>(id);
     return count;
   };
-  // Of equal scores those of lower indices come first, if the reference chooses them: those of a
-  // group that is left out are not to be had.
+  // Among equal scores lower indices must come first, if the reference chooses them: the op cannot
+  // take those of an excluded group.
   const auto in_order = [&](int64_t i, int64_t id, double score) {
     for (int64_t k = i / columns * columns; k < (i / columns + 1) * columns; ++k) {
       const auto e = static_cast<int64_t>(want.at(k));
@@ -159,7 +159,7 @@ std::vector<uint8_t> equally_right(const ResolvedCase& r, const CaseField& chose
     if (a < 0 || a >= width || b < 0 || b >= width) continue;
     const double x = table.at(i / columns * width + a), y = table.at(i / columns * width + b);
     // Different scores that a softmax in float32 cannot tell apart; equal scores have an order.
-    const bool masked = std::isinf(x) || std::isinf(y);  // which has no rounding
+    const bool masked = std::isinf(x) || std::isinf(y);  // infinities have no rounding
     const double rounding = 4 * epsilon(DType::f32) * std::max({1.0, std::abs(x), std::abs(y)});
     const double near = std::max(2 * error, rounding);
     const auto equal = static_cast<size_t>(i);
@@ -168,8 +168,9 @@ std::vector<uint8_t> equally_right(const ResolvedCase& r, const CaseField& chose
     if (!out[equal] && !scoring.empty() && x != y)
       out[equal] = saturated(scoring, table, i / columns, width, a, b);
   }
-  // A sum of probabilities is off by the logits' error over the temperature at most; half is as
-  // cold as cases are, and errors of both signs add up to half of the largest.
+  // The error of a sum of probabilities is at most the logits' error over the temperature.
+  // Temperatures of cases are at least a half, and errors of both signs add up to half of the
+  // largest.
   const double by = 2 * epsilon(DType::f32) * std::sqrt(static_cast<double>(width)) + error;
   if (open && columns == 1 && r.find("uniform"))
     allow_draws(chosen, got, table, width, by, values, ask, out);
@@ -177,10 +178,10 @@ std::vector<uint8_t> equally_right(const ResolvedCase& r, const CaseField& chose
 }
 
 void saturate(const ResolvedCase& r, CaseValues& values) {
-  const double least = -126 * std::log(2);  // exp() is next to nothing down from there
+  const double least = -126 * std::log(2);  // exp() is almost 0 below
   const std::string scoring = scoring_of(r);
   if (scoring.empty()) return;
-  // A sigmoid's sum has few values where it is next to 1, and from 24 log(2) on one.
+  // A sigmoid next to 1 has few values in float32; from 24 log(2) on it is 1.
   const auto rounded = [](double logit) {
     if (logit < 8) return logit;
     const double beside = static_cast<float>(1 + std::exp(-logit)) - 1.0;

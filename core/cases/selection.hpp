@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that choose (top-k, sampling): when is another choice as right as the reference's?
+// Ops that choose (top-k, sampling): decides when another choice is as right as the reference's.
 #pragma once
 #include <concepts>
 #include <cstdint>
@@ -11,9 +11,9 @@
 
 namespace fk {
 
-// The reference's outputs for other contents; empty when it fails. Where ranks call an op together,
-// `values` are those of the one that is compared; with `moved` the other ranks' are moved as well,
-// by move_others() with this seed.
+// The reference's outputs for other contents; empty when it fails. With several ranks, `values`
+// belong to the compared rank. With `moved`, move_others() moves the other ranks' inputs with this
+// seed.
 class AskReference {
  public:
   using Moved = std::optional<uint64_t>;
@@ -33,26 +33,24 @@ class AskReference {
   std::function<CaseValues(const CaseValues&, Moved)> ask_;
 };
 
-// 1 for every element of an integer output where `got` is another choice than `want` but float32
-// arithmetic cannot tell which is right:
-//   scores   both name columns whose scores differ by less than rounding. Equal scores do not
-//            count: the contract orders those by index.
-//            Where a softmax or sigmoid makes them (`scoring_func` of init), they may be equal in
-//            float32 where the logits differ.
-//   drawing  the op draws with `uniform`, and the choice lies between those that the reference
-//            makes when uniform and top_p are moved by the error of a float32 running sum.
-// The scores are an input, or an output of the same call, which two sides may have as far apart as
-// that output's tolerance says; `want` are the reference's outputs.
+// 1 for every element of an integer output whose choice differs from `want`, if float32 arithmetic
+// cannot tell which is right:
+//   scores   Both choices name columns whose scores differ by less than rounding. Equal scores do
+//            not count: the contract orders those by index. Scores of a softmax or sigmoid
+//            (`scoring_func` of init) may be equal in float32 although the logits differ.
+//   drawing  The op draws with `uniform`. The choice lies between the reference's choices for
+//            uniform and top_p moved by the error of a float32 running sum.
+// Scores are an input, or an output of the same call, which may differ between two sides by its
+// tolerance. `want` are the reference's outputs.
 std::vector<uint8_t> equally_right(const ResolvedCase& resolved, const CaseField& chosen,
                                    const Tensor& got, const CaseValues& want,
                                    const CaseValues& values, const AskReference& ask);
 
-// The function from logits to scores ("softmax", "sigmoid"); empty: logits are compared
-// themselves.
+// The function from logits to scores ("softmax", "sigmoid"); empty: the logits are compared.
 std::string scoring_of(const ResolvedCase& resolved);
 
-// Moves logits to where float32 has the same scores of them: of those beyond the lower index is as
-// right, also where a group is chosen by its best and all that follows is another's.
+// Moves logits to the point where their scores are equal in float32. Beyond this point the lower
+// index is as right, even if it changes the chosen group and all that follows.
 void saturate(const ResolvedCase& resolved, CaseValues& values);
 
 }  // namespace fk

@@ -11,7 +11,7 @@ namespace fk {
 std::vector<int64_t> cut(int64_t total, int64_t parts, Random& random, int64_t most) {
   std::vector<int64_t> sizes(static_cast<size_t>(parts), total >= parts ? 1 : 0);
   int64_t left = total - (total >= parts ? parts : 0);
-  // Weights that differ by up to a factor of eight: batches of equal lengths hide indexing errors.
+  // Weights differ by up to a factor of eight: batches of equal lengths hide indexing errors.
   std::vector<double> weight;
   for (int64_t i = 0; i < parts; ++i) weight.push_back(std::exp2(3 * random.uniform()));
   const double sum = std::accumulate(weight.begin(), weight.end(), 0.0);
@@ -23,8 +23,8 @@ std::vector<int64_t> cut(int64_t total, int64_t parts, Random& random, int64_t m
     left -= part;
   }
   if (!sizes.empty()) sizes.back() += left;
-  // What is too much for a piece goes to others, wherever they are; the last one, which has what
-  // was left, is nowhere of its own.
+  // The excess of a piece goes to other pieces, in random order. The last piece, which got the
+  // rest, changes its place at random.
   int64_t over = 0;
   for (int64_t& size : sizes) {
     over += std::max<int64_t>(0, size - most);

@@ -8,13 +8,13 @@
 
 namespace fk {
 
-// Cuts `total` into `parts` uneven pieces, each at least 1 while there is enough and at most
-// `most`, if all of them together can hold that.
+// Cuts `total` into `parts` uneven pieces: each at least 1 if `total` suffices, and at most `most`
+// if the pieces can hold `total`.
 std::vector<int64_t> cut(int64_t total, int64_t parts, Random& random, int64_t most = INT64_MAX);
 // 0 to n - 1 in some order.
 std::vector<int64_t> permutation(int64_t n, Random& random);
-// Numbers below n in rows of equal width: distinct in all of them together, from the first column
-// on until there are no more, and then again; or in each row.
+// Numbers below n in rows of equal width. by_column: distinct over all rows, column by column,
+// until n is exhausted, then again. by_row: distinct in each row.
 std::vector<int64_t> distinct_by_column(int64_t count, int64_t rows, int64_t n, Random& random);
 std::vector<int64_t> distinct_by_row(int64_t rows, int64_t columns, int64_t n, Random& random);
 

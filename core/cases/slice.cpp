@@ -15,7 +15,7 @@ std::map<std::string, int64_t> smaller_axes(const ResolvedCase& r, const CaseVal
                                             int64_t keep) {
   std::map<std::string, int64_t> axes;
   for (const auto& f : r.fields) {
-    // Of lists with starts of their own, the first requests' entries are where they were.
+    // Lists with their own starts are skipped: the first requests' entries keep their positions.
     if (!f.present || !f.slot->list.empty() || !f.values.starts_with("cu(")) continue;
     const auto requests = f.slot->shape[0].symbols();
     const std::string tokens = f.values.substr(3, f.values.rfind(')') - 3);
@@ -43,7 +43,7 @@ std::optional<Slice> first_rows(const ResolvedCase& r, const Case& source, const
   if (axes.empty()) return std::nullopt;
   for (const auto& [axis, value] : axes) small.axes[axis] = value;
   Slice out{resolve(*r.contract, source, small), small, {}, {}};
-  out.resolved.scalars = r.scalars;  // bounds stay as they were
+  out.resolved.scalars = r.scalars;  // bounds are unchanged
   for (size_t i = 0; i < r.fields.size(); ++i) {
     const CaseField &whole = r.fields[i], &part = out.resolved.fields[i];
     if (!part.present) continue;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The first rows of a case as a case of their own, with the same contents: what a claim of batch
-// invariance is tested with.
+// The first rows of a case as a case of its own, with the same contents, to test the claim of batch
+// invariance.
 #pragma once
 #include <optional>
 
@@ -10,13 +10,13 @@ namespace fk {
 
 struct Slice {
   ResolvedCase resolved;
-  Variant variant;  // with its axes
+  Variant variant;  // with the axes of the slice
   CaseValues values;
   std::vector<std::string> outputs;  // float outputs whose first rows can be compared
 };
 
-// Keeps `keep` requests where the case has requests (a field of cu()), else `keep` rows of T, M or
-// B. Empty when the case has no more than that, or when its rows cannot be told apart (routing).
+// Keeps `keep` requests if the case has requests (a field of cu()), else `keep` rows of T, M or B.
+// Empty when the case has no more rows, or its rows depend on each other (routing).
 std::optional<Slice> first_rows(const ResolvedCase& resolved, const Case& source,
                                 const Variant& variant, const CaseValues& values, int64_t keep);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The places of a tensor's elements where there are gaps between rows.
+// Positions of a tensor's elements if there are gaps between rows.
 #pragma once
 #include <iterator>
 #include <vector>
@@ -11,7 +11,7 @@
 namespace fk {
 
 // Calls body(index, offset, count) for each run of elements without a gap. `index` is the row-major
-// index of its first element, `offset` the place of that element, in elements.
+// index of its first element, `offset` this element's position, in elements.
 template <class Body>
 void each_run(const Shape& shape, const Shape& strides, const Body& body) {
   const int64_t all = numel(shape);
@@ -31,7 +31,7 @@ void each_run(const Shape& shape, const Shape& strides, const Body& body) {
   }
 }
 
-// The number of elements from the first to the last one, both counted.
+// Number of elements from the first to the last one, both included.
 inline int64_t reach(const Shape& shape, const Shape& strides) {
   int64_t last = 0;
   for (size_t d = 0; d < shape.size(); ++d) {
@@ -42,8 +42,8 @@ inline int64_t reach(const Shape& shape, const Shape& strides) {
 }
 
 // Strides with gaps behind every axis but the last, as in a slice of a larger tensor. `wider`
-// selects the gaps, so that tensors of one shape differ. Every other gap leaves rows that are not
-// aligned to 16 bytes. No stride depends on the first axis: with fewer rows the strides stay.
+// selects the gaps, so that tensors of one shape differ. Every second gap breaks the alignment of
+// rows to 16 bytes. Strides do not depend on the first axis's length.
 inline Shape padded_strides(const Shape& shape, int64_t wider) {
   constexpr int64_t kGaps[] = {16, 3, 24, 1, 8, 5, 32, 7};  // elements
   constexpr auto kMany = static_cast<int64_t>(std::size(kGaps));
@@ -54,19 +54,19 @@ inline Shape padded_strides(const Shape& shape, int64_t wider) {
   return strides;
 }
 
-// Gaps without memory let offsets go beyond 32 bits: only a few rows of the first axis have memory.
-// Either a case puts its rows that far apart (`strided`), or a weight has that many rows and the
-// generator `held(0,5,536870917)` names the rows that exist. Contents are those rows, in order.
+// Gaps without memory let offsets exceed 32 bits: only a few rows of the first axis have memory. A
+// case spaces its rows (`strided`), or a weight has many rows and the generator
+// `held(0,5,536870917)` names the existing ones. Contents are these rows, in order.
 
-// The rows that `held(...)` names, ascending; empty: all have contents.
+// The rows named by `held(...)`, ascending; empty: all rows have contents.
 std::vector<int64_t> named_rows(const CaseField& field);
 Shape contents_shape(const CaseField& field, int64_t entry);
 
-// Ids among these rows for `among(weight)`: those of a row of two axes are distinct, and of one
-// axis as many as can be.
+// Ids among these rows, for `among(weight)`. With two axes they are distinct within a row; with one
+// axis, as distinct as possible.
 std::vector<int64_t> ids_among(const std::vector<int64_t>& rows, const Shape& shape, Random random);
 
-// As each_run(), over the rows that have contents.
+// Like each_run(), for rows with contents only.
 template <class Body>
 void each_held_run(const CaseField& field, const Shape& contents, const Shape& strides,
                    const Body& body) {
@@ -80,7 +80,7 @@ void each_held_run(const CaseField& field, const Shape& contents, const Shape& s
 struct HeldElements {
   int64_t at, count;
 };
-// Where rows have memory, with some more on either side; empty where all of the tensor has.
+// Parts with memory: the rows, and a margin on either side. Empty: the whole tensor has memory.
 std::vector<HeldElements> held_elements(const CaseField& field, const Shape& shape,
                                         const Shape& strides);
 

@@ -12,8 +12,8 @@ namespace {
 
 constexpr double kEpsF32 = 0x1p-23;
 constexpr double kEps14Bits = 0x1p-13;
-// Intermediates that are rounded to f8e4m3: what differs by an earlier rounding lands on the
-// neighbour as often as the ratio of the two units says, and such steps add up as a random walk.
+// Steps by intermediates rounded to f8e4m3. A value with an earlier rounding error lands on a
+// neighbour with a probability of the ratio of the two units. Such steps add up as a random walk.
 double coarse_steps(const ResolvedCase& resolved, DType working) {
   const Contract& c = *resolved.contract;
   if (c.tolerance.coarse_if.empty()) return 0;
@@ -23,18 +23,18 @@ double coarse_steps(const ResolvedCase& resolved, DType working) {
   return coarse * std::sqrt(epsilon(working) / coarse);
 }
 
-// Whether products of f8e4m3 may run on tensor cores, which take 32 at a time under one scale.
+// True if products of f8e4m3 may run on tensor cores, which take 32 at a time under one scale.
 bool takes_eight_bits(const ResolvedCase& resolved) {
   if (resolved.contract->level > 1 || !rounds_inputs(resolved)) return false;
   const Slot* block = resolved.contract->find(SectionId::init, "block_k");
   return !block || resolved.init[static_cast<size_t>(block->index)].i % 32 == 0;
 }
 
-// What is stored between parts is off at random, so there is little of it in the mean; weights in
-// eight bits are off by more. What ranks round on the way is less than a second product, but more
-// of many ranks, as a ring rounds every sum that it passes on (of eight 1.7 times as much as where
-// each has its own part rounded), and experts are two products and a sum; layers add theirs up as a
-// random walk. Of few elements one block may be off as no other is.
+// Limits the mean error. Values stored between parts have random errors, of which little is left in
+// the mean; eight-bit weights have larger ones. Rounding between ranks costs less than a second
+// product. It costs more with many ranks, because a ring rounds every partial sum: with eight ranks
+// 1.7 times as much as rounding each rank's part. Experts are two products and a sum. Layers add up
+// as a random walk. With few elements one block may have an unusual error.
 void limit_mean(const ResolvedCase& resolved, const CaseField& output, ErrorModel& m) {
   const Contract& c = *resolved.contract;
   int64_t layers = 1;
@@ -101,11 +101,10 @@ ErrorModel error_model(const ResolvedCase& resolved, const CaseField& output) {
       static_cast<double>(std::max<int64_t>(1, c.tolerance.length.eval(resolved.axes)));
   const bool softmax = kind == "softmax", weighs = softmax || kind == "logarithm";
   const double functions = weighs || kind == "selection" ? 64 : 16;
-  // In a logarithm a sum's relative error is absolute: it is in the floor, and not a share of
-  // |want|.
+  // In a logarithm a sum's relative error is absolute: it belongs to the floor, not to |want|.
   const double sums =
       kind == "elementwise" || kind == "activation" || kind == "logarithm" ? 0 : std::sqrt(length);
-  // Between ranks sums travel in the working dtype.
+  // Sums between ranks travel in the working dtype.
   const bool travels = kind == "reduction" && c.comm();
   constexpr double kFewTerms = 16;
   m.alone = kind == "reduction" && c.level == 1 && length <= kFewTerms;
@@ -121,15 +120,14 @@ ErrorModel error_model(const ResolvedCase& resolved, const CaseField& output) {
   if (c.level >= 2) m.of_spread += 8 * inside * sums * kEpsF32;
   m.hard = working == DType::f32 && output.dtype == DType::f32 ? 1e-3
                                                                : 16 * std::max(out_eps, inside_eps);
-  // Steps that are rare are far above their root mean square: in float16 one in 128 values takes
-  // one.
+  // Rare steps are far above their root mean square: in float16 one in 128 values takes one.
   m.coarse = coarse_steps(resolved, working);
   const double coarse = (inside_eps < epsilon(DType::bf16) ? 16 : 6) * m.coarse;
-  // Above L2 a latent that takes another step is a part of all that a token becomes.
+  // Above L2, a latent with another step is a part of all later values of its token.
   m.of_spread += (c.level >= 3 && inside_eps >= epsilon(DType::bf16) ? 1.5 : 1) * coarse;
   m.hard = std::max(m.hard, (c.level >= 3 ? 3 : 2) * coarse);
-  // A router's weight or a norm's root that is stored between parts is a factor of a whole row, and
-  // a latent that takes another step is a part of each of its elements.
+  // A router's weight or a norm's root stored between parts is a factor of a whole row. A latent
+  // with another step is a part of all elements of its row.
   if (c.level >= 2 && working != DType::f32) m.shared = std::max(inside_eps / 2, 3 * m.coarse);
   m.floor = negligible(output.dtype);
   m.most = largest(output.dtype);
@@ -139,22 +137,23 @@ ErrorModel error_model(const ResolvedCase& resolved, const CaseField& output) {
     m.of_value += 16 * kEps14Bits;
     m.of_spread += 16 * kEps14Bits;
     m.hard = std::max(m.hard, 32 * kEps14Bits);
-    m.factor += 8 * kEps14Bits;  // what is cut off is cut off towards zero
+    m.factor += 8 * kEps14Bits;  // truncation is towards zero
   }
   m.probe = probe_size(resolved);
-  // Caches take what was stored in between as it is; a state that is summed up is no copy.
+  // Caches store intermediate values unchanged; a summed state is no copy.
   m.fine = output.dtype == DType::f32 && working != DType::f32 && !c.comm() &&
            (output.slot->writes.empty() || output.slot->name == c.tolerance.outer);
   if (output.slot->name == c.tolerance.outer) {
     m.plane = output.shape[output.shape.size() - 2] * output.shape.back();
-    // Where both factors are large, so is what their rounding does, which the spread does not know.
+    // If both factors are large, so is the effect of their rounding, which the spread does not
+    // show.
     if (working != DType::f32) m.of_value = std::max(m.of_value, 2 * inside_eps);
   }
-  // A mean under a softmax moves as what it is of, but its scores move its weights: beside values
-  // with a large mean that is little, and still more than rounding of the mean.
+  // A mean under a softmax moves like its values. Its scores also move its weights: beside values
+  // with a large mean this is little, but more than rounding of the mean.
   if (weighs) m.usual = 1;
-  // Of float32 a lower class is far off; equal terms are rounded equally. What a softmax allows its
-  // worst element is no room for all of them.
+  // A class below float32 is far off; equal terms are rounded equally. The room for a softmax's
+  // worst element must not be used by all elements.
   if (working == DType::f32)
     m.rms = 0.7;
   else if (softmax && c.level == 1)
@@ -164,7 +163,7 @@ ErrorModel error_model(const ResolvedCase& resolved, const CaseField& output) {
   m.ordinary = 2 * m.floor / std::max(out_eps, kEpsF32);
   if (kind == "logarithm") {
     m.floor += (2 + std::sqrt(length)) * kEpsF32;
-    m.ordinary = m.floor / m.factor;  // below, a factor is as uncertain
+    m.ordinary = m.floor / m.factor;  // below it a factor is as uncertain
   }
   m.text = fmt::format("{:.3g} |want| + {:.3g} spread, at most {:.3g} of either", m.of_value,
                        m.of_spread, m.hard);

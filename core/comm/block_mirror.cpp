@@ -1,31 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
-// Over every socket goes what is said at the seats that are not reached over it, by a thread that
-// watches the board as ranks do; another one writes what comes into the own board. What is said of
-// a seat is its arrivals, each with the words and the stage of that meeting, and its numbers in
-// settle(); and that the meeting has failed, or is over. Of each kind everything is sent, in order.
+// One link for each socket. A watching thread reads the board, as ranks do, and sends the state of
+// all seats that are not reached over this socket. A reading thread writes received state into the
+// own board. The state of a seat is its arrivals, each with the call and the stage of that meeting,
+// and its numbers in settle(). The link also sends the failure and the end of the meeting. Each
+// kind of message is sent completely and in order.
 //
-// Why that is right:
+// Why this is right:
 //
-// A meeting. The words and the stage are written before the arrival, as the rank itself did it. A
-// rank comes to meeting n + 2 only when everybody has come to n + 1, and so has seen its arrival at
-// n: that had been sent. So there are two arrivals to send at most, and both halves of the stage
-// are still what they were; nor does what comes overwrite what somebody here still reads.
+// A meeting. A rank writes its call and its stage before its arrival. It comes to meeting n + 2
+// only after all ranks came to n + 1. They therefore saw its arrival at n, so that arrival had been
+// sent. So at most two arrivals wait to be sent, and both halves of the stage still hold their
+// content. Received data do not overwrite data that a local rank still reads.
 //
-// A failure is told once to each peer, and never back to the one that brought it. Then nobody
-// meets, and all settle:
-// 1. Every rank says an odd number. What made it leave its meeting it had seen or done before, and
-//    a pass of the watching thread reads the numbers first, then the failure, and sends the failure
-//    first. So a failure that a rank of this machine caused has come to the other machines before
-//    that rank's number.
-// 2. When rank 0 has all of them it takes the failure back and says an even number. To the others
-//    that number is the order to take back theirs: whoever is there has said the odd number, or
-//    rank 0 would not have gone on, so nobody meets, and by 1 no failure from before can come any
-//    more. (It could if it were told back: who brought it may have settled before it comes.) A
-//    failure that stands after an even number of rank 0 is told again.
-// 3. Everybody waits for all even numbers, so nobody meets before the failure is taken back there.
-// Numbers of meetings begin anew above all others. That is not told: an old number is below
-// every new one, so such a rank has not come yet. The next arrival that is sent is the first of the
-// new ones; older ones that were not sent nobody waits for, since all have settled.
+// A failure is sent once to each peer, and never back to its sender. After it no meeting completes,
+// and all ranks settle:
+// 1. Every rank says an odd number. It saw or caused the failure before. A pass of the watching
+// thread reads the numbers first, then the failure, and sends the failure first. So a failure of a
+// local rank reaches the other machines before that rank's number.
+// 2. When rank 0 has all odd numbers, it takes the failure back and says an even number. This
+// number orders the other machines to take back theirs. All ranks have said the odd number, so none
+// is in a meeting. By 1 no earlier failure can still arrive. (It could if failures were sent back:
+// their sender may have settled before.) A failure that stands after an even number of rank 0 is
+// sent again.
+// 3. All ranks wait for all even numbers, so no meeting begins before the failure is taken back
+// everywhere.
+// Meetings then get new numbers, above all earlier ones. This needs no message: an old number is
+// below every new one, so its rank counts as absent. The next arrival sent is the first of the new
+// numbers. No rank waits for older unsent arrivals, since all have settled.
 #include "core/comm/block_mirror.hpp"
 
 #include <sched.h>
@@ -56,13 +57,14 @@ constexpr double kMirrorNap = 0.05;  // seconds
 enum FrameKind : uint32_t { kArrived = 1, kSettled = 2, kFailed = 3 };
 constexpr uint32_t kFrameMagic = 0x314d4b46;  // "FKM1"
 
-// What goes over the wire; then `bytes` bytes: the stage of an arrival, why it failed.
+// The header of a message; `bytes` bytes follow: the stage of an arrival, or the reason of a
+// failure.
 struct MirrorFrame {
   uint32_t magic = kFrameMagic;
   uint32_t kind = 0;
   uint32_t rank = 0;
   uint32_t bytes = 0;
-  uint64_t number = 0;  // of the meeting; of settle(); of a failure 1: the meeting is over
+  uint64_t number = 0;  // of the meeting or settle(); of a failure 1: the meeting is over
   CommCall call;
 };
 static_assert(std::is_trivially_copyable_v<MirrorFrame> &&
@@ -114,11 +116,11 @@ class BlockMirror::Link {
     if (!ending_) end_meeting(board_, why);
   }
   void lost() {
-    end(name_ + (name_[4] == 's' ? " are gone: the connection to their machine ended"
-                                 : " is gone: the connection to its machine ended"));
+    end(name_ + (name_[4] == 's' ? " ended: the connection to their machine closed"
+                                 : " ended: the connection to its machine closed"));
   }
 
-  // ---- what is said here ----
+  // ---- sent state ----
 
   void watch();
   void pass();
@@ -126,13 +128,13 @@ class BlockMirror::Link {
   void say_settled(size_t rank, uint64_t number);
   void say_failure(bool over);
   bool send(const MirrorFrame& frame, const void* payload);
-  // A plugin's process maps the board as well: what no rank does is not passed on.
+  // A plugin's process maps the board too. State that no rank writes is not passed on.
   void refuse(size_t rank) {
     overwritten_.at(rank) = true;
     end("what rank " + std::to_string(rank) + " says at the meeting was overwritten");
   }
 
-  // ---- what is said there ----
+  // ---- received state ----
 
   void read();
   const char* accept(const MirrorFrame& frame);
@@ -148,15 +150,15 @@ class BlockMirror::Link {
   const std::string name_;
   std::array<bool, kRanksMax> there_{};
   std::atomic<bool> ending_ = false;
-  std::mutex mutex_;            // of the next two
-  bool knows_failure_ = false;  // the peer does: it was told, or it told us
+  std::mutex mutex_;            // guards the next two
+  bool knows_failure_ = false;  // the peer has sent or received the failure
   bool knows_end_ = false;
 
-  // Of the watching thread.
+  // Used by the watching thread only.
   bool said_ = false, broken_ = false;
   std::array<bool, kRanksMax> overwritten_{};
   SeatNumbers told_{}, told_settled_{};
-  // Of the reading thread.
+  // Used by the reading thread only.
   SeatNumbers heard_{}, heard_settled_{};
 
   std::thread reader_, watcher_;
@@ -278,7 +280,7 @@ void BlockMirror::Link::read() {
   lost();
 }
 
-// What is wrong with it, or null. A connection that ends within is found by the next receive().
+// The fault of a message, or null. The next receive() finds a connection that ends within one.
 const char* BlockMirror::Link::accept(const MirrorFrame& frame) {
   if (frame.magic != kFrameMagic) return "not a message between ranks";
   if (frame.kind == kFailed) return accept_failure(frame);

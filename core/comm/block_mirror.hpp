@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks on several machines: each machine has a whole block (shared_comm.hpp) with seats for all
-// ranks, and a trusted process there keeps it in step with the others' over sockets. Ranks notice
-// nothing but that there are no symmetric buffers. Machines form a star: one mirror has a peer for
-// every other machine and passes on what comes, the others have that one.
+// Ranks on several machines. Each machine has a whole block (shared_comm.hpp) with seats for all
+// ranks, and a trusted process keeps the blocks equal over sockets. For ranks the only difference
+// is the lack of symmetric buffers. Machines form a star: the mirror of one machine has a peer for
+// every other machine and passes messages on. The others have one peer.
 #pragma once
 #include <memory>
 #include <vector>
@@ -15,15 +15,15 @@ class BlockMirror {
  public:
   struct Peer {
     int fd = -1;             // a connected stream socket that blocks
-    std::vector<int> ranks;  // those that are reached over it
+    std::vector<int> ranks;  // ranks reached over this socket
   };
-  // Before any rank has the block, which outlives it. Owns the sockets, also when it fails. Rank 0
-  // is on the machine that has several peers. What comes over a socket is not trusted: it writes
-  // nothing but what belongs to its ranks, and ends the meeting where it makes no sense. So does a
-  // connection that ends.
+  // Create it before any rank has the block, which must outlive it. Owns the sockets, even if the
+  // constructor fails. Rank 0 is on the machine with several peers. Received messages are
+  // untrusted: each writes only the state of its peer's ranks. An invalid message ends the meeting,
+  // and so does a closed connection.
   BlockMirror(const SharedMemory& block, int size, std::vector<Peer> peers);
   BlockMirror(const BlockMirror&) = delete;
-  // Closes the sockets: the meeting ends on the other machines.
+  // Closes the sockets, which ends the meeting on the other machines.
   ~BlockMirror();
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which function of a plugin this thread is in, for a communicator: its calls belong into some of
-// them alone. The host itself, and threads that a plugin has made, are in none.
+// The plugin function that this thread is in, for a communicator, whose calls are allowed in some
+// functions only. The host's code, and threads of a plugin, are in none.
 #pragma once
 #include <string>
 #include <string_view>
@@ -11,7 +11,7 @@ namespace fk {
 
 inline thread_local const char* called_in = nullptr;  // "create"; null: none
 
-// While it lives. A child's functions are called within its parent's.
+// Sets it for its lifetime. Calls nest: a child's functions run within its parent's.
 class CalledIn {
  public:
   explicit CalledIn(const char* function) : before_(called_in) { called_in = function; }
@@ -22,11 +22,11 @@ class CalledIn {
   const char* const before_;
 };
 
-// In every sentence of need_place(), for who has only the words.
+// Part of every error text of need_place(), to recognise it.
 inline constexpr std::string_view kNotThere = "may not be called in";
 
-// Error where a call of fk_comm, by its name, may not be made: collectives in forward() only,
-// symmetric() in create() and prepare() only.
+// Error where this call of fk_comm is not allowed: collectives run in forward() only, symmetric()
+// in create() and prepare() only.
 inline void need_place(std::string_view call) {
   if (!called_in) return;
   const std::string_view in = called_in;

@@ -8,8 +8,8 @@
 
 namespace fk {
 
-// A call of the table, by its name: FK_FAILED with the reason in `error` where it has no place or
-// `body` throws. What one rank cannot do, all have to know: they would wait for it.
+// Runs one call of the table: FK_FAILED with the reason in `error` if the call is not allowed here
+// or `body` throws. The failure is sent to all ranks, which would otherwise wait.
 template <class Body>
 int32_t Communicator::guarded(const fk_comm* comm, const char* call, const Body& body) {
   auto& self = *static_cast<Communicator*>(comm->self);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The communicator of a rank as the host holds it: the table that plugins get, and what the host
-// itself needs to keep the ranks in step. The CPU's is shared_comm.hpp; what carries tensors on
-// another device (device_comm.hpp) has the same meeting place, which is memory of the host.
+// The communicator of a rank on the host's side: the table for plugins, and functions that keep the
+// ranks in step. The CPU's is in shared_comm.hpp. Communicators of other devices (device_comm.hpp)
+// use the same meeting, which is in host memory.
 #pragma once
 #include <cstddef>
 #include <deque>
@@ -24,30 +24,30 @@ class Communicator {
   const fk_comm* table() const { return &table_; }
   virtual Meeting& meeting() = 0;
   const Meeting& meeting() const { return const_cast<Communicator*>(this)->meeting(); }
-  // Whether some ranks are on other machines: then there is no memory that all of them see.
+  // True if some ranks are on other machines: then the ranks share no memory.
   virtual bool apart() const { return false; }
-  // Meeting::settle(), after which no symmetric buffer is in use: all of them are given back.
+  // Calls Meeting::settle(), after which no symmetric buffer is in use: all of them are released.
   virtual void settle() = 0;
-  // What the device's stream is given from now on begins on all ranks at the same time. All call
-  // it; the host does not wait.
+  // Work enqueued on the device's stream after this call begins on all ranks at the same time. All
+  // ranks call it; the host does not wait.
   virtual void align() {}
 
  protected:
-  // Where a constructor ends and knows what the table says. `library`: FK_LIBRARY_..., of the
-  // collectives.
+  // Call it at the end of a constructor, when the properties for the table are known. `library`:
+  // FK_LIBRARY_..., the library of the collectives.
   void make_table(int32_t library = 0);
-  void forget_symmetric() { symmetric_.clear(); }  // what plugins were given of them is gone
+  void forget_symmetric() { symmetric_.clear(); }  // pointers given to plugins become invalid
 
  private:
-  // What the calls of the table do, as it says; all ranks call them. Error where one cannot be:
-  // the plugin is told, and all ranks are.
+  // The calls of the table; all ranks call them. Error where a call is impossible: it is reported
+  // to the plugin and to all ranks.
   virtual void all_reduce(const fk_in& x, const fk_out& out, int64_t op, void* stream) = 0;
   virtual void all_gather(const fk_in& x, const fk_out& out, void* stream) = 0;
   virtual void reduce_scatter(const fk_in& x, const fk_out& out, int64_t op, void* stream) = 0;
   virtual void all_to_all(const fk_in& x, const fk_out& out, void* stream) = 0;
   virtual void barrier(void* stream) = 0;
-  // So many bytes of every rank, by rank, as they are mapped here and all 0; before each of them
-  // kPadBytes of signals (views.hpp), where the pointers point. Never called where ranks are apart.
+  // Returns `bytes` zeroed bytes of every rank, by rank, as mapped here. kPadBytes of signals
+  // (views.hpp) precede each pointer. Never called where ranks are on several machines.
   virtual std::vector<std::byte*> take_symmetric(int64_t bytes) = 0;
 
   struct Symmetric {

@@ -11,15 +11,15 @@
 
 namespace fk {
 
-// How long kernels wait for another rank, in seconds, before they end their context: those of
-// communicators, which wait no longer than hosts do, and those of baselines.
+// Seconds for which kernels wait for another rank before they end their context. It holds for
+// communicators, which wait no longer than hosts do, and for baselines.
 inline constexpr double kDeviceWaitS = 15;
 
-// What the ranks have before they have a device: all of it outlives the communicator.
+// Resources of the ranks before they have a device; all of them must outlive the communicator.
 struct CommGround {
-  Communicator& host;  // of the CPU; the new one shares its meeting
+  Communicator& host;  // the CPU's; the new one shares its meeting
   const Peers& peers;
-  bool libraries;  // vendors' libraries may be asked; not in a sealed process
+  bool libraries;  // vendors' libraries are allowed; not in a sealed process
 };
 
 using MakeCommunicator = std::unique_ptr<Communicator> (*)(Device& device,
@@ -30,10 +30,10 @@ struct CommunicatorRegistration {
 #define FK_COMMUNICATOR_KIND(kind, make) \
   static const ::fk::CommunicatorRegistration fk_communicator_##kind(#kind, make)
 
-// All ranks call it together, each for its device, which outlives what is made. Error where one of
-// them cannot.
+// All ranks call it together, each for its device, which must outlive the result. Error if one rank
+// fails.
 std::unique_ptr<Communicator> make_communicator(Device& device, const CommGround& ground);
-// Error when so many ranks cannot talk on this device ("cuda:0").
+// Error when this number of ranks cannot communicate on this device ("cuda:0").
 void need_communicator(int64_t ranks, const std::string& device);
 
 }  // namespace fk

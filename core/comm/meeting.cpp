@@ -20,10 +20,10 @@ namespace fk {
 
 namespace {
 
-// Looks before a rank sleeps: where every rank has cores to itself about half a millisecond, since
-// a step on a GPU is not much longer than it takes to be woken up a few times.
+// Looks at the board before a rank sleeps. If every rank has its own cores, about half a
+// millisecond: a step on a GPU takes little longer than a few wake-ups.
 constexpr int kSpins = 200, kSpinsAlone = 20000;
-constexpr double kNapMax = 0.05;  // seconds: a wake-up that was missed costs no more
+constexpr double kNapMax = 0.05;  // seconds: the largest cost of a missed wake-up
 
 uint32_t* word_of(std::atomic<uint32_t>& word) {
   static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t));
@@ -68,7 +68,7 @@ std::string CommCall::text() const {
   try {
     const DLPackType known{static_cast<uint8_t>(dtype & 0xff), static_cast<uint8_t>(dtype >> 8)};
     type = name(from_dlpack(known));
-  } catch (const Error&) {  // another rank's words: whatever they are, they are shown
+  } catch (const Error&) {  // another rank's text may be anything; it is shown as it is
   }
   static constexpr const char* kKinds[] = {"", " (max)", " (min)"};
   return out + " of " + std::to_string(count) + " " + type + (detail < 3 ? kKinds[detail] : "");
@@ -87,7 +87,7 @@ void fail_meeting(MeetingBoard& board, const std::string& why) {
 void end_meeting(MeetingBoard& board, const std::string& why) {
   fail_meeting(board, why);
   board.over.store(1, std::memory_order_seq_cst);
-  fail_meeting(board, why);  // somebody may have taken it back before seeing that all is over
+  fail_meeting(board, why);  // a rank may have taken it back before it saw the end
   wake_all(board);
 }
 
@@ -98,7 +98,7 @@ void take_back_failure(MeetingBoard& board) {
 
 std::string meeting_failure(const MeetingBoard& board) {
   if (board.failed.load(std::memory_order_acquire) == 0) return "";
-  // Whoever writes the text may die while doing so.
+  // The writer of the text may die while writing.
   const double end = now_seconds() + 1;
   while (board.failed.load(std::memory_order_acquire) == 1 && now_seconds() < end) ::sched_yield();
   const std::string text = bounded(board.text.data(), board.text.size());
@@ -155,7 +155,7 @@ void Meeting::need_agreement(const CommCall& mine) {
   for (int r = 0; r < size_; ++r) {
     const CommCall& theirs = board_.seats[static_cast<size_t>(r)].calls[number_ % 2];
     if (theirs.same(mine)) continue;
-    // The same sentence on all ranks: about the first that differs from rank 0.
+    // All ranks get the same sentence, about the first rank that differs from rank 0.
     int odd = 1;
     const CommCall& first = board_.seats[0].calls[number_ % 2];
     while (odd < size_ && board_.seats[static_cast<size_t>(odd)].calls[number_ % 2].same(first))
@@ -197,7 +197,7 @@ uint64_t Meeting::largest(const char* about, uint64_t value) {
 }
 
 double Meeting::slowest(const char* about, double seconds) {
-  // The bits of numbers that are not negative have the numbers' order.
+  // Bits of non-negative numbers compare as the numbers do.
   return std::bit_cast<double>(largest(about, std::bit_cast<uint64_t>(std::max(seconds, 0.0))));
 }
 
@@ -213,8 +213,8 @@ void Meeting::settle_once() {
 
 void Meeting::settle() {
   settle_once();
-  // Nobody is in meet() now. Ranks may have left it at different numbers: all begin anew, above
-  // every number that was used.
+  // No rank is in meet() now. Ranks may have left it at different numbers, so all begin anew, above
+  // every used number.
   number_ = settled_ << 32;
   board_.seats[static_cast<size_t>(rank_)].arrived.store(number_, std::memory_order_seq_cst);
   if (rank_ == 0 && board_.over.load(std::memory_order_seq_cst) == 0) take_back_failure(board_);

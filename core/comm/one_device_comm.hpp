@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The communicator of ranks that are threads of one process and share a device and its stream: of
-// an oracle, which computes all ranks' answers by itself. One thread at a time has its turn, from
-// enter() until it waits for the others, so neither the device nor those who use it need to know of
-// threads; and what was enqueued before a barrier is done before what is enqueued behind it. It has
-// symmetric buffers and barriers alone, which is what oracles use: its collectives fail and say so.
+// The communicator of ranks that are threads of one process and share a device and its stream. An
+// oracle uses it to compute the answers of all ranks. One thread at a time runs, from enter() until
+// it waits for the others, so the device and its users need no locks. Work enqueued before a
+// barrier ends before work enqueued after it. It has only symmetric buffers and barriers, which
+// oracles use; its collectives fail with this reason.
 #pragma once
 #include <deque>
 #include <memory>
@@ -16,7 +16,7 @@
 
 namespace fk {
 
-// What the ranks have in common. Outlives their communicators; its memory goes back with it.
+// State shared by the ranks. Outlives their communicators; its destructor releases the memory.
 class OneDevice {
  public:
   explicit OneDevice(Device& device) : device_(device) {}
@@ -26,25 +26,25 @@ class OneDevice {
   friend class OneDeviceCommunicator;
   Device& device_;
   std::mutex turn_;
-  std::deque<std::vector<DeviceMemory>> buffers_;  // by the number of the call, then by rank
+  std::deque<std::vector<DeviceMemory>> buffers_;  // by number of the call, then by rank
 };
 
 class OneDeviceCommunicator final : public Communicator {
  public:
-  // `host`: of the same rank, for the meeting.
+  // `host`: the communicator of the same rank, for the meeting.
   OneDeviceCommunicator(OneDevice& common, SharedCommunicator& host);
 
   Meeting& meeting() override { return host_.meeting(); }
-  // Buffers live as long as OneDevice: they are not given back before.
+  // Buffers live as long as OneDevice; settle() does not release them.
   void settle() override {
     waiting([&] { meeting().settle(); });
   }
-  // This thread's turn: whoever uses the device has it.
+  // Begins and ends this thread's turn. Only the thread in turn uses the device.
   void enter() { turn_.lock(); }
   void leave() { turn_.unlock(); }
 
  private:
-  // The others have their turn meanwhile.
+  // Runs `body` while other threads have their turn.
   template <class Body>
   void waiting(const Body& body) {
     struct RaceContender {
@@ -69,7 +69,7 @@ class OneDeviceCommunicator final : public Communicator {
   OneDevice& common_;
   SharedCommunicator& host_;
   std::unique_lock<std::mutex> turn_;
-  size_t taken_ = 0;  // buffers
+  size_t taken_ = 0;  // number of buffers
 };
 
 }  // namespace fk

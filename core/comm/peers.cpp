@@ -20,7 +20,7 @@ namespace {
 
 constexpr int kSliceMs = 50;  // between two looks at the meeting
 
-// One byte and, beside it, a descriptor.
+// A message of one byte with an attached descriptor.
 struct Parcel {
   char byte = 0;
   iovec part{&byte, 1};
@@ -45,7 +45,7 @@ bool send_fd(int socket, int fd) {
   return ::sendmsg(socket, &parcel.header, MSG_NOSIGNAL) == 1;
 }
 
-// -1 when the peer is gone or sends none.
+// -1 when the peer has ended or sends no descriptor.
 int receive_fd(int socket) {
   Parcel parcel;
   if (::recvmsg(socket, &parcel.header, MSG_CMSG_CLOEXEC) != 1) return -1;

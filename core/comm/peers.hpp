@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sockets between the ranks, a pair of them for each two: what cannot be laid into shared memory,
-// the descriptors of a device's memory, goes from rank to rank over them. The broker makes them and
-// passes them on when ranks join, because a sealed runner makes no socket.
+// Sockets between the ranks, one pair for each two ranks. They carry descriptors of device memory,
+// which cannot go through shared memory. The controller makes them and passes them on when ranks
+// join, because a sealed worker may make no socket.
 #pragma once
 #include <vector>
 
@@ -9,8 +9,8 @@
 
 namespace fk {
 
-// The ends of all ranks, by rank and then by the rank at the other end, -1 for its own; the
-// caller's. Error when they cannot be had.
+// The socket ends of all ranks, by rank and then by the rank at the other end; -1 for the rank
+// itself. The caller owns them. Error when they cannot be made.
 std::vector<std::vector<int>> make_peer_sockets(int size);
 
 // The sockets of one rank.
@@ -27,9 +27,9 @@ class Peers {
   ~Peers();
   bool empty() const { return sockets_.empty(); }
 
-  // Gives `fd`, which stays the caller's, to every other rank and takes theirs: by rank, -1 for its
-  // own, the caller's. All ranks call it in the same order. Error when one does not within
-  // `meeting`'s patience, or the meeting has failed.
+  // Sends `fd` to every other rank and receives theirs, by rank; -1 for the rank itself. The caller
+  // owns the results and keeps `fd`. All ranks call it in the same order. Error when a rank is
+  // later than `meeting`'s patience, or the meeting has failed.
   std::vector<int> exchange(int fd, const Meeting& meeting) const;
 
  private:

@@ -12,7 +12,7 @@ namespace fk {
 
 namespace {
 
-// Elements that are reduced at a time, converted to Wide.
+// Number of elements that are converted to Wide and reduced at a time.
 constexpr int64_t kBlock = 512;
 
 template <class Wide>

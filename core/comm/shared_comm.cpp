@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every collective is: lay down a piece, meet, read the others' pieces. The next piece goes to the
-// other half of the stage, so that one meeting per piece is enough: who lays down piece n + 2 has
-// met everybody after they read piece n.
+// Every collective has these steps: write a piece, meet, read the others' pieces. The next piece
+// goes to the other half of the stage, so one meeting per piece is enough. A rank that writes piece
+// n + 2 has met all ranks after they read piece n.
 #include "core/comm/shared_comm.hpp"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kHeadBytes = (sizeof(MeetingBoard) + 4095) / 4096 * 4096;
 
-// What a rank has of a block: both halves of its stage, then its symmetric buffers.
+// The size of a rank's part of a block: both halves of its stage, then its symmetric buffers.
 size_t rank_bytes(const SharedMemory& memory, int size) {
   return (memory.bytes() - kHeadBytes) / static_cast<size_t>(size) / 4096 * 4096;
 }
@@ -67,7 +67,7 @@ template <class Body>
 void SharedCommunicator::exchange(CommCall call, const std::byte* from, int parts, int64_t bytes,
                                   int64_t width, const Body& body) {
   const int64_t room = static_cast<int64_t>(kStageBytes) / parts / width * width;
-  // Nothing to exchange is still a call that everybody has to make.
+  // A call without data is still a meeting of all ranks.
   for (int64_t at = 0; at == 0 || at < bytes; at += room) {
     const int64_t here = std::min(room, bytes - at);
     const uint64_t number = meeting_.count() + 1;
@@ -137,7 +137,7 @@ void SharedCommunicator::settle() {
   std::memset(heap(meeting_.rank()), 0, static_cast<size_t>(heap_used_));
   heap_used_ = 0;
   forget_symmetric();
-  // Nobody may use a new buffer before its owner has cleared it.
+  // A new buffer must not be used before its owner has cleared it.
   meeting_.meet(CommCall::of("settle", 0, 0));
 }
 

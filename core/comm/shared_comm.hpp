@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The communicator of the CPU: ranks are processes of one machine, and all that they exchange goes
-// through one block of shared memory, which the broker makes and passes to each of them. Pages that
-// nobody touches cost nothing. Of several machines each has such a block (block_mirror.hpp); then
-// there are no symmetric buffers.
+// The communicator of the CPU. Ranks are processes of one machine and exchange all data through one
+// block of shared memory. The controller makes the block and passes it to each rank. Untouched
+// pages take no memory. With several machines each has such a block (block_mirror.hpp), and there
+// are no symmetric buffers.
 #pragma once
 #include <memory>
 #include <vector>
@@ -12,20 +12,19 @@
 
 namespace fk {
 
-// Bytes of the block for so many ranks, each with so much for symmetric buffers.
+// Bytes of the block for `size` ranks, each with `heap` bytes for symmetric buffers.
 inline constexpr size_t kHeapBytes = size_t{1} << 30;
 inline constexpr size_t kStageBytes = size_t{1} << 18;  // of one half
 size_t shared_comm_bytes(int size, size_t heap = kHeapBytes);
 SharedMemory make_shared_comm(int size);
-// The head of such a block, for the broker's fail_meeting().
+// The head of such a block, for the controller's fail_meeting().
 MeetingBoard& meeting_board(const SharedMemory& memory);
-// The part of it in which rank `rank` of `size` lays what it sends in meeting number `number`:
-// kStageBytes.
+// The kStageBytes in which rank `rank` of `size` writes its data for meeting `number`.
 std::byte* meeting_stage(const SharedMemory& memory, int size, int rank, uint64_t number);
 
 class SharedCommunicator final : public Communicator {
  public:
-  // `memory` is a block for `size` ranks, mapped writable; its size says how much there is for
+  // `memory` is a block for `size` ranks, mapped writable. Its size determines the room for
   // symmetric buffers. `patience_s`: as in Meeting.
   SharedCommunicator(SharedMemory memory, int rank, int size, double patience_s);
   // The same for ranks that are threads of one process.
@@ -47,8 +46,8 @@ class SharedCommunicator final : public Communicator {
   void all_to_all(const fk_in& x, const fk_out& out, void*) override;
   void barrier(void*) override { meeting_.meet(CommCall::of("barrier", 0, 0)); }
   std::vector<std::byte*> take_symmetric(int64_t bytes) override;
-  // Cuts `parts` parts of `bytes` each into pieces that fit into a stage, and calls body(first
-  // byte, bytes, number of the meeting) for each after everybody has laid down its pieces.
+  // Cuts `parts` parts of `bytes` each into pieces that fit into a stage. For each piece it calls
+  // body(first byte, bytes, number of the meeting) after all ranks have written theirs.
   template <class Body>
   void exchange(CommCall call, const std::byte* from, int parts, int64_t bytes, int64_t width,
                 const Body& body);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What communicators ask of the views that they are called with.
+// Checks of the views in calls of communicators.
 #pragma once
 #include <cstddef>
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace fk {
 
-// Of a symmetric buffer: the signal pad at its beginning.
+// Size of the signal pad at the beginning of a symmetric buffer.
 inline constexpr int64_t kPadBytes = FK_SIGNALS * static_cast<int64_t>(sizeof(uint32_t));
 
 inline const std::byte* data_of(const fk_in& view) {
@@ -18,12 +18,12 @@ inline const std::byte* data_of(const fk_in& view) {
 }
 inline std::byte* data_of(const fk_out& view) { return static_cast<std::byte*>(view.data); }
 
-// Bytes of x divided by x_parts. x and out are dense and of one dtype, and out has `out_parts` for
-// every `x_parts` of x; Error otherwise.
+// Bytes of x divided by x_parts. Error unless x and out are dense and of one dtype, and out has
+// `out_parts` for every `x_parts` of x.
 int64_t part_bytes(const fk_in& x, const fk_out& out, int64_t x_parts, int64_t out_parts);
-// What is said in the meeting about a call with x.
+// The announcement of a call with x in the meeting.
 CommCall call_of(const char* op, const fk_in& x, int64_t detail = 0);
-// The bytes of every rank, by rank, through a communicator of the CPU. Error as it fails.
+// The bytes of every rank, by rank, through a communicator of the CPU. Error when that fails.
 std::vector<std::string> gather_bytes(const fk_comm& host, const void* mine, size_t bytes);
 
 }  // namespace fk

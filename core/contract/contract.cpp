@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// YAML -> Contract. Everything that a file can get wrong is told with file, line and the nearest
-// right word.
+// YAML -> Contract. Every error in a file is reported with file, line and the nearest right word.
 #include "core/contract/contract.hpp"
 
 #include <algorithm>
@@ -195,7 +194,7 @@ std::string flat_text(const Yaml& node) {
   return join(texts(node), ",");
 }
 
-// [q, k], or {q: 6144} where the gaps are those of a certain tensor that rows are cut from.
+// [q, k], or {q: 6144} if the rows are cut from a wider tensor: 6144 elements from row to row.
 std::map<std::string, int64_t> read_strided(const Yaml& value) {
   std::map<std::string, int64_t> out;
   if (!value.is_map())
@@ -262,13 +261,13 @@ Case read_case(const Contract& c, const Yaml& node, const std::string& size, siz
   return out;
 }
 
-// An output of unknown size: its count field is written by the same call, as whole numbers, one for
-// all or one for each group of rows.
+// Checks an output of unknown size. The same call writes its count field: whole numbers, one for
+// all rows or one for each group of rows.
 void check_count(const Contract& c, const Slot& slot, const Yaml& root) {
   const std::string where = "count of " + slot.name + ": ";
   if (slot.count.empty()) {
     if (slot.any_order)
-      root.fail("order of " + slot.name + ": only rows that are counted have one");
+      root.fail("order of " + slot.name + ": only an output with `count` may have an order");
     return;
   }
   const Slot* field = c.find(SectionId::forward, slot.count);

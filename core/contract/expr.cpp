@@ -165,7 +165,7 @@ Expr Expr::make(char op, const Expr& a, const Expr& b) {
   const bool a0 = a.is_constant() && a.value() == 0, a1 = a.is_constant() && a.value() == 1;
   if ((op == '+' || op == '-') && b0) return a;
   if (op == '+' && a0) return b;
-  // (x + 6) - 6 is x: what the padding of a window adds, its size takes away.
+  // (x + 6) - 6 is x: the size of a window subtracts the padding that was added.
   if ((op == '+' || op == '-') && b.is_constant() && (a.node_->op == '+' || a.node_->op == '-') &&
       a.node_->b.is_constant()) {
     const bool same = a.node_->op == op;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Integer expressions over axis letters ("(H+2*G)*D", "cdiv(T,Z)"): the shapes and costs of
-// contracts and the symbolic dimensions of graphs are the same thing.
+// Integer expressions over axis letters ("(H+2*G)*D", "cdiv(T,Z)"), for shapes and costs of
+// contracts and for symbolic dimensions of graphs.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -19,8 +19,8 @@ class Expr {
  public:
   Expr(int64_t value = 0);  // NOLINT: implicit on purpose, dimensions are mostly numbers
   static Expr symbol(std::string name);
-  // Reads numbers, symbols, + - * / (floor division) ( ) cdiv(a,b) min(a,b) max(a,b).
-  // Throws Error with `where` if it is anything else.
+  // Reads numbers, symbols, + - * / (floor division) ( ) cdiv(a,b) min(a,b) max(a,b). Any other
+  // text is an Error at `where`.
   static Expr parse(std::string_view text, const std::string& where);
 
   friend Expr operator+(const Expr& a, const Expr& b);
@@ -49,13 +49,13 @@ class Expr {
   std::shared_ptr<const Node> node_;
 };
 
-// Several expressions compiled for fast evaluation against an array of axis values: what a graph
-// does once per step. Equal expressions share one slot.
+// Several expressions compiled for fast evaluation against an array of axis values. A graph
+// evaluates them once per step. Equal expressions share one slot.
 class ExprProgram {
  public:
   explicit ExprProgram(std::vector<std::string> symbols) : symbols_(std::move(symbols)) {}
   int add(const Expr& expr);  // index of its value
-  // values[i] = value of expression i, for symbol values in the order given to the constructor.
+  // values[i] = value of expression i. Symbol values have the order of the constructor's symbols.
   void run(const int64_t* symbol_values, int64_t* values) const;
   size_t size() const { return starts_.size(); }
 

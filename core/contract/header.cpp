@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The header has three parts: the structs that an author reads, the identity, and the registration
-// macros for C (typed functions by name) and C++ (a class). Appended slots are visible only to a
-// source that names their edition, so that recompiling old source never claims slots that it
-// ignores.
+// The header has three parts: the structs for authors, the identity, and the registration macros
+// for C (typed functions by name) and C++ (a class). A source sees appended slots only if it names
+// their edition, so a recompiled old source never claims unknown slots.
 #include "core/contract/header.hpp"
 
 #include <algorithm>
@@ -78,7 +77,7 @@ std::string field_comment(const Contract& c, const Slot& slot) {
 
 namespace {
 
-// "FK_X_EDITION < 2 ? 3 : 4": how many slots a source of each edition sees.
+// "FK_X_EDITION < 2 ? 3 : 4": number of slots visible to a source of each edition.
 std::string count_text(const Contract& c, SectionId id) {
   const auto visible = [&](int edition) {
     return std::count_if(c.section(id).begin(), c.section(id).end(),
@@ -92,7 +91,7 @@ std::string count_text(const Contract& c, SectionId id) {
   return text;
 }
 
-// Half of the hash over the slots that a source of each edition sees: bits [shift, shift + 32).
+// Half of the hash over the slots visible to a source of each edition: bits [shift, shift + 32).
 std::string hash_text(const Contract& c, SectionId id, int shift) {
   const auto& prefix = c.prefix[static_cast<size_t>(id)];
   const auto half = [&](int edition) {
@@ -165,7 +164,7 @@ void write_groups(const Contract& c, std::string& out) {
     for (const auto& slot : c.sections[static_cast<size_t>(i)]) {
       if (slot.group.empty() || !slot.is_tensor() || !slot.optional) continue;
       if (!seen.insert(slot.group + section_name(slot.section)).second) continue;
-      // Source of an older edition has no such slot.
+      // A source of an older edition does not have this slot.
       if (slot.since > 1) out += fmt::format("#if FK_{}_EDITION >= {}\n", upper(c.op), slot.since);
       out += fmt::format(
           "static inline int fk_{0}_has_{1}(const fk_{0}_{2} *frame) {{\n"
@@ -188,7 +187,7 @@ void write_init_defaults(const Contract& c, std::string& out) {
     else
       values.push_back(std::to_string(slot.default_value.i));
   }
-  // Literals of doubles need a point so that C++ does not see a narrowing int.
+  // Literals of doubles need a point, because C++ rejects a narrowed int.
   for (size_t i = 0; i < values.size(); ++i) {
     if (c.section(SectionId::init)[i].kind == SlotKind::number &&
         values[i].find_first_of(".e") == std::string::npos)

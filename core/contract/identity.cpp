@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lines, hashes and matching. The line format is part of the ABI: a change of it changes every
-// hash.
+// Lines, hashes and matching. The line format is part of the ABI: a change would change every hash.
 #include "core/contract/identity.hpp"
 
 #include <algorithm>
@@ -115,7 +114,7 @@ void seal(Contract& c) {
 
 namespace {
 
-// Compares one section; fills m and returns an empty string, or says what differs.
+// Compares one section and fills m. Returns an empty string, or the difference in words.
 std::string match_section(const Contract& host, const fk_section& plugin, int i, Match& m) {
   const auto at = static_cast<size_t>(i);
   const auto& slots = host.sections[at];

@@ -12,7 +12,7 @@ namespace fk {
 
 namespace {
 
-constexpr size_t kCasesMax = 6, kFullCasesMax = 3;  // so that the page stays short
+constexpr size_t kCasesMax = 6, kFullCasesMax = 3;  // they keep the page short
 
 std::string numerics_words(const Tolerance& t) {
   if (t.numerics == "exact") return "outputs must be equal bit for bit";
@@ -31,7 +31,7 @@ std::string case_line(const Case& c) {
          (c.from.empty() ? "" : " (" + c.from + ")") + "\n";
 }
 
-// Range cases are left out: a page has to fit into a prompt.
+// Range cases are left out, because a page has to fit into a prompt.
 std::string case_lines(const Contract& c) {
   std::string out;
   for (const std::string size : {"smoke", "ci", "full"}) {
@@ -44,7 +44,7 @@ std::string case_lines(const Contract& c) {
   return out;
 }
 
-// The class that an author writes, with the functions that this op's life has.
+// The class for the author to write, with the functions that this op calls.
 std::string skeleton(const Contract& c) {
   std::string out = fmt::format(
       "```cpp\n#include \"fk/ops/{0}.h\"\nstruct Mine {{\n"
@@ -71,7 +71,7 @@ std::string skeleton(const Contract& c) {
   return out;
 }
 
-// Fields whose values are not plain normal ones in the cases.
+// Fields whose inputs in the cases differ from normal values with mean 0 and deviation 1.
 std::string inputs(const Contract& c) {
   std::vector<std::string> parts;
   for (const SectionId id : {SectionId::weights, SectionId::forward})

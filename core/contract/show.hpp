@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A contract as a page that fits into a prompt: everything an author needs to write a kernel for
-// it.
+// A contract as a page that fits into a prompt: all facts that an author needs to write a kernel.
 #pragma once
 #include <string>
 
@@ -8,7 +7,7 @@
 
 namespace fk {
 
-// What makes a case: "T=3 size=17 x:bf16".
+// The sizes of a case: "T=3 size=17 x:bf16".
 std::string sizes_text(const Case& one);
 std::string contract_page(const Contract& contract);
 

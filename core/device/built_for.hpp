@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a GPU can run what this program was built with. Without the question the first kernel
-// would fail, with an error of the driver that names neither.
+// Checks that a GPU can run this build's code. Without the check the first kernel would fail with a
+// driver error that names neither the GPU nor the build.
 #pragma once
 #include <algorithm>
 #include <cctype>
@@ -10,10 +10,10 @@
 
 namespace fk {
 
-// Empty if a GPU of this compute capability can run code for the architectures in `built`, as CMake
-// writes them with blanks between ("90a 100f 80-real"); else a sentence. One with a letter runs
-// where it was built for and nowhere else (of a family, `f`, on later ones of the same major
-// number); one without is there as PTX as well, which later GPUs take, unless it is `-real`.
+// Empty if a GPU of this compute capability can run code for one of the architectures in `built`,
+// else a sentence. `built` is in CMake's spelling, separated by blanks ("90a 100f 80-real"). `90a`
+// runs on 9.0 only. `100f` runs on its major number, from 10.0 on. Other entries also contain PTX,
+// which later GPUs accept, unless they end in `-real`.
 inline std::string built_for_refusal(const std::string& built, int major, int minor) {
   const auto runs = [&](std::string_view arch) {
     std::string word(arch);
@@ -24,7 +24,7 @@ inline std::string built_for_refusal(const std::string& built, int major, int mi
     word.erase(
         std::find_if_not(word.begin(), word.end(), [](unsigned char c) { return std::isdigit(c); }),
         word.end());
-    if (word.empty() || word.size() > 4) return true;  // `native`, `all`: made for what is here
+    if (word.empty() || word.size() > 4) return true;  // `native`, `all`: built for this machine
     const int of = std::stoi(word), here = 10 * major + minor;
     if (exact) return here == of;
     if (family || !with_ptx) return here >= of && here / 10 == of / 10;

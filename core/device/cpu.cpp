@@ -26,7 +26,7 @@ namespace fk {
 
 namespace {
 
-// Of one of them: the C library adds up those of all cores.
+// Size of one last-level cache: the C library reports the sum over all cores.
 int64_t last_cache_bytes() {
   constexpr int64_t kLeast = int64_t{4} << 20, kMost = int64_t{512} << 20;
   int64_t most = 0;
@@ -63,8 +63,7 @@ class Steady final : public Stopwatch {
     if (other_.empty()) make_other();
     read(other_);
   }
-  // Every core reads all of it: what it has in caches of its own, or shares with some, goes as
-  // well.
+  // Every core reads all of the memory, which also evicts private and partly shared caches.
   void flush_all() override {
     if (all_.empty())
       all_.assign(static_cast<size_t>(2 * last_cache_bytes()) / sizeof(uint64_t), 1);
@@ -94,10 +93,10 @@ class Steady final : public Stopwatch {
     for (size_t i = 0; i < memory.size(); i += 8) sum += memory[i];  // a line each
     [[maybe_unused]] volatile uint64_t seen = sum;
   }
-  // When it is wanted first: to write it takes as long as many flushes.
+  // Made on first use, because writing it takes as long as many flushes.
   void make_other() {
     const int64_t last = std::max<int64_t>(::sysconf(_SC_LEVEL3_CACHE_SIZE), int64_t{1} << 20);
-    // A server's last cache is shared by many cores; what one process gets of it is less.
+    // Many cores share a server's last cache; one process gets only a part.
     other_.assign(static_cast<size_t>(2 * std::min(last, kCacheMax)) / sizeof(uint64_t), 1);
   }
   static constexpr int64_t kCacheMax = int64_t{32} << 20;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kinds of device. The CPU is always there; others register themselves where they were built.
+// The kinds of device. The CPU is always present; other kinds register themselves if they were
+// built.
 #include "core/device/device.hpp"
 
 #include <unistd.h>
@@ -89,7 +90,7 @@ std::string device_of_rank(const std::string& name, int rank) {
   if (kind == "cpu" || it == kinds().end()) return name;
   const auto names = it->second.names();
   const auto first = name == kind ? names.begin() : std::find(names.begin(), names.end(), name);
-  if (first == names.end()) return name;  // open_device() says why
+  if (first == names.end()) return name;  // open_device() reports the reason
   return names[static_cast<size_t>(first - names.begin() + rank) % names.size()];
 }
 

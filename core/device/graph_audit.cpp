@@ -9,7 +9,7 @@ namespace fk {
 
 namespace {
 
-// Why nodes of a kind are refused; null where they are not.
+// The reason why nodes of a kind are refused; null: they are allowed.
 const char* refusal(GraphNodeKind kind) {
   switch (kind) {
     case GraphNodeKind::kernel:
@@ -57,8 +57,8 @@ bool is_work(GraphNodeKind kind) {
          kind == GraphNodeKind::fill;
 }
 
-// What waits for whom, also by way of others: before[i][j] says that node first + i waits for node
-// first + j. Of nodes in any order, since a driver promises none.
+// Direct and indirect waits: before[i][j] is true if node first + i waits for node first + j. The
+// nodes may be in any order, because a driver promises none.
 std::vector<std::vector<bool>> waits(const std::vector<GraphNode>& nodes, size_t first,
                                      size_t end) {
   const size_t count = end - first;
@@ -92,15 +92,15 @@ std::vector<std::vector<bool>> waits(const std::vector<GraphNode>& nodes, size_t
 
 }  // namespace
 
-// As many as there are chains of nodes, each of which waits for the one before, at the least
-// (Dilworth): all nodes, less the most pairs of neighbours in chains.
+// The least number of chains of nodes in which each node waits for the previous one (Dilworth): all
+// nodes, less the largest matching of neighbours in chains.
 size_t graph_width(const std::vector<GraphNode>& nodes, size_t first, size_t end) {
   const auto before = waits(nodes, first, end);
   const size_t count = end - first, nobody = count;
-  std::vector<size_t> next_of(count, nobody);  // who follows a node in its chain
+  std::vector<size_t> next_of(count, nobody);  // the node that follows in its chain
   std::vector<bool> asked;
   const std::function<bool(size_t)> find = [&](size_t node) {
-    for (size_t back = count; back-- > 0;) {  // the nearest first, which is right most of the time
+    for (size_t back = count; back-- > 0;) {  // the nearest first: mostly right
       if (!before[node][back] || !is_work(nodes[first + back].kind) || asked[back]) continue;
       asked[back] = true;
       if (next_of[back] != nobody && !find(next_of[back])) continue;
@@ -134,7 +134,7 @@ std::string audit_graph(const std::vector<GraphNode>& nodes, const std::vector<G
           node.name.empty() && *what_is(node.kind) ? what_is(node.kind) : "kernel " + node.name;
       return who + what + " has the address " + address(part.begin) +
              (part.bytes > 1 ? " (" + std::to_string(part.bytes) + " bytes)" : "") +
-             ", which is not in memory that the host has given";
+             ", which is outside of the host's memory";
     }
   }
   for (size_t m = 0; m < marks.size(); ++m) {
@@ -144,8 +144,7 @@ std::string audit_graph(const std::vector<GraphNode>& nodes, const std::vector<G
     const size_t width = graph_width(nodes, mark.first, end);
     if (static_cast<int64_t>(width) > mark.side_streams + 1)
       return (mark.op.empty() ? "" : mark.op + ": ") + "has " + std::to_string(width) +
-             " branches beside each other and claims " + std::to_string(mark.side_streams) +
-             " side streams";
+             " parallel branches and claims " + std::to_string(mark.side_streams) + " side streams";
   }
   return "";
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What captured work launches, as a device's driver tells it.
+// Launches of captured work, from a device's driver.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -7,14 +7,14 @@
 
 namespace fk {
 
-// Parts of the names that kernels have in NVIDIA's libraries of ready ones (cuBLASLt 13, cuDNN 9,
-// NCCL 2.19 and later), as their files and cuFuncGetName have them, and in nobody's sources.
+// Parts of kernel names that occur only in NVIDIA's libraries (cuBLASLt 13, cuDNN 9, NCCL 2.19 and
+// later), as spelt in their files and by cuFuncGetName.
 constexpr std::string_view kKernelsOfLibraries[] = {
     "nvjet_",  "xmma_gemm",  "xmma_fprop",       "xmma_dgrad",     "xmma_wgrad",
     "N5cudnn", "N8cublasLt", "cudnn_generated_", "ncclDevKernel_",
 };
 
-// Empty, or the part that tells it.
+// The matching part of a library kernel's name; empty: no match.
 inline std::string_view kernel_of_library(std::string_view text) {
   for (const auto part : kKernelsOfLibraries)
     if (text.find(part) != text.npos) return part;
@@ -23,12 +23,12 @@ inline std::string_view kernel_of_library(std::string_view text) {
 
 struct LaunchFacts {
   int64_t launches = 0;  // kernels, copies and fills
-  // Of the kernel with the most threads in all.
+  // Facts of the kernel with the most threads in total.
   std::string kernel;
   int64_t registers = 0, local_bytes = 0, shared_bytes = 0;  // per thread, per thread, per block
-  // The first kernel that is one of a library's (kernel_of_library), by its name; empty: none is.
+  // The name of the first kernel from a library (kernel_of_library); empty: none.
   std::string of_library;
-  double occupancy = 0;  // warps that fit into a multiprocessor at once, of those that could
+  double occupancy = 0;  // resident warps of a multiprocessor, as a share of its maximum
 };
 
 }  // namespace fk

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which device each of several ranks has, and which one of the machine's that is.
+// The device of each rank, and the machine's name for a device.
 #pragma once
 #include <string>
 #include <vector>
 
 namespace fk {
 
-// What open_device() says where this build has no such kind of device or that is no name of one;
-// asks no driver, so whether there is one with this number is not known afterwards.
+// Throws open_device()'s error if this build lacks the kind of device, or if the name is invalid.
+// It asks no driver, so a device with this number may still be absent.
 void check_device_name(const std::string& name);
-// The device of a rank where rank 0 has this one ("cuda", "cuda:2"): those of its kind in turn,
-// from the first again after the last, so that ranks may share one. "cpu" is everybody's.
+// The device of a rank if rank 0 has `name` ("cuda", "cuda:2"): devices of the kind in turn, from
+// the first again after the last, so ranks may share one. All ranks share "cpu".
 std::string device_of_rank(const std::string& name, int rank);
-// Whether two of so many ranks have the same one. `name` may have the model behind it, as
-// Device::name() does.
+// True if at least two of these ranks share a device. `name` may have the model behind it, as in
+// Device::name().
 bool ranks_share_devices(const std::string& name, int ranks);
-// Those of so many ranks; some may be there twice.
+// The devices of all ranks, in order; repeated where ranks share one.
 std::vector<std::string> devices_of_ranks(const std::string& name, int ranks);
-// How the driver names a GPU ("cuda", "cuda:2"), whatever this process sees of the machine: by its
-// number there ("2") or as CUDA_VISIBLE_DEVICES has it ("GPU-..."). Empty: it is not visible.
+// The driver's name for a GPU ("cuda", "cuda:2") on the whole machine: its number there ("2"), or
+// its entry in CUDA_VISIBLE_DEVICES ("GPU-..."). Empty: it is not visible.
 std::string name_on_machine(const std::string& device);
 
 }  // namespace fk

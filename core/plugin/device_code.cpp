@@ -12,19 +12,19 @@ namespace fk {
 
 namespace {
 
-// As fatbinary writes them, since CUDA 4. Headers say how long they are.
+// The format of fatbinary since CUDA 4. Headers contain their own length.
 constexpr uint32_t kMagic = 0xba55ed50;
 struct BinaryHead {
   uint32_t magic;
   uint16_t version, header_bytes;
-  uint64_t bytes;  // of all parts
+  uint64_t bytes;  // length of all parts
 };
 struct PartHead {
   uint16_t kind, version;
   uint32_t header_bytes;
   uint64_t bytes;
   uint32_t compressed_bytes, options;
-  uint16_t minor, major;  // of the format
+  uint16_t minor, major;  // version of the format
   uint32_t sm;
 };
 static_assert(sizeof(BinaryHead) == 16 && sizeof(PartHead) == 32);
@@ -49,7 +49,7 @@ std::vector<Code> code_of(const Elf& elf, const Elf::Section& section) {
   for (uint64_t at = section.offset; at + sizeof(BinaryHead) <= end;) {
     const auto head = read_head<BinaryHead>(elf, at);
     if (head.magic != kMagic || head.header_bytes < sizeof head || head.bytes > end - at) {
-      at += 8;  // what fills up to the next one
+      at += 8;  // padding before the next binary
       continue;
     }
     uint64_t part = at + head.header_bytes;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which GPUs a plugin has code for, as its fat binaries say, which nvcc puts into the section
-// .nv_fatbin; nothing is loaded. Without it a claim that is false is found by the first launch,
-// which names neither.
+// The GPUs that a plugin has code for, from its fat binaries, which nvcc puts into the section
+// .nv_fatbin. Nothing is loaded. Without this check a false claim would surface at the first
+// launch, with an error that names neither the plugin nor the GPU.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -10,10 +10,10 @@
 
 namespace fk {
 
-// Empty, or one sentence about the first of these compute capabilities (90 is 9.0) that no part of
-// a fat binary is for: a cubin runs on GPUs of its major number that are not older than it, PTX on
-// all that are not older. That code of 9.0a runs nowhere else than on 9.0 is not in these headers.
-// Of a file without fat binaries nothing is said: device code may come in other forms. Error where
+// Empty, or one sentence about the first compute capability in `sm` (90 is 9.0) without a matching
+// part in a fat binary. A cubin runs on GPUs of its major number that are not older; PTX runs on
+// all that are not older. The headers do not tell code for 9.0a, which runs on 9.0 only, from code
+// for 9.0. A file without fat binaries passes, because device code has other forms too. Error where
 // the file's sections are damaged.
 std::string missing_device_code(const std::filesystem::path& file, std::span<const int32_t> sm);
 

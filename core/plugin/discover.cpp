@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where plugins are looked for. Files come and go while this runs (a linker writes, an agent
-// deletes), so what disappears is skipped, and what is broken is reported, never fatal.
+// The search for plugins. Files appear and vanish meanwhile (a linker writes, an agent deletes):
+// vanished files are skipped, and broken ones are reported, never fatal.
 #include <algorithm>
 #include <map>
 
@@ -17,14 +17,14 @@ namespace fs = std::filesystem;
 
 constexpr int kDepthMax = 2;  // candidates/<name>/build/<name>.so
 
-using Files = std::map<fs::path, std::pair<fs::path, Trust>>;  // by real path: as found, trust
+using Files = std::map<fs::path, std::pair<fs::path, Trust>>;  // key: real path
 
 void add(const fs::path& file, Trust trust, Files& files) {
   std::error_code gone;
   const fs::path real = fs::canonical(file, gone);
   if (gone || !fs::is_regular_file(real, gone)) return;
   const auto [it, fresh] = files.emplace(real, std::pair{file, trust});
-  // A file that is found as both is judged by the stricter rules.
+  // The stricter rules apply to a file that is found as both.
   if (!fresh && trust == Trust::candidate) it->second = {file, trust};
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plugins as files, without a look into them; discover() in notes.hpp reads their notes.
+// Plugins as files, without reading them; discover() in notes.hpp reads their notes.
 #pragma once
 #include <filesystem>
 #include <optional>
@@ -8,11 +8,11 @@
 
 namespace fk {
 
-// All *.so where baselines are looked for, sorted; one that is found twice is there once.
+// All *.so files in the folders of baselines, sorted, each once.
 std::vector<std::filesystem::path> baseline_files();
 
-// The file of this stem where baselines and candidates are looked for; nothing where there are
-// none or several. No file is opened.
+// The only file of this stem in the folders of baselines and candidates; empty if there are none or
+// several. Opens no file.
 std::optional<std::filesystem::path> only_plugin_file(const std::string& stem);
 
 }  // namespace fk

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the dynamic loader would use is what is read here (program headers and the dynamic segment,
-// never section headers), so that a file cannot show one thing to the judge and another to the
-// loader.
+// Reads the same tables as the dynamic loader (program headers and the dynamic segment, never
+// section headers). So a file cannot show one thing to the judge and another to the loader.
 #include "core/plugin/elf.hpp"
 
 #include <fcntl.h>
@@ -21,11 +20,11 @@ namespace fk {
 
 namespace {
 
-constexpr uint64_t kReadMax = uint64_t{1} << 28;  // no header table is near this
-// No library is near these either: of what claims more neither time nor memory is spent.
+constexpr uint64_t kReadMax = uint64_t{1} << 28;  // above any header table
+// Above any library: a file with larger claims costs neither time nor memory.
 constexpr uint64_t kSymbolsMax = uint64_t{1} << 20, kNamesMax = uint64_t{1} << 26;
 constexpr uint64_t kSegmentsMax = 256, kDynamicMax = 1024;
-// On which segments are mapped; where they are larger, files are made for that.
+// The unit of segment maps. Files for larger pages are laid out for them.
 constexpr uint64_t kFilePage = 4096;
 
 #if defined(__aarch64__)
@@ -124,13 +123,13 @@ void Elf::check_header(const Elf64_Ehdr& header) const {
 }
 
 void Elf::check_segments() const {
-  uint64_t free = 0;  // the first address above those before
+  uint64_t free = 0;  // the first address above the previous segments
   for (const auto& s : segments_) {
     if (s.p_type != PT_LOAD) continue;
-    // The loader would map pages that the file does not have.
+    // The loader would map pages beyond the end of the file.
     if (s.p_offset > file_bytes_ || s.p_filesz > file_bytes_ - s.p_offset)
       fail("is truncated: a segment ends beyond its " + std::to_string(file_bytes_) + " bytes");
-    // Of two segments in one place the loader's memory has the later one, in whole pages.
+    // If two segments overlap, the loader's memory has the later one, in whole pages.
     if (s.p_vaddr / kFilePage * kFilePage < free || s.p_memsz < s.p_filesz ||
         s.p_memsz > UINT64_MAX - kFilePage - s.p_vaddr)
       fail("is damaged: segments that lie over each other, or out of order");
@@ -183,8 +182,8 @@ uint64_t Elf::offset_of(uint64_t address) const {
   fail("is damaged: address " + std::to_string(address) + " is in no segment");
 }
 
-// By its address, as the loader does, which also takes the last of several entries, or segments,
-// where the first is as good: so there may be one.
+// Finds the segment by its address, as the loader does. The loader takes the last of several
+// entries or segments, and this reader the first, so only one is allowed.
 void Elf::read_dynamic() {
   for (const auto& segment : segments_) {
     if (segment.p_type != PT_DYNAMIC || segment.p_filesz == 0) continue;
@@ -228,8 +227,8 @@ std::vector<std::string> Elf::entry_texts(int64_t tag) const {
   return out;
 }
 
-// The dynamic segment does not say how many symbols there are: the hash table does, of two the one
-// that the loader uses.
+// The dynamic segment lacks the number of symbols. It comes from the hash table; of two tables,
+// from the one that the loader uses.
 uint64_t Elf::symbol_count() const {
   const bool gnu = has(DT_GNU_HASH);
   if (!gnu && !has(DT_HASH)) return 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A shared object as data: headers, dynamic section and symbols, read with bounds checks on every
-// offset. Reads with pread instead of a mapping, because a linker may truncate and rewrite the file
-// at any moment, and a mapping would turn that into SIGBUS in the process that judges.
+// A shared object as data: headers, dynamic section and symbols, with bounds checks on every
+// offset. It uses pread: a linker may truncate and rewrite the file at any moment, and access to a
+// mapping would then raise SIGBUS in the judging process.
 #pragma once
 #include <elf.h>
 
@@ -16,14 +16,14 @@ namespace fk {
 
 class Elf {
  public:
-  // Opens the file and checks its header: Error unless it is a 64-bit little-endian shared object
-  // of this machine's architecture. The Error's where() is the path.
+  // Opens the file and checks its header. Error unless it is a 64-bit little-endian shared object
+  // of this machine's architecture; the Error's where() is the path.
   explicit Elf(const std::filesystem::path& file);
   ~Elf();
   Elf(const Elf&) = delete;
   Elf& operator=(const Elf&) = delete;
 
-  // Copies out bytes; Error "truncated" when they are not all in the file.
+  // Copies bytes out of the file; Error "truncated" when some lie beyond its end.
   std::vector<std::byte> read(uint64_t offset, uint64_t bytes) const;
   // The zero-terminated text at an offset, at most 4095 bytes.
   std::string text(uint64_t offset) const;
@@ -42,10 +42,10 @@ class Elf {
     uint8_t type, binding;  // STT_..., STB_...
   };
   struct Section {
-    uint64_t offset, bytes;  // which lie in the file
+    uint64_t offset, bytes;  // both checked against the file's size
   };
-  // By its name; nothing where there is none, or no table of sections, which a loader does without.
-  // Error where the table is damaged.
+  // A section by name; empty if it is absent, or if the file has no section table (a loader needs
+  // none). Error where the table is damaged.
   std::optional<Section> section(std::string_view name) const;
 
   // Defined symbols that the dynamic loader can find, in table order.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Instances and their children. A child's frames arrive laid out by the header that its caller was
-// compiled with; they are brought to the host's layout first and then to the child's plugin's.
+// Instances and their children. A child's frames arrive in the layout of its caller's header. They
+// are converted to the host's layout and then to the layout of the child's plugin.
 #include "core/plugin/instance.hpp"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ fk_error fresh_error() {
   return error;
 }
 
-// A frame always has an address, also with no slots.
+// A frame always has an address, even without slots.
 const void* frame_data(const std::vector<fk_slot>& frame) {
   static const fk_slot empty{};
   return frame.empty() ? static_cast<const void*>(&empty) : frame.data();
@@ -32,7 +32,7 @@ std::string words(const fk_error& error, int32_t status) {
                        : "status " + std::to_string(status) + " without a reason";
 }
 
-// Everything that packed weights may depend on.
+// A key of everything that packed weights may depend on.
 std::string packed_key(const Provider& p, const std::vector<fk_slot>& init,
                        const std::vector<fk_slot>& weights) {
   std::string key = p.path.string() + "|" + p.contract->op + "|";
@@ -63,8 +63,7 @@ std::string packed_key(const Provider& p, const std::vector<fk_slot>& init,
   return key;
 }
 
-// The same frames as supports() sees them: weights without data (the caller's `max` has none
-// already).
+// A copy of the frames for supports(): weights without data (the caller's `max` has none already).
 struct DatalessFrames {
   DatalessFrames(const Contract& contract, const Frames& frames) : meta(frames) {
     const auto& slots = contract.section(SectionId::weights);
@@ -124,11 +123,11 @@ int64_t ChildScratch::bytes() const {
 }
 
 struct Instance::Child {
-  // Frames of the caller as the child's plugin reads them.
+  // Converts the caller's frames for the child's plugin.
   struct CallersFrame {
     size_t caller_slots = 0;
-    // The plugin's, where it knows more slots. A caller that knows more passes a longer frame,
-    // which is as good.
+    // The plugin's frame, if the plugin knows more slots than the caller. A longer frame of a
+    // caller needs no conversion.
     std::vector<fk_slot> own;
 
     const fk_slot* of(const void* frame) {
@@ -175,8 +174,8 @@ Support Instance::supports(const Provider& p, const Frames& meta) {
   return s;
 }
 
-// Plugins may keep the pointer, so that no table is ever freed. The ranks of a reference make their
-// instances in threads of their own.
+// No table is ever freed, because plugins may keep the pointer. A mutex, because the ranks of a
+// reference make their instances in threads of their own.
 static fk_host& new_table() {
   static std::mutex mutex;
   static auto* tables = new std::deque<fk_host>;
@@ -218,7 +217,7 @@ Instance::Instance(const Provider& provider, const Frames& frames, const fk_need
     try {
       child->instance->services_.device.upload(child->plan_device.data(), child->plan.data(),
                                                child->plan_bytes);
-    } catch (const std::exception& e) {  // not through the caller's frames
+    } catch (const std::exception& e) {  // must not unwind through the caller's frames
       return fk_fail(error, FK_FAILED, e.what());
     }
     return FK_OK;
@@ -232,8 +231,8 @@ Instance::Instance(const Provider& provider, const Frames& frames, const fk_need
     const int32_t status = child->instance->forward(child->forward_frame.of(frame), ctx);
     return status == FK_OK ? status : fk_fail(parent->error, status, child->instance->error().text);
   };
-  // They have no stream on which they could wait: weights and memory are there when they are
-  // called, and what prepare() has begun, on whatever stream, is done when others work with it.
+  // create() and prepare() have no stream to wait on. Weights and memory must be ready before the
+  // calls, and work that prepare() began on any stream must end before others use the instance.
   device.synchronize();
   int32_t status = FK_OK;
   {
@@ -272,7 +271,7 @@ Instance::Instance(const Provider& provider, const Frames& frames, const fk_need
 
 Instance::~Instance() {
   if (self_) destroy();
-  children_.clear();  // after the instance that used them
+  children_.clear();  // they must outlive the instance that uses them
 }
 
 void Instance::destroy() {

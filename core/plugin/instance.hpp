@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One instance of an op and its life: supports, create, prepare, plan, forward, destroy; and the
-// services that the host lends it. Frames given here have the host's slots; they are fitted to the
+// host's services for it. Callers pass frames with the host's slots, which are converted to the
 // plugin's.
 #pragma once
 #include <array>
@@ -16,7 +16,7 @@
 
 namespace fk {
 
-// The slots of the sections of one call in the host's layout. Pointers in them must outlive the
+// The slots of all sections of one call, in the host's layout. Pointers in them must outlive the
 // instance (init, weights) or the call (forward, plan).
 struct Frames {
   std::vector<fk_slot> init, weights, forward, plan;
@@ -24,7 +24,7 @@ struct Frames {
 
 struct Support {
   bool ok = false;
-  bool broken = false;  // no refusal: another status, no reason, impossible needs
+  bool broken = false;  // not a refusal: another status, no reason, impossible needs
   std::string why;      // the plugin's own sentence, or the host's
   fk_need need{};
 };
@@ -34,7 +34,7 @@ class ChildChooser {
  public:
   virtual ~ChildChooser() = default;
   virtual const Contract* contract(const std::string& op) = 0;  // null if the host has none
-  // `meta` has null data. Null with `why` when no provider takes it.
+  // `meta` has null data. Null, with the reason in `why`, when no provider takes it.
   virtual const Provider* choose(const Contract& contract, const Frames& meta,
                                  std::string& why) = 0;
 };
@@ -53,8 +53,8 @@ class PackedCache {
   std::map<std::string, std::shared_ptr<Entry>> entries_;
 };
 
-// Scratch of children, shared by those at the same place below instances that run one after the
-// other: children of one instance, and theirs, may be under way at the same time.
+// Scratch of children, shared by children at the same position below instances that run one after
+// the other. Children of one instance, and their children, may run at the same time.
 class ChildScratch {
  public:
   std::shared_ptr<DeviceMemory> get(Device& device, const std::string& place, int64_t bytes);
@@ -69,17 +69,17 @@ struct InstanceServices {
   PackedCache& packed;
   ChildChooser* children;  // null: no children
   std::function<void(int severity, const std::string& text)> log;
-  ChildScratch* scratch = nullptr;          // null: every child has its own
-  std::string place = "";                   // below the instance that is nobody's child
+  ChildScratch* scratch = nullptr;          // null: each child has its own
+  std::string place = "";                   // position below the topmost instance
   std::function<void()> created = nullptr;  // called between create() and prepare()
 };
 
 class Instance {
  public:
-  // Asks the plugin; `meta` has null data pointers and a forward frame at its limits.
+  // Asks the plugin; `meta` has null data pointers, and its forward frame has the largest sizes.
   static Support supports(const Provider& provider, const Frames& meta);
-  // create + prepare. `frames.init` and `frames.weights` are real, `frames.forward` is the maximum
-  // frame with null data. Throws Error with the plugin's words.
+  // Calls create and prepare. `frames.init` and `frames.weights` are real; `frames.forward` has the
+  // largest sizes and null data. Throws Error with the plugin's words.
   Instance(const Provider& provider, const Frames& frames, const fk_need& need,
            InstanceServices services);
   ~Instance();
@@ -88,9 +88,9 @@ class Instance {
   const Provider& provider() const { return provider_; }
   const fk_need& need() const { return need_; }
   bool has_plan() const { return provider_.op->plan_or_null != nullptr; }
-  // Whether its plan() is for equal instances as well: children are planned by their own parent.
+  // True if its plan() is valid for equal instances too. Parents plan their own children.
   bool plans_for_others() const { return has_plan() && children_.empty(); }
-  // A forward frame as the plugin wants it; its pointer goes to forward(). Throws Error.
+  // Converts a frame to the plugin's slots; pass its pointer to forward(). Throws Error.
   std::vector<fk_slot> fitted(SectionId section, const std::vector<fk_slot>& frame) const;
 
   // These return the plugin's status; the text is in error().
@@ -104,7 +104,7 @@ class Instance {
   const fk_error& error() const { return error_; }
   int64_t persistent_bytes() const { return persistent_.bytes(); }
   std::byte* persistent() const { return persistent_.data(); }
-  // By its claims, those of its children included: they may be under way at the same time.
+  // From the claims of the plugin and its children, whose work may run at the same time.
   int64_t side_streams() const;
   struct Child;
 
@@ -115,10 +115,10 @@ class Instance {
   const Provider& provider_;
   fk_need need_;
   InstanceServices services_;
-  std::array<std::vector<fk_slot>, 2> kept_;  // fitted init and weights, alive until destroy
+  std::array<std::vector<fk_slot>, 2> kept_;  // converted init and weights, alive until destroy
   std::shared_ptr<PackedCache::Entry> packed_;
   DeviceMemory persistent_;
-  fk_host* host_ = nullptr;  // lives until the process ends, as plugins may keep it
+  fk_host* host_ = nullptr;  // lives until the process ends: plugins may keep it
   std::vector<std::unique_ptr<Child>> children_;
   bool prepared_ = false;
   void* self_ = nullptr;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The libraries that a candidate may link, and those that a GPU's driver brings by itself.
+// The libraries that a candidate may link, and the libraries that come with a GPU's driver.
 #pragma once
 #include <string_view>
 
@@ -25,9 +25,9 @@ constexpr std::string_view kLibrariesOfCandidates[] = {
 #endif
 };
 
-// By its name alone, which the system's own folders are searched for, with a version and nothing
-// more: with a path in it ("libm.so.d/mine.so", also "libm.so.${LIB}", which the loader makes one
-// of) it would be a file of anybody's, and it is loaded before the process is sealed.
+// Only a plain name with a version is accepted, which the loader searches in the system's folders.
+// With a path in it ("libm.so.d/mine.so", or "libm.so.${LIB}", which the loader expands) any user's
+// file could be loaded, before the process is sealed.
 inline bool may_link(std::string_view file_name) {
   for (const auto library : kLibrariesOfCandidates)
     if (file_name.starts_with(library))
@@ -35,8 +35,8 @@ inline bool may_link(std::string_view file_name) {
   return false;
 }
 
-// The driver, and what turns PTX into code: none of them has a kernel that could do somebody's
-// work. They are loaded when they are needed, whoever calls.
+// The driver, and the compilers of PTX. None of them has a kernel that could do a candidate's work.
+// Any caller may cause their load, at any time.
 constexpr std::string_view kLibrariesOfDriver[] = {
     "libcuda.so.",  "libcudadebugger.so.",   "libnvidia-",      "libnvJitLink.so.",
     "libnvrtc.so.", "libnvrtc-builtins.so.", "libnvfatbin.so.",

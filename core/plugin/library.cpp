@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-// Without it Boost.DLL would want Boost.Filesystem, which is not headers only.
+// Otherwise Boost.DLL would need Boost.Filesystem, which is not header-only.
 #define BOOST_DLL_USE_STD_FS
 #include <algorithm>
 #include <boost/dll/shared_library.hpp>
@@ -37,7 +37,7 @@ std::string null_member(const fk_op& op) {
   return "";
 }
 
-// What is wrong with the claims, or nothing.
+// The fault of the claims, or an empty text.
 std::string odd_claim(const fk_claims& claims) {
   const auto within = [](int32_t value, int32_t low, int32_t high) {
     return value >= low && value <= high;
@@ -58,7 +58,7 @@ std::string odd_claim(const fk_claims& claims) {
   return "";
 }
 
-// The note is what was believed so far, by those who do not load the file.
+// Processes that did not load the file relied on its note, so the table must agree.
 void check_note(const fk_plugin& table, const PluginNote& note, const std::string& where) {
   std::set<int32_t> claimed;
   std::set<std::string> once;
@@ -111,7 +111,7 @@ fk_hello hello_of(fk_error& error, uint32_t minor) {
 }
 
 std::string stem_of_copy(const std::filesystem::path& file) {
-  constexpr size_t kMost = 100;  // with the hash it is less than any file system allows
+  constexpr size_t kMost = 100;  // with the hash below the limit of any file system
   std::string stem = file.stem().string().substr(0, kMost);
   for (char& c : stem) {
     const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
@@ -122,9 +122,9 @@ std::string stem_of_copy(const std::filesystem::path& file) {
 
 namespace {
 
-// A candidate is its author's secret: its owner alone reads the copy. Where a sealed runner is
-// another user, its group does as well, which no user is in. Where this process does not own them,
-// it did not make them.
+// A candidate is its author's secret: only its owner may read the copy. If sealed workers run as
+// another user, their group may read it too; no user belongs to that group. The calls fail without
+// effect if another user owns the files, because this process did not make them.
 void keep_private(const std::filesystem::path& dir, const std::filesystem::path& copy) {
   const bool others = ::geteuid() == 0;
   if (others) {
@@ -142,8 +142,8 @@ std::filesystem::path loadable_copy(const std::filesystem::path& file) {
   if (!fs::exists(file)) fail(file.string(), "there is no such file");
   const auto dir = fs::absolute(paths::cache_dir() / "plugins").lexically_normal();
   if (fs::absolute(file).lexically_normal().parent_path() == dir) return file;
-  // Read once: who writes the file meanwhile must not have other contents under this name. And by a
-  // hash that nobody can make another file for, because the name decides what is loaded.
+  // The file is read once: a writer must not place other contents under this name meanwhile. The
+  // name decides the loaded code, so its hash must resist forgery.
   constexpr size_t kDigits = 32;
   const std::string contents = read_file(file, kHashedBytesMax);
   const auto copy = dir / (stem_of_copy(file) + "-" + sha256(contents).substr(0, kDigits) + ".so");
@@ -166,10 +166,10 @@ void Plugins::load(const std::filesystem::path& file, Trust trust,
                    const std::filesystem::path& given) {
   const std::string where = file.string();
   const auto copy = given.empty() ? loadable_copy(file) : given;
-  // A static constructor may change how its process computes: start-up code of -ffast-math does.
+  // A static constructor may change the floating-point modes: start-up code of -ffast-math does.
   const KeptModes modes;
-  // Boost.DLL closes what it opened; this first handle pins the library until the process ends, and
-  // says more plainly what is missing.
+  // Boost.DLL closes its handle. This first handle pins the library until the process ends, and its
+  // error message for missing symbols is clearer.
   if (!dlopen(copy.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE)) {
     const std::string why = dlerror(), its = copy.string() + ": ";
     fail(where, "cannot be loaded: " + (starts_with(why, its) ? why.substr(its.size()) : why));
@@ -191,7 +191,7 @@ void Plugins::load(const std::filesystem::path& file, Trust trust,
     fail(where, "when it was loaded, " + changed,
          "link without -ffast-math and -Ofast; compiling with them is fine");
   check_note(table, read_notes(copy), where);
-  // Whoever is asked by name would otherwise be another one than is meant.
+  // With two plugins of one name, a request by name could reach the wrong one.
   const auto [known, fresh] = entries_.try_emplace(table.name, entry);
   if (!fresh && known->second != entry)
     fail(where, std::string("another plugin is named `") + table.name + "`, too");

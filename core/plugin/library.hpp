@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A loaded plugin. Loading is for runner processes only.
+// A loaded plugin. Only worker processes load plugins.
 #pragma once
 #include <deque>
 #include <filesystem>
@@ -23,34 +23,34 @@ struct Provider {
   std::filesystem::path path;
 };
 
-// What a plugin's entry is told of this host, or of one of another minor.
+// The hello for a plugin's entry, of this host or of a host with another minor version.
 fk_hello hello_of(fk_error& error, uint32_t minor = FK_ABI_MINOR);
 
-// The copy of a plugin that is loaded, under a name with its content hash: for a path that it has
-// seen the loader would give back the old code. Of a copy, itself. Everybody may read it. Error
-// when there is no such file.
+// The copy of a plugin for loading; its name contains the content hash. The loader would return old
+// code for a known path. A path of a copy is returned unchanged. Error when the file does not
+// exist.
 std::filesystem::path loadable_copy(const std::filesystem::path& file);
-// The beginning of that name: the file's without its ending, as far as it is short and plain. What
-// else a name may hold is not what /proc says of it, or is no UTF-8 for a message.
+// The beginning of the copy's name: the file's stem, shortened, in plain characters. Other
+// characters are escaped in /proc, or are not UTF-8 for a message.
 std::string stem_of_copy(const std::filesystem::path& file);
 
-// Everything that is loaded into this process. Plugins stay mapped until the process ends by _exit:
-// unloading code whose kernels, threads or destructors may still run is not survivable.
+// All plugins loaded into this process. They stay mapped until the process ends by _exit: their
+// kernels, threads or destructors may still run, so unloading could crash.
 class Plugins {
  public:
   explicit Plugins(const Catalog& catalog) : catalog_(catalog) {}
-  // Loads `copy`, or else loadable_copy(file), NOW and LOCAL, through Boost.DLL. Throws Error: what
-  // the loader said, an ABI the host does not speak, a table with null members. Ops that do not
-  // match are kept in refused().
+  // Loads `copy`, or loadable_copy(file), with NOW and LOCAL, through Boost.DLL. Throws Error for
+  // the loader's message, an unknown ABI, or a table with null members. Ops that do not match are
+  // kept in refused().
   void load(const std::filesystem::path& file, Trust trust, const std::filesystem::path& copy = {});
-  // Providers of an op, in the order in which they were loaded.
+  // Providers of an op, in load order.
   const std::vector<const Provider*>& of(const std::string& op) const;
   struct Refused {
     std::string plugin, op, why;
   };
   const std::vector<Refused>& refused() const { return refused_; }
   std::vector<std::string> plugin_names() const;
-  // Of a plugin that was loaded, by its name.
+  // The entry of a loaded plugin, by the plugin's name.
   fk_plugin_entry entry(const std::string& plugin) const { return entries_.at(plugin); }
   const Catalog& catalog() const { return catalog_; }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lint of a plugin's ELF structure: every rule stands for a failure that is silent or fatal
-// once the file is loaded (docs/abi.md says which).
+// The lint of a plugin's ELF structure. Each rule prevents a failure that would be silent or fatal
+// after loading (docs/abi.md lists them).
 #include <algorithm>
 #include <string_view>
 
@@ -16,21 +16,21 @@ namespace fk {
 
 namespace {
 
-// What a baseline may not link either: each brings a runtime of its own into the process.
+// Forbidden for baselines too: each brings a runtime of its own into the process.
 constexpr std::string_view kForbiddenLibraries[] = {"libtorch", "libc10", "libpython"};
 
-// What ranks exchange goes through the host's communicator, whoever made the plugin: one of its own
-// would meet other ranks than those that are watched.
+// Exchanges between ranks go through the host's communicator, in every plugin: a private
+// communicator would connect ranks outside of the host's supervision.
 constexpr std::string_view kCommunicators[] = {"libnccl", "librccl", "libnvshmem"};
 
-// Variables of the environment that NVIDIA's libraries of ready kernels read and nobody else does:
-// where one was linked statically, its name is in the file. Those of CUDA 12 and 13, cuDNN 8 and 9.
+// Environment variables that only NVIDIA's kernel libraries read (CUDA 12 and 13, cuDNN 8 and 9). A
+// file with such a library linked statically contains their names.
 constexpr std::string_view kWordsOfLibraries[] = {
     "CUBLAS_LOGINFO_DBG", "CUBLAS_NVTX_LEVEL", "CUBLASLT_LOG_LEVEL",  "CUBLASLT_NVTX_LEVEL",
     "CUDNN_LOGINFO_DBG",  "CUDNN_NVTX_LEVEL",  "CUSPARSE_NVTX_LEVEL", "CUSOLVERDN_NVTX_LEVEL",
 };
 
-// By its name alone: a path could lead anywhere.
+// Compares the plain name only: a path could lead anywhere.
 template <size_t N>
 bool among(const std::string& library, const std::string_view (&list)[N]) {
   if (library.find('/') != std::string::npos) return false;
@@ -100,10 +100,10 @@ void lint_needed(const Elf& elf, Trust trust, std::vector<Finding>& out) {
   }
 }
 
-// What is linked statically needs no library, nor does a kernel that was cut out of one. Who takes
-// pains to hide that is not found here; of kernels what runs is looked at as well (LaunchFacts).
+// Statically linked library code, and kernels cut out of a library, need no library file.
+// Deliberate hiding is not found here; LaunchFacts also checks the names of kernels that run.
 void lint_embedded(const Elf& elf, Trust trust, std::vector<Finding>& out) {
-  constexpr uint64_t kPart = 4 << 20, kOverlap = 64;  // longer than any word
+  constexpr uint64_t kPart = 4 << 20, kOverlap = 64;  // longer than any searched word
   if (trust != Trust::candidate) return;
   for (uint64_t at = 0; at < elf.file_bytes(); at += kPart) {
     const auto part = elf.read(at, std::min(kPart + kOverlap, elf.file_bytes() - at));
@@ -127,8 +127,8 @@ void lint_flags(const Elf& elf, Trust trust, std::vector<Finding>& out) {
   const uint64_t flags = elf.entry(DT_FLAGS), flags_1 = elf.entry(DT_FLAGS_1);
   if (flags & DF_STATIC_TLS) {
     out.push_back({true, "static_tls",
-                   "uses static thread-local storage, of which a process has little; compile "
-                   "with -ftls-model=global-dynamic"});
+                   "uses static thread-local storage, which is scarce in a process; compile with "
+                   "-ftls-model=global-dynamic"});
   }
   if (elf.has(DT_TEXTREL) || (flags & DF_TEXTREL))
     out.push_back({true, "text_relocation", "has relocations in its code; compile with -fPIC"});
@@ -139,9 +139,9 @@ void lint_flags(const Elf& elf, Trust trust, std::vector<Finding>& out) {
     }
   }
   if (!elf.has(DT_BIND_NOW) && !(flags & DF_BIND_NOW) && !(flags_1 & DF_1_NOW)) {
-    out.push_back({strict, "bind_now",
-                   "resolves symbols lazily, so a missing one is found in the middle of a run; "
-                   "link with -z now"});
+    out.push_back(
+        {strict, "bind_now",
+         "resolves symbols lazily, so a missing symbol stops a run midway; link with -z now"});
   }
   const auto& segments = elf.segments();
   if (std::none_of(segments.begin(), segments.end(),
@@ -157,7 +157,7 @@ void lint_flags(const Elf& elf, Trust trust, std::vector<Finding>& out) {
           {strict, "executable_stack", "asks for an executable stack; link with -z noexecstack"});
     }
   }
-  // One entry is the compiler's own; each source file with static constructors adds one.
+  // The compiler adds one entry; each source file with static constructors adds one more.
   const uint64_t constructors = elf.entry(DT_INIT_ARRAYSZ) / 8;
   if (constructors > 1) {
     out.push_back({false, "constructors",

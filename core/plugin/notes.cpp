@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fk notes of a plugin file. What is read comes from a stranger: sizes and texts are checked
-// before anything is believed.
+// The fk notes of a plugin file. The input is untrusted: sizes and texts are checked before use.
 #include "core/plugin/notes.hpp"
 
 #include <cctype>
@@ -43,7 +42,7 @@ std::vector<RawNote> fk_notes(const Elf& elf) {
                         std::memcmp(&bytes[name_at], "FK\0\0", 4) == 0;
       if (desc_at > bytes.size() || head.n_descsz > bytes.size() - desc_at) {
         if (ours) elf.fail("has garbled notes: one reaches beyond its segment");
-        break;  // somebody else's, which may be padded in ways of their own
+        break;  // a foreign note, whose padding may differ
       }
       if (ours) {
         out.push_back({head.n_type,
@@ -87,7 +86,7 @@ T whole(const Elf& elf, const RawNote& raw, const char* what) {
 }
 
 void read_plugin(const Elf& elf, const RawNote& raw, PluginNote& out) {
-  // The major comes first in every version of the note, so it is read before the size is judged.
+  // Every version of the note begins with the major, so it is read before the size is checked.
   uint32_t major = 0;
   if (raw.desc.size() >= 4) std::memcpy(&major, raw.desc.data(), 4);
   if (raw.desc.size() < 4 || major != FK_ABI_MAJOR) {
@@ -145,7 +144,7 @@ PluginNote read_notes(const std::filesystem::path& file) {
   for (const auto& note : raw) {
     if (note.type != FK_NOTE_OP) continue;
     out.ops.push_back(read_op(elf, note));
-    // Each note is a list of cases to judge.
+    // An op's second note would make its cases be judged twice.
     if (const std::string& op = out.ops.back().op; !once.insert(op).second)
       elf.fail("has two notes of the op `" + op + "`",
                "an op is registered once: one FK_OP(" + op + ", ...)");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a plugin says about itself without being run: its ELF notes, and the lint of its ELF
-// structure. Whoever judges a plugin reads only this and never maps the plugin's code.
+// A plugin's description without running it: its ELF notes, and the lint of its ELF structure. The
+// judging process reads only this and never maps the plugin's code.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -21,46 +21,45 @@ struct OpNote {
 
 struct PluginNote {
   std::filesystem::path path;
-  std::string hash;  // of the file's content where the reader fills it in: it takes long
+  std::string hash;  // of the file's content; slow, so some readers leave it empty
   std::string name, version, compiler, sm, build;
   uint32_t abi_major = 0, abi_minor = 0;
   std::vector<OpNote> ops;
 };
 
-// Reads the notes of an ELF file, bounds-checked. Throws Error if it is not a 64-bit little-endian
-// x86-64 or AArch64 shared object, has no fk note, or is of another ABI major, and says which.
+// Reads the notes of an ELF file, bounds-checked. Error with the reason unless it is a 64-bit
+// little-endian x86-64 or AArch64 shared object with an fk note of this ABI major.
 PluginNote read_notes(const std::filesystem::path& file);
 
-// Compares a note with this host's contract: empty, or one sentence why the op cannot be used. A
-// note has only the hash over all slots, so a plugin with fewer or more optional slots than the
-// host passes here and is matched in full after loading.
+// Compares a note with this host's contract: empty, or one sentence with the reason why the op is
+// unusable. A note has only the hash over all slots. So a plugin with fewer or more optional slots
+// passes here, and is matched in full after loading.
 std::string note_mismatch(const OpNote& note, const Catalog& catalog);
 
-// Who wrote a plugin decides what it may link: a baseline may use libraries, a candidate only
-// libc's, libstdc++ and the CUDA runtime.
+// The origin of a plugin decides its allowed libraries: a baseline may use any but a few, a
+// candidate only libc's, libstdc++ and the CUDA runtime.
 enum class Trust { baseline, candidate };
 struct Finding {
   bool fatal;
   std::string rule, text;
 };
-// One exported symbol, no UNIQUE or weak exports, no static TLS, allowed NEEDED entries, no
-// TEXTREL, no RPATH, BIND_NOW. Executes nothing.
+// Rules: one exported symbol, no UNIQUE or weak exports, no static TLS, only allowed NEEDED
+// entries, no TEXTREL, no RPATH, BIND_NOW. Executes nothing.
 std::vector<Finding> lint(const std::filesystem::path& file, Trust trust);
-// The first of its fatal findings, as "rule: text", also where the file cannot be read; empty where
-// there is none.
+// The first fatal finding, as "rule: text", or the reason why the file cannot be read; empty: none.
 std::string broken_rule(const std::filesystem::path& file, Trust trust);
-// Those of the libraries that it needs which a candidate may link.
+// The needed libraries that a candidate may link.
 std::vector<std::string> legal_libraries(const std::filesystem::path& file);
 
-// A file that was found where plugins are looked for.
+// A file found in a plugin folder.
 struct FoundPlugin {
   std::filesystem::path path;
   Trust trust = Trust::baseline;
   PluginNote note;    // when error is empty
-  std::string error;  // why it is not a usable plugin
+  std::string error;  // why the plugin is unusable
 };
-// All *.so below build/plugins and FK_PLUGIN_PATH (baselines) and, where they are wanted,
-// candidates/ (candidates), by name.
+// All *.so below build/plugins and FK_PLUGIN_PATH (baselines) and, if `candidates`, those of
+// candidates/; by name.
 std::vector<FoundPlugin> discover(bool candidates = true);
 
 }  // namespace fk

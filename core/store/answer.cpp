@@ -20,7 +20,7 @@ bool host_failed(const Verdict& verdict) {
                      [](const CaseVerdict& c) { return c.status == Status::environment; });
 }
 
-// What was judged must be what was asked about, whoever writes the file meanwhile.
+// True if the file changed meanwhile, so that another file was judged than the question is about.
 bool changed_meanwhile(const Question& question, const Verdict& verdict) {
   if (question.candidate_hash.empty()) return false;
   if (verdict.candidate.sha256 != question.candidate_hash) return true;
@@ -74,8 +74,8 @@ Answer answer(const Question& question, const AskJudge& judge, const AnswerOptio
   Answer out;
   Store store = Store::open_default(options.store);
   Question hashed = question;
-  // Never as the store remembers it: a file that is mapped can be written without its times
-  // changing.
+  // Hashed anew, never taken from the store's memory: writes through a mapping may leave a file's
+  // times unchanged.
   if (hashed.candidate_hash.empty()) hashed.candidate_hash = sha256_file(question.candidate);
   const VerdictKey key = key_of(hashed, store);
   if (options.store && !options.fresh) {

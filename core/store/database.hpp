@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The few calls of SQLite that the store needs, as values that clean up after themselves. Only in
-// hosts that were built with it.
+// The store's few SQLite calls, as values that release their resources. Only in hosts built with
+// SQLite.
 #pragma once
 #include <sqlite3.h>
 
@@ -15,15 +15,15 @@ namespace fk {
 struct DatabaseError : std::runtime_error {
   DatabaseError(int c, const std::string& text) : std::runtime_error(text), code(c & 0xff) {}
   int code;  // SQLITE_BUSY, SQLITE_CORRUPT ...
-  // The file is no database, or not one any more.
+  // True if the file is no database, or a damaged one.
   bool corrupt() const { return code == SQLITE_CORRUPT || code == SQLITE_NOTADB; }
 };
 
 class Database {
  public:
   Database() = default;
-  // Opens or creates. Throws DatabaseError, as everything here. Others are waited for at most
-  // `patience_ms`.
+  // Opens or creates the file. Waits at most `patience_ms` for other users. Everything here throws
+  // DatabaseError.
   Database(const std::filesystem::path& file, int patience_ms);
   Database(Database&& other) noexcept : db_(other.db_) { other.db_ = nullptr; }
   Database& operator=(Database&& other) noexcept;
@@ -45,10 +45,10 @@ class Statement {
   ~Statement() { sqlite3_finalize(statement_); }
   Statement(const Statement&) = delete;
 
-  // In order of the question marks.
+  // Call it once for each question mark, in order.
   Statement& bind(std::string_view text);
   Statement& bind(int64_t number);
-  bool step();  // whether there is a row
+  bool step();  // false: no further row
   std::string text(int column) const;
   int64_t number(int column) const { return sqlite3_column_int64(statement_, column); }
 

@@ -40,7 +40,7 @@ void add_contracts(const fs::path& candidate, VerdictKey& key) {
   }
 }
 
-// By file name, so that the same files in another folder are the same.
+// Files are identified by name and content, so equal files in another folder give the same key.
 void add_files(const char* kind, const std::vector<fs::path>& files, VerdictKey& key,
                const std::function<std::string(const fs::path&)>& hash) {
   std::map<std::string, std::string> hashes;
@@ -71,7 +71,7 @@ void add_baselines(Store& store, VerdictKey& key) {
 }  // namespace
 
 std::string canonical_text(const Json& json) {
-  // The other JSON type of the library sorts keys.
+  // nlohmann::json, unlike ordered_json, sorts keys.
   return nlohmann::json(json).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
@@ -107,7 +107,7 @@ VerdictKey key_of(const Question& question, Store& store) {
   key.add("thorough", policy.thorough ? "yes" : "no");
   key.add("sandbox", policy.sandbox ? "yes" : "no");
   if (!policy.captured.empty()) {
-    // The index names every tensor by its content.
+    // The index names the content of every tensor.
     key.add("captured", policy.captured);
     key.add("captured index", sha256_file(std::filesystem::path(policy.captured) / "capture.json"));
   }

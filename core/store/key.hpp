@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a verdict depends on, by name and hash: two questions with the same key have the same
-// answer. It is put together without parsing a contract, mapping a plugin or opening a device,
-// because a question that was asked before is to be answered in milliseconds.
+// All inputs of a verdict, by name and hash: two questions with the same key have the same answer.
+// The key is made without parsing a contract, mapping a plugin or opening a device: a repeated
+// question must be answered in milliseconds.
 #pragma once
 #include <filesystem>
 #include <string>
@@ -15,11 +15,11 @@ namespace fk {
 
 class Store;
 
-// Keys sorted, no blanks, UTF-8, numbers in the shortest form that reads back.
+// JSON text with sorted keys and no blanks, in UTF-8, numbers in their shortest exact form.
 std::string canonical_text(const Json& json);
 
 struct VerdictKey {
-  std::vector<std::pair<std::string, std::string>> parts;  // in any order, no name twice
+  std::vector<std::pair<std::string, std::string>> parts;  // in any order, names unique
   void add(std::string name, std::string value) {
     parts.emplace_back(std::move(name), std::move(value));
   }
@@ -29,16 +29,16 @@ struct VerdictKey {
 
 struct Question {
   std::filesystem::path candidate;
-  std::string candidate_hash;  // SHA-256 of it; empty: taken now
+  std::string candidate_hash;  // SHA-256 of the file; empty: computed now
   Policy policy;
   std::string device = "cpu";
-  // What else the asker's answer depends on, by name: captured inputs, limits.
+  // Further inputs of the answer, by name: captured inputs, limits.
   std::vector<std::pair<std::string, std::string>> also;
 };
 
-// The candidate's file, the files of the contracts of its ops (which hold the cases too), every
-// baseline and its ranking, device and driver, this program's build, and the policy. Error when the
-// candidate cannot be read; one that is no plugin has a key all the same.
+// The parts: the candidate's file, the contracts of its ops (with their cases), every baseline and
+// its ranking, device and driver, this program's build, and the policy. Error when the candidate
+// cannot be read. A file that is no plugin has a key too.
 VerdictKey key_of(const Question& question, Store& store);
 
 }  // namespace fk

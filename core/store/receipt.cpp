@@ -55,7 +55,7 @@ Json make_receipt(const VerdictKey& key, const Verdict& verdict, const Signer* s
               {"verdict", to_json(verdict)},
               {"signed_by", signer ? signer->public_key() : ""},
               {"unsigned", signer ? "" : unsigned_because}};
-  // Text of a plugin may be no UTF-8: what is signed is what can be read back.
+  // A plugin's text may be invalid UTF-8: the signature is over the text that can be read back.
   out = Json::parse(out.dump(-1, ' ', false, Json::error_handler_t::replace));
   out["verdict"]["receipt"] = receipt_id(out);
   out["signature"] = signer ? signer->sign(signed_text(out)) : "";

@@ -21,8 +21,8 @@ std::string number(double value) {
   return text;
 }
 
-// Who claims to know which is faster knows by how much: of an interval that is wide beside the one
-// that was measured now only the middle counts, or one that holds everything would meet any other.
+// Two intervals overlap. An interval much wider than the new one counts by its middle only, because
+// an interval that holds everything would overlap with any other.
 bool overlap(Ratio was, const Ratio& now) {
   constexpr double kLeast = 1.1;
   if (was.speed == Speed::faster || was.speed == Speed::slower) {
@@ -38,7 +38,8 @@ bool opposite(Status a, Status b) {
   return either(Status::faster, Status::slower) || either(Status::slower, Status::faster);
 }
 
-// Which of faster, same and slower it is follows from the interval, which is compared itself.
+// Faster, same and slower follow from the interval, which is compared separately: they count as a
+// change only if they are opposite.
 bool changed(Status was, Status now) {
   return !is_right(was) || !is_right(now) || opposite(was, now);
 }
@@ -69,7 +70,7 @@ class Comparison {
     if (was.errors && now.errors) {
       note(name + ": first wrong element", std::to_string(was.errors->first_bad),
            std::to_string(now.errors->first_bad), false);
-      // Timed calls draw from the same seeds, but how many there were follows from the noise.
+      // Timed calls use the same seeds, but their number depends on noise.
       note(name + ": largest error of allowed", number(was.errors->worst),
            number(now.errors->worst), false);
     }

@@ -42,8 +42,8 @@ const unsigned char* unsigned_data(std::string_view bytes) {
   return reinterpret_cast<const unsigned char*>(bytes.data());
 }
 
-// The library's configuration file is not read: it costs time and could swap the algorithm. Nor are
-// tables of algorithms and errors filled, which is most of what a stored answer would wait for.
+// Skips the library's configuration file, which costs time and could swap the algorithm. Skips
+// tables of algorithms and errors too: filling them would take most of the time of a stored answer.
 void start_library() {
   constexpr uint64_t kBare = OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_LOAD_CRYPTO_STRINGS |
                              OPENSSL_INIT_NO_ADD_ALL_CIPHERS | OPENSSL_INIT_NO_ADD_ALL_DIGESTS;
@@ -75,7 +75,7 @@ std::string hex_of(std::string_view bytes) {
   return hex_text({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()});
 }
 
-// Writes the whole text to a file that did not exist. The reason, or an empty text.
+// Writes the text to a new file. Returns an empty text, or the reason of the failure.
 [[maybe_unused]] std::string write_private(const fs::path& file, const std::string& text) {
   const int fd = ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (fd < 0) return errno_text();
@@ -86,8 +86,8 @@ std::string hex_of(std::string_view bytes) {
   return why;
 }
 
-// A new key appears under its name whole or not at all, and never replaces one. The reason why
-// there is none, or an empty text.
+// A new key file appears complete or not at all, and never replaces a file. Returns an empty text,
+// or the reason of the failure.
 [[maybe_unused]] std::string make_key(const fs::path& file) {
   std::string bytes(kKeyBytes, '\0');
   if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))

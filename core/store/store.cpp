@@ -30,9 +30,9 @@ constexpr const char* kKeyFile = "signing.key";
 
 #if defined(FK_SQLITE)
 constexpr const char* kFile = "verdicts.sqlite";
-constexpr int kVersion = 1;           // of the tables
-constexpr int kPatienceMs = 2000;     // for other writers, who are done in a few
-constexpr int64_t kKeptMax = 20'000;  // verdicts, and files; older ones are forgotten
+constexpr int kVersion = 1;           // version of the tables
+constexpr int kPatienceMs = 2000;     // wait for other writers, which take a few ms
+constexpr int64_t kKeptMax = 20'000;  // limit of verdicts, and of files; older ones are deleted
 constexpr int64_t kSettledNs = 2'000'000'000;
 
 constexpr const char* kTables = R"(
@@ -51,7 +51,7 @@ int64_t version_of(const Database& db) {
   return pragma.step() ? pragma.number(0) : 0;
 }
 
-// A file whose tables are others is no store, whatever version it says; nobody would mend it.
+// A file with other tables is no store, whatever its version: no host would mend it.
 void check_tables(const Database& db) {
   if (version_of(db) != kVersion) return;
   try {
@@ -63,7 +63,7 @@ void check_tables(const Database& db) {
   }
 }
 
-// Held by who makes or replaces the database: others wait.
+// Held while a process makes or replaces the database: other processes wait.
 class MakersLock {
  public:
   explicit MakersLock(const fs::path& file) {
@@ -86,7 +86,7 @@ class MakersLock {
   int fd_ = -1;
 };
 
-// An open database with its tables. Throws DatabaseError, and Error for one of a newer host.
+// An open database with its tables. Throws DatabaseError, and Error for a newer host's database.
 Database ready(const fs::path& file) {
   Database db(file, kPatienceMs);
   db.run("PRAGMA synchronous=NORMAL");
@@ -95,7 +95,7 @@ Database ready(const fs::path& file) {
     fail(file.string(), "was made by a newer fk-host", "FK_DATA names another folder");
   check_tables(db);
   if (version == kVersion) return db;
-  // A change of the journal's mode does not wait for other writers, it fails.
+  // A change of the journal's mode does not wait for other writers; it fails.
   const MakersLock lock(file);
   if (version_of(db) == kVersion) return db;
   db.run("PRAGMA journal_mode=WAL");
@@ -104,8 +104,8 @@ Database ready(const fs::path& file) {
   return db;
 }
 
-// Moves a file that is no database aside. Of several processes that found it broken the first one
-// does so; the others see that what is there now is sound.
+// Moves a file that is no database aside. If several processes find it broken, the first one moves
+// it; the others then find a sound file.
 std::string move_aside(const fs::path& file) {
   const MakersLock lock(file);
   try {
@@ -137,7 +137,7 @@ struct Store::State {
 
 std::string no_store() { return {}; }
 
-// Whatever happens in the database ends here. A damaged file is replaced; the answer is lost.
+// Catches every fault of the database. A damaged file is replaced; the answer is lost.
 template <class Result, class Action>
 Result Store::guarded(Result otherwise, const Action& action) {
   if (!usable()) return otherwise;
@@ -147,7 +147,7 @@ Result Store::guarded(Result otherwise, const Action& action) {
     if (!error.corrupt()) {
       const std::string note = "the store of verdicts: " + std::string(error.what());
       if (notes_.empty() || notes_.back() != note) notes_.push_back(note);
-      // Who holds it that long is not waited for again, for every file of a question.
+      // No second wait for the same holder: a question reads many files.
       if (error.code == SQLITE_BUSY) state_->db.wait_at_most(0);
       return otherwise;
     }
@@ -198,7 +198,7 @@ std::optional<Receipt> Store::find(const VerdictKey& key) {
     std::string unverified;
     Receipt receipt = read_receipt(parse_json(text, "store"), "store", unverified);
     if (receipt.key.hash() != hash) fail("store", "is the answer to another question");
-    // Without its key this host cannot tell which are its own; without OpenSSL nobody can.
+    // Without its key this host cannot tell its own receipts; without OpenSSL no host can.
     if (receipt.signed_by != (signer_ ? signer_->public_key() : std::string()) ||
         (!signer_ && no_signatures().empty()))
       fail("store", "was not signed by this host");

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Regular files of a folder whose names end so, sorted.
+// Regular files of a folder whose names have this ending, sorted.
 std::vector<fs::path> files_with(const fs::path& folder, std::string_view ending) {
   std::vector<fs::path> result;
   std::error_code code;

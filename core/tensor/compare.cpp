@@ -19,7 +19,7 @@ namespace {
 constexpr int64_t kBlock = 4096;
 constexpr int64_t kSampleMax = int64_t{1} << 22;
 
-// Hands out a view as doubles, block by block. Strided views are packed once.
+// Delivers a view as doubles, block by block. Strided views are packed once.
 class Reader {
  public:
   explicit Reader(const TensorView& view) : view_(view), block_(kBlock) {
@@ -59,7 +59,7 @@ double spread_of(Reader& want, int64_t numel) {
   if (count == 0) return 1;
   const double mean = sum / static_cast<double>(count);
   const double variance = squares / static_cast<double>(count) - mean * mean;
-  // A variance that is only the rounding of the sums is none.
+  // A variance within the rounding of the sums counts as zero.
   if (std::isfinite(variance) && variance > 1e-30 * largest * largest) return std::sqrt(variance);
   return largest > 0 ? largest : 1;
 }
@@ -116,7 +116,7 @@ void measure(Reader& got, Reader& want, Difference& result, PatternFinder& finde
   result.worst1_of_spread = percentile99(sample);
 }
 
-// Whether all NaN have every bit set, as memory has before a call; no arithmetic makes such ones.
+// True if all NaN have every bit set, like memory before a call; arithmetic makes no such NaN.
 bool nan_is_untouched(const TensorView& got) {
   const Tensor all = got.copy();
   const auto size = static_cast<std::size_t>(bytes(all.dtype));
@@ -153,7 +153,7 @@ Difference compare(const TensorView& got, const TensorView& want, double limit_o
   measure(got_reader, want_reader, result, finder);
   if (result.identical()) return result;
 
-  // A factor or an offset is tried on every element before where it is said where the errors are.
+  // Factor and offset are tried on every element before the pattern names the region of the errors.
   if (finder.wants_second_look()) {
     for (int64_t begin = 0; begin < result.numel; begin += kBlock) {
       const int64_t size = std::min(kBlock, result.numel - begin);

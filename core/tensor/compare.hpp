@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How far one tensor is from another, and in what pattern. Errors are measured against the spread
-// (standard deviation) of the wanted values, because a relative error per element says nothing near
-// zero. The pattern is what a kernel's author needs first: which rows, which columns, what factor.
+// The distance between two tensors, and its pattern. Errors are shares of the spread (standard
+// deviation) of the wanted values, because a relative error per element is meaningless near zero.
+// The pattern helps a kernel's author most: which rows, which columns, what factor.
 
 #pragma once
 
@@ -26,25 +26,25 @@ struct Difference {
   int64_t mismatched = 0;       ///< elements with an error above the limit, NaN included
   double limit_of_spread = 0;   ///< the limit that was used
   std::string pattern;          ///< one sentence, "identical" when every element is equal
-  std::string next;             ///< what to look at where the pattern is that; empty: nothing known
+  std::string next;             ///< the place to check for this pattern; empty: none known
 
   bool identical() const { return max_abs == 0 && nan_count == 0; }
 };
 
-/// The limit that separates rounding noise from a wrong element when the caller has none: 16
-/// epsilon of the coarser type of the two, at least 1e-5; 0 for integers.
+/// The default limit between rounding noise and a wrong element: 16 epsilon of the coarser of the
+/// two types, at least 1e-5; 0 for integers.
 double noise_limit_of_spread(DType got, DType want);
 
-/// Compares in double. NaN equals NaN, an infinity equals itself. Spread is guarded: where all
-/// wanted values are equal it is their magnitude, where they are zero it is 1.
-/// `limit_of_spread` < 0 stands for noise_limit_of_spread; it decides `mismatched` and `pattern`
-/// only. Error when shapes differ. An empty tensor is identical.
+/// Compares in double. NaN equals NaN, an infinity equals itself. The spread is guarded: if all
+/// wanted values are equal, it is their magnitude; if they are zero, it is 1. `limit_of_spread` < 0
+/// stands for noise_limit_of_spread; it decides only `mismatched` and `pattern`. Error when shapes
+/// differ. An empty tensor is identical.
 Difference compare(const TensorView& got, const TensorView& want, double limit_of_spread = -1);
 
-/// The same number of bytes, and every one equal; shapes and dtypes are not looked at.
+/// True for equal sizes and equal bytes; shapes and dtypes are not compared.
 bool same_bytes(const Tensor& a, const Tensor& b);
 
-/// "row 3 column 17" style position of a flat index: "[0, 3, 17]".
+/// The position of a flat index: "[0, 3, 17]".
 std::string position_text(const Shape& shape, int64_t flat);
 
 }  // namespace fk

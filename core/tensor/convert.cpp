@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Conversions between element types. Scalars go through double, whose 53 bits hold every value of
-// the smaller floats, so that there is one rounding and never two. The bulk paths between f32 and
-// the 16-bit floats are integer arithmetic without branches, which the compiler vectorises.
+// the smaller floats, so each conversion rounds once. The bulk paths between f32 and the 16-bit
+// floats are integer arithmetic without branches, which the compiler vectorises.
 
 #include <algorithm>
 #include <bit>
@@ -13,8 +13,8 @@
 #include "core/base/error.hpp"
 #include "core/tensor/dtype.hpp"
 
-// Lets one binary use AVX2 where it is there. Integer work only, so the results cannot differ.
-// Sanitizers do not get on with the resolver functions.
+// Lets one binary use AVX2 where the processor has it. Integer work only, so results cannot differ.
+// Sanitizers do not support the resolver functions.
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define FK_CLONES __attribute__((target_clones("avx2", "default")))
 #else
@@ -29,7 +29,7 @@ struct Format {
   int mantissa_bits;
   int exponent_bias;
   uint32_t largest;   // bit pattern of the largest finite value
-  uint32_t infinity;  // what overflow gives
+  uint32_t infinity;  // the result of an overflow
   uint32_t nan;
   int sign_shift;
 };
@@ -45,7 +45,7 @@ uint32_t encode(double value, const Format& format) {
   if (magnitude > 0x7FF0'0000'0000'0000) return sign | format.nan;
   if (magnitude == 0x7FF0'0000'0000'0000) return sign | format.infinity;
   const int exponent = static_cast<int>(magnitude >> 52) - 1023;
-  // Below the smallest normal the unit in the last place stays, so more bits fall off.
+  // Below the smallest normal the unit in the last place is constant, so more bits are dropped.
   const int smallest = 1 - format.exponent_bias;
   const int dropped = 52 - format.mantissa_bits + std::max(0, smallest - exponent);
   if (dropped > 53) return sign;  // below half of the smallest subnormal, double's own included
@@ -54,7 +54,7 @@ uint32_t encode(double value, const Format& format) {
   const uint64_t rest = significand & ((uint64_t{1} << dropped) - 1);
   const uint64_t half = uint64_t{1} << (dropped - 1);
   kept += (rest > half || (rest == half && (kept & 1) != 0)) ? 1 : 0;
-  // A carry out of the mantissa raises the exponent by itself; the implicit one is taken out of it.
+  // A carry out of the mantissa raises the exponent by itself; `base` excludes the implicit one.
   const int64_t base = exponent < smallest ? 0 : exponent + format.exponent_bias - 1;
   const int64_t result = (base << format.mantissa_bits) + static_cast<int64_t>(kept);
   if (result > static_cast<int64_t>(format.largest)) return sign | format.infinity;
@@ -95,7 +95,7 @@ template <class T>
 T saturate(double value) {
   if (std::isnan(value)) return 0;
   const double rounded = std::nearbyint(value);  // the process never leaves round-to-nearest-even
-  // max() of 64-bit types rounds up to a power of two, which itself does not fit: hence >=.
+  // max() of 64-bit types rounds up to a power of two, which does not fit itself: hence >=.
   if (rounded >= static_cast<double>(std::numeric_limits<T>::max())) {
     return std::numeric_limits<T>::max();
   }
@@ -198,8 +198,9 @@ FK_CLONES void bf16_to_f32(const char* source, char* target, int64_t count) {
   }
 }
 
-// Rounds by integer arithmetic: normal results by adding just under half a unit in the last place,
-// subnormal ones by letting the adder of floats align the significand under the magic number 0.5.
+// Rounds by integer arithmetic. For normal results it adds just under half a unit in the last
+// place. For subnormal results the adder of floats aligns the significand under the magic number
+// 0.5.
 uint32_t f16_bits(uint32_t bits) {
   const uint32_t sign = (bits >> 16) & 0x8000;
   const uint32_t magnitude = bits & 0x7FFF'FFFF;
@@ -246,7 +247,7 @@ FK_CLONES void f32_to_f64(const char* source, char* target, int64_t count) {
   }
 }
 
-// The comparison reads everything as double, so the 16-bit floats go there by way of float32.
+// The comparison reads every type as double; 16-bit floats are converted through float32.
 void half_to_f64(const char* source, DType dtype, char* target, int64_t count) {
   constexpr int64_t kAtOnce = 1024;
   float block[kAtOnce];

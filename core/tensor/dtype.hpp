@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Element types: names in every spelling that checkpoints and frameworks use, DLPack codes, and
-// conversions that are exact to the last bit, because the referee's answers rest on them.
+// Element types: names in every spelling of checkpoints and frameworks, DLPack codes, and
+// conversions that are exact to the last bit, because verdicts rest on them.
 
 #pragma once
 
@@ -63,10 +63,10 @@ double epsilon(DType dtype);
 double largest(DType dtype);
 double lowest(DType dtype);
 
-/// Single elements. `to_double` is exact, but for integers beyond 2^53. `from_double` rounds to
-/// nearest, ties to even, in one step from double; f8e4m3 saturates at 448 (infinity included),
-/// other floats overflow to infinity; integers saturate and turn NaN into 0; boolean is `value !=
-/// 0`. The pointers need no alignment.
+/// Single elements; the pointers need no alignment. `to_double` is exact, except for integers
+/// beyond 2^53. `from_double` rounds once from double, to nearest, ties to even. f8e4m3 saturates
+/// at 448 (infinity included); other floats overflow to infinity. Integers saturate and turn NaN
+/// into 0; boolean is `value != 0`.
 double to_double(const void* element, DType dtype);
 void from_double(double value, void* element, DType dtype);
 
@@ -80,9 +80,9 @@ float bf16_to_float(uint16_t bits);
 float f8e4m3_to_float(uint8_t bits);
 float f8e5m2_to_float(uint8_t bits);
 
-/// Converts `count` elements; the ranges must not overlap unless the types are equal. Vectorised
-/// between f32 and bf16 or f16 [measured in test/unit/tensor]; others through to_double; integers
-/// to integers exactly, saturating. No alignment needed.
+/// Converts `count` elements; the ranges must not overlap unless the types are equal. No alignment
+/// needed. Vectorised between f32 and bf16 or f16 [measured in test/unit/tensor]. Others go through
+/// to_double; integers to integers are exact and saturate.
 void convert(const void* source, DType source_dtype, void* target, DType target_dtype,
              int64_t count);
 

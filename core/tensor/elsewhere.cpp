@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Right values in wrong places, which is what an index, a stride or an order does, and values that
-// one factor or term for each row or column explains.
+// Right values at wrong positions, caused by a wrong index, stride or order; and values that one
+// factor or term for each row or column explains.
 
 #include <fmt/format.h>
 
@@ -15,9 +15,10 @@
 namespace fk {
 namespace {
 
-// Of many there is no time to sort them, for every wrong answer that has to be rejected.
+// Limits of elements. Larger answers are not sorted: the time would be spent for every wrong
+// answer.
 constexpr int64_t kFewest = 12, kMost = int64_t{1} << 20, kSortedMost = int64_t{1} << 14;
-constexpr int64_t kShortest = 3;  // line that one number does not explain by chance
+constexpr int64_t kShortest = 3;  // shortest line that one number does not explain by chance
 constexpr double kNearlyAll = 0.9;
 
 class Places {
@@ -34,12 +35,12 @@ class Places {
       for (const int64_t k : {by, -by}) {
         if (!holds([&](int64_t i) { return i + k; })) continue;
         if (by == columns_ && columns_ > 1)
-          return std::string("every row holds what belongs into the ") +
+          return std::string("every row holds the values of the ") +
                  (k > 0 ? "next one" : "one before");
         return fmt::format("every element holds what belongs {} {}", by,
                            k > 0 ? "further on" : "before");
       }
-    // Of a matrix that was written as its transpose is laid out.
+    // The layout of a matrix that was written as its transpose.
     if (rows_ > 1 && columns_ > 1 && holds([&](int64_t i) {
           const int64_t matrix = i / (rows_ * columns_) * rows_ * columns_, in = i - matrix;
           return matrix + in % rows_ * columns_ + in / rows_;
@@ -53,9 +54,9 @@ class Places {
       if (in_row([&](int64_t c) { return (c + half) % columns_; }))
         return "the halves of every row are exchanged";
       if (in_row([&](int64_t c) { return c % 2 * half + c / 2; }))
-        return "what belongs half a row apart lies side by side";
+        return "values that belong half a row apart are neighbours";
       if (in_row([&](int64_t c) { return c % half * 2 + c / half; }))
-        return "what belongs side by side lies half a row apart";
+        return "neighbours are half a row apart";
     }
     return in_any_order() ? "the right values, in another order" : "";
   }
@@ -68,8 +69,8 @@ class Places {
 
   bool near(double got, double want) const { return std::abs(got - want) <= limit_; }
 
-  // Whether nearly all elements hold what belongs to the place that they name; where that is
-  // outside nobody knows.
+  // True if nearly all elements have the value of the position from(i). Positions outside of the
+  // tensor are not counted.
   template <class From>
   bool holds(const From& from) const {
     const auto n = static_cast<int64_t>(got_.size());
@@ -85,7 +86,7 @@ class Places {
     return inside * 2 >= n && inside >= kFewest;
   }
 
-  // Whether one number for each line explains it. Lines are rows, or columns.
+  // True if one number for each line (row or column) explains the errors.
   bool by_line(bool rows, bool factor) const {
     const int64_t all = static_cast<int64_t>(got_.size()) / columns_;
     const int64_t lines = rows ? all : columns_, length = rows ? columns_ : all;
@@ -116,7 +117,7 @@ class Places {
     std::vector<double> got = got_, want = want_;
     std::sort(got.begin(), got.end());
     std::sort(want.begin(), want.end());
-    // Values of one distribution are near each other in any case.
+    // Values of one distribution are close to each other in any case.
     const double alike = 1e-3 * (want.back() - want.front()) / static_cast<double>(want.size());
     if (!(limit_ < alike)) return false;
     return std::equal(got.begin(), got.end(), want.begin(),

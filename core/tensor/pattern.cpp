@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From counts per row and column to words.
+// Turns counts per row and column into words.
 
 #include "core/tensor/pattern.hpp"
 
@@ -14,50 +14,47 @@
 namespace fk {
 
 const char* const kFormulaNext =
-    "Compute the first element by hand, from the contract (`fk-host show OP`): the formula, or the "
-    "order of its inputs; where other cases are right, compare their sizes (the tail of a sum).";
+    "Compute the first element by hand from the contract (`fk-host show OP`). Check the formula "
+    "and the order of inputs. If other cases are right, compare sizes: a sum may miss its tail.";
 const char* const kElsewhereNext =
-    "Values are right and lie elsewhere: look at the index and strides with which outputs are "
-    "written and inputs are read.";
+    "The values are right at wrong positions. Check index and strides of loads and stores.";
 
 const char* const kFactorNext =
-    "A factor is missing, or is there twice: a scale, a weight, a mean's 1/n, or a sum of which a "
-    "part is taken twice or not at all.";
+    "A factor is missing or applied twice: a scale, a weight, or a mean's 1/n. Or a sum skips or "
+    "repeats a part.";
 const char* const kOffsetNext = "A term is missing or added twice: a bias, a residual, an epsilon.";
 
 namespace {
 
 constexpr const char* kNanNext =
-    "NaN comes of 0/0, inf - inf, a root of what is negative, or of memory that was not written: "
-    "outputs and scratch hold NaN before a call. Begin at the first element that has it.";
+    "NaN comes from 0/0, inf - inf, the root of a negative number, or unwritten memory: outputs "
+    "and scratch hold NaN before a call. Begin at the first NaN.";
 constexpr const char* kUntouchedNext =
-    "They hold what was there before the call, or come of scratch that was not written: look at "
-    "the "
-    "conditions around the store, and for rows and columns that no iteration reaches.";
+    "The elements were not written, or come from unwritten scratch. Check the conditions of the "
+    "store. Look for rows and columns that no iteration reaches.";
 constexpr const char* kZerosNext =
     "The elements are zero. Check the stored value, and that the loop reaches them.";
 constexpr const char* kSignedZerosNext =
-    "Something arrives there and is multiplied by 0 or divided by infinity: look for a sum that "
-    "overflows, and whether every input is read in the dtype that it has.";
-// No sum of right inputs is so much larger than the answer.
+    "The values are +0 and -0: a factor is 0 or a divisor infinite. Look for an overflowing sum, "
+    "and for an input read with the wrong dtype.";
+// No sum of right inputs exceeds the answer by such a factor.
 constexpr double kHuge = 1e15;
 constexpr const char* kHugeNext =
-    "No formula of these inputs gives values of that size: look whether every input is read in the "
-    "dtype that it has (float32 read as bfloat16), for memory that was not written, and for what "
-    "overflows (exp() without the row's maximum).";
+    "No formula of these inputs gives values of this size. Look for an input read with the wrong "
+    "dtype (float32 as bfloat16), for unwritten memory, and for overflow (exp() without the row's"
+    " maximum).";
 constexpr const char* kConstantNext = "All values are equal. Check the index of loads and stores.";
 constexpr const char* kSignNext = "A sign is wrong.";
 constexpr const char* kTailNext =
-    "The end is handled otherwise than the rest: look at the tail that does not fill a vector, a "
-    "tile or a block.";
+    "Only the end is wrong. Check the tail that fills no vector, tile or block.";
 constexpr const char* kStepNext =
     "Every n-th element is wrong. Look for one lane, thread or unrolled iteration that differs "
     "from the others.";
 constexpr const char* kPlaceNext =
     "Check conditions on this index (< or <=), and look for a second write to it.";
 constexpr const char* kScatteredNext =
-    "It depends on values or on time: look at branches on values, at overflow, and for a missing "
-    "barrier or an atomic.";
+    "The error depends on values or on timing. Check branches on values and overflow. Look for a "
+    "missing barrier or atomic.";
 constexpr const char* kRoundingNext =
     "The errors fit a lower precision. Accumulate in float32, and round once, at the store.";
 
@@ -151,7 +148,7 @@ void PatternFinder::add(int64_t index, double got, double want, bool wrong) {
 }
 
 bool PatternFinder::wants_second_look() {
-  // One explanation for everything needs more than a handful of elements, most of them wrong.
+  // A common explanation needs more than a handful of elements, most of them wrong.
   if (numel_ < 4 || finite_ != numel_ || wrong_ * 4 < numel_ || constant_) return false;
   if (sum_ww_ > 0 && std::isfinite(sum_gw_) && std::isfinite(sum_ww_)) {
     factor_ = sum_gw_ / sum_ww_;
@@ -175,7 +172,7 @@ Pattern PatternFinder::region() const {
   if (wrong_ == numel_) return {"every element", kFormulaNext};
   const std::vector<int64_t> rows = touched(row_wrong_), columns = touched(column_wrong_);
   const auto box = static_cast<int64_t>(rows.size()) * static_cast<int64_t>(columns.size());
-  // A few elements of a region are right by accident; when most are, it is no region.
+  // A few elements of a wrong region are right by accident. If many are right, it is no region.
   const bool filled = wrong_ * 4 >= box * 3;
   if (wrong_ * 10 >= numel_ * 9) {
     const double percent = 100 * static_cast<double>(wrong_) / static_cast<double>(numel_);
@@ -190,7 +187,7 @@ Pattern PatternFinder::region() const {
   const Pattern row = describe(rows, rows_, "row"), column = describe(columns, columns_, "column");
   if (wrong_ == 1)
     return {fmt::format("one element, row {}, column {}", rows[0], columns[0]), kPlaceNext};
-  // Whole rows or columns, though a value here and there is right by accident.
+  // Whole rows or columns; a few of their values may be right by accident.
   const auto whole_rows = static_cast<int64_t>(rows.size()) * columns_;
   const auto whole_columns = static_cast<int64_t>(columns.size()) * rows_;
   if (wrong_ * 10 > whole_rows * 8 && !row.text.empty()) return row;
@@ -218,7 +215,7 @@ Pattern PatternFinder::pattern(int64_t nan_count, bool untouched) const {
                                   : text + ", wrong: " + region().text,
             kUntouchedNext};
   }
-  // Of bits that are taken for those of another dtype about a third are.
+  // Bits read in another dtype give about a third of such values.
   if (huge_ * 16 >= wrong_ && huge_ > 1)
     return {region().text + ", of sizes up to " + (largest_ > 0 ? number(largest_) : "infinity"),
             kHugeNext};
@@ -234,7 +231,7 @@ Pattern PatternFinder::pattern(int64_t nan_count, bool untouched) const {
     if (first_got_ == 0) return {"all zeros", kZerosNext};
     return {"constant " + number(first_got_) + " in every element", kConstantNext};
   }
-  // The factor and the offset may leave out a few elements, for example saturated ones.
+  // The factor and the offset may fail for a few elements, for example saturated ones.
   const int64_t few = numel_ / 1000;
   if (off_factor_ >= 0 && off_factor_ <= few && std::abs(factor_) > 1e-3) {
     return {"every element x " + number(factor_),

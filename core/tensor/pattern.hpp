@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Says in one sentence where and how the elements of a comparison are wrong. Private to compare.
+// Describes in one sentence where and how the elements of a comparison are wrong. Private to
+// compare.
 
 #pragma once
 
@@ -14,16 +15,16 @@ namespace fk {
 
 struct Pattern {
   std::string text;
-  const char* next = "";  ///< one sentence: what to look at
+  const char* next = "";  ///< one sentence: the place to check
 };
 
-/// What to look at for some of them.
+/// Advice for the patterns that other files report too.
 extern const char *const kFormulaNext, *const kElsewhereNext, *const kFactorNext,
                                                                   *const kOffsetNext;
 
-/// Where nearly all values of `want` are in `got`, but elsewhere ("every element holds what belongs
-/// 1 further on"), or where one factor or term for each row or column explains it; empty where that
-/// is not so, or there are too many or few to tell. `limit`: as below.
+/// Explains `got` by values of `want` at other positions ("every element holds what belongs 1
+/// further on"), or by one factor or term for each row or column. Empty if neither holds, or if the
+/// number of elements is too small or too large. `limit`: as below.
 Pattern explained(const TensorView& got, const TensorView& want, double limit);
 
 /// Rows are all leading axes flattened, columns the last axis.
@@ -32,13 +33,13 @@ class PatternFinder {
   /// `limit` is the absolute error that separates wrong elements from noise.
   PatternFinder(const Shape& shape, int64_t numel, double limit);
 
-  /// To be called once for each element in order.
+  /// Must be called once for each element, in order.
   void add(int64_t index, double got, double want, bool wrong);
-  /// Whether a factor or an offset could explain the errors; then look_again is to be called for
+  /// True if a factor or an offset could explain the errors; then look_again must be called for
   /// each element.
   bool wants_second_look();
   void look_again(double got, double want);
-  /// `untouched`: all NaN are of memory that nobody has written.
+  /// `untouched`: all NaN come from memory that was never written.
   Pattern pattern(int64_t nan_count, bool untouched) const;
 
  private:
@@ -53,7 +54,7 @@ class PatternFinder {
   bool constant_ = true, minus_zero_ = false;
   double sum_gw_ = 0, sum_ww_ = 0, sum_error_ = 0;
   double factor_ = 1, offset_ = 0;
-  int64_t off_factor_ = -1, off_offset_ = -1;  // elements that it does not explain; -1 not tried
+  int64_t off_factor_ = -1, off_offset_ = -1;  // elements that it fails to explain; -1: not tried
 };
 
 }  // namespace fk

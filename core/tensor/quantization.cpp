@@ -26,7 +26,7 @@ void must_be(const Config& config, std::string_view key, const std::string& valu
     config.fail_at(key, "`" + excerpt(value) + "` is not supported", did_you_mean(value, known));
 }
 
-// What has to be absent or an empty object.
+// The key must be absent or an empty object.
 void refuse(const Config& config, std::string_view key, const std::string& why) {
   if (config.has(key) && !(config.is_object(key) && config.child(key).keys().empty()))
     config.fail_at(key, why);
@@ -43,7 +43,7 @@ void set_block(const Config& config, std::string_view key, const std::vector<int
   q.block_columns = block[1];
 }
 
-// transformers' own method and vLLM's, which use the same name.
+// The method of transformers and the one of vLLM, under the same name.
 void read_fp8(const Config& c, Quantization& q) {
   only(c, {"quant_method", "fmt", "scale_fmt", "activation_scheme", "weight_block_size",
            "modules_to_not_convert", "ignored_layers", "dequantize"});
@@ -112,7 +112,7 @@ void read_bitsandbytes(const Config& c, Quantization& q) {
                                     "llm_int8_skip_modules",
                                     "llm_int8_enable_fp32_cpu_offload",
                                     "llm_int8_has_fp16_weight"};
-  // These belong to 4 bits, and are written always.
+  // Keys of 4-bit quantisation are always written.
   for (const auto& key : c.keys())
     if (starts_with(key, "bnb_4bit_")) known.push_back(key);
   only(c, known);
@@ -125,7 +125,7 @@ Quantization Quantization::of(const Config& config) {
   Quantization q;
   if (!config.has("quantization_config")) return q;
   const Config c = config.child("quantization_config");
-  // bitsandbytes did not name itself at first.
+  // Early bitsandbytes files lack the method's name.
   const bool nameless = c.has("load_in_8bit") || c.has("load_in_4bit");
   q.method = nameless ? c.text("quant_method", "bitsandbytes") : c.text("quant_method");
   if (q.method == "fp8") {

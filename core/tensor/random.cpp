@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Philox and what is made of it. Work goes in chunks that stay in the first-level cache: raw words,
-// float32 deviates, then one conversion. Each loop is plain enough to be vectorised, and none
-// of them calls the C library, whose results differ between machines.
+// Philox and the distributions made from it. Work goes in chunks that stay in the first-level
+// cache: raw words, float32 deviates, then one conversion. The loops are simple enough to be
+// vectorised. None of them calls the C library, whose results differ between machines.
 
 #include "core/tensor/random.hpp"
 
@@ -28,9 +28,9 @@
 namespace fk {
 namespace {
 
-constexpr int kBlocks = 256;             // of four words
-constexpr int kWords = 4 * kBlocks;      // per chunk
-constexpr int64_t kPerThread = 1 << 16;  // elements below which another thread does not pay
+constexpr int kBlocks = 256;             // blocks of four words
+constexpr int kWords = 4 * kBlocks;      // words per chunk
+constexpr int64_t kPerThread = 1 << 16;  // smallest number of elements for a further thread
 
 using Lanes = uint32_t[4][kBlocks];
 
@@ -49,8 +49,8 @@ FK_CLONES void philox_blocks(uint64_t first, uint64_t key, Lanes& out) {
   }
 }
 
-// std::sqrt sets errno, which keeps the loop scalar; the builtin under this option is one
-// instruction and correctly rounded on every machine.
+// std::sqrt sets errno, which keeps the loop scalar. With this option the builtin is one
+// instruction, correctly rounded on every machine.
 #pragma GCC push_options
 #pragma GCC optimize("no-math-errno", "no-trapping-math")
 FK_CLONES void box_muller(const uint32_t* radius, const uint32_t* angle, float* first,
@@ -97,8 +97,8 @@ void interleave_floats(Chunk& chunk) {
              reinterpret_cast<uint32_t*>(chunk.floats));
 }
 
-// Calls make(chunk, block) for every chunk of the stream and copies what lies in the range. `make`
-// leaves kWords elements of type `made` at the pointer that it returns.
+// Calls make(chunk, block) for every chunk of the stream and copies the part in the range. `make`
+// returns a pointer to kWords elements of type `made`.
 template <class Make>
 void fill_range(char* target, DType dtype, int64_t count, uint64_t offset, DType made,
                 const Make& make) {
@@ -121,7 +121,7 @@ void fill(void* target, DType dtype, int64_t count, uint64_t offset, DType made,
   if (count <= 0) return;
   auto* start = static_cast<char*>(target);
   const int64_t workers = std::clamp<int64_t>(count / kPerThread, 1, std::max(threads, 1));
-  // Ranges begin at multiples of a chunk, so no chunk is made twice.
+  // Ranges begin at multiples of a chunk, so no chunk is computed twice.
   const int64_t share = ((count + workers - 1) / workers + kWords - 1) / kWords * kWords;
   std::vector<std::jthread> others;
   for (int64_t begin = share; begin < count; begin += share) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random contents by position. Element i of a stream depends on the seed and on i alone (Philox
-// 4x32-10 with counter i / 4 and the seed as its key, lane i % 4), so that any slice can be made
-// on its own, on any number of threads, by any rank, and is the same. Multiplications and additions
-// are not fused, so the values do not depend on the compiler or the instruction set either.
+// Random contents by position. Element i of a stream depends only on the seed and on i: Philox
+// 4x32-10 with counter i / 4, the seed as key, lane i % 4. So any rank can make any slice on any
+// number of threads, with equal results. Multiplications and additions are not fused, so the values
+// do not depend on the compiler or the instruction set either.
 
 #pragma once
 
@@ -18,8 +18,8 @@ namespace fk {
 /// Philox 4x32-10 of a 64-bit counter (upper half zero) under a 64-bit key.
 std::array<uint32_t, 4> philox(uint64_t counter, uint64_t key);
 
-/// A seed for a named thing under a seed for the whole; unlike names give unrelated streams. The
-/// value is part of the golden files and does not change.
+/// A seed for a named part, from the seed of the whole; different names give unrelated streams.
+/// Golden files contain the value, so it must not change.
 uint64_t seed_of(std::string_view name, uint64_t seed);
 
 /// All fill functions write elements [offset, offset + count) of the stream `seed` to `target`,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One element of the streams of random.hpp, for a CPU's loops and a GPU's threads. Products and
-// sums are not fused (a GPU needs -fmad=false), and nothing here calls a library, so that both give
-// the same bits.
+// One element of the streams of random.hpp, for loops on a CPU and threads on a GPU. Both give the
+// same bits: products and sums are not fused (a GPU needs -fmad=false), and nothing here calls a
+// library.
 #pragma once
 #include <cstdint>
 
@@ -43,7 +43,7 @@ FK_ELEMENT float minus_two_log(uint32_t word) {
   return result > 0.0F ? result : 0.0F;
 }
 
-// sin and cos of the angle word / 2^32 turns. The two top bits choose the quarter; the rest is
+// sin and cos of the angle word / 2^32 turns. The two top bits choose the quarter. The rest is
 // centred, so the polynomials run over [-pi/4, pi/4].
 FK_ELEMENT void sine_cosine(uint32_t word, float& sine, float& cosine) {
   const uint32_t quarter = word >> 30;

@@ -35,7 +35,7 @@ int64_t count_of(const Json& value, const std::string& where, const char* what) 
   return value.get<int64_t>();
 }
 
-// One entry of the header; the position of its data is put into `begin`.
+// One entry of the header; `begin` receives the position of its data.
 StoredTensor read_entry(const Json& entry, const std::string& where,
                         std::span<const std::byte> data, std::size_t& begin) {
   if (!entry.is_object()) fail(where, "must be an object with dtype, shape and data_offsets");
@@ -124,7 +124,7 @@ void SafeTensors::read(std::span<const std::byte> image) {
   const Json json = parse_json(header, file_ + " (header)");
   const std::span<const std::byte> data = image.subspan(8 + static_cast<std::size_t>(length));
 
-  // (begin, end) of each tensor, to see that they cover the data without holes or overlap.
+  // (begin, end) of each tensor, to check that they cover the data without holes or overlap.
   std::vector<std::pair<std::size_t, const StoredTensor*>> order;
   for (const auto& [key, entry] : json.items()) {
     if (key == "__metadata__") {

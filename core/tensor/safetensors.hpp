@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checkpoints as the HuggingFace Hub stores them. The header of a file is data from a stranger:
-// sizes, offsets, shapes and names are checked in full when the file is opened, with the rules of
-// the format's own reader (offsets contiguous from 0 to the end of the file, no holes, no overlap),
-// so that at() afterwards cannot reach outside the mapping.
+// Checkpoints in the layout of the HuggingFace Hub. The header of a file is untrusted: opening
+// checks all sizes, offsets, shapes and names by the rules of the format's own reader. Offsets must
+// be contiguous from 0 to the end of the file, without holes or overlap, so at() cannot reach
+// outside the mapping.
 
 #pragma once
 
@@ -40,7 +40,7 @@ class SafeTensors {
  public:
   static constexpr std::size_t kHeaderBytesMax = 100'000'000;  ///< the reference reader's limit
 
-  /// Error names the file and the first thing that is wrong.
+  /// Error names the file and the first fault.
   static SafeTensors open(const std::filesystem::path& path);
   /// The same for an image in memory, which must outlive the object.
   static SafeTensors parse(std::span<const std::byte> image, std::string name);
@@ -67,8 +67,8 @@ class SafeTensors {
 };
 
 /// Writes a file that the reference reader accepts: header padded to 8 bytes, widest elements
-/// first, data contiguous. Strided views are packed. Written beside and renamed. Error when it
-/// cannot.
+/// first, data contiguous. Strided views are packed. A temporary file is renamed to `path`. Error
+/// when it cannot.
 void write_safetensors(const std::filesystem::path& path,
                        const std::map<std::string, TensorView>& tensors,
                        const std::map<std::string, std::string>& metadata = {});
@@ -79,10 +79,11 @@ void write_safetensors(const std::filesystem::path& path,
 class Checkpoint {
  public:
   /// Error names the missing shard, the entry of weight_map that its shard lacks, or the folder
-  /// that holds no weights. Shard names with a folder in them are refused.
-  /// A config.json beside the files says how they are quantised.
+  /// without weights. Shard names with a folder in them are refused. A config.json beside the files
+  /// declares their quantisation.
   static Checkpoint open(const std::filesystem::path& path);
-  /// The same; where no config.json lies beside the files, that of their model says it.
+  /// The same; if no config.json lies beside the files, `config` (of their model) declares the
+  /// quantisation.
   static Checkpoint open(const std::filesystem::path& path, const Config& config);
 
   std::vector<std::string> names() const;  ///< sorted
@@ -95,18 +96,18 @@ class Checkpoint {
   const std::string& where() const { return where_; }
 
   const Quantization& quantization() const { return quantization_; }
-  /// How a matrix of f8 or int8 becomes floats: its own scales, times `factor`.
+  /// The conversion of an f8 or int8 matrix to floats: its own scales, times `factor`.
   struct Scaling {
     const StoredTensor* scales = nullptr;
     double factor = 1;
     int64_t rows = 0, columns = 0;    ///< of a block; 0: one scale, or one for each row
     std::vector<std::string> beside;  ///< names of all tensors that belong to the matrix
-    /// Scales of its inputs are among them, which nothing here uses.
+    /// True if the matrix also has scales of its inputs, which the host does not use.
     bool has_input_scale = false;
   };
-  /// Error where nothing declares the scales, or they are missing or of another size.
+  /// Error if no scales are declared, or if they are missing or of another size.
   Scaling scaling(const std::string& name) const;
-  /// The values of such a matrix in float32, row-major.
+  /// The values of a quantised matrix in float32, row-major.
   std::vector<float> scaled(const std::string& name) const;
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Matrices of a checkpoint that are f8 or int8: which tensors are their scales, and what they are
+// Quantised matrices of a checkpoint (f8 or int8): the tensors with their scales, and their values
 // in float32.
 
 #include <algorithm>
@@ -13,7 +13,8 @@
 namespace fk {
 namespace {
 
-// bitsandbytes writes a row as int8 of 127 times its share of the largest, which SCB holds.
+// bitsandbytes stores an element as an int8: 127 times its share of the row's largest value, which
+// is in SCB.
 constexpr double kLargestInt8 = 127;
 
 void need_float(const StoredTensor& scales) {
@@ -22,7 +23,7 @@ void need_float(const StoredTensor& scales) {
          "scales are floats of 16 bits or more, not " + std::string(name(scales.dtype)));
 }
 
-// Every matrix of bitsandbytes says in which order it is written; only rows are understood.
+// Every bitsandbytes matrix declares its order; only row order is supported.
 void need_rows(const StoredTensor& format) {
   if (numel(format.shape) != 1 || to_double(format.bytes.data(), format.dtype) != 0)
     fail(format.where, "the matrix is not written row by row, and so not supported");
@@ -30,7 +31,7 @@ void need_rows(const StoredTensor& format) {
 
 int64_t blocks_in(int64_t size, int64_t block) { return (size + block - 1) / block; }
 
-// One scale, one for each row, or one for each block.
+// Scales of the whole matrix, of each row, or of each block.
 void find_blocks(const StoredTensor& matrix, const Quantization& q, Checkpoint::Scaling& s) {
   const Shape& shape = matrix.shape;
   const Shape& have = s.scales->shape;

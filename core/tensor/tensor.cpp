@@ -43,7 +43,7 @@ void pack(const TensorView& view, std::byte* target) {
   }
 }
 
-// Zeros of large pages, which are made when they are touched: by the threads that fill them.
+// Zeroed large pages. The kernel makes them on first touch, in the threads that fill them.
 void* mapped(std::size_t size, std::size_t align) {
   void* all =
       ::mmap(nullptr, size + align, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -107,7 +107,7 @@ Tensor::Tensor(DType type, Shape extents) : dtype(type), shape(std::move(extents
   const int64_t needed = shape_bytes(shape, dtype, "tensor");
   numel_ = fk::numel(shape, "tensor");
   if (needed == 0) return;
-  // Of contents of a gigabyte, touching small pages first takes longer than making the numbers.
+  // Touching a gigabyte in small pages first takes longer than computing its contents.
   constexpr int64_t kPage = int64_t{2} << 20;
   const bool large = needed >= 4 * kPage;
   const int64_t align = large ? kPage : static_cast<int64_t>(kTensorAlignment);

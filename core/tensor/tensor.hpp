@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Host memory with a type and a shape. Tensor owns and is contiguous; TensorView looks at somebody
-// else's memory and may have strides. Device memory is the business of core/device.
+// Host memory with a type and a shape. Tensor owns its memory and is contiguous. TensorView borrows
+// memory and may have strides. Device memory is in core/device.
 
 #pragma once
 
@@ -31,8 +31,8 @@ Shape contiguous_strides(const Shape& shape);
 /// "[2, 3]"
 std::string shape_text(const Shape& shape);
 
-/// Owning, contiguous, row-major, 256-byte aligned. Copies are deep. `dtype` and `shape` are to be
-/// read; `reshaped` changes the shape.
+/// Owning, contiguous, row-major, 256-byte aligned. Copies are deep. Do not write to `dtype` and
+/// `shape`; `reshaped` changes the shape.
 struct Tensor {
   DType dtype = DType::f32;
   Shape shape{0};
@@ -90,8 +90,8 @@ struct Tensor {
   int64_t numel_ = 0;
 };
 
-/// Somebody else's memory, read-only, valid as long as that is. Implicit from Tensor, so that
-/// functions take one type.
+/// Borrowed memory, read-only, valid as long as its owner. Implicit from Tensor, so that functions
+/// take one type.
 struct TensorView {
   const void* data = nullptr;  ///< no alignment needed
   DType dtype = DType::f32;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shared memory of one runner: a board on which it writes where it is (read by the broker only
-// after a crash or a hang, as a hint), and the two rings.
+// The shared memory of one worker: a board with its current position, and two rings. The controller
+// reads the position only after a crash or a hang, as a hint.
 #pragma once
 #include <array>
 #include <atomic>
@@ -16,15 +16,15 @@ inline constexpr uint64_t kRequestRingBytes = uint64_t{1} << 20;
 inline constexpr uint64_t kResultRingBytes = uint64_t{1} << 22;
 
 struct Board {
-  // Index of the node that runs, per phase in the model's order; -1 outside.
+  // Index of the running node, per phase in the model's order; -1 outside.
   alignas(64) volatile int32_t nodes[kPhasesMax];
-  char stage[256];  // "loading mine.so"; not always terminated: read with a bound
+  char stage[256];  // "loading mine.so"; may be unterminated: read with a bound
   char crash[256];  // "SIGSEGV at 0x10 in mine.so+0x1139 (forward)", written by a signal handler
-  uint64_t data_bytes;  // private memory at the crash, for telling a limit from a bug
-  // For a task that waits for a sign, from the broker: twice its number, and one more where the
-  // task is to go on.
+  uint64_t data_bytes;  // private memory at the crash, to tell a limit from a bug
+  // The controller's sign for a waiting task: twice the task's number, plus 1 if the task is to go
+  // on.
   alignas(64) std::atomic<uint64_t> sign;
-  // The number of the task that says that its work is done, before it answers.
+  // Number of the task that has finished its work and will answer next.
   alignas(64) std::atomic<uint64_t> done;
   RingControl requests, results;
 };
@@ -39,6 +39,6 @@ inline std::byte* result_data(void* shared) {
   return static_cast<std::byte*>(shared) + kBoardBytes + kRequestRingBytes;
 }
 
-inline constexpr int kControlFd = 3;  // the control socket in a runner
+inline constexpr int kControlFd = 3;  // the control socket in a worker
 
 }  // namespace fk

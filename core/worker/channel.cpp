@@ -21,7 +21,7 @@ namespace fk {
 
 namespace {
 
-constexpr size_t kFdsMax = 128;  // of the buffers of all ranks
+constexpr size_t kFdsMax = 128;  // enough for the buffers of all ranks
 
 int poll_ms(double seconds) {
   return static_cast<int>(std::clamp(std::ceil(seconds * 1e3), 0.0, 1e9));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Control messages between broker and runner: JSON with a length before it over a socket pair, and
-// descriptors beside the first byte. Neither side trusts the other's lengths, and no call blocks
-// longer than it is told to.
+// Control messages between controller and worker: length and JSON over a socket pair, with
+// descriptors attached to the first byte. Neither side trusts the other's lengths. No call blocks
+// longer than its time limit.
 #pragma once
 #include <poll.h>
 #include <sys/types.h>
@@ -20,8 +20,8 @@ namespace fk {
 
 class Channel {
  public:
-  // Owns `fd`. Descriptors that arrive are kept only with `accept_fds`; otherwise the kernel drops
-  // them. A message that is longer than `bytes_most` is malformed.
+  // Owns `fd`. Received descriptors are kept only with `accept_fds`; otherwise the kernel drops
+  // them. A message longer than `bytes_most` is malformed.
   Channel(int fd, bool accept_fds, uint32_t bytes_most = kBytesMost);
   static constexpr uint32_t kBytesMost = 64U << 20;
   Channel(const Channel&) = delete;
@@ -29,13 +29,13 @@ class Channel {
   ~Channel();
 
   int fd() const { return fd_; }
-  // False when the peer is gone or does not read within the time.
+  // False when the peer has ended or does not read within the time.
   bool send(const Json& message, const std::vector<int>& fds, double timeout_s);
-  // The next message if a whole one has arrived; never blocks. Error for a malformed message.
+  // The next complete message, if it has arrived; never blocks. Error for a malformed message.
   std::optional<Json> receive();
-  // Whether the peer has closed its end (all that it sent before can still be received).
+  // True if the peer has closed its end; earlier messages can still be received.
   bool closed() const { return closed_; }
-  // The descriptors that came so far; the caller owns them.
+  // Descriptors received so far; the caller owns them.
   std::vector<int> take_fds();
 
  private:
@@ -47,19 +47,19 @@ class Channel {
   std::vector<int> fds_;
 };
 
-// Looks for so long without sleeping whether anything has happened: to be woken up takes a process
-// longer than many an answer. `meanwhile` is called between looks.
+// Polls for `seconds` without sleeping: a wake-up takes longer than many answers. Calls `meanwhile`
+// between polls.
 void spin(std::span<pollfd> entries, double seconds, const std::function<void()>& meanwhile = {});
-// Waits for the sign of this number, or a later one (board.hpp): whether the task is to go on.
-// `spins`: there are cores to spare, so that it is seen within a microsecond.
+// Waits for the sign of this number or a later one (board.hpp) and returns whether the task is to
+// go on. `spins`: cores are idle, so it polls and sees the sign within a microsecond.
 bool await_sign(const std::atomic<uint64_t>& sign, uint64_t number, bool spins);
-// Polls one descriptor for these events; false when the time is over.
+// Polls one descriptor for these events; false at the end of the time.
 bool wait_for(int fd, short events, double timeout_s);
-// Polls one descriptor for reading; false when the time is over. The first `spin_s` of it without
-// sleeping.
+// Polls one descriptor for reading; false at the end of the time. The first `spin_s` are without
+// sleep.
 bool wait_readable(int fd, double timeout_s, double spin_s = 0);
 
-// The process at the other end of a local socket; nothing where it is another user's.
+// The process at the other end of a local socket; nothing if it belongs to another user.
 std::optional<pid_t> peer_of(int fd);
 
 }  // namespace fk

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The handlers call backtrace() and dladdr(), which are not on the list of async-signal-safe
-// functions. Both are warmed up before, and should they hang, the broker's watchdog ends it.
+// The handlers call backtrace() and dladdr(), which are not async-signal-safe. Both are warmed up
+// in advance. If they hang, the controller's watchdog ends the process.
 #include "core/worker/crash.hpp"
 
 #include <cxxabi.h>
@@ -28,7 +28,7 @@ namespace {
 
 Board* board_of_process = nullptr;
 constexpr int kFramesMax = 32;
-constexpr int kBySeccomp = 1;  // SYS_SECCOMP, which not all headers have
+constexpr int kBySeccomp = 1;  // SYS_SECCOMP, missing in some headers
 constexpr std::array<int, 8> kSignals = {SIGSEGV, SIGBUS,  SIGFPE, SIGILL,
                                          SIGABRT, SIGTRAP, SIGSYS, SIGXFSZ};
 
@@ -41,7 +41,7 @@ std::array<NamedMemory, 4096> named_memory;
 size_t memory_named = 0;
 constexpr uintptr_t kPage = 4096;
 
-// The newest name of the place, or null; memory is used again.
+// The newest name for the address, or null; addresses are reused.
 const NamedMemory* name_of(const void* address) {
   const auto at = reinterpret_cast<uintptr_t>(address);
   for (size_t i = 1; i <= std::min(memory_named, named_memory.size()); ++i) {
@@ -59,7 +59,8 @@ void add_name(uintptr_t begin, uintptr_t end, const char* words, const std::stri
   std::snprintf(one.what, sizeof one.what, "%s", what.c_str());
 }
 
-// Where its stack ends everything else would be far away.
+// True if the address is near the stack pointer: the fault is then at the stack's end, because
+// other memory is far away.
 bool beside_stack(const void* address, const void* context) {
   const auto* c = static_cast<const ucontext_t*>(context);
 #if defined(__x86_64__)
@@ -75,7 +76,7 @@ bool beside_stack(const void* address, const void* context) {
   return at + kNear > pointer && at < pointer + kNear;
 }
 
-// How many threads it may have when it has them all, else 0.
+// The limit of threads if the process has reached it, else 0.
 int threads_most() {
   rlimit most{};
   if (::getrlimit(RLIMIT_NPROC, &most) != 0 || most.rlim_cur > 1 << 20) return 0;
@@ -100,7 +101,7 @@ const char* file_name(const char* path) {
   return slash ? slash + 1 : path;
 }
 
-// "mine.so+0x1139 (forward)"; 0 when the address is in no file.
+// "mine.so+0x1139 (forward)"; returns 0 if the address is in no file.
 int describe(void* address, char* text, size_t size) {
   Dl_info info{};
   if (!dladdr(address, &info) || !info.dli_fname) return 0;
@@ -110,7 +111,7 @@ int describe(void* address, char* text, size_t size) {
                        info.dli_sname ? info.dli_sname : "", info.dli_sname ? ")" : "");
 }
 
-// Whether a frame is plugin code: neither this program nor a system library.
+// True for plugin code: neither this program nor a system library.
 bool of_plugin(void* address, const char* program) {
   Dl_info info{};
   if (!dladdr(address, &info) || !info.dli_fname) return false;
@@ -120,7 +121,8 @@ bool of_plugin(void* address, const char* program) {
          std::strncmp(name, "linux-vdso", 10) != 0;
 }
 
-// Prints the stack, notes the innermost frame of a plugin after `what` on the board and hangs up.
+// Prints the stack, writes `what` and the innermost frame of a plugin to the board, and closes the
+// connection.
 void report(const char* what) {
   std::array<void*, kFramesMax> frames{};
   const int count = backtrace(frames.data(), kFramesMax);
@@ -129,7 +131,7 @@ void report(const char* what) {
   char line[512], place[256] = "";
   write_text(line, std::snprintf(line, sizeof line, "%s%s\n", kCrashReport, what));
   for (int i = 2; i < count; ++i) {
-    // Below the plugin comes the host, which is of no interest.
+    // The host's frames below the plugin's are left out.
     Dl_info info{};
     if (place[0] && dladdr(frames[static_cast<size_t>(i)], &info) &&
         info.dli_fbase == self.dli_fbase)
@@ -144,12 +146,12 @@ void report(const char* what) {
   if (!board_of_process) return;
   std::snprintf(board_of_process->crash, sizeof board_of_process->crash, "%.110s%s%.140s", what,
                 place[0] ? " in " : "", place);
-  // The broker need not wait until the kernel has taken the process apart, which with memory of a
-  // device takes long.
+  // The controller need not wait for the kernel's cleanup of the process, which takes long with
+  // device memory.
   ::shutdown(kControlFd, SHUT_RDWR);
 }
 
-// Where a fault was and what is known of that place, behind the signal's name.
+// Describes the address of a fault, for the text after the signal's name.
 void describe_fault(int number, const siginfo_t* info, const void* context, char* text,
                     size_t size) {
   constexpr int kByKernel = 0x80;  // SI_KERNEL
@@ -157,7 +159,7 @@ void describe_fault(int number, const siginfo_t* info, const void* context, char
   if (number == SIGABRT) {
     if (const int all = threads_most()) std::snprintf(text, size, "%s%d", kThreadsMost, all);
   } else if (number == SIGXFSZ ? info->si_code < 0 : info->si_code <= 0) {
-    // The kernel tells of that limit as if the process had killed itself.
+    // The kernel reports this limit as if the process had sent the signal.
     std::snprintf(text, size, "%s", kSelfSent);
   } else if (number == SIGSEGV && info->si_code == kByKernel) {
     std::snprintf(text, size, "%s", kNoAddress);
@@ -191,7 +193,7 @@ void on_signal(int number, siginfo_t* info, void* context) {
     std::snprintf(what, sizeof what, "SIG%s%s", name ? name : "?", place);
   }
   report(what);
-  // It is the default already (SA_RESETHAND), and the filter lets nobody touch it.
+  // SA_RESETHAND has restored the default action, and the filter prevents changes.
   ::raise(number);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A runner's drives: requests go into its ring, and what it says comes out as events.
+// A worker's drives: requests go into its ring, and its records become events.
 #include <cstring>
 
 #include "core/base/clock.hpp"
@@ -101,7 +101,8 @@ std::optional<RunnerEvent> Runner::wait(double timeout_s) {
         event.time_s = now_seconds();
         return event;
       }
-      // What came before the message is in the ring by now, so that is looked at once more first.
+      // Records sent before the message are in the ring by now, so the ring is read once more
+      // first.
       if (const auto message = channel_->receive()) {
         if (!handle(*message)) return std::nullopt;
         if (!ends_a_drive(*message)) return unasked(), std::nullopt;

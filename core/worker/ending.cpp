@@ -16,57 +16,55 @@ namespace fk {
 namespace {
 
 constexpr const char* kPlace =
-    "Start at the topmost function of the trace that is yours: is its pointer null, freed, or an "
-    "index too far?";
+    "Start at your topmost function in the trace. Look for a null or freed pointer, or an index "
+    "out of range.";
 constexpr const char* kForbidden =
-    "A candidate computes and nothing else: no files, sockets, processes or signals. Take out the "
-    "call that is named.";
+    "A candidate may use no files, sockets, processes or signals. Remove the named call.";
 constexpr const char* kSilent =
     "the place is unknown: perhaps a thread of the plugin has used up its stack";
 constexpr const char* kSelf = "Remove the sender: a timer, raise() or kill().";
 
-// Limits: RLIMIT_FSIZE has SIGXFSZ, RLIMIT_STACK a SIGSEGV beside the stack pointer, RLIMIT_DATA
-// calls that find no memory, RLIMIT_NPROC threads that do not start; a limit of the processor's
-// time would be that of whoever started the host.
+// Limits and their signs: RLIMIT_FSIZE sends SIGXFSZ, RLIMIT_STACK causes a SIGSEGV beside the
+// stack pointer, RLIMIT_DATA makes allocations fail, RLIMIT_NPROC keeps threads from starting. The
+// host sets no limit of CPU time; SIGXCPU comes from the user's own limit.
 constexpr std::array kEndings = {
     SignalInfo{SIGSEGV, "crashed", "", kPlace},
     SignalInfo{SIGBUS, "crashed", "a page without memory: a truncated file, or no memory is left",
                kPlace},
-    SignalInfo{SIGFPE, "crashed", "an integer division by 0, or an overflow in a division",
-               "Look for a divisor that a shape makes 0: rows, parts, or a width smaller than a "
-               "tile."},
+    SignalInfo{
+        SIGFPE, "crashed", "an integer division by 0, or an overflow in a division",
+        "Look for a divisor that is 0 for this shape: rows, parts, or a width below a tile's."},
     SignalInfo{
         SIGILL, "crashed",
-        "an instruction that this processor does not have, or code that the compiler took "
-        "for unreachable",
+        "an instruction unknown to this processor, or code marked unreachable by the compiler",
         "Look for a function that ends without a return, and for -march or intrinsics beyond "
         "this processor."},
     SignalInfo{SIGTRAP, "crashed", "a trap or breakpoint in the code",
                "Look for the condition of the trap, or take the breakpoint out."},
     SignalInfo{SIGABRT, "crashed", "",
-               "The words behind the place are what it printed last: a failed assert, an exception "
-               "that nobody caught, or a heap that was written past its end."},
+               "The text after the place is its last output. Look for a failed assert, an uncaught "
+               "exception, or a write past a heap block."},
     SignalInfo{SIGSYS, "forbidden", "", kForbidden},
     SignalInfo{SIGXFSZ, "forbidden", "it wrote to a file; the limit is 0 bytes", kForbidden},
-    SignalInfo{SIGXCPU, "crashed", "the limit of CPU time (ulimit -t) in the host's shell",
-               "Start the host without that limit; if there is none, take out what sends the "
-               "signal."},
+    SignalInfo{
+        SIGXCPU, "crashed", "the limit of CPU time (ulimit -t) in the host's shell",
+        "Start the host without the limit. If there is none, remove the sender of the signal."},
     SignalInfo{
         SIGKILL, "crashed",
         "it sent the signal itself, or the kernel did because the machine has no memory left",
-        "Look at the machine's free memory and at what create() and prepare() take; then "
-        "for raise() and kill()."},
+        "Check the machine's free memory, and the memory of create() and prepare(). Then look for "
+        "raise() and kill()."},
     SignalInfo{SIGPIPE, "crashed", "it wrote to a pipe that nobody reads",
                "Print to standard output or error, or not at all."},
-    SignalInfo{SIGALRM, "crashed", "a timer that it set itself", kSelf},
-    SignalInfo{SIGVTALRM, "crashed", "a timer that it set itself", kSelf},
-    SignalInfo{SIGPROF, "crashed", "a timer that it set itself", kSelf},
-    SignalInfo{SIGTERM, "crashed", "it was told to end, by itself or from outside", kSelf},
-    SignalInfo{SIGINT, "crashed", "it was told to end, by itself or from outside", kSelf},
-    SignalInfo{SIGHUP, "crashed", "it was told to end, by itself or from outside", kSelf},
-    SignalInfo{SIGQUIT, "crashed", "it was told to end, by itself or from outside", kSelf}};
+    SignalInfo{SIGALRM, "crashed", "its own timer sent the signal", kSelf},
+    SignalInfo{SIGVTALRM, "crashed", "its own timer sent the signal", kSelf},
+    SignalInfo{SIGPROF, "crashed", "its own timer sent the signal", kSelf},
+    SignalInfo{SIGTERM, "crashed", "it received the signal from itself or from outside", kSelf},
+    SignalInfo{SIGINT, "crashed", "it received the signal from itself or from outside", kSelf},
+    SignalInfo{SIGHUP, "crashed", "it received the signal from itself or from outside", kSelf},
+    SignalInfo{SIGQUIT, "crashed", "it received the signal from itself or from outside", kSelf}};
 
-// What the handler has added to a signal's name, and what helps then.
+// Words of the handler after a signal's name, and the advice for them.
 struct Detail {
   const char* words;
   const char* next;
@@ -76,14 +74,12 @@ constexpr std::array kDetails = {
            "Put large arrays into scratch (need.scratch in supports()), and look for an endless "
            "recursion."},
     Detail{kNull,
-           "Look for an optional field that is absent (or_null), or for memory that supports() did "
-           "not ask for."},
-    Detail{kNoAddress,
-           "Look for a pointer that was never set, was freed, or lies in memory that nobody has "
-           "written."},
+           "Look for an absent optional field (or_null), and for memory that supports() did not "
+           "ask for."},
+    Detail{kNoAddress, "Look for a pointer that is unset, freed, or read from unwritten memory."},
     Detail{kPastEnd,
-           "Check indices at the end of the named tensor: the last row, and the tail that does not "
-           "fill a vector or tile."},
+           "Check indices at the end of the named tensor: the last row, and the tail that fills no "
+           "vector or tile."},
     Detail{kInInput, "It is an input: write to outputs and scratch alone."},
     Detail{kThreadsMost,
            "Start fewer threads, once and not in every call; OpenMP has as many as ctx allows."}};

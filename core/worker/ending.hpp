@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a process that runs a candidate has ended, in words: by which signal, at which limit of the
-// sandbox, and what its author looks at next.
+// Describes how a process that ran a candidate ended: the signal, the limit of the sandbox, and the
+// author's next step.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -11,22 +11,22 @@ namespace fk {
 struct SignalInfo {
   int number;
   const char* kind;   // of a RunnerFailure
-  const char* means;  // in a plugin; empty: the process has said more itself
-  const char* next;   // one sentence: what to look at next
+  const char* means;  // in a plugin; empty: the process has reported more itself
+  const char* next;   // one sentence: the next step
 };
-// Those that end a process; all others are told by their name alone.
+// Signals that end a process and have a description; others are reported by name only.
 std::span<const SignalInfo> signals_told();
 
 struct Ending {
   std::string kind, text, next;
 };
-// `status`: as of waitpid(). `note`: what the handlers of crashes left on the board. `held`,
-// `limit`: private memory at the crash, and how much it may be (0: not limited). `printed`: the
-// last line before the handlers' own report.
+// `status`: from waitpid(). `note`: text of the crash handlers on the board. `held`, `limit`:
+// private memory at the crash, and its limit (0: none). `printed`: the last line before the
+// handlers' report.
 Ending ending_of(int status, const std::string& note, int64_t held, int64_t limit,
                  const std::string& printed);
 
-// Close below the limit counts: the allocation that failed is not part of the sum.
+// True also slightly below the limit: the failed allocation is not part of `bytes`.
 bool near_limit(int64_t bytes, int64_t limit);
 std::string limit_text(int64_t limit);
 

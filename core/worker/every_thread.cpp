@@ -18,7 +18,7 @@ namespace fk {
 
 namespace {
 
-// The kernel's own, in which x86-64 and aarch64 agree.
+// The kernel's own struct, equal on x86-64 and aarch64.
 struct KernelAction {
   void (*handler)(int);
   unsigned long flags;
@@ -26,8 +26,8 @@ struct KernelAction {
   uint64_t mask;
 };
 
-// The C library's signal for cancelling threads: pthread_sigmask() never blocks it, and threads of
-// a driver block all others. Nobody is cancelled here.
+// The C library's signal for cancelling threads. pthread_sigmask() never blocks it; a driver's
+// threads block all others. The host cancels no threads.
 constexpr int kSignal = 32;
 
 bool (*current)() = nullptr;
@@ -42,7 +42,8 @@ long change_action(int number, const KernelAction* action, KernelAction* old) {
   return ::syscall(SYS_rt_sigaction, number, action, old, sizeof action->mask);
 }
 
-// Installs the handler; the C library refuses to for this signal, but knows the way back from one.
+// Installs the handler. The C library refuses this signal, but provides the restorer for the return
+// from a handler.
 bool install(KernelAction& old) {
   struct sigaction wanted {
   }, before{};
@@ -56,7 +57,7 @@ bool install(KernelAction& old) {
   return known && change_action(kSignal, &action, &old) == 0;
 }
 
-// Whether the thread did it; one that has ended needs not.
+// Runs the action in one thread; true on success, or if the thread has ended.
 bool ask(int tid) {
   done_by = failed_by = 0;
   if (::syscall(SYS_tgkill, ::getpid(), tid, kSignal) != 0) return true;
@@ -79,7 +80,7 @@ int in_every_other_thread(bool (*action)()) {
   int missing = 0;
   std::set<int> seen = {static_cast<int>(::syscall(SYS_gettid))};
   bool installed = false;
-  // Until none is new: a thread that was not asked yet may start others.
+  // Repeats until no thread is new: a thread may start others before it is asked.
   for (bool again = true; again;) {
     again = false;
     std::error_code code;

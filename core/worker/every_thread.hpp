@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Some attributes of a process belong to its threads one by one.
+// For attributes of a process that each of its threads has separately.
 #pragma once
 
 namespace fk {
 
-// Runs `action` (safe for signal handlers, does not throw) in every other thread of this process
-// and returns how many of them did not do it within a second each or returned false.
+// Runs `action` (safe for signal handlers, does not throw) in every other thread of this process.
+// Returns the number of threads that did not finish it within a second each, or returned false.
 int in_every_other_thread(bool (*action)());
 
 }  // namespace fk

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The exchange that a model's drive() serves in a runner: requests and results through the rings.
+// The exchange for a model's drive() in a worker: requests and results through the rings.
 #pragma once
 #include "core/exec/model.hpp"
 #include "core/worker/board.hpp"
@@ -9,11 +9,11 @@ namespace fk {
 
 class RingExchange final : public Exchange {
  public:
-  // `control_fd` is watched while waiting: when the broker goes away, the process ends.
+  // `control_fd` is watched while waiting: the process ends with the controller.
   RingExchange(Board& board, void* shared, RingEvents requests, RingEvents results, int control_fd);
 
-  void begin();  // a drive starts: requests are open
-  void end();    // a drive is over: requests that were not asked for are dropped up to the close
+  void begin();  // begins a drive: requests are open
+  void end();    // ends a drive: unread requests up to the close are dropped
 
   bool next(Request& request, bool wait) override;
   void token(uint64_t id, int64_t index, int64_t token, bool last) override;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Structures and numbers are written out: headers of older systems lack what their kernels may
-// have.
+// Structures and numbers are written out, because headers of older systems lack features that their
+// kernels may have.
 #include "core/worker/landlock.hpp"
 
 #include <fcntl.h>
@@ -20,7 +20,7 @@ namespace fk {
 
 namespace {
 
-// Equal on all architectures that this project knows.
+// Equal on all supported architectures.
 constexpr long kCreateRuleset = 444, kAddRule = 445, kRestrictSelf = 446;
 constexpr unsigned kVersion = 1, kPathBeneath = 1;
 
@@ -36,11 +36,11 @@ constexpr uint64_t bits(int count) { return (uint64_t{1} << count) - 1; }
 constexpr uint64_t kExecute = 1U << 0, kWriteFile = 1U << 1, kReadFile = 1U << 2,
                    kReadFolder = 1U << 3, kTruncate = 1U << 14, kDeviceIoctl = 1U << 15;
 
-// Rights came with versions of the interface.
+// The rights known to a version of the interface.
 RulesetAttributes handled(int abi) {
   RulesetAttributes all;
   all.files = bits(abi >= 5 ? 16 : abi >= 3 ? 15 : abi >= 2 ? 14 : 13);
-  if (abi >= 4) all.network = bits(2);  // binding to and connecting TCP
+  if (abi >= 4) all.network = bits(2);  // binding and connecting TCP
   if (abi >= 6) all.scopes = bits(2);   // abstract sockets, signals
   return all;
 }
@@ -85,7 +85,7 @@ void Landlock::add(const std::filesystem::path& path, uint64_t allowed) {
   struct stat about {};
   if (::fstat(fd, &about) != 0 || !S_ISDIR(about.st_mode)) allowed &= ~kReadFolder;
   const PathRule rule{allowed, fd};
-  // Without its rule the path stays closed, which is safe.
+  // A failure leaves the path closed, which is safe.
   ::syscall(kAddRule, rules_, kPathBeneath, &rule, 0U);
   ::close(fd);
 }
@@ -93,7 +93,7 @@ void Landlock::add(const std::filesystem::path& path, uint64_t allowed) {
 void Landlock::enforce() {
   if (rules_ < 0) return;
   rules_to_take = rules_;
-  // The others first: later, this thread may not signal them on some kernels.
+  // The others first: on some kernels this thread may not signal them after its own restriction.
   const int missing = in_every_other_thread(restrict_this_thread);
   if (!restrict_this_thread())
     why_ = "Landlock rules cannot be set: " + errno_text();

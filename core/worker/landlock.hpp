@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Landlock without its library: what a process may do to files, sockets and other processes.
+// Landlock without its library: access to files, sockets and other processes.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -10,12 +10,12 @@ namespace fk {
 
 class Landlock {
  public:
-  // Rules, not yet in force: only these can be opened, `read` for reading, `devices` for writing
-  // and ioctl as well; nothing can be executed, made, renamed or removed. From ABI 4 on no TCP,
-  // from 6 on no signals to others. Paths that do not exist are left out; they are looked up now,
-  // with the rights that the process has now.
-  // For programs that make files (compilers): what is below `programs` can be executed, too, and
-  // everything but that be done below `made`.
+  // Rules, not yet in force. Only these paths can be opened: `read` for reading, `devices` also for
+  // writing and ioctl. No file can be executed, made, renamed or removed. ABI 4 and later also
+  // forbid TCP, ABI 6 and later signals to other processes. Paths are looked up now, with the
+  // present rights; missing paths are left out.
+  // For programs that make files (compilers): files below `programs` can also be executed, and
+  // everything except execution is allowed below `made`.
   Landlock(const std::vector<std::filesystem::path>& read,
            const std::vector<std::filesystem::path>& devices,
            const std::vector<std::filesystem::path>& programs = {},
@@ -23,10 +23,10 @@ class Landlock {
   Landlock(const Landlock&) = delete;
   ~Landlock();
 
-  // For all threads, irrevocably. Needs no_new_privileges. Once.
+  // Irrevocably, for all threads. Needs no_new_privileges. Call it once.
   void enforce();
-  int abi() const { return abi_; }  // what the kernel offers; 0: nothing
-  // Why it is not in force; empty when it is.
+  int abi() const { return abi_; }  // the kernel's version; 0: none
+  // The reason why it is not in force; empty: it is.
   const std::string& why() const { return why_; }
 
  private:

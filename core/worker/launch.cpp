@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The first rank of a machine and its places meet at an abstract socket named after user, job and
+// The first rank of a machine and its places meet at an abstract socket, named after user, job and
 // machine.
 #include "core/worker/launch.hpp"
 
@@ -33,13 +33,13 @@ constexpr double kAnswerS = 30;
 
 struct Words {
   const char *by, *rank, *size;
-  std::vector<const char*> job;  // together
+  std::vector<const char*> job;  // the job's name is made of all of these
   const char *node, *local_rank, *local_size;
-  // Where `node` is a number, "2(x3),1": the local sizes of all machines; and how many there are.
+  // If `node` is a number: the local sizes of all machines ("2(x3),1"), and the number of machines.
   const char *tasks, *nodes;
 };
 
-// The most particular first: a launcher that imitates another one sets its words, too.
+// The most specific launcher first: a launcher that imitates another one sets its variables too.
 const std::vector<Words>& launchers() {
   static const std::vector<Words> all = {
       // The node's name would not tell two daemons of one machine apart; their folders do.
@@ -61,7 +61,7 @@ const std::vector<Words>& launchers() {
        "MPI_LOCALNRANKS",
        nullptr,
        nullptr},
-      // Outside of a step (in a batch script) there is one process, whatever the job's tasks.
+      // Outside of a step (in a batch script) there is one process, for any number of tasks.
       {"srun",
        "SLURM_PROCID",
        "SLURM_STEP_NUM_TASKS",
@@ -83,7 +83,7 @@ int number(const char* name, const char* text, int low, int high) {
   return static_cast<int>(value);
 }
 
-// Of "2(x3),1" the entry of machine `node`.
+// The entry of machine `node` in "2(x3),1".
 int tasks_of(const char* name, const std::string& text, int node, int most) {
   for (const std::string& part : split(text, ',')) {
     const size_t times = part.find("(x");
@@ -97,8 +97,8 @@ int tasks_of(const char* name, const std::string& text, int node, int most) {
   fail(name, "`" + excerpt(text) + "` does not have this machine");
 }
 
-// How many ranks of the job are on this machine, and which of them this one is. A launcher that
-// says nothing of machines has one.
+// Finds the number of ranks on this machine, and this one's index. A launcher without variables for
+// machines has one machine.
 void find_machine(Launch& launch, const Words& words,
                   const std::function<const char*(const char*)>& value_of) {
   const auto value = [&](const char* name) { return name ? value_of(name) : nullptr; };
@@ -137,7 +137,7 @@ int unix_socket() {
   return fd;
 }
 
-// The next message, or nothing when the time is over or the peer is gone.
+// The next message; nothing at the end of the time or of the peer.
 std::optional<Json> next(Channel& channel, double patience_s) {
   for (const double end = now_seconds() + patience_s;;) {
     if (auto message = channel.receive()) return message;
@@ -165,7 +165,7 @@ std::optional<Launch> launch_from(const std::function<const char*(const char*)>&
       fail(words.by, "it started " + std::to_string(out.size) + " processes",
            "there are at most " + std::to_string(kRanksMax) + " ranks");
     out.rank = number(words.rank, rank, 0, out.size - 1);
-    // Without a name it is the process that started all of them.
+    // A job without a name is named after the common parent process.
     for (const char* part : words.job) {
       const char* value = value_of(part);
       out.job += value ? std::string("/") + value : "/parent " + std::to_string(::getppid());
@@ -176,7 +176,7 @@ std::optional<Launch> launch_from(const std::function<const char*(const char*)>&
   return std::nullopt;
 }
 
-// ---- at the broker ----
+// ---- in the controller ----
 
 pid_t LaunchAgent::spawn(const std::string& executable, const std::vector<std::string>& arguments,
                          int control_fd, int log_fd) {
@@ -221,7 +221,7 @@ std::vector<int> await_agents(const Launch& launch, double patience_s) {
     if (fd < 0) continue;
     auto channel = std::make_unique<Channel>(fd, false);
     const auto pid = peer_of(fd);
-    if (!pid) continue;  // anybody may come here: the name of the place is no secret
+    if (!pid) continue;  // the place's name is no secret: any process may connect
     const auto hello = next(*channel, kAnswerS);
     const int rank = hello ? hello->value("rank", -1) : -1;
     if (rank > launch.rank && rank < launch.size)
@@ -231,7 +231,7 @@ std::vector<int> await_agents(const Launch& launch, double patience_s) {
   std::vector<int> ranks = {launch.rank};
   for (const auto& [rank, agent] : agents()) ranks.push_back(rank);
   if (static_cast<int>(ranks.size()) == launch.local_size) return ranks;
-  // Which ranks are to be here is known where all are.
+  // Only a job on one machine tells which ranks are missing.
   std::string missing;
   for (int r = 1; r < launch.size; ++r)
     if (!agent_of_rank(r)) missing += (missing.empty() ? "" : ", ") + std::to_string(r);
@@ -248,7 +248,7 @@ LaunchAgent* agent_of_rank(int rank) {
   return it == agents().end() ? nullptr : it->second.get();
 }
 
-// ---- at the other ranks ----
+// ---- in the other ranks ----
 
 namespace {
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks that a launcher has started: mpirun or srun runs this program once per rank, with a rank's
-// cores, devices and limits. The first one is the broker as always. The others lend their place:
-// they start the runners of their ranks when they are asked to, and end with who asks: the first
-// rank of their machine, which is the broker, or its leader (remote/). All that is read of a
-// launcher are environment variables, so nothing of MPI is linked.
+// Ranks started by a launcher: mpirun or srun runs this program once per rank, with a rank's cores,
+// devices and limits. The first process is the controller. The others lend their place: they start
+// the workers of their ranks on request, and end with the requesting process. That process is the
+// first rank of their machine: the controller, or the machine's leader (remote/). Only the
+// launcher's environment variables are read, so no MPI is linked.
 #pragma once
 #include <sys/types.h>
 
@@ -21,18 +21,18 @@ namespace fk {
 
 struct Launch {
   std::string by;   // "mpirun"
-  std::string job;  // the same for all ranks of one start, and for no other
+  std::string job;  // equal for all ranks of one start, and unique
   int rank = 0, size = 1;
-  std::string node;                    // this machine, among those of the job
-  int local_rank = 0, local_size = 1;  // of the ranks of this machine, which it counts by itself
+  std::string node;                    // this machine's name among those of the job
+  int local_rank = 0, local_size = 1;  // of the ranks of this machine, counted by this program
   bool one_machine() const { return local_size == size; }
 };
 
-// Of Open MPI, Slurm's steps, and what speaks PMI (MPICH, Intel MPI); nothing for one rank.
-// `value_of` is getenv(). Error when a launcher's numbers make no sense.
+// From variables of Open MPI, Slurm's steps, and PMI (MPICH, Intel MPI); nothing for one rank.
+// `value_of` is getenv(). Error for contradictory numbers of a launcher.
 std::optional<Launch> launch_from(const std::function<const char*(const char*)>& value_of);
 
-// A place at a rank other than the first, as the broker holds it. [any thread]
+// The controller's handle of the place at a rank other than the first. [any thread]
 class LaunchAgent {
  public:
   LaunchAgent(int rank, pid_t pid, std::unique_ptr<Channel> channel)
@@ -40,11 +40,11 @@ class LaunchAgent {
   LaunchAgent(const LaunchAgent&) = delete;
 
   int rank() const { return rank_; }
-  pid_t pid() const { return pid_; }  // parent of what it starts
-  // Starts a child there with these as descriptors 3, and 1 and 2. Error when it cannot.
+  pid_t pid() const { return pid_; }  // parent of the processes that it starts
+  // Starts a child at that place with these descriptors as 3, and 1 and 2. Error when it fails.
   pid_t spawn(const std::string& executable, const std::vector<std::string>& arguments,
               int control_fd, int log_fd);
-  // The wait status of such a child once it has ended. When the place is gone, so is the child.
+  // The wait status of such a child after its end. If the place has ended, so has the child.
   std::optional<int> status(pid_t child);
 
  private:
@@ -55,13 +55,13 @@ class LaunchAgent {
   std::map<pid_t, int> ended_;
 };
 
-// In the first rank of a machine: waits for the places of its others, which agent_of_rank() has
-// from then on. The ranks of the machine, or Error when some did not come.
+// In the first rank of a machine: waits for the places of the machine's other ranks, which
+// agent_of_rank() then returns. Returns the ranks of the machine. Error when some did not come.
 std::vector<int> await_agents(const Launch& launch, double patience_s);
-// Null where this process starts the runners of a rank.
+// Null if this process itself starts the workers of the rank.
 LaunchAgent* agent_of_rank(int rank);
-// In its other ranks: serves until that one ends, and returns an exit code. Error when there is
-// none.
+// In the other ranks of a machine: serves until the first rank ends, and returns an exit code.
+// Error when there is no first rank.
 int serve_agent(const Launch& launch, double patience_s);
 
 }  // namespace fk

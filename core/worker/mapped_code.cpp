@@ -28,13 +28,14 @@ namespace {
 std::string folder_of(const std::string& path) { return path.substr(0, path.rfind('/') + 1); }
 std::string name_of(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
-// "libcudnn" of libcudnn.so.9 and of libcudnn_ops.so.9.
+// "libcudnn" for libcudnn.so.9 and for libcudnn_ops.so.9.
 std::string family_of(const std::string& path) {
   return folder_of(path) + name_of(path).substr(0, name_of(path).find_first_of("_.-"));
 }
 
-// A driver may lie anywhere, but where one of its files is nobody else has put the others. Of what
-// has no place ("/memfd:") nothing follows.
+// True for a file in the same folder as a known driver file. A driver may be installed anywhere,
+// but only its vendor puts files into its folder. Entries without a folder ("/memfd:") prove
+// nothing.
 bool beside_known(const std::string& path, const MappedCode& before) {
   if (path.ends_with(" (deleted)")) return false;
   return std::any_of(before.begin(), before.end(), [&](const auto& known) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which files a process has mapped to run code from them, as the kernel tells it to somebody else.
+// Executable file mappings of another process, from the kernel.
 #pragma once
 #include <sys/types.h>
 
@@ -8,17 +8,17 @@
 
 namespace fk {
 
-// Paths, and by what the kernel tells their files apart (device and inode); "/memfd:name (deleted)"
-// for memory that is loaded as if it were a file. Memory without a name is left out.
+// Paths, each with the kernel's identity of the file (device and inode). "/memfd:name (deleted)"
+// stands for memory that is loaded like a file. Unnamed memory is left out.
 using MappedCode = std::map<std::string, std::string>;
-// Empty when the process is gone or may not be looked at.
+// Empty when the process has ended or may not be inspected.
 MappedCode mapped_code(pid_t pid);
 
-// The first that `now` has beyond `before`, except for libraries that a candidate may link and
-// `own`, the beginning of the candidate's own file name; empty when there is none. With `driver`,
-// in a process that has a GPU open, libraries of that and parts of one that `before` has (cuDNN
-// loads its own when they are called) are no code of others either. A file that was deleted or
-// renamed since, as when this program is built again, is the one that it was.
+// The first entry of `now` that is not in `before`; empty: none. Exceptions are libraries that a
+// candidate may link, and `own`, the beginning of the candidate's own file name. With `driver`, in
+// a process with an open GPU, the driver's libraries are exceptions too. So are parts of a library
+// that `before` has (cuDNN loads its parts on first call). A file that was deleted or renamed
+// since, as by a build of this program, counts as the same file.
 std::string foreign_code(const MappedCode& before, const MappedCode& now, const std::string& own,
                          bool driver);
 

@@ -19,7 +19,7 @@ namespace {
 int list_of_memory = -1;
 constexpr uintptr_t kMappedPage = 4096;
 
-// As the kernel writes them: "7f00-7f10 rw-p 00000000 08:01 1234   /usr/lib/libm.so".
+// The kernel's list of mappings: "7f00-7f10 rw-p 00000000 08:01 1234   /usr/lib/libm.so".
 std::string list_text() {
   std::string out;
   for (;;) {
@@ -60,9 +60,9 @@ int access_of(const MappedRange& m) {
 }
 
 bool may_hold(const MappedRange& m, std::string_view own_file) {
-  // More than this is only reserved, as by sanitizers; or without access, as around buffers that
-  // are guarded (64 MiB on either side), of which to ask takes long. What may only be written or
-  // run can be read by most processors all the same.
+  // Larger ranges are only reserved, as by sanitizers. Inaccessible ones surround guarded buffers
+  // (64 MiB on either side) and take long to query. On most processors, write-only and execute-only
+  // memory is readable too.
   constexpr uintptr_t kMost = uintptr_t{1} << 36, kMostHidden = uintptr_t{64} << 20;
   if (m.end - m.begin >= (m.access.starts_with("---") ? kMostHidden : kMost)) return false;
   if (m.path.starts_with("[v")) return false;  // the kernel's own
@@ -70,7 +70,7 @@ bool may_hold(const MappedRange& m, std::string_view own_file) {
   return !file || m.file == own_file || m.access[1] == 'w';
 }
 
-// Where [begin, end) is in memory and in none of `but`.
+// Visits the resident parts of [begin, end) outside of `but`.
 void visit_resident(const MappedRange& m, std::span<const std::span<const std::byte>> but,
                     const std::function<void(std::span<const std::byte>)>& visit) {
   constexpr uintptr_t kAtOnce = 4096 * kMappedPage;
@@ -121,7 +121,7 @@ bool visit_own_memory(const void* code, std::span<const std::span<const std::byt
     }
     at = end + 1;
   }
-  // What this function itself has taken since is not in the list.
+  // Memory that this function has allocated since is not in the list.
   for (const MappedRange& one : all)
     if (may_hold(one, own_file)) visit_resident(one, but, visit);
   return !all.empty();

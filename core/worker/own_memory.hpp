@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// All memory in which code in this process may have left something to read again, wherever it got
-// it from: so that it can be made cold.
+// All readable memory in which code of this process may have left data, so that it can be evicted
+// from caches.
 #pragma once
 #include <cstddef>
 #include <functional>
@@ -8,13 +8,13 @@
 
 namespace fk {
 
-// Before the process is sealed off from the files that list its memory.
+// Call it before the process is sealed off from the files that list its memory.
 void open_own_memory();
-// Calls `visit` with each part of what lies in memory and this process can read, or could after it
-// has asked the kernel to: what is mapped without a file, what of a file is written to, and all of
-// the file that `code` is in. Left out are other files' code and constants, 64 MiB and more without
-// access in one piece, and the parts `but`. False where the list cannot be read. By one thread at
-// a time, and no other may give memory back meanwhile.
+// Calls `visit` with each part of resident memory that this process can read, or could read after
+// asking the kernel. It visits mappings without a file, written parts of file mappings, and the
+// whole file that contains `code`. It omits other files' code and constants, inaccessible pieces of
+// 64 MiB and more, and `but`. False where the list cannot be read. One thread at a time; no other
+// thread may release memory meanwhile.
 bool visit_own_memory(const void* code, std::span<const std::span<const std::byte>> but,
                       const std::function<void(std::span<const std::byte>)>& visit);
 

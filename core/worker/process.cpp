@@ -65,8 +65,8 @@ struct SpawnSetup {
   }
 };
 
-// What runners and libraries in them read. The rest of a user's environment is nobody's concern: a
-// candidate could print it into a report, and into a receipt that others are given.
+// Variables that workers and their libraries read. The rest of a user's environment stays private:
+// a candidate could print it into a report, or into a receipt for others.
 std::vector<char*> environment_of_libraries() {
   constexpr std::array kBegins = {"FK_",   "CUDA_",  "CUBLAS_", "CUDNN_",    "NVIDIA_", "NCCL_",
                                   "OMP_",  "GOMP_",  "KMP_",    "MKL_",      "DNNL_",   "ONEDNN_",
@@ -88,7 +88,7 @@ std::vector<char*> environment_of_libraries() {
 
 pid_t spawn_child(const std::string& executable, const std::vector<std::string>& arguments,
                   int control_fd, int log_fd, Environment environment) {
-  // dup2 onto itself would leave close-on-exec set, so sources stay clear of the targets.
+  // dup2 onto the same number would keep close-on-exec, so sources are above the targets.
   const int log = ::fcntl(log_fd, F_DUPFD_CLOEXEC, 10);
   const int control = ::fcntl(control_fd, F_DUPFD_CLOEXEC, 10);
   std::vector<std::string> words{"fk-host"};
@@ -142,8 +142,8 @@ ChildProcess::~ChildProcess() {
 }
 
 void ChildProcess::kill() {
-  // The group too: a plugin may have started processes of its own. Once, because after the end
-  // its number may belong to somebody else.
+  // Kills the group, because a plugin may have started processes. Only once, because the number may
+  // belong to another process after the end.
   if (killed_) return;
   killed_ = true;
   ::kill(-pid_, SIGKILL);
@@ -152,14 +152,14 @@ void ChildProcess::kill() {
 
 namespace {
 
-// A thread that was told to stop may have to be scheduled once more to do so.
+// A thread may need one more time slice to stop.
 constexpr int64_t kStoppingNs = 50'000;
-// A virtual machine may keep a thread in the middle of stopping, but not each time.
+// A virtual machine may pause a thread in the middle of stopping, but not each time.
 constexpr int kOften = 5, kShare = 4;
 
-// The kernel gives a process' signal to one of its threads, which tells the others. Who has that
-// one wait in a call that no signal ends would let the others work on.
-constexpr double kPromptS = 50e-6;  // in which who does not do so stops
+// The kernel delivers a process's signal to one thread, which stops the others. If this thread
+// waits in an uninterruptible call, the others would go on.
+constexpr double kPromptS = 50e-6;  // time in which a normal process stops
 void stop_each_thread(pid_t pid) {
   std::error_code code;
   const std::filesystem::directory_iterator tasks("/proc/" + std::to_string(pid) + "/task", code);
@@ -168,8 +168,8 @@ void stop_each_thread(pid_t pid) {
   ::kill(pid, SIGSTOP);
 }
 
-// What all threads of a process have used of the processors; nothing when it is gone. A thread that
-// is running is behind by up to a tick, so one looks when all have been still for a while.
+// Processor time of all threads of a process; nothing after its end. A running thread's time is
+// late by up to a tick, so read it when all threads have been stopped for a while.
 std::optional<int64_t> worked_ns(pid_t pid) {
   clockid_t clock = 0;
   timespec t{};
@@ -178,8 +178,8 @@ std::optional<int64_t> worked_ns(pid_t pid) {
   return int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
 }
 
-// Whether a child has stopped (true) or ended; nothing yet. The stop is reported when the last
-// thread has stopped. It stays to be reported, as does an end.
+// True: the child has stopped; false: it has ended; nothing: neither yet. The kernel reports the
+// stop when the last thread has stopped. The report stays available, as does an end.
 std::optional<bool> has_stopped(pid_t pid) {
   siginfo_t info{};
   const int what = WSTOPPED | WEXITED | WNOWAIT | WNOHANG;
@@ -188,7 +188,8 @@ std::optional<bool> has_stopped(pid_t pid) {
   return info.si_pid == pid ? std::optional(info.si_code == CLD_STOPPED) : std::nullopt;
 }
 
-// The same of a process that another one has started, which alone is told: by its threads.
+// The same for another process's child, from the states of its threads: the kernel reports stops
+// only to the parent.
 std::optional<bool> stands_still(pid_t pid) {
   std::error_code code;
   const std::filesystem::directory_iterator tasks("/proc/" + std::to_string(pid) + "/task", code);
@@ -196,9 +197,9 @@ std::optional<bool> stands_still(pid_t pid) {
   for (auto at = begin(tasks); !code && at != end(tasks); at.increment(code)) {
     std::string text;
     std::getline(std::ifstream(at->path() / "stat"), text);
-    const size_t name_end = text.rfind(')');  // a name may hold anything
+    const size_t name_end = text.rfind(')');  // the name may hold any character
     const char state = name_end + 2 < text.size() ? text[name_end + 2] : 'X';
-    if (state == 'Z' || state == 'X') continue;  // a thread that has ended
+    if (state == 'Z' || state == 'X') continue;  // an ended thread
     if (state != 'T') return std::nullopt;
     any = true;
   }
@@ -215,7 +216,7 @@ bool ChildProcess::freeze() {
   constexpr double kPatience = 2;
   if (status_ || ::kill(pid_, SIGSTOP) != 0) return false;
   if (std::exchange(stopped_, true)) worked_ns_ = worked_ns(pid_);
-  // Who does not stop gets no more than this time: a signal may have told it to go on.
+  // A process that does not stop gets no further time: another process's signal may continue it.
   const double begin = now_seconds();
   double told = begin;
   for (double now = begin; now < begin + kPatience; now = now_seconds()) {
@@ -253,7 +254,7 @@ std::optional<double> ChildProcess::worked_s() const {
 
 void ChildProcess::read_log() {
   std::array<char, 16384> data;
-  // Bounded, so that somebody who prints without end cannot keep the caller here.
+  // Bounded, so that endless output cannot keep the caller here.
   for (int turn = 0; turn < 64; ++turn) {
     const ssize_t got = ::read(log_fd_, data.data(), data.size());
     if (got <= 0) return;
@@ -300,7 +301,7 @@ int ChildProcess::threads() const {
   return status_ ? 0 : count;
 }
 
-// A number of a process's status, by a format for its line; nothing when it cannot be read.
+// A number in a process's status, by a scanf format for its line; nothing when it cannot be read.
 static std::optional<uint64_t> status_number(pid_t pid, const char* format) {
   std::FILE* file = std::fopen(("/proc/" + std::to_string(pid) + "/status").c_str(), "re");
   if (!file) return std::nullopt;
@@ -331,11 +332,11 @@ bool is_own_process(pid_t pid) {
 
 void die_with_parent(pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(3);  // it died before the line above
+  if (::getppid() != parent) ::_exit(3);  // the parent died before prctl()
 }
 
 void wake_up_quickly() {
-  // The kernel's struct sched_attr, version 0; glibc has it from 2.41 on.
+  // The kernel's struct sched_attr, version 0; glibc has it since 2.41.
   struct {
     uint32_t size = 48, policy = SCHED_OTHER;
     uint64_t flags = 1;  // SCHED_FLAG_RESET_ON_FORK
@@ -345,7 +346,7 @@ void wake_up_quickly() {
   } wish;
   static_assert(sizeof wish == 48);
   if (::syscall(SYS_sched_setattr, 0, &wish, 0U) == 0) return;
-  wish.nice = 0;  // a better priority needs a privilege, a shorter slice does not
+  wish.nice = 0;  // a higher priority needs a privilege, a shorter slice none
   ::syscall(SYS_sched_setattr, 0, &wish, 0U);
 }
 

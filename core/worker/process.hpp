@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A child process that runs this same program again, with what it prints kept, and no way to
-// outlive its parent.
+// A child process that runs this program again. Its output is kept, and it cannot outlive its
+// parent.
 #pragma once
 #include <sys/types.h>
 
@@ -13,20 +13,20 @@ namespace fk {
 
 class LaunchAgent;
 
-// Starts `executable arguments...` in a process group of its own, without input, with these as
-// descriptors 3, and 1 and 2, and nothing else. The descriptors stay the caller's. Error when it
-// cannot. Of this process's environment it gets what libraries read, or all of it.
+// Starts `executable arguments...` in its own process group, without input, with these descriptors
+// as 3, and 1 and 2, and no others. The caller keeps the descriptors. Error when it fails. It gets
+// the environment variables that libraries read, or all variables.
 enum class Environment { of_libraries, all };
 pid_t spawn_child(const std::string& executable, const std::vector<std::string>& arguments,
                   int control_fd, int log_fd, Environment environment = Environment::of_libraries);
 
 class ChildProcess {
  public:
-  // Starts `executable arguments...` in a process group of its own, with `control_fd` as descriptor
-  // 3, no input, and both outputs captured. Everything else is closed. Error when it cannot. To be
-  // called from a thread that lives as long as the child: its death kills the child.
-  // With an agent (launch.hpp) it is that one's child, to which the same happens, with that one's
-  // environment of libraries.
+  // Starts `executable arguments...` in its own process group, with `control_fd` as descriptor 3,
+  // no input, and both outputs captured. Other descriptors are closed. Error when it fails. Call it
+  // from a thread that lives as long as the child: the thread's end kills the child.
+  // With an agent (launch.hpp), the agent starts the child in the same way, with the agent's
+  // environment for libraries.
   ChildProcess(const std::string& executable, const std::vector<std::string>& arguments,
                int control_fd, LaunchAgent* agent = nullptr,
                Environment environment = Environment::of_libraries);
@@ -36,29 +36,31 @@ class ChildProcess {
 
   pid_t pid() const { return pid_; }
   int log_fd() const { return log_fd_; }
-  // Takes in what has been printed; never blocks.
+  // Reads the output printed so far; never blocks.
   void read_log();
-  // At most 64 KiB: the beginning and the end. Control characters but newline and tab become `?`.
+  // At most 64 KiB: the beginning and the end. Control characters except newline and tab become
+  // `?`.
   std::string log() const;
-  // The wait status once it has ended.
+  // The wait status after the end of the process.
   std::optional<int> status();
-  // Waits for the end; nullopt when the time is over.
+  // Waits for the end; nullopt at the end of the time.
   std::optional<int> wait(double timeout_s);
   void kill();  // SIGKILL to the group
-  // Sends it a signal, which it may block or have stopped for; nothing when it has ended.
+  // Sends a signal, which the process may block, or not receive while stopped. No effect after its
+  // end.
   void signal(int number);
-  // Stops the process and returns when all its threads stand still; false when it has ended, or
+  // Stops the process and returns when all its threads are stopped. False when it has ended or
   // cannot be stopped.
   bool freeze();
-  // Tells it to stop and does not wait; freeze() follows.
+  // Sends the stop signal and does not wait; freeze() must follow.
   void begin_freeze();
-  // Lets it go on. False when it has worked while it stood still, and does so again and again;
-  // looked at is the time after the last freeze() of one that had been stopped before.
+  // Continues the process. False if it repeatedly used processor time while stopped. The checked
+  // interval begins after the last freeze() of an already stopped process.
   bool thaw();
-  // What all its threads have used of the processors, in seconds; one that is running is behind by
-  // up to a tick of the kernel. Nothing when it is gone.
+  // Processor time of all its threads, in seconds; a running thread's time is late by up to a
+  // kernel tick. Nothing after its end.
   std::optional<double> worked_s() const;
-  // How many threads it has now, as the kernel counts them; 0 when it has ended.
+  // The kernel's present count of its threads; 0 after its end.
   int threads() const;
 
  private:
@@ -69,24 +71,24 @@ class ChildProcess {
   std::string head_, tail_;
   bool cut_ = false, killed_ = false;
   bool stopped_ = false;
-  std::optional<int64_t> worked_ns_;    // of the processor, when it stood still
-  int stops_ = 0, worked_stopped_ = 0;  // that were looked at; in how many it worked
+  std::optional<int64_t> worked_ns_;    // processor time when it was stopped
+  int stops_ = 0, worked_stopped_ = 0;  // checked stops; stops in which it worked
 };
 
-// The signals that a process handles, signal n as bit n - 1, as the kernel tells it to somebody
-// else; nothing when it is gone.
+// The signals that a process handles, from the kernel: signal n is bit n - 1. Nothing after its
+// end.
 std::optional<uint64_t> handled_signals(pid_t pid);
 // Private memory of a process in bytes (VmData of /proc); 0 when it cannot be read.
 int64_t private_bytes(pid_t pid);
 // Anonymous memory in bytes that the process has touched; 0 when it cannot be read.
 int64_t resident_bytes(pid_t pid);
-// Whether this process has started it, or one that has; also of itself. False when it is gone.
+// True for this process, its children and their descendants. False if the process has ended.
 bool is_own_process(pid_t pid);
-// In the child: die with the parent. Exits when that is gone already.
+// In the child: die with the parent. Exits if the parent has already ended.
 void die_with_parent(pid_t parent);
-// Asks the scheduler to let this thread run as soon as it wakes up, so that results are stamped
-// when they arrive even where all cores compute. Children do not inherit it. Does what it is
-// allowed to.
+// Asks the scheduler to run this thread at once on wake-up, so that results get their time of
+// arrival even if all cores compute. Children do not inherit it. Has no effect without the
+// permission.
 void wake_up_quickly();
 // "SIGSEGV"
 std::string signal_name(int number);

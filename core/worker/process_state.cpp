@@ -55,7 +55,7 @@ ProcessState ProcessState::now() {
   s.directory_ = std::filesystem::current_path(error).string();
   for (char** entry = environ; entry && *entry; ++entry) s.environment_.emplace_back(*entry);
   std::sort(s.environment_.begin(), s.environment_.end());
-  // The descriptor that lists the folder is gone when its link is read.
+  // The descriptor that lists the folder is closed when its link is read.
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", error))
     if (const std::string to = link_text(entry.path()); !to.empty())
       s.files_[std::atoi(entry.path().filename().c_str())] = to;
@@ -135,7 +135,7 @@ int working_threads() {
     if (task.path().filename() == self) continue;
     std::string text;
     std::getline(std::ifstream(task.path() / "stat"), text);
-    const size_t name_end = text.rfind(')');  // a name may hold anything
+    const size_t name_end = text.rfind(')');  // the name may hold any character
     count += name_end + 2 < text.size() && text[name_end + 2] == 'R';
   }
   return count;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a plugin must leave as it found it: floating point modes and signal mask of its thread,
-// signal handlers, environment, working directory, timers, open files
-// and child processes.
+// State that a plugin must restore: floating-point modes and signal mask of its thread, signal
+// handlers, environment, working directory, timers, open files and child processes.
 #pragma once
 #include <csignal>
 #include <cstdint>
@@ -15,11 +14,11 @@ namespace fk {
 
 class ProcessState {
  public:
-  // Of the calling thread and of the process.
+  // The present state of the calling thread and of the process.
   static ProcessState now();
-  // Empty when `later` is the same, else what was changed, in a sentence.
+  // Empty when `later` is the same, else a sentence with the changes.
   std::string changed_in(const ProcessState& later) const;
-  // Puts back what concerns the calling thread's arithmetic and the signals.
+  // Restores the calling thread's floating-point modes and the signals.
   void put_back() const;
 
  private:
@@ -33,19 +32,19 @@ class ProcessState {
   bool timer_ = false, children_ = false;
   std::string directory_;
   std::vector<std::string> environment_;
-  std::map<int, std::string> files_;  // what open descriptors point to
+  std::map<int, std::string> files_;  // targets of open descriptors
 };
 
-// From now on a process whose parent in this one's family ends becomes a child of this one, so that
-// it is seen.
+// From now on, an orphaned descendant process becomes a child of this process, and so stays
+// visible.
 void adopt_orphans();
 
-// Bytes that malloc has handed out in this process; 0 where that is not known.
+// Bytes allocated by malloc in this process; 0 where unknown.
 int64_t allocated_bytes();
 
-// How many other threads of this process compute, or would if they had a core.
+// Number of other threads of this process that run or are ready to run.
 int working_threads();
-// The processor time that all other threads of this process have used, in seconds.
+// Processor time used by all other threads of this process, in seconds.
 double seconds_of_other_threads();
 
 }  // namespace fk

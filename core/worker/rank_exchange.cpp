@@ -14,7 +14,7 @@ bool RankExchange::next(Request& request, bool wait) {
     else if (wait)
       says = kClosed;
   }
-  // Without work the others wait as long as the first rank does.
+  // While idle, the others wait as long as the first rank does.
   const bool idle = wait && meeting_.rank() != 0;
   says = meeting_.first_says("next_request", says, idle ? Meeting::kNoLimit : meeting_.patience());
   if (meeting_.rank() == 0 || says == kNone) return says == kOne;

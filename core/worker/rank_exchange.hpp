@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The exchange of one of several ranks. Every rank's engine has to take the same requests at the
-// same step, and they arrive at each when they arrive: the first rank looks, and the others follow.
-// Logits and tensors are the first rank's to report; tokens come from all, so that they can be
-// compared.
+// The exchange of one of several ranks. All ranks' engines must take the same requests at the same
+// step, but requests arrive at different times: the first rank decides, and the others follow. The
+// first rank reports logits and tensors. All ranks report tokens, so that they can be compared.
 #pragma once
 #include "core/comm/meeting.hpp"
 #include "core/exec/model.hpp"
@@ -11,7 +10,8 @@ namespace fk {
 
 class RankExchange final : public Exchange {
  public:
-  // The broker gives all ranks the same requests in the same order. Both outlive this object.
+  // The controller gives all ranks the same requests in the same order. Both arguments outlive this
+  // object.
   RankExchange(Exchange& own, Meeting& meeting) : own_(own), meeting_(meeting) {}
 
   bool next(Request& request, bool wait) override;

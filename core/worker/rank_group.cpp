@@ -18,16 +18,16 @@ namespace fk {
 
 namespace {
 
-constexpr double kSlice = 0.02;  // between two looks at the other ranks
-// What others, who may wait on their devices for one that is gone, have to say they say by then.
+constexpr double kSlice = 0.02;  // between two checks of the other ranks
+// Other ranks, which may wait on their devices for an ended rank, must report within this time.
 constexpr double kOthersSpeakS = 1;
 
-// A rank that tells that another is missing or has failed is not the one at fault.
+// A rank that reports a missing or failed rank is not at fault itself.
 bool is_own_fault(const RunnerFailure& f) {
   return f.kind != "op_failed" && f.kind != "refused" && f.kind != "stopped";
 }
 
-// Whether it was stopped, or is going to be, before it had anything to say.
+// True if it has not failed by itself: it runs, or was stopped before it could report.
 bool still_at_work(const RankRunner& r) {
   return !r.failed() || r.failure().kind == "hang" || r.failure().kind == "stopped";
 }
@@ -56,7 +56,7 @@ RankGroup::RankGroup(const Runner::Options& options, int size) {
   tokens_.resize(static_cast<size_t>(size));
   compared_.resize(static_cast<size_t>(size));
   driven_.resize(static_cast<size_t>(size));
-  if (size > 1) block_ = make_shared_comm(size);  // Error, as of whatever this machine lacks
+  if (size > 1) block_ = make_shared_comm(size);  // throws Error if the machine lacks the memory
   try {
     make_far_blocks(size);
   } catch (const Error& e) {
@@ -103,7 +103,7 @@ RankGroup::RankGroup(const Runner::Options& options, int size) {
 void RankGroup::tell_others(int rank) {
   if (size() == 1) return;
   const RunnerFailure& failure = ranks_[static_cast<size_t>(rank)]->failure();
-  // Who is missed by this one is to be known by its own patience.
+  // If this rank only reports a missing one, the missing rank ends by its own patience.
   const double stop_s = is_own_fault(failure) ? kOthersSpeakS : Meeting::kNoLimit;
   for (auto& runner : ranks_) runner->another_failed(stop_s);
   end_meeting(meeting_board(block_), rank_name(rank) + ": " + failure.sentence());
@@ -115,7 +115,7 @@ bool RankGroup::on_all(const std::function<void(RankRunner&, int)>& work) {
     RankRunner& runner = *ranks_[static_cast<size_t>(rank)];
     try {
       work(runner, rank);
-    } catch (const std::exception& e) {  // which would end the host, in a thread and beside threads
+    } catch (const std::exception& e) {  // it would end the host: other threads are running
       runner.condemn("protocol", e.what());
     }
     if (runner.failed()) tell_others(rank);
@@ -127,7 +127,7 @@ bool RankGroup::on_all(const std::function<void(RankRunner&, int)>& work) {
   return look_for_failures();
 }
 
-// The first whose own fault it is, and where it is nobody's, the first that tells of it.
+// The first rank with a fault of its own; without one, the first rank that reports a failure.
 int RankGroup::at_fault() const {
   const auto later = [](const RunnerFailure& f) { return std::pair(!is_own_fault(f), f.time_s); };
   int first = -1;
@@ -154,7 +154,7 @@ int RankGroup::missed_by(int rank) const {
   return -1;
 }
 
-// On their devices ranks may wait for one that hangs as long as that is waited for, and longer.
+// Ranks may wait on their devices for a hung rank as long as its patience lasts, and longer.
 std::string RankGroup::silent_too(int rank) const {
   constexpr double kNearly = 0.8;
   std::string text;
@@ -186,15 +186,15 @@ bool RankGroup::look_for_failures() {
   }
   failure_->text = rank_name(rank) + ": " + failure_->text;
   for (auto& runner : ranks_) runner->condemn("protocol", "another rank has failed");
-  // A machine that is gone does not say what its ranks were at, and the first one waited for them.
+  // A lost machine does not report its ranks' work; rank 0 waited for them.
   const RunnerFailure& first = ranks_[0]->failure();
   if (failure_->kind == "environment" && rank > 0 && !first.where.empty())
     failure_->text += ", while rank 0 was in " + first.where;
   return false;
 }
 
-// In a drive: when a rank has waited for another on its device in vain, so have others, but for the
-// one that they waited for.
+// In a drive: if a rank waited in vain for another on its device, so did all others except the
+// missing one.
 void RankGroup::hear_who_waits() {
   const int rank = failed() ? -1 : at_fault();
   if (rank < 0 || missed_by(rank) < 0) return;
@@ -276,7 +276,7 @@ std::optional<std::vector<Json>> RankGroup::task_on_all(const std::string& name,
       const std::lock_guard lock(mutex);
       progress(rank, json);
     };
-    // Who is not to say anything on the way is found out where it does.
+    // A rank without `progress` must send no progress; task() checks this.
     const auto answer =
         runner.task(name, arguments, progress ? RankRunner::OnProgress(on_progress) : nullptr, {});
     if (answer) answers[static_cast<size_t>(rank)] = *answer;
@@ -293,7 +293,7 @@ void RankGroup::wait_for_any(const std::vector<int>& ranks,
   spin(entries, here(0).spin_s(), [&] {
     if (done && std::ranges::all_of(ranks, [&](int r) { return here(r).says_done(); })) done();
   });
-  ::poll(entries.data(), entries.size(), here(0).tick_ms());  // for who ends without a word
+  ::poll(entries.data(), entries.size(), here(0).tick_ms());  // a process may end without a message
 }
 
 std::optional<std::vector<Json>> RankGroup::ask_all(const std::string& name, const Json& arguments,
@@ -379,7 +379,7 @@ void RankGroup::close_requests() {
   for (auto& runner : ranks_) runner->close_requests();
 }
 
-// Everything that the other ranks have sent. False when one of them has failed or differs.
+// Reads all events of the other ranks. False when one has failed or its tokens differ.
 bool RankGroup::take_from_others() {
   for (size_t r = 1; r < ranks_.size(); ++r) {
     while (const auto event = ranks_[r]->wait(0)) {
@@ -395,7 +395,7 @@ bool RankGroup::take_from_others() {
   return wrong.empty();
 }
 
-// All ranks choose the same tokens in the same order, because they choose from the same logits.
+// Equal logits give all ranks equal tokens in equal order. Returns the first difference.
 std::string RankGroup::tokens_differ() {
   for (size_t r = 1; r < ranks_.size(); ++r) {
     for (size_t& at = compared_[r]; at < std::min(tokens_[r].size(), tokens_[0].size()); ++at) {

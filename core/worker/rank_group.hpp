@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The runners of all ranks as the broker holds them: what one Runner offers, done by every rank.
-// With one rank it is that Runner and nothing more. When a rank fails, all are ended, and the
-// failure names the rank that was at fault. Ranks may be on other machines (remote/), but for what
-// is timed together or recorded.
+// The controller's handle of all ranks' workers: every operation of a Runner, done by all ranks.
+// With one rank it is a plain Runner. When a rank fails, all are ended, and the failure names the
+// rank at fault. Ranks may be on other machines (remote/), except for work that is timed together
+// or recorded.
 #pragma once
 #include <functional>
 #include <memory>
@@ -20,12 +20,12 @@ namespace fk {
 
 class RankGroup {
  public:
-  // How long ranks wait for each other in a collective, at most. It is less than half of a runner's
-  // own patience, so that who is missing is known before those who wait are taken for hung; then it
-  // has two seconds to end what it does, whatever its own patience.
+  // Longest wait of a rank for the others in a collective. It is below half of a worker's patience,
+  // so the missing rank is known before waiting ranks count as hung. The missing rank then has two
+  // seconds to finish, whatever its own patience.
   static constexpr double kPatienceS = 20;
 
-  // Starts the processes; a failure to do so is in failure().
+  // Starts the processes; a failure is in failure().
   RankGroup(const Runner::Options& options, int size);
   RankGroup(const RankGroup&) = delete;
 
@@ -34,47 +34,47 @@ class RankGroup {
   const RunnerFailure& failure() const { return *failure_; }
 
   std::optional<Runner::Loaded> load(const std::vector<PluginFile>& plugins);
-  // The spec is for all ranks; `weights` has each rank's own, and so has `states`, or is empty.
+  // The spec is for all ranks. `weights` has one entry per rank; so has `states`, unless empty.
   std::optional<SessionInfo> open(const SessionSpec& spec,
                                   const std::vector<WeightsHandle>& weights,
                                   const std::vector<StatesHandle>& states = {});
-  std::vector<StatesHandle> states() const;  // as of a Runner, by rank
+  std::vector<StatesHandle> states() const;  // as in Runner, by rank
   bool clear();
   bool close_session();
-  // As of a Runner, a file for each rank; what they recorded by rank.
+  // As in Runner, with one file per rank; recorded() returns the results by rank.
   bool record(const RecordOptions& options, const std::vector<int>& files,
               const std::string& workload);
   std::optional<std::vector<Json>> recorded();
-  // On every rank at the same time; the answers by rank. `progress` gets the rank, and is called by
-  // one thread at a time.
+  // Runs the task on every rank at the same time; answers by rank. `progress` gets the rank; one
+  // thread at a time calls it.
   using OnProgress = std::function<void(int rank, const Json&)>;
   std::optional<std::vector<Json>> task_on_all(const std::string& name, const Json& arguments,
                                                const OnProgress& progress);
-  // The same for work that is timed: all are asked before any is heard, `fds` are of all ranks in
-  // turn, as many for each, and who has answered is stopped until the next thaw(). `done` is called
-  // as soon as all say that they are or have answered, and may be again.
+  // The same for timed work: all ranks are asked before any answer is read. `fds` holds an equal
+  // number for each rank, in order. A rank that has answered is stopped until the next thaw().
+  // `done` is called once all ranks report done or have answered; it may be called again.
   std::optional<std::vector<Json>> ask_all(const std::string& name, const Json& arguments,
                                            const std::vector<int>& fds = {},
                                            const std::function<void()>& done = {});
-  // As of a Runner, all of them: thaw() begins when the last one stands still.
+  // As in Runner, for all ranks: thaw() begins when the last rank is stopped.
   bool freeze();
   void thaw();
-  // What all processes together have used of the processors, and how many threads they have.
+  // Processor time of all processes together, and number of their threads.
   double worked_s() const;
   int threads() const;
   pid_t pid(int rank) const { return here(rank).pid(); }
-  // On the first rank alone: work that needs no other.
+  // On the first rank only: work that needs no other rank.
   std::optional<Json> task(const std::string& name, const Json& arguments,
                            const Runner::OnProgress& progress);
 
-  // A drive, as of a Runner. Events are the first rank's; the others' tokens are compared with its
-  // own.
+  // A drive, as in Runner. Events come from the first rank; the tokens of other ranks are compared
+  // with its tokens.
   bool begin(bool taps);
   void submit(const Request& request);
   void close_requests();
   std::optional<RunnerEvent> wait(double timeout_s);
   void condemn(const std::string& kind, const std::string& text);
-  // As of a Runner.
+  // As in Runner.
   void dismiss() {
     for (auto& rank : ranks_) rank->dismiss();
   }
@@ -85,11 +85,11 @@ class RankGroup {
   }
 
   std::string log();
-  // Of the first rank, which has those of all.
+  // Protections of the first rank, which all ranks share.
   const std::vector<Protection>& protections() const { return here(0).protections(); }
   int64_t held_bytes() const;  // private memory of all processes, as the kernel counts it
   void set_patience(double seconds);
-  // Of loading too.
+  // Patience for loading and opening.
   void set_open_patience(double seconds);
 
  private:
@@ -98,44 +98,44 @@ class RankGroup {
     int64_t index, token;
     bool operator==(const Token&) const = default;
   };
-  // The ranks' block on another machine, which is kept in step with the one here.
+  // The ranks' block on another machine, kept equal to the local one.
   struct FarBlock {
     Machine* machine = nullptr;
     uint64_t id = 0;
     ~FarBlock() { machine->tell({{"drop", id}}); }
   };
   void make_far_blocks(int size);
-  // A runner of this machine.
+  // A worker of this machine.
   Runner& here(int rank) const {
     FK_CHECK(local_[static_cast<size_t>(rank)], "only done by the ranks of one machine");
     return *local_[static_cast<size_t>(rank)];
   }
-  // Calls work(runner, rank) for all ranks at the same time; false when a runner has failed.
+  // Calls work(runner, rank) for all ranks at the same time; false when a worker has failed.
   bool on_all(const std::function<void(RankRunner&, int)>& work);
-  // Takes the failure of the rank that is at fault, and ends the others.
+  // Keeps the failure of the rank at fault, and ends the others.
   bool look_for_failures();
-  // A rank has failed: the others are told at once, because they would wait for it.
+  // Reports the failed rank to the others at once, because they would wait for it.
   void tell_others(int rank);
-  int at_fault() const;  // -1: nobody
-  // Who is at fault where this one has lost its device in waiting for it; -1: it is itself.
+  int at_fault() const;  // -1: no rank
+  // The rank at fault if this one lost its device while waiting for it; -1: this rank itself.
   int missed_by(int rank) const;
-  double silence(int rank) const;  // of one that has failed, before it did
+  double silence(int rank) const;  // of a failed rank, before its failure
   std::string silent_too(int rank) const;
   void hear_who_waits();
-  // `done` is called while these say that they are.
+  // Waits for any of `ranks`; calls `done` while these ranks report done.
   void wait_for_any(const std::vector<int>& ranks, const std::function<void()>& done) const;
   bool take_from_others();
   std::string tokens_differ();
 
-  SharedMemory block_;  // of the communicator, where there are several ranks
+  SharedMemory block_;  // of the communicator, with several ranks
   std::vector<std::unique_ptr<FarBlock>> far_blocks_;
   std::unique_ptr<BlockMirror> mirror_;
   std::vector<std::unique_ptr<RankRunner>> ranks_;
-  std::vector<Runner*> local_;  // those of this machine, null for the others
+  std::vector<Runner*> local_;  // workers of this machine, null for others
   std::optional<RunnerFailure> failure_;
-  double device_wait_s_ = 0;                // who lost its device after so long waited for a rank
+  double device_wait_s_ = 0;                // a rank lost its device after this wait for another
   std::vector<std::vector<Token>> tokens_;  // of this drive, by rank
-  std::vector<size_t> compared_;            // of each rank's tokens
+  std::vector<size_t> compared_;            // number of compared tokens, by rank
   std::vector<bool> driven_;
 };
 

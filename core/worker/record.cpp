@@ -24,7 +24,7 @@ void put(std::vector<std::byte>& out, const T* values, size_t count) {
   std::memcpy(out.data() + at, values, count * sizeof(T));
 }
 
-// Reads a payload from the front; every read is bounded by what is left.
+// Reads a payload from the front; every read is bounded by the remaining bytes.
 class Cursor {
  public:
   explicit Cursor(const Record& record) : bytes_(record.payload) {}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What goes through the rings: a fixed header and a payload. Decoding checks every length, because
-// records of a runner are not to be trusted.
+// Records of the rings: a fixed header and a payload. Decoding checks every length, because a
+// worker's records are untrusted.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -13,9 +13,9 @@
 namespace fk {
 
 enum class RecordKind : uint32_t {
-  request = 1,  // broker to runner
+  request = 1,  // controller to worker
   close,        // no more requests
-  token,        // runner to broker; index, value = token, flag 1 = last
+  token,        // worker to controller; index, value = token, flag 1 = last
   logits,       // index = position, payload = floats
   tensor,       // payload = name, shape, floats
   failed,       // payload = text
@@ -36,13 +36,13 @@ struct Record {
   RecordKind kind() const { return static_cast<RecordKind>(header.kind); }
 };
 
-// Puts records together from what a ring holds.
+// Assembles records from the content of a ring.
 class RecordReader {
  public:
-  // Larger payloads are refused with an Error before memory is taken for them.
+  // Larger payloads are refused with an Error before any allocation.
   RecordReader(RingReader ring, uint64_t payload_bytes_max)
       : ring_(ring), payload_bytes_max_(payload_bytes_max) {}
-  // True with a whole record; false when more bytes have to arrive. Error for a broken stream.
+  // True with a complete record; false when bytes are missing. Error for a broken stream.
   bool next(Record& record);
   bool sleep() { return ring_.sleep(); }
 
@@ -54,7 +54,7 @@ class RecordReader {
 };
 
 std::vector<std::byte> encode_request(const Request& request);
-Request decode_request(const Record& record);  // Error when it is malformed
+Request decode_request(const Record& record);  // Error when malformed
 
 // The head of a tensor's payload; the floats follow.
 std::vector<std::byte> encode_tensor_head(const std::string& name,

@@ -16,7 +16,7 @@ void wake(std::atomic<uint32_t>& sleeps, int fd) {
   if (sleeps.load(std::memory_order_seq_cst) == 0) return;
   sleeps.store(0, std::memory_order_seq_cst);
   const uint64_t one = 1;
-  // A full counter means that the sleeper is awake already.
+  // A full counter means that the sleeper is already awake.
   [[maybe_unused]] const ssize_t written = ::write(fd, &one, sizeof one);
 }
 

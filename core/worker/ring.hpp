@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stream of bytes through shared memory with one producer and one consumer in different
-// processes. Positions only grow; each side keeps its own in private memory and believes the
-// other's only within the capacity, so that a hostile peer can send nonsense but never move an
-// access outside the ring. Sleeping is by eventfd, with a flag that saves the system call while
-// nobody sleeps.
+// A byte stream through shared memory, with one producer and one consumer in different processes.
+// Positions only grow. Each side keeps its own position in private memory, and accepts the other's
+// only within the capacity. A hostile peer can send nonsense but never cause an access outside the
+// ring. A side sleeps on an eventfd; a flag saves the system call while no side sleeps.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -11,7 +10,7 @@
 
 namespace fk {
 
-// Lives in the shared memory, zeroed at first.
+// In shared memory, initially zero.
 struct RingControl {
   alignas(64) std::atomic<uint64_t> head;  // bytes ever produced
   alignas(64) std::atomic<uint64_t> tail;  // bytes ever consumed
@@ -30,9 +29,9 @@ class RingWriter {
  public:
   // `capacity` is a power of two.
   RingWriter(RingControl& control, std::byte* data, uint64_t capacity, RingEvents events);
-  // Writes as much as fits now; the number of bytes. Wakes the reader.
+  // Writes as many bytes as fit now, and returns their number. Wakes the reader.
   size_t write_some(const void* bytes, size_t count);
-  // Says that this side is about to sleep on events.space: false when there is room after all.
+  // Announces a sleep on events.space: false if there is room after all.
   bool sleep();
 
  private:
@@ -45,11 +44,11 @@ class RingWriter {
 class RingReader {
  public:
   RingReader(RingControl& control, const std::byte* data, uint64_t capacity, RingEvents events);
-  // Bytes that can be read now. Throws Error when the peer's position is impossible.
+  // Number of readable bytes. Throws Error when the peer's position is impossible.
   size_t available() const;
-  // Copies out at most `count` bytes; the number of bytes. Wakes the writer.
+  // Copies at most `count` bytes, and returns their number. Wakes the writer.
   size_t read_some(void* bytes, size_t count);
-  // Says that this side is about to sleep on events.data: false when there is something after all.
+  // Announces a sleep on events.data: false if there is data after all.
   bool sleep();
 
  private:

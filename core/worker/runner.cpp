@@ -29,7 +29,7 @@ namespace fk {
 
 namespace {
 
-// The kinds of failure that a runner reports itself.
+// The kinds of failure that a worker reports itself.
 const std::vector<std::string> kErrors = {"refused", "op_failed", "threw", "memory", "lost"};
 
 int make_event() {
@@ -38,7 +38,7 @@ int make_event() {
   return fd;
 }
 
-// What the kernel is going to say of a process that has noted its end on the board.
+// The expected wait status of a process that has noted its end on the board.
 std::optional<int> status_told(const std::string& note) {
   if (starts_with(note, kItCalled)) return W_EXITCODE(0, SIGSYS);
   for (int number = 1; number < SIGRTMIN; ++number)
@@ -95,7 +95,7 @@ void Runner::start() {
   try {
     const auto parent = std::to_string(options_.agent ? options_.agent->pid() : ::getpid());
     const std::vector<std::string> words = {"__runner", parent};
-    // Tools like compute-sanitizer find their processes by variables of their own.
+    // Tools like compute-sanitizer find their processes by their own variables.
     const auto environment = options_.sandbox ? Environment::of_libraries : Environment::all;
     child_ = std::make_unique<ChildProcess>(options_.executable, words, pair[1], options_.agent,
                                             environment);
@@ -104,7 +104,7 @@ void Runner::start() {
     throw;
   }
   ::close(pair[1]);
-  // The descriptors in the order in which it takes them.
+  // The descriptors have the order in which the worker takes them.
   ask({{"do", "hello"},
        {"private_bytes_max", options_.private_bytes_max},
        {"own_user", options_.sandbox && options_.early_user},
@@ -134,7 +134,7 @@ std::optional<Json> Runner::wait_for(const char* answer, double patience_s,
 bool Runner::say(const Json& message, const std::vector<int>& fds, double patience_s) {
   if (failed() || said_unasked()) return false;
   life_s_ = asked_s_ = now_seconds();
-  missed_s_.reset();  // what was before is no longer waited for
+  missed_s_.reset();  // other ranks wait for the new work
   awaited_ = true;
   if (channel_->send(message, fds, patience_s)) return true;
   bury("hang", "it does not take messages" + place_of_hang());
@@ -143,20 +143,21 @@ bool Runner::say(const Json& message, const std::vector<int>& fds, double patien
 
 std::optional<Json> Runner::hear(const char* answer, double patience_s,
                                  const OnProgress& progress) {
-  // Signs of life without an answer do not go on for ever either.
+  // Signs of life without an answer are also limited.
   constexpr double kLives = 60;
   const double end = asked_s_ + kLives * patience_s;
   try {
     while (auto reply = now_seconds() > end ? std::nullopt : channel_->receive()) {
       if (!handle(*reply)) return std::nullopt;
       if (ends_a_drive(*reply)) continue;
-      // Nothing else is a sign of life: a thread of what hangs could give that for ever.
+      // Only an answer or wanted progress is a sign of life: a thread of a hung process could send
+      // other messages for ever.
       if (reply->contains(answer)) return life_s_ = now_seconds(), awaited_ = false, reply;
       if (!progress || !reply->contains("progress")) return unasked(), std::nullopt;
       life_s_ = now_seconds();
       progress(reply->at("progress"));
     }
-  } catch (const std::exception& e) {  // of what `progress` cannot read, too
+  } catch (const std::exception& e) {  // includes exceptions of `progress`
     bury("protocol", e.what());
     return std::nullopt;
   }
@@ -165,20 +166,20 @@ std::optional<Json> Runner::hear(const char* answer, double patience_s,
   return std::nullopt;
 }
 
-// Which nobody may have waited for. One for each drive.
+// Counts a "driven" message, at most one for each drive; its waiter may have gone.
 bool Runner::ends_a_drive(const Json& message) {
   return message.contains("driven") && ++ends_ <= run_;
 }
 
 void Runner::unasked() { bury("protocol", "it sent a message without a request"); }
 
-// An answer that is there before the question was made by somebody else than the host.
+// True, with a failure, for a message that came before any question: plugin code sent it.
 bool Runner::said_unasked() {
   try {
     while (const auto message = channel_->receive()) {
       if (!handle(*message)) return true;
       if (ends_a_drive(*message)) continue;
-      bury("protocol", "it answered what it was not asked");
+      bury("protocol", "it answered another request");
       return true;
     }
     return false;
@@ -192,7 +193,7 @@ bool Runner::handle(const Json& message) {
   const auto it = message.find("error");
   if (it == message.end()) return true;
   std::string kind = it->is_object() ? text_of(*it, "kind") : "";
-  // Only where this process has the limit, too: a candidate may say what it likes.
+  // Accepted only if this process has an address limit too: a candidate may report anything.
   const bool hosts = kind == "environment" && address_limit();
   if (!hosts && std::find(kErrors.begin(), kErrors.end(), kind) == kErrors.end()) kind = "protocol";
   const std::string where = it->is_object() ? text_of(*it, "where") : "";
@@ -213,16 +214,16 @@ std::optional<Runner::Loaded> Runner::load(const std::vector<PluginFile>& plugin
     } catch (const HostError& e) {
       bury("environment", e.what());
       return std::nullopt;
-    } catch (const std::exception&) {  // the runner finds out, and says so beside the file
+    } catch (const std::exception&) {  // the worker finds the reason and reports it with the file
     }
-    // Of what is loaded, whatever has been written to the file since others read it.
+    // Checks the copy that is loaded, because the file may have been written since.
     if (p.trust == Trust::candidate && !copy.empty()) error = broken_rule(copy, p.trust);
     list.push_back({{"path", p.path.string()},
                     {"copy", std::move(copy)},
                     {"error", error.empty() ? "" : "lint: " + error},
                     {"candidate", p.trust == Trust::candidate}});
   }
-  // Only the first word counts: a candidate has not run yet when it is said.
+  // Only the first report counts: it is sent before a candidate's code runs.
   const auto on_progress = [&](const Json& progress) {
     if (protections_.empty() && progress.is_object() && progress.contains("sealed"))
       protections_ = protections_from(progress.at("sealed"));
@@ -234,8 +235,8 @@ std::optional<Runner::Loaded> Runner::load(const std::vector<PluginFile>& plugin
                         {"read", options_.read}};
   std::optional<Json> reply;
   for (bool asked = say(message, {}, options_.open_patience_s); asked && !reply && !failed();) {
-    // Once it is sealed it runs the candidate's own constructors and entry, which have little to
-    // do.
+    // A sealed worker is running the candidate's own constructors and entry, which have little
+    // work.
     const double patience = protections_.empty()
                                 ? options_.open_patience_s
                                 : std::min(options_.patience_s, options_.open_patience_s);
@@ -246,7 +247,7 @@ std::optional<Runner::Loaded> Runner::load(const std::vector<PluginFile>& plugin
   Loaded loaded;
   try {
     for (const auto& file : reply->at("loaded")) {
-      // Only a text can say that there was no error.
+      // Only a text is accepted as the absence of an error.
       if (file.at("error").is_string()) loaded.errors.push_back(text_of(file, "error"));
     }
     for (const auto& r : reply->at("refused"))
@@ -276,7 +277,7 @@ bool Runner::tell(const std::string& name, const Json& arguments, const std::vec
   return say(task_message(name, arguments), fds, options_.patience_s);
 }
 
-// It has been silent because it was told to wait.
+// It was silent because it waited for this sign.
 void Runner::sign(bool go_on) {
   if (board_) board_->sign.store(2 * tasks_ + (go_on ? 1 : 0), std::memory_order_release);
   life_s_ = asked_s_ = now_seconds();
@@ -299,7 +300,7 @@ std::optional<Json> Runner::heard() {
 bool Runner::freeze() {
   if (failed()) return false;
   if (child_->freeze()) return true;
-  constexpr double kSoon = 0.2;  // another process may have to tell that it has ended
+  constexpr double kSoon = 0.2;  // another process may have to report the end
   if (!child_->wait(kSoon)) bury("protocol", "cannot be stopped: another process continues it");
   return false;
 }
@@ -331,8 +332,8 @@ void Runner::sleep(double seconds) {
 
 bool Runner::check_alive(double patience_s) {
   if (channel_->closed()) {
-    // It is dead or dying. Until its memory on a device is given back that takes long, and nobody
-    // has to wait who knows already why it dies.
+    // It is dead or dying. The release of its device memory takes long, and no caller has to wait
+    // if the board has the reason.
     constexpr double kSoon = 0.02, kLate = 2;
     auto status = child_->wait(kSoon);
     if (!status) status = status_told(bounded(board_->crash, sizeof board_->crash));
@@ -353,7 +354,7 @@ bool Runner::check_alive(double patience_s) {
     if (const std::string why = options_.stopped(); !why.empty())
       return bury("crashed", "crashed: " + why), false;
   if (const std::string what = options_.missed ? options_.missed() : ""; !what.empty()) {
-    // The others have been patient: it is over, and it only has to say so.
+    // The other ranks' patience is over; this worker only has to report.
     constexpr double kSoon = 2;
     if (!missed_s_) missed_s_ = now_seconds();
     if (now_seconds() - *missed_s_ > kSoon)
@@ -364,7 +365,7 @@ bool Runner::check_alive(double patience_s) {
   if (now_seconds() > stop_at_s_)
     return bury("stopped", "was stopped because another rank had failed"), false;
   if (now_seconds() - life_s_ > patience_s) {
-    // Taking memory without end may be too slow to reach a limit first.
+    // Endless allocation may be too slow to reach the memory limit first.
     constexpr int64_t kMuch = int64_t{1} << 29;
     const int64_t held = private_bytes(child_->pid());
     bury("hang", "gave no sign of life for " + human_duration(patience_s) + " and was stopped" +
@@ -375,21 +376,21 @@ bool Runner::check_alive(double patience_s) {
   return true;
 }
 
-// " in mine.so+0x1139", where its first thread is, as the handler of crashes finds it; the stack is
-// in what it prints. Its own words, as after a crash, and none where it does not answer soon: it
-// may block the signal, or be lost in the handler.
+// " in mine.so+0x1139": the place of its first thread, from the crash handler; the stack is in its
+// output. The words are the process's own, as after a crash. Empty if it does not answer soon: it
+// may block the signal, or hang in the handler.
 std::string Runner::place_of_hang() {
   constexpr double kSoon = 0.2;
   if (!child_ || !board_ || !asks_place_) return "";
   std::memset(board_->crash, 0, sizeof board_->crash);
   child_->signal(SIGABRT);
-  // It dies when it has answered; where it has a device that takes longer than the answer.
+  // It dies after its answer; with a device, the death takes longer than the answer.
   const auto told = [&] {
     return starts_with(bounded(board_->crash, sizeof board_->crash), kStopped);
   };
   for (const double end = now_seconds() + kSoon; !told() && now_seconds() < end;)
     if (child_->wait(2e-3)) break;
-  child_->wait(5e-3);  // the text may still be in the making
+  child_->wait(5e-3);  // the text may be unfinished
   const std::string hint = bounded(board_->crash, sizeof board_->crash);
   return starts_with(hint, kStopped) ? hint.substr(std::strlen(kStopped)) : "";
 }
@@ -440,7 +441,7 @@ std::string Runner::log() {
   return child_->log();
 }
 
-// What was printed before the handler's own report: why a library or the host's code aborted.
+// Output before the handler's own report: why a library or the host's code aborted.
 std::string Runner::last_words() {
   child_->read_log();
   const std::string log = child_->log();
@@ -452,7 +453,7 @@ std::string Runner::last_words() {
   return line.substr(0, 200);
 }
 
-// From the board, every index checked; a hint only.
+// The place on the board, with every index checked; only a hint.
 std::string Runner::place() const {
   for (size_t i = 0; i < std::min<size_t>(info_.phases.size(), kPhasesMax); ++i) {
     const int32_t node = board_->nodes[i];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A runner as the broker holds it: a process that loads plugins and runs a session or a task.
-// Nothing that plugin code does throws here or blocks longer than the patience: it becomes a
-// RunnerFailure, after which the process is gone or going: it runs no more, but what it had on a
-// device may take a moment.
+// The controller's handle of a worker: a process that loads plugins and runs a session or a task.
+// No action of plugin code makes it throw or block longer than the patience. Such an action becomes
+// a RunnerFailure. The process has then ended or is ending: it runs no more code, but its device
+// resources may be released a moment later.
 #pragma once
 #include <array>
 #include <atomic>
@@ -31,75 +31,77 @@ class Runner final : public RankRunner {
   struct Options {
     std::string name = "runner";                     // for messages
     int64_t private_bytes_max = 0;                   // 0: no limit
-    double patience_s = 60;                          // without a sign of life while it has work
+    double patience_s = 60;                          // without a sign of life while it works
     double open_patience_s = 300;                    // for loading and opening
     uint64_t payload_bytes_max = uint64_t{1} << 28;  // of one result
     std::string executable = "/proc/self/exe";
-    bool sends_fds = false;         // a trusted process, whose answers may bring descriptors
-    bool sandbox = true;            // sealed before it loads a candidate
-    std::string device = "cpu";     // the one that it will use: opened before it is sealed
-    std::vector<std::string> read;  // files and folders that it reads after it was sealed
-    // Takes its user at once, where a device will be open before a candidate is loaded.
+    bool sends_fds = false;         // a trusted process, whose answers may contain descriptors
+    bool sandbox = true;            // seal it before it loads a candidate
+    std::string device = "cpu";     // the device it will use: opened before it is sealed
+    std::vector<std::string> read;  // files and folders that it reads while sealed
+    // Changes to its own user at once, if a device is opened before a candidate is loaded.
     bool early_user = false;
-    // Asked while it is waited for; when it says so the runner is ended (`environment`).
+    // Polled during waits; true ends the worker (`environment`).
     std::function<bool()> given_up;
-    // The same: why its work on the device has no end, which then is a crash; empty: it goes on.
+    // Polled during waits: the reason why its work on the device never ends, which counts as a
+    // crash; empty: go on.
     std::function<std::string()> stopped;
-    // The same: what other ranks have waited for in vain ("did not come to ..."), which then is a
-    // hang unless it ends what it does soon; empty: they do not miss it.
+    // Polled during waits: the call for which other ranks waited in vain ("did not come to ..."),
+    // which counts as a hang unless the worker finishes soon. Empty: no rank waits in vain.
     std::function<std::string()> missed;
-    LaunchAgent* agent = nullptr;  // who starts the process; null: this one
-    // For so long an answer, and by the process a question, is waited for without sleeping. Needs
-    // cores to spare.
+    LaunchAgent* agent = nullptr;  // starts the process; null: this process does
+    // Seconds for which this process polls for an answer, and the worker for a request, without
+    // sleeping. Needs idle cores.
     double spin_s = 0, its_spin_s = 0;
   };
-  // Starts the process; a failure to do so is in failure() too.
+  // Starts the process; a failure is in failure() too.
   explicit Runner(Options options);
   ~Runner() override;  // ends the process
 
   std::optional<Loaded> load(const std::vector<PluginFile>& plugins) override;
-  // What protects the host from the candidate that was loaded, said before that was loaded; empty
-  // without one.
+  // The host's protections from the loaded candidate, reported before the load; empty without a
+  // candidate.
   const std::vector<Protection>& protections() const { return protections_; }
   std::optional<SessionInfo> open(const SessionSpec& spec, const WeightsHandle& weights,
                                   const StatesHandle* states = nullptr) override;
   const StatesHandle& states() const override { return states_; }
   bool join(const RankSeat& seat, int block_fd, const std::vector<int>& sockets,
             double patience_s) override;
-  // In place of a session, a process without plugins keeps the weights of one on its device, from
-  // the checkpoint in this folder or from the seed. The descriptor is the caller's, and good as
-  // long as the process lives; checksum() is that of the weights.
-  // `local_rank`: which of its machine's ranks they are of.
+  // Without a session: a process without plugins keeps a session's weights on its device, from the
+  // checkpoint in this folder or from the seed. The caller owns the descriptor, which is valid as
+  // long as the process lives. checksum() is the weights' checksum. `local_rank`: the rank on its
+  // machine whose weights these are.
   std::optional<WeightsHandle> keep(const SessionSpec& spec, uint64_t seed,
                                     const std::string& checkpoint, int local_rank,
                                     const OnProgress& progress);
   std::optional<uint64_t> checksum();
   bool clear() override;
   bool close_session() override;
-  // From now on what the session's nodes are called with is kept: tensors in the file, which is the
-  // caller's, the rest for recorded(), which ends it. Called again (the file is not looked at
-  // then), it names the workload that follows.
+  // From now on the inputs of the session's nodes are recorded: tensors in the file, which the
+  // caller keeps, other data for recorded(), which ends the recording. A further call names the
+  // next workload and ignores the file.
   bool record(const RecordOptions& options, int file, const std::string& workload);
   std::optional<Json> recorded();  // CaseRecorder::result(), unchecked
   std::optional<Json> task(const std::string& name, const Json& arguments,
                            const OnProgress& progress, const std::vector<int>& fds = {}) override;
-  // The two halves of task(), for who asks several runners at once. tell() asks; heard() takes
-  // the answer if it is there and never waits: nothing also means that it has failed.
+  // The two halves of task(), to ask several workers at once. tell() asks. heard() returns the
+  // answer if it has arrived and never waits; nothing can also mean a failure.
   bool tell(const std::string& name, const Json& arguments, const std::vector<int>& fds);
   std::optional<Json> heard();
-  // Whether its process says that the task is done (TaskServices::done), and only has to answer.
+  // True if its process reports the task as done (TaskServices::done), so that only the answer is
+  // missing.
   bool says_done() const {
     return board_ && board_->done.load(std::memory_order_acquire) == tasks_;
   }
-  // For the task that tell() has asked for, if it waits for that (TaskServices::await_sign);
-  // answer() then waits as task() does.
+  // Signs the task asked by tell(), if the task waits for the sign (TaskServices::await_sign).
+  // answer() then waits like task().
   void sign(bool go_on);
   std::optional<Json> answer();
-  // Where something to hear, or to read of what it prints, can be waited for.
+  // Descriptors to poll for messages and for output of the process.
   std::array<int, 2> wakers() const { return {channel_->fd(), child_->log_fd()}; }
-  int tick_ms() const { return options_.stopped ? 10 : 100; }  // of who waits for it
+  int tick_ms() const { return options_.stopped ? 10 : 100; }  // for processes that wait for it
   double spin_s() const { return options_.spin_s; }
-  // Descriptors that the last answer brought; the caller owns them.
+  // Descriptors received with the last answer; the caller owns them.
   std::vector<int> take_fds() { return channel_->take_fds(); }
   bool freeze() override;
   void thaw() override;
@@ -129,22 +131,22 @@ class Runner final : public RankRunner {
   std::optional<double> worked_s() const { return child_ ? child_->worked_s() : std::nullopt; }
 
  private:
-  // The longest sleep: what a hostile runner can delay the broker by.
+  // The longest sleep: the most by which a hostile worker can delay the controller.
   static constexpr double kTick = 0.1;
   void start();
   std::optional<Json> ask(const Json& message, const std::vector<int>& fds, const char* answer,
                           double patience_s, const OnProgress& progress);
   bool say(const Json& message, const std::vector<int>& fds, double patience_s);
   Json task_message(const std::string& name, const Json& arguments);
-  // hear(), again and again.
+  // Repeats hear() until the end of the time.
   std::optional<Json> wait_for(const char* answer, double patience_s, const OnProgress& progress);
-  bool take_states(const Json& reply);  // that came with a session's description
-  // What of the answer is there; nothing when it is not, or the runner has failed.
+  bool take_states(const Json& reply);  // sent with a session's description
+  // The answer, if it has arrived; nothing otherwise, or after a failure of the worker.
   std::optional<Json> hear(const char* answer, double patience_s, const OnProgress& progress);
   bool ends_a_drive(const Json& message);
   void unasked();
-  bool said_unasked();               // and is buried for it
-  bool handle(const Json& message);  // false when it was an error, which is kept as the failure
+  bool said_unasked();               // also fails the worker
+  bool handle(const Json& message);  // false for an error, kept as the failure
   std::optional<RunnerEvent> next_event();
   void flush_requests();
   void sleep(double seconds);
@@ -163,20 +165,20 @@ class Runner final : public RankRunner {
   RingEvents request_events_, result_events_;
   std::unique_ptr<RingWriter> requests_;
   std::unique_ptr<RecordReader> results_;
-  std::vector<std::byte> unsent_;  // of requests, when the ring is full
+  std::vector<std::byte> unsent_;  // of requests while the ring is full
   size_t unsent_at_ = 0;
   SessionInfo info_;
   StatesHandle states_;
   std::vector<Protection> protections_;
-  double life_s_ = 0;               // when it last gave a sign of life
-  double asked_s_ = 0;              // when it was last asked
-  std::optional<double> missed_s_;  // since when other ranks miss it
-  uint64_t tasks_ = 0;              // that it was asked for
-  int64_t run_ = 0, ends_ = 0;      // drives, and their ends that were told
+  double life_s_ = 0;               // time of its last sign of life
+  double asked_s_ = 0;              // time of the last question
+  std::optional<double> missed_s_;  // since when other ranks wait for it
+  uint64_t tasks_ = 0;              // number of tasks asked
+  int64_t run_ = 0, ends_ = 0;      // drives, and reported ends of drives
   bool driving_ = false, driven_ = false, recording_ = false;
-  std::atomic<bool> asks_place_ = true;  // other ranks' threads say that it is over
+  std::atomic<bool> asks_place_ = true;  // threads of other ranks set it to false
   std::atomic<double> stop_at_s_ = 1e300;
-  bool awaited_ = false;  // it was asked something and has not answered
+  bool awaited_ = false;  // a question is unanswered
 };
 
 }  // namespace fk

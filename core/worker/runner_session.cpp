@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a runner is asked about its session, or about the weights that it keeps for others.
+// Requests about a worker's session, or about the weights that it keeps for others.
 #include <unistd.h>
 
 #include "core/base/error.hpp"
@@ -69,7 +69,7 @@ bool Runner::take_states(const Json& reply) {
     return true;
   }
   for (const int fd : fds) ::close(fd);
-  if (fds.empty() && bytes != reply.end() && *bytes == 0) return true;  // it has no states
+  if (fds.empty() && bytes != reply.end() && *bytes == 0) return true;  // the session has no states
   bury("protocol", "a malformed answer to opening");
   return false;
 }

@@ -32,20 +32,21 @@ Protection protection(const std::string& name, const std::string& why) {
   return {name, why.empty(), why};
 }
 
-// Whoever may not end processes of another user must not start any.
+// Without CAP_KILL this process could not end a child of another user, so it must not start one.
 bool may_end_others() {
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
   __user_cap_data_struct data[2] = {};
   return ::syscall(SYS_capget, &header, data) == 0 && (data[0].effective & (1U << CAP_KILL)) != 0;
 }
 
-// A number that nobody else has, so that limits by user count this process alone, or `nobody`.
+// A user id that no other process has, so that limits by user count this process only; else
+// `nobody`.
 uint32_t free_id() {
   const uint32_t own = kRunnerIds + 1 + static_cast<uint32_t>(::getpid());
   return has_id(own, "/proc/self/uid_map") ? own : kNobody;
 }
 
-// Empty, or why this process keeps its user.
+// Empty, or the reason why this process keeps its user.
 std::string change_user() {
   if (::geteuid() != 0) return "the host was not started as root";
   if (!may_end_others()) return "this root may not end processes of others (CAP_KILL)";
@@ -64,13 +65,13 @@ std::string limit(int what, rlim_t most) {
   return ::setrlimit(static_cast<__rlimit_resource_t>(what), &now) == 0 ? "" : errno_text();
 }
 
-// The address space has no limit: what is private in it is counted by RLIMIT_DATA, what is shared
-// comes from the broker, and the rest costs nothing.
+// The address space has no limit: RLIMIT_DATA counts private memory, the controller provides shared
+// memory, and other mappings cost nothing.
 std::string set_limits(bool own_user, bool driver) {
   std::string why = limit(RLIMIT_CORE, 0);
   if (why.empty()) why = limit(RLIMIT_FSIZE, 0);
   if (why.empty()) why = limit(RLIMIT_NOFILE, driver ? 4096 : 256);
-  // Counted by user: of others there may be many already.
+  // Limits by user: another user's processes may already have many threads.
   const rlim_t threads = 512 + 8 * std::max(1U, std::thread::hardware_concurrency());
   if (why.empty() && own_user) why = limit(RLIMIT_NPROC, threads);
   return why;
@@ -86,9 +87,9 @@ const char* const kProtections[] = {"own_user",         "no_new_privileges", "no
                                     "limits",           "landlock_files",    "landlock_network",
                                     "landlock_signals", "system_calls"};
 
-// Where the libraries lie that are loaded now: parts of them are loaded later. Without the copies
-// of plugins, which are in one folder with those of other candidates: the process stands there, by
-// whatever name FK_CACHE has for it.
+// The folders of the loaded libraries, which load further parts later. The folder of plugin copies
+// is left out, because it also has copies of other candidates. It is the working directory,
+// whatever its name in FK_CACHE.
 std::vector<std::filesystem::path> library_folders() {
   std::vector<std::filesystem::path> folders;
   const auto add = [](dl_phdr_info* info, size_t, void* data) {
@@ -101,7 +102,7 @@ std::vector<std::filesystem::path> library_folders() {
   std::sort(folders.begin(), folders.end());
   folders.erase(std::unique(folders.begin(), folders.end()), folders.end());
   std::erase_if(folders, [](const auto& folder) {
-    std::error_code code;  // what cannot be looked at cannot be read either
+    std::error_code code;  // an inaccessible folder is unreadable too
     return std::filesystem::equivalent(folder, ".", code) || code;
   });
   return folders;
@@ -117,7 +118,7 @@ SandboxPolicy SandboxPolicy::of(const std::string& device) {
                  "/proc/stat", "/sys/devices/system", "/dev/null",
                  "/dev/zero",  "/dev/random",         "/dev/urandom"};
   if (device == "cpu") return policy;
-  // The driver and the vendor's libraries load parts of themselves when they are first needed.
+  // The driver and the vendor's libraries load some parts on first use.
   policy.driver = true;
   for (auto& folder : library_folders()) policy.read.push_back(std::move(folder));
   for (const char* path :
@@ -167,7 +168,7 @@ void preload_libraries(const std::vector<std::string>& more) {
 
 Protection take_own_user(int parent) {
   const std::string why = change_user();
-  if (why.empty()) die_with_parent(parent);  // the kernel forgets it with the user
+  if (why.empty()) die_with_parent(parent);  // a change of user clears the setting
   return protection("own_user", why);
 }
 
@@ -222,7 +223,7 @@ std::vector<Protection> protections_from(const Json& json) {
 }
 
 std::string sandbox_line(const std::vector<Protection>& protections) {
-  // Those that share a reason share a sentence.
+  // Protections with the same reason share a sentence.
   std::vector<std::pair<std::string, std::vector<std::string>>> groups;
   for (const auto& p : protections) {
     if (p.active) continue;

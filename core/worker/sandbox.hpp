@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a runner process gives up before it loads a candidate: its user, files, the network, other
-// processes, new programs. Nothing of it can be had back, and nothing of it is fatal: what the
-// kernel does not offer is said and left out.
+// Rights that a worker gives up before it loads a candidate: its user, files, the network, other
+// processes, new programs. This is irrevocable. No step is fatal: a protection that the kernel
+// lacks is reported and left out.
 #pragma once
 #include <filesystem>
 #include <string>
@@ -11,56 +11,55 @@
 
 namespace fk {
 
-// One thing that protects the host from a candidate.
-//   own_user           a user of its own that owns nothing (where the host runs as root)
-//   no_new_privileges  no set-user-id program can give anything back
-//   not_dumpable       no core, and other processes of the same user cannot look inside
-//   limits             of open files, file sizes, cores, and of threads where it has its own user
-//   landlock_files     only the files of the policy can be opened, for reading
+// One protection of the host from a candidate.
+//   own_user           its own user without possessions (if the host runs as root)
+//   no_new_privileges  set-user-id programs cannot return rights
+//   not_dumpable       no core dump; processes of the same user cannot inspect it
+//   limits             open files, file sizes, cores; threads, if it has its own user
+//   landlock_files     only the policy's files can be opened, for reading
 //   landlock_network   no TCP
-//   landlock_signals   no signals to and no abstract sockets of other processes
-//   system_calls       a filter: no new processes and programs, no sockets, no looking into others
+//   landlock_signals   no signals to other processes and no abstract sockets of theirs
+//   system_calls       a filter: no new processes and programs, no sockets, no inspection
 struct Protection {
   std::string name;
   bool active = false;
-  std::string why;  // when it is not active
+  std::string why;  // why it is not active
 };
 
 struct SandboxPolicy {
-  std::vector<std::filesystem::path> read;     // files, and folders with all that is below them
-  std::vector<std::filesystem::path> devices;  // also written to and asked by ioctl
-  // A GPU's driver opens its devices for writing, shares memory and has threads that exist before.
+  std::vector<std::filesystem::path> read;     // files, and folders with everything below
+  std::vector<std::filesystem::path> devices;  // also for writing and ioctl
+  // A GPU's driver opens its devices for writing, shares memory, and has started threads before.
   bool driver = false;
-  // What the host's own code needs after sealing on this device; the candidate's files are to be
-  // added.
+  // Files that the host's own code needs after sealing on this device. The caller adds the
+  // candidate's files.
   static SandboxPolicy of(const std::string& device);
 };
 
-// Whether any user may read this file, or this folder and what is in it.
+// True if every user may read this file, or this folder and its files.
 bool everybody_reads(const std::filesystem::path& path);
 
-// Where the host was started anybody's files may lie, and a search path of the user's may lead
-// there (LD_LIBRARY_PATH with nothing behind its last colon). In the folder of the copies that are
-// loaded none is called what a candidate may link.
+// Changes the working directory to the folder of loaded copies. Any user's files may lie in the
+// host's first directory, and LD_LIBRARY_PATH may lead there (an empty entry). No copy has the name
+// of a library that a candidate may link.
 void stand_among_copies();
-// Loads the libraries that plugins and the C library may need, and more, as none can be opened
-// later. What there is not is left out: its plugin will say so.
+// Loads the libraries that plugins and the C library may need, and `more`: none can be opened
+// later. Missing libraries are left out; their plugins will report them.
 void preload_libraries(const std::vector<std::string>& more);
 
-// Changes to a user and group of its own, for this process alone; only root can. To be called
-// before a device is opened, because drivers remember who opened it. Afterwards the process dies
-// with `parent` as before.
+// Changes to its own user and group, for this process only; needs root. Call it before a device is
+// opened, because drivers remember their opener. Afterwards the process still dies with `parent`.
 Protection take_own_user(int parent);
 
-// Everything else, for all threads, irrevocably. `user` is what take_own_user() returned; all are
-// in the result, in the order above.
+// All other protections, irrevocably and for all threads. `user` is the result of take_own_user().
+// Returns all protections, in the order above.
 std::vector<Protection> seal(const SandboxPolicy& policy, const Protection& user);
 
-// The list for a runner that was told not to be sealed.
+// The list for a worker that must not be sealed.
 std::vector<Protection> unsealed(const std::string& why);
 
 Json to_json(const std::vector<Protection>& protections);
-// Of a runner: bounded texts; entries without a name are dropped.
+// From a worker: texts are bounded, and entries without a name dropped.
 std::vector<Protection> protections_from(const Json& json);
 // "Sandbox: own_user is off (the host was not started as root)\n"; empty when all are active.
 std::string sandbox_line(const std::vector<Protection>& protections);

@@ -36,7 +36,7 @@ namespace fk {
 namespace {
 
 constexpr double kForever = 1e6;  // seconds
-// Threads of libraries spin so long before they sleep. OpenBLAS takes log2 of cycles (22 us).
+// Library threads spin this long before they sleep. OpenBLAS takes log2 of cycles (22 us).
 constexpr double kOpenMpSpinS = 20e-6;
 constexpr const char* kOpenBlasSpin = "16";
 
@@ -66,10 +66,10 @@ class Server {
     }
   }
 
-  // Every failure becomes an answer; the broker decides what it means.
+  // Every failure becomes an answer; the controller decides its meaning.
   Json obey(const Json& message) {
     Json answer = answer_to(message);
-    // The others need not wait for a rank that has failed.
+    // A failed rank gives up the meeting, so that the others do not wait for it.
     if (comm_ && answer.contains("error"))
       comm_->meeting().give_up(answer["error"]["text"].get<std::string>());
     return answer;
@@ -129,7 +129,6 @@ class Server {
     return {{"hello", ::getpid()}};
   }
 
-  // One of several ranks from now on.
   Json join(const Json& message) {
     const auto fds = channel_.take_fds();
     seat_ = rank_seat_from(message.at("seat"));
@@ -152,8 +151,8 @@ class Server {
   std::shared_ptr<Communicator> communicator(Device& device) {
     if (!comm_) return nullptr;
     if (device.host_memory()) return {std::shared_ptr<void>(), comm_.get()};
-    // A library opens sockets and files, which a sealed process may not, nor one that is going to
-    // be: it does so later, too.
+    // A library opens sockets and files, also later. A sealed process may not, and so a process
+    // that will be sealed does not use libraries.
     return make_communicator(device, {*comm_, peers_, !sealed_ && !user_});
   }
 
@@ -163,7 +162,7 @@ class Server {
     std::filesystem::path copy;
   };
 
-  // What could go wrong with one file says so in its row; the others are loaded.
+  // A fault of one file is reported in its row; the others are loaded.
   template <class Action>
   void attempt(File& file, Action action) {
     set_stage(*board_, "loading " + std::filesystem::path(file.path).filename().string());
@@ -177,7 +176,7 @@ class Server {
     watch_exit();
   }
 
-  // A candidate's code runs from here on, in static constructors, so all others come before it.
+  // A candidate's code begins here, in static constructors, so all other plugins are loaded before.
   Json load(const Json& message) {
     if (sealed_) fail("runner", "a runner that has loaded a candidate loads nothing more");
     std::vector<File> files;
@@ -234,7 +233,7 @@ class Server {
     progress({{"sealed", to_json(seal(policy, *user_))}});
   }
 
-  // What only this process's own user can be sure to reach comes before.
+  // Opens everything that only this process's present user can certainly access.
   void take_user(const std::vector<std::string>& more) {
     catalog_.read_ahead();
     read_peaks();
@@ -244,7 +243,8 @@ class Server {
     if (!user_) user_ = take_own_user(parent_);
   }
 
-  // In a folder that the user may not enter any more, a copy is still beside us.
+  // The new user may not be able to enter the folder; the working directory still gives access to
+  // the copy.
   static std::filesystem::path reachable(const std::filesystem::path& copy) {
     return ::access(copy.c_str(), R_OK) == 0 ? copy : "." / copy.filename();
   }
@@ -306,7 +306,7 @@ class Server {
     return {*device_, {device_->open_shared(fd, bytes, Device::Sharing::write), -1}, bytes};
   }
 
-  // The weights of a session on its device, for other processes to read.
+  // Keeps the weights of a session on its device, for other processes to read.
   Json keep(const Json& message) {
     FK_CHECK(plugins_.plugin_names().empty(), "who keeps weights has no plugins");
     const SessionSpec spec = session_spec_from(message.at("spec"));
@@ -354,7 +354,7 @@ class Server {
     set_stage(*board_, "");
     exchange_->begin();
     model_->drive(*session_);
-    device_->synchronize_all();  // on whatever stream: nothing goes on in the other side's turn
+    device_->synchronize_all();  // all streams: no work may go on during the other side's turn
     exchange_->end();
     return {{"driven", message.at("run")}};
   }
@@ -369,12 +369,12 @@ class Server {
 
   Json clear() {
     if (session_) session_->clear_states();
-    if (device_) device_->synchronize();  // another process may be the next to have them
+    if (device_) device_->synchronize();  // another process may be the next user
     return {{"cleared", true}};
   }
 
-  // What the session's nodes are called with is written to the descriptor, from now on; without
-  // one, what follows belongs to another workload.
+  // Writes the inputs of the session's nodes to the descriptor; without one it begins another
+  // workload.
   Json record(const Json& message) {
     if (!session_) fail("runner", "there is no open session");
     const auto fds = channel_.take_fds();
@@ -421,7 +421,7 @@ class Server {
     return {{"result", std::move(result)}};
   }
 
-  // That which has failed, if one has and the ranks had not failed before by another; else null.
+  // The lost device; null if none is lost, or if another rank had failed before.
   const Device* lost() const {
     const std::string first = comm_ ? comm_->meeting().failure() : "";
     if (!first.empty() && first.find("rank " + std::to_string(seat_.rank) + " ") != 0)
@@ -429,14 +429,14 @@ class Server {
     const auto gone = [](const auto& device) { return device && device->lost(); };
     return gone(device_) ? device_.get() : gone(sealed_device_) ? sealed_device_.get() : nullptr;
   }
-  // What the board names may not have begun there.
+  // The node on the board is only the last one begun: the fault may be earlier.
   Json lost_json(const Device& device, const std::string& text) const {
     Json json = error_json("lost", place().empty() ? "" : place() + " or before it", text);
     json["error"]["waited_s"] = device.lost_after_s();
     return json;
   }
 
-  // Where this process is, from its own board: for what did not come with a path.
+  // The place of this process, from its own board, for errors without a path.
   std::string place() const {
     if (board_ && session_) {
       const auto phases = session_->phase_names();
@@ -458,22 +458,22 @@ class Server {
   SharedMemory shared_;
   Board* board_ = nullptr;
   std::unique_ptr<RingExchange> exchange_;
-  double spin_s_ = 0;  // a question is waited for without sleeping
+  double spin_s_ = 0;  // polls for a request without sleeping
   bool sealed_ = false;
   std::optional<Protection> user_;
-  std::unique_ptr<Device> sealed_device_;     // its driver stays open as long as this
+  std::unique_ptr<Device> sealed_device_;     // keeps the driver open after sealing
   std::unique_ptr<SharedCommunicator> comm_;  // null: there is one rank
   RankSeat seat_;
   Peers peers_;
   std::unique_ptr<RankExchange> rank_exchange_;
   std::unique_ptr<Device> device_;
-  std::shared_ptr<Communicator> device_comm_;  // of the session
+  std::shared_ptr<Communicator> device_comm_;  // the session's
   std::vector<int> answer_fds_;
   Device::Shared kept_;
   int64_t kept_bytes_ = 0;
   std::unique_ptr<Model> model_;
   std::unique_ptr<WeightSource> weights_;
-  SharedMapping states_;  // of the session, where another process has them as well
+  SharedMapping states_;  // the session's, if another process shares them
   std::unique_ptr<Session> session_;
   std::unique_ptr<CaseRecorder> recorder_;
   int record_fd_ = -1;
@@ -483,11 +483,11 @@ class Server {
 
 void serve_runner(int parent) {
   die_with_parent(parent);
-  // libgomp's threads spin for milliseconds by default. On cores that others use as well, the
-  // thread that is waited for is then not scheduled: a tiny workload took 79 ms a token instead of
-  // 0.23 ms. Threads that do not spin at all take 15 us to wake up for every parallel region.
+  // libgomp's threads spin for milliseconds by default. On shared cores the thread that others wait
+  // for then does not run: a tiny workload took 79 ms a token, not 0.23 ms. Threads without any
+  // spinning take 15 us to wake up for every parallel region.
   ::setenv("GOMP_SPINCOUNT", std::to_string(pauses_in(kOpenMpSpinS)).c_str(), 0);
-  ::setenv("OPENBLAS_THREAD_TIMEOUT", kOpenBlasSpin, 0);  // else 30 ms, also after loading
+  ::setenv("OPENBLAS_THREAD_TIMEOUT", kOpenBlasSpin, 0);  // default: 30 ms, also after loading
   Channel channel(kControlFd, true);
   try {
     Server(channel, parent).serve();

@@ -10,7 +10,7 @@ namespace fk {
 
 namespace {
 
-// Texts of a runner: bounded, without control characters.
+// Cleans a worker's text: bounded, without control characters.
 std::string clean(const std::string& text) { return printable(text.substr(0, 2048)); }
 
 Json limits_json(const Limits& l) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the broker asks a runner to make ready, and what it is told about it.
+// The controller's orders to a worker, and the worker's description of its session.
 #pragma once
 #include <filesystem>
 #include <string>
@@ -18,37 +18,37 @@ struct PluginFile {
   Trust trust = Trust::baseline;
 };
 
-// A session to open. The weights come beside it, as a descriptor.
+// A session to open. The weights come separately, as a descriptor.
 struct SessionSpec {
   std::string arch;
   Config config;
   Limits limits;
   ProviderPolicy policy;
   std::string device = "cpu";
-  bool graphs = true;                      // CUDA graphs, where the device has them
+  bool graphs = true;                      // CUDA graphs, if the device supports them
   std::vector<int64_t> decode_sizes = {};  // as in Session::Options
-  bool shares_states = false;              // in a block that other runners can be given
+  bool shares_states = false;              // in a block that can be given to other workers
 };
 
-// A rank's place among all, and among those of its machine, which share cores and devices.
+// A rank's place among all ranks, and among those of its machine, which share cores and devices.
 struct RankSeat {
   int rank = 0, size = 1, local_rank = 0, local_size = 1;
 };
 
-// Weights as they go to a runner: a sealed block of shared memory, or memory of the device.
+// Weights for a worker: a sealed block of shared memory, or memory of the device.
 struct WeightsHandle {
   int fd = -1;
   int64_t bytes = 0;
   bool on_device = false;
-  uint64_t remote = 0;  // instead of a descriptor: their number on another machine
+  uint64_t remote = 0;  // in place of a descriptor: their number on another machine
 };
 
-// Caches and other states of a session that two runners have in turns: one physical copy. Whoever
-// reads what it has not written in its own turn finds what the other left.
+// Caches and other states of a session that two workers use in turn: one physical copy. Code that
+// reads data it has not written in its own turn finds the other's data.
 struct StatesHandle {
   int fd = -1;
   int64_t bytes = 0;
-  uint64_t remote = 0;  // as of weights
+  uint64_t remote = 0;  // as for weights
 };
 
 struct NodeRow {
@@ -60,7 +60,7 @@ struct PhaseInfo {
   std::string name;
   std::vector<NodeRow> nodes;
 };
-// As a runner tells it: shown, never believed.
+// A worker's own description: shown, never trusted.
 struct SessionInfo {
   std::vector<PhaseInfo> phases;
   int64_t weights_bytes = 0, packed_bytes = 0, persistent_bytes = 0, states_bytes = 0,
@@ -70,7 +70,7 @@ struct SessionInfo {
   std::string device;
 };
 
-// What a runner tells of its session.
+// A worker's description of its session.
 SessionInfo info_of(Session& session);
 
 Json to_json(const SessionSpec& spec);

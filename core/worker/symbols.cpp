@@ -22,12 +22,12 @@ namespace {
 
 constexpr uint64_t kSectionsMax = 4096, kTableBytesMax = 64 << 20;
 
-// Nobody reads more, and every one is looked for in all functions.
+// Limit of names: readers need no more, and each one is searched in all functions.
 constexpr int kNamesMost = 64;
 
 struct Function {
   uint64_t begin, end;
-  uint64_t name;  // where it is in the file
+  uint64_t name;  // offset of the name in the file
 };
 
 template <class T>
@@ -38,8 +38,8 @@ std::vector<T> table(const Elf& elf, uint64_t offset, uint64_t bytes) {
   return entries;
 }
 
-// What refers back to an earlier part of its name may say that twice, and the next one this: a name
-// of three hundred characters can stand for 2^30.
+// A mangled name can refer back to an earlier part twice, and the next part to this one: 300
+// characters can stand for 2^30.
 bool may_be_endless(const std::string& name) {
   constexpr int kMost = 24;
   int back = 0;
@@ -85,7 +85,7 @@ std::vector<Function> functions_of(const std::filesystem::path& file) {
 
 std::string with_symbols(const std::string& text, const std::filesystem::path& file) {
   try {
-    // By hand: text of a plugin may be long and odd, and std::regex recurses per character.
+    // Parsed by hand: a plugin's text may be long and odd, and std::regex recurses per character.
     constexpr std::string_view kMark = ".so+0x";
     const std::string stem = stem_of_copy(file);
     std::vector<Function> functions;
@@ -105,7 +105,7 @@ std::string with_symbols(const std::string& text, const std::filesystem::path& f
       if (!ours || end == digits || end - digits > 16 || ++names > kNamesMost) continue;
       if (!read) functions = functions_of(file);
       read = true;
-      // A return address may be the first byte behind a function that ends in a call.
+      // A return address may be the first byte after a function that ends in a call.
       const uint64_t address = std::strtoull(text.c_str() + digits, nullptr, 16) - 1;
       for (const auto& f : functions) {
         if (address < f.begin || address >= f.end) continue;
@@ -115,7 +115,7 @@ std::string with_symbols(const std::string& text, const std::filesystem::path& f
     }
     return out.append(text, at);
   } catch (const std::exception&) {
-    return text;  // a helpful extra, no more
+    return text;  // only an optional help
   }
 }
 

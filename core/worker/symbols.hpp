@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names for places in a plugin: the loader knows only exported symbols, the file's own table knows
+// Names for places in a plugin. The loader knows only exported symbols; the file's own table has
 // all functions.
 #pragma once
 #include <filesystem>
@@ -7,8 +7,9 @@
 
 namespace fk {
 
-// Writes the function's name behind every "stem-HASH.so+0x1139" or "stem.so+0x1139" of `text` that
-// is in `file`. Unchanged where the file has no symbol table or is not readable; never throws.
+// Appends the function's name to every "stem-HASH.so+0x1139" or "stem.so+0x1139" in `text` that
+// lies in `file`. Leaves the text unchanged if the file has no symbol table or is unreadable. Never
+// throws.
 std::string with_symbols(const std::string& text, const std::filesystem::path& file);
 
 }  // namespace fk

@@ -20,7 +20,7 @@
 
 #include "core/base/text.hpp"
 
-// Calls that only some architectures have.
+// Calls that some architectures lack.
 #if !defined(__x86_64__)
 #define SYS_fork -1
 #define SYS_vfork -1
@@ -55,18 +55,18 @@ constexpr uint32_t kArchitecture = AUDIT_ARCH_AARCH64;
 #else
 constexpr uint32_t kArchitecture = 0;
 #endif
-// Set in the numbers of the 32-bit calls of x86-64.
+// A bit in the numbers of x86-64's 32-bit calls.
 constexpr uint32_t kOtherNumbers = 0x40000000;
-// Whoever tries a call from beyond this list gets along without it.
+// Programs that try newer calls also work without them.
 constexpr uint32_t kLastKnown = 450;
-constexpr uint32_t kSoftOffline = 101;  // MADV_SOFT_OFFLINE, which not all headers have
+constexpr uint32_t kSoftOffline = 101;  // MADV_SOFT_OFFLINE, missing in some headers
 
 enum class Ruling {
-  kill,     // SIGSYS: nothing that computes would do that
+  kill,     // SIGSYS: no computing code calls it
   deny,     // EPERM
   hide,     // ENOSYS
-  outside,  // kill; deny where a driver is, which may try
-  driver,   // deny; allowed where a driver is
+  outside,  // kill; deny with a driver, which may try it
+  driver,   // deny; allowed with a driver
   memory,   // the same, by its arguments
   argued    // by its arguments, below
 };
@@ -103,13 +103,13 @@ constexpr Rule kRules[] = {
     FK_RULE_FOR(tgkill, "for another process"),
     FK_RULE_FOR(rt_sigqueueinfo, "for another process"),
     FK_RULE_FOR(rt_tgsigqueueinfo, "for another process"),
-    // Its signal may be one that makes a stopped process go on.
+    // Its signal could continue a stopped process.
     FK_RULE(timer_create, driver),
     FK_RULE(setpgid, deny),
     FK_RULE(setsid, deny),
     FK_RULE(unshare, kill),
     FK_RULE(setns, kill),
-    // Priorities and limits, its own included: they would change what is measured.
+    // Priorities and limits, its own included: they would change the measurement.
     FK_RULE(setrlimit, kill),
     FK_RULE_FOR(prlimit64, "for new limits"),
     FK_RULE_FOR(setpriority, "for another process"),
@@ -121,7 +121,7 @@ constexpr Rule kRules[] = {
     FK_RULE(migrate_pages, deny),
     FK_RULE(move_pages, deny),
     FK_RULE(personality, argued),
-    // The sandbox itself, and the broker's hold of this process.
+    // The sandbox itself, and the controller's hold of this process.
     FK_RULE(prctl, argued),
     FK_RULE(seccomp, deny),
     FK_RULE(landlock_create_ruleset, deny),
@@ -130,7 +130,7 @@ constexpr Rule kRules[] = {
     FK_RULE_FOR(rt_sigaction, "for SIGSYS"),
     FK_RULE(fcntl, argued),
     FK_RULE(ioctl, argued),
-    // The network, and other ways to talk.
+    // The network, and other channels.
     FK_RULE(socket, outside),
     FK_RULE(socketpair, outside),
     FK_RULE(connect, outside),
@@ -154,14 +154,14 @@ constexpr Rule kRules[] = {
     FK_RULE(keyctl, deny),
     FK_RULE(add_key, deny),
     FK_RULE(request_key, deny),
-    // Memory that its limit does not count, or that others have as well.
+    // Memory beyond its limit, or shared with other processes.
     FK_RULE(mmap, memory),
     FK_RULE(memfd_create, driver),
     FK_RULE(memfd_secret, deny),
     FK_RULE(madvise, argued),
     FK_RULE(mbind, driver),
     FK_RULE(fallocate, driver),
-    // Files: nothing is written, whatever Landlock says.
+    // Files: no writing, independently of Landlock.
     FK_RULE_FOR(open, "for writing"),
     FK_RULE_FOR(openat, "for writing"),
     FK_RULE(openat2, hide),
@@ -258,8 +258,8 @@ constexpr uint32_t kAllow = SECCOMP_RET_ALLOW, kKill = SECCOMP_RET_TRAP,
                    kDeny = SECCOMP_RET_ERRNO | EPERM, kHide = SECCOMP_RET_ERRNO | ENOSYS,
                    kOver = SECCOMP_RET_KILL_PROCESS;
 
-// The filter as the kernel wants it. A block for one call ends in a ruling, so that the next one
-// finds the number still loaded.
+// The filter in the kernel's form. A block for one call ends in a ruling, so the next block finds
+// the call's number still loaded.
 class FilterProgram {
  public:
   explicit FilterProgram(const SyscallRules& rules)
@@ -287,7 +287,7 @@ class FilterProgram {
   void load(size_t offset) {
     code_.push_back(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, static_cast<uint32_t>(offset)));
   }
-  // An argument's lower half (both architectures are little endian), or its upper one.
+  // Loads an argument's lower half (both architectures are little endian), or its upper half.
   void argument(int number, bool upper = false) {
     load(offsetof(seccomp_data, args) + static_cast<size_t>(number) * 8 + (upper ? 4 : 0));
   }
@@ -327,7 +327,7 @@ class FilterProgram {
     }
   }
 
-  // Shared memory without a file, and stacks that grow by themselves, count as nobody's.
+  // Refuses shared memory without a file, and stacks that grow, which no limit counts.
   void map() {
     argument(3);
     when(BPF_JSET, MAP_GROWSDOWN, kDeny);
@@ -335,7 +335,7 @@ class FilterProgram {
     when(BPF_JEQ, MAP_ANONYMOUS | MAP_SHARED, kDeny);
     give(kAllow);
   }
-  // To this process alone, and not that it shall go on: only the broker may end a stop.
+  // Allows signals to this process only, except SIGCONT: only the controller may end a stop.
   void signal_to_itself(int signal_argument) {
     argument(0);
     unless(BPF_JEQ, own_, kKill);
@@ -372,7 +372,7 @@ class FilterProgram {
       case SYS_tgkill:
       case SYS_rt_tgsigqueueinfo:
         return signal_to_itself(2);
-      case SYS_madvise:  // taking pages away from all who share them
+      case SYS_madvise:  // taking pages away from all their users
         argument(2);
         return none_of({MADV_REMOVE, MADV_COLD, MADV_PAGEOUT, MADV_HWPOISON, kSoftOffline});
       case SYS_prlimit64:  // reading its own
@@ -382,12 +382,12 @@ class FilterProgram {
         unless(BPF_JEQ, 0, kKill);
         argument(0);
         return only({0, own_}, kDeny);
-      case SYS_setpriority:  // a thread of its own may try, in vain
+      case SYS_setpriority:  // its own threads may try, in vain
         argument(1);
         when(BPF_JEQ, 0, kDeny);
         when(BPF_JEQ, own_, kDeny);
         return give(kKill);
-      case SYS_sched_setaffinity:  // threads have numbers of their own
+      case SYS_sched_setaffinity:  // its threads have their own numbers
         if (rules_.own_user) return give(kAllow);
         argument(0);
         return only({0, own_}, kDeny);
@@ -401,15 +401,15 @@ class FilterProgram {
                      PR_SET_NO_NEW_PRIVS, PR_SET_THP_DISABLE, PR_GET_THP_DISABLE, PR_SVE_SET_VL,
                      PR_SVE_GET_VL, PR_SET_VMA},
                     kDeny);
-      case SYS_rt_sigaction:  // of what tells of a crash, but to ask; who asks for a trace may fail
+      case SYS_rt_sigaction:  // no handlers of crash signals, only queries
         no_handler(SIGSYS, kKill);
         for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGXFSZ})
           no_handler(static_cast<uint32_t>(signal), kDeny);
         return give(kAllow);
-      case SYS_fcntl:  // who gets a signal and which; what others may do with shared memory
+      case SYS_fcntl:  // owners of signals, and seals of shared memory
         argument(1);
         return none_of({F_SETOWN, F_SETOWN_EX, F_SETSIG, F_SETLEASE, F_NOTIFY, F_ADD_SEALS});
-      default:  // ioctl: the same, and what a terminal is told was typed
+      default:  // ioctl: the same, and faked terminal input
         argument(1);
         constexpr uint32_t kSetOwner = 0x8901, kSetGroup = 0x8902, kType = 0x5412;
         return none_of({kSetOwner, kSetGroup, kType});
@@ -427,7 +427,7 @@ std::string install_syscall_filter(const SyscallRules& rules) {
   if (kArchitecture == 0) return "there is no filter for this architecture";
   FilterProgram filter(rules);
   const sock_fprog program = filter.program();
-  // Without the second flag some kernels make the process slower, and what is measured with it.
+  // Without the second flag some kernels slow the process down, and so the measurement.
   constexpr unsigned kFlags = SECCOMP_FILTER_FLAG_TSYNC | SECCOMP_FILTER_FLAG_SPEC_ALLOW;
   long got = ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, kFlags, &program);
   if (got < 0 && errno == EINVAL)

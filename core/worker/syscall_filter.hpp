@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// The seccomp filter of a sealed runner. A kernel's work is arithmetic: what it needs of the
-// system is memory, threads and its device.
+// The seccomp filter of a sealed worker. A kernel only computes: from the system it needs memory,
+// threads and its device.
 #pragma once
 #include <string>
 
 namespace fk {
 
 struct SyscallRules {
-  bool own_user = false;  // the kernel itself keeps it from the processes of others
+  bool own_user = false;  // the kernel itself keeps it from other users' processes
   bool driver = false;    // as in SandboxPolicy
 };
 
-// For all threads, irrevocably. Empty when it is in force, else why it is not. Needs
-// no_new_privileges. What no kernel has a use for (a new process or program, a socket, a look into
-// another process, a file for writing) raises SIGSYS, whose handler must be installed before and
-// cannot be replaced afterwards; the rest fails with EPERM.
+// Irrevocably, for all threads. Returns an empty text, or the reason why it is not in force. Needs
+// no_new_privileges. Calls that no kernel needs (a new process or program, a socket, an inspection
+// of another process, a file for writing) raise SIGSYS. Its handler must be installed before, and
+// cannot be replaced afterwards. Other calls fail with EPERM.
 std::string install_syscall_filter(const SyscallRules& rules);
 
-// "execve"; null for a call that the filter does not mention. For signal handlers.
+// "execve"; null for a call that the filter does not list. For signal handlers.
 const char* syscall_name(int number);
 
 }  // namespace fk

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Work other than whole models that has to happen in a runner, because it runs plugin code: `check`
-// and `bench` register theirs beside their verb. Arguments and results are JSON.
+// Work other than whole models that has to run in a worker, because it runs plugin code. `check`
+// and `bench` register their tasks beside their verbs. Arguments and results are JSON.
 #pragma once
 #include <functional>
 #include <memory>
@@ -15,30 +15,30 @@
 
 namespace fk {
 
-// What a runner offers a task.
+// The worker's services for a task.
 struct TaskServices {
   const Catalog& catalog;
-  const Plugins& plugins;  // all that this runner was told to load
-  int rank;                // of this process; 0 where there is one
-  int local_rank;          // among the ranks of this machine, which have its devices in turn
-  // The communicator of the ranks for this device, which outlives it; all ranks ask together. Null:
+  const Plugins& plugins;  // all plugins of this worker
+  int rank;                // of this process; 0 with one rank
+  int local_rank;          // among the ranks of this machine, which use its devices in turn
+  // The ranks' communicator for this device, which must outlive it; all ranks ask together. Null:
   // there is one rank.
   std::function<std::shared_ptr<Communicator>(Device& device)> communicator;
-  // Tells the broker what is being done: the place that is named when the process crashes now.
+  // Reports the current activity to the controller, for the message after a crash.
   std::function<void(const std::string& stage)> stage;
   // Sends an intermediate result, which also shows that the runner is alive.
   std::function<void(const Json& progress)> progress;
-  // Waits for the sign of a broker who has something to wait for itself (Runner::sign), and has it
-  // within a microsecond where cores are to spare; false: there is nothing to do any more.
+  // Waits for the sign of a controller that has other waits of its own (Runner::sign). With idle
+  // cores it sees the sign within a microsecond. False: the task is cancelled.
   std::function<bool()> await_sign;
-  // Says that all but the answer is there (Runner::says_done), for who looks at it at once.
+  // Reports that only the answer is missing (Runner::says_done), to a controller that polls.
   std::function<void()> done;
-  // Descriptors that came with the request, which are the task's to close, and those that go with
-  // the result, which it gives away.
+  // Descriptors received with the request, which the task closes; and descriptors for the result,
+  // which the task gives away.
   std::vector<int> fds = {};
   std::vector<int>* answer_fds = nullptr;
 };
-// Throws Error (or anything) when it cannot be done; the broker gets the text.
+// Throws Error (or any exception) when it fails; the controller gets the text.
 using Task = Json (*)(const Json& arguments, const TaskServices& services);
 
 struct TaskRegistration {
@@ -46,13 +46,13 @@ struct TaskRegistration {
 };
 Task find_task(const std::string& name);  // null if there is none
 
-// Rows that a task tells of one by one, as the broker may read them: the process that says them may
-// be a candidate's.
+// Rows that a task reports one by one, for the controller. They are untrusted: the reporting
+// process may run a candidate.
 class ToldRows {
  public:
-  // `model`: a row with every key, and values of the kinds that they have; null: a number or null.
+  // `model`: a row with every key and a value of each key's kind; null stands for a number or null.
   explicit ToldRows(Json model) : model_(std::move(model)) {}
-  // Error unless it is such a row, of which keys may be missing, and not beyond all measure.
+  // Error for a row of another form (keys may be missing), or for too many or too large rows.
   void add(const Json& row);
   const std::vector<Json>& rows() const { return rows_; }
 
@@ -64,5 +64,5 @@ class ToldRows {
 
 }  // namespace fk
 
-// At file scope in core/cli/<verb>.cpp, which is always linked: FK_TASK(check, run_check).
+// At file scope in core/cli, which is always linked: FK_TASK(check, run_check).
 #define FK_TASK(name, task) static const ::fk::TaskRegistration fk_task_##name(#name, task)

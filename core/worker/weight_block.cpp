@@ -25,7 +25,7 @@ WeightBlock empty_block(const Model& model, const Catalog& catalog, const Limits
   return block;
 }
 
-// Null where there is none.
+// Null for an empty folder.
 std::unique_ptr<Checkpoint> opened(const std::string& folder, const Config& config) {
   return folder.empty() ? nullptr : std::make_unique<Checkpoint>(Checkpoint::open(folder, config));
 }
@@ -74,7 +74,7 @@ WeightBlock make_weight_block(const Model& model, const Catalog& catalog, const 
 
 namespace {
 
-// What the leader of a rank's machine says about the rank's weights. Error with its reason.
+// The answer of a leader about its rank's weights. Error with the leader's reason.
 Json said_of_weights(RemoteCalls& calls, const char* question) {
   constexpr double kNoEnd = 1e9;
   auto answer = calls.ask({{"do", question}}, kNoEnd, [](const Json&) { return true; });
@@ -86,7 +86,8 @@ Json said_of_weights(RemoteCalls& calls, const char* question) {
   return std::move(*answer);
 }
 
-// Into a block that has its table: a model is asked by one thread at a time.
+// Fills a block that has its table. The tables are made before, because a model serves one thread
+// at a time.
 void fill_remotely(WeightBlock& block, Machine& machine, const SessionSpec& spec,
                    const std::string& checkpoint, uint64_t seed) {
   const int rank = static_cast<int>(spec.limits.parallel.rank),
@@ -119,7 +120,7 @@ std::vector<WeightBlock> make_weight_blocks(const Model& model, const Catalog& c
     blocks[at].table = weight_table(model, catalog, specs[at].limits);
     blocks[at].bytes = WeightLayout(*blocks[at].table).bytes;
   }
-  // One after the other on each machine, which has the threads for one, and all machines at once.
+  // One block after the other on each machine, which has threads for one; all machines at once.
   std::vector<std::future<void>> others;
   for (const auto& machine : machines())
     others.push_back(std::async(std::launch::async, [&blocks, &specs, &machine, &checkpoint, seed] {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The weights of a model, once for all runners of a machine: in a sealed block of shared memory
-// that the broker makes, or in memory of the device that a process without plugins keeps, since the
-// broker has no CUDA context.
+// The weights of a model, one copy for all workers of a machine. They are in a sealed block of
+// shared memory made by the controller. On a device they are in memory kept by a process without
+// plugins, because the controller has no CUDA context.
 #pragma once
 #include <memory>
 #include <span>
@@ -19,25 +19,26 @@ struct WeightBlock {
   SharedMemory memory;
   int64_t bytes = 0;
   std::shared_ptr<Runner> keeper;
-  std::shared_ptr<const int> exported;  // closed with the block: until then the device keeps it
-  std::shared_ptr<RemoteCalls> remote;  // instead of all of this: of a rank on another machine
+  std::shared_ptr<const int> exported;  // keeps the device's memory; closed with the block
+  std::shared_ptr<RemoteCalls> remote;  // replaces the others on another machine
   WeightsHandle handle;
-  // Of the weights on a device, 0 elsewhere: host memory is sealed. Error when the keeper is gone.
+  // Checksum of weights on a device; 0 elsewhere, because host memory is sealed. Error when the
+  // keeper has ended.
   uint64_t checksum() const;
 };
 
-// From the checkpoint, or from the seed when it is null.
+// From the checkpoint, or from the seed if it is null.
 WeightBlock make_weight_block(const Model& model, const Catalog& catalog, const Limits& limits,
                               const Checkpoint* checkpoint, uint64_t seed,
                               const Progress& progress);
-// Where `spec` says, from the checkpoint in a folder, or from the seed when that is empty.
-// `local_rank`: which of its machine's ranks they are of.
+// On the device of `spec`, from the checkpoint in a folder, or from the seed if the folder is
+// empty. `local_rank`: the rank on its machine whose weights these are.
 WeightBlock make_weight_block(const Model& model, const Catalog& catalog, const SessionSpec& spec,
                               const std::string& checkpoint, uint64_t seed,
                               const Progress& progress, int local_rank = 0);
 
-// The same weights in a block for each rank of the spec's, of which every rank has its part: on the
-// device of its rank, and on its machine, where the checkpoint has to be, too.
+// One block for each rank of the spec, with the rank's part of the weights. It is on the rank's
+// device and machine; the checkpoint has to be on that machine too.
 std::vector<WeightBlock> make_weight_blocks(const Model& model, const Catalog& catalog,
                                             const SessionSpec& spec, const std::string& checkpoint,
                                             uint64_t seed, const Progress& progress);

@@ -68,9 +68,9 @@ for name, wanted in {"value": "wrong", "segfault": "crashed", "throws": "violati
     assert all(c["sizes"] for c in verdict["cases"]), name
     told = {"unresolved": ("cannot be loaded: undefined symbol: nobody_has_this", "Define what is missing"),
             "entry_null": ("refused this host", "Build it again"), "constructor": ("at_load", "failed assert"), "past_end": ("past ", "tail"),
-            "value": ("elements are off", "conditions on that index"), "stack_end": ("its stack is used up", "need.scratch"),
-            "file": ("openat for writing", "Take out the call"), "segfault": ("bad_forward_, in forward", "optional field"),
-            "leak_tail": ("of every row: zeros", "The end is handled"),  # and not the leak, which is for later
+            "value": ("elements are off", "conditions on this index"), "stack_end": ("its stack is used up", "need.scratch"),
+            "file": ("openat for writing", "Remove the named call"), "segfault": ("bad_forward_, in forward", "optional field"),
+            "leak_tail": ("of every row: zeros", "Only the end is wrong"),  # and not the leak, which is for later
             "input": ("a write to the input x", "outputs and scratch alone")}
     for words, said in zip(told.get(name, ()), (verdict["why"], verdict["next"])):
         assert words in said, (name, words, said)
@@ -81,7 +81,7 @@ for name, wanted in {"value": "wrong", "segfault": "crashed", "throws": "violati
 # And so do attacks that are told by more than their values (test/attacks).
 attacks = bad.parents[1] / "attacks/plugins"
 for name, wanted, why, hint in (("resources/g1_create", "memory", "its create() and prepare() took ", "need.scratch"),
-                                ("clock/a8_answer", "cheating", "it answered what it was not asked", "Read the evidence")):
+                                ("clock/a8_answer", "cheating", "it answered another request", "Read the evidence")):
     verdict, _ = bench(attacks / f"{name}.so", "--case", "smoke0", "--patience", "100", "--no-store")
     if name == "clock/a8_answer" and verdict["status"] == "wrong":  # what it said is at times heard after its values were looked at
         continue

@@ -83,7 +83,7 @@ TEST_CASE("missing_rank_that_tells_nonsense_ends_itself_alone") {
       CAPTURE(script, heard, ranks.failure().text);
       CHECK(ranks.failure().kind == "protocol");
       CHECK_THAT(ranks.failure().text,
-                 ContainsSubstring(heard ? "cannot use at()" : "without having been asked"));
+                 ContainsSubstring(heard ? "cannot use at()" : "a message without a request"));
     }
   }
 }

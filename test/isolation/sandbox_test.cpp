@@ -225,12 +225,12 @@ TEST_CASE("sandbox_limits_and_faults_are_told_in_words") {
     CHECK(got.rule == rule);
     CHECK_THAT(got.text, ContainsSubstring(words));
   };
-  told("grow", "sandbox", "it wrote into a file");
+  told("grow", "sandbox", "it wrote to a file");
   told("stack", "crash", "its stack is used up, in isolation_offend");
   told("null", "crash", "SIGSEGV at address 0x0, of a null pointer in isolation_offend");
-  told("garbage", "crash", "at an address that no pointer can have");
+  told("garbage", "crash", "at an invalid (non-canonical) address");
   told("trap", "crash", "SIGTRAP, which it sent itself in isolation_offend");
-  told("alarm", "crash", "SIGALRM: a timer that it set itself");
+  told("alarm", "crash", "SIGALRM: its own timer sent the signal");
   if (::geteuid() == 0) told("crowd", "crash", "with all threads that it may have, ");
 }
 

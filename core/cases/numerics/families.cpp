@@ -30,7 +30,7 @@ constexpr std::array kFamilyNames = {"ordinary", "large",  "small",     "shift",
                                      "ties",     "sparse", "denormals", "permuted", "equal",
                                      "outliers", "rows",   "unread",    "masked"};
 
-// Uniform in [0, 1) by position: what is changed does not depend on the number of threads.
+// Uniform numbers in [0, 1) by position, so that changes do not depend on the number of threads.
 class Coins {
  public:
   explicit Coins(uint64_t seed) : seed_(seed) {}
@@ -45,7 +45,7 @@ class Coins {
   uint64_t seed_;
 };
 
-// Every element by change(value, index).
+// Changes every element by change(value, index).
 void each(Tensor& t, const std::function<double(double, int64_t)>& change) {
   each_row(t, [&](int64_t i, std::span<float> row) {
     int64_t at = i * static_cast<int64_t>(row.size());
@@ -54,7 +54,7 @@ void each(Tensor& t, const std::function<double(double, int64_t)>& change) {
   });
 }
 
-// The smallest normal number and the smallest above 0.
+// The smallest normal number, and the smallest positive number.
 struct Smallest {
   double normal, any;
 };
@@ -73,14 +73,14 @@ Smallest smallest(DType dtype) {
   }
 }
 
-// A range's upper end is exclusive, and what is near it may round up to it.
+// The upper end of a range is exclusive, and values near it may round up to it.
 double inside(const Legal& legal, double value) {
   const double margin = (legal.high - legal.low) * 0x1p-12;
   return std::clamp(value, legal.low, legal.high - margin);
 }
 
 bool scale(const Legal& legal, Random& random, bool up, Tensor& t) {
-  // A range is a promise about size; eight bits have no room for another scale.
+  // A range promises a magnitude; eight bits have no room for another scale.
   if (legal.kind != Legal::Kind::free || bytes(t.dtype) < 2) return false;
   const bool little = legal.gentle || t.dtype == DType::f16;
   if (up && legal.beyond && t.dtype == DType::bf16) {
@@ -107,7 +107,7 @@ bool shift(const Legal& legal, Random& random, Tensor& t) {
 
 bool heavy_tails(const Legal& legal, Random& random, Tensor& t) {
   const double power = (legal.gentle ? 1.5 : 2) + random.uniform();
-  if (legal.kind == Legal::Kind::range) {  // crowded at its lower end
+  if (legal.kind == Legal::Kind::range) {  // most values near its lower end
     const double width = legal.high - legal.low;
     each(t, [&](double v, int64_t) {
       const double share = std::clamp((v - legal.low) / width, 0.0, 1.0);
@@ -144,8 +144,8 @@ bool has_zero(const Legal& legal) {
 
 bool sparse(const Legal& legal, Random& random, const Coins& coins, Tensor& t) {
   if (!has_zero(legal)) return false;
-  const double kept = std::exp2(-2 - 4 * random.uniform());  // a quarter to one in 64
-  const int64_t one = random.integer(0, t.numel());          // never nothing at all
+  const double kept = std::exp2(-2 - 4 * random.uniform());  // share of 1/4 to 1/64
+  const int64_t one = random.integer(0, t.numel());          // stays: the tensor is never all zeros
   each(t, [&](double v, int64_t i) { return i == one || coins(i) < kept ? v : 0.0; });
   return true;
 }
@@ -164,7 +164,7 @@ bool denormals(const Legal& legal, Random& random, const Coins& coins, Tensor& t
   return true;
 }
 
-// Rows of the first axis; elements where there is one row.
+// Permutes rows of the first axis, or the elements if there is one row.
 bool permute(const FamilySeeds& seeds, Tensor& t) {
   const bool one = t.shape.empty() || t.shape[0] < 2;
   const int64_t rows = one ? t.numel() : t.shape[0];
@@ -172,7 +172,7 @@ bool permute(const FamilySeeds& seeds, Tensor& t) {
   Random random(one ? seeds.tensor : seeds.rows);
   std::vector<int64_t> order(static_cast<size_t>(rows));
   std::iota(order.begin(), order.end(), 0);
-  // By Sattolo: no row stays where it is.
+  // Sattolo's algorithm: no row keeps its place.
   for (size_t i = order.size() - 1; i > 0; --i)
     std::swap(order[i], order[static_cast<size_t>(random.integer(0, static_cast<int64_t>(i)))]);
   const Tensor before = t;
@@ -186,14 +186,15 @@ bool permute(const FamilySeeds& seeds, Tensor& t) {
 }
 
 bool all_equal(const Legal& legal, Random& random, Tensor& t) {
-  // One of its own values, so it is legal; of a few tries the largest, so it is not nothing.
+  // One of the tensor's own values, so it is legal; the largest of a few, so that it is unlikely to
+  // be 0.
   double value = 0;
   for (int i = 0; i < 4; ++i) {
     const double other = t.at(random.integer(0, t.numel()));
     if (std::abs(other) > std::abs(value)) value = other;
   }
-  // Of one sign on all ranks: one sum that cancels everywhere has no spread that would tell how
-  // inexact it is.
+  // The sign is equal on all ranks: a sum that cancels everywhere has no spread to measure its
+  // error by.
   if (legal.kind == Legal::Kind::free) value = std::copysign(value, random.uniform() - 0.5);
   each(t, [&](double, int64_t) { return value; });
   return true;
@@ -214,7 +215,7 @@ bool outliers(const Legal& legal, Random& random, Tensor& t) {
   return true;
 }
 
-// What has one row, or an element a row, has no size beside others.
+// A single row, or rows of one element, cannot differ in size from other rows.
 bool has_rows(const Shape& shape) {
   return shape.size() > 1 && shape.back() > 1 && numel(shape) > shape.back();
 }
@@ -225,7 +226,7 @@ bool size_rows(const Legal& legal, Random& random, Tensor& t) {
   return true;
 }
 
-// Whether every number is there and no larger than that.
+// True if all numbers are finite and at most `most`.
 bool within(const Tensor& t, double most) {
   constexpr int64_t kPart = int64_t{1} << 18;
   std::atomic<bool> all = true;
@@ -240,7 +241,7 @@ bool within(const Tensor& t, double most) {
   return all;
 }
 
-// The same number everywhere, as far as the output's dtype can tell.
+// True if all numbers are equal in the output's dtype.
 bool constant(const Tensor& t, DType dtype) {
   const bool whole = !is_float(dtype);
   const double rounding =
@@ -271,9 +272,8 @@ bool apply_family(Family family, const Legal& legal, const FamilySeeds& seeds, T
   FK_CHECK(is_float(t.dtype), "a family of inputs changes floats alone");
   if (legal.kind == Legal::Kind::fixed || t.numel() == 0) return false;
   Random random(seeds.tensor);
-  // Ranks have one scale, and zeros at places of their own: where all of them have their terms
-  // among zeros, these cancel now and then in a block without any spread, and no rounding is
-  // explained.
+  // Ranks share the scale but have their own zeros. If all ranks' terms lay among zeros at equal
+  // places, they could cancel in a block without spread. Its rounding would then be unexplained.
   const Coins coins(random.next() ^ seeds.places);
   switch (family) {
     case Family::ordinary:
@@ -344,8 +344,8 @@ std::string family_unfit(const ResolvedCase& resolved, Family family) {
                                [&](const CaseField& f) { return may_mask(resolved, f); })
                ? ""
                : "it has no logits that may be masked";
-  // What all have in common, or most of it, may be as near to either of two numbers of eight bits
-  // where a layer rounds it, and then all are off by the same step.
+  // A value shared by all elements may lie between two numbers of eight bits. Then a layer rounds
+  // all of them by the same step.
   if ((family == Family::equal || family == Family::shift) && resolved.contract->level > 1 &&
       rounds_inputs(resolved))
     return "what is nearly the same everywhere is rounded to f8e4m3 alike";
@@ -367,7 +367,7 @@ std::string family_unfit(const ResolvedCase& resolved, Family family) {
     if (sized ? !range && bytes(f.dtype) > 1 : true) {
       const bool needs_zero = family == Family::sparse || family == Family::denormals;
       if (!needs_zero || !range) return "";
-      // The lower end decides; where it is an expression, it is taken to be above 0.
+      // The lower end decides; an expression is assumed to be above 0.
       if (kind == "uniform" && std::strtod(f.values.c_str() + kind.size() + 1, nullptr) <= 0)
         return "";
     }
@@ -395,7 +395,7 @@ std::string family_meaningless(const ResolvedCase& resolved, Family family,
     const CaseField* field = resolved.find(name);
     if (!field || (family == Family::unread && has_unread(resolved, *field))) continue;
     for (size_t entry = 0; entry < tensors.size(); ++entry) {
-      // What lies beyond the rows that there are is nobody's answer.
+      // Rows beyond the valid ones belong to no answer.
       std::optional<Tensor> valid;
       if (!field->slot->count.empty())
         valid = valid_part(extent_of(resolved, *field, static_cast<int64_t>(entry), want),

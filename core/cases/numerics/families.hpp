@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Families of inputs: ordinary contents, changed in ways that code which is fitted to ordinary
-// contents does not survive. A family changes float tensors alone, and only as far as the
-// contract's generators allow: what is drawn from a range stays in it, constants and tables stay
-// what they are. Which elements, which scale and which order follows from the seed.
+// Input distributions: ordinary contents, changed so that code fitted to ordinary contents fails. A
+// distribution changes only float tensors, within the limits of the contract's generators: values
+// from a range stay in the range, and constants and tables stay. The seed decides elements, scale
+// and order.
 #pragma once
 #include <string>
 #include <vector>
@@ -17,49 +17,49 @@ Family family_of(const std::string& name, const std::string& where = "family");
 // In the order of the enumeration, ordinary first.
 std::vector<Family> all_families();
 
-// What the generator of a field promises about its contents.
+// Promises of a field's generator about its contents.
 struct Legal {
   enum class Kind {
     fixed,  // nothing may change
     range,  // any values within [low, high]
     free    // any values
   } kind = Kind::fixed;
-  double mean = 0, spread = 1;  // of what the generator makes
+  double mean = 0, spread = 1;  // of the generator's values
   double low = 0, high = 0;     // of a range
-  bool gentle = false;          // ops above L1 chain so much that strong changes only saturate them
-  bool beyond = false;          // large bfloat16 is then more than float16 holds
+  bool gentle = false;          // for chained ops above L1, which strong changes only saturate
+  bool beyond = false;          // large bfloat16 values may exceed float16's range
 };
 
-// Seeds of one tensor: `rows` is that of all tensors with the same first axis, which are
-// permuted alike; `places` differs between ranks that have contents of their own.
+// Seeds of one tensor. `rows` is equal for tensors with the same first axis, which are permuted
+// alike. `places` differs between ranks with their own contents.
 struct FamilySeeds {
   uint64_t tensor = 0, rows = 0, places = 0;
 };
 
-// Changes dense ordinary contents; false when the family does not fit them (sparse contents
-// of a range without 0). Tensors of whole numbers are an error.
+// Changes dense ordinary contents. False when the distribution does not fit them (sparse contents
+// of a range without 0). FK_CHECK: no whole numbers.
 bool apply_family(Family family, const Legal& legal, const FamilySeeds& seeds, Tensor& tensor);
 
-// What a family changes beside that, of a whole call.
+// Changes that concern several fields of a call.
 void change_together(Family family, const ResolvedCase& resolved, uint64_t seed,
                      CaseValues& values);
 
-// Whether a family may change a field: float, read by the call, not bound to fixed contents by its
-// generator. Weights are part of a model where an op is more than L1: there they stay.
+// True if a distribution may change a field: a float, read by the call, not fixed by its generator.
+// Weights of ops above L1 stay, because they are part of a model.
 bool family_may_change(const ResolvedCase& resolved, const CaseField& field);
 
-// Whether it may be so large that float16 cannot hold it: in L1 but for choices, all but one of
-// which would be nothing, a running sum of a layer, which is normalised first, and in L2 what
-// products take that neither choose nor keep anything. Elsewhere rounding would decide what a
-// softmax or a router sees of it.
+// True if a field may exceed float16's range. In L1: all fields except scores of choices, whose
+// result would be a single choice. In layers: a running sum, which is normalised first. In L2:
+// inputs of products that neither choose nor keep values. Elsewhere rounding would decide the
+// result of a softmax or router.
 bool family_may_go_beyond(const ResolvedCase& resolved, const CaseField& field);
 
-// Why a case has no such family: nothing that a call reads may change so. Empty where it has.
-// Generators are not run.
+// The reason why a case lacks this distribution: no read field may change in this way. Empty: it
+// has it. Runs no generator.
 std::string family_unfit(const ResolvedCase& resolved, Family family);
 
-// Why the answer for these contents can judge nothing: the reference, in the outputs' dtypes,
-// overflows, or gives the same number everywhere. Empty when it can. `want` holds the reference's
+// The reason why this distribution's answer judges nothing: the reference, in the outputs' dtypes,
+// overflows or is the same number everywhere. Empty: it is meaningful. `want` holds the reference's
 // outputs. Ordinary contents are never excused.
 std::string family_meaningless(const ResolvedCase& resolved, Family family, const CaseValues& want);
 

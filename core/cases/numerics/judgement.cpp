@@ -18,7 +18,7 @@ namespace fk {
 
 namespace {
 
-// What to look at where no element is wrong by itself.
+// Advice if no single element is wrong.
 constexpr const char* kFactor =
     "Every value is off by the same factor: a constant of too few digits, an epsilon in the wrong "
     "place, or n - 1 for n.";
@@ -49,7 +49,7 @@ struct Size {
   double spread = 0, rms = 0;
 };
 
-// In lanes, so that sums do not wait for each other.
+// Parallel lanes, so that the sums do not depend on each other.
 Size size_of(const double* want, int64_t count) {
   constexpr int64_t kLanes = 8;
   std::array<double, kLanes> sum{}, all{}, finite{}, squares{};
@@ -76,25 +76,25 @@ Size size_of(const double* want, int64_t count) {
   return {std::sqrt(total(squares) / n), std::sqrt(total(all) / n)};
 }
 
-// The numbers of a judgement, block by block.
+// Accumulates the numbers of a judgement, block by block.
 class Tally {
  public:
-  // `least`: the size that a block has at least.
+  // `least`: the smallest size of a block.
   Tally(const ErrorModel& model, double least) : m_(model), least_(least) {}
 
-  // `moves`: by how much each element moves; null where that of the block is what counts.
+  // `moves`: movement of each element; null: the block's noise counts.
   void block(const double* got, const double* want, const double* before, const double* moves,
              int64_t first, int64_t count, double noise, double floor) {
     if (m_.fine) look_for_coarse(got, want, count);
     const Size size = size_of(want, count);
     floor_ = m_.floor + floor + m_.cancelled * least_ / m_.small;
-    // What is lost in cancellation says nothing about a factor.
+    // An error by cancellation says nothing about a factor.
     ordinary_ = std::max(m_.ordinary, m_.factor > 0 ? floor / m_.factor : 0);
     blocks_ += 1;
-    // An answer that moves as much as its inputs is what the other terms are for. Where it moves
-    // far more, all of a block may do so together.
+    // Other terms cover an answer that moves as much as its inputs. If it moves far more, all of a
+    // block may move together.
     together_ = std::max(0.0, noise - (8 * m_.probe + 4 * m_.coarse) * size.rms);
-    // What moves independently adds up in squares.
+    // Independent movements add up in squares.
     const auto beyond = [this](double move, double of, double usual) {
       usual *= m_.probe * of;
       return std::sqrt(std::max(0.0, move * move - usual * usual));
@@ -120,7 +120,7 @@ class Tally {
     }
   }
 
-  // Of blocks that lie behind this one's.
+  // Adds a tally of later blocks.
   void add(const Tally& later) {
     elements_ += later.elements_, squares_ += later.squares_, products_ += later.products_;
     weight_ += later.weight_, moved_ += later.moved_, blocks_ += later.blocks_;
@@ -135,7 +135,7 @@ class Tally {
   }
 
   double rms() const { return elements_ ? std::sqrt(squares_ / elements_) : 0; }
-  // Few elements tell a factor badly.
+  // Few elements give an imprecise factor.
   double factor() const { return weight_ > 0 ? 1 + products_ / weight_ : 1; }
   double factor_limit() const {
     const double many = std::min(weight_ / std::max(largest_, 1e-300),
@@ -145,14 +145,15 @@ class Tally {
         m_.factor + moved + (3 * m_.factor + m_.coarse) / std::sqrt(std::max(1.0, many));
     return std::max(own, std::min(own + m_.shared / std::sqrt(std::max(1.0, blocks_)), kTold));
   }
-  // Equal rows are as far off as one of them.
+  // Equal rows have equal errors, so they count as one.
   double rms_limit() const {
     const bool few = !distinct_.empty() && distinct_.size() < kDistinct;
     const double many = few ? std::min(elements_, double(distinct_.size())) : elements_;
     return std::min(1.0, m_.rms * (1 + m_.few / std::sqrt(std::max(1.0, many))));
   }
 
-  // Whether a float32 output was rounded to 16 bits first: by chance one value in 8192 looks so.
+  // True if a float32 output was rounded to 16 bits first: by chance one value in 8192 looks like
+  // this.
   bool rounded_first() const {
     const auto coarse =
         std::count_if(fine_.begin(), fine_.end(), [](const auto& v) { return v.second; });
@@ -163,11 +164,12 @@ class Tally {
   double worst = 0;
 
  private:
-  // Ten bits of mantissa, as float16 has, or fewer.
+  // True for at most ten bits of mantissa, as in float16.
   static bool is_coarse(double v) {
     return std::bit_cast<uint32_t>(static_cast<float>(v)) % 0x2000 == 0;
   }
-  // Equal values are rounded equally, and what 16 bits hold says nothing.
+  // Equal values count once, because they are rounded equally. Wanted values that fit into 16 bits
+  // are skipped.
   void look_for_coarse(const double* got, const double* want, int64_t count) {
     for (int64_t i = 0; i < count && fine_.size() < kDistinct; ++i)
       if (std::isfinite(got[i]) && got[i] != 0 && std::isfinite(want[i]) && !is_coarse(want[i]))
@@ -180,7 +182,7 @@ class Tally {
     if (share > 1 && !wrong++) first_wrong = at;
     if (share > worst || worst_at < 0) worst = share, worst_at = at;
   }
-  // What the output's dtype cannot hold, but for what is allowed.
+  // True if the output's dtype cannot hold the value, apart from the allowed error.
   bool overflows(double w, const Size& size, double excess) const {
     return std::isfinite(w) && std::abs(w) + allowed(w, size, excess) > m_.most;
   }
@@ -190,7 +192,7 @@ class Tally {
                     m_.hard * std::max({a, size.rms, size.spread, least_})) +
            floor_;
   }
-  // `inverse` of what is allowed, which is something else in the mean where it is `noisy`.
+  // `inverse` of the allowed error; for a `noisy` element the root mean square uses another limit.
   void count_in(double error, double w, const Size& size, bool noisy, double noise,
                 double inverse) {
     const double share =
@@ -199,7 +201,7 @@ class Tally {
     squares_ += share * share;
     if (std::abs(w) < ordinary_) return;
     if (distinct_.size() < kDistinct) distinct_.insert(w);
-    // Each element counts by what it can tell: its size in units of what it is allowed.
+    // An element's weight is its size in units of its allowed error, squared.
     const double unit = w * inverse, tells = unit * unit;
     if (together_ > 0) moved_ += tells * std::min(1.0, together_ / std::abs(w));
     products_ += error * inverse * unit;
@@ -207,14 +209,14 @@ class Tally {
     largest_ = std::max(largest_, tells);
   }
 
-  // What blocks may share leaves no room for 1.01 times the answer.
+  // Upper limit of a shared factor error: 1.01 times the answer must still fail.
   static constexpr double kTold = 0.008;
-  // Equal values are rounded equally: they count once.
+  // Equal values are rounded equally, so they count once.
   static constexpr size_t kDistinct = 1024;
   const ErrorModel& m_;
   const double least_;
   std::unordered_set<double> distinct_;
-  std::unordered_map<double, bool> fine_;  // by wanted value: whether 16 bits hold what is there
+  std::unordered_map<double, bool> fine_;  // wanted value; true: the answer fits into 16 bits
   double elements_ = 0, squares_ = 0, products_ = 0, weight_ = 0, largest_ = 0, moved_ = 0,
          blocks_ = 0, together_ = 0, floor_ = 0, ordinary_ = 0;
 };
@@ -225,8 +227,8 @@ void read(const Tensor& from, int64_t begin, int64_t count, std::vector<double>&
   convert(at, from.dtype, to.data(), DType::f64, count);
 }
 
-// Of a large output several threads look at a part each. The parts do not depend on how many there
-// are, so neither does the sum.
+// Several threads compute parts of a large output. The parts do not depend on the number of
+// threads, so the sum does not either.
 Tally tally_of(const Tensor& got, const Tensor& want, const ErrorModel& m,
                const std::vector<double>& noise, const Tensor& before,
                const std::vector<double>& floors, const std::vector<double>& moves) {
@@ -266,7 +268,7 @@ Blocks blocks_of(const Shape& shape, int64_t plane) {
   if (plane > 0) {
     for (int64_t at = plane; at < count; at += plane) out.begin.push_back(at);
   } else if (width < 2 * kLeast) {
-    // Whole rows together; the last ones join their neighbours when they are too few.
+    // Several whole rows per block; a small rest joins the last block.
     const int64_t step = (kLeast + width - 1) / width * width;
     for (int64_t at = step; at + kLeast <= count; at += step) out.begin.push_back(at);
   } else {

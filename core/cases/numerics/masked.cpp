@@ -16,7 +16,7 @@ namespace {
 
 enum Row { kFew, kMost, kLow, kLowAndHalf, kRows };
 
-// Rows differ in kind, so that a few of them have all.
+// Masks one row. Rows differ in kind, so that a few rows contain all kinds.
 void mask_row(Random& random, Row kind, bool may_be_low, double low, int64_t kept,
               std::span<float> row) {
   const auto width = static_cast<int64_t>(row.size());
@@ -45,7 +45,8 @@ bool may_mask(const ResolvedCase& resolved, const CaseField& field) {
 }
 
 void mask_logits(const ResolvedCase& resolved, uint64_t seed, CaseValues& values) {
-  // Beside log(sum) a logit of that size has lost what a logarithm is compared by. A sigmoid is 0.
+  // Beside log(sum) a logit of this size loses the precision of a logarithm's comparison. A sigmoid
+  // is 0.
   const bool may_be_low =
       resolved.contract->tolerance.numerics == "selection" && scoring_of(resolved) != "sigmoid";
   const auto chosen = resolved.axes.find("K");

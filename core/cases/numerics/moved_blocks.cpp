@@ -55,7 +55,7 @@ void mix_in(const Tensor& got, const std::vector<double>& other, const MovedBloc
     length += step * step;
   }
   const double wanted = along / length;
-  if (!(wanted > 0)) return;  // nor where one of them is not finite
+  if (!(wanted > 0)) return;  // also if one of them is not finite
   const double share = std::min(1.0, wanted);
   for (int64_t i = block.begin; i < block.end; ++i)
     theirs.set(i, theirs.at(i) + share * (other[static_cast<size_t>(i)] - theirs.at(i)));

@@ -18,7 +18,7 @@ bool same(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), same_bytes);
 }
 
-// Ten bits of mantissa, to nearest even: what tensor cores make of float32.
+// Rounds to ten bits of mantissa, to nearest even, like tensor cores do with float32.
 float tf32(float value) {
   uint32_t bits;
   std::memcpy(&bits, &value, sizeof bits);
@@ -29,7 +29,7 @@ float tf32(float value) {
   return value;
 }
 
-// To the numbers that a dtype has, and back.
+// Rounds to the values of a dtype.
 void round_to(DType low, Tensor& t) {
   each_row(t, [low](int64_t, std::span<float> row) {
     const auto count = static_cast<int64_t>(row.size());
@@ -40,7 +40,7 @@ void round_to(DType low, Tensor& t) {
   });
 }
 
-// Whole numbers of eight bits, with a scale for every row of the last axis.
+// Rounds to whole numbers of eight bits, with a scale for every row (last axis).
 void to_eight_bits(Tensor& t) {
   each_row(t, [](int64_t, std::span<float> row) {
     float most = 0;
@@ -81,7 +81,7 @@ class Mutator {
     if (ask_) asked();
   }
 
-  std::vector<std::string> left_out;  // after take_ had enough
+  std::vector<std::string> left_out;  // mutants left when take_ had returned false
 
  private:
   using Tensors = std::vector<Tensor>;
@@ -100,7 +100,7 @@ class Mutator {
     done_ = !take_(mutant);
   }
 
-  // What is there when nobody writes: what was there before, or nothing.
+  // The content if no kernel writes: an inout field's earlier content, or zeros.
   Tensors empty(const CaseField& field) const {
     if (field.slot->role == Role::inout) return rounded(field, inputs_.at(field.slot->name));
     Tensors out;
@@ -111,7 +111,7 @@ class Mutator {
   void nothing(const CaseField& field) {
     offer(field.slot->role == Role::inout ? "stale contents" : "zeros", field, empty(field));
     if (field.slot->role != Role::inout) return;
-    // Zeros where something was to be written.
+    // Zeros in all elements that a call writes.
     Tensors out = right_.at(field.slot->name);
     const Tensors before = empty(field);
     for (size_t k = 0; k < out.size(); ++k)
@@ -120,7 +120,7 @@ class Mutator {
     if (!same(out, before)) offer("zeros", field, std::move(out));
   }
 
-  // A counted output without a valid row.
+  // True for a counted output without a valid row.
   bool nothing_is_valid(const CaseField& field) const {
     for (int64_t k = 0; k < field.entries; ++k)
       if (extent_of(r_, field, k, want_).rows() > 0) return false;
@@ -166,7 +166,7 @@ class Mutator {
     offer("the mean everywhere", field, std::move(out));
   }
 
-  // The rows (of the last axis) of an entry that hold a result.
+  // The rows (last axis) of an entry that hold a result.
   std::vector<int64_t> rows_of(const CaseField& field, size_t k) const {
     const Tensor& t = right_.at(field.slot->name)[k];
     const int64_t width = t.shape.size() < 2 ? 1 : t.shape.back();
@@ -179,8 +179,8 @@ class Mutator {
     return out;
   }
 
-  // Leaves rows and columns out of `t`, as `before` has them; whether that can be seen. Where it
-  // cannot, `t` is as it was.
+  // Replaces rows and columns of `t` by those of `before`. Returns false, and leaves `t` unchanged,
+  // if there is no difference.
   static bool leave_out(const Tensor& before, const std::vector<int64_t>& rows,
                         int64_t first_column, Tensor& t) {
     const int64_t width = t.shape.size() < 2 ? 1 : t.shape.back();
@@ -198,7 +198,7 @@ class Mutator {
 
   void missing(const CaseField& field) {
     const Tensors& right = right_.at(field.slot->name);
-    const size_t k = right.size() - 1;  // of a list, the last entry that has rows
+    const size_t k = right.size() - 1;  // the last entry of a list that has rows
     std::vector<int64_t> rows;
     size_t at = k + 1;
     while (rows.empty() && at > 0) rows = rows_of(field, --at);
@@ -216,7 +216,7 @@ class Mutator {
     const auto half = rows.begin() + static_cast<std::ptrdiff_t>(rows.size() / 2);
     if (rows.size() > 1) try_one("half of the rows missing", {half, rows.end()}, 0);
     if (width > 1) try_one("half of the columns missing", rows, width - width / 2);
-    // The last one that holds anything.
+    // The last row whose loss changes the answer.
     for (size_t i = rows.size(); i-- > 1 && !try_one("the last row missing", {rows[i]}, 0);) {
     }
     for (size_t end = rows.size(); end > 16 && width > 1; end -= 16) {
@@ -274,7 +274,7 @@ class Mutator {
       });
       ask("inputs in bf16", [](const CaseField&, Tensor& t) { round_to(DType::bf16, t); });
     } else if (floats) {
-      // What the op rounds to f8e4m3 itself may have been so before.
+      // An op that rounds to f8e4m3 itself may get inputs that are already rounded.
       const DType low = rounds_inputs(r_) ? DType::f8e5m2 : DType::f8e4m3;
       ask("inputs in " + std::string(name(low)), [low](const CaseField& field, Tensor& t) {
         if (bytes(field.dtype) == 2) round_to(low, t);
@@ -294,7 +294,7 @@ class Mutator {
         });
   }
 
-  // The reference's answer for changed floats; what is written back stays in the inputs' dtypes.
+  // The reference's answer for changed floats; inout fields stay in the inputs' dtypes.
   void ask(const std::string& name, const std::function<void(const CaseField&, Tensor&)>& change) {
     if (done_) return left_out.push_back(name);
     CaseValues values = inputs_;
@@ -316,7 +316,7 @@ class Mutator {
     if (differs) done_ = !take_(mutant);
   }
 
-  // What the call does not write is not part of its answer.
+  // Restores the elements that the call does not write: they are no part of its answer.
   void keep_unwritten(const CaseField& field, Tensors& answer) const {
     if (field.slot->role != Role::inout) return;
     const Tensors before = empty(field);
@@ -332,7 +332,7 @@ class Mutator {
   const AskReference& ask_;
   const std::function<bool(const Mutant&)>& take_;
   std::vector<const CaseField*> outputs_;
-  CaseValues right_;  // the reference's outputs in the case's dtypes
+  CaseValues right_;  // the reference's, in the case's dtypes
   bool done_ = false;
 };
 

@@ -26,7 +26,7 @@ class Places {
  public:
   Places(const ResolvedCase& resolved, const CaseValues& values) : r_(resolved), values_(values) {}
 
-  // Of each slot of a page.
+  // The kind of place of each slot of a page.
   std::vector<Place> of_pages(const CaseField& field) const {
     const int64_t page = field.shape[1];
     std::vector<Place> out(static_cast<size_t>(field.shape[0] * page));
@@ -44,7 +44,7 @@ class Places {
     return out;
   }
 
-  // Of each slot of states. That of a request without tokens stays.
+  // The kind of place of each state slot. The slot of a request without tokens stays unchanged.
   std::vector<Place> of_slots(const CaseField& field) const {
     std::vector<Place> out(static_cast<size_t>(field.shape[0]));
     const Tensor& slots = first("state_slots");
@@ -63,7 +63,8 @@ class Places {
   const CaseValues& values_;
 };
 
-// What the call writes itself is compared with the size of all that lies there.
+// Fields that the call writes are compared relative to the size of their whole content, so large
+// numbers stay moderate.
 double most_behind(const CaseField& field) {
   return field.slot->role == Role::inout ? 0x1p10 : std::min(0x1p100, largest(field.dtype) / 4);
 }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// What lies in caches and states where a call does not read: what earlier requests have left there,
-// or whatever the memory held before.
+// Contents of caches and states that a call does not read: data of earlier requests, or undefined
+// memory.
 #pragma once
 #include "core/cases/inputs.hpp"
 
 namespace fk {
 
-// Whether a field is pages that a table names, or slots of states that requests name.
+// True for a field of pages named by a table, or of state slots named by requests.
 bool has_unread(const ResolvedCase& resolved, const CaseField& field);
 
-// NaN and infinities where no request leads, and in the state of a request that begins without one;
-// large numbers in pages that requests have, behind what is there of them (docs/numerics.md).
+// Writes NaN and infinities to pages and slots of no request, and to the state of a request that
+// begins without one. Writes large numbers to the unused end of requests' pages (docs/numerics.md).
 void spoil_unread(const ResolvedCase& resolved, uint64_t seed, CaseValues& values);
 
 }  // namespace fk

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The communicator of CUDA devices, whose ranks are processes of one machine. Symmetric buffers lie
-// in virtual memory of the driver, which every rank exports to all others as a descriptor and maps
-// for its own device: peer memory where that is another one, without multicast. Collectives are
-// NCCL's where it is here and no two ranks share a device, else copies and simple kernels over
-// stages in the same memory. Between machines there is NCCL or nothing. Before anything is enqueued
-// the ranks agree about it in their meeting; what was captured is agreed about when it is captured.
+// The communicator of CUDA devices, whose ranks are processes of one machine. Symmetric buffers are
+// virtual memory of the driver. Each rank exports its memory as descriptors, and all ranks map it
+// for their devices, as peer memory where the devices differ, without multicast. Collectives are
+// NCCL's if it is installed and each rank has its own device. Otherwise they are copies and simple
+// kernels over stages in the same memory. Between machines NCCL is required. Before work is
+// enqueued, the ranks agree on it in their meeting; captured work is agreed on at capture time.
 #include <cuda_runtime_api.h>
 #include <unistd.h>
 
@@ -28,7 +28,7 @@ namespace {
 
 using cuda::RankPointers;
 
-constexpr int64_t kChunkBytes = int64_t{32} << 20;  // of symmetric memory, at least
+constexpr int64_t kChunkBytes = int64_t{32} << 20;  // least size of symmetric memory
 constexpr int64_t kStageBytes = int64_t{8} << 20;
 constexpr int64_t kCountAt = kRanksMax * static_cast<int64_t>(sizeof(uint32_t));  // in the head
 
@@ -43,8 +43,8 @@ class CudaCommunicator final : public Communicator {
     if (apart()) {
       if (!ground.libraries)
         fail("ranks",
-             "between machines GPUs have NCCL alone, which opens sockets: a process that runs a "
-             "candidate may not");
+             "between machines, GPUs communicate through NCCL alone. NCCL opens sockets, and the "
+             "sandbox of a candidate forbids sockets");
       join_nccl();
       word_ = DeviceMemory(device_, sizeof(int32_t), "a word of barriers");
       device_.fill_zero(word_.data(), word_.bytes());
@@ -62,7 +62,7 @@ class CudaCommunicator final : public Communicator {
       nccl_.reset();
       for (const Chunk& chunk : chunks_)
         for (std::byte* mapped : chunk.mapped) device_.close_shared(mapped, chunk.bytes);
-    } catch (const Error&) {  // the context is lost, and so is what was mapped
+    } catch (const Error&) {  // the context is lost, with its mappings
     }
   }
 
@@ -72,7 +72,7 @@ class CudaCommunicator final : public Communicator {
   void settle() override;
 
  private:
-  // Memory of all ranks, as they are mapped here.
+  // Memory of all ranks, at this rank's addresses.
   struct Chunk {
     int64_t bytes = 0, used = 0;
     std::vector<std::byte*> mapped;
@@ -83,7 +83,7 @@ class CudaCommunicator final : public Communicator {
   void join_nccl();
 
   void wait_for_all(cudaStream_t stream) {
-    // Nobody has the sum before everybody has given something.
+    // An all-reduce is a barrier: no rank gets the sum before every rank has given its word.
     if (apart()) return nccl_->all_reduce(word_.data(), word_.data(), 1, FK_I32, FK_SUM, stream);
     auto* count = reinterpret_cast<uint32_t*>(static_cast<std::byte*>(pads_.at[rank()]) + kCountAt);
     const double patience_s = std::min(kDeviceWaitS, meeting().patience());
@@ -95,8 +95,9 @@ class CudaCommunicator final : public Communicator {
       check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDeviceToDevice, stream),
             "copy");
   }
-  // Lays `parts` parts of x into the stage piece by piece; body(first byte, bytes of a part) runs
-  // when all ranks have done so, and what it enqueues is done everywhere before the next piece.
+  // Copies x piece by piece into the stage, as `parts` parts. body(first byte, bytes of a part)
+  // runs when all ranks have copied their piece. The work that it enqueues ends on all ranks before
+  // the next piece.
   template <class Body>
   void exchange(const std::byte* from, int parts, int64_t bytes, int64_t width, cudaStream_t stream,
                 const Body& body) {
@@ -125,7 +126,7 @@ class CudaCommunicator final : public Communicator {
   const CommGround ground_;
   const int size_;
   std::vector<Chunk> chunks_;
-  std::vector<std::byte*> stage_;  // by rank: a head of words, then the stage
+  std::vector<std::byte*> stage_;  // by rank: head of words, then stage
   RankPointers pads_{};
   std::unique_ptr<cuda::Nccl> nccl_;  // null: the host's own collectives
   DeviceMemory word_;                 // between machines, for barriers
@@ -158,7 +159,7 @@ void CudaCommunicator::add_chunk(int64_t bytes) {
   chunks_.push_back(std::move(chunk));
 }
 
-// Memory of every rank by rank, zero at first. All ranks take the same sizes in the same order.
+// Zeroed memory of every rank, by rank. All ranks request the same sizes in the same order.
 std::vector<std::byte*> CudaCommunicator::take(int64_t bytes) {
   const int64_t whole = (bytes + 255) / 256 * 256;
   auto at = std::find_if(chunks_.begin(), chunks_.end(),
@@ -170,12 +171,12 @@ std::vector<std::byte*> CudaCommunicator::take(int64_t bytes) {
   std::vector<std::byte*> out;
   for (std::byte* base : at->mapped) out.push_back(base + at->used);
   at->used += whole;
-  // Nobody may use it before all have mapped and cleared it.
+  // All ranks must have mapped and cleared it before its first use.
   meeting().meet(CommCall::of("symmetric", 0, bytes));
   return out;
 }
 
-// One device for each rank, and a library that all of them have.
+// Requires one device for each rank, and the library on all ranks.
 void CudaCommunicator::join_nccl() {
   const fk_comm& host = *ground_.host.table();
   cudaDeviceProp properties{};
@@ -250,7 +251,7 @@ void CudaCommunicator::all_to_all(const fk_in& x, const fk_out& out, void* on) {
 void CudaCommunicator::settle() {
   device_.synchronize();
   meeting().settle();
-  // The stage stays, and so do the numbers of its barriers: nobody is between two of them.
+  // The stage and the numbers of its barriers stay: no rank is between two barriers.
   for (Chunk& chunk : chunks_) {
     const int64_t kept = &chunk == chunks_.data() ? kPadBytes + kStageBytes : 0;
     device_.fill_zero(chunk.mapped[static_cast<size_t>(rank())] + kept, chunk.used - kept);

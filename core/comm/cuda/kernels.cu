@@ -32,7 +32,7 @@ __global__ void barrier_kernel(RankPointers pads, uint32_t* count, int rank, int
   __syncthreads();
   if (r == 0) *count = number;
   if (r >= size) return;
-  // What kernels before this one have written is seen by whoever sees the number.
+  // A rank that sees the number also sees the writes of earlier kernels.
   __threadfence_system();
   store_release(static_cast<uint32_t*>(pads.at[r]) + rank, number);
   const uint32_t* theirs = static_cast<uint32_t*>(pads.at[rank]) + r;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels of the communicator of CUDA devices: simple ones, for where no library is asked.
+// Simple kernels for the communicator of CUDA devices, where no library is used.
 #pragma once
 #include <cuda_runtime_api.h>
 
@@ -9,19 +9,19 @@
 
 namespace fk::cuda {
 
-// By rank, as this rank's device sees them.
+// Pointers by rank, in this rank's device addresses.
 struct RankPointers {
   void* at[kRanksMax];
 };
 
-// Nobody goes on before all ranks are here. pads.at[r]: a word for each rank, zero at first;
-// `count`: this rank's own word, zero at first. A rank that does not come within the patience ends
-// the context of those who wait, on the device.
+// Waits until all ranks are here. pads.at[r]: a zeroed word for each rank; `count`: this rank's own
+// zeroed word. If a rank does not come within `patience_s`, waiting ranks end their contexts, on
+// the device.
 cudaError_t barrier(const RankPointers& pads, uint32_t* count, int rank, int size,
                     double patience_s, cudaStream_t stream);
-// out[i] = from.at[0][i] op from.at[1][i] op ... in this order, in float32 (float64 and whole
-// numbers in their own kind). `dtype` as FK_DTYPE; cudaErrorInvalidValue for one without
-// arithmetic.
+// out[i] = from.at[0][i] op from.at[1][i] op ... in this order. It computes in float32, for float64
+// and whole numbers in their own type. `dtype` as FK_DTYPE; cudaErrorInvalidValue for a dtype
+// without arithmetic.
 cudaError_t reduce(const RankPointers& from, int size, void* out, int dtype, int64_t count,
                    int64_t op, cudaStream_t stream);
 

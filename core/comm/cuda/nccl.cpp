@@ -12,7 +12,7 @@ namespace fk::cuda {
 
 namespace {
 
-// As in nccl.h; these numbers and signatures have been the same since version 2.0 (bfloat16: 2.10).
+// Numbers and signatures of nccl.h, unchanged since version 2.0 (bfloat16: 2.10).
 using Comm = void*;
 using Result = int;
 struct UniqueId {
@@ -88,8 +88,8 @@ struct Nccl::Functions {
 };
 
 std::unique_ptr<Nccl> Nccl::load(std::string& why) {
-  // Multicast stays off. Calls are ordered by one stream, so that captured and other ones need no
-  // events between them, which a graph of this host must not have.
+  // Multicast stays off. One stream orders all calls, so captured and other calls need no events
+  // between them; the host's graphs must not have events.
   ::setenv("NCCL_NVLS_ENABLE", "0", 1);
   ::setenv("NCCL_GRAPH_MIXING_SUPPORT", "0", 1);
   void* library = ::dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
@@ -148,7 +148,7 @@ void Nccl::leave() {
 }
 
 Nccl::~Nccl() {
-  // Does not wait for ranks that are gone.
+  // Does not wait for ranks that have ended.
   if (comm_) call_->abort(comm_);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// NCCL, found at run time: what of it the communicator uses, without its header. Collectives are
+// The used part of NCCL, found at run time and declared without its header. Collectives are
 // enqueued on the caller's stream and may be captured. NVLink multicast stays off.
 #pragma once
 #include <cuda_runtime_api.h>
@@ -15,15 +15,15 @@ namespace fk::cuda {
 class Nccl {
  public:
   using Id = std::array<std::byte, 128>;
-  ~Nccl();  // gives up the communicator at once; leave() is the good way
+  ~Nccl();  // aborts the communicator at once; prefer leave()
   Nccl(const Nccl&) = delete;
 
-  // Null with the reason where the library is not here or says no. make_id() by one rank for all;
-  // then join() by all ranks together, on the current device, which no other rank uses.
+  // Null with the reason where the library is missing or refuses. One rank calls make_id() for all.
+  // Then all ranks call join() together, each on its own current device.
   static std::unique_ptr<Nccl> load(std::string& why);
   bool make_id(Id& id, std::string& why) const;
   bool join(const Id& id, int rank, int size, std::string& why);
-  // Ends the communicator together with all others, when all that was enqueued and captured is
+  // Ends the communicator together with all other ranks, after all enqueued and captured work is
   // gone.
   void leave();
   int version() const { return version_; }  // 22809: 2.28.9

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// fk-header OUT_DIR CONTRACT.yaml...: writes OUT_DIR/<op>.h for each contract. A build step of its
-// own, because plugins need the headers before the host exists.
+// fk-header OUT_DIR CONTRACT.yaml...: writes OUT_DIR/<op>.h for each contract. It is a build step
+// of its own, because plugins need the headers before the host exists.
 #include <cstdio>
 #include <filesystem>
 #include <string>
@@ -20,8 +20,7 @@ int main(int argc, char** argv) {
       const fk::Contract contract = fk::Contract::load(argv[i]);
       const auto file = std::filesystem::path(argv[1]) / (contract.op + ".h");
       const std::string text = fk::header_text(contract);
-      // An unchanged header keeps its time, so that plugins are not rebuilt for a new case or
-      // tolerance.
+      // An unchanged header keeps its time: a new case or tolerance does not rebuild plugins.
       if (!std::filesystem::exists(file) || fk::read_file(file) != text)
         fk::write_file_atomic(file, text);
     }

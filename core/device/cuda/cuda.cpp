@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // CUDA devices through the runtime API: plain cudaMalloc memory, virtual memory with a descriptor
-// for what processes share (through the driver, found at run time), and one non-blocking stream per
-// device. Compiled and linked only where the CUDA toolkit was found; a machine without a GPU says
-// so when asked.
+// for shared memory (through the driver, looked up at run time), and one non-blocking stream per
+// device. Compiled and linked only where the CUDA toolkit was found. A machine without a GPU
+// reports the reason on request.
 #include <cuda.h>
 #include <cuda_profiler_api.h>
 #include <cuda_runtime_api.h>
@@ -30,7 +30,7 @@ namespace fk {
 
 namespace {
 
-// The last call's begin, and how long the longest one that failed took.
+// Begin of the last call, and duration of the longest failed one, in seconds.
 thread_local double began_s = 0, failed_s = 0;
 void check(cudaError_t status, const std::string& what) {
   if (status == cudaSuccess) return;
@@ -168,7 +168,7 @@ class Cuda final : public Device {
     use();
     check(cudaDeviceSynchronize(), "an op failed on the device");
   }
-  // An event that was never recorded is complete, also while something is captured.
+  // An event that was never recorded counts as complete, also during a capture.
   bool lost() const override {
     const cudaError_t status = cudaEventQuery(idle_);
     if (status != cudaSuccess) (void)cudaGetLastError();
@@ -208,7 +208,8 @@ class Cuda final : public Device {
     check(made, "make a graph executable");
     std::shared_ptr<void> out(
         executable, [](void* e) { (void)cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(e)); });
-    // Its first launch would do this while the device waits, for longer the more kernels it has.
+    // Otherwise the first launch would upload it while the device waits; the time grows with the
+    // number of kernels.
     check(cudaGraphUpload(executable, stream_), "upload a graph");
     return out;
   }
@@ -311,8 +312,8 @@ class Cuda final : public Device {
     release(device);
     return sum;
   }
-  // Parts that are large get a kernel of their own, which fills the device; the many small ones
-  // have one in common. Everything is enqueued before anything is waited for.
+  // Each large part gets a kernel of its own, which fills the device; the many small parts share
+  // one. All kernels are enqueued before the host waits.
   std::vector<uint64_t> checksums(std::span<const std::span<const std::byte>> parts) override {
     constexpr size_t kLarge = size_t{1} << 18;
     std::vector<uint64_t> sums(parts.size());
@@ -362,7 +363,7 @@ class Cuda final : public Device {
   }
 
  private:
-  // A process may have several devices; one is current, and calls go to that.
+  // A process may have several devices; calls go to the current one.
   void use() {
     check(cudaSetDevice(index_), "cannot use the device");
     move();
@@ -379,11 +380,11 @@ class Cuda final : public Device {
     const auto place = reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(from);
     return gathering_ && bytes > 0 && bytes < kLarge && place % 8 == 0;
   }
-  // Does what was gathered.
+  // Runs the gathered copies.
   void move() {
     began_s = now_seconds();
     if (moves_.empty()) return;
-    const std::vector<cuda::Move> all = std::exchange(moves_, {});  // use() comes here again
+    const std::vector<cuda::Move> all = std::exchange(moves_, {});  // use() calls move() again
     use();
     const auto room = static_cast<int64_t>(all.size() * sizeof(cuda::Move));
     make_room(moved_, moved_bytes_, room, "memory for copies");
@@ -394,7 +395,7 @@ class Cuda final : public Device {
                              static_cast<int>(std::min(kOfGrid, all.size() - at)), stream_),
             "copies");
   }
-  // The graph runs while the host waits for the event before it.
+  // The graph runs while the host waits for the event recorded before it.
   void note_gap() {
     if (after_launch_) {
       check(cudaEventSynchronize(before_launch_), "wait for an event");
@@ -423,7 +424,7 @@ class Cuda final : public Device {
   void given(const void* memory, size_t bytes) {
     given_[reinterpret_cast<uintptr_t>(memory)] = bytes;
   }
-  // Mapped until the process ends; the handle is not needed after that.
+  // Mapped until the process ends; the handle is not needed after the mapping.
   void* map(CUmemGenericAllocationHandle handle, size_t size, CUmemAccess_flags access) {
     CUdeviceptr at = 0;
     FK_DRIVER(cuMemAddressReserve, &at, size, 0, 0, 0);
@@ -444,27 +445,27 @@ class Cuda final : public Device {
   }
   int index_;
   std::string name_;
-  // Whether the host has it as pinned memory from here.
+  // True if the memory is pinned memory from this device object.
   bool pinned(const void* host) const {
     const auto at = reinterpret_cast<uintptr_t>(host);
     const auto next = given_.upper_bound(at);
     return next != given_.begin() && at < std::prev(next)->first + std::prev(next)->second;
   }
   cuda::Staging staging_;
-  std::map<uint64_t, uint64_t> given_;  // memory that the host has given, address and bytes
+  std::map<uint64_t, uint64_t> given_;  // memory allocated by the host: address and bytes
   cuda::Parted parted_;
   cuda::GraphReader reader_;
   cuda::Hold hold_;
-  void* context_ = nullptr;  // the device's, which is current on every thread that uses it
-  cuda::Settings settings_;  // as they are when nobody has changed them
+  void* context_ = nullptr;  // the device's context, current on every thread that uses it
+  cuda::Settings settings_;  // the original settings
   cudaEvent_t uploaded_ = nullptr, idle_ = nullptr, before_launch_ = nullptr,
               after_launch_ = nullptr;
   std::vector<double>* gaps_ = nullptr;
   bool gathering_ = false;
-  std::vector<cuda::Move> moves_;  // gathered, and not done yet
-  void* moved_ = nullptr;          // where they lie for the device
+  std::vector<cuda::Move> moves_;  // gathered copies that have not run yet
+  void* moved_ = nullptr;          // their descriptions in device memory
   int64_t moved_bytes_ = 0;
-  void* checked_ = nullptr;  // what checksums() works with
+  void* checked_ = nullptr;  // memory for checksums()
   int64_t checked_bytes_ = 0;
   cudaStream_t stream_ = nullptr;  // lives until the process ends, as captured work may refer to it
 };

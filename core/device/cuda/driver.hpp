@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions of the driver, which a machine without a GPU does not have: they are found at run time.
+// Functions of the driver, looked up at run time, because a machine without a GPU lacks them.
 #pragma once
 #include <cuda.h>
 #include <cuda_runtime_api.h>
@@ -23,7 +23,7 @@ inline void check_driver(CUresult status, const char* what) {
   if (status != CUDA_SUCCESS)
     fail("cuda", std::string(what) + ": error " + std::to_string(static_cast<int>(status)));
 }
-// Calls a function of the driver; Error when it does not succeed.
+// Calls a function of the driver; Error when it fails.
 #define FK_DRIVER(name, ...) \
   ::fk::cuda::check_driver(::fk::cuda::driver<decltype(name)>(#name)(__VA_ARGS__), #name)
 

@@ -13,7 +13,7 @@ namespace fk::cuda {
 
 namespace {
 
-// A function of the driver as it was in a version of the interface; null where there is none.
+// A driver function in the given version of the interface; null where it is missing.
 template <class F>
 F* driver(const char* name, unsigned version) {
   void* found = nullptr;
@@ -28,7 +28,7 @@ F* driver(const char* name, unsigned version) {
 }
 #define FK_FROM(version, name) static auto* const name##_ = driver<decltype(name)>(#name, version)
 
-// The signature of version 11.3; headers have later ones under the same name.
+// The signature of version 11.3; newer headers have other signatures under the same name.
 using CaptureInfo = CUresult(CUstream, CUstreamCaptureStatus*, cuuint64_t*, CUgraph*,
                              const CUgraphNode**, size_t*);
 
@@ -97,7 +97,7 @@ void read_fill(CUgraphNode node, GraphNode& out) {
   out.touches = {{p.dst, (p.height ? p.height - 1 : 0) * p.pitch + row}};
 }
 
-// Words that point into some allocation of this process.
+// Collects words that point into an allocation of this process.
 void add_pointers(const void* memory, size_t bytes, std::vector<MemoryRange>& out) {
   FK_FROM(12000, cuPointerGetAttribute);
   for (size_t at = 0; cuPointerGetAttribute_ && at + 8 <= bytes; at += 8) {
@@ -120,7 +120,7 @@ void add_parameters(CUfunction function, const CUDA_KERNEL_NODE_PARAMS& p,
                      cuFuncGetParamInfo_(function, i, &offset, &bytes) == CUDA_SUCCESS;
        ++i)
     add_pointers(p.kernelParams[i], bytes, out);
-  // Or all of them in one piece.
+  // Alternatively all parameters are in one buffer.
   const void* memory = nullptr;
   size_t whole = 0;
   for (void** at = p.extra; at && *at != CU_LAUNCH_PARAM_END; at += 2) {
@@ -152,8 +152,8 @@ double occupancy(CUfunction function, int threads, size_t shared) {
   return static_cast<double>(blocks * ((threads + kWarp - 1) / kWarp * kWarp)) / most;
 }
 
-// What it waits for. The signature of version 12.3, which has the edges' data, for kernels that are
-// started before those in front of them have ended; older drivers know of none.
+// The nodes that it waits for. The signature of version 12.3 has edge data, for kernels that start
+// before their predecessors end; older drivers lack such edges.
 std::vector<CUgraphNode> dependencies(CUgraphNode node) {
   using WithEdges = CUresult(CUgraphNode, CUgraphNode*, CUgraphEdgeData*, size_t*);
   using Plain = CUresult(CUgraphNode, CUgraphNode*, size_t*);
@@ -201,7 +201,7 @@ void GraphReader::begin() {
   threads_ = 0;
 }
 
-// A driver promises no order of nodes, but what is new at a mark was captured before it.
+// A driver promises no order of nodes, but nodes that are new at a mark were captured before it.
 void GraphReader::take_new(CUgraph graph) {
   FK_FROM(12000, cuGraphGetNodes);
   size_t count = 0;

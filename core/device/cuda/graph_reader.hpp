@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads a capture back from the driver: what its nodes are, which memory they touch and what the
-// kernels need. Whether that may be is graph_audit.hpp's business.
+// Reads a capture back from the driver: the kinds of its nodes, the memory that they touch, and the
+// resources of the kernels. graph_audit.hpp decides which nodes are allowed.
 #pragma once
 #include <cuda.h>
 
@@ -15,13 +15,13 @@ namespace fk::cuda {
 
 class GraphReader {
  public:
-  // Forgets the capture before.
+  // Forgets the previous capture.
   void begin();
-  // What this stream captures from now on is the mark's, whose `first` is filled in.
+  // Work that this stream captures from now on belongs to `mark`, whose `first` is filled in.
   void mark(CUstream stream, GraphMark mark);
-  // audit_graph() of a capture that has ended.
+  // Returns audit_graph() of a capture that has ended.
   std::string audit(CUgraph graph, const std::vector<MemoryRange>& known);
-  // Of the capture that was audited last; nothing when it has no nodes.
+  // Facts of the last audited capture; empty when it has no nodes.
   const std::optional<LaunchFacts>& facts() const { return facts_; }
 
  private:
@@ -31,11 +31,11 @@ class GraphReader {
   std::vector<CUgraphNode> nodes_;  // in the order of their capture
   std::vector<GraphMark> marks_;
   std::optional<LaunchFacts> facts_;
-  uint64_t threads_ = 0;  // of the kernel in facts_
+  uint64_t threads_ = 0;  // threads of the kernel in facts_
 };
 
-// What the stream captures from now on depends on all that it has captured so far, by an empty
-// node, from which no kernel can be started early.
+// Inserts an empty node, which depends on all nodes captured so far. Later nodes depend on it, so
+// programmatic dependent launch cannot start their kernels early.
 CUresult separate(CUstream stream);
 
 }  // namespace fk::cuda

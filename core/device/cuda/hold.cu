@@ -29,7 +29,8 @@ struct Limit {
   cudaLimit which;
   const char* name;
 };
-// Not the stack of a thread: the driver itself makes that larger for kernels that need more.
+// The stack size of a thread is not listed: the driver itself raises it for kernels with a larger
+// stack.
 constexpr std::array<Limit, 4> kLimits{{
     {cudaLimitPersistingL2CacheSize, "persisting part of the L2 cache"},
     {cudaLimitMaxL2FetchGranularity, "granularity of fetches into the L2 cache"},
@@ -63,7 +64,7 @@ std::string left_behind(int device, void* context, cudaStream_t stream, const Se
   static auto* const set = driver<CUresult(CUcontext)>("cuCtxSetCurrent");
   std::string out;
   const auto add = [&](const std::string& what) { out += (out.empty() ? "" : "; ") + what; };
-  // Asked before anything is put back: the current device follows the context.
+  // Checked before anything is restored, because the current device follows the context.
   int now = -1;
   const bool other_device = cudaGetDevice(&now) == cudaSuccess && now != device;
   const bool other_context = current_context() != context;
@@ -71,14 +72,14 @@ std::string left_behind(int device, void* context, cudaStream_t stream, const Se
   if (other_context) add("another context is current on the thread than before");
   if (other_device) (void)cudaSetDevice(device);
   if (other_context && set) (void)set(static_cast<CUcontext>(context));
-  // A thread that nobody has told anything captures like this.
+  // The default mode of a thread.
   cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
   if (cudaThreadExchangeStreamCaptureMode(&mode) == cudaSuccess && mode != cudaStreamCaptureModeGlobal)
     add("the thread's mode of stream captures was changed");
-  // That something is not ready is an answer, which is kept as if it were an error.
+  // cudaErrorNotReady is an answer to a query, although the runtime keeps it as an error.
   if (const cudaError_t error = cudaGetLastError(); error != cudaSuccess && error != cudaErrorNotReady)
     add(std::string("an error is left that nobody has asked for: ") + cudaGetErrorName(error));
-  // In the device's own context again.
+  // The device's own context is current again here.
   const Settings left = Settings::of(stream);
   for (size_t i = 0; i < kLimits.size(); ++i) {
     if (left.limits[i] == settings.limits[i]) continue;
@@ -112,7 +113,7 @@ cudaError_t Hold::make() {
 cudaError_t Hold::begin(cudaStream_t stream, double most_s) {
   if (const cudaError_t made = make(); made != cudaSuccess) return made;
   __atomic_store_n(go_, 0, __ATOMIC_SEQ_CST);
-  (void)cudaGetLastError();  // of code that was called before
+  (void)cudaGetLastError();  // an error of earlier code
   wait_until<<<1, 1, 0, stream>>>(go_, static_cast<unsigned long long>(most_s * 1e9));
   return cudaGetLastError();
 }

@@ -51,7 +51,7 @@ __global__ void hash_words(const unsigned long long* words, int64_t count, unsig
   add(own, sum);
 }
 
-// Eight bytes of memory that may begin and end anywhere; what lies beyond the end is zero.
+// Eight bytes of memory with any start and end; bytes beyond the end are zero.
 __device__ unsigned long long word_at(const unsigned char* data, int64_t bytes, int64_t i) {
   const int64_t at = i * 8;
   if (reinterpret_cast<uintptr_t>(data) % 8 == 0 && at + 8 <= bytes) return *reinterpret_cast<const unsigned long long*>(data + at);
@@ -60,7 +60,7 @@ __device__ unsigned long long word_at(const unsigned char* data, int64_t bytes, 
   return word;
 }
 
-// Parts lie behind one another along y; few blocks each, because most are a few KiB.
+// blockIdx.y is the part. A part has few blocks, because most parts are a few KiB.
 __global__ void hash_parts(const Part* parts, unsigned long long* sums) {
   const Part part = parts[blockIdx.y];
   const int64_t words = (part.bytes + 7) / 8;
@@ -77,7 +77,7 @@ __global__ void valid_tokens(int64_t* to, const int64_t* from, int64_t count, in
   to[i] = token >= 0 && token < vocab_size ? token : 0;
 }
 
-// Word i of memory that may begin and end anywhere.
+// Writes word i of memory with any start and end.
 __device__ void put_word(unsigned char* target, int64_t bytes, int64_t i, unsigned long long word) {
   if (reinterpret_cast<uintptr_t>(target) % 8 == 0 && i * 8 + 8 <= bytes) reinterpret_cast<unsigned long long*>(target)[i] = word;
   else
@@ -91,7 +91,7 @@ __global__ void random_bits(unsigned char* target, int64_t bytes) {
     put_word(target, bytes, i, random_word(i));
 }
 
-// As hash_parts().
+// blockIdx.y is the move.
 __global__ void move(const Move* moves) {
   const Move m = moves[blockIdx.y];
   const int64_t words = (m.bytes + 7) / 8;
@@ -100,7 +100,7 @@ __global__ void move(const Move* moves) {
              m.from ? word_at(static_cast<const unsigned char*>(m.from), m.bytes, i) : m.random ? random_word(i) : ~0ull);
 }
 
-// Of code that was called before: they would be taken for a launch's own.
+// Clears errors of earlier code, which would otherwise be reported for the next launch.
 void forget_errors() { (void)cudaGetLastError(); }
 
 }  // namespace

@@ -11,19 +11,19 @@ namespace fk::cuda {
 // (float16).
 cudaError_t fill_normal(void* target, int bits, int64_t count, uint64_t seed, float mean,
                         float stddev, cudaStream_t stream);
-// Adds a hash of every word and its place to *sum, which is on the device.
+// Adds a hash of every word and its position to *sum, which is on the device.
 cudaError_t add_checksum(const void* data, int64_t words, unsigned long long* sum,
                          cudaStream_t stream);
 
-// The same of parts of any size, each into its own sum; `parts` and `sums` are on the device.
+// The same for parts of any size, each with its own sum; `parts` and `sums` are on the device.
 struct Part {
   const void* data;
   int64_t bytes;
 };
 cudaError_t add_checksums(const Part* parts, int count, unsigned long long* sums,
                           cudaStream_t stream);
-// Copies, or bits as below where there is nothing to copy from. Places are multiples of 8 bytes and
-// do not overlap; `moves` is on the device.
+// Copies `from` to `to`, or writes bits as below if `from` is null. Addresses are multiples of 8
+// bytes and ranges do not overlap; `moves` is on the device.
 struct Move {
   void* to;
   const void* from;
@@ -31,10 +31,10 @@ struct Move {
   bool random;
 };
 cudaError_t move_parts(const Move* moves, int count, cudaStream_t stream);
-// What is not in [0, vocab_size) becomes 0.
+// Copies tokens; values outside of [0, vocab_size) become 0.
 cudaError_t copy_tokens(int64_t* to, const int64_t* from, int64_t count, int64_t vocab_size,
                         cudaStream_t stream);
-// Bits that look random, the same every time.
+// Writes pseudorandom bits, equal in every call.
 cudaError_t fill_random_bits(void* target, int64_t bytes, cudaStream_t stream);
 
 }  // namespace fk::cuda

@@ -18,7 +18,7 @@ void* Parted::map(int device, int64_t bytes, std::span<const HeldPart> parts) {
   FK_DRIVER(cuMemAddressReserve, &begin, whole(bytes), 0, 0, 0);
   Range& range = ranges_[begin];
   range.size = whole(bytes);
-  size_t done = 0;  // all parts before it are mapped
+  size_t done = 0;  // all parts before this byte are mapped
   for (const HeldPart& part : parts) {
     const size_t from = std::max(done, static_cast<size_t>(part.at) / unit * unit);
     const size_t to = whole(part.at + part.bytes);
@@ -32,7 +32,7 @@ void* Parted::map(int device, int64_t bytes, std::span<const HeldPart> parts) {
     }
     check_driver(made, "cuMemCreate");
     FK_DRIVER(cuMemMap, begin + from, to - from, 0, handle, 0);
-    FK_DRIVER(cuMemRelease, handle);  // the mapping keeps it
+    FK_DRIVER(cuMemRelease, handle);  // the mapping keeps the memory alive
     range.mapped.emplace_back(begin + from, to - from);
     const CUmemAccessDesc who{{CU_MEM_LOCATION_TYPE_DEVICE, device},
                               CU_MEM_ACCESS_FLAGS_PROT_READWRITE};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranges of addresses of which a few parts have memory. A kernel that touches another address gets
+// Address ranges in which only a few parts have memory. A kernel that touches another address gets
 // an error of the device.
 #pragma once
 #include <cuda.h>
@@ -18,7 +18,7 @@ class Parted {
  public:
   // Maps memory of the device for these parts, each in whole units. Null when memory is short.
   void* map(int device, int64_t bytes, std::span<const HeldPart> parts);
-  // Waits for the device. False where the memory was not mapped here.
+  // Waits for the device. False if the memory was not mapped here.
   bool unmap(void* memory);
 
  private:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads 2.5 times the second-level cache before each sample. The read also keeps the device busy for
-// tens of microseconds, in which the host enqueues what is timed: no launch is waited for between the
-// events. Where that was not enough the sample is late, and the next flush reads longer.
+// Reads 2.5 times the second-level cache before each sample. The read also keeps the device busy
+// for tens of microseconds, in which the host enqueues the timed work: no launch delay falls
+// between the events. If the host was slower, the sample is late, and the next flush reads longer.
 #include "core/device/cuda/stopwatch.hpp"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ void check(cudaError_t status, const char* what) {
   if (status != cudaSuccess) fail("cuda", std::string(what) + ": " + cudaGetErrorString(status));
 }
 
-// The sum is stored only where it is a value that zeros never give, so that nothing is written.
+// The sum is stored only for a value that zeros never give, so nothing is written.
 __global__ void read_lines(const uint4* memory, size_t count, int passes, unsigned* never) {
   unsigned sum = 0;
   for (int pass = 0; pass < passes; ++pass) {
@@ -41,7 +41,7 @@ class Events final : public Stopwatch {
     check(cudaMalloc(&memory_, count_ * sizeof(uint4) + 256), "cannot allocate the memory that flushes the cache");
     check(cudaMemsetAsync(memory_, 0, count_ * sizeof(uint4) + 256, stream_), "cannot fill it");
     for (cudaEvent_t* event : {&start_, &stop_}) check(cudaEventCreate(event), "cannot make an event");
-    flush();  // twice, so that what the fill left dirty is written back
+    flush();  // the second flush finds clean lines: the first one wrote back the lines of the fill
     flush();
     check(cudaStreamSynchronize(stream_), "cannot flush the cache");
   }
@@ -53,7 +53,7 @@ class Events final : public Stopwatch {
   }
   void flush() override {
     use();
-    // Lines that somebody wants to persist would outlive the reading.
+    // Persisting lines would survive the reads.
     size_t persisting = 0;
     if (cudaDeviceGetLimit(&persisting, cudaLimitPersistingL2CacheSize) == cudaSuccess && persisting > 0) {
       (void)cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, 0);
@@ -74,7 +74,7 @@ class Events final : public Stopwatch {
   void stop() override {
     use();
     check(cudaEventRecord(stop_, stream_), "record an event");
-    // Not ready: the device is still before the start, so everything was enqueued in time.
+    // Not ready: the device has not reached the start, so the host enqueued everything in time.
     late_ = cudaEventQuery(start_) == cudaSuccess;
     (void)cudaGetLastError();
     if (late_ && !fixed_) passes_ = std::min(passes_ + 1, kPassesMax);

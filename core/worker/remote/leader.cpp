@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One thread for each thing that the broker has opened: a runner or a rank's weights. It has the
-// connection, and makes and ends the thing, so that children die with it.
+// One thread for each thing that the controller has opened: a worker or a rank's weights. The
+// thread has the connection, and makes and destroys the thing, because children die with their
+// thread.
 #include "core/worker/remote/leader.hpp"
 
 #include <sys/socket.h>
@@ -31,7 +32,7 @@ namespace {
 
 constexpr double kLineSendS = 30;
 constexpr double kDriveSlice =
-    0.005;  // of waiting for a runner's tokens, while the broker may speak
+    0.005;  // of waiting for a worker's tokens, while the controller may speak
 
 struct MirroredBlock {
   SharedMemory memory;
@@ -42,7 +43,7 @@ struct SharedStates {
   int64_t bytes = 0;
 };
 
-// What more than one thread here has, by the number of its connection.
+// Things used by several threads here, by the number of their connection.
 class Holdings {
  public:
   template <class T>
@@ -71,14 +72,14 @@ class Holdings {
   std::mutex mutex_;
 };
 
-// The broker's end of a connection, as the thread that serves it sees it.
+// One connection to the controller, for the thread that serves it.
 class Line {
  public:
   explicit Line(int fd) : channel_(fd, false) {}
   int fd() const { return channel_.fd(); }
 
-  // Whether the broker is gone. Takes in what it has said; `at_once` gets each message first, and
-  // says whether that was all.
+  // True if the controller has ended. Reads its messages: `at_once` gets each one first and returns
+  // true if the message needs no more work.
   bool gone(const std::function<bool(const Json&)>& at_once = {}) {
     try {
       while (!broken_) {
@@ -86,7 +87,7 @@ class Line {
         if (!message) break;
         if (!at_once || !at_once(*message)) said_.push_back(std::move(*message));
       }
-    } catch (const std::exception&) {  // nobody can tell what it means from here on
+    } catch (const std::exception&) {  // the stream cannot be understood any more
       broken_ = true;
     }
     return broken_ || channel_.closed();
@@ -240,7 +241,7 @@ class RunnerService {
     requests_.clear();
   }
 
-  // What there is of a drive, in one message.
+  // Sends all available results of a drive, in one message.
   void pass_on() {
     constexpr size_t kMost = 4096;
     Json tokens = Json::array(), message;
@@ -268,7 +269,7 @@ class RunnerService {
   std::vector<Request> requests_;
 };
 
-// A rank's weights, from the same folder or seed as at the broker.
+// Serves a rank's weights, from the same folder or seed as in the controller.
 void serve_weights(Holdings& holdings, int fd, uint64_t id, const Json& what) {
   Line line(fd);
   Json made;
@@ -331,7 +332,7 @@ class Leader {
         while (!control.silent()) obey(control);
         control.wait(1);
       }
-    } catch (...) {  // the threads end with the broker's connections, and not before
+    } catch (...) {  // without this, threads would end only with the controller's connections
       ::shutdown(control.fd(), SHUT_RDWR);
       end();
       throw;
@@ -370,7 +371,7 @@ class Leader {
           RunnerService(holdings_, fd, id).serve(message);
         else
           serve_weights(holdings_, fd, id, message);
-      } catch (const std::exception&) {  // the broker finds the connection ended
+      } catch (const std::exception&) {  // the controller finds the connection closed
       }
       *done = true;
     });
@@ -389,8 +390,8 @@ class Leader {
     holdings_.set(holdings_.blocks, id, std::move(block));
   }
 
-  // Who served the broker has seen it go. What takes longer than its children need to die is not
-  // waited for: they die with this process.
+  // Threads that served the controller have seen it end. Only the time that children need to die is
+  // waited for; the rest dies with this process.
   void end() {
     constexpr double kPatienceS = 5;
     const auto working = [](const Worker& worker) { return !*worker.done; };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who connects says a number and what the connection is for, the listener answers with a number of
-// its own and an HMAC of both, and is answered with another HMAC. Both numbers are random, and each
-// side's HMAC begins with its own word, so nothing that was heard before is of use.
+// The connecting side sends a number and its purpose. The listener answers with its own number and
+// an HMAC of both, and gets another HMAC. Both numbers are random, and each side's HMAC begins with
+// its own word, so recorded proofs are useless.
 #include "core/worker/remote/link.hpp"
 
 #include <fcntl.h>
@@ -32,7 +32,7 @@ namespace fk {
 namespace {
 
 constexpr double kProofS = 5;        // for each step of the proof
-constexpr size_t kCallersMost = 64;  // who are listened to at once; the first of more has to go
+constexpr size_t kCallersMost = 64;  // callers at once; beyond it one is dropped
 constexpr std::array<char, 8> kLinkMagic = {'f', 'k', '-', 'l', 'i', 'n', 'k', '1'};
 
 using Nonce = std::array<char, 16>;
@@ -61,14 +61,14 @@ Sha256::Digest proof_of(const std::string& key, const char* who, const LinkCall&
   return hmac_sha256(key, text);
 }
 
-// In a time that does not tell how much is equal.
+// Compares in constant time.
 bool same_proof(const Sha256::Digest& a, const Sha256::Digest& b) {
   unsigned differ = 0;
   for (size_t i = 0; i < a.size(); ++i) differ |= static_cast<unsigned>(a[i] ^ b[i]);
   return differ == 0;
 }
 
-// All of it within the time. No byte more is read: what follows is somebody else's.
+// Transfers all bytes within the time, and no byte more: later bytes belong to another reader.
 bool transfer(int fd, void* data, size_t bytes, bool send, double patience_s) {
   const double end = now_seconds() + patience_s;
   for (auto* at = static_cast<char*>(data); bytes > 0;) {
@@ -89,7 +89,7 @@ bool send_all(int fd, T value) {
   return transfer(fd, &value, sizeof value, true, kProofS);
 }
 
-// Answers go out at once, and a machine that is gone without a word is noticed within seconds.
+// Messages are sent at once, and a silently lost machine is noticed within seconds.
 void set_options_of(int fd) {
   const auto set = [&](int level, int name, int value) {
     ::setsockopt(fd, level, name, &value, sizeof value);
@@ -125,7 +125,7 @@ int listening(int family, int port) {
   return -1;
 }
 
-// Where nobody listens yet a connection may come to meet itself.
+// True if a connection is connected to itself, which can happen before the listener exists.
 bool is_loop(int fd) {
   sockaddr_storage here{}, there{};
   socklen_t size = sizeof here, other = sizeof there;
@@ -148,7 +148,7 @@ int connected(const std::string& host, int port, double end) {
     if ((::connect(fd, at->ai_addr, at->ai_addrlen) == 0 || errno == EINPROGRESS) &&
         wait_for(fd, POLLOUT, std::min(end - now_seconds(), kProofS)) &&
         ::getsockopt(fd, SOL_SOCKET, SO_ERROR, &code, &size) == 0 && code == 0 && !is_loop(fd)) {
-      ::fcntl(fd, F_SETFL, 0);  // callers say themselves what must not block
+      ::fcntl(fd, F_SETFL, 0);  // callers set their own non-blocking modes
       return fd;
     }
     ::close(fd);
@@ -167,7 +167,7 @@ std::string take_from_environment(const char* name) {
   return out;
 }
 
-// One who has connected: what is read next, and until when.
+// A connected caller: the next bytes to read, and the time limit.
 struct LinkListener::Caller {
   int fd = -1;
   double end = now_seconds() + kProofS;
@@ -177,7 +177,7 @@ struct LinkListener::Caller {
   size_t got = 0;  // bytes of both
 
   enum class Is { known, silent, strange };
-  // Reads what has come. No byte more: what follows the proof is somebody else's.
+  // Reads the received bytes of the proof, and no byte more: later bytes belong to another reader.
   Is listen(const std::string& key) {
     for (;;) {
       const bool first = got < sizeof call;
@@ -196,7 +196,7 @@ struct LinkListener::Caller {
       if (call.magic != kLinkMagic) return Is::strange;
       answer.nonce = random_nonce();
       answer.proof = proof_of(key, "first", call, answer.nonce);
-      // So little that a new connection takes it at once.
+      // The answer fits into an empty socket buffer.
       if (!transfer(fd, &answer, sizeof answer, true, 0)) return Is::strange;
       end = now_seconds() + kProofS;
     }
@@ -226,7 +226,8 @@ void LinkListener::welcome() {
   if (fd < 0) return;
   set_options_of(fd);
   if (callers_.size() == kCallersMost) {
-    // Who has said least goes first: whoever has been answered is about to prove what it knows.
+    // The caller with the fewest bytes is dropped first: one that has an answer is about to prove
+    // the key.
     const auto least =
         std::min_element(callers_.begin(), callers_.end(),
                          [](const Caller& a, const Caller& b) { return a.got < b.got; });
@@ -246,7 +247,7 @@ std::optional<LinkListener::Link> LinkListener::accept(const std::string& key, d
     }
     const double left = std::max(0.0, until - now_seconds());
     if (::poll(entries.data(), entries.size(), static_cast<int>(std::ceil(left * 1e3))) < 0)
-      continue;  // a signal
+      continue;  // interrupted by a signal
     last = now_seconds() >= end;
     for (size_t i = callers_.size(); i-- > 0;) {
       using Is = Caller::Is;
@@ -281,7 +282,7 @@ int connect_link(const std::string& host, int port, const std::string& key, uint
       ::close(fd);
       if (told && !known) fail(where, "who listens there does not know the key", same_key);
     }
-    // Whom many others beset may have turned this one away.
+    // A listener with too many callers may have dropped this one.
     if (now_seconds() >= end && met)
       fail(where, "who listens there is no rank of this job", same_key);
     if (now_seconds() >= end)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Connections between the machines of a run: TCP, with a proof at the beginning that both ends know
-// the key of the job. What follows is neither encrypted nor signed: the network is trusted.
+// Connections between the machines of a run: TCP. At the beginning both ends prove that they know
+// the key of the job. Later data are neither encrypted nor signed: the network is trusted.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -11,25 +11,25 @@ namespace fk {
 
 inline constexpr const char* kLaunchKey = "FK_LAUNCH_KEY";
 
-// What is in the environment under this name, which is wiped there, so that no child and nobody who
-// looks at /proc finds it. Empty: nothing.
+// The value of this environment variable. The variable is wiped, so that neither children nor
+// readers of /proc find it. Empty: unset.
 std::string take_from_environment(const char* name);
 
 class LinkListener {
  public:
-  // On all addresses of this machine. Error when the port cannot be had.
+  // Listens on all addresses of this machine. Error when the port is not available.
   explicit LinkListener(int port);
   LinkListener(const LinkListener&) = delete;
   ~LinkListener();
 
   struct Link {
-    int fd = -1;  // the caller's
+    int fd = -1;  // the caller owns it
     uint64_t id = 0;
   };
-  // The next connection whose other end knows the key; nothing when the time is over. Many are
-  // listened to at once: who connects and says nothing keeps nobody waiting.
+  // The next connection whose other end knows the key; nothing at the end of the time. It reads
+  // from many connections at once, so a silent one delays no other.
   std::optional<Link> accept(const std::string& key, double patience_s);
-  // How many others there were.
+  // Number of connections without the key.
   int strangers() const { return strangers_; }
 
  private:
@@ -38,11 +38,12 @@ class LinkListener {
   void turn_away(size_t caller);
 
   int fd_ = -1, strangers_ = 0;
-  std::vector<Caller> callers_;  // that have not proved yet that they know the key
+  std::vector<Caller> callers_;  // connections that have not yet proved the key
 };
 
-// A connection to such a listener, which tries until the time is over; the caller's. `id` says what
-// it is for. Error when nobody is there, or somebody who does not know the key.
+// Connects to such a listener, with retries until the end of the time; the caller owns the
+// descriptor. `id` tells the listener the purpose. Error when there is no listener, or it does not
+// know the key.
 int connect_link(const std::string& host, int port, const std::string& key, uint64_t id,
                  double patience_s);
 

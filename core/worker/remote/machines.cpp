@@ -18,7 +18,7 @@ namespace {
 
 constexpr double kMachineAnswerS = 30;
 
-// One for each run, as long as the process lives.
+// State of one run, kept for the life of the process.
 struct Others {
   std::unique_ptr<LinkListener> listener;
   std::vector<std::unique_ptr<Machine>> all;
@@ -34,7 +34,7 @@ std::string ranks_text(const std::vector<int>& ranks) {
   return (ranks.size() == 1 ? "rank " : "ranks ") + join(words, ", ");
 }
 
-// What is wrong with who wants to be the leader of these ranks; empty: nothing.
+// The fault of a process that wants to lead these ranks; empty: none.
 std::string objection(const Json& hello, const std::vector<bool>& have) {
   if (hello.at("size").get<size_t>() != have.size()) return "it was started for another job";
   if (hello.at("program").get<std::string>() != own_build_id())
@@ -81,7 +81,7 @@ std::string Machine::who() const { return ranks_text(ranks_); }
 
 int Machine::open(Json what, uint64_t& id) {
   static std::atomic<uint64_t> last = kControlLink;
-  static std::mutex one_at_a_time;  // of all machines: they come to the same port
+  static std::mutex one_at_a_time;  // for all machines, which connect to the same port
   id = ++last;
   what["open"] = id;
   const std::lock_guard lock(one_at_a_time);

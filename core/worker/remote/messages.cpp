@@ -19,7 +19,7 @@ std::string clean_text(const Json& text, size_t bytes_max = kTextMax) {
   return printable(text.get<std::string>().substr(0, bytes_max), "\n\t");
 }
 
-// Empty where it cannot be read: the runner finds out, and says so.
+// Empty if the file is unreadable; the worker then reports it.
 std::string file_hash(const std::filesystem::path& path) {
   try {
     return sha256_file(path);

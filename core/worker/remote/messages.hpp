@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What broker and leaders say about runners, as JSON. What a leader says is checked and cleaned as
-// what a runner says is.
+// Messages between controller and leaders about workers, as JSON. A leader's messages are checked
+// and cleaned like a worker's.
 #pragma once
 #include <string>
 #include <vector>
@@ -9,17 +9,17 @@
 
 namespace fk {
 
-// All but what is of its own machine: who starts it, and whom it asks.
+// All options except local ones: the starting process and the callbacks.
 Json to_json(const Runner::Options& options);
 Runner::Options runner_options_from(const Json& json);
 
 Json to_json(const RunnerFailure& failure);
 RunnerFailure runner_failure_from(const Json& json);
-std::string clean_log(const Json& text);  // what a process printed, without control characters
+std::string clean_log(const Json& text);  // a process's output without control characters
 
-// With a hash of each file that is there.
+// With a hash of each existing file.
 Json to_json(const std::vector<PluginFile>& plugins);
-// Error, with a sentence, when a file is missing here or has other contents.
+// Error, with a sentence, when a file is missing on this machine or has other contents.
 std::vector<PluginFile> plugin_files_from(const Json& json);
 
 Json to_json(const RankRunner::Loaded& loaded);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the broker asks of one thing on another machine: JSON over a connection of its own, so that
-// nobody waits for what somebody else has asked. A question has a number, "asks", and
-// what answers it, "answer", has it "to"; other messages come unasked.
+// The controller's requests to one thing on another machine: JSON over a connection of its own, so
+// that no request waits for another thing's answer. A question has a number, "asks"; the "answer"
+// repeats it as "to". Other messages come without a question.
 #pragma once
 #include <functional>
 #include <memory>
@@ -15,24 +15,24 @@ namespace fk {
 
 class RemoteCalls {
  public:
-  // Makes `what` there. Error when the machine cannot be asked.
+  // Makes `what` on the machine. Error when the machine cannot be asked.
   RemoteCalls(Machine& machine, const Json& what);
   RemoteCalls(const RemoteCalls&) = delete;
-  ~RemoteCalls();  // it is gone there, too, or its machine
+  ~RemoteCalls();  // destroys it on its machine too
 
-  uint64_t id() const { return id_; }  // of the thing, on its machine
+  uint64_t id() const { return id_; }  // number of the thing on its machine
   const Machine& machine() const { return machine_; }
-  // What is not answered. False when it cannot be sent. [any thread]
+  // Sends a message that needs no answer. False when it cannot be sent. [any thread]
   bool tell(const Json& message);
-  // The answer; what comes before it goes to `unasked`, which may end the waiting by false. Nothing
-  // then, when the time is over, or with gone().
+  // Returns the answer. Earlier messages go to `unasked`, which may stop the wait by returning
+  // false. Nothing after such a stop, at the end of the time, or with gone().
   std::optional<Json> ask(Json message, double patience_s,
                           const std::function<bool(const Json&)>& unasked);
-  // The next message if it is there; never waits.
+  // The next message, if one has arrived; never waits.
   std::optional<Json> next();
-  // Until there may be one.
+  // Sleeps until a message may have arrived, at most `seconds`.
   void sleep(double seconds);
-  // Why nothing more is to be expected; empty: it lives.
+  // The reason why no more messages will come; empty: it is alive.
   const std::string& gone() const { return gone_; }
 
  private:

@@ -142,7 +142,7 @@ void RemoteRunner::thaw() {
   if (!failed()) tell({{"do", "thaw"}});
 }
 
-// ---- drives: nothing runs before the last request is there ----
+// ---- drives: work begins when the last request is there ----
 
 bool RemoteRunner::begin(bool taps) {
   events_.clear();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A runner on another machine as the broker holds it: a Runner of that machine's leader, which
-// watches over its process, and tells here what it was asked. Of a drive only the tokens come, and
-// the end: all else the first rank says, which is never on another machine.
+// The controller's handle of a worker on another machine: a Runner of that machine's leader, which
+// watches the process and forwards its answers. In a drive only tokens and the end are forwarded:
+// the first rank, which is never remote, reports everything else.
 #pragma once
 #include <deque>
 #include <memory>
@@ -16,15 +16,15 @@ namespace fk {
 
 class RemoteRunner final : public RankRunner {
  public:
-  // Starts the process; a failure to do so is in failure() too. `block`: the number of the ranks'
-  // block on that machine.
+  // Starts the process; a failure is in failure() too. `block`: the number of the ranks' block on
+  // that machine.
   RemoteRunner(const Runner::Options& options, Machine& machine, int rank, uint64_t block);
 
   std::optional<Loaded> load(const std::vector<PluginFile>& plugins) override;
   std::optional<SessionInfo> open(const SessionSpec& spec, const WeightsHandle& weights,
                                   const StatesHandle* states) override;
   const StatesHandle& states() const override { return states_; }
-  // The block is that of its machine.
+  // Uses the block of its machine; `block_fd` is not sent.
   bool join(const RankSeat& seat, int block_fd, const std::vector<int>& sockets,
             double patience_s) override;
   bool clear() override;
@@ -49,9 +49,9 @@ class RemoteRunner final : public RankRunner {
 
  private:
   void tell(const Json& message);
-  // Nothing when it has failed.
+  // Nothing after a failure of the worker.
   std::optional<Json> ask(const Json& message, const OnProgress& progress = {});
-  bool take(const Json& message, const OnProgress& progress);  // false when it has failed
+  bool take(const Json& message, const OnProgress& progress);  // false after a failure
   void lost();
   void bury(const std::string& kind, const std::string& text);
 

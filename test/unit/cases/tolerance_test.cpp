@@ -428,7 +428,7 @@ TEST_CASE("tolerance_of_a_softmax_admits_two_rounded_weights_whose_values_cancel
   CHECK_FALSE(judged(3.5, 0).ok);
   // Which is no room for all of them.
   CHECK(judged(0, 0.5).ok);
-  CHECK_THAT(judged(0, 1.3).text, ContainsSubstring("as of a lower precision"));
+  CHECK_THAT(judged(0, 1.3).text, ContainsSubstring("a lower precision"));
 }
 
 // Half has no number beyond 65504, and a value may end beyond it by rounding alone.

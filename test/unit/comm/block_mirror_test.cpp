@@ -215,8 +215,8 @@ TEST_CASE("a machine that is gone ends the meeting on all others, with its ranks
         });
     for (size_t r = 0; r < 2; ++r)
       CHECK(results[r].text ==
-            (alone ? "rank 2 is gone: the connection to its machine ended"
-                   : "ranks 2 and 3 are gone: the connection to their machine ended"));
+            (alone ? "rank 2 ended: the connection to its machine closed"
+                   : "ranks 2 and 3 ended: the connection to their machine closed"));
   }
 }
 
@@ -225,8 +225,8 @@ TEST_CASE("without the first machine all others are told that its ranks are gone
   const auto results = machines.run(
       3600, [](SharedCommunicator& comm) { return comm.rank() == 0 ? "" : barrier(comm); },
       [&] { machines.end(0); });
-  CHECK(results[1].text == "ranks 0 and 2 are gone: the connection to their machine ended");
-  CHECK(results[2].text == "ranks 0 and 1 are gone: the connection to their machine ended");
+  CHECK(results[1].text == "ranks 0 and 2 ended: the connection to their machine closed");
+  CHECK(results[2].text == "ranks 0 and 1 ended: the connection to their machine closed");
 }
 
 TEST_CASE("between machines there are no symmetric buffers, and plugins can know") {

@@ -106,15 +106,15 @@ TEST_CASE("what makes no sense ends the meeting and is written nowhere") {
     void (*make)(Words&);
   };
   const Bad all[] = {
-      {"what is no message", [](Words& w) { w.magic = 0x20544547; }},
+      {"not a message between ranks", [](Words& w) { w.magic = 0x20544547; }},
       {"no known kind", [](Words& w) { w.kind = 4; }},
       {"no known kind", [](Words& w) { w.kind = 0; }},
-      {"a rank that is not there", [](Words& w) { w.rank = 0; }},
-      {"a rank that is not there", [](Words& w) { w.rank = 2; }},
-      {"a rank that is not there", [](Words& w) { w.rank = 3; }},
-      {"a rank that is not there", [](Words& w) { w.rank = 64; }},
-      {"a rank that is not there", [](Words& w) { w.rank = 0xffffffff; }},
-      {"a rank that is not there", [](Words& w) { w.kind = 2, w.rank = 0; }},
+      {"an unknown rank", [](Words& w) { w.rank = 0; }},
+      {"an unknown rank", [](Words& w) { w.rank = 2; }},
+      {"an unknown rank", [](Words& w) { w.rank = 3; }},
+      {"an unknown rank", [](Words& w) { w.rank = 64; }},
+      {"an unknown rank", [](Words& w) { w.rank = 0xffffffff; }},
+      {"an unknown rank", [](Words& w) { w.kind = 2, w.rank = 0; }},
       {"more than a stage", [](Words& w) { w.bytes = kStageBytes + 1; }},
       {"more than a stage", [](Words& w) { w.bytes = 0xffffffff; }},
       {"out of order", [](Words& w) { w.number = 0; }},
@@ -156,7 +156,7 @@ TEST_CASE("a connection that ends within a message is one that ends") {
     wire.send(all.data(), cut);
     ::shutdown(wire.pair[1], SHUT_RDWR);
     REQUIRE(wire.over());
-    CHECK(meeting_failure(wire.board) == "rank 1 is gone: the connection to its machine ended");
+    CHECK(meeting_failure(wire.board) == "rank 1 ended: the connection to its machine closed");
     CHECK(wire.board.seats[1].arrived == 0);
   }
 }

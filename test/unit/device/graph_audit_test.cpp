@@ -55,8 +55,8 @@ TEST_CASE("memory that the host has not given is refused where that is asked for
   CHECK_FALSE(why({Kind::fill, "", {{0x4001, 0x1000}}}, true).empty());
   CHECK_FALSE(why({Kind::fill, "", {{0x4001, ~0ULL}}}, true).empty());
   CHECK(why({Kind::fill, "", {{0x4fff, 0x2}}}, true) ==
-        "add: a fill has the address 0x4fff (2 bytes), which is not in memory that the host has "
-        "given");
+        "add: a fill has the address 0x4fff (2 bytes), which is outside of the host's "
+        "memory");
 }
 
 TEST_CASE("what was captured before the first mark is the host's") {
@@ -82,13 +82,13 @@ TEST_CASE("branches beside each other are counted, and more than were declared r
   const std::vector<GraphNode> forked = {after({}), after({0}), after({0}), after({2}),
                                          after({1, 3})};
   CHECK(graph_width(forked, 0, 5) == 2);
-  CHECK(said(forked, 0) == "norm: has 2 branches beside each other and claims 0 side streams");
+  CHECK(said(forked, 0) == "norm: has 2 parallel branches and claims 0 side streams");
   CHECK(said(forked, 1).empty());
   CHECK(said(forked, kAnyStreams).empty());
   // Three branches, and an empty node that joins two of them; none of them is work.
   std::vector<GraphNode> three = {after({}), after({}), after({}), after({0, 1}), after({3, 2})};
   three[3].kind = Kind::empty;
-  CHECK(said(three, 1).find("has 3 branches") != std::string::npos);
+  CHECK(said(three, 1).find("has 3 parallel branches") != std::string::npos);
   CHECK(said(three, 2).empty());
   // Two streams that wait for each other half way: the nearest neighbour is the wrong one.
   const std::vector<GraphNode> crossed = {after({}), after({}), after({0, 1}), after({1})};
