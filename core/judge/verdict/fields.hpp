@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fields of a verdict, once: a visitor is called with key, member and meaning of each. What
-// writes, reads and describes the JSON are three visitors (json.cpp). A field may be added
-// at any time; none changes its meaning or goes without a new number in kVerdictSchema.
+// The fields of a verdict, defined once: a visitor gets each field's key, member and meaning. Three
+// visitors write, read and describe the JSON (json.cpp). Fields may be added at any time. A removed
+// field, or a new meaning, needs a new number in kVerdictSchema.
 #pragma once
 #include "core/judge/verdict/verdict.hpp"
 
