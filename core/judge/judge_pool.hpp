@@ -131,7 +131,7 @@ class JudgePool {
   // Does one piece of work for a next judgement that is like a recent one. False when nothing is
   // left, or another process holds the device. Only between judgements. Error as for enter().
   bool prepare();
-  // Of the current judgement.
+  // The budget of the current judgement.
   Budget& budget() { return budget_; }
   // True when the last prepare() found another process on the device.
   bool busy() const { return busy_; }

@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kBand = 0.01;  // as in RaceOptions
 
-// Exit codes: 0 all is well, 1 the candidate failed, 3 nothing is said about it.
+// Exit codes: 0 success, 1 the candidate failed, 3 no answer about it.
 constexpr std::array kStatuses = {
     StatusInfo{Status::compile_error, "compile_error", 1, "the sources do not compile",
                "Mend the compiler's first error; `fk-host build` prints it alone."},
@@ -147,7 +147,7 @@ std::string count_text(int count, const char* what) {
   return count ? std::to_string(count) + " " + what : std::string();
 }
 
-// "of 5 cases 3 faster, 1 same, 1 not compared"
+// Example: "of 5 cases 3 faster, 1 same, 1 not compared".
 std::string why_of(const Aggregate& a) {
   std::string list;
   const int compared = a.faster + a.same + a.slower + a.cannot_tell;
@@ -163,14 +163,14 @@ std::string why_of(const Aggregate& a) {
   return "of " + std::to_string(a.cases) + (a.cases == 1 ? " case " : " cases ") + list;
 }
 
-// "smoke1 (T=3 size=17)", "decode of smoke cases (T=1 heads=8)"
+// Examples: "smoke1 (T=3 size=17)", "decode of smoke cases (T=1 heads=8)".
 std::string named(const CaseVerdict& c) {
   return c.case_name + (c.beside ? " of " + c.size + " cases" : "") +
          (c.variant.empty() ? "" : ", " + c.variant) +
          (c.sizes.empty() ? "" : " (" + c.sizes + ")");
 }
 
-// "; right: smoke0 (T=5 size=32)": which sizes fail says why where only some do.
+// Example: "; right: smoke0 (T=5 size=32)". If only some sizes fail, they point to the cause.
 std::string right_beside(const Verdict& v, const CaseVerdict& failed) {
   constexpr int kMost = 3;
   if (!is_failure(failed.status)) return "";
@@ -182,9 +182,9 @@ std::string right_beside(const Verdict& v, const CaseVerdict& failed) {
   return right > kMost ? out + " and " + std::to_string(right - kMost) + " more" : out;
 }
 
-// Which status the whole has, and the case that speaks for it; null where the aggregate does.
+// The status of the whole, and the case with that status; null: it follows from the aggregate.
 Status overall(const Verdict& v, const CaseVerdict*& speaker) {
-  // Of what was not asked for only that it fails is of interest.
+  // A case that was not asked for counts only if it fails.
   const auto rank = [](const CaseVerdict& c) {
     return c.left_out || (c.beside && is_right(c.status)) ? static_cast<int>(Status::unused) + 1
                                                           : static_cast<int>(c.status);
@@ -241,13 +241,13 @@ bool is_failure(Status status) { return status < Status::environment; }
 
 namespace {
 
-// Sums over cases, in logarithms. Errors of different cases are independent, so their squares add
-// up. A penalty is the same one in all cases: nothing makes it less.
+// Sums over cases, of logarithms. Errors of different cases are independent, so their squares add
+// up. A penalty is the same in all cases, so the mean does not reduce it.
 struct Sum {
   double values = 0, squares = 0, penalties = 0;
   void add(const Ratio& r) {
     const double value = std::log(r.value);
-    // What was measured lies in the middle of its interval; what speaks against it is below.
+    // The measured value is the middle of its interval; penalties lower the lower end.
     const double error = std::log(r.high) - value;
     values += value;
     squares += error * error;
@@ -291,8 +291,8 @@ Aggregate aggregate_of(std::span<const CaseVerdict> cases) {
     ++timed;
   }
   if (!timed) return out;
-  // Where nobody could tell, nobody has looked at what speaks against it. Many such cases are not
-  // faster together; the lower end is at most as if they were equal.
+  // `cannot tell` cases have no penalties. Many of them together are not faster: the lower end is
+  // at most that of equal times.
   out.ratio.value = std::exp(all.values / timed);
   out.ratio.low = std::exp(std::min(all.low(), told.low()) / timed);
   out.ratio.high = std::exp(all.high() / timed);
@@ -324,7 +324,7 @@ void conclude(Verdict& verdict) {
 
 namespace {
 
-// Of what was written as JSON, whose numbers read back as they were. NaN is like NaN.
+// Compares numbers after a round trip through JSON. NaN equals NaN.
 bool same_number(double a, double b) {
   constexpr double kRounding = 1e-6;
   return std::abs(a - b) <= kRounding * std::abs(b) || (std::isnan(a) && std::isnan(b));
@@ -349,7 +349,7 @@ std::string contradiction(const Verdict& verdict) {
     const std::string of_case = c.op + ", case " + named(c) + ": " + says(c.status);
     if (c.timings.empty()) return of_case + ", without a time";
     const Ratio& r = c.timings.front().ratio;
-    // Of a single block nothing is told, whatever its interval is.
+    // A single block decides nothing, whatever its interval is.
     const Speed told = r.speed == Speed::unknown ? r.speed : speed_of(r.low, r.high, kBand);
     if (told != r.speed || status_of(told) != c.status)
       return of_case + ", which its interval does not say";

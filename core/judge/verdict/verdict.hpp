@@ -105,7 +105,7 @@ struct SideTime {
   std::optional<double> clock_s;   // one call by the controller's clock; must agree with `cold`
   std::optional<double> roofline;  // least time of the device over the median
   std::optional<double> of_copy;   // time of a copy of equally many bytes over the median
-  // Of one captured call. Its own process reads them back from the driver.
+  // Facts about one captured call, as its own process reads them back from the driver.
   std::optional<int64_t> launches, registers, local_bytes, shared_bytes;
   std::optional<double> occupancy;  // 0 to 1
   std::string kernel;               // the kernel of the last four values
