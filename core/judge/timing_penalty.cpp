@@ -76,9 +76,9 @@ double least_of_fresh(const std::vector<double>& fresh_s, const std::vector<doub
   return *std::min_element(fresh_s.begin(), fresh_s.end()) / quantile(seen_s, 0.75);
 }
 
-// The longest believable ratio for the candidate. It also compares with the race, because a
-// candidate may compute everything from the first new contents on, and be equally slow on seen ones
-// afterwards. The baseline's ratio of few calls to many is taken off.
+// The longest believable ratio for the candidate. It also compares with the race: a candidate may
+// compute everything from the first new contents on, and be as slow on seen ones afterwards. The
+// baseline's ratio of few calls to many is taken off.
 double longer_on_fresh(const FreshSamples& candidate, const FreshSamples& baseline) {
   double longer = least_of_fresh(candidate.fresh.believed_s, candidate.seen.claims_s);
   if (candidate.usual_s > 0 && baseline.usual_s > 0 && !baseline.seen.claims_s.empty()) {

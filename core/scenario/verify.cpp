@@ -256,8 +256,8 @@ class Verifier {
     }
   }
 
-  // Runs all rows at once. Each is a prompt that is forced to continue with the rest of the row, so
-  // that the wanted logits are those of a prefill of the whole row.
+  // Runs all rows at once. Each is a prompt that is forced to continue with the rest of the row. So
+  // the wanted logits are those of a prefill of the whole row.
   void decoded(RankGroup& runner) {
     std::vector<Request> requests;
     for (size_t b = 0; b < golden_.rows.size(); ++b) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Timed rounds of a workload. Baseline and candidate run the same requests in pairs, with
-// alternating order (A B B A), so that a drift of the machine hits both alike. Where speed is
-// judged, a side has several processes in sequence (process_pairs.hpp).
+// Timed rounds of a workload. Baseline and candidate run the same requests in pairs. The order
+// alternates (A B B A), so that a drift of the machine hits both alike. Where speed is judged, a
+// side has several processes in sequence (process_pairs.hpp).
 #pragma once
 #include "core/engines/scenario.hpp"
 #include "core/scenario/side.hpp"

@@ -17,8 +17,8 @@ const Provider& composed_oracle();
 
 // Returns the call's outputs, dense, in float32 where the contract allows it. `plugin` needs all L1
 // ops of the expansion for this device kind. All memory is its own, and freed on return. Not for
-// contracts with a communicator. Error when there is no expansion, a part refuses, memory is short,
-// or a part would replace another float by one of less than 32 bits.
+// contracts with a communicator. Error when there is no expansion, a part refuses, or memory is
+// short. Error also when a part would replace another float by one of less than 32 bits.
 CaseValues composed_outputs(const Plugins& plugins, const std::string& plugin,
                             const ResolvedCase& resolved, const Case& source,
                             const Variant& variant, const CaseValues& values, Device& device);
