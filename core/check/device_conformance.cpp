@@ -108,9 +108,7 @@ ConformanceFault stream_fault(Device& device, const DeviceParts& memory,
     waits += took_s > kHold / 2;
   }
   if (ahead > 1)
-    return {"stream",
-            "it works on another stream, which does not wait for what was enqueued on "
-            "the one that it was given"};
+    return {"stream", "it works on another stream, which does not wait for the given stream"};
   if (waits < kTries) return {};
   return {"waits",
           "forward() waits for its stream, by a call that synchronizes, allocates or "

@@ -236,8 +236,8 @@ void add_row(Table& table, const Json& row) {
 std::string trust_line(const Json& rows) {
   if (std::none_of(rows.begin(), rows.end(), [](const Json& row) { return row.contains("ranks"); }))
     return "";
-  return "Providers of collectives are trusted: their values are compared once and their times are "
-         "their own. `fk-host bench CANDIDATE` judges every call of every rank.\n";
+  return "Providers of collectives are trusted: values are compared once, and each provider "
+         "reports its own times. `fk-host bench CANDIDATE` judges every call of every rank.\n";
 }
 
 bool names_plugin(const std::string& word, const PluginSet& plugin_set) {
@@ -459,8 +459,8 @@ int bench(const BenchArguments& asked, bool as_json) {
 std::function<int()> add_bench(const Options& app) {
   auto a = std::make_shared<BenchArguments>();
   app.add_option("WHAT", a->what,
-                 "an op (default: all of level 1), whose providers race, or a candidate (a .so, or "
-                 "its name), which is judged");
+                 "an op, to race its providers (default: all ops of level 1); or a candidate, to "
+                 "judge it: a .so, or its name");
   app.add_option("--device", a->device, "cpu (the default) or cuda:0");
   app.add_option("--provider", a->options.providers, "only these; the others race the first");
   app.add_option("--op", a->ops, "of a candidate, only these");
@@ -484,8 +484,8 @@ std::function<int()> add_bench(const Options& app) {
   app.add_option("--case", a->options.cases, "only these");
   app.add_option("--captured", a->captured, "the cases of this folder (fk-host capture)");
   app.add_option("--routing", a->routing,
-                 "where calls are told the experts of tokens: uniform, skewed (as published) or "
-                 "skewed:RATIO, beside uniform");
+                 "load of experts for ops with expert ids: uniform, skewed (as published) or "
+                 "skewed:RATIO. Skewed rows are shown beside uniform ones");
   app.add_option("--size", a->options.size, "full (the default), ci, smoke or range cases");
   app.add_flag("!--no-graph", a->options.graphs,
                "providers are called without CUDA graphs; a candidate's row has both");

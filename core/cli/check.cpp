@@ -387,8 +387,8 @@ std::function<int()> add_check(const Options& app) {
                  "cases of this folder, in place of the contract's (fk-host capture)");
   app.add_option("--ranks", a->ranks, "only cases with this number of ranks").positive();
   app.add_flag("--quick", a->options.quick,
-               "the cases as they are written, or in bf16 where float32 is refused, in no other "
-               "layouts and inputs");
+               "cases as written, without variants of layout and inputs; bf16 if the plugin "
+               "refuses float32");
   app.add_option("--family", a->families,
                  "of inputs, only these and ordinary; else two of a smoke case, all of larger ones")
       .one_at_a_time();

@@ -227,8 +227,8 @@ std::string next_of_error(const std::string& said) {
     return "Define what is missing, in a source of the folder; plugins link the C and C++ "
            "libraries and the CUDA runtime alone.";
   if (has("plugin.hpp"))
-    return "The ABI calls a function of the class otherwise than it is declared: `fk-host show OP` "
-           "prints the class with its parameters.";
+    return "A function of the class has the wrong parameters. `fk-host show OP` prints the class "
+           "with the right ones.";
   if (has("No such file") || has("Permission denied"))
     return "A source may include the folder's own files, fk/ops/OP.h, fk/cpp/*.hpp and the "
            "system's headers.";

@@ -69,8 +69,8 @@ std::string profile_note(const Scenario& scenario, const std::filesystem::path& 
                          const Catalog& catalog) {
   if (scenario.profile != "tiny") return {};
   const std::string note =
-      "The tiny profile stands for the real model in kind, not in size: answers are judged, "
-      "speed is not.\n  --profile full ";
+      "The tiny profile has the real model's structure at a small size. Answers are judged, speed "
+      "is not.\n  --profile full ";
   try {
     return note + "needs " + full_profile_needs(load_scenario(file, "full"), catalog) + ".";
   } catch (const Error& error) {  // the full profile was not requested

@@ -316,8 +316,8 @@ std::function<int()> add_serve(const Options& app) {
   auto device = std::make_shared<std::string>("cpu");
   app.add_option("--device", *device, "cpu (the default) or cuda:0");
   app.footer(
-      "As long as it runs, `fk-host bench CANDIDATE` and `fk-host replay` of this user on this "
-      "device ask it, one after the other, and judge themselves where there is none.");
+      "While the server runs, it answers this user's `fk-host bench CANDIDATE` and `fk-host "
+      "replay` on this device, one at a time. Without a server they judge in their own process.");
   return [device] { return serve(*device); };
 }
 

@@ -347,8 +347,8 @@ bool takes_unscaled(const WeightSpec& spec, const StoredTensor& tensor) {
   if (spec.dtype == tensor.dtype) return true;
   if (is_integer(spec.dtype) || spec.dtype == DType::f8e4m3) {
     if (spec.dtype == DType::i64 && is_integer(tensor.dtype)) return true;
-    fail(tensor.where, "it is " + std::string(name(tensor.dtype)) + " where " +
-                           std::string(name(spec.dtype)) + " is needed");
+    fail(tensor.where, "has dtype " + std::string(name(tensor.dtype)) + ", expected " +
+                           std::string(name(spec.dtype)));
   }
   return is_float(tensor.dtype) && bits(tensor.dtype) >= 16;
 }

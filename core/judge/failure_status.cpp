@@ -37,8 +37,8 @@ struct LimitWords {
   const char *says, *next;
 };
 constexpr const char* kSize =
-    "It asked for more memory than there is: look at how the size is computed, and have the host "
-    "give it (need.scratch, need.persistent in supports()).";
+    "An allocation exceeded the available memory. Check the computed size, and ask the host for "
+    "the memory in supports() (need.scratch, need.persistent).";
 constexpr const char* kRefused =
     "The sandbox refuses the call. A candidate may use no files, sockets, processes or signals.";
 constexpr LimitWords kLimits[] = {

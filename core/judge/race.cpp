@@ -251,7 +251,7 @@ void CaseRun::conclude_race(const RaceContender& mine, const RaceContender& thei
                                    [](const auto& p) { return !starts_with(p.why, kItIsWrong); });
   const bool unbeaten = failed != row_.passed_over.end() && row.ratio.speed == Speed::faster;
   if (unbeaten) penalise_faster(row.ratio);
-  if (unbeaten) penalty = "the baseline " + failed->name + " failed and might have been quicker";
+  if (unbeaten) penalty = "the baseline " + failed->name + " failed and might have been faster";
   const std::string slowed = throttling_.why();
   if (!slowed.empty()) penalise_slowed_device(row.ratio);
   const double copy = copy_s(mine.calls());
@@ -286,7 +286,7 @@ void CaseRun::conclude_race(const RaceContender& mine, const RaceContender& thei
     // The oracle is written to be right. A faster candidate has beaten no baseline.
     row_.status = Status::correct;
     row_.why = std::string("there is no baseline to race: ") +
-               (row_.passed_over.empty() ? "no baseline but the oracle takes the case"
+               (row_.passed_over.empty() ? "only the oracle takes the case"
                                          : "every baseline except the oracle failed") +
                ", and the oracle is not built for speed";
     row_.next = "The share of the roofline shows the room for gains.";

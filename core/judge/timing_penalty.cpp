@@ -48,8 +48,7 @@ std::string clock_disagreement(const ClockSamples& candidate, const ClockSamples
   if (excess <= allowed) return "";
   return "own clock: " + human_duration(claimed) + " for calls that take " +
          human_duration(claimed + excess) +
-         " by the broker's clock, messages as long as the "
-         "baseline's taken off";
+         " by the host's clock, less the baseline's message time";
 }
 
 double least_messages_s(const ClockSamples& baseline) {
@@ -140,9 +139,8 @@ std::string penalise_work_ahead(Ratio& ratio, const AloneSamples& candidate,
   if (speed_of(low, high, RaceOptions().band) == Speed::faster && factor < kLittle) return "";
   ratio.low = std::min(ratio.low, low);
   ratio.speed = speed_of(ratio.low, ratio.high, RaceOptions().band);
-  return "of the " + human_duration(candidate.among_s) + " of a call " + human_duration(ahead) +
-         " more are needed where it is alone in its sample, beside the baseline's: calls work for "
-         "those that come next";
+  return "own call " + human_duration(candidate.among_s) + "; a call alone in its sample costs " +
+         human_duration(ahead) + " more than the baseline's. Calls do work for later calls";
 }
 
 double waited_for_core_s(int pid) {
@@ -229,7 +227,7 @@ std::string take_penalty_off(Ratio& ratio, const TimingPenalties& candidate,
   if (penalised.speed == ratio.speed && ratio.value < kLittle * penalised.value) return "";
   ratio = penalised;
   std::vector<std::string> parts;
-  if (contradicts) parts.push_back("in some samples, time that only the host's clock counts");
+  if (contradicts) parts.push_back("time that only the host's clock counts, in some samples");
   if (unseen > 0 && !contradicts)
     parts.push_back(human_duration(unseen) + " counted by the host's clock alone");
   if (early > 0)
@@ -237,7 +235,7 @@ std::string take_penalty_off(Ratio& ratio, const TimingPenalties& candidate,
   if (warm > 0) parts.push_back(human_duration(warm) + " cache penalty");
   if (longer > 1)
     parts.push_back(std::to_string(std::lround(100 * (longer - 1))) + " % for new inputs");
-  return "to the " + human_duration(calls_s) + " of a sample by its own clock are added " +
+  return "a sample by its own clock takes " + human_duration(calls_s) + "; added are " +
          join(parts, ", ");
 }
 

@@ -188,7 +188,7 @@ class RunText {
     out_ += "  between processes: time of a round in the slowest of " +
             std::to_string(r_.processes) +
             " processes of a side, over that in the fastest.\n"
-            "  speedup: the baseline's time over the candidate's, the mean of as many pairs of "
+            "  speedup: the baseline's time over the candidate's. Mean over the pairs of "
             "processes, with its 95 % interval.\n";
   }
 

@@ -238,7 +238,7 @@ std::string untestable(const Round& want, const ErrorLimits& limits, bool routed
     if (!judge_errors(compare_rounds(null, want, routed), limits).empty()) continue;
     return "untestable: its answers vary so little that " +
            (constant == 0 ? "zeros" : percent(static_cast<double>(constant)) + " everywhere") +
-           " would be right as well";
+           " would pass";
   }
   return {};
 }

@@ -58,8 +58,8 @@ RunMemoryBudget::Oracle RunMemoryBudget::oracle(const DeviceMemoryBudget& whole,
   Oracle oracle;
   oracle.too_large = lacks(false, whole);
   if (!oracle.too_large || ranks == 1) return oracle;
-  oracle.note = "The oracle is divided between " + std::to_string(ranks) +
-                " ranks as well: of the whole model, " + oracle.too_large->what + ".";
+  oracle.note = "The oracle is also divided between " + std::to_string(ranks) +
+                " ranks: of the whole model, " + oracle.too_large->what + ".";
   oracle.too_large = lacks(true, rank);
   oracle.divided = !oracle.too_large;
   if (!oracle.divided) oracle.note.clear();

@@ -127,7 +127,7 @@ bool Side::works_on(Side& beside) {
   if (!runner_->failed()) return false;
   // It was ended, but the work was another process's.
   if (found.empty()) return !open();
-  fail_with("violation", "the device works for it in the baseline's turn: " + found);
+  fail_with("violation", "the device does work for it during the baseline's turn: " + found);
   return true;
 }
 
