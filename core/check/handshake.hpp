@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests a plugin's entry with hosts of other versions. The entry's name contains the major version,
-// so another major finds no entry. Left are other minors, and a hello of another length.
+// so another major finds no entry. Other minors and hellos of another length remain.
 #pragma once
 #include <functional>
 #include <string>

@@ -242,8 +242,8 @@ void encode(Session& session, const EncodeOptions& options);
 //
 // Logits are those of a token's own position (Model::predicts_next is false) in the step that fixed
 // it. With prompt_logits the prompt is scored alone, before there are masks. Teacher forcing fixes
-// tokens in Request::order, or from first to last, as many per step as otherwise. Then a position
-// sees nothing that was computed. An answer always has new_tokens tokens.
+// tokens in Request::order, or from first to last, as many per step as otherwise. Then no input of
+// a position is a computed result. An answer always has new_tokens tokens.
 struct MaskedDiffusionOptions {
   int64_t mask_token = 0;
   int64_t block_length = 32;  // tokens; the last block of an answer may be shorter

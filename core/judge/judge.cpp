@@ -87,7 +87,7 @@ class Judge {
     } catch (const Error& error) {
       out_.status = Status::environment;
       out_.why = error.what();
-      // A right row loses its status. A failure stays, even if all other cases had been judged.
+      // A failure of the current row stays; any other status becomes environment.
       if (row_ && !is_failure(row_->status)) row_->status = Status::environment;
       if (row_ && row_->status == Status::environment) row_->why = out_.why;
       name_unreached(out_.cases, out_.why);

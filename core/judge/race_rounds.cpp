@@ -90,8 +90,8 @@ void CaseRun::alone_rounds(RaceContender& mine, RaceContender& theirs) {
 }
 
 // Calls on sets of the calls before, as many as fit into a core's caches. Contents are new and
-// outputs poisoned, so the work must be done. Warm are weights, packed memory, code and, in the
-// last cache, dealt contents. Times are believed_s(), because a candidate can tell these calls from
+// outputs poisoned, so the work must be done. Weights, packed memory, code and, in the last cache,
+// dealt contents are warm. Times are believed_s(), because a candidate can tell these calls from
 // others; they have no effect on the verdict.
 void CaseRun::warm_rounds(RaceContender& mine, RaceContender& theirs) {
   constexpr double kOfCore = 1 << 20;

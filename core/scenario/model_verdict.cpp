@@ -196,8 +196,8 @@ ErrorLimits baseline_limits(const ErrorNumbers& baseline, double limit, double c
 ErrorLimits error_limits(const ErrorNumbers& baseline, DType dtype, int64_t layers, double coarse) {
   const double floor =
       std::max(1e-5, epsilon(dtype) / 4 * std::sqrt(static_cast<double>(layers + 1)));
-  // The number of rerouted tokens varies by chance. Allowed are three standard deviations and 1 %
-  // more than the baseline's.
+  // The number of rerouted tokens varies by chance. Three standard deviations and 1 % more than the
+  // baseline's are allowed.
   const auto rerouted = static_cast<double>(baseline.rerouted);
   ErrorLimits out{std::max(kOfBaseline * baseline.rms, floor),
                   std::max(kOfBaseline * baseline.worst1, 3 * floor),
