@@ -192,8 +192,7 @@ class Trial {
                  "depends on what the output held before; is it read before it is written?");
     }
     if (need.packed) {
-      // An equal instance gets filled `packed` memory. It must neither write it nor need to refill
-      // it.
+      // An equal instance gets filled `packed` memory, and must neither write nor refill it.
       Execution sharer(provider_, max, need, device, packed, children_.get());
       const CaseValues shared = results(sharer, frames, Poison::ones, scratch, ignored);
       if (device.fingerprints_of("packed") != packed_before)

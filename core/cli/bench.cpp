@@ -232,7 +232,6 @@ void add_row(Table& table, const Json& row) {
              Cell(what, fine ? Style::plain : Style::bad)});
 }
 
-// A sentence about checks that a race of ranks lacks.
 std::string trust_line(const Json& rows) {
   if (std::none_of(rows.begin(), rows.end(), [](const Json& row) { return row.contains("ranks"); }))
     return "";
@@ -249,7 +248,6 @@ bool names_plugin(const std::string& word, const PluginSet& plugin_set) {
   return has(plugin_set.candidates) || has(plugin_set.baselines);
 }
 
-// The ops to measure. Error for an unknown name.
 std::vector<std::string> choose_ops(const BenchArguments& a, const Catalog& catalog,
                                     std::string& origin) {
   std::vector<std::string> ops, cases;
@@ -277,7 +275,6 @@ std::vector<std::string> choose_ops(const BenchArguments& a, const Catalog& cata
   return ops;
 }
 
-// The numbers of ranks to measure an op with.
 std::vector<int> ranks_for(const BenchArguments& a, const Catalog& catalog, const std::string& op) {
   const Contract& contract = catalog.at(op);
   // Also read here, so that a damaged folder is not blamed on a provider.
@@ -337,8 +334,7 @@ int judge(const BenchArguments& a, const BenchRequest& request) {
   fail("--no-graph", "a verdict's `timings` have both, with and without graphs", "bench OP");
 }
 
-// The file of a plugin with its file's name. Nothing if another file or an op has that name. Parses
-// no contracts and reads no other plugins.
+// The file of a plugin with its file's name. Nothing if another file or an op has that name.
 std::optional<std::filesystem::path> plugin_of_name(const std::string& name) {
   if (name.empty()) return std::nullopt;
   for (const auto& dir : paths::registry_dirs()) {
@@ -355,8 +351,7 @@ std::optional<std::filesystem::path> plugin_of_name(const std::string& name) {
   return file;
 }
 
-// Finds a file, a folder, or a plugin with its file's name, without contracts and other plugins. So
-// a question with a stored answer is answered at once.
+// Reads no contracts and no other plugins, so that a stored answer comes at once.
 std::optional<int> bench_at_once(const BenchArguments& a, bool as_json) {
   const bool path = a.what.find('/') != std::string::npos || ends_with(a.what, ".so");
   BenchRequest request = request_of(a, as_json);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each run evaluates the few distinct expressions over the axes, and writes them into the views
-// that depend on them. Then it plans once per group and calls all nodes. Frames never change after
-// set_memory.
+// Each run writes the few distinct expressions over the axes into the views that depend on them,
+// plans once per group, and calls all nodes. Frames never change after set_memory.
 #include "core/exec/program.hpp"
 
 #include <algorithm>
@@ -373,8 +372,7 @@ void PhaseProgram::run_captured() {
   if (captured_.size() >= kMost) captured_.clear();
   Captured& entry = captured_[axis_values_];
   if (!entry.work && !entry.seen) {
-    // The first run is eager. It shows that the step works, and most bindings of a prefill come
-    // only once.
+    // The first run is eager, because most bindings of a prefill come only once.
     entry.seen = true;
     const bool graphs = std::exchange(graphs_, false);
     enqueue();
@@ -427,8 +425,7 @@ void PhaseProgram::run() {
 int64_t PhaseProgram::fetch(const std::string& output, int64_t bytes) {
   const size_t at = static_cast<size_t>(++fetches_ % 2);
   if (fetched_bytes_[at] < bytes) {
-    // the allocation may wait for the device
-    fetched_bytes_[at] = std::max<int64_t>(2 * bytes, 4096);
+    fetched_bytes_[at] = std::max<int64_t>(2 * bytes, 4096);  // may wait for the device
     fetched_[at] = HostMemory(device_, fetched_bytes_[at]);
   }
   device_.download_later(fetched_[at].data(), output_data(output), bytes);
